@@ -146,7 +146,7 @@ impl Criterion {
     }
 
     /// Stream and metric in words: `p99 of wal-flushes`.
-    pub fn what(&self) -> String {
+    pub fn metric_and_stream(&self) -> String {
         match self.metric {
             Metric::Iops => format!("rate of {}", self.stream),
             metric => format!("{metric} of {}", self.stream),
@@ -209,7 +209,7 @@ impl Figures {
         let per_sec = |count: u64| (self.ran_ns > 0).then(|| count as f64 * 1e9 / self.ran_ns as f64);
         match metric {
             Metric::Percentile(percent) => {
-                self.percentile_ns(percent).filter(|_| percentile::is_told(self.ops, percent))
+                self.percentile_ns(percent).filter(|_| percentile::is_resolved(self.ops, percent))
             }
             Metric::Mean => (self.ops > 0).then_some(self.mean_ns),
             Metric::Iops => per_sec(self.ops),
@@ -293,7 +293,7 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
     };
     // A closed loop issues nothing while its device hangs, so percentiles hide the hang.
     let froze = froze(verdict);
-    let is_told = criterion.metric.percent().is_none_or(|percent| percentile::is_told(figures.ops, percent));
+    let is_told = criterion.metric.percent().is_none_or(|percent| percentile::is_resolved(figures.ops, percent));
     let outcome = match (is_missed, verdict.outcome) {
         (None, _) | (_, Outcome::Invalid) => Outcome::Invalid,
         (Some(true), _) => Outcome::Fail,
@@ -435,7 +435,7 @@ impl Check {
     fn nearest(&self) -> Option<&Judged> {
         let worst = self.limited().map(|judged| judged.outcome).max()?;
         let worst = self.limited().filter(|judged| judged.outcome == worst);
-        worst.max_by(|a, b| a.used().total_cmp(&b.used()))
+        worst.max_by(|a, b| a.fraction_of_limit().total_cmp(&b.fraction_of_limit()))
     }
 
     /// Criteria with a deciding limit.
@@ -449,7 +449,7 @@ impl Check {
         // The figure covers the whole run. If the figure of a failed criterion is within its limit, a slice decided,
         // and the reason of the run names this slice.
         let is_shown = |judged: &&Judged| {
-            judged.outcome == self.outcome && (self.outcome != Outcome::Fail || judged.used() >= 1.0)
+            judged.outcome == self.outcome && (self.outcome != Outcome::Fail || judged.fraction_of_limit() >= 1.0)
         };
         let nearest = self.nearest().filter(is_shown).map(Judged::sentence);
         match self.outcome {
@@ -503,7 +503,7 @@ impl Check {
 
 impl Judged {
     /// How much of the limit is used: 1 at the limit, above 1 beyond it; 0 without a figure or limit.
-    pub fn used(&self) -> f64 {
+    pub fn fraction_of_limit(&self) -> f64 {
         match (self.figure, self.criterion.limit) {
             (Some(figure), Some(limit)) if self.criterion.metric.is_latency() => figure / limit,
             (Some(figure), Some(limit)) => limit / figure.max(f64::MIN_POSITIVE),
@@ -513,7 +513,7 @@ impl Judged {
 
     /// True if the limit is folklore and the figure is beyond it.
     pub fn is_beyond_folklore(&self) -> bool {
-        self.criterion.standing == Some(Standing::Folklore) && self.used() >= 1.0
+        self.criterion.standing == Some(Standing::Folklore) && self.fraction_of_limit() >= 1.0
     }
 
     pub fn figure_text(&self) -> String {
@@ -529,7 +529,7 @@ impl Judged {
             (Some(source), _) => format!(" ({source})"),
             _ => String::new(),
         };
-        format!("{} in {run} was {}{limit}{by}", self.criterion.what(), self.figure_text())
+        format!("{} in {run} was {}{limit}{by}", self.criterion.metric_and_stream(), self.figure_text())
     }
 }
 

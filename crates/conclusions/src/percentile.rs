@@ -5,7 +5,7 @@
 //! Every output of percentiles of single runs uses this module.
 
 /// Minimum number of operations beyond a percentile to show the percentile.
-pub const BEYOND_TOLD: f64 = 1.0;
+pub const BEYOND_RESOLVED: f64 = 1.0;
 
 /// Minimum number of operations beyond a percentile to compare the percentile with that of another drive or program.
 /// Fewer can be chance.
@@ -17,8 +17,8 @@ pub fn beyond(count: u64, percent: f64) -> f64 {
 }
 
 /// True if `count` operations are enough to show the percentile.
-pub fn is_told(count: u64, percent: f64) -> bool {
-    at_least(count, percent, BEYOND_TOLD)
+pub fn is_resolved(count: u64, percent: f64) -> bool {
+    at_least(count, percent, BEYOND_RESOLVED)
 }
 
 /// True if `count` operations are enough to compare the percentile.
@@ -38,9 +38,9 @@ mod tests {
     #[test]
     fn a_percentile_is_told_from_the_operation_on_that_lies_beyond_it() {
         let least = |percent, is: fn(u64, f64) -> bool| (0..200_000).find(|count| is(*count, percent));
-        assert_eq!([50.0, 99.0, 99.9, 99.99].map(|percent| least(percent, is_told)), [2, 100, 1_000, 10_000].map(Some));
+        assert_eq!([50.0, 99.0, 99.9, 99.99].map(|percent| least(percent, is_resolved)), [2, 100, 1_000, 10_000].map(Some));
         assert_eq!([99.0, 99.9].map(|percent| least(percent, is_compared)), [1_000, 10_000].map(Some));
-        assert_eq!(least(1.0, is_told), Some(100), "at the beginning, too");
-        assert_eq!(least(100.0, is_told), None, "the longest is no percentile");
+        assert_eq!(least(1.0, is_resolved), Some(100), "at the beginning, too");
+        assert_eq!(least(100.0, is_resolved), None, "the longest is no percentile");
     }
 }

@@ -5,8 +5,8 @@
 //! contradict. A worse result than the recorded one is adopted, a better result is not. A search is not repeated.
 
 use crate::baseline::judge_job;
-use crate::certify::{Judged, judge_stage};
-use crate::rating::{Details, Move, Seen};
+use crate::certify::{StageResult, judge_stage};
+use crate::rating::{Details, NextRun, StepOutcome};
 use crate::series::{Conclusion, Identity, Purpose, Rule, SERIES, Series, State, Step};
 use results::judge::{Outcome, Verdict};
 use results::run_dir::{self, Run, RunDirError, VERDICT};
@@ -43,7 +43,7 @@ pub fn doubt_of(run: &Run) -> Option<String> {
 }
 
 /// The run directory of `step` of the series in `dir`. Errors: the recorded path leads out of the series.
-pub fn place_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
+pub fn run_dir_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
     let below = Path::new(&step.dir);
     match step.dir.is_empty() || !below.components().all(|part| matches!(part, Component::Normal(_))) {
         true => Err(format!("{SERIES} names {:?}, which is not a directory below that of the series", step.dir)),
@@ -52,7 +52,7 @@ pub fn place_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
 }
 
 /// The error for a series in `dir` that disappeared while it was read.
-pub fn went_away(dir: &Path) -> RunDirError {
+pub fn disappeared_error(dir: &Path) -> RunDirError {
     let (why, what_to_do) = (format!("its {SERIES} disappeared"), "try again".to_owned());
     RunDirError::NoRun { path: dir.to_owned(), why, what_to_do }
 }
@@ -62,7 +62,7 @@ pub fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
     if series.conclusion.is_none() {
         return Vec::new();
     }
-    let read = |step: &Step| place_of(dir, step).and_then(|at| run_dir::read(&at).map_err(|error| error.to_string()));
+    let read = |step: &Step| run_dir_of(dir, step).and_then(|at| run_dir::read(&at).map_err(|error| error.to_string()));
     let runs: Vec<_> = series.steps.iter().map(read).collect();
     let evidence = runs.iter().map(|run| run.as_ref().map(Evidence::of).map_err(String::as_str));
     rejudge(series, &evidence.collect::<Vec<_>>())
@@ -79,7 +79,7 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
     let done = series.steps.iter_mut().zip(evidence).filter(|(step, _)| step.state == State::Done);
     for (step, evidence) in done {
         let recorded = step.outcome.unwrap_or(Outcome::Invalid);
-        let Some((outcome, why)) = again(purpose, &series.devices, step, recorded, evidence) else { continue };
+        let Some((outcome, why)) = rejudge_step(purpose, &series.devices, step, recorded, evidence) else { continue };
         doubts.push(format!("{}: {why}", step.name));
         if outcome != recorded {
             step.outcome = Some(outcome);
@@ -106,7 +106,7 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
 
 /// The outcome of a finished step that the evidence supports, and why the recorded outcome or the run is in doubt;
 /// `None` if the evidence supports the record.
-fn again(
+fn rejudge_step(
     purpose: Purpose,
     devices: &[Identity],
     step: &Step,
@@ -117,7 +117,7 @@ fn again(
         Ok(run) => run,
         Err(why) => return Some((recorded.max(Outcome::Invalid), format!("there is no run to judge again: {why}"))),
     };
-    let of_rule = |judged: Judged| (judged.outcome, judged.reason);
+    let of_rule = |judged: StageResult| (judged.outcome, judged.reason);
     let judged = match purpose {
         Purpose::Certify => of_rule(judge_stage(step.rule, run.verdict)),
         Purpose::Baseline => {
@@ -125,7 +125,7 @@ fn again(
             let name = devices.get(device).map_or("", |device| &device.name);
             of_rule(judge_job(run.verdict, device, name))
         }
-        Purpose::Rate => of_search(step, recorded, run.verdict),
+        Purpose::Rate => rejudge_search_step(step, recorded, run.verdict),
     };
     if let Some(doubt) = &run.doubt {
         return Some((recorded.max(judged.0).max(Outcome::Invalid), doubt.clone()));
@@ -140,11 +140,11 @@ fn again(
 
 /// Judges a step of a search again, with the reason. The details of the step have the rounds that decided, so the run
 /// can only contradict the record.
-fn of_search(step: &Step, recorded: Outcome, verdict: &Verdict) -> (Outcome, String) {
+fn rejudge_search_step(step: &Step, recorded: Outcome, verdict: &Verdict) -> (Outcome, String) {
     let details = Details::of(step);
-    let held = details.as_ref().map(|details| details.judged.seen == Seen::Held);
+    let held = details.as_ref().map(|details| details.judged.seen == StepOutcome::Held);
     let errors: u64 = verdict.streams.iter().map(|stream| stream.errors).sum();
-    let whole = details.as_ref().is_some_and(|details| matches!(details.moved, Move::Confirm(_)));
+    let whole = details.as_ref().is_some_and(|details| matches!(details.moved, NextRun::Confirm(_)));
     let decided = verdict.decided_by.as_ref().filter(|decided| decided.share >= decided.share_max);
     let over = decided.filter(|_| verdict.outcome == Outcome::Fail).map(ToString::to_string);
     match recorded {

@@ -201,7 +201,7 @@ impl Step {
 
 impl Series {
     /// Marks running steps as interrupted. The caller has checked that no process runs them.
-    pub fn settle(&mut self) {
+    pub fn interrupt_running_steps(&mut self) {
         for step in self.steps.iter_mut().filter(|step| step.state == State::Running) {
             step.interrupt("its program was killed, or the machine stopped");
         }
@@ -255,7 +255,7 @@ impl SeriesLock {
 
 /// Difference between a recorded series and the requested series.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Differs {
+pub enum SeriesDifference {
     /// Different purpose.
     #[error("it holds {}", match then { Purpose::Rate => "a search for a rating (flashproof rate)", Purpose::Certify => "a certification (flashproof certify)", Purpose::Baseline => "a baseline (flashproof baseline)" })]
     Purpose { then: Purpose },
@@ -273,19 +273,19 @@ pub enum Differs {
 /// Checks that `then`, the record in a directory, and `now`, the requested series, are the same series.
 ///
 /// Names of devices may differ, because a drive can have another name after a reboot. Errors: all differences.
-pub fn check_same(then: &Series, now: &Series) -> Result<(), Vec<Differs>> {
+pub fn check_same(then: &Series, now: &Series) -> Result<(), Vec<SeriesDifference>> {
     if then.purpose != now.purpose {
-        return Err(vec![Differs::Purpose { then: then.purpose }]);
+        return Err(vec![SeriesDifference::Purpose { then: then.purpose }]);
     }
     let mut differs = Vec::new();
     if then.devices.len() != now.devices.len() {
-        differs.push(Differs::Count { then: then.devices.len(), now: now.devices.len() });
+        differs.push(SeriesDifference::Count { then: then.devices.len(), now: now.devices.len() });
     } else {
         let pairs = then.devices.iter().zip(&now.devices).filter(|(then, now)| !is_same_drive(then, now));
-        differs.extend(pairs.map(|(then, now)| Differs::Drive {
-            then: told(then),
+        differs.extend(pairs.map(|(then, now)| SeriesDifference::Drive {
+            then: drive_text(then),
             name: now.name.clone(),
-            now: told(now),
+            now: drive_text(now),
         }));
     }
     differs.extend(terms(&then.terms, &now.terms));
@@ -299,7 +299,7 @@ fn is_same_drive(then: &Identity, now: &Identity) -> bool {
 }
 
 /// A drive in words: model, serial number and size.
-fn told(drive: &Identity) -> String {
+fn drive_text(drive: &Identity) -> String {
     let model = drive.model.as_deref().map(|model| format!("{} ", model.trim())).unwrap_or_default();
     let serial = match &drive.serial {
         Some(serial) => format!("serial {serial}"),
@@ -316,14 +316,14 @@ fn keys(config: &str) -> Vec<(String, String)> {
 }
 
 /// Terms that differ; a missing term counts as empty.
-fn terms(then: &[(String, String)], now: &[(String, String)]) -> Vec<Differs> {
+fn terms(then: &[(String, String)], now: &[(String, String)]) -> Vec<SeriesDifference> {
     let value = |terms: &[(String, String)], name: &str| {
         terms.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone()).unwrap_or_default()
     };
     let gone = then.iter().filter(|(name, _)| !now.iter().any(|(other, _)| other == name));
     let names = now.iter().chain(gone).map(|(name, _)| name);
     let differs = names.map(|name| (name, value(then, name), value(now, name))).filter(|(_, then, now)| then != now);
-    differs.map(|(name, then, now)| Differs::Term { name: name.clone(), then, now }).collect()
+    differs.map(|(name, then, now)| SeriesDifference::Term { name: name.clone(), then, now }).collect()
 }
 
 #[cfg(test)]
@@ -431,8 +431,8 @@ mod tests {
 
     #[test]
     fn another_number_of_devices_or_another_purpose_is_refused() {
-        assert_eq!(check_same(&series(1), &series(2)).unwrap_err(), [Differs::Count { then: 1, now: 2 }]);
+        assert_eq!(check_same(&series(1), &series(2)).unwrap_err(), [SeriesDifference::Count { then: 1, now: 2 }]);
         let rating = Series { purpose: Purpose::Rate, ..series(1) };
-        assert_eq!(check_same(&rating, &series(1)).unwrap_err(), [Differs::Purpose { then: Purpose::Rate }]);
+        assert_eq!(check_same(&rating, &series(1)).unwrap_err(), [SeriesDifference::Purpose { then: Purpose::Rate }]);
     }
 }

@@ -6,8 +6,8 @@ use results::judge::Outcome;
 
 /// A point of `part` at the queue depth `depth`, with made-up numbers for each direction. The 99th percentile is three
 /// times the median.
-pub fn point(part: Part, depth: u32, reads: Option<MadeUp>, writes: Option<MadeUp>) -> Point {
-    let iops = |made: Option<MadeUp>| made.map_or(0.0, |(_, _, iops, _)| iops);
+pub fn point(part: Part, depth: u32, reads: Option<TestDirection>, writes: Option<TestDirection>) -> Point {
+    let iops = |made: Option<TestDirection>| made.map_or(0.0, |(_, _, iops, _)| iops);
     Point {
         part,
         job: String::new(),
@@ -28,9 +28,9 @@ pub fn point(part: Part, depth: u32, reads: Option<MadeUp>, writes: Option<MadeU
 
 /// Made-up numbers of a direction: bytes of an operation, offered and achieved operations per second, and the median
 /// latency in microseconds.
-pub type MadeUp = (f64, Option<f64>, f64, f64);
+pub type TestDirection = (f64, Option<f64>, f64, f64);
 
-fn done((bytes_each, offered_iops, iops, median_us): MadeUp) -> Done {
+fn done((bytes_each, offered_iops, iops, median_us): TestDirection) -> Done {
     let at = |percent: &f64| median_us * (percent / 50.0).max(if *percent >= 99.0 { percent - 96.0 } else { 0.0 });
     let service = Latency {
         mean_us: median_us,

@@ -4,7 +4,7 @@
 //! combined run. So the judge judges each device of each host, and all devices together. Histograms are merged bucket
 //! by bucket.
 
-use results::cell::{Carried, Latencies, latencies};
+use results::cell::{EarlierSliceOps, Latencies, latencies};
 use results::judge::{Code, Deciding, End, IntervalCounts, Judge, Outcome, Verdict};
 use results::run_dir::{HlogKind, Intervals, Manifest, Run, RunDirError, each_window};
 use serde::Serialize;
@@ -16,7 +16,7 @@ pub const SKEW_MS_MAX: u64 = 500;
 
 /// The run of one host.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct HostRun {
     pub host: String,
     pub dir: PathBuf,
     /// Milliseconds by which the host's clock was ahead of the file server's clock.
@@ -27,7 +27,7 @@ pub struct Part {
 
 /// A test over several hosts.
 #[derive(Debug, Clone, Serialize)]
-pub struct Together {
+pub struct MultiHostResult {
     pub outcome: Outcome,
     /// Reasons for the outcome, most important first, one sentence each.
     pub reasons: Vec<String>,
@@ -73,7 +73,7 @@ pub struct StreamResult {
 
 /// Why runs cannot be judged as one test.
 #[derive(Debug, Error)]
-pub enum TogetherError {
+pub enum MultiHostError {
     #[error(
         "cannot judge the hosts as one test - {host} ran a different test: {what} - run the same command on all hosts"
     )]
@@ -88,21 +88,21 @@ pub enum TogetherError {
 ///
 /// A host that is missing, did not finish, began at another time, or has an INVALID run makes the test INVALID, and a
 /// reason names the host.
-pub fn judge(parts: &[Part], agreed_unix_ms: u64) -> Result<Together, TogetherError> {
-    let read: Vec<(&Part, Result<Run, String>)> = parts
+pub fn judge(parts: &[HostRun], agreed_unix_ms: u64) -> Result<MultiHostResult, MultiHostError> {
+    let read: Vec<(&HostRun, Result<Run, String>)> = parts
         .iter()
         .map(|part| match &part.missing {
             Some(why) => (part, Err(why.clone())),
             None => (part, results::run_dir::read(&part.dir).map_err(|error| error.to_string())),
         })
         .collect();
-    let runs: Vec<(&Part, &Run)> = read.iter().filter_map(|(part, run)| Some((*part, run.as_ref().ok()?))).collect();
+    let runs: Vec<(&HostRun, &Run)> = read.iter().filter_map(|(part, run)| Some((*part, run.as_ref().ok()?))).collect();
     let merged = Merged::of(&runs)?;
     let end = if runs.iter().all(|(_, run)| run.verdict.end.is_complete()) { End::Completed } else { End::Unrecorded };
     let verdict = merged.verdict(&runs, &end)?;
     let mut doubts = Vec::new();
     let mut hosts = Vec::new();
-    let late_ms = |part: &Part, run: &Run| {
+    let late_ms = |part: &HostRun, run: &Run| {
         let own = i64::try_from(run.manifest.started_unix_ms).ok()?;
         Some(own.saturating_sub(part.clock_ahead_ms).saturating_sub(i64::try_from(agreed_unix_ms).ok()?))
     };
@@ -138,7 +138,7 @@ pub fn judge(parts: &[Part], agreed_unix_ms: u64) -> Result<Together, TogetherEr
     let starts = hosts.iter().filter_map(|host| host.late_ms);
     let start_skew_ms = starts.clone().max().zip(starts.min()).map_or(0, |(last, first)| last.abs_diff(first));
     let own = verdict.reasons.iter().filter(|reason| reason.code != Code::Note).map(|reason| reason.text.clone());
-    Ok(Together {
+    Ok(MultiHostResult {
         outcome: if doubts.is_empty() { verdict.outcome } else { Outcome::Invalid },
         reasons: doubts.into_iter().chain(own).collect(),
         decided_by: verdict.decided_by.clone(),
@@ -156,8 +156,8 @@ struct Merged {
 }
 
 impl Merged {
-    fn of(runs: &[(&Part, &Run)]) -> Result<Self, TogetherError> {
-        let Some((_, first)) = runs.first() else { return Err(TogetherError::Nothing) };
+    fn of(runs: &[(&HostRun, &Run)]) -> Result<Self, MultiHostError> {
+        let Some((_, first)) = runs.first() else { return Err(MultiHostError::Nothing) };
         let mut manifest = Manifest { devices: Vec::new(), device_facts: Vec::new(), ..first.manifest.clone() };
         manifest.streams.iter_mut().for_each(|stream| stream.offered_iops = 0.0);
         let mut devices = Vec::new();
@@ -173,7 +173,7 @@ impl Merged {
                 (other.duration_sec != manifest.duration_sec, "another duration"),
             ];
             if let Some((_, what)) = differs.into_iter().find(|(differs, _)| *differs) {
-                return Err(TogetherError::Differs { host: part.host.clone(), what });
+                return Err(MultiHostError::Differs { host: part.host.clone(), what });
             }
             devices.push((other.devices.len(), manifest.devices.len()));
             manifest.devices.extend(other.devices.iter().map(|device| format!("{}:{device}", part.host)));
@@ -190,7 +190,7 @@ impl Merged {
         cell / own * self.manifest.devices.len() + before + cell % own
     }
 
-    fn verdict(&self, runs: &[(&Part, &Run)], end: &End) -> Result<Verdict, TogetherError> {
+    fn verdict(&self, runs: &[(&HostRun, &Run)], end: &End) -> Result<Verdict, MultiHostError> {
         let mut judge: Judge = self.manifest.judge();
         let tables = runs.iter().map(|(_, run)| Intervals::open(&run.dir, &run.manifest));
         let mut tables = tables.collect::<Result<Vec<_>, _>>()?;
@@ -220,7 +220,7 @@ impl Merged {
             sum.cells[self.cell(run, cell)] = own;
         }
         let carried =
-            counts.carried.iter().map(|carried| Carried { cell: self.cell(run, carried.cell), ..carried.clone() });
+            counts.carried.iter().map(|carried| EarlierSliceOps { cell: self.cell(run, carried.cell), ..carried.clone() });
         sum.carried.extend(carried);
         sum.after_sec = sum.after_sec.max(counts.after_sec);
         sum.end_ns = sum.end_ns.max(counts.end_ns);
@@ -236,7 +236,7 @@ impl Merged {
         adds.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
     }
 
-    fn streams(&self, runs: &[(&Part, &Run)], verdict: &Verdict) -> Result<Vec<StreamResult>, TogetherError> {
+    fn streams(&self, runs: &[(&HostRun, &Run)], verdict: &Verdict) -> Result<Vec<StreamResult>, MultiHostError> {
         let mut service: Vec<Latencies> = self.manifest.streams.iter().map(|_| latencies()).collect();
         for (_, run) in runs {
             let layout = run.manifest.layout();
@@ -262,7 +262,7 @@ impl Merged {
     }
 }
 
-impl Together {
+impl MultiHostResult {
     /// The result, INVALID, of runs that cannot be judged as one test.
     pub fn undecided(why: String) -> Self {
         Self {

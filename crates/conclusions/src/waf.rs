@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Number of parts of a drive fill that are counted separately.
-pub const OCTILES: usize = 8;
+pub const OCTILES_PER_FILL: usize = 8;
 /// Maximum range of the five rounds of a steady window, as a fraction of their average.
 pub const RANGE_MAX: f64 = 0.05;
 /// Maximum move of the best straight line over these rounds, as a fraction of their average.
@@ -93,22 +93,22 @@ pub struct Found {
 
 impl Found {
     pub fn rounds(&self) -> usize {
-        self.octiles() / OCTILES
+        self.completed_octiles() / OCTILES_PER_FILL
     }
 
     /// Completed octiles.
-    pub fn octiles(&self) -> usize {
+    pub fn completed_octiles(&self) -> usize {
         self.drives.first().map_or(0, |drive| drive.octiles.len())
     }
 
     /// Sum over all drives in octile `octile`.
-    pub fn octile(&self, octile: usize) -> Bytes {
+    pub fn octile_sum(&self, octile: usize) -> Bytes {
         self.drives.iter().filter_map(|drive| drive.octiles.get(octile).copied()).sum()
     }
 
     /// Sum over all drives in the drive fills from `from`, counted from 0, to before `to`.
     pub fn fills(&self, from: usize, to: usize) -> Bytes {
-        (from * OCTILES..to * OCTILES).map(|octile| self.octile(octile)).sum()
+        (from * OCTILES_PER_FILL..to * OCTILES_PER_FILL).map(|octile| self.octile_sum(octile)).sum()
     }
 
     /// Sum over all drives and octiles.
@@ -129,7 +129,7 @@ impl Found {
 
     /// Sum of one drive over the five drive fills up to `end`; zero if there is no such drive.
     pub fn steady_bytes_of(&self, drive: usize, end: usize) -> Bytes {
-        let window = end.saturating_sub(ROUNDS_IN_WINDOW) * OCTILES..end * OCTILES;
+        let window = end.saturating_sub(ROUNDS_IN_WINDOW) * OCTILES_PER_FILL..end * OCTILES_PER_FILL;
         let octiles = self.drives.get(drive).and_then(|drive| drive.octiles.get(window)).unwrap_or_default();
         octiles.iter().copied().sum()
     }
@@ -146,14 +146,14 @@ impl Found {
         let last = self.rounds();
         let Some(first) = last.checked_sub(ROUNDS_IN_WINDOW) else { return false };
         let is_steady = |of: &dyn Fn(usize) -> Bytes| {
-            let round = |round: usize| (round * OCTILES..(round + 1) * OCTILES).map(of).sum::<Bytes>().waf();
+            let round = |round: usize| (round * OCTILES_PER_FILL..(round + 1) * OCTILES_PER_FILL).map(of).sum::<Bytes>().waf();
             let rounds: Vec<f64> = (first..last).filter_map(round).collect();
             let spread = Spread::of(&rounds);
             rounds.len() == ROUNDS_IN_WINDOW
                 && spread.range <= RANGE_MAX * spread.average
                 && spread.slope_excursion <= SLOPE_MAX * spread.average
         };
-        is_steady(&|octile| self.octile(octile))
+        is_steady(&|octile| self.octile_sum(octile))
             && self.drives.iter().all(|drive| {
                 let host: u64 = drive.octiles.iter().map(|octile| octile.host).sum();
                 // The drive of a read-only tenant is ignored. A drive with less than one fill has not begun garbage

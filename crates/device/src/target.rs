@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use sys::call::{Access, Mapped};
+use sys::call::{MapAccess, Mapped};
 use sys::{ioctl, open};
 use thiserror::Error;
 
@@ -56,7 +56,7 @@ impl Drop for Target {
 impl Target {
     /// A target open for reading and writing, with the guard's consent.
     pub fn writable(consent: WriteConsent) -> Self {
-        let (opened, stamp_key) = consent.release();
+        let (opened, stamp_key) = consent.into_opened();
         Self { opened, stamp_key: Some(stamp_key), write_hint: AtomicU16::new(0), cached: AtomicBool::new(false) }
     }
 
@@ -161,7 +161,7 @@ impl Target {
     }
 
     /// Maps the target; for writing only if it was opened with the guard's consent.
-    pub fn map(&self, access: Access) -> io::Result<Mapped> {
+    pub fn map(&self, access: MapAccess) -> io::Result<Mapped> {
         Mapped::new(self.fd(), self.size_bytes(), self.is_writable(), access)
     }
 
@@ -181,12 +181,12 @@ impl Target {
     ///
     /// Errors: `Unsupported` or `EOPNOTSUPP` if the target cannot discard; `PermissionDenied` if it was not opened for
     /// writing.
-    pub fn discard(&self, range: Range<u64>) -> impl Iterator<Item = Result<u64, Undiscarded>> + '_ {
+    pub fn discard(&self, range: Range<u64>) -> impl Iterator<Item = Result<u64, DiscardError>> + '_ {
         let Range { start: mut at, end } = range;
         std::iter::from_fn(move || {
             let (offset, len) = (at, DISCARD_BYTES.min(end - at));
             at += len;
-            let done = |done: io::Result<()>| done.map(|()| at).map_err(|error| Undiscarded { offset, len, error });
+            let done = |done: io::Result<()>| done.map(|()| at).map_err(|error| DiscardError { offset, len, error });
             (len > 0).then(|| done(self.discard_piece(offset, len)))
         })
     }
@@ -248,13 +248,13 @@ impl Zones {
 /// Error of the discard of one piece.
 #[derive(Debug, Error)]
 #[error("discard of {len} bytes at byte {offset} failed: {error}")]
-pub struct Undiscarded {
+pub struct DiscardError {
     offset: u64,
     len: u64,
     error: io::Error,
 }
 
-impl Undiscarded {
+impl DiscardError {
     /// True if the device does not support discards.
     pub fn is_unsupported(&self) -> bool {
         self.error.kind() == io::ErrorKind::Unsupported || self.error.raw_os_error() == Some(libc::EOPNOTSUPP)
@@ -314,11 +314,11 @@ mod tests {
         let error = target.opened.file.write_at(&[0; 512], 0).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EBADF));
         assert_eq!(target.cached_writer(true).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-        let mapped = target.map(Access::default()).unwrap();
+        let mapped = target.map(MapAccess::default()).unwrap();
         let buf = sys::buffer::Pool::new(512).unwrap().cut(512).unwrap();
         let mut write = Op::new(OpKind::Write, 0, 512, buf);
         // The copy stops at the first read-only page, as a memory access would.
-        assert_eq!(mapped.carry_out(target.fd(), &mut write), Outcome::Errno(libc::EIO));
+        assert_eq!(mapped.perform_call(target.fd(), &mut write), Outcome::Errno(libc::EIO));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! Random reads of 4 KiB with 1 and 16 in flight, in alternating turns; the device is only read. Prints time and CPU
 //! time of the issuing thread, including the kernel's part.
 
-use device::generic::Generic;
+use device::nvme_generic::NvmeGeneric;
 use device::target::Target;
 use engine::passthrough::Passthrough;
 use engine::uring::{Setup, Uring};
@@ -50,7 +50,7 @@ fn cost(engine: &mut impl BlockEngine, depth: u32, size_bytes: u64, random: &mut
 fn main() -> Result<(), Fault> {
     let device = std::env::args().nth(1).ok_or("name an NVMe drive: /dev/nvme0n1")?;
     let target = Arc::new(Target::read_only(&device, BLOCK.into())?);
-    let generic = Arc::new(Generic::open(&target)?);
+    let generic = Arc::new(NvmeGeneric::open(&target)?);
     let (targets, setup) = (vec![target.clone()], Setup::new(16, 64 << 20));
     let mut random = Random::new(1);
     for depth in [1, 16] {

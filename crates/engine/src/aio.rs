@@ -1,7 +1,7 @@
 //! The engine of Linux AIO, for systems that forbid io_uring. Helper threads perform deallocations, and operations that
 //! would block the issuing thread.
 
-use crate::queued::{Limits, Queued, Setup};
+use crate::queued::{QueueSupport, Queued, Setup};
 use crate::threads::{Threads, WORKERS_MAX};
 use device::target::Target;
 use std::io;
@@ -24,7 +24,7 @@ impl Aio {
         // All threads start before the run: starting one takes time and can fail.
         let threads = Threads::new(WORKERS_MAX, &targets, Setup { memory_bytes: 0, ..setup })?;
         let limits =
-            Limits { deallocates: false, writes_back: false, gives_back: true, names_streams: false, ..Limits::NONE };
+            QueueSupport { deallocates: false, writes_back: false, gives_back: true, names_streams: false, ..QueueSupport::NONE };
         Ok(Self::on(queue, targets, limits, Some(threads), setup))
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use sys::buffer::{Buf, Pool};
-use sys::call::{Access, Mapped, carry_out};
+use sys::call::{MapAccess, Mapped, perform_call};
 use sys::op::{Completion, Op, Outcome, Priority, TargetId};
 use sys::process::{RunDelay, set_io_priority};
 
@@ -69,8 +69,8 @@ impl Caller {
         }
         let outcome = match (denied, self.mapped.get(place)) {
             (Some(errno), _) => Outcome::Errno(errno),
-            (None, Some(Some(mapped))) => mapped.carry_out(fd, &mut op),
-            (None, _) => carry_out(fd, hint, &mut op),
+            (None, Some(Some(mapped))) => mapped.perform_call(fd, &mut op),
+            (None, _) => perform_call(fd, hint, &mut op),
         };
         let completed_ns = self.setup.clock_ns();
         let service_ns = completed_ns - issued_ns;
@@ -90,7 +90,7 @@ pub struct Mapping {
     /// Targets that are mapped.
     pub targets: Vec<TargetId>,
     /// Use of the mappings.
-    pub access: Access,
+    pub access: MapAccess,
 }
 
 /// A shard's queue of calls, and its targets.

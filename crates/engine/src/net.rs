@@ -3,15 +3,15 @@
 //! The engine is a [`Queued`] ring with the operations of [`sys::net`]. Operations are submitted together with the next
 //! wait, so a loop that answers all arrivals needs one system call.
 
-use crate::queued::{Limits, Queued, Seen, Setup};
+use crate::queued::{QueueSupport, Queued, Detection, Setup};
 use crate::{IoEngine, Wait};
 use device::target::Target;
 use std::io;
 use std::sync::Arc;
 use sys::buffer::Buf;
-use sys::net::{Network, Op, Outcome, Waker};
+use sys::net::{NetworkForm, Op, Outcome, Waker};
 use sys::op::{self, Queue, Reaped};
-use sys::ring::{Files, Ring, RingFacts};
+use sys::ring::{FileForm, Ring, RingFacts};
 
 /// Completion of a device or socket operation.
 #[derive(Debug)]
@@ -19,12 +19,12 @@ pub enum Completion {
     /// Completion of a device operation.
     Block(op::Completion),
     /// Completion of a socket operation.
-    Net(Event),
+    Net(SocketCompletion),
 }
 
 /// Result of a socket operation.
 #[derive(Debug)]
-pub struct Event {
+pub struct SocketCompletion {
     /// Token of the operation.
     pub token: u32,
     /// Result of the operation.
@@ -41,7 +41,7 @@ pub struct Event {
 
 /// Receive buffers.
 #[derive(Debug, Clone, Copy)]
-pub struct Arrivals {
+pub struct ReceiveBuffers {
     /// Number of buffers, a power of two, at most 32,768.
     pub buffers: u16,
     /// Bytes per buffer.
@@ -49,8 +49,8 @@ pub struct Arrivals {
 }
 
 /// A thread's ring, devices and sockets. Must stay on the thread that created it.
-pub struct Net {
-    uring: Queued<Ring<Network>>,
+pub struct NetEngine {
+    uring: Queued<Ring<NetworkForm>>,
     waker: Waker,
     discards: bool,
     /// Completions of refused operations, for the next reap.
@@ -58,18 +58,18 @@ pub struct Net {
     targets: Vec<Arc<Target>>,
 }
 
-impl Net {
+impl NetEngine {
     /// An engine for `targets` and sockets, with `arrivals` as receive buffers. Servers do not need the detection delay
     /// of completions: with an unlimited [`Setup::harmless_gap_ns`] the engine never looks up the run delay.
     ///
     /// Errors: those of [`crate::uring::Uring::new`]; `Unsupported` before Linux 6.0.
-    pub fn new(targets: Vec<Arc<Target>>, arrivals: Arrivals, setup: Setup) -> io::Result<(Self, RingFacts)> {
+    pub fn new(targets: Vec<Arc<Target>>, arrivals: ReceiveBuffers, setup: Setup) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
-        let form = Network::new(Files::new(&files)?, arrivals.buffers, arrivals.bytes);
+        let form = NetworkForm::new(FileForm::new(&files)?, arrivals.buffers, arrivals.bytes);
         let (ring, facts) =
             Ring::new(&files, form, setup.in_flight_max + 1, setup.memory_bytes, setup.epoch_ns(), false)?;
         let discards = ring.discards();
-        let mut uring = Queued::on(ring, targets.clone(), Limits::NONE, None, setup);
+        let mut uring = Queued::on(ring, targets.clone(), QueueSupport::NONE, None, setup);
         let waker = Waker::new()?;
         // The token follows the highest token of the caller.
         uring.queue(Op::Wake { token: setup.in_flight_max as u32, waker: waker.clone() });
@@ -83,7 +83,7 @@ impl Net {
 
     /// Returns the buffer of an [`Outcome::Received`] to the engine.
     pub fn provide(&mut self, buf: Buf) {
-        self.uring.kernel().provide(buf);
+        self.uring.queue_mut().provide(buf);
     }
 
     /// True if the device or kernel lacks the operation. The kernel would silently ignore an unknown write stream.
@@ -94,7 +94,7 @@ impl Net {
     }
 }
 
-impl IoEngine for Net {
+impl IoEngine for NetEngine {
     type Op = Op;
     type Completion = Completion;
 
@@ -122,7 +122,7 @@ impl IoEngine for Net {
         self.uring.wait(Wait { until_ns, ..wait })?;
         out.append(&mut self.refused);
         let mut sleeps_on = None;
-        self.uring.look(|Reaped { token, op, outcome, issued_ns }, Seen { at_ns: seen_ns, unseen_ns }| {
+        self.uring.reap_completions(|Reaped { token, op, outcome, issued_ns }, Detection { at_ns: seen_ns, unseen_ns }| {
             match (op, outcome) {
                 (None, Outcome::Woken) => {}
                 (Some(wake @ Op::Wake { .. }), _) => sleeps_on = Some(wake),
@@ -137,7 +137,7 @@ impl IoEngine for Net {
                         unseen_ns,
                     }));
                 }
-                (op, outcome) => out.push(Completion::Net(Event { token, outcome, op, issued_ns, seen_ns, unseen_ns })),
+                (op, outcome) => out.push(Completion::Net(SocketCompletion { token, outcome, op, issued_ns, seen_ns, unseen_ns })),
             }
         });
         if let Some(wake) = sleeps_on {
@@ -152,6 +152,6 @@ impl IoEngine for Net {
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {
-        self.uring.kernel().buffer(len)
+        self.uring.queue_mut().buffer(len)
     }
 }

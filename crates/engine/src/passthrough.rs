@@ -5,24 +5,24 @@
 //! nor permission, so this engine checks both before. Operations larger than the queue's limit are split into several
 //! commands, as in the block layer. The block device stays open and claimed during the run ([`device::generic`]).
 
-use crate::queued::{Limits, Queued, Setup};
+use crate::queued::{QueueSupport, Queued, Setup};
 use crate::{IoEngine, Wait};
 use device::discover::{Roots, is_zoned};
-use device::generic::Generic;
+use device::nvme_generic::NvmeGeneric;
 use device::target::Target;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use sys::buffer::{ALIGN, Buf};
-use sys::nvme::ring::{Commands, Namespace};
+use sys::nvme::ring::{NvmeForm, Namespace};
 use sys::op::{Completion, Op, OpKind, Outcome};
 use sys::ring::{ENTRIES_MAX, Ring, RingFacts};
 
 /// A shard's ring and namespaces. Must stay on the thread that created it.
 pub struct Passthrough {
-    uring: Queued<Ring<Commands>>,
+    uring: Queued<Ring<NvmeForm>>,
     // Owners of the descriptors that are registered with the ring.
-    generics: Vec<Arc<Generic>>,
+    generics: Vec<Arc<NvmeGeneric>>,
     targets: Vec<Arc<Target>>,
     /// True for each zoned device.
     zoned: Vec<bool>,
@@ -37,12 +37,12 @@ impl Drop for Passthrough {
 
 impl Passthrough {
     /// An engine for `targets` with their character devices `generics`; otherwise as [`crate::uring::Uring::new`].
-    pub fn new(targets: Vec<Arc<Target>>, generics: Vec<Arc<Generic>>, setup: Setup) -> io::Result<(Self, RingFacts)> {
+    pub fn new(targets: Vec<Arc<Target>>, generics: Vec<Arc<NvmeGeneric>>, setup: Setup) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = generics.iter().map(|generic| generic.as_fd()).collect();
-        let commands = Commands::new(generics.iter().map(|generic| generic.namespace().clone()).collect());
+        let commands = NvmeForm::new(generics.iter().map(|generic| generic.namespace().clone()).collect());
         let (slots, bytes) = (setup.in_flight_max, setup.memory_bytes);
         let (ring, facts) = Ring::new(&files, commands, slots, bytes, setup.epoch_ns(), false)?;
-        let uring = Queued::on(ring, targets.clone(), Limits::NONE, None, setup);
+        let uring = Queued::on(ring, targets.clone(), QueueSupport::NONE, None, setup);
         let zoned = targets.iter().map(|target| is_zoned(target.facts(), &Roots::default())).collect();
         Ok((Self { uring, generics, targets, zoned }, facts))
     }
@@ -50,7 +50,7 @@ impl Passthrough {
     /// Reads the first block of each target, to test whether kernel and drive support passthrough.
     ///
     /// Errors: outcome of the first failed read. Before Linux 6.1: `EINVAL`, because of the registered buffers.
-    pub fn probe(targets: &[Arc<Target>], generics: &[Arc<Generic>]) -> Result<(), Outcome> {
+    pub fn probe(targets: &[Arc<Target>], generics: &[Arc<NvmeGeneric>]) -> Result<(), Outcome> {
         let of = |error: io::Error| Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO));
         let setup = Setup::new(1, ALIGN * targets.len());
         let (mut engine, _) = Self::new(targets.to_vec(), generics.to_vec(), setup).map_err(of)?;

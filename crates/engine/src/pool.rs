@@ -9,21 +9,21 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Engines by number: the next run of a series continues with the same clock and drives.
-pub struct Pool<E>(Mutex<Vec<Option<E>>>);
+pub struct EnginePool<E>(Mutex<Vec<Option<E>>>);
 
-impl<E> fmt::Debug for Pool<E> {
+impl<E> fmt::Debug for EnginePool<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Pool").field(&self.engines().len()).finish()
     }
 }
 
-impl<E> Default for Pool<E> {
+impl<E> Default for EnginePool<E> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<E> Pool<E> {
+impl<E> EnginePool<E> {
     /// Lends engine `number`; `open` creates the engine if the pool lacks it.
     pub fn lend(self: &Arc<Self>, number: usize, open: impl FnOnce() -> io::Result<E>) -> io::Result<Pooled<E>> {
         let kept = self.engines().get_mut(number).and_then(Option::take);
@@ -44,7 +44,7 @@ impl<E> Pool<E> {
 pub struct Pooled<E> {
     engine: Option<E>,
     number: usize,
-    pool: Arc<Pool<E>>,
+    pool: Arc<EnginePool<E>>,
 }
 
 impl<E> Deref for Pooled<E> {

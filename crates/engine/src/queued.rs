@@ -18,7 +18,7 @@ const LOOK_NS: u64 = 100_000;
 const AWAKE_NS: u64 = 1_000;
 
 /// Time at which the engine saw a completion.
-pub(crate) struct Seen {
+pub(crate) struct Detection {
     /// Time of detection, nanoseconds.
     pub(crate) at_ns: u64,
     /// Upper bound of the time between completion and detection, nanoseconds.
@@ -27,7 +27,7 @@ pub(crate) struct Seen {
 
 /// Operations that a queue supports. Helper threads perform the others.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct QueueSupport {
     pub(crate) deallocates: bool,
     pub(crate) writes_back: bool,
     pub(crate) flushes: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Limits {
     pub(crate) names_streams: bool,
 }
 
-impl Limits {
+impl QueueSupport {
     /// For a queue that performs all operations.
     pub(crate) const NONE: Self =
         Self { deallocates: true, writes_back: true, flushes: true, gives_back: false, names_streams: true };
@@ -53,7 +53,7 @@ pub struct Queued<Q> {
     run_delay: RunDelay,
     /// Completions of refused operations, for the next reap.
     refused: Vec<Completion>,
-    limits: Limits,
+    limits: QueueSupport,
     /// Helper threads for operations that the queue does not perform. Started on first use, unless
     /// [`Limits::gives_back`].
     beside: Option<Threads>,
@@ -101,7 +101,7 @@ impl<Q: Queue> Queued<Q> {
     pub(crate) fn on(
         queue: Q,
         targets: Vec<Arc<Target>>,
-        limits: Limits,
+        limits: QueueSupport,
         beside: Option<Threads>,
         setup: Setup,
     ) -> Self {
@@ -147,7 +147,7 @@ impl<Q: Queue> Queued<Q> {
 
     /// Submits queued operations and lets the kernel post completions. A polling thread calls this often, mostly with
     /// nothing to do.
-    fn hand_over(&mut self, now_ns: u64) -> io::Result<()> {
+    fn submit_queued(&mut self, now_ns: u64) -> io::Result<()> {
         if self.queue.pushed() > 0 || self.queue.is_ready() { self.queue.enter(now_ns, None) } else { Ok(()) }
     }
 
@@ -159,7 +159,7 @@ impl<Q: Queue> Queued<Q> {
         // operations, others may complete before or during the submission. They are collected after the submission, and
         // may have been unseen since the last poll.
         if self.queue.in_flight() > 1 || self.queue.pushed() == 0 {
-            self.hand_over(asleep_ns)?;
+            self.submit_queued(asleep_ns)?;
             if self.queue.has_completions() {
                 return Ok(());
             }
@@ -188,7 +188,7 @@ impl<Q: Queue> Queued<Q> {
     pub(crate) fn wait(&mut self, Wait { until_ns, completions }: Wait) -> io::Result<()> {
         let now_ns = self.clock_ns();
         if until_ns <= now_ns {
-            self.hand_over(now_ns)
+            self.submit_queued(now_ns)
         } else if completions == 1 {
             self.await_first(until_ns)
         } else {
@@ -197,18 +197,18 @@ impl<Q: Queue> Queued<Q> {
     }
 
     /// Takes all completions, each with its detection time and the upper bound of the time that it stayed unseen.
-    pub(crate) fn look(&mut self, mut each: impl FnMut(Reaped<Q::Op, Q::Outcome>, Seen)) {
+    pub(crate) fn reap_completions(&mut self, mut each: impl FnMut(Reaped<Q::Op, Q::Outcome>, Detection)) {
         let seen_ns = self.clock_ns();
         let looked_ns = self.looked_ns;
         self.queue.reap(|reaped| {
             let unseen_ns = seen_ns - looked_ns.max(reaped.issued_ns).min(seen_ns);
             let at_ns = seen_ns.max(reaped.issued_ns);
-            each(reaped, Seen { at_ns, unseen_ns });
+            each(reaped, Detection { at_ns, unseen_ns });
         });
         self.looked_ns = seen_ns;
     }
 
-    pub(crate) fn kernel(&mut self) -> &mut Q {
+    pub(crate) fn queue_mut(&mut self) -> &mut Q {
         &mut self.queue
     }
 
@@ -228,7 +228,7 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
 
     /// Sets the issue time of operations that the queue returned to their first submission, when the device had no room
     /// for them. The time until a helper thread issued them may be flashproof's lag, so this time counts as unseen.
-    fn date_back(&mut self, out: &mut [Completion]) {
+    fn backdate_issue(&mut self, out: &mut [Completion]) {
         for completion in out {
             let submitted_ns = self.submitted_ns.get_mut(completion.token as usize).and_then(Option::take);
             if let Some(submitted_ns) = submitted_ns {
@@ -286,7 +286,7 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
         if let Some(threads) = self.beside.as_mut().filter(|threads| threads.in_flight() > 0) {
             // Completions of helper threads do not wake the queue.
             threads.reap(if is_idle { wait } else { Wait { until_ns: 0, completions: 1 } }, out)?;
-            self.date_back(out);
+            self.backdate_issue(out);
             until_ns = until_ns.min(self.clock_ns() + LOOK_NS);
         }
         if !self.refused.is_empty() || !out.is_empty() {
@@ -294,7 +294,7 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
         }
         self.wait(Wait { until_ns, ..wait })?;
         let (gives_back, mut given_back) = (self.limits.gives_back, std::mem::take(&mut self.given_back));
-        self.look(|Reaped { token, op, outcome, issued_ns }, Seen { at_ns: completed_ns, unseen_ns }| {
+        self.reap_completions(|Reaped { token, op, outcome, issued_ns }, Detection { at_ns: completed_ns, unseen_ns }| {
             // Operations on block devices have one completion each, so `op` is always present.
             let Some(op) = op else { return };
             match outcome {
@@ -326,7 +326,7 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
 mod tests {
     use super::*;
     use crate::uring::Uring;
-    use device::guard::{Answers, Guard, Request};
+    use device::guard::{EraseAnswers, Guard, Request};
     use std::os::unix::fs::FileExt;
 
     #[test]
@@ -337,7 +337,7 @@ mod tests {
         let name = path.to_str().unwrap().to_owned();
         let request = Request { file_size_bytes: Some(1 << 20), ..Request::new(&name, "test") };
         let guard = Guard::new(Some(dir.path().join("state")));
-        let consent = guard.consent(&[request], &mut Answers::named([name])).unwrap().remove(0);
+        let consent = guard.consent(&[request], &mut EraseAnswers::named([name])).unwrap().remove(0);
         let targets = vec![Target::writable(consent).into()];
         let Ok((mut engine, _)) = Uring::new(targets, Setup::new(4, 1 << 16), false) else {
             return println!("skipped: no io_uring");
@@ -415,7 +415,7 @@ mod tests {
         for answer in [Outcome::Errno(libc::EAGAIN), Outcome::Errno(libc::EOPNOTSUPP), Outcome::Short(512)] {
             let setup = Setup { harmless_gap_ns: u64::MAX / 8, ..Setup::new(8, 1 << 16) };
             let threads = Threads::new(4, std::slice::from_ref(&target), setup).unwrap();
-            let limits = Limits { gives_back: true, names_streams: false, ..Limits::NONE };
+            let limits = QueueSupport { gives_back: true, names_streams: false, ..QueueSupport::NONE };
             let full = Full { ops: Vec::new(), issued_ns: 0, answer };
             let mut engine = Queued::on(full, vec![target.clone()], limits, Some(threads), setup);
             for token in 0..8 {

@@ -64,7 +64,7 @@ pub struct Threads {
     unannounced: usize,
     /// Completions taken since the start.
     taken: u64,
-    level: Level,
+    level: WorkerLimit,
 }
 
 /// Number of workers that may be awake at once.
@@ -73,7 +73,7 @@ pub struct Threads {
 /// worker slowed down all others, and the device got too few operations. But if a device blocks all awake workers, the
 /// operations behind them need further workers.
 #[derive(Debug)]
-struct Level {
+struct WorkerLimit {
     workers: usize,
     least: usize,
     most: usize,
@@ -84,7 +84,7 @@ struct Level {
     progress_ns: u64,
 }
 
-impl Level {
+impl WorkerLimit {
     /// Adjusts the number of workers, at most once per [`STEP_NS`]. `left`: operations that no worker has taken since
     /// the previous call. `completed`: completions since the start.
     fn adjust(&mut self, now_ns: u64, left: usize, completed: u64) {
@@ -122,7 +122,7 @@ impl Threads {
         });
         let most = in_flight_max.clamp(1, workers_max.min(WORKERS_MAX));
         let least = thread::available_parallelism().map_or(1, |cpus| cpus.get()).min(most);
-        let level = Level { workers: least, least, most, adjusted_ns: 0, completed: 0, progress_ns: 0 };
+        let level = WorkerLimit { workers: least, least, most, adjusted_ns: 0, completed: 0, progress_ns: 0 };
         let (workers, pool) = (Vec::new(), Pool::new(setup.memory_bytes)?);
         let mut engine = Self { shared, workers, pool, in_flight: 0, unannounced: 0, taken: 0, level };
         let owner = thread::current();
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn workers_follow_the_queue_and_jump_when_the_device_holds_them_all() {
-        let mut level = Level { workers: 2, least: 2, most: 256, adjusted_ns: 0, completed: 0, progress_ns: 0 };
+        let mut level = WorkerLimit { workers: 2, least: 2, most: 256, adjusted_ns: 0, completed: 0, progress_ns: 0 };
         level.adjust(STEP_NS / 2, 10, 0);
         assert_eq!(level.workers, 2, "not before its time");
         level.adjust(STEP_NS, 10, 5);

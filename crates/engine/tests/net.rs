@@ -1,9 +1,9 @@
 //! Sockets and files on one ring: data sent arrives, a receive without buffers can be repeated, other threads wake the
 //! ring, and its end closes connections.
 
-use device::guard::{Answers, Guard, Request};
+use device::guard::{EraseAnswers, Guard, Request};
 use device::target::Target;
-use engine::net::{Arrivals, Completion, Event, Net};
+use engine::net::{ReceiveBuffers, Completion, SocketCompletion, NetEngine};
 use engine::uring::Setup;
 use engine::{IoEngine, Wait};
 use std::io::{Read, Write};
@@ -15,8 +15,8 @@ use sys::op::{self, OpKind};
 
 const SEC: u64 = 1_000_000_000;
 
-fn net(targets: Vec<Arc<Target>>, arrivals: Arrivals) -> Option<Net> {
-    match Net::new(targets, arrivals, Setup { harmless_gap_ns: u64::MAX, ..Setup::new(8, 1 << 16) }) {
+fn net(targets: Vec<Arc<Target>>, arrivals: ReceiveBuffers) -> Option<NetEngine> {
+    match NetEngine::new(targets, arrivals, Setup { harmless_gap_ns: u64::MAX, ..Setup::new(8, 1 << 16) }) {
         Ok((net, _)) => Some(net),
         Err(error) => {
             println!("skipped: no io_uring with sockets: {error}");
@@ -26,7 +26,7 @@ fn net(targets: Vec<Arc<Target>>, arrivals: Arrivals) -> Option<Net> {
 }
 
 /// Reaps until there is a completion.
-fn reap(net: &mut Net) -> Vec<Completion> {
+fn reap(net: &mut NetEngine) -> Vec<Completion> {
     let (begin, mut out) = (Instant::now(), Vec::new());
     while out.is_empty() {
         assert!(begin.elapsed() < Duration::from_secs(20), "nothing came");
@@ -36,7 +36,7 @@ fn reap(net: &mut Net) -> Vec<Completion> {
     out
 }
 
-fn event(net: &mut Net) -> Event {
+fn event(net: &mut NetEngine) -> SocketCompletion {
     match reap(net).pop() {
         Some(Completion::Net(event)) => event,
         other => panic!("{other:?}"),
@@ -50,7 +50,7 @@ fn pair() -> (Arc<TcpStream>, TcpStream) {
     (Arc::new(listener.accept().unwrap().0), other)
 }
 
-const FEW: Arrivals = Arrivals { buffers: 2, bytes: 4096 };
+const FEW: ReceiveBuffers = ReceiveBuffers { buffers: 2, bytes: 4096 };
 
 #[test]
 fn connections_are_accepted_and_what_is_sent_arrives_in_both_directions() {
@@ -61,12 +61,12 @@ fn connections_are_accepted_and_what_is_sent_arrives_in_both_directions() {
     net.submit(Op::Accept { token: 0, listener });
     for _ in 0..2 {
         let mut client = TcpStream::connect(address).unwrap();
-        let Event { token: 0, outcome: Outcome::Accepted(socket), op: None, .. } = event(&mut net) else { panic!() };
+        let SocketCompletion { token: 0, outcome: Outcome::Accepted(socket), op: None, .. } = event(&mut net) else { panic!() };
         let socket = Arc::new(socket);
         net.submit(Op::Receive { token: 1, socket: socket.clone() });
         for text in ["first", "second"] {
             client.write_all(text.as_bytes()).unwrap();
-            let Event { token: 1, outcome: Outcome::Received(buf, len), op: None, .. } = event(&mut net) else {
+            let SocketCompletion { token: 1, outcome: Outcome::Received(buf, len), op: None, .. } = event(&mut net) else {
                 panic!()
             };
             assert_eq!(&buf[..len], text.as_bytes());
@@ -81,14 +81,14 @@ fn connections_are_accepted_and_what_is_sent_arrives_in_both_directions() {
             client.read_exact(&mut read).unwrap();
             (read, client)
         });
-        let Event { token: 2, outcome: Outcome::Sent, op: Some(Op::Send { bytes: back, .. }), .. } = event(&mut net)
+        let SocketCompletion { token: 2, outcome: Outcome::Sent, op: Some(Op::Send { bytes: back, .. }), .. } = event(&mut net)
         else {
             panic!()
         };
         let (read, client) = reader.join().unwrap();
         assert!(read == bytes && back == bytes);
         drop(client);
-        let Event { token: 1, outcome: Outcome::Closed, op: Some(Op::Receive { .. }), .. } = event(&mut net) else {
+        let SocketCompletion { token: 1, outcome: Outcome::Closed, op: Some(Op::Receive { .. }), .. } = event(&mut net) else {
             panic!()
         };
     }
@@ -106,11 +106,11 @@ fn without_a_buffer_a_receive_ends_and_can_be_begun_again() {
         let mut ended = false;
         for completion in reap(&mut net) {
             match completion {
-                Completion::Net(Event { outcome: Outcome::Received(buf, len), .. }) => {
+                Completion::Net(SocketCompletion { outcome: Outcome::Received(buf, len), .. }) => {
                     bytes += len;
                     bufs.push(buf);
                 }
-                Completion::Net(Event { outcome: Outcome::Errno(errno), op: Some(_), .. }) => {
+                Completion::Net(SocketCompletion { outcome: Outcome::Errno(errno), op: Some(_), .. }) => {
                     assert_eq!(errno, libc::ENOBUFS);
                     ended = true;
                 }
@@ -125,7 +125,7 @@ fn without_a_buffer_a_receive_ends_and_can_be_begun_again() {
     bufs.into_iter().for_each(|buf| net.provide(buf));
     net.submit(Op::Receive { token: 3, socket });
     while bytes < 3 * 4096 {
-        let Event { outcome: Outcome::Received(buf, len), .. } = event(&mut net) else { panic!() };
+        let SocketCompletion { outcome: Outcome::Received(buf, len), .. } = event(&mut net) else { panic!() };
         bytes += len;
         net.provide(buf);
     }
@@ -176,7 +176,7 @@ fn a_file_is_on_the_same_ring_and_a_placement_that_it_has_not_is_refused() {
     let name = path.to_str().unwrap().to_owned();
     let request = Request { file_size_bytes: Some(1 << 20), ..Request::new(&name, "test") };
     let guard = Guard::new(Some(dir.path().join("state")));
-    let consent = guard.consent(&[request], &mut Answers::named([name])).unwrap().remove(0);
+    let consent = guard.consent(&[request], &mut EraseAnswers::named([name])).unwrap().remove(0);
     let Some(mut net) = net(vec![Target::writable(consent).into()], FEW) else { return };
     let (socket, mut client) = pair();
     net.submit(Op::Receive { token: 0, socket });

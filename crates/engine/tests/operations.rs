@@ -1,7 +1,7 @@
 //! Tests each kind of operation on a loop device and a file, by io_uring, AIO, threads and system calls. The backing
 //! file of the device shows the bytes, the device's counters show the operations.
 
-use device::guard::{Answers, Guard, Request};
+use device::guard::{EraseAnswers, Guard, Request};
 use device::target::Target;
 use engine::aio::Aio;
 use engine::calls::Calls;
@@ -75,7 +75,7 @@ impl Bench {
         let file_size_bytes = self.device.is_none().then_some(if self.at.is_some() { SIZE / 2 } else { SIZE });
         let request = Request { file_size_bytes, odsync: false, ..Request::new(self.path(), "test") };
         let guard = Guard::new(Some(self.dir.path().join("state")));
-        let consents = guard.consent(&[request], &mut Answers::named([self.path()]));
+        let consents = guard.consent(&[request], &mut EraseAnswers::named([self.path()]));
         let target = Target::writable(consents.unwrap_or_else(|refused| panic!("{refused}")).remove(0));
         if self.cached {
             target.use_page_cache(true).unwrap();

@@ -5,7 +5,7 @@ use crate::file::Files;
 use crate::schema::{
     DriveRow, FindingRow, HostRow, ReasonRow, RunRow, SeriesRow, SliceRow, StepRow, StreamRow, TraceRow,
 };
-use crate::source::{RunPlace, SourceSeries};
+use crate::source::{SourceRun, SourceSeries};
 use crate::table::UnixMs;
 use results::run_dir::{Manifest, Run, RunDirError, read_trace};
 use serde::Serialize;
@@ -20,7 +20,7 @@ fn number_of(facts: &Value, name: &str) -> Option<u64> {
 }
 
 /// The name of an enum's value in JSON.
-fn word(value: impl Serialize) -> String {
+fn json_name(value: impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().or_else(|| value.get("how")?.as_str()).unwrap_or_default().to_owned()
 }
@@ -48,7 +48,7 @@ impl Files {
     /// Adds a run, which belongs to the series `series_id` if there is one. Returns the error of an unreadable trace.
     pub(crate) fn add_run(
         &mut self,
-        place: &RunPlace,
+        place: &SourceRun,
         run: &Run,
         series_id: Option<&str>,
     ) -> Result<Option<RunDirError>> {
@@ -57,7 +57,7 @@ impl Files {
         let kinds: Vec<_> = manifest.workloads.iter().map(|workload| workload.kind.as_str()).collect();
         let times_1x = manifest.workloads.first().and_then(|workload| workload.times_1x);
         let result = verdict.result();
-        let reason_code = verdict.reasons.first().map(|reason| word(reason.code));
+        let reason_code = verdict.reasons.first().map(|reason| json_name(reason.code));
         let decided = verdict.decided_by.as_ref();
         let on_device = |name: Option<&str>| device(manifest, name).map(|device| device as u64);
         self.push(RunRow {
@@ -78,13 +78,13 @@ impl Files {
             report_interval_sec: manifest.report_interval_sec,
             slice_sec: manifest.slice_sec,
             intervals: run.intervals,
-            outcome: &word(verdict.outcome),
+            outcome: &json_name(verdict.outcome),
             reason_code: reason_code.as_deref(),
             reason: &result.reason,
-            class: &word(verdict.class),
+            class: &json_name(verdict.class),
             complete: run.is_complete(),
             partial: verdict.partial,
-            ended: &word(&verdict.end),
+            ended: &json_name(&verdict.end),
             decided_stream: decided.map(|decided| decided.stream.as_str()),
             decided_device: decided.and_then(|decided| on_device(decided.device.as_deref())),
             decided_slice: decided.map(|decided| decided.slice),
@@ -94,7 +94,7 @@ impl Files {
             damage: joined(&run.damage).as_deref(),
         })?;
         for (rank, reason) in (1..).zip(&result.reasons) {
-            let (code, reason) = (&word(reason.code), reason.text.as_str());
+            let (code, reason) = (&json_name(reason.code), reason.text.as_str());
             self.push(ReasonRow { run_id, rank, code, reason })?;
         }
         for finding in &manifest.findings {
@@ -102,7 +102,7 @@ impl Files {
             self.push(FindingRow {
                 run_id,
                 check_name: &finding.check,
-                level: &word(finding.level),
+                level: &json_name(finding.level),
                 device: device.map(|device| device as u64),
                 serial: device.and_then(|device| serials[device]),
                 finding: &finding.finding,
@@ -232,7 +232,7 @@ impl Files {
     }
 
     /// Judges a series again from its `runs`, and adds its rows and those of its steps.
-    pub(crate) fn add_series(&mut self, source: &mut SourceSeries, runs: &[(RunPlace, Run)]) -> Result {
+    pub(crate) fn add_series(&mut self, source: &mut SourceSeries, runs: &[(SourceRun, Run)]) -> Result {
         let (run_of_step, doubts) = source.rejudge(runs);
         let (series, series_id) = (&source.series, source.id.as_str());
         let conclusion = series.conclusion.as_ref();
@@ -240,9 +240,9 @@ impl Files {
             series_id,
             path: &source.path,
             tool: &series.tool,
-            purpose: &word(series.purpose),
+            purpose: &json_name(series.purpose),
             began_at: UnixMs(series.began_unix_ms),
-            outcome: conclusion.map(|conclusion| word(conclusion.outcome)).as_deref(),
+            outcome: conclusion.map(|conclusion| json_name(conclusion.outcome)).as_deref(),
             conclusion: conclusion.map(|conclusion| conclusion.sentence.as_str()),
             rating_x: conclusion.and_then(|conclusion| conclusion.rating),
             comparable: conclusion.map(|conclusion| conclusion.comparable),
@@ -255,8 +255,8 @@ impl Files {
                 name: &step.name,
                 run_id: run.map(|run| runs[run].0.id.as_str()),
                 load_x: step.multiple,
-                state: &word(step.state),
-                outcome: step.outcome.map(word).as_deref(),
+                state: &json_name(step.state),
+                outcome: step.outcome.map(json_name).as_deref(),
                 reason: &step.reason,
                 attempts: u64::from(step.attempts),
             })?;

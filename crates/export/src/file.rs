@@ -11,7 +11,7 @@ use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
-use results::files::{self, Links, Over};
+use results::files::{self, Links, ReplaceTarget};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(crate) fn write_views(dir: &Path) -> Result {
         "{begin}views of an export, for DuckDB: duckdb -init {VIEWS}, in this directory\n{views}\n{PERCENTILE_SQL}"
     );
     let path = dir.join(VIEWS);
-    files::replace(&path, text.as_bytes(), Over::Own).map_err(ExportError::io("writing", &path))
+    files::replace(&path, text.as_bytes(), ReplaceTarget::Own).map_err(ExportError::io("writing", &path))
 }
 
 /// Number of rows after which a row group is written: 10 to 30 MB of memory for a table.
@@ -48,26 +48,26 @@ pub(crate) struct Files(Vec<TableFile>);
 /// A table that is being written, under a temporary name.
 struct TableFile {
     writer: SerializedFileWriter<File>,
-    written: Written,
+    written: TemporaryFile,
     values: Vec<Values>,
     rows: usize,
 }
 
 /// A file of a table under a temporary name; removed unless it is renamed.
-pub(crate) struct Written {
+pub(crate) struct TemporaryFile {
     table: &'static Table,
     temporary: PathBuf,
     path: PathBuf,
     pub(crate) rows: u64,
 }
 
-impl Drop for Written {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.temporary);
     }
 }
 
-impl Written {
+impl TemporaryFile {
     fn failed(&self, source: ParquetError) -> ExportError {
         ExportError::Parquet { path: self.path.clone(), source }
     }
@@ -82,11 +82,11 @@ impl Written {
 }
 
 /// Creates a file of `table` in `dir`, under a temporary name.
-fn create(table: &'static Table, dir: &Path, part: &str) -> Result<(Written, SerializedFileWriter<File>)> {
+fn create(table: &'static Table, dir: &Path, part: &str) -> Result<(TemporaryFile, SerializedFileWriter<File>)> {
     let path = dir.join(table.file_name());
     let temporary = dir.join(format!(".flashproof-{}-{part}-{}.tmp", std::process::id(), table.file_name()));
     let file = File::create_new(&temporary).map_err(ExportError::io("creating", &temporary))?;
-    let written = Written { table, temporary, path, rows: 0 };
+    let written = TemporaryFile { table, temporary, path, rows: 0 };
     let writer =
         properties(table).and_then(|properties| SerializedFileWriter::new(file, table.schema()?, Arc::new(properties)));
     let writer = writer.map_err(|source| written.failed(source))?;
@@ -144,7 +144,7 @@ impl Files {
     }
 
     /// Writes the remaining rows of each file.
-    pub(crate) fn finish(self) -> Result<Vec<Written>> {
+    pub(crate) fn finish(self) -> Result<Vec<TemporaryFile>> {
         self.0.into_iter().map(TableFile::finish).collect()
     }
 }
@@ -181,7 +181,7 @@ impl TableFile {
         group.close().map(drop)
     }
 
-    fn finish(mut self) -> Result<Written> {
+    fn finish(mut self) -> Result<TemporaryFile> {
         if self.rows > 0 {
             self.write_group()?;
         }
@@ -191,7 +191,7 @@ impl TableFile {
 }
 
 /// Joins the parts of a table, which are in order, into one file, and syncs the file. Row groups are copied unchanged.
-pub(crate) fn join(dir: &Path, parts: &[Written]) -> Result<Option<Written>> {
+pub(crate) fn join(dir: &Path, parts: &[TemporaryFile]) -> Result<Option<TemporaryFile>> {
     let Some(first) = parts.first() else { return Ok(None) };
     let (mut whole, mut writer) = create(first.table, dir, "all")?;
     for part in parts {

@@ -21,7 +21,7 @@ pub use file::{VERSION_KEY, VIEWS};
 pub use schema::{PERCENTILE_SQL, SCHEMA_VERSION, TABLES, TaskRow};
 pub use table::{Column, Kind, Table};
 
-use file::{Files, Written};
+use file::{Files, TemporaryFile};
 use parquet::errors::ParquetError;
 use results::run_dir::RunDirError;
 use source::{Source, Sources};
@@ -130,7 +130,7 @@ fn parts(sources: Vec<Source>) -> Vec<Vec<Source>> {
 const THREADS_MAX: usize = 16;
 
 /// Writes all tables under temporary names: parts in parallel, one for each CPU, then joined.
-fn write(sources: Vec<Source>, tasks: &[TaskRow<'_>], out: &Path, exported: &mut Exported) -> Result<Vec<Written>> {
+fn write(sources: Vec<Source>, tasks: &[TaskRow<'_>], out: &Path, exported: &mut Exported) -> Result<Vec<TemporaryFile>> {
     let parts = parts(sources);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(parts.len()).min(THREADS_MAX);
     let waiting = Mutex::new(parts.into_iter().enumerate());
@@ -150,7 +150,7 @@ fn write(sources: Vec<Source>, tasks: &[TaskRow<'_>], out: &Path, exported: &mut
     })?;
     let mut done: Vec<_> = done.into_iter().flatten().collect();
     done.sort_by_key(|(number, _)| *number);
-    let mut by_table: Vec<Vec<Written>> = TABLES.iter().map(|_| Vec::new()).collect();
+    let mut by_table: Vec<Vec<TemporaryFile>> = TABLES.iter().map(|_| Vec::new()).collect();
     for (_, Part { written, runs, series, unreadable }) in done {
         by_table.iter_mut().zip(written).for_each(|(parts, part)| parts.push(part));
         exported.runs += runs;
@@ -163,7 +163,7 @@ fn write(sources: Vec<Source>, tasks: &[TaskRow<'_>], out: &Path, exported: &mut
 /// A part of each table.
 #[derive(Default)]
 struct Part {
-    written: Vec<Written>,
+    written: Vec<TemporaryFile>,
     runs: u64,
     series: u64,
     unreadable: Vec<String>,

@@ -126,7 +126,7 @@ impl Files {
         for ((cell, Key { stream, device, serial }), waiting) in
             counts.cells.iter().zip(cells.iter().copied()).zip(waiting)
         {
-            if cell.wanted() == 0 && cell.backlog.total() == 0 {
+            if cell.counted_ops() == 0 && cell.backlog.total() == 0 {
                 continue;
             }
             rows += 1;

@@ -1,9 +1,9 @@
 //! Finds the runs and series below the given directories. Links are not followed.
 
-use conclusions::rejudge::{Evidence, place_of, rejudge};
+use conclusions::rejudge::{Evidence, run_dir_of, rejudge};
 use conclusions::series::Series;
 use results::files::{self, Links};
-use results::run_dir::{self, Holds, MANIFEST, Run, RunDirError};
+use results::run_dir::{self, DirKind, MANIFEST, Run, RunDirError};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::fs;
@@ -16,7 +16,7 @@ const DEPTH_MAX: usize = 8;
 const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 
 /// A directory with a run.
-pub(crate) struct RunPlace {
+pub(crate) struct SourceRun {
     pub(crate) dir: PathBuf,
     /// Last part of the given directory's path, and the path below that directory.
     pub(crate) path: String,
@@ -35,7 +35,7 @@ pub(crate) struct SourceSeries {
 /// A run, or a series with all runs below its directory, including interrupted attempts.
 pub(crate) struct Source {
     pub(crate) series: Option<SourceSeries>,
-    pub(crate) runs: Vec<RunPlace>,
+    pub(crate) runs: Vec<SourceRun>,
     /// Size of all runs, bytes.
     pub(crate) bytes: u64,
 }
@@ -55,7 +55,7 @@ impl Sources {
     /// Adds the run or series in `root`, or all below it in the order of their paths. Errors: nothing was found.
     pub(crate) fn add(&mut self, root: &Path) -> Result<(), RunDirError> {
         let path = root.file_name().map_or_else(|| root.to_string_lossy(), |name| name.to_string_lossy());
-        match run_dir::holds(root) {
+        match run_dir::dir_kind(root) {
             Ok(holds) => self.add_source(root, path.into_owned(), holds),
             Err(error) => {
                 let found = self.below(root, &path, DEPTH_MAX);
@@ -69,7 +69,7 @@ impl Sources {
     }
 
     /// Runs and series below `dir`. Runs of these series are not listed.
-    fn below(&mut self, dir: &Path, path: &str, depth: usize) -> Vec<(PathBuf, String, Holds)> {
+    fn below(&mut self, dir: &Path, path: &str, depth: usize) -> Vec<(PathBuf, String, DirKind)> {
         let (mut names, mut found) = (Vec::new(), Vec::new());
         match fs::read_dir(dir) {
             Ok(listed) => {
@@ -84,7 +84,7 @@ impl Sources {
         names.sort();
         for name in names {
             let (dir, path) = (dir.join(&name), format!("{path}/{}", name.to_string_lossy()));
-            match run_dir::holds(&dir) {
+            match run_dir::dir_kind(&dir) {
                 Ok(holds) => found.push((dir, path, holds)),
                 Err(_) if depth > 1 => found.extend(self.below(&dir, &path, depth - 1)),
                 Err(_) => {}
@@ -93,9 +93,9 @@ impl Sources {
         found
     }
 
-    fn add_source(&mut self, dir: &Path, path: String, holds: Holds) {
+    fn add_source(&mut self, dir: &Path, path: String, holds: DirKind) {
         let (mut source, mut places) = (Source { series: None, runs: Vec::new(), bytes: 0 }, Vec::new());
-        if holds == Holds::Run {
+        if holds == DirKind::Run {
             places.push((dir.to_owned(), path));
         } else {
             match Series::read(dir) {
@@ -108,10 +108,10 @@ impl Sources {
                     }
                 }
                 // The runs of the series can be read without its record.
-                Ok(None) => self.unreadable.push(conclusions::rejudge::went_away(dir).to_string()),
+                Ok(None) => self.unreadable.push(conclusions::rejudge::disappeared_error(dir).to_string()),
                 Err(error) => self.unreadable.push(error.to_string()),
             }
-            let runs = self.below(dir, &path, DEPTH_MAX).into_iter().filter(|(_, _, holds)| *holds == Holds::Run);
+            let runs = self.below(dir, &path, DEPTH_MAX).into_iter().filter(|(_, _, holds)| *holds == DirKind::Run);
             places.extend(runs.map(|(dir, path, _)| (dir, path)));
         }
         for (dir, path) in places {
@@ -120,8 +120,8 @@ impl Sources {
                     let id = identity(&manifest);
                     if self.ids.insert(id.clone()) {
                         source.bytes += bytes_in(&dir);
-                        source.runs.push(RunPlace { dir, path, id });
-                    } else if source.series.is_some() || holds == Holds::Run {
+                        source.runs.push(SourceRun { dir, path, id });
+                    } else if source.series.is_some() || holds == DirKind::Run {
                         self.repeated.push(path);
                     }
                 }
@@ -159,10 +159,10 @@ fn identity_of(series: &Series) -> String {
 impl SourceSeries {
     /// Judges the series again from `runs`, the readable runs below its directory. Returns for each step the position
     /// of its run, and why the record cannot be trusted completely.
-    pub(crate) fn rejudge(&mut self, runs: &[(RunPlace, Run)]) -> (Vec<Option<usize>>, Vec<String>) {
+    pub(crate) fn rejudge(&mut self, runs: &[(SourceRun, Run)]) -> (Vec<Option<usize>>, Vec<String>) {
         let run_at = |dir: PathBuf| runs.iter().position(|(_, run)| run.dir == dir);
         let steps = self.series.steps.iter();
-        let run_of_step: Vec<_> = steps.map(|step| place_of(&self.dir, step).ok().and_then(run_at)).collect();
+        let run_of_step: Vec<_> = steps.map(|step| run_dir_of(&self.dir, step).ok().and_then(run_at)).collect();
         let evidence =
             run_of_step.iter().map(|at| Ok(Evidence::of(&runs[at.ok_or("no run of the step can be read")?].1)));
         let doubts = rejudge(&mut self.series, &evidence.collect::<Vec<_>>());

@@ -28,9 +28,9 @@ use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use load::workload::act::options::Test;
 use procedures::align::Alignment;
 use procedures::configuration::{percent, positive};
-use report::comparison::Named;
+use report::comparison::CandidateDir;
 use results::units;
-use session::Manner;
+use session::CompatMode;
 use session::console;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -40,7 +40,7 @@ pub struct Invocation {
     /// The command with its options.
     pub command: Command,
     /// Program whose behaviour the command follows.
-    pub manner: Manner,
+    pub manner: CompatMode,
     /// True to print only results, warnings and errors.
     pub quiet: bool,
 }
@@ -240,10 +240,10 @@ pub enum RecordEngine {
 pub fn parse() -> Invocation {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let called = arguments.first().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str).map(str::to_owned);
-    let act = |quiet, command| Invocation { command, manner: Manner::Act, quiet };
+    let act = |quiet, command| Invocation { command, manner: CompatMode::Act, quiet };
     match called.as_deref() {
         Some("fio") => {
-            Invocation { command: Command::Fio(loads::fio_words(arguments)), manner: Manner::Fio, quiet: false }
+            Invocation { command: Command::Fio(loads::fio_words(arguments)), manner: CompatMode::Fio, quiet: false }
         }
         Some(name @ ("act_storage" | "act_index")) => {
             let test = if name == "act_index" { Test::Index } else { Test::Storage };
@@ -283,7 +283,7 @@ fn own(arguments: Vec<OsString>) -> Invocation {
         latency.args.typed = reports::typed(&arguments, 2);
         latency.args.logs.append(&mut latency.files);
     }
-    Invocation { command, manner: Manner::Own, quiet }
+    Invocation { command, manner: CompatMode::Native, quiet }
 }
 
 /// Parses the words of a command line behind the program's name. Errors: the reason, one sentence.
@@ -334,12 +334,12 @@ fn exit(error: &clap::Error, mistake: i32) -> ! {
 }
 
 /// Parses `DIR` or `NAME=DIR`. An existing directory with `=` in its path is a `DIR`.
-fn named(text: &str) -> Result<Named, String> {
+fn named(text: &str) -> Result<CandidateDir, String> {
     match text.split_once('=') {
         Some((name, dir)) if !name.is_empty() && !dir.is_empty() && !Path::new(text).exists() => {
-            Ok(Named { name: Some(name.to_owned()), dir: dir.into() })
+            Ok(CandidateDir { name: Some(name.to_owned()), dir: dir.into() })
         }
-        _ => Ok(Named { name: None, dir: text.into() }),
+        _ => Ok(CandidateDir { name: None, dir: text.into() }),
     }
 }
 

@@ -13,12 +13,12 @@ mod commands;
 
 use args::Invocation;
 use session::failure::ACT_FAILURE;
-use session::{Manner, console, signals};
+use session::{CompatMode, console, signals};
 use std::process::ExitCode;
 
 /// Runs the command line of this process, by the name under which it was called. Returns the exit code.
 pub fn run() -> ExitCode {
-    signals::tame_panics();
+    signals::report_panics_as_bugs();
     signals::outlive_file_size_limit();
     let Invocation { command, manner, quiet } = args::parse();
     if quiet {
@@ -31,8 +31,8 @@ pub fn run() -> ExitCode {
     });
     console::flush();
     match manner {
-        Manner::Act if code != ExitCode::SUCCESS => ExitCode::from(ACT_FAILURE),
-        Manner::Fio if code != ExitCode::SUCCESS => ExitCode::FAILURE,
+        CompatMode::Act if code != ExitCode::SUCCESS => ExitCode::from(ACT_FAILURE),
+        CompatMode::Fio if code != ExitCode::SUCCESS => ExitCode::FAILURE,
         _ => code,
     }
 }

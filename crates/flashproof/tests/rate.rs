@@ -3,7 +3,7 @@
 
 use crate::support;
 
-use conclusions::rating::{Details, Move, Seen};
+use conclusions::rating::{Details, NextRun, StepOutcome};
 use conclusions::series::{Series, State};
 use results::judge::Outcome;
 use std::time::Duration;
@@ -189,9 +189,9 @@ fn no_step_goes_further_than_twice_what_was_held() {
     for details in series.steps.iter().map(|step| Details::of(step).unwrap()) {
         let multiple = details.moved.multiple();
         // Each run of a simulated drive is that of a new one, which nobody overdrove.
-        assert!(!matches!(details.moved, Move::Recover(_)), "{}", details.judged.why);
+        assert!(!matches!(details.moved, NextRun::Recover(_)), "{}", details.judged.why);
         assert!(held == 0.0 || multiple <= held * 2.01, "{multiple} after {held}");
-        if details.judged.seen == Seen::Held {
+        if details.judged.seen == StepOutcome::Held {
             held = held.max(multiple);
         }
     }

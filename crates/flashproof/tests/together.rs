@@ -3,7 +3,7 @@
 use crate::support;
 
 use crate::two_nodes::{PATIENT, Pair, end};
-use conclusions::together::{Part, judge};
+use conclusions::together::{HostRun, judge};
 use results::cell::{Latencies, latencies};
 use results::judge::Outcome;
 use results::run_dir::{HlogKind, each_window, manifest};
@@ -12,12 +12,12 @@ use support::lab::{BY_SLURM, LAB, Lab, kill};
 use support::{Bench, LoopDevice, statistic};
 
 /// A run of 20 simulated seconds on a drive with the seed `seed`, as the part of a host.
-fn part(bench: &Bench, host: &str, seed: u32, rate: u32) -> Part {
+fn part(bench: &Bench, host: &str, seed: u32, rate: u32) -> HostRun {
     part_of(bench, host, seed, rate, "5%>1ms")
 }
 
 /// A part with other limits.
-fn part_of(bench: &Bench, host: &str, seed: u32, rate: u32, limits: &str) -> Part {
+fn part_of(bench: &Bench, host: &str, seed: u32, rate: u32, limits: &str) -> HostRun {
     let drive = format!("--filename=sim:channels=4+read-us=200+seed={seed}");
     let (rate, out) = (format!("--rate_iops={rate}"), format!("of-{host}"));
     let job = ["fio", "--name=r", "--rw=randread", "--bs=4k", "--iodepth=16", "--runtime=20", "--time_based"];
@@ -25,13 +25,13 @@ fn part_of(bench: &Bench, host: &str, seed: u32, rate: u32, limits: &str) -> Par
     let dir = bench.path(&out);
     // Simulated runs begin when they like: their clocks are said to differ by that.
     let clock_ahead_ms = manifest(&dir).unwrap().started_unix_ms as i64 - AGREED as i64;
-    Part { host: host.to_owned(), dir, clock_ahead_ms, missing: None }
+    HostRun { host: host.to_owned(), dir, clock_ahead_ms, missing: None }
 }
 
 const AGREED: u64 = 1_000_000;
 
 /// Service times of a run, all streams.
-fn service(part: &Part) -> Latencies {
+fn service(part: &HostRun) -> Latencies {
     let layout = manifest(&part.dir).unwrap().layout();
     let mut all = latencies();
     each_window(&part.dir, &layout, HlogKind::Service, |window| all.add(&window.histogram).unwrap()).unwrap();
@@ -58,7 +58,7 @@ fn the_histogram_of_all_hosts_is_the_sum_of_theirs_bucket_by_bucket() {
 fn a_host_that_is_lost_late_or_slow_by_its_own_fault_makes_the_whole_invalid_and_is_named() {
     let bench = Bench::new();
     let parts = [part(&bench, "n1", 1, 2_000), part(&bench, "n2", 2, 2_000)];
-    let with = |change: &dyn Fn(&mut Part)| {
+    let with = |change: &dyn Fn(&mut HostRun)| {
         let mut parts = parts.clone();
         change(&mut parts[1]);
         let together = judge(&parts, AGREED).unwrap();
@@ -78,7 +78,7 @@ fn a_host_that_is_lost_late_or_slow_by_its_own_fault_makes_the_whole_invalid_and
     let table = fs::read_to_string(killed.join("intervals.csv")).unwrap();
     let third: Vec<&str> = table.lines().take(table.lines().count() / 3).collect();
     fs::write(killed.join("intervals.csv"), third.join("\n") + "\n").unwrap();
-    let lost = Part { dir: killed, ..parts[1].clone() };
+    let lost = HostRun { dir: killed, ..parts[1].clone() };
     let ops = judge(&[lost, parts[0].clone()], AGREED).unwrap().streams[0].ops;
     assert!((42_000..60_000).contains(&ops), "{ops}");
     let other = part(&bench, "n3", 3, 2_000);
@@ -123,7 +123,7 @@ fn one_slow_host_among_three_fails_the_whole() {
     bench.flashproof(&[&job[..], &slow[..]].concat()).expect(1);
     let dir = bench.path("slow/run");
     let clock_ahead_ms = manifest(&dir).unwrap().started_unix_ms as i64 - AGREED as i64;
-    parts.push(Part { host: "n3".to_owned(), dir, clock_ahead_ms, missing: None });
+    parts.push(HostRun { host: "n3".to_owned(), dir, clock_ahead_ms, missing: None });
     let together = judge(&parts, AGREED).unwrap();
     assert_eq!(together.outcome, Outcome::Fail, "{}", together.text());
     assert!(together.reasons[0].contains("n3:sim:"), "{}", together.text());

@@ -2,11 +2,11 @@
 
 use crate::{FILE_BYTES_MAX, failed};
 use device::discover::{self, Roots};
-use device::doctor::{Attachment, ask_drive};
-use device::guard::{Guard, Outlook, Safety};
+use device::doctor::{Attachment, read_smart};
+use device::guard::{Guard, GuardReport, EraseSafety};
 use engine::DeviceName;
 use report::table::Table;
-use results::files::{self, Links, Over};
+use results::files::{self, Links, ReplaceTarget};
 use results::units::{self, quoted};
 use serde::{Deserialize, Serialize};
 use session::failure::Failure;
@@ -86,14 +86,14 @@ impl Drive {
         self.path.parse().is_ok_and(|name: DeviceName| name.drive().is_some())
     }
 
-    fn of(outlook: Outlook) -> Option<Self> {
+    fn of(outlook: GuardReport) -> Option<Self> {
         let facts = outlook.facts?;
         let Attachment { slot, link } = Attachment::of(&outlook.path, Path::new("/"));
-        let wear_percent = ask_drive(Path::new("/"), &facts).ok().map(|smart| smart.percentage_used);
+        let wear_percent = read_smart(Path::new("/"), &facts).ok().map(|smart| smart.percentage_used);
         let (state, why) = match &outlook.safety {
-            Safety::Yes => (DriveState::Free, None),
-            Safety::Asks(evidence) => (DriveState::HasData, evidence.first().map(ToString::to_string)),
-            Safety::No(reasons) => (DriveState::InUse, reasons.first().map(ToString::to_string)),
+            EraseSafety::Yes => (DriveState::Free, None),
+            EraseSafety::Asks(evidence) => (DriveState::HasData, evidence.first().map(ToString::to_string)),
+            EraseSafety::No(reasons) => (DriveState::InUse, reasons.first().map(ToString::to_string)),
         };
         Some(Self {
             id: outlook.erase_name,
@@ -118,7 +118,7 @@ impl Inventory {
     pub fn of_this_host() -> Self {
         let (disks, _) = discover::list(&Roots::default());
         let paths: Vec<String> = disks.into_iter().map(|listed| listed.disk).collect();
-        let drives = Guard::new(None).outlook(&paths).into_iter().filter_map(Drive::of).collect();
+        let drives = Guard::new(None).examine_devices(&paths).into_iter().filter_map(Drive::of).collect();
         Self::new(Some(crate::host_name()), drives)
     }
 
@@ -206,7 +206,7 @@ impl Inventory {
         let path = folder.join(format!("{name}.json"));
         let written = std::fs::create_dir_all(&folder).and_then(|()| {
             let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other)? + "\n";
-            files::replace(&path, text.as_bytes(), Over::Own)
+            files::replace(&path, text.as_bytes(), ReplaceTarget::Own)
         });
         written.map_err(|error| {
             let tried = format!("writing the inventory {}", path.display());

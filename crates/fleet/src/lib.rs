@@ -58,7 +58,7 @@ fn own_command(log: &Path) -> io::Result<Command> {
     let log = files::open_to_append(log)?;
     let mut command = Command::new("/proc/self/exe");
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
-    sys::process::end_with_parent(&mut command);
+    sys::process::kill_with_parent(&mut command);
     Ok(command)
 }
 

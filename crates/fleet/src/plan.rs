@@ -6,7 +6,7 @@ use crate::journal::LOCK;
 use crate::task::RESULTS;
 use crate::{FILE_BYTES_MAX, failed};
 use report::table::Table;
-use results::files::{self, Links, Over};
+use results::files::{self, Links, ReplaceTarget};
 use results::units::{count, quoted, span};
 use serde::{Deserialize, Serialize};
 use session::failure::Failure;
@@ -109,7 +109,7 @@ impl Plan {
         };
         let path = self.dir.join(PLAN);
         let text = serde_json::to_string_pretty(&fixed).map_err(Failure::environment)? + "\n";
-        match files::replace(&path, text.as_bytes(), Over::Nothing) {
+        match files::replace(&path, text.as_bytes(), ReplaceTarget::NewFile) {
             Ok(()) => {}
             // Another start came first: use its drives.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}

@@ -2,11 +2,11 @@
 
 use crate::plan::{Plan, PlannedDrive};
 use crate::status::{CampaignStatus, Now, StepStatus, TaskStatus};
-use conclusions::population::{Examination, Labels, Measured, examine};
-use conclusions::rejudge::place_of;
+use conclusions::population::{Examination, Labels, DriveLatencies, examine};
+use conclusions::rejudge::run_dir_of;
 use conclusions::series::{REPORT, Series};
 use report::campaign::{CAMPAIGN_FORMAT_VERSION, Campaign, CampaignDrive, Quantity, StepResult};
-use results::run_dir::{self, Holds, holds};
+use results::run_dir::{self, DirKind, dir_kind};
 use session::failure::Failure;
 use session::runner::{cpus, tool};
 use std::panic::resume_unwind;
@@ -33,7 +33,7 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
     });
     let measured = match step {
         Some(step) => measure(plan, &status, step, &mut remarks),
-        None => drives.iter().map(|_| Measured::default()).collect(),
+        None => drives.iter().map(|_| DriveLatencies::default()).collect(),
     };
     let labels: Vec<Labels> = drives.iter().map(labels).collect();
     let examination = match step {
@@ -41,7 +41,7 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
         None => Examination::default(),
     };
     let ratings = (0..drives.len()).map(|index| rating(plan, &status, index)).collect();
-    let us = |of: fn(&Measured) -> Option<f64>| measured.iter().map(|drive| of(drive).map(|ns| ns / 1e3)).collect();
+    let us = |of: fn(&DriveLatencies) -> Option<f64>| measured.iter().map(|drive| of(drive).map(|ns| ns / 1e3)).collect();
     let quantities = [
         Quantity::of("rating", "x", true, ratings, &drives),
         Quantity::of("median latency", "us", false, us(|drive| drive.p50_ns), &drives),
@@ -107,28 +107,28 @@ fn labels(drive: &CampaignDrive) -> Labels {
 fn rating(plan: &Plan, status: &CampaignStatus, index: usize) -> Option<f64> {
     let of = |step: &crate::campaign::Step| {
         let dir = result(plan, status, index, &step.name)?;
-        matches!(holds(&dir), Ok(Holds::Series)).then(|| Series::read(&dir).ok()??.conclusion?.rating)?
+        matches!(dir_kind(&dir), Ok(DirKind::Series)).then(|| Series::read(&dir).ok()??.conclusion?.rating)?
     };
     plan.campaign.steps.iter().rev().find_map(of)
 }
 
 /// The run in `dir` with the same load for all drives: the run itself, or the first run of a series.
 fn compared_run(dir: &Path) -> Option<PathBuf> {
-    match holds(dir).ok()? {
-        Holds::Run => Some(dir.to_owned()),
-        Holds::Series => {
+    match dir_kind(dir).ok()? {
+        DirKind::Run => Some(dir.to_owned()),
+        DirKind::Series => {
             let series = Series::read(dir).ok()??;
-            let run = series.steps.first().and_then(|step| place_of(dir, step).ok());
+            let run = series.steps.first().and_then(|step| run_dir_of(dir, step).ok());
             run.filter(|run| run_dir::manifest(run).is_ok())
         }
     }
 }
 
 /// Latencies of all drives in a step, read on all CPUs.
-fn measure(plan: &Plan, status: &CampaignStatus, step: &str, remarks: &mut Vec<String>) -> Vec<Measured> {
+fn measure(plan: &Plan, status: &CampaignStatus, step: &str, remarks: &mut Vec<String>) -> Vec<DriveLatencies> {
     let read = |index: usize| {
         let run = result(plan, status, index, step).and_then(|dir| compared_run(&dir));
-        (index, run.map_or_else(|| Ok(Measured::default()), |run| Measured::read(&run)))
+        (index, run.map_or_else(|| Ok(DriveLatencies::default()), |run| DriveLatencies::read(&run)))
     };
     let next = AtomicUsize::new(0);
     let numbers = || std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
@@ -142,7 +142,7 @@ fn measure(plan: &Plan, status: &CampaignStatus, step: &str, remarks: &mut Vec<S
     for (index, result) in done {
         measured.push(result.unwrap_or_else(|why| {
             remarks.push(format!("no latencies of {}: {why}", plan.drives[index].drive.id));
-            Measured::default()
+            DriveLatencies::default()
         }));
     }
     measured

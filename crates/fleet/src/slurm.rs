@@ -149,8 +149,8 @@ fn script(plan: &Plan, slurm: &Slurm, first: usize) -> Result<String, Failure> {
     let words = [
         ("@FIRST@", first.to_string()),
         ("@REQUEUES@", REQUEUES_MAX.to_string()),
-        ("@PROGRAM@", console::shell(&program)),
-        ("@DIR@", console::shell(&plan.dir.display().to_string())),
+        ("@PROGRAM@", console::shell_quoted(&program)),
+        ("@DIR@", console::shell_quoted(&plan.dir.display().to_string())),
     ];
     Ok(words.iter().fold(include_str!("job.sh").to_owned(), |text, (word, value)| text.replace(word, value)))
 }

@@ -5,12 +5,12 @@ use crate::plan::Plan;
 use crate::status::{CampaignStatus, Now, StepStatus};
 use crate::task::{CANCELLED, cannot, is_cancelled, last_line, read_journal};
 use crate::{ask_to_end, failed, host_name, own_command, slurm};
-use results::files::{self, Over};
+use results::files::{self, ReplaceTarget};
 use results::judge::Outcome;
 use results::units::count;
 use session::console;
 use session::failure::Failure;
-use session::signals::Ending;
+use session::signals::EndSignals;
 use std::io::ErrorKind;
 use std::process::Child;
 use std::time::Duration;
@@ -99,7 +99,7 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
 /// Ends all tasks: waiting ones leave the queue, running ones stop within seconds with partial results.
 pub fn cancel(plan: &Plan) -> Result<(), Failure> {
     let mark = plan.dir.join(CANCELLED);
-    files::replace(&mark, b"", Over::Own).map_err(|error| {
+    files::replace(&mark, b"", ReplaceTarget::Own).map_err(|error| {
         let advice = "see that this host can write the campaign's directory";
         failed(format!("writing {}", mark.display()), &error, advice)
     })?;
@@ -130,12 +130,12 @@ fn run_here(plan: &Plan, mut wanted: Vec<usize>) -> Result<(), Failure> {
         )));
     }
     let at_once = plan.shares().values().map(|share| share.at_once).max().unwrap_or(1) as usize;
-    let ending = Ending::listen("the tasks were killed; they go on when the campaign is run again".to_owned())?;
+    let ending = EndSignals::listen("the tasks were killed; they go on when the campaign is run again".to_owned())?;
     wanted.reverse();
     let all = wanted.len();
     let (mut running, mut done): (Vec<(usize, Child)>, usize) = (Vec::new(), 0);
     while !wanted.is_empty() || !running.is_empty() {
-        let is_over = ending.came().is_some() || is_cancelled(plan);
+        let is_over = ending.received().is_some() || is_cancelled(plan);
         while running.len() < at_once && !is_over {
             let Some(index) = wanted.pop() else { break };
             running.push((index, start(plan, index)?));

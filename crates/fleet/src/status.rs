@@ -4,8 +4,8 @@ use crate::journal::{Begun, Ended, Event, Journal};
 use crate::plan::Plan;
 use crate::slurm::{self, QueuedTask};
 use crate::task::{is_cancelled, read_journal};
-use conclusions::together::Together;
-use device::observe::process::{Alive, is_alive};
+use conclusions::together::MultiHostResult;
+use device::observe::process::{ProcessState, is_alive};
 use report::status::{Phase, Status};
 use report::table::Table;
 use results::judge::Outcome;
@@ -138,7 +138,7 @@ pub struct CampaignStatus {
     /// Faults of a host or a file, one sentence each.
     pub faults: Vec<String>,
     /// Results of steps that all drives began together, by step, once the step has ended on all drives.
-    pub together: Vec<(String, Together)>,
+    pub together: Vec<(String, MultiHostResult)>,
 }
 
 impl CampaignStatus {
@@ -293,7 +293,7 @@ fn step_status(
         }
         Event::Skipped { why } => (Now::Skipped, why.clone()),
         Event::Begun(begun) => {
-            let status = Status::read(results, SystemTime::now(), &session::look).ok();
+            let status = Status::read(results, SystemTime::now(), &session::process_state).ok();
             match is_running(begun, status.as_ref(), queued, has_queue) {
                 true => {
                     this.left_sec = status.as_ref().and_then(left_sec);
@@ -323,10 +323,10 @@ fn step_status(
 /// True if the command of a begun step still runs: its process is alive on this host, or the scheduler says so, or its
 /// results still grow.
 fn is_running(begun: &Begun, status: Option<&Status>, queued: Option<&QueuedTask>, has_queue: bool) -> bool {
-    let alive = begun.process.as_ref().map_or(Alive::Unknown, |process| is_alive(process, Path::new("/")));
+    let alive = begun.process.as_ref().map_or(ProcessState::Unknown, |process| is_alive(process, Path::new("/")));
     match alive {
-        Alive::Running | Alive::Stopped => true,
-        Alive::Gone => false,
+        ProcessState::Running | ProcessState::Stopped => true,
+        ProcessState::Gone => false,
         _ if has_queue && begun.job.is_some() => queued.is_some_and(|task| task.state == "RUNNING"),
         _ => match status {
             Some(Status::Run(run)) => !matches!(run.phase, Phase::Killed | Phase::Unknown),
@@ -375,7 +375,7 @@ mod tests {
                 attempts: 1,
             };
             let steps = states.iter().map(step).collect();
-            let one_test = |outcome| ("a".to_owned(), Together { outcome, ..Together::undecided(String::new()) });
+            let one_test = |outcome| ("a".to_owned(), MultiHostResult { outcome, ..MultiHostResult::undecided(String::new()) });
             CampaignStatus {
                 name: String::new(),
                 started: true,

@@ -12,18 +12,18 @@ use crate::{ask_to_end, failed, host_name, own_command};
 use conclusions::check::Check;
 use device::discover::{self, DeviceFacts, Roots};
 use device::guard::{Guard, ONLY_VARIABLE};
-use device::observe::process::{Alive, is_alive, this_process};
+use device::observe::process::{ProcessState, is_alive, this_process};
 use report::status::Status;
 use results::files;
 use results::judge::Outcome;
-use results::run_dir::{Holds, holds};
+use results::run_dir::{DirKind, dir_kind};
 use results::units::{date, in_one_line, quoted, span};
 use session::console;
 use session::devices::ERASE_VARIABLE;
 use session::failure::Failure;
 use session::recording::START_VARIABLE;
 use session::runner::now_unix_ms;
-use session::signals::{Ending, name as signal_name};
+use session::signals::{EndSignals, name as signal_name};
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Fa
     let dir = plan.task_dir(index);
     let job = plan.campaign.slurm.as_ref().and_then(|_| job());
     let lock = lock(&dir, planned, job.as_deref())?;
-    let ending = Ending::listen("the step's command was killed; it goes on when the task is run again".to_owned())?;
+    let ending = EndSignals::listen("the step's command was killed; it goes on when the task is run again".to_owned())?;
     let mut task = Task { plan, index, planned, lock, dir, ending, job };
     let mut code = 0;
     for step in plan.campaign.steps.iter().filter(|step| only.is_none_or(|only| step.name == only)) {
@@ -107,7 +107,7 @@ struct Task<'a> {
     planned: &'a PlannedDrive,
     dir: PathBuf,
     lock: TaskLock,
-    ending: Ending,
+    ending: EndSignals,
     job: Option<String>,
 }
 
@@ -189,7 +189,7 @@ impl Task<'_> {
 
     /// True if the task has to end.
     fn is_over(&self) -> bool {
-        self.ending.came().is_some() || is_cancelled(self.plan)
+        self.ending.received().is_some() || is_cancelled(self.plan)
     }
 
     /// Starts the command, which ends with this process and asks no questions.
@@ -371,7 +371,7 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
         let orphan = holder.filter(|(_, begun)| begun.job.is_some() && begun.job.as_deref() == job);
         let pid = orphan
             .and_then(|(_, begun)| begun.process.as_ref())
-            .filter(|process| is_alive(process, Path::new("/")) == Alive::Running && process.pid != std::process::id());
+            .filter(|process| is_alive(process, Path::new("/")) == ProcessState::Running && process.pid != std::process::id());
         match pid {
             Some(process) if began.elapsed() < ORPHAN_WAIT => {
                 if !std::mem::replace(&mut asked, true) {
@@ -460,7 +460,7 @@ fn set_aside(out: &Path, is_repeated: bool) -> io::Result<PathBuf> {
     if fs::symlink_metadata(out).is_ok_and(|found| found.is_symlink()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the results are a symbolic link"));
     }
-    let goes_on = !is_repeated && matches!(holds(out), Ok(Holds::Series));
+    let goes_on = !is_repeated && matches!(dir_kind(out), Ok(DirKind::Series));
     if out.exists() && !goes_on && fs::remove_dir(out).is_err() {
         let free =
             (1..).map(|number| out.with_extension(number.to_string())).find(|name| fs::symlink_metadata(name).is_err());
@@ -474,7 +474,7 @@ fn result_in(out: &Path) -> Option<Found> {
     if let Ok(Some(check)) = Check::read(out) {
         return Some((check.outcome, None, check.sentence));
     }
-    match Status::read(out, SystemTime::now(), &session::look).ok()? {
+    match Status::read(out, SystemTime::now(), &session::process_state).ok()? {
         Status::Run(run) => {
             let facts = results::run_dir::manifest(out).ok()?.device_facts;
             let serial = facts.first().and_then(|facts| facts["serial"].as_str()).map(str::to_owned);

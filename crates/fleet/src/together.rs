@@ -7,8 +7,8 @@ use crate::campaign::Step;
 use crate::journal::{Event, Journal};
 use crate::plan::Plan;
 use crate::status::TaskStatus;
-use conclusions::together::{Part, Together, judge};
-use results::files::{self, Links, Over};
+use conclusions::together::{HostRun, MultiHostResult, judge};
+use results::files::{self, Links, ReplaceTarget};
 use session::runner::now_unix_ms;
 use std::fs;
 use std::io;
@@ -59,7 +59,7 @@ impl Barrier {
     fn meet(&self, lead_sec: u32, patience: Duration, is_over: &dyn Fn() -> bool) -> Result<u64, String> {
         let cannot = |error: io::Error| format!("agreeing on a start in {} - {error}", self.dir.display());
         let server_now = || now_unix_ms().saturating_add_signed(self.ahead_ms.saturating_neg());
-        let come = || files::replace(&self.ready(self.index), b"", Over::Own);
+        let come = || files::replace(&self.ready(self.index), b"", ReplaceTarget::Own);
         fs::create_dir_all(&self.dir).and_then(|()| come()).map_err(cannot)?;
         let began = Instant::now();
         loop {
@@ -77,7 +77,7 @@ impl Barrier {
             let absent: Vec<usize> = (0..self.tasks).filter(|other| !self.ready(*other).exists()).collect();
             if absent.is_empty() && self.index == 0 {
                 let start = server_now().saturating_add(u64::from(lead_sec) * 1_000);
-                files::replace(&self.dir.join(START), start.to_string().as_bytes(), Over::Own).map_err(cannot)?;
+                files::replace(&self.dir.join(START), start.to_string().as_bytes(), ReplaceTarget::Own).map_err(cannot)?;
                 continue;
             }
             if is_over() || began.elapsed() > patience {
@@ -94,25 +94,25 @@ impl Barrier {
 }
 
 /// Results of the steps that all drives began together and that no longer run. `journals`: those of `tasks`.
-pub(crate) fn results(plan: &Plan, tasks: &[TaskStatus], journals: &[Journal]) -> Vec<(String, Together)> {
+pub(crate) fn results(plan: &Plan, tasks: &[TaskStatus], journals: &[Journal]) -> Vec<(String, MultiHostResult)> {
     let of = |(at, step): (usize, &Step)| {
         let is_over = !tasks.iter().any(|task| task.steps[at].now.is_open());
         let together = || {
             let agreed = |journal: &Journal| journal.last_begun(&step.name)?.agreed_unix_ms;
-            let parts: Vec<Part> =
+            let parts: Vec<HostRun> =
                 tasks.iter().zip(journals).map(|(task, journal)| part(plan, step, task, journal)).collect();
             judge(&parts, journals.iter().rev().find_map(agreed).unwrap_or(0))
         };
-        let judged = || together().unwrap_or_else(|error| Together::undecided(error.to_string()));
+        let judged = || together().unwrap_or_else(|error| MultiHostResult::undecided(error.to_string()));
         (step.together_sec.is_some() && is_over).then(|| (step.name.clone(), judged()))
     };
     plan.campaign.steps.iter().enumerate().filter_map(of).collect()
 }
 
-fn part(plan: &Plan, step: &Step, task: &TaskStatus, journal: &Journal) -> Part {
+fn part(plan: &Plan, step: &Step, task: &TaskStatus, journal: &Journal) -> HostRun {
     let begun = journal.last_begun(&step.name);
     let host = begun.map(|begun| &begun.host).or(task.host.as_ref()).map_or("", String::as_str);
-    Part {
+    HostRun {
         // Distinguishes several drives of one host.
         host: format!("{host} ({})", task.drive),
         dir: plan.results_dir(task.index, &step.name),

@@ -1,6 +1,6 @@
 //! Garbage collection: chooses a victim, moves its valid units to an append point, then erases the victim.
 
-use crate::drive::{Cause, Extent, Media};
+use crate::drive::{ProgramCause, Extent, FlashObserver};
 use crate::map::BATCH;
 use crate::spec::Victim;
 use crate::{Append, Ftl, Isolation};
@@ -27,13 +27,13 @@ impl Ftl {
     ///
     /// Writes collect when they need space. Call this to collect earlier, best while [`Self::free_superblocks`] is
     /// slightly above the reserve, because earlier collection moves more units.
-    pub fn collect_on(&mut self, units: u32, media: &mut impl Media) -> Option<u32> {
+    pub fn collect_on(&mut self, units: u32, media: &mut impl FlashObserver) -> Option<u32> {
         let mut victim = match self.victims.collecting.take() {
             Some(victim) => victim,
             None => Collecting { superblock: self.choose()?, done: 0 },
         };
         let mut moved = 0;
-        while (moved < units || self.host_could_take_the_room()) && self.valid.of(victim.superblock) > 0 {
+        while (moved < units || self.host_could_fill_last_point()) && self.valid.of(victim.superblock) > 0 {
             moved += self.relocate(&mut victim, units.saturating_sub(moved).max(1), media);
         }
         if self.valid.of(victim.superblock) > 0 {
@@ -48,12 +48,12 @@ impl Ftl {
     }
 
     /// True if the host could use up the space of the last open superblock, which it shares with garbage collection.
-    fn host_could_take_the_room(&self) -> bool {
+    fn host_could_fill_last_point(&self) -> bool {
         self.spec.append == Append::Shared && self.free.is_empty()
     }
 
     /// Moves the valid units among the victim's next `units` units. Returns the number moved.
-    fn relocate<M: Media>(&mut self, victim: &mut Collecting, units: u32, media: &mut M) -> u32 {
+    fn relocate<M: FlashObserver>(&mut self, victim: &mut Collecting, units: u32, media: &mut M) -> u32 {
         let to = self.destination(self.owner[victim.superblock as usize]);
         if self.points[to].room() == 0 {
             self.open(to);
@@ -77,7 +77,7 @@ impl Ftl {
             self.moved_units += u64::from(moved);
             let extent = self.extent(at, moved);
             self.appended(to, superblock, moved);
-            media.program(extent, Cause::Collection);
+            media.program(extent, ProgramCause::Collection);
         }
         moved
     }
@@ -103,7 +103,7 @@ struct Runs {
 }
 
 impl Runs {
-    fn add(&mut self, unit: u32, media: &mut impl Media) {
+    fn add(&mut self, unit: u32, media: &mut impl FlashObserver) {
         if unit != self.next {
             self.end(media);
         }
@@ -111,7 +111,7 @@ impl Runs {
         self.units += 1;
     }
 
-    fn end(&mut self, media: &mut impl Media) {
+    fn end(&mut self, media: &mut impl FlashObserver) {
         if self.units > 0 {
             media.read(Extent { superblock: self.superblock, first: self.next - self.units, units: self.units });
             self.units = 0;
@@ -132,7 +132,7 @@ pub(crate) struct Victims {
     /// Filled superblocks, oldest first, including superblocks that were collected since. Used only by `Victim::Fifo`.
     order: VecDeque<(u32, u64)>,
     /// Superblocks of other handles that are collected together with the last victim.
-    together: Vec<u32>,
+    companion_victims: Vec<u32>,
     /// True if wear levelling chose the last victim.
     levelled: bool,
     /// By handle: the unit behind the last written unit, and the length of the sequential stream that ends there.
@@ -147,7 +147,7 @@ impl Victims {
             collecting: None,
             filled_at: vec![0; superblocks as usize + 1],
             order: VecDeque::new(),
-            together: Vec::new(),
+            companion_victims: Vec::new(),
             levelled: false,
             sequences: vec![(0, 0); handles],
             overwritten: 0,
@@ -166,14 +166,14 @@ impl Victims {
 impl Ftl {
     /// Chooses and takes the next victim; `None` if collection would free no space.
     pub(crate) fn choose(&mut self) -> Option<u32> {
-        let victim = match self.victims.together.pop() {
+        let victim = match self.victims.companion_victims.pop() {
             Some(superblock) => superblock,
             None => {
                 let levelling = self.least_worn();
                 self.victims.levelled = levelling.is_some();
                 let victim = levelling.or_else(|| self.overwritten()).or_else(|| self.by_policy())?;
                 if self.spec.firmware.collects_all_handles {
-                    self.victims.together = self.of_other_handles(self.owner[victim as usize]);
+                    self.victims.companion_victims = self.of_other_handles(self.owner[victim as usize]);
                 }
                 victim
             }

@@ -1,7 +1,7 @@
 //! The drive: host commands, the observer of flash operations, and a check that recounts every unit.
 
 use crate::collect::Victims;
-use crate::map::{Map, Valid, Wear};
+use crate::map::{UnitMap, Valid, Wear};
 use crate::spec::{Spec, SpecError};
 use results::written::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,12 +13,12 @@ use sys::random::Random;
 #[derive(Clone, PartialEq)]
 pub struct Ftl {
     pub(crate) spec: Spec,
-    pub(crate) map: Map,
+    pub(crate) map: UnitMap,
     pub(crate) valid: Valid,
     /// Erased superblocks, in the order of their use.
     pub(crate) free: VecDeque<u32>,
     /// Append points of the host's handles, then the append points of garbage collection.
-    pub(crate) points: Vec<Point>,
+    pub(crate) points: Vec<AppendPoint>,
     /// By superblock: the handle that wrote its units.
     pub(crate) owner: Vec<u16>,
     pub(crate) victims: Victims,
@@ -31,7 +31,7 @@ pub struct Ftl {
 
 /// Append point: a superblock that is being filled.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Point {
+pub(crate) struct AppendPoint {
     /// Open superblock; 0: none, or the last one is full.
     pub(crate) superblock: u32,
     /// Next flash unit to write.
@@ -40,7 +40,7 @@ pub(crate) struct Point {
     pub(crate) end: u32,
 }
 
-impl Point {
+impl AppendPoint {
     pub(crate) fn room(&self) -> u32 {
         self.end - self.next
     }
@@ -56,10 +56,10 @@ impl Ftl {
         let handles = usize::from(spec.handles);
         Ok(Self {
             spec: spec.clone(),
-            map: Map::new(units, superblocks, per_superblock),
+            map: UnitMap::new(units, superblocks, per_superblock),
             valid: Valid::new(superblocks),
             free: (1..=superblocks).collect(),
-            points: vec![Point::default(); handles + spec.collection_points() as usize],
+            points: vec![AppendPoint::default(); handles + spec.collection_points() as usize],
             owner: vec![0; superblocks as usize + 1],
             victims: Victims::new(superblocks, handles),
             wear: Wear::new(superblocks),
@@ -84,7 +84,7 @@ impl Ftl {
     ///
     /// If the units exceed the drive's capacity.
     #[inline]
-    pub fn write_on(&mut self, first_unit: u64, units: u32, handle: u16, media: &mut impl Media) {
+    pub fn write_on(&mut self, first_unit: u64, units: u32, handle: u16, media: &mut impl FlashObserver) {
         self.check_range(first_unit, units);
         let handle = self.point_of(handle);
         if self.spec.firmware.collects_sequential_early {
@@ -100,7 +100,7 @@ impl Ftl {
             self.map.write(unit, at, count, |left| self.valid.remove_one(left));
             self.host_units += u64::from(count);
             self.appended(handle, superblock, count);
-            media.program(self.extent(at, count), Cause::Host);
+            media.program(self.extent(at, count), ProgramCause::Host);
             unit += count;
         }
     }
@@ -146,7 +146,7 @@ impl Ftl {
 
     /// Opens a superblock for the append point, after garbage collection if only the reserve is free.
     #[cold]
-    fn make_room(&mut self, point: usize, media: &mut impl Media) {
+    fn make_room(&mut self, point: usize, media: &mut impl FlashObserver) {
         // Garbage collection may also open a superblock for this append point.
         while self.points[point].room() == 0 {
             if self.free.len() > self.spec.reserve_superblocks as usize {
@@ -161,7 +161,7 @@ impl Ftl {
     pub(crate) fn open(&mut self, point: usize) {
         let superblock = self.free.pop_front().expect("the reserve has one for garbage collection");
         let next = superblock * self.map.per_superblock();
-        self.points[point] = Point { superblock, next, end: next + self.map.per_superblock() };
+        self.points[point] = AppendPoint { superblock, next, end: next + self.map.per_superblock() };
         self.owner[superblock as usize] = (point % usize::from(self.spec.handles)) as u16;
     }
 
@@ -172,7 +172,7 @@ impl Ftl {
         let point = &mut self.points[point];
         point.next += units;
         if point.next == point.end {
-            *point = Point::default();
+            *point = AppendPoint::default();
             self.valid.close(superblock);
             self.victims.filled(superblock, self.host_units + self.moved_units, self.spec.victim);
         }
@@ -319,7 +319,7 @@ impl Ftl {
 
 /// Cause of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum ProgramCause {
     /// Host write.
     Host,
     /// Garbage collection or wear levelling.
@@ -337,13 +337,13 @@ pub struct Extent {
 }
 
 /// Observer of the flash operations, in their order. `()` ignores them at no cost.
-pub trait Media {
+pub trait FlashObserver {
     /// False for an observer that ignores all operations: then garbage collection does not compute the extents of its
     /// reads.
     const LISTENS: bool = true;
 
     /// Units were programmed.
-    fn program(&mut self, at: Extent, cause: Cause);
+    fn program(&mut self, at: Extent, cause: ProgramCause);
 
     /// Garbage collection read valid units.
     fn read(&mut self, at: Extent);
@@ -352,10 +352,10 @@ pub trait Media {
     fn erase(&mut self, superblock: u32);
 }
 
-impl Media for () {
+impl FlashObserver for () {
     const LISTENS: bool = false;
 
-    fn program(&mut self, _: Extent, _: Cause) {}
+    fn program(&mut self, _: Extent, _: ProgramCause) {}
 
     fn read(&mut self, _: Extent) {}
 

@@ -16,5 +16,5 @@ mod map;
 pub mod over_provisioning;
 mod spec;
 
-pub use drive::{Cause, Extent, Ftl, Media};
+pub use drive::{ProgramCause, Extent, Ftl, FlashObserver};
 pub use spec::{Append, Firmware, Isolation, Spec, SpecError, Victim};

@@ -17,7 +17,7 @@ const NOWHERE: u32 = 0;
 pub(crate) const BATCH: usize = 256;
 
 #[derive(Clone, PartialEq)]
-pub(crate) struct Map {
+pub(crate) struct UnitMap {
     /// By host unit: its flash unit.
     flash_of: Vec<u32>,
     /// By flash unit: the host unit last written there, valid or not.
@@ -29,7 +29,7 @@ pub(crate) struct Map {
     reciprocal: u64,
 }
 
-impl Map {
+impl UnitMap {
     /// `superblocks`: number of superblocks, without superblock 0.
     pub(crate) fn new(units: u32, superblocks: u32, per_superblock: u32) -> Self {
         // Zeroed memory costs nothing until it is written to.
@@ -143,14 +143,14 @@ pub(crate) struct Valid {
     least: Vec<u32>,
     /// First group of the next search: the group behind that of the last victim, so that groups with equal minima take
     /// turns.
-    hand: usize,
+    next_group: usize,
 }
 
 impl Valid {
     pub(crate) fn new(superblocks: u32) -> Self {
         let counts = vec![NOT_CLOSED; superblocks as usize + 1];
         let least = vec![u32::MAX; counts.len().div_ceil(GROUP)];
-        Self { counts, least, hand: 0 }
+        Self { counts, least, next_group: 0 }
     }
 
     /// Valid units of a superblock.
@@ -209,10 +209,10 @@ impl Valid {
         if least >= NOT_CLOSED {
             return None;
         }
-        let from_hand = self.least[self.hand..].iter().position(|&of_group| of_group == least);
+        let from_hand = self.least[self.next_group..].iter().position(|&of_group| of_group == least);
         let group =
-            from_hand.map(|at| at + self.hand).or_else(|| self.least.iter().position(|&of_group| of_group == least))?;
-        self.hand = (group + 1) % self.least.len();
+            from_hand.map(|at| at + self.next_group).or_else(|| self.least.iter().position(|&of_group| of_group == least))?;
+        self.next_group = (group + 1) % self.least.len();
         let at = self.group(group).iter().position(|&count| count == least)?;
         Some(((group * GROUP + at) as u32, least))
     }

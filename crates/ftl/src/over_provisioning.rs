@@ -18,7 +18,7 @@ pub fn share_of_flash(over_provisioning: f64) -> f64 {
 /// Estimated over-provisioning of a drive of `logical_bytes`, if its raw flash has the next usual size, 2^n or 3 x 2^n
 /// bytes. 7 % if no such size is 5 % to 45 % larger, for example for files. The value is an upper bound, because
 /// firmware, parity and spare blocks use a part of it.
-pub fn of_usual_flash(logical_bytes: u64) -> f64 {
+pub fn estimate_from_capacity(logical_bytes: u64) -> f64 {
     let sizes = (0..63).flat_map(|power| [1_u128 << power, 3 << power]);
     let extra =
         sizes.map(|size| size as f64 / logical_bytes as f64 - 1.0).filter(|extra| (0.05..=0.45).contains(extra));
@@ -27,12 +27,12 @@ pub fn of_usual_flash(logical_bytes: u64) -> f64 {
 
 /// Prints both conventions: `28.0 % of the logical capacity, (T - U) / U; 21.9 % of all flash, (T - U) / T`.
 #[derive(Debug, Clone, Copy)]
-pub struct Both(
+pub struct BothConventions(
     /// (T - U) / U.
     pub f64,
 );
 
-impl fmt::Display for Both {
+impl fmt::Display for BothConventions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (logical, flash) = (self.0 * 100.0, share_of_flash(self.0) * 100.0);
         write!(f, "{logical:.1} % of the logical capacity, (T - U) / U; {flash:.1} % of all flash, (T - U) / T")
@@ -54,14 +54,14 @@ mod tests {
             (2_400_476_553_216, 37.4),
             (1 << 30, 7.0),
         ] {
-            assert!((of_usual_flash(bytes) * 100.0 - pct).abs() < 0.1, "{bytes}: {}", of_usual_flash(bytes));
+            assert!((estimate_from_capacity(bytes) * 100.0 - pct).abs() < 0.1, "{bytes}: {}", estimate_from_capacity(bytes));
         }
     }
 
     #[test]
     fn one_convention_follows_from_the_other() {
         assert_eq!(
-            Both(0.28).to_string(),
+            BothConventions(0.28).to_string(),
             "28.0 % of the logical capacity, (T - U) / U; 21.9 % of all flash, (T - U) / T"
         );
         assert_eq!(from_share_of_flash(0.5), 1.0);

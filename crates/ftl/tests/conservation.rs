@@ -1,7 +1,7 @@
 //! Property tests: after any sequence of commands the map is consistent, all counters add up, and the observer got
 //! every flash operation.
 
-use ftl::{Append, Cause, Extent, Firmware, Ftl, Isolation, Media, Spec, Victim};
+use ftl::{Append, ProgramCause, Extent, Firmware, Ftl, Isolation, FlashObserver, Spec, Victim};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -16,16 +16,16 @@ struct Flash {
     erases: u64,
 }
 
-impl Media for Flash {
-    fn program(&mut self, at: Extent, cause: Cause) {
+impl FlashObserver for Flash {
+    fn program(&mut self, at: Extent, cause: ProgramCause) {
         for unit in at.first..at.first + at.units {
             assert!(unit < self.superblock_units);
             assert!(self.programmed.insert((at.superblock, unit)), "programmed twice without an erase: {at:?}");
             assert!(unit == 0 || self.programmed.contains(&(at.superblock, unit - 1)), "out of order: {at:?}");
         }
         match cause {
-            Cause::Host => self.host += u64::from(at.units),
-            Cause::Collection => self.moved += u64::from(at.units),
+            ProgramCause::Host => self.host += u64::from(at.units),
+            ProgramCause::Collection => self.moved += u64::from(at.units),
         }
     }
 
@@ -98,7 +98,7 @@ fn spec() -> impl Strategy<Value = Spec> {
     })
 }
 
-fn run(spec: &Spec, seed: u64, steps: &[Step], media: &mut impl Media) -> Ftl {
+fn run(spec: &Spec, seed: u64, steps: &[Step], media: &mut impl FlashObserver) -> Ftl {
     let mut ftl = Ftl::new(spec, seed).unwrap();
     for step in steps {
         match *step {

@@ -2,7 +2,7 @@
 
 use crate::device_property::Open;
 use engine::sim::Contents;
-use store::server::cluster::{BODY_BYTES_MAX, HEADER_BYTES, Said, take};
+use store::server::cluster::{BODY_BYTES_MAX, HEADER_BYTES, NodeMessage, take};
 use store::wire::{self, message};
 use store::{Digest, Exists, Policy, ResultCode, Work, Write, ops};
 
@@ -34,19 +34,19 @@ pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
         assert_eq!(take(&mut again).ok().flatten().as_ref(), Some(&said));
         assert!(again.is_empty(), "{} bytes are left of {said:?}", again.len());
         match said {
-            Said::Proxy { message, .. } => _ = wire::parse(message, LIMITS, |name| (name == b"test").then_some(0)),
-            Said::Answer { reply: body, .. } => {
+            NodeMessage::Proxy { message, .. } => _ = wire::parse(message, LIMITS, |name| (name == b"test").then_some(0)),
+            NodeMessage::Answer { reply: body, .. } => {
                 assert!(
                     message::parse_reply(body).map_or(0, |reply| reply.ops.len()) <= body.len(),
                     "bins beyond the reply"
                 );
             }
-            Said::Image { digest, image, .. } => {
+            NodeMessage::Image { digest, image, .. } => {
                 let mut image = image.to_vec();
                 seal(&mut image, &digest);
                 works.push((digest, Work::Image(image)));
             }
-            Said::Compare { digest, version, .. } => works.push((digest, Work::Compare(version))),
+            NodeMessage::Compare { digest, version, .. } => works.push((digest, Work::Compare(version))),
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::assert_one_line;
 use device::observe::nvme::Namespace;
-use device::observe::nvme::fdp::{Fdp, State, configurations, handle_users, placement_handles, statistics};
+use device::observe::nvme::fdp::{Fdp, FdpState, configurations, handle_users, placement_handles, statistics};
 use device::observe::nvme::{OcpSmart, Smart};
 
 /// Bytes of an identify structure.
@@ -29,7 +29,7 @@ pub(crate) fn assert_nvme_property(bytes: &[u8]) -> bool {
             // An answer may be of any length.
             let (on, rest) = page.split_first().unwrap_or((&0, page));
             let fdp = Fdp {
-                state: if on & 1 == 0 { State::Off } else { State::On(on >> 1) },
+                state: if on & 1 == 0 { FdpState::Off } else { FdpState::On(on >> 1) },
                 configurations: configurations(rest),
                 handle_users: handle_users(rest),
                 placement: placement_handles(rest),
@@ -41,7 +41,7 @@ pub(crate) fn assert_nvme_property(bytes: &[u8]) -> bool {
             assert!(fdp.configurations.len() <= 256, "{fdp:?}");
             assert!(8 * fdp.handle_users.len() <= rest.len() && 32 * fdp.placement.len() <= rest.len(), "{fdp:?}");
             fdp.to_string().lines().for_each(assert_one_line);
-            assert!(fdp.configuration().is_none_or(|one| fdp.state == State::On(one.index)));
+            assert!(fdp.configuration().is_none_or(|one| fdp.state == FdpState::On(one.index)));
             !fdp.configurations.is_empty()
         }
     }

@@ -1,7 +1,7 @@
 //! Properties of block traces as text, and of their replay; and of a page of the kernel's trace, with arbitrary bytes.
 
 use crate::assert_one_line;
-use device::observe::trace::{EventKind, Pairing, Request, Requests, TextError, page_events, sort_by_time};
+use device::observe::trace::{EventKind, Pairing, Request, TraceText, TextError, page_events, sort_by_time};
 use load::factor::Factor;
 use load::workload::replay::TraceBuilder;
 use std::io::{self, Read};
@@ -16,9 +16,9 @@ impl Read for Pieces<'_> {
     }
 }
 
-fn requests(input: impl Read) -> (Result<Requests, TextError>, Vec<Request>) {
+fn requests(input: impl Read) -> (Result<TraceText, TextError>, Vec<Request>) {
     let mut found = Vec::new();
-    (Requests::read(input, &mut |request| found.push(request)), found)
+    (TraceText::read(input, &mut |request| found.push(request)), found)
 }
 
 /// Reads `bytes` as a trace and builds its replay. Returns true for a trace.

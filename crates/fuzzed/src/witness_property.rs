@@ -4,13 +4,13 @@
 use crate::assert_one_line;
 use conclusions::durability::examine::{Slot, examine, find_session};
 use conclusions::durability::session::{Lane, Mode, SessionId};
-use conclusions::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, Register, Reply, line, parse};
+use conclusions::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, WitnessSessions, Reply, line, parse};
 use std::convert::Infallible;
 
 /// Takes `bytes` as alternate lines of two connections, as a file of the same lines, and as sectors. Returns true if a
 /// line was accepted.
 pub(crate) fn assert_witness_property(bytes: &[u8]) -> bool {
-    let mut register = Register::default();
+    let mut register = WitnessSessions::default();
     let mut own = [None, None];
     let mut file = FILE_MARK.as_bytes().to_vec();
     for (number, received) in bytes.split(|byte| *byte == b'\n').filter(|line| line.len() < LINE_MAX).enumerate() {
@@ -32,11 +32,11 @@ pub(crate) fn assert_witness_property(bytes: &[u8]) -> bool {
         }
     }
     register.waiting().for_each(assert_record);
-    let of = |register: &Register| register.waiting().cloned().collect::<Vec<_>>();
+    let of = |register: &WitnessSessions| register.waiting().cloned().collect::<Vec<_>>();
     register.end();
-    let (same, whole) = Register::load(&file[..]).expect("a file of accepted lines");
+    let (same, whole) = WitnessSessions::load(&file[..]).expect("a file of accepted lines");
     assert_eq!((of(&same), whole), (of(&register), file.len() as u64));
-    match Register::load(bytes) {
+    match WitnessSessions::load(bytes) {
         Ok((register, whole)) => {
             register.waiting().for_each(assert_record);
             assert!(whole <= bytes.len() as u64);
@@ -67,7 +67,7 @@ fn assert_sectors(bytes: &[u8]) {
             Ok::<_, Infallible>(())
         };
         let Ok(counts) = examine(session, 0, &lane, acknowledged, read);
-        assert_eq!(counts.checked, counts.intact + counts.gone());
-        assert!(counts.checked <= acknowledged.min(4) && counts.reordered <= counts.gone());
+        assert_eq!(counts.checked, counts.intact + counts.failed_writes());
+        assert!(counts.checked <= acknowledged.min(4) && counts.reordered <= counts.failed_writes());
     }
 }

@@ -11,7 +11,7 @@ use results::judge::Sla;
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 use store::nodes::Host;
-use store::object::Value;
+use store::object::ValueType;
 
 /// Parses `bytes` as each of these texts. Returns true if one is valid.
 pub(crate) fn assert_words_property(bytes: &[u8]) -> bool {
@@ -26,7 +26,7 @@ pub(crate) fn assert_words_property(bytes: &[u8]) -> bool {
         assert_written(word, SizeHistogram::parse),
         assert_written(word, |text| Host::parse(text, 3000)),
         assert_read(word.parse::<Arrangement>()),
-        assert_written(word, Value::from_str),
+        assert_written(word, ValueType::from_str),
     ]
     .contains(&true);
     match word.parse::<DeviceName>() {

@@ -4,7 +4,7 @@
 //! cargo run --release -p flashproof-load --example host_speed -- [SECONDS]
 //! ```
 
-use load::workload::tenants::{Host, Tenants};
+use load::workload::tenants::{StoreModel, Tenants};
 use std::error::Error;
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
         let tenant = Tenants::parse("a tenant", &text)?.tenants.remove(0);
         let began = Instant::now();
-        let mut host = Host::new(&tenant, space_bytes / u64::from(tenant.write_block_bytes), 1)?;
+        let mut host = StoreModel::new(&tenant, space_bytes / u64::from(tenant.write_block_bytes), 1)?;
         let (made, began) = (began.elapsed(), Instant::now());
         let mut blocks = 0_u64;
         while began.elapsed().as_secs_f64() < seconds {

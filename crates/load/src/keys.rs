@@ -89,14 +89,14 @@ impl From<KeysForm> for Keys {
 
 /// Draws keys; key 0 is the most popular.
 #[derive(Debug, Clone)]
-pub(crate) enum Draw {
+pub(crate) enum KeyGenerator {
     Uniform { keys: u32 },
     Zipfian(Zipfian),
     HotCold { keys: u32, hot: u32, traffic: f64 },
     Sequential { keys: u32, next: u32 },
 }
 
-impl Draw {
+impl KeyGenerator {
     pub(crate) fn new(keys: Keys, count: u32) -> Self {
         match keys {
             Keys::Uniform => Self::Uniform { keys: count },
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     fn counts(keys: Keys, count: u32, draws: u32) -> Vec<f64> {
-        let (mut draw, mut random) = (Draw::new(keys, count), Random::new(3));
+        let (mut draw, mut random) = (KeyGenerator::new(keys, count), Random::new(3));
         let mut counts = vec![0.0; count as usize];
         (0..draws).for_each(|_| counts[draw.next(&mut random) as usize] += 1.0);
         counts

@@ -76,7 +76,7 @@ pub enum Fill {
     /// Salt that is a function of the offset, filled in when the operation gets its buffer.
     Placed(PlacedSalt),
     /// Data that the stream makes when the operation gets its buffer.
-    Made,
+    ByStream,
 }
 
 /// Everything that one shard runs.

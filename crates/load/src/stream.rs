@@ -58,7 +58,7 @@ pub trait Stream: Debug + Send {
 
     /// For a closed loop whose [`Self::next`] just returned `None`: time after which to ask again, nanoseconds. `None`:
     /// the stream has ended or is stuck.
-    fn again_after_ns(&mut self) -> Option<u64> {
+    fn retry_after_ns(&mut self) -> Option<u64> {
         None
     }
 

@@ -9,7 +9,7 @@ use load::factor::Factor;
 use load::workload::act::options::Test;
 use load::workload::act::reference::Document;
 use load::workload::act::scale::scale;
-use load::workload::act::sizes::Within;
+use load::workload::act::sizes::BucketPosition;
 use load::workload::act::sizes::{HistogramSizes, SizeHistogram};
 use load::workload::act::{ActConfig, Arrival, Engine, Pacing, SizeWithinBucket, check, parse};
 use proptest::prelude::*;
@@ -162,10 +162,10 @@ fn share_up_to(sizes: &HistogramSizes, bytes: u32, step_bytes: u32) -> f64 {
     let at = if bytes < step_bytes { 0.0 } else { f64::from(bytes) * (1.0 + 1e-12) };
     let below = |lower: f64, upper: f64| match sizes.within {
         _ if lower == upper => f64::from(u8::from(upper <= at)),
-        Within::Lower => f64::from(u8::from(lower <= at)),
-        Within::Upper => f64::from(u8::from(upper <= at)),
-        Within::Uniform => ((at - lower) / (upper - lower)).clamp(0.0, 1.0),
-        Within::LogUniform => (at / lower).log2().clamp(0.0, 1.0),
+        BucketPosition::Lower => f64::from(u8::from(lower <= at)),
+        BucketPosition::Upper => f64::from(u8::from(upper <= at)),
+        BucketPosition::Uniform => ((at - lower) / (upper - lower)).clamp(0.0, 1.0),
+        BucketPosition::LogUniform => (at / lower).log2().clamp(0.0, 1.0),
     };
     let buckets = sizes.histogram.buckets();
     buckets

@@ -3,7 +3,7 @@
 use engine::sim::{QueueModel, SimEngine};
 use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
-use load::run::{Cause, Control, Pacing, Run, RunError, Settings, Sink, SinkError, run};
+use load::run::{EndCause, Control, Pacing, RunConfig, RunError, Settings, Sink, SinkError, run};
 use load::schedule::{Even, Schedule};
 use load::stream::{Extent, Request, SizeDistribution, Uniform};
 use results::buckets::ActScale;
@@ -38,7 +38,7 @@ fn plan(shard: u64, shards: u64) -> Plan {
     }
 }
 
-fn ten_minutes() -> Run {
+fn ten_minutes() -> RunConfig {
     let reads = StreamInfo {
         name: "reads".into(),
         judged: true,
@@ -46,7 +46,7 @@ fn ten_minutes() -> Run {
         act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
         ..StreamInfo::default()
     };
-    Run {
+    RunConfig {
         layout: Layout { streams: vec![reads], devices: vec!["sim".into()], thresholds_ns: [1_000_000].into() },
         settings: Settings {
             duration_ns: 600 * SEC,
@@ -119,7 +119,7 @@ fn a_sink_that_fails_ends_the_run_and_is_not_called_again() {
     let error = run(&what, vec![plan(0, 2), plan(1, 2)], sim, &mut kept).unwrap_err();
     assert_eq!(error.to_string(), "disk full");
     assert_eq!(kept.intervals.len(), 3);
-    assert_eq!(what.control.cause(), Some(Cause::Failed { message: "disk full".into() }));
+    assert_eq!(what.control.cause(), Some(EndCause::Failed { message: "disk full".into() }));
 }
 
 /// A sink that ends the run after interval `at`, `thinks` later in real time.
@@ -134,7 +134,7 @@ impl Sink for Enough {
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         if interval.index == self.at {
             std::thread::sleep(self.thinks);
-            self.control.stop(Cause::Enough { why: "seen".into() });
+            self.control.stop(EndCause::Enough { why: "seen".into() });
         }
         self.kept.interval(interval)
     }

@@ -1,9 +1,9 @@
 //! Reads the inputs of a command, and prints warnings: configurations of ACT's tests, of any ACT version, from a file
 //! or standard input; files of tenants; block traces.
 
-use device::observe::trace::{Request, Requests};
+use device::observe::trace::{Request, TraceText};
 use load::workload::act::dialect::{FILE_BYTES_MAX, line_of};
-use load::workload::act::legacy::{self, Reading, Translation};
+use load::workload::act::legacy::{self, ReadOptions, Translation};
 use load::workload::act::options::Test;
 use load::workload::act::{ActConfig, Arrival, parse};
 use load::workload::tenants::Tenants;
@@ -34,7 +34,7 @@ pub fn read_test(test: Test, path: &Path) -> Result<(String, ActConfig), Failure
 /// Reads a configuration of any ACT version, paced `as_act`. Prints what was translated.
 pub fn read_any(path: &Path, as_act: bool) -> Result<ActConfig, Failure> {
     let bytes = bytes_of(path)?;
-    let mut translation = translation_of(path, &bytes, &Reading::default())?;
+    let mut translation = translation_of(path, &bytes, &ReadOptions::default())?;
     for warning in &translation.warnings {
         console::warning(&warning.to_string());
     }
@@ -62,7 +62,7 @@ pub fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
 
 /// Translates the `bytes` of the file `path`, a configuration of any ACT version, as far as its keys determine the
 /// version.
-pub fn translation_of(path: &Path, bytes: &[u8], reading: &Reading) -> Result<Translation, Failure> {
+pub fn translation_of(path: &Path, bytes: &[u8], reading: &ReadOptions) -> Result<Translation, Failure> {
     let name = path.display().to_string();
     if let Some(place) = bytes.iter().position(|byte| *byte == 0) {
         return Err(Failure::usage(format!(
@@ -119,11 +119,11 @@ pub fn read_tenants(path: &Path) -> Result<(Tenants, String), Failure> {
 
 /// Reads the trace in the file `name`, of any format, and passes its requests to `sink`. Prints what is missing or
 /// damaged.
-pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<Requests, Failure> {
+pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<TraceText, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("reading {name} - {error}"));
     let bytes = user_file::open(name, "trace", "-")?;
     let mut input = Input::piped_to(bytes, "flashproof trace --from -").map_err(|error| failed(&error))?;
-    let facts = Requests::read(&mut input, sink).map_err(|error| failed(&error))?;
+    let facts = TraceText::read(&mut input, sink).map_err(|error| failed(&error))?;
     if input.is_cut() {
         console::warning(&format!("{name} is compressed and ends early: what was there is read"));
     }

@@ -4,14 +4,14 @@
 //! measured with this exact load is called an estimate.
 
 use crate::align::{balanced, read_profile};
-use report::comparison::{Candidate, Cell, Comparison, Given, Named, Published, built_in, compare, read_published};
+use report::comparison::{Candidate, ValueOrReason, Comparison, OperatorData, CandidateDir, Published, built_in, compare, read_published};
 use report::table::Table;
 use results::units::{multiple, number, percent, percent_exact};
 use serde::Serialize;
 use session::console;
 use session::failure::Failure;
 use sizing::drive_io::{DriveIo, NAMES};
-use sizing::select::{self, Demand, Need, Supply, Terms};
+use sizing::select::{self, Demand, Need, Supply, SizingTerms};
 use std::path::Path;
 
 /// Basis of a candidate's number.
@@ -46,14 +46,14 @@ impl Margin {
 #[derive(Debug, Serialize)]
 struct Choice {
     name: String,
-    basis: Cell<Basis>,
+    basis: ValueOrReason<Basis>,
     /// Measured I/O of one drive.
     #[serde(rename = "does")]
-    supply: Cell<Supply>,
+    supply: ValueOrReason<Supply>,
     /// Measured I/O as a multiple of the busiest drive's current load.
-    times_the_busiest: Cell<f64>,
-    now: Cell<Need>,
-    scaled: Cell<Need>,
+    times_the_busiest: ValueOrReason<f64>,
+    now: ValueOrReason<Need>,
+    scaled: ValueOrReason<Need>,
     margins: Vec<Margin>,
     /// Price of one drive.
     price: Option<f64>,
@@ -67,7 +67,7 @@ struct Choice {
 pub struct Selection {
     demand: Demand,
     /// Conditions of the selection, such as the future load.
-    terms: Terms,
+    terms: SizingTerms,
     choices: Vec<Choice>,
     /// True if the record of a candidate is damaged.
     #[serde(skip)]
@@ -78,20 +78,20 @@ pub struct Selection {
 #[derive(Debug, Clone)]
 pub struct Shelf<'a> {
     /// Runs and series.
-    pub candidates: &'a [Named],
+    pub candidates: &'a [CandidateDir],
     /// Texts that names of drives with published ratings contain, or `all`.
     pub published: &'a [String],
     /// List of published ratings; `None`: the built-in list.
     pub ratings: Option<&'a Path>,
     /// Endurance and prices given by the user, for candidates and published drives.
-    pub given: Given,
+    pub given: OperatorData,
 }
 
 /// Selects for the load of the profile in the file `path` under `terms`. Prints warnings and remarks of the candidates.
 ///
 /// Errors: the profile is unreadable, has no load, or does not balance and this is not accepted; a candidate or list is
 /// unreadable; a name matches no published drive.
-pub fn select(path: &Path, accept_unbalanced: bool, shelf: &Shelf<'_>, terms: Terms) -> Result<Selection, Failure> {
+pub fn select(path: &Path, accept_unbalanced: bool, shelf: &Shelf<'_>, terms: SizingTerms) -> Result<Selection, Failure> {
     let profile = read_profile(path)?;
     balanced(&profile, accept_unbalanced)?;
     let demand = Demand::of(&profile);
@@ -104,7 +104,7 @@ pub fn select(path: &Path, accept_unbalanced: bool, shelf: &Shelf<'_>, terms: Te
     let of_published = |name: &String| published.iter().any(|rating| rating.device == *name);
     let (published_prices, prices): (Vec<_>, Vec<_>) =
         shelf.given.prices.iter().cloned().partition(|(name, _)| of_published(name));
-    let given = Given { prices: prices.clone(), ..shelf.given.clone() };
+    let given = OperatorData { prices: prices.clone(), ..shelf.given.clone() };
     let comparison = compared(shelf.candidates, &given, &ratings)?;
     let of_candidate =
         comparison.candidates.iter().map(|candidate| candidate_choice(candidate, &demand, &terms, &prices));
@@ -123,7 +123,7 @@ pub fn ratings(path: Option<&Path>) -> Result<Vec<Published>, Failure> {
 }
 
 /// The comparison of `candidates`; prints its warnings and remarks.
-pub fn compared(candidates: &[Named], given: &Given, ratings: &[Published]) -> Result<Comparison, Failure> {
+pub fn compared(candidates: &[CandidateDir], given: &OperatorData, ratings: &[Published]) -> Result<Comparison, Failure> {
     let comparison = compare(candidates, given, ratings).map_err(|error| match error.is_usage() {
         true => Failure::usage(error),
         false => Failure::environment(error),
@@ -149,7 +149,7 @@ fn chosen(ratings: &[Published], wanted: &[String]) -> Result<Vec<Published>, Fa
     Ok(ratings.iter().filter(|rating| wanted.iter().any(|words| has(rating, words))).cloned().collect())
 }
 
-fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &Terms, prices: &[(String, f64)]) -> Choice {
+fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &SizingTerms, prices: &[(String, f64)]) -> Choice {
     let wear = candidate.wear.value().map_or(&[][..], |wear| &wear[..]);
     // The smallest value of several devices; none if any device lacks a value.
     let least = |of: &dyn Fn(&report::comparison::DeviceWear) -> Option<f64>| {
@@ -202,7 +202,7 @@ fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &Terms, price
     }
 }
 
-fn published_choice(rating: &Published, demand: &Demand, terms: &Terms, prices: &[(String, f64)]) -> Choice {
+fn published_choice(rating: &Published, demand: &Demand, terms: &SizingTerms, prices: &[(String, f64)]) -> Choice {
     let supply = Supply { io: select::published(rating.x), ..Supply::default() };
     let shares = ["1ms", "8ms", "64ms"].into_iter().zip(rating.over_pct);
     let margin = |(threshold, pct): (&str, Option<f64>)| {
@@ -215,23 +215,23 @@ fn published_choice(rating: &Published, demand: &Demand, terms: &Terms, prices: 
         price: prices.iter().find(|(name, _)| *name == rating.device).map(|(_, price)| *price),
         margins: margins.collect(),
         remarks: vec![format!("published as {}{maker}; its capacity and wear are not looked at", multiple(rating.x))],
-        ..choice(rating.device.clone(), Cell::Value(Basis::Published), Cell::Value(supply), demand, terms)
+        ..choice(rating.device.clone(), ValueOrReason::Value(Basis::Published), ValueOrReason::Value(supply), demand, terms)
     }
 }
 
-fn choice(name: String, basis: Cell<Basis>, supply: Cell<Supply>, demand: &Demand, terms: &Terms) -> Choice {
-    let need = |terms: Terms| {
+fn choice(name: String, basis: ValueOrReason<Basis>, supply: ValueOrReason<Supply>, demand: &Demand, terms: &SizingTerms) -> Choice {
+    let need = |terms: SizingTerms| {
         supply.and_then(|supply| {
-            Cell::or_missing(select::need(demand, supply, &terms), "it was not seen to do all that the load does")
+            ValueOrReason::or_missing(select::need(demand, supply, &terms), "it was not seen to do all that the load does")
         })
     };
     Choice {
         name,
         basis,
         times_the_busiest: supply.and_then(|supply| {
-            Cell::or_missing(select::times_the_busiest(demand, supply), "the cluster's drives do nothing")
+            ValueOrReason::or_missing(select::times_the_busiest(demand, supply), "the cluster's drives do nothing")
         }),
-        now: need(Terms { scale: 1.0, data_scale: 1.0, ..*terms }),
+        now: need(SizingTerms { scale: 1.0, data_scale: 1.0, ..*terms }),
         scaled: need(*terms),
         supply,
         margins: Vec::new(),
@@ -268,9 +268,9 @@ impl Selection {
             table = table.numbers(["price".to_owned(), format!("at {scaled}")]);
         }
         for choice in &self.choices {
-            let count = |need: &Cell<Need>| need.value().map_or("-".to_owned(), |need| need.per_node.to_string());
-            let limit = |need: &Cell<Need>| need.value().map_or("-", |need| need.limit.name()).to_owned();
-            let price = |need: &Cell<Need>| {
+            let count = |need: &ValueOrReason<Need>| need.value().map_or("-".to_owned(), |need| need.per_node.to_string());
+            let limit = |need: &ValueOrReason<Need>| need.value().map_or("-", |need| need.limit.name()).to_owned();
+            let price = |need: &ValueOrReason<Need>| {
                 let price = need.value().zip(choice.price).map(|(need, price)| number(need.in_all as f64 * price));
                 price.unwrap_or_else(|| "-".to_owned())
             };
@@ -309,7 +309,7 @@ impl Selection {
         }
         for choice in choices {
             let named = |text: &str| format!("{}: {text}", choice.name);
-            if let Cell::Missing { why_not } = &choice.now {
+            if let ValueOrReason::Missing { why_not } = &choice.now {
                 lines.push(named(why_not));
             }
             lines.extend(choice.remarks.iter().map(|remark| named(remark)));

@@ -4,7 +4,7 @@ use crate::charts::{Axis, Chart, Line, Points, Section, Style};
 use crate::html::Page;
 use crate::table::{Cell, Table};
 use crate::words::capital;
-use conclusions::population::{Compared, Comparison, Examination, Level, ToleranceBound, compare, held_by};
+use conclusions::population::{Compared, Comparison, Examination, Level, ToleranceBound, compare, tolerance_bound};
 use results::judge::Outcome;
 use results::units::{count, number, percent_whole};
 use schemars::JsonSchema;
@@ -114,7 +114,7 @@ impl Quantity {
             return None;
         }
         let bounded = SHARES.iter().filter(|_| larger_is_better);
-        let bounds = bounded.filter_map(|share| held_by(&known, *share, CONFIDENCE)).collect();
+        let bounds = bounded.filter_map(|share| tolerance_bound(&known, *share, CONFIDENCE)).collect();
         let (name, unit) = (name.to_owned(), unit.to_owned());
         let mut this = Self { name, unit, larger_is_better, values, bounds, comparisons: Vec::new() };
         for label in [FIRMWARE, MODEL] {

@@ -4,7 +4,7 @@
 use crate::bars::Bars;
 use crate::html::Page;
 use crate::table::{Cell, Table};
-use crate::words::{Shown, unique};
+use crate::words::{OutcomeLabel, unique};
 use conclusions::check::{Check, Criterion, Judged, Standing};
 use results::judge::Outcome;
 use results::units::wrapped;
@@ -106,14 +106,14 @@ impl Checks {
             let decisive = check.decisive_criterion();
             let [what, figure, limit] = match decisive {
                 Some(judged) => [
-                    format!("{}: {}", judged.criterion.run, judged.criterion.what()),
+                    format!("{}: {}", judged.criterion.run, judged.criterion.metric_and_stream()),
                     judged.figure_text(),
                     judged.criterion.limit_text().unwrap_or_else(|| "none published".into()),
                 ],
                 None => [check.sentence.clone(), String::new(), String::new()],
             };
             let figure = if check.outcome == Outcome::Fail { Cell::bad(figure) } else { figure.into() };
-            let verdict = Cell::outcome(Shown::of(Some(check.outcome)));
+            let verdict = Cell::outcome(OutcomeLabel::of(Some(check.outcome)));
             table.row([check.name.as_str().into(), verdict, what.into(), figure, limit.into()]);
         }
         for NotRun { name, .. } in &self.not_run {
@@ -143,7 +143,7 @@ fn criteria(check: &Check) -> Table {
         let limit = judged.criterion.limit_text().unwrap_or_else(|| "-".into());
         let at = statements.iter().position(|statement| *statement == statement_of(judged));
         let source = at.map_or_else(String::new, |at| format!("[{}]", at + 1));
-        let (run, what) = (judged.criterion.run.as_str(), judged.criterion.what());
+        let (run, what) = (judged.criterion.run.as_str(), judged.criterion.metric_and_stream());
         table.row([run.into(), what.into(), figure, limit.into(), source.into()]);
     }
     table
@@ -173,10 +173,10 @@ fn bars(check: &Check) -> Bars {
         "The dashed line is the limit: longer bars are bad. Bars are cut off at twice the limit.",
     );
     for judged in check.criteria.iter().filter(|judged| judged.criterion.limit.is_some() && judged.figure.is_some()) {
-        let name = format!("{}: {}", judged.criterion.run, judged.criterion.what());
+        let name = format!("{}: {}", judged.criterion.run, judged.criterion.metric_and_stream());
         let limit = judged.criterion.limit_text().unwrap_or_default();
         let is_over = judged.outcome == Outcome::Fail || judged.is_beyond_folklore();
-        bars.against(name, judged.used(), 1.0, format!("{} ({limit})", judged.figure_text()), is_over);
+        bars.against(name, judged.fraction_of_limit(), 1.0, format!("{} ({limit})", judged.figure_text()), is_over);
     }
     bars
 }

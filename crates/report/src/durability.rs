@@ -2,7 +2,7 @@
 
 use crate::html::Page;
 use crate::table::{Cell, Table};
-use crate::words::Shown;
+use crate::words::OutcomeLabel;
 use conclusions::durability::judge::{Claims, Durability};
 use results::judge::Outcome;
 use results::units::{binary_bytes, number, wrapped};
@@ -51,7 +51,7 @@ fn modes(result: &Durability) -> Table {
         let bad = |count: u64| if count > 0 { Cell::bad(cell(count)) } else { cell(count).into() };
         let verdict = match mode.outcome {
             Outcome::Invalid => "not tested".into(),
-            outcome => Cell::outcome(Shown::of(Some(outcome))),
+            outcome => Cell::outcome(OutcomeLabel::of(Some(outcome))),
         };
         let told = [mode.acknowledged, mode.exposed, counts.checked].map(cell).map(Cell::from);
         let before = [mode.mode.to_string().into(), verdict];

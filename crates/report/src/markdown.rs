@@ -54,7 +54,7 @@ fn series_text(report: &SeriesReport) -> String {
     let mut text = heading(1, &report.title) + &banners(&report.banners);
     match &report.series.conclusion {
         Some(conclusion) => {
-            text += &format!("**{}** - {}\n\n", report.shown().text, escaped(&conclusion.sentence));
+            text += &format!("**{}** - {}\n\n", report.outcome_label().text, escaped(&conclusion.sentence));
             text += &list(conclusion.remarks.iter());
         }
         None => text += "**UNFINISHED** - this series has no conclusion yet.\n\n",

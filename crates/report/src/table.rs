@@ -3,7 +3,7 @@
 //! The caller fills one table, and every format lays out the same cells. (JSON has the numbers behind the cells,
 //! unrounded and by name.)
 
-use crate::words::Shown;
+use crate::words::OutcomeLabel;
 use maud::{Markup, Render, html};
 use results::finding::{Finding, Level};
 use results::judge::Outcome;
@@ -32,12 +32,12 @@ struct Column {
 #[derive(Debug, Clone)]
 pub struct Cell {
     text: String,
-    look: Look,
+    look: CellStyle,
 }
 
 /// Style of a cell.
 #[derive(Debug, Clone)]
-enum Look {
+enum CellStyle {
     Plain,
     Strong,
     /// A value over a limit, or otherwise bad.
@@ -190,60 +190,60 @@ impl Render for Table {
 impl Cell {
     /// Text that stands out.
     pub fn strong(text: impl Into<String>) -> Self {
-        Self { text: text.into(), look: Look::Strong }
+        Self { text: text.into(), look: CellStyle::Strong }
     }
 
     /// Text of a value that is over a limit, or otherwise bad.
     pub fn bad(text: impl Into<String>) -> Self {
-        Self { text: text.into(), look: Look::Bad }
+        Self { text: text.into(), look: CellStyle::Bad }
     }
 
     /// A path or a command.
     pub fn code(text: impl Into<String>) -> Self {
-        Self { text: text.into(), look: Look::Code }
+        Self { text: text.into(), look: CellStyle::Code }
     }
 
     /// A field of a heat map: `part` from 0 (lightest) to 1 (darkest).
     pub fn shaded(text: impl Into<String>, part: f64) -> Self {
         let shade = (part.clamp(0.0, 1.0) * SHADES as f64).round() as usize;
-        Self { text: text.into(), look: Look::Shade(shade) }
+        Self { text: text.into(), look: CellStyle::Shade(shade) }
     }
 
     /// Text with a link to the element `id` of the page.
     pub fn link(text: impl Into<String>, id: String) -> Self {
-        Self { text: text.into(), look: Look::Link(id) }
+        Self { text: text.into(), look: CellStyle::Link(id) }
     }
 
-    pub(crate) fn outcome(shown: Shown) -> Self {
-        Self { text: shown.text, look: Look::Badge(shown.look) }
+    pub(crate) fn outcome(shown: OutcomeLabel) -> Self {
+        Self { text: shown.text, look: CellStyle::Badge(shown.look) }
     }
 
     /// The CSS class of the cell's field.
     fn class(&self) -> Option<String> {
-        if let Look::Shade(shade) = self.look { Some(format!("shade-{shade}")) } else { None }
+        if let CellStyle::Shade(shade) = self.look { Some(format!("shade-{shade}")) } else { None }
     }
 
     fn markdown(&self) -> String {
         let text = escaped(&self.text);
-        if let Look::Strong = self.look { format!("**{text}**") } else { text }
+        if let CellStyle::Strong = self.look { format!("**{text}**") } else { text }
     }
 }
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
-        Self { text: text.into(), look: Look::Plain }
+        Self { text: text.into(), look: CellStyle::Plain }
     }
 }
 
 impl Render for Cell {
     fn render(&self) -> Markup {
         match &self.look {
-            Look::Plain | Look::Shade(_) => html! { (self.text) },
-            Look::Strong => html! { b { (self.text) } },
-            Look::Bad => html! { span.over { (self.text) } },
-            Look::Code => html! { code { (self.text) } },
-            Look::Link(id) => html! { a href={ "#" (id) } { (self.text) } },
-            Look::Badge(outcome) => {
+            CellStyle::Plain | CellStyle::Shade(_) => html! { (self.text) },
+            CellStyle::Strong => html! { b { (self.text) } },
+            CellStyle::Bad => html! { span.over { (self.text) } },
+            CellStyle::Code => html! { code { (self.text) } },
+            CellStyle::Link(id) => html! { a href={ "#" (id) } { (self.text) } },
+            CellStyle::Badge(outcome) => {
                 html! { span class={ "badge " (look(*outcome).0) } { (signed(*outcome, &self.text)) } }
             }
         }

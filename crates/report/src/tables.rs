@@ -5,7 +5,7 @@ use crate::charts::latency;
 use crate::document::{RunReport, SeriesReport, StepReport};
 use crate::latencies::QUANTILES;
 use crate::table::{Cell, Table};
-use crate::words::{self, Shown};
+use crate::words::{self, OutcomeLabel};
 use conclusions::series::{Purpose, State};
 use results::blame::{Blame, BlamePart};
 use results::judge::{Group, SliceShares};
@@ -126,7 +126,7 @@ pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize, &StepReport) -> 
             devices.map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ").into(),
             match (step.step.state, step.step.outcome) {
                 (State::Done, Some(outcome)) => {
-                    let shown = Shown::of(Some(outcome));
+                    let shown = OutcomeLabel::of(Some(outcome));
                     Cell::outcome(if doubt.is_some() { shown.in_doubt() } else { shown })
                 }
                 (state, outcome) => words::step_outcome(state, outcome, is_over, "running").into(),

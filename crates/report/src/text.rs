@@ -1,6 +1,6 @@
 //! The document for a terminal: verdicts, shares and latencies, without charts.
 
-use crate::charts::Detail;
+use crate::charts::ChartResolution;
 use crate::charts::counters::{DeviceWaf, changes, device_waf, waf_lines};
 use crate::charts::timeline::Timeline;
 use crate::document::{Document, Report, RunReport, SeriesReport};
@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::path::Path;
 
 /// Maximum number of slices per step of a series whose blame is shown.
-const BLAME_TOLD_MAX: usize = 2;
+const BLAME_SLICES_MAX: usize = 2;
 
 impl Document {
     /// The document for a terminal. Several reports stand one below the other, each under a line with its directory.
@@ -50,7 +50,7 @@ fn series_page(report: &SeriesReport) -> String {
     let mut text = format!("{}\n", report.title);
     match &report.series.conclusion {
         Some(conclusion) => {
-            text += &format!("{}: {}\n", report.shown().text, conclusion.sentence);
+            text += &format!("{}: {}\n", report.outcome_label().text, conclusion.sentence);
             conclusion.remarks.iter().for_each(|remark| text += &format!("  {remark}\n"));
         }
         None => text += "no conclusion yet\n",
@@ -106,7 +106,7 @@ fn blame(report: &SeriesReport) -> String {
     let of_search = report.series.purpose == Purpose::Rate;
     let told = report.steps.iter().filter(|step| !of_search || step.step.outcome != Some(Outcome::Pass));
     for step in told {
-        let blame = step.report.iter().flat_map(|run| run.verdict.blame.iter().take(BLAME_TOLD_MAX));
+        let blame = step.report.iter().flat_map(|run| run.verdict.blame.iter().take(BLAME_SLICES_MAX));
         text.extend(blame.map(|blame| format!("  {}: {}\n", step.step.name, blame.sentence)));
     }
     if text.is_empty() { text } else { format!("\nwhere the time went in the worst slices of each step\n{text}") }
@@ -114,7 +114,7 @@ fn blame(report: &SeriesReport) -> String {
 
 /// The result of one run.
 #[derive(Debug, Clone, Serialize)]
-pub struct Summary {
+pub struct RunSummary {
     /// Program and version that ran the test.
     pub tool: String,
     /// True if the run ended and wrote its verdict.
@@ -131,7 +131,7 @@ pub struct Summary {
     are_transactions: bool,
 }
 
-impl Summary {
+impl RunSummary {
     /// Reads the run in `dir` and judges it again. Errors: those of [`run_dir::read`]. If an interval log is damaged,
     /// the quantiles are missing and a remark says so.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
@@ -142,7 +142,7 @@ impl Summary {
             Vec::new()
         });
         let complete = run.is_complete();
-        let timeline = Timeline::read(dir, &run.manifest, Detail::of_runs(1))?;
+        let timeline = Timeline::read(dir, &run.manifest, ChartResolution::of_runs(1))?;
         let device_waf = device_waf(&changes(&timeline));
         let are_transactions = run.manifest.kind() == TRANSACTIONS;
         let tool = run.manifest.tool;
@@ -150,7 +150,7 @@ impl Summary {
     }
 }
 
-impl std::fmt::Display for Summary {
+impl std::fmt::Display for RunSummary {
     /// The result for a terminal, without the remarks.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&page(&self.verdict, &self.latencies, self.are_transactions, &self.device_waf))

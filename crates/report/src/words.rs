@@ -62,14 +62,14 @@ pub(crate) fn unique<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
 
 /// An outcome as readers see it: its words, and the outcome that gives colour and sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct OutcomeLabel {
     /// One capital word, and the most important addition.
     pub(crate) text: String,
     /// Outcome that gives colour and sign; `None` if unfinished.
     pub(crate) look: Option<Outcome>,
 }
 
-impl Shown {
+impl OutcomeLabel {
     /// An outcome; `None` for an unfinished run or series.
     pub(crate) fn of(outcome: Option<Outcome>) -> Self {
         let text = outcome.map_or_else(|| "UNFINISHED".to_owned(), |outcome| outcome.to_string());

@@ -2,9 +2,9 @@
 
 use crate::support::{SHORT, Shape, write_series};
 use conclusions::series::{Purpose, Series, State};
-use report::comparison::{Given, Named, compare};
+use report::comparison::{OperatorData, CandidateDir, compare};
 use report::document::Document;
-use report::status::{Seen, Status};
+use report::status::{ProcessState, Status};
 use results::judge::Outcome;
 use std::fs;
 use std::path::Path;
@@ -17,10 +17,10 @@ fn outcome(dir: &Path) -> Outcome {
     let words = format!("{outcome}: ");
     assert!(document.text().contains(&words), "{}", document.text());
     assert_eq!(document.banners().is_empty(), outcome == Outcome::Pass, "{:?}", document.banners());
-    let status = Status::read(dir, SystemTime::now(), &|_| Seen::Gone).unwrap();
+    let status = Status::read(dir, SystemTime::now(), &|_| ProcessState::Gone).unwrap();
     assert_eq!(status.exit_code(), outcome.exit_code(), "{status}");
-    let named = Named { name: None, dir: dir.to_owned() };
-    let compared = compare(&[named], &Given::default(), &[]).unwrap();
+    let named = CandidateDir { name: None, dir: dir.to_owned() };
+    let compared = compare(&[named], &OperatorData::default(), &[]).unwrap();
     assert_eq!(compared.candidates[0].outcome.value(), Some(&outcome), "{compared}");
     assert_eq!(compared.candidates[0].damaged, outcome != Outcome::Pass, "{compared}");
     outcome
@@ -96,7 +96,7 @@ fn a_stage_after_the_one_that_failed_is_not_planned_but_not_run() {
     series.write(&dir).unwrap();
     let document = Document::read(&[&dir]).unwrap();
     assert_eq!((document.outcome(), document.banners()), (Outcome::Fail, Vec::new()));
-    let status = Status::read(&dir, SystemTime::now(), &|_| Seen::Gone).unwrap().to_string();
+    let status = Status::read(&dir, SystemTime::now(), &|_| ProcessState::Gone).unwrap().to_string();
     assert!(status.contains("certification: 1 step done, 1 not run\n"), "{status}");
     for form in [document.text(), document.markdown(), status] {
         assert!(form.contains("not run") && !form.contains("planned"), "{form}");

@@ -181,7 +181,7 @@ impl Cell {
 
     /// Subtracts `ops` operations from the lower bounds of slow and missing operations: they may have been slow because
     /// this program was late, or because its thread had no CPU.
-    pub fn excuse(&mut self, ops: u64) {
+    pub fn lower_least_bounds(&mut self, ops: u64) {
         let least = self.counts.judged_least_over.iter_mut().chain([&mut self.counts.missed_least]);
         least.for_each(|least| *least = least.saturating_sub(ops));
     }
@@ -196,7 +196,7 @@ impl Cell {
         self.counts.add(&other.counts);
         self.counts.silent_ns = silent_ns;
         self.counts.backlog.add(&other.counts.backlog);
-        if other.counts.wanted() == 0 {
+        if other.counts.counted_ops() == 0 {
             return;
         }
         for (mine, others) in
@@ -221,12 +221,12 @@ impl Cell {
 
     /// True if operations completed in the interval, or were in flight at its end.
     fn is_active(&self) -> bool {
-        self.counts.wanted() > 0 || self.counts.backlog.in_flight > 0
+        self.counts.counted_ops() > 0 || self.counts.backlog.in_flight > 0
     }
 
     /// Resets all counts and histograms.
     pub fn clear(&mut self) {
-        if std::mem::take(&mut self.counts).wanted() == 0 {
+        if std::mem::take(&mut self.counts).counted_ops() == 0 {
             return;
         }
         self.service.reset();
@@ -346,12 +346,12 @@ pub struct Interval {
     /// Counters of the simulated drives since the run began, drive after drive.
     pub counters: Vec<u64>,
     /// Operations in `cells` that were due in earlier slices.
-    pub carried: Vec<Carried>,
+    pub carried: Vec<EarlierSliceOps>,
 }
 
 /// Operations of a cell that completed, or were given up, in a later slice than the slice in which they were due.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Carried {
+pub struct EarlierSliceOps {
     pub cell: usize,
     /// The slice in which the operations were due, from 0.
     pub slice: u64,
@@ -360,7 +360,7 @@ pub struct Carried {
 }
 
 /// Adds `more` to the entry in `all` for the same cell and slice.
-pub fn add_carried(all: &mut Vec<Carried>, more: Carried) {
+pub fn add_carried(all: &mut Vec<EarlierSliceOps>, more: EarlierSliceOps) {
     match all.iter_mut().find(|known| (known.cell, known.slice) == (more.cell, more.slice)) {
         Some(known) => known.counts.add(&more.counts),
         None => all.push(more),
@@ -423,7 +423,7 @@ impl Interval {
     /// Sets `last_back_ns` to 0 (the end of the interval) for cells whose last completion was less than ten mean
     /// inter-completion times before the end. This keeps the lines of intervals.csv short. The interval began at
     /// `began_ns`.
-    pub fn round_ends(&mut self, began_ns: u64) {
+    pub fn clear_recent_last_back(&mut self, began_ns: u64) {
         let length_ns = self.end_ns.saturating_sub(began_ns);
         for cell in
             self.cells.iter_mut().filter(|cell| cell.counts.lost == 0 && cell.counts.last_back_ns <= self.end_ns)
@@ -453,8 +453,8 @@ impl Interval {
     /// Adds another shard's operations that were due in earlier slices. Silence requires all shards, as in
     /// [`Cell::merge`].
     fn merge_carried(&mut self, other: &Self) {
-        let silent_ns = |all: &[Carried], (cell, slice)| {
-            let is_same = |carried: &&Carried| (carried.cell, carried.slice) == (cell, slice);
+        let silent_ns = |all: &[EarlierSliceOps], (cell, slice)| {
+            let is_same = |carried: &&EarlierSliceOps| (carried.cell, carried.slice) == (cell, slice);
             all.iter().find(is_same).map_or(0, |carried| carried.counts.silent_ns)
         };
         let silences = self.carried.iter().chain(&other.carried).map(|carried| {

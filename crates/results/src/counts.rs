@@ -69,7 +69,7 @@ pub struct CellCounts {
 
 impl CellCounts {
     /// Operations that the verdict counts: succeeded, failed, never issued and lost.
-    pub fn wanted(&self) -> u64 {
+    pub fn counted_ops(&self) -> u64 {
         self.ops.saturating_add(self.errors).saturating_add(self.unissued).saturating_add(self.lost)
     }
 
@@ -80,7 +80,7 @@ impl CellCounts {
 
     /// True if any operation was due or outstanding, or the device was silent.
     pub(crate) fn is_any(&self) -> bool {
-        self.wanted() > 0 || self.backlog != Backlog::default() || self.silent_ns > 0
+        self.counted_ops() > 0 || self.backlog != Backlog::default() || self.silent_ns > 0
     }
 
     /// Adds other counts over the same thresholds. The backlog is not summed, because it belongs to one instant.
@@ -93,7 +93,7 @@ impl CellCounts {
     }
 
     /// Subtracts `other`, which must be included in `self`.
-    pub fn take_off(&mut self, other: &Self) {
+    pub fn subtract(&mut self, other: &Self) {
         self.combine(other, u64::saturating_sub);
     }
 

@@ -63,7 +63,7 @@ pub fn next_line(input: &mut impl BufRead, bytes_max: u64, line: &mut Vec<u8>) -
 }
 
 /// Like [`open`], for a path given by a user. A process substitution of the shell (`--log <(zcat LOG)`) may be a pipe.
-pub fn open_given(path: &Path, links: Links) -> io::Result<File> {
+pub fn open_user_path(path: &Path, links: Links) -> io::Result<File> {
     if path.starts_with("/dev/fd") || path.starts_with("/dev/stdin") { File::open(path) } else { open(path, links) }
 }
 
@@ -87,13 +87,13 @@ fn only_regular(metadata: &Metadata) -> io::Result<()> {
         true => Ok(()),
         false => Err(io::Error::new(
             if kind.is_dir() { ErrorKind::IsADirectory } else { ErrorKind::InvalidInput },
-            format!("it is {}, and only regular files are read", name_of(kind)),
+            format!("it is {}, and only regular files are read", file_type_name(kind)),
         )),
     }
 }
 
 /// The type of a file in words.
-pub fn name_of(kind: FileType) -> &'static str {
+pub fn file_type_name(kind: FileType) -> &'static str {
     match kind {
         _ if kind.is_file() => "a regular file",
         _ if kind.is_dir() => "a directory",
@@ -107,43 +107,43 @@ pub fn name_of(kind: FileType) -> &'static str {
 
 /// Files that [`replace`] may overwrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Over {
+pub enum ReplaceTarget {
     /// No file: an existing file is an error of the kind [`ErrorKind::AlreadyExists`].
-    Nothing,
+    NewFile,
     /// A file of this program, or a link at its path.
     Own,
     /// Like `Own`, but readable by this user only.
     OwnPrivate,
     /// A file named by the user: links to the file, its owner and its permissions are kept.
-    Named,
+    UserFile,
 }
 
 /// Writes `bytes` to `path` atomically, also across a power cut.
 ///
 /// Errors: a failed system call. The old file is then unchanged.
-pub fn replace(path: &Path, bytes: &[u8], over: Over) -> io::Result<()> {
+pub fn replace(path: &Path, bytes: &[u8], over: ReplaceTarget) -> io::Result<()> {
     let path = match over {
-        Over::Named => fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
+        ReplaceTarget::UserFile => fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
         _ => path.to_owned(),
     };
     if path.file_name().is_none() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "it names no file"));
     }
     let dir = dir_of(&path);
-    let temporary = Temporary::create(dir, if over == Over::OwnPrivate { 0o600 } else { 0o666 })?;
-    if over == Over::Named
+    let temporary = Temporary::create(dir, if over == ReplaceTarget::OwnPrivate { 0o600 } else { 0o666 })?;
+    if over == ReplaceTarget::UserFile
         && let Ok(replaced) = fs::metadata(&path)
     {
-        temporary.stand_in_for(&replaced)?;
+        temporary.copy_owner_and_mode(&replaced)?;
     }
     (&temporary.file).write_all(bytes)?;
     temporary.file.sync_all()?;
-    if over == Over::Nothing {
+    if over == ReplaceTarget::NewFile {
         // Claims the name exclusively: of two writers, only one succeeds, on every file system.
         OpenOptions::new().write(true).create_new(true).open(&path)?;
     }
     fs::rename(&temporary.path, &path).inspect_err(|_| {
-        if over == Over::Nothing {
+        if over == ReplaceTarget::NewFile {
             let _ = fs::remove_file(&path);
         }
     })?;
@@ -174,7 +174,7 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// Checks that files can be created in `dir` by creating and removing a file.
-pub fn try_dir(dir: &Path) -> io::Result<()> {
+pub fn check_dir_writable(dir: &Path) -> io::Result<()> {
     Temporary::create(dir, 0o600).map(drop)
 }
 
@@ -196,7 +196,7 @@ impl Temporary {
     }
 
     /// Copies owner and permissions of the replaced file before any content is written.
-    fn stand_in_for(&self, replaced: &Metadata) -> io::Result<()> {
+    fn copy_owner_and_mode(&self, replaced: &Metadata) -> io::Result<()> {
         // Only root can change the owner. Files of other users keep their creator as owner.
         let _ = fchown(&self.file, Some(replaced.uid()), Some(replaced.gid()));
         // After the owner, because changing the owner clears some permission bits.
@@ -257,17 +257,17 @@ mod tests {
     fn a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("report.html");
-        replace(&path, b"one", Over::Nothing).unwrap();
+        replace(&path, b"one", ReplaceTarget::NewFile).unwrap();
         let reader = File::open(&path).unwrap();
-        assert_eq!(replace(&path, b"two", Over::Nothing).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(replace(&path, b"two", ReplaceTarget::NewFile).unwrap_err().kind(), ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).unwrap(), b"one");
-        for over in [Over::Own, Over::OwnPrivate, Over::Named] {
+        for over in [ReplaceTarget::Own, ReplaceTarget::OwnPrivate, ReplaceTarget::UserFile] {
             replace(&path, b"two", over).unwrap();
             assert_eq!(fs::read(&path).unwrap(), b"two");
         }
         assert_eq!(io::read_to_string(reader).unwrap(), "one", "whoever reads the older one is not torn away from it");
-        assert!(replace(&dir.path().join("none/report.html"), b"x", Over::Own).is_err());
-        assert!(replace(Path::new("/"), b"x", Over::Own).is_err());
+        assert!(replace(&dir.path().join("none/report.html"), b"x", ReplaceTarget::Own).is_err());
+        assert!(replace(Path::new("/"), b"x", ReplaceTarget::Own).is_err());
         assert_eq!(names(dir.path()), ["report.html"]);
     }
 
@@ -277,7 +277,7 @@ mod tests {
         for number in 0..200 {
             fs::write(dir.path().join(format!(".flashproof-{}-{number}.tmp", std::process::id())), "half").unwrap();
         }
-        replace(&dir.path().join("a"), b"whole", Over::Nothing).unwrap();
+        replace(&dir.path().join("a"), b"whole", ReplaceTarget::NewFile).unwrap();
         assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"whole");
     }
 
@@ -289,7 +289,7 @@ mod tests {
         for mode in [0o600, 0o664, 0o444] {
             fs::write(&file, "old").unwrap();
             fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
-            replace(&link, b"new", Over::Named).unwrap();
+            replace(&link, b"new", ReplaceTarget::UserFile).unwrap();
             assert_eq!(fs::read(&file).unwrap(), b"new");
             assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, mode);
             assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
@@ -297,7 +297,7 @@ mod tests {
         }
         // A file of this program replaces a link, and the target of the link stays unchanged.
         fs::write(&file, "foreign").unwrap();
-        replace(&link, b"own", Over::OwnPrivate).unwrap();
+        replace(&link, b"own", ReplaceTarget::OwnPrivate).unwrap();
         assert_eq!((fs::read(&file).unwrap(), fs::read(&link).unwrap()), (b"foreign".to_vec(), b"own".to_vec()));
         assert_eq!(fs::symlink_metadata(&link).unwrap().mode() & 0o777, 0o600);
     }

@@ -24,7 +24,7 @@ static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Quotes a word for a shell: names come from servers and may contain anything. Within single quotes only the single
 /// quote is special. Such a quote is put outside the quotes, after a backslash.
-pub fn shell(word: &str) -> String {
+pub fn shell_quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._:@%+=,-".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),
@@ -51,7 +51,7 @@ pub fn is_quiet() -> bool {
 }
 
 /// True if standard error is a terminal. Otherwise, as in the log of a script, each step of a series prints one line.
-pub fn is_watched() -> bool {
+pub fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
@@ -64,13 +64,13 @@ pub fn note(text: &str) {
 
 /// Prints a note that even quiet users need: what is erased, how to resume after an interruption.
 pub fn notice(text: &str) {
-    STDERR.say(format!("{}\n", printable(text)));
+    STDERR.print_text(format!("{}\n", printable(text)));
 }
 
 /// Draws on standard error, over the previous drawing; names in `text` must be printable. If the terminal is too
 /// slow, only the newest drawing is written. The `first` drawing is always written: later ones go over it.
 pub fn draw(text: String, first: bool) {
-    if first { STDERR.say(text) } else { STDERR.draw(text) }
+    if first { STDERR.print_text(text) } else { STDERR.draw(text) }
 }
 
 /// Waits up to a second for pending text to be written.
@@ -226,7 +226,7 @@ mod tests {
             ("~/image", "'~/image'"),
             ("", "''"),
         ] {
-            assert_eq!(shell(argument), shown);
+            assert_eq!(shell_quoted(argument), shown);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Opens devices given by name: real targets or simulated drives.
 
 use crate::console;
-use crate::failure::{Failure, all};
+use crate::failure::{Failure, collect_all};
 use device::discover::DeviceFacts;
-use device::guard::{Answers, Guard, Request, WriteConsent, ask_on_terminal, erase_names};
+use device::guard::{EraseAnswers, Guard, Request, WriteConsent, ask_on_terminal, erase_names};
 use device::observe::DeviceNumber;
 use device::target::Target;
 use device::target::Zones;
@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 use sys::buffer::{Buf, Pool};
-use sys::call::carry_out;
+use sys::call::perform_call;
 use sys::op::{Op, OpKind};
 
 /// Environment variable in which scripts name devices that may be erased.
@@ -84,7 +84,7 @@ impl Devices {
             set.map_err(|error| format!("cannot use the page cache for {name} - {error}"))?;
             pre_read(target, kept.unwrap_or_default())
         };
-        all(targets.iter().zip(&spec.device_names).map(set), Failure::environment).map(|_: Vec<()>| ())
+        collect_all(targets.iter().zip(&spec.device_names).map(set), Failure::environment).map(|_: Vec<()>| ())
     }
 
     /// Device properties that workloads need.
@@ -152,7 +152,7 @@ fn pre_read(target: &Target, range: Range<u64>) -> Result<(), String> {
     for at in range.clone().step_by(PRE_READ_BYTES) {
         let len = (range.end - at).min(PRE_READ_BYTES as u64) as u32;
         let mut read = Op::new(OpKind::Read, at, len, buf);
-        let outcome = carry_out(target.fd(), 0, &mut read);
+        let outcome = perform_call(target.fd(), 0, &mut read);
         if !outcome.is_done() {
             return Err(format!(
                 "cannot read {len} bytes at byte {at} of {} into the page cache - {outcome}",
@@ -169,7 +169,7 @@ pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
     if names.iter().any(|name| name == "sim") {
         return Err(Failure::usage("there is no device sim - the name of a simulated drive has a colon - give sim:"));
     }
-    all(names.iter().map(|name| name.parse()), Failure::usage)
+    collect_all(names.iter().map(|name| name.parse()), Failure::usage)
 }
 
 /// Rejects a file size given for a block device: it would be ignored, and the whole device used.
@@ -239,7 +239,7 @@ pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Res
             "{name} is named for erasure, but is not a device of this configuration: the name is ignored"
         ));
     }
-    let mut answers = Answers::named(named).or_ask(ask_on_terminal);
+    let mut answers = EraseAnswers::named(named).or_ask(ask_on_terminal);
     let consents = guard.consent(requests, &mut answers).map_err(Failure::environment)?;
     // A store that is opened is not erased.
     for consent in consents.iter().filter(|consent| !consent.erases().is_empty() && !consent.keeps_store()) {
@@ -274,9 +274,9 @@ pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String], ask: bool) -> Re
 /// The guard's examination of all `requests`, without a consent. `erase` names devices that may be erased. Returns
 /// `erase` plus the names agreed to. `ask`: questions on the terminal are allowed.
 pub fn agree(requests: &[Request], erase: &[String], ask: bool) -> Result<Vec<String>, Failure> {
-    let named = Answers::named(allowed(erase));
+    let named = EraseAnswers::named(allowed(erase));
     let mut answers = if ask { named.or_ask(ask_on_terminal) } else { named };
-    let names = Guard::new(None).agree(requests, &mut answers).map_err(Failure::environment)?;
+    let names = Guard::new(None).preview_consent(requests, &mut answers).map_err(Failure::environment)?;
     let more = names.into_iter().filter(|name| !erase.contains(name));
     Ok(erase.iter().cloned().chain(more).collect())
 }

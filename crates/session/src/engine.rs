@@ -2,22 +2,22 @@
 
 use crate::console;
 use crate::devices::Devices;
-use crate::failure::{Failure, all};
+use crate::failure::{Failure, collect_all};
 use crate::in_process::InProcess;
-use crate::placement::{self, Carrier};
-use device::generic::Generic;
+use crate::placement::{self, PlacementMechanism};
+use device::nvme_generic::NvmeGeneric;
 use device::target::Target;
 use engine::aio::Aio;
 use engine::calls::Calls;
 use engine::passthrough::Passthrough;
-use engine::pool::Pool;
+use engine::pool::EnginePool;
 use engine::sim::{Drive, SimEngine};
 use engine::threads::{Threads, WORKERS_MAX};
 use engine::uring::{Setup, Uring};
 use engine::{BlockEngine, DeviceName};
 use load::choice::{Engine as Wanted, Pacing as WantedPacing};
 use load::plan::Plan;
-use load::run::{Pacing, Run, RunError, Sink, run, run_beside};
+use load::run::{Pacing, RunConfig, RunError, Sink, run, run_beside};
 use load::workload::{RunSpec, Workload};
 use results::cell::harmless_gap_ns;
 use results::judge::RecordsRead;
@@ -79,27 +79,27 @@ impl Demand {
 
 /// An engine for the operations of a run.
 pub struct Engine {
-    kind: Kind,
+    kind: EngineKind,
     /// Mechanism that carries placements of writes, if used.
-    placement: Option<Carrier>,
+    placement: Option<PlacementMechanism>,
     /// Store that carries out operations as transactions; `None`: operations go to the devices directly.
     store: Option<InProcess>,
     /// Simulated drives that persist from run to run.
-    life: Option<Arc<Pool<SimEngine<Drive>>>>,
+    life: Option<Arc<EnginePool<SimEngine<Drive>>>>,
 }
 
 /// An engine with support for placement handles, for a caller that issues operations itself.
-pub enum Single {
+pub enum SingleTargetEngine {
     Uring(Box<Uring>),
     Passthrough(Box<Passthrough>),
 }
 
-enum Kind {
+enum EngineKind {
     IoUring,
     /// io_uring without interrupts.
     Polled,
     /// NVMe commands on character devices.
-    Passthrough(Vec<Arc<Generic>>),
+    Passthrough(Vec<Arc<NvmeGeneric>>),
     /// Linux AIO; the reason, if it was not requested.
     Aio(Option<String>),
     /// Threads that block in pread and pwrite; the reason, if they were not requested.
@@ -122,7 +122,7 @@ impl Engine {
             if wanted != Wanted::Auto {
                 console::warning(&format!("engine: {wanted} has no effect on simulated drives"));
             }
-            return Ok(Self { kind: Kind::Simulated, placement: None, store: None, life: None });
+            return Ok(Self { kind: EngineKind::Simulated, placement: None, store: None, life: None });
         };
         if wanted == Wanted::Passthrough
             || (wanted == Wanted::Auto && placement::needs_passthrough(&demand.placements, targets))
@@ -130,13 +130,13 @@ impl Engine {
             return Self::passthrough(demand, targets);
         }
         let kind = match wanted {
-            Wanted::Threads => Kind::Threads(None),
-            Wanted::Aio => aio(targets).map(|()| Kind::Aio(None)).map_err(|why| {
+            Wanted::Threads => EngineKind::Threads(None),
+            Wanted::Aio => aio(targets).map(|()| EngineKind::Aio(None)).map_err(|why| {
                 Failure::environment(format!("cannot use AIO (engine: aio) - {why} - set engine: auto"))
             })?,
-            _ if demand.synchronous => Kind::Calls,
+            _ if demand.synchronous => EngineKind::Calls,
             _ if demand.polled => match Uring::new(targets.to_vec(), Setup::new(1, 4096), true) {
-                Ok(_) => Kind::Polled,
+                Ok(_) => EngineKind::Polled,
                 Err(error) => {
                     let why = why_no_ring(&error);
                     return Err(Failure::environment(format!("cannot poll for completions - {why} - leave out hipri")));
@@ -145,7 +145,7 @@ impl Engine {
             _ => ring_or_other(wanted, targets)?,
         };
         let placement = match kind {
-            Kind::Aio(_) | Kind::Threads(_) | Kind::Calls => placement::by_hint(&demand.placements, targets)?,
+            EngineKind::Aio(_) | EngineKind::Threads(_) | EngineKind::Calls => placement::by_hint(&demand.placements, targets)?,
             _ => placement::by_streams(&demand.placements, targets)?,
         };
         Ok(Self { kind, placement, store: None, life: None })
@@ -153,7 +153,7 @@ impl Engine {
 
     /// A client of a database, whose operations are transactions.
     pub fn client(settings: ClientSettings) -> Self {
-        Self { kind: Kind::Client(Box::new(settings)), placement: None, store: None, life: None }
+        Self { kind: EngineKind::Client(Box::new(settings)), placement: None, store: None, life: None }
     }
 
     /// Sends operations, as transactions, to a store in this process.
@@ -163,15 +163,15 @@ impl Engine {
 
     /// Keeps simulated drives through all runs of a series: each run continues with their clock and the state of
     /// their flash.
-    pub fn with_one_life(self) -> Self {
+    pub fn with_persistent_drives(self) -> Self {
         Self { life: Some(Arc::default()), ..self }
     }
 
     fn passthrough(demand: &Demand, targets: &[Arc<Target>]) -> Result<Self, Failure> {
-        let generics = all(targets.iter().map(|target| Generic::open(target).map(Arc::new)), Failure::environment)?;
+        let generics = collect_all(targets.iter().map(|target| NvmeGeneric::open(target).map(Arc::new)), Failure::environment)?;
         let placement = placement::by_directives(&demand.placements, targets, &generics)?;
         match Passthrough::probe(targets, &generics) {
-            Ok(()) => Ok(Self { kind: Kind::Passthrough(generics), placement, store: None, life: None }),
+            Ok(()) => Ok(Self { kind: EngineKind::Passthrough(generics), placement, store: None, life: None }),
             Err(why) => {
                 let (whose, or) = match demand.engine {
                     Wanted::Passthrough => ("engine: passthrough", "; or set engine: auto"),
@@ -186,50 +186,50 @@ impl Engine {
     }
 
     /// An engine for the single `target`, for a caller that issues operations itself, without a plan.
-    pub fn single(&self, target: &Arc<Target>, in_flight_max: usize, buffer_bytes: usize) -> io::Result<Single> {
+    pub fn single(&self, target: &Arc<Target>, in_flight_max: usize, buffer_bytes: usize) -> io::Result<SingleTargetEngine> {
         let (targets, setup) = (vec![target.clone()], Setup::new(in_flight_max, buffer_bytes));
         Ok(match &self.kind {
-            Kind::Passthrough(generics) => {
-                Single::Passthrough(Box::new(Passthrough::new(targets, generics.clone(), setup)?.0))
+            EngineKind::Passthrough(generics) => {
+                SingleTargetEngine::Passthrough(Box::new(Passthrough::new(targets, generics.clone(), setup)?.0))
             }
-            _ => Single::Uring(Box::new(Uring::new(targets, setup, false)?.0)),
+            _ => SingleTargetEngine::Uring(Box::new(Uring::new(targets, setup, false)?.0)),
         })
     }
 
     /// Mechanism that carries placements of writes, if used.
-    pub fn placement(&self) -> Option<Carrier> {
+    pub fn placement(&self) -> Option<PlacementMechanism> {
         self.placement
     }
 
     /// Maximum useful number of issuing threads.
     pub fn shards_max(&self, cpus: u32) -> u32 {
-        if matches!(self.kind, Kind::Simulated) { 1 } else { cpus }
+        if matches!(self.kind, EngineKind::Simulated) { 1 } else { cpus }
     }
 
     /// True if an issuing thread has only its ring: no helper threads, and no store.
     pub fn is_bare_ring(&self) -> bool {
-        self.store.is_none() && matches!(self.kind, Kind::IoUring | Kind::Polled | Kind::Passthrough(_))
+        self.store.is_none() && matches!(self.kind, EngineKind::IoUring | EngineKind::Polled | EngineKind::Passthrough(_))
     }
 
     /// Maximum number of operations in flight per issuing thread, if limited.
     pub fn in_flight_max(&self) -> Option<u32> {
-        matches!(self.kind, Kind::Aio(_) | Kind::Threads(_)).then_some(WORKERS_MAX as u32)
+        matches!(self.kind, EngineKind::Aio(_) | EngineKind::Threads(_)).then_some(WORKERS_MAX as u32)
     }
 
     /// The chosen engine, for the manifest.
     pub fn value(&self) -> Value {
         let mut value = match &self.kind {
-            Kind::IoUring => json!({"engine": "io_uring"}),
-            Kind::Polled => json!({"engine": "io_uring", "polled": true}),
-            Kind::Passthrough(generics) => {
+            EngineKind::IoUring => json!({"engine": "io_uring"}),
+            EngineKind::Polled => json!({"engine": "io_uring", "polled": true}),
+            EngineKind::Passthrough(generics) => {
                 let names: Vec<_> = generics.iter().map(|generic| format!("/dev/{}", generic.name())).collect();
                 json!({"engine": "passthrough", "character_devices": names})
             }
-            Kind::Aio(why) => json!({"engine": "aio", "why": why}),
-            Kind::Threads(why) => json!({"engine": "threads", "why": why}),
-            Kind::Calls => json!({"engine": "sync"}),
-            Kind::Simulated => json!({"engine": "simulated"}),
-            Kind::Client(settings) => {
+            EngineKind::Aio(why) => json!({"engine": "aio", "why": why}),
+            EngineKind::Threads(why) => json!({"engine": "threads", "why": why}),
+            EngineKind::Calls => json!({"engine": "sync"}),
+            EngineKind::Simulated => json!({"engine": "simulated"}),
+            EngineKind::Client(settings) => {
                 let ClientSettings { timeout_ms, pipeline, verification, .. } = &**settings;
                 json!({"engine": "client", "timeout_ms": timeout_ms, "pipeline": pipeline, "verify": verification.is_on()})
             }
@@ -247,7 +247,7 @@ impl Engine {
     /// in batches.
     pub fn take_records_read(&self) -> Option<RecordsRead> {
         let (verification, in_batches) = match (&self.kind, &self.store) {
-            (Kind::Client(settings), _) => (&settings.verification, settings.batch.is_some()),
+            (EngineKind::Client(settings), _) => (&settings.verification, settings.batch.is_some()),
             (_, Some(store)) => (&store.verification, false),
             _ => return None,
         };
@@ -259,7 +259,7 @@ impl Engine {
     /// `sink` is notified of the start.
     pub fn run(
         &self,
-        what: &Run,
+        what: &RunConfig,
         plans: Vec<Plan>,
         devices: &Devices,
         seed: u64,
@@ -279,12 +279,12 @@ impl Engine {
             }
         };
         let ring = |slots, bytes| {
-            let polled = matches!(self.kind, Kind::Polled);
+            let polled = matches!(self.kind, EngineKind::Polled);
             facts.keep(Uring::new(targets.to_vec(), setup(slots, bytes), polled)?)
         };
         let _stuck = StuckCalls(&targets);
         match (&self.kind, &self.store) {
-            (Kind::Simulated, None) => {
+            (EngineKind::Simulated, None) => {
                 let life = self.life.clone().unwrap_or_default();
                 let lent = |shard, _: &Plan| {
                     let mut lent = life.lend(shard, || Ok(SimEngine::new(devices.drives(seed)?)))?;
@@ -293,7 +293,7 @@ impl Engine {
                 };
                 return run(what, plans, lent, sink);
             }
-            (Kind::IoUring | Kind::Polled, None) => {
+            (EngineKind::IoUring | EngineKind::Polled, None) => {
                 let engine = |_, plan: &Plan| ring(plan.in_flight_max(), plan.buffer_bytes());
                 return run_beside(what, plans, engine, &calls, sink);
             }
@@ -303,22 +303,22 @@ impl Engine {
         let block = |shard, slots, bytes| -> io::Result<Box<dyn BlockEngine>> {
             let setup = setup(slots, bytes);
             Ok(match &self.kind {
-                Kind::IoUring | Kind::Polled => Box::new(ring(slots, bytes)?),
-                Kind::Passthrough(generics) => {
+                EngineKind::IoUring | EngineKind::Polled => Box::new(ring(slots, bytes)?),
+                EngineKind::Passthrough(generics) => {
                     Box::new(facts.keep(Passthrough::new(targets.to_vec(), generics.clone(), setup)?)?)
                 }
-                Kind::Aio(_) => Box::new(Aio::new(targets.to_vec(), setup)?),
-                Kind::Threads(_) => Box::new(Threads::new(WORKERS_MAX, &targets, setup)?),
-                Kind::Calls => Box::new(Calls::new(targets.clone(), setup)?),
-                Kind::Client(settings) => Box::new(Client::new((**settings).clone(), (shard, shards), setup)?),
-                Kind::Simulated => Box::new(SimEngine::new(devices.drives(seed)?)),
+                EngineKind::Aio(_) => Box::new(Aio::new(targets.to_vec(), setup)?),
+                EngineKind::Threads(_) => Box::new(Threads::new(WORKERS_MAX, &targets, setup)?),
+                EngineKind::Calls => Box::new(Calls::new(targets.clone(), setup)?),
+                EngineKind::Client(settings) => Box::new(Client::new((**settings).clone(), (shard, shards), setup)?),
+                EngineKind::Simulated => Box::new(SimEngine::new(devices.drives(seed)?)),
             })
         };
         let engine = |shard, plan: &Plan| -> io::Result<Box<dyn BlockEngine>> {
             let Some(store) = &self.store else {
                 return block(shard, plan.in_flight_max(), plan.buffer_bytes());
             };
-            if matches!(self.kind, Kind::Simulated) {
+            if matches!(self.kind, EngineKind::Simulated) {
                 let engine = || Ok(SimEngine::holding(devices.drives(seed)?, vec![store.contents()]));
                 return Ok(Box::new(store.keep(shard, engine)?));
             }
@@ -342,19 +342,19 @@ impl Drop for StuckCalls<'_> {
     }
 }
 
-fn ring_or_other(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Failure> {
+fn ring_or_other(wanted: Wanted, targets: &[Arc<Target>]) -> Result<EngineKind, Failure> {
     // The smallest ring tests whether the kernel allows io_uring.
     match (Uring::new(targets.to_vec(), Setup::new(1, 4096), false), wanted) {
-        (Ok(_), _) => Ok(Kind::IoUring),
+        (Ok(_), _) => Ok(EngineKind::IoUring),
         (Err(error), Wanted::Uring) => Err(Failure::environment(format!(
             "cannot use io_uring (engine: uring) - {} - allow io_uring, or set engine: auto",
             why_no_ring(&error)
         ))),
         (Err(error), _) => {
             let no_ring = why_no_ring(&error);
-            let (name, why, kind): (_, _, fn(Option<String>) -> Kind) = match aio(targets) {
-                Ok(()) => ("Linux AIO", no_ring, Kind::Aio),
-                Err(no_aio) => ("threads", format!("{no_ring}; {no_aio}"), Kind::Threads),
+            let (name, why, kind): (_, _, fn(Option<String>) -> EngineKind) = match aio(targets) {
+                Ok(()) => ("Linux AIO", no_ring, EngineKind::Aio),
+                Err(no_aio) => ("threads", format!("{no_ring}; {no_aio}"), EngineKind::Threads),
             };
             console::warning(&format!("using {name} instead of io_uring, at a higher CPU cost: {why}"));
             Ok(kind(Some(why)))
@@ -414,13 +414,13 @@ impl EngineFacts {
     ///
     /// `iops`: operations per second that the load offers, over all threads.
     pub fn new(engine: &Engine, spec: &RunSpec, shards: usize, synchronous: usize, iops: f64) -> Self {
-        let sleeps = spec.pacing == WantedPacing::Sleep && !matches!(engine.kind, Kind::Simulated);
+        let sleeps = spec.pacing == WantedPacing::Sleep && !matches!(engine.kind, EngineKind::Simulated);
         let wake_cost_ns = if sleeps { measured_wake_cost_ns() } else { None };
         let pacing = match spec.pacing {
             WantedPacing::Spin => Pacing::Spin,
             WantedPacing::Sleep => match engine.kind {
                 _ if spec.keeps_instants => Pacing::Sleep { period_ns: *PERIOD_NS.start(), gathers: false },
-                Kind::Threads(_) if iops / shards as f64 > THREADS_GATHERED_IOPS => {
+                EngineKind::Threads(_) if iops / shards as f64 > THREADS_GATHERED_IOPS => {
                     Pacing::Sleep { period_ns: THREADS_PERIOD_NS, gathers: true }
                 }
                 _ => sleep(wake_cost_ns.unwrap_or(0), iops / shards as f64),

@@ -39,7 +39,7 @@ impl Failure {
     }
 
     /// The same failure with another message.
-    pub fn told(self, message: String) -> Self {
+    pub fn with_message(self, message: String) -> Self {
         Self { message, ..self }
     }
 
@@ -61,7 +61,7 @@ impl From<RunError> for Failure {
 }
 
 /// All values, or all errors, one per line.
-pub fn all<T, E: Display>(
+pub fn collect_all<T, E: Display>(
     results: impl Iterator<Item = Result<T, E>>,
     failure: impl Fn(String) -> Failure,
 ) -> Result<Vec<T>, Failure> {

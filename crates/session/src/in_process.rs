@@ -2,13 +2,13 @@
 
 use crate::runner::{fresh_seed, now_unix_ms};
 use engine::BlockEngine;
-use engine::pool::{Pool, Pooled};
+use engine::pool::{EnginePool, Pooled};
 use engine::sim::{Contents, Drive, SimEngine};
 use load::workload::DeviceShape;
 use std::io;
 use std::sync::Arc;
-use store::embedded::{Embedded, Embedding};
-use store::object::Object;
+use store::embedded::{Embedded, EmbeddedSettings};
+use store::object::RecordSpec;
 use store::{DeviceHeader, IoCounts, Namespace, Overload, Space, Store, Verification};
 
 /// Start time of simulated runs, ms since 1970: the same for all, so that results are reproducible.
@@ -34,7 +34,7 @@ pub struct InProcess {
     pub device: DeviceShape,
     /// Unit that the device writes as a whole, bytes.
     pub write_unit_bytes: u32,
-    pub object: Arc<Object>,
+    pub object: Arc<RecordSpec>,
     /// Counts of records read, and their verification.
     pub verification: Arc<Verification>,
     /// I/O counters of the store.
@@ -44,7 +44,7 @@ pub struct InProcess {
     /// Seed of the store's random choices.
     pub seed: u64,
     /// Stores on simulated drives, for reuse by later runs.
-    pub pool: Arc<Pool<Embedded<SimEngine<Drive>>>>,
+    pub pool: Arc<EnginePool<Embedded<SimEngine<Drive>>>>,
 }
 
 impl InProcess {
@@ -59,15 +59,15 @@ impl InProcess {
         Contents::new(self.device.min_io_bytes, self.seed)
     }
 
-    fn embedding(&self, core: usize, is_simulated: bool) -> io::Result<Embedding> {
+    fn embedding(&self, core: usize, is_simulated: bool) -> io::Result<EmbeddedSettings> {
         let DeviceShape { size_bytes, target, min_io_bytes, .. } = self.device;
         let space = self.header.space(size_bytes, target, core as u16, min_io_bytes).map_err(io::Error::other)?;
-        Ok(Embedding {
-            namespace: self.namespace.share(self.header.cores),
+        Ok(EmbeddedSettings {
+            namespace: self.namespace.per_core(self.header.cores),
             spaces: vec![Space { write_unit_bytes: self.write_unit_bytes, ..space }],
             operations: self.needs().0 as u32,
             // A newly opened store has another start time, and treats older records as those of an earlier run.
-            object: Arc::new(Object { began: began(is_simulated), ..(*self.object).clone() }),
+            object: Arc::new(RecordSpec { began: began(is_simulated), ..(*self.object).clone() }),
             verification: self.verification.clone(),
             counts: self.counts.clone(),
             overload: self.overload.clone(),

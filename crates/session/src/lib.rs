@@ -19,16 +19,16 @@ mod stderr;
 pub mod tracing;
 pub mod user_file;
 
-use device::observe::process::{Alive, is_alive};
-use report::status::Seen;
+use device::observe::process::{ProcessState, is_alive};
+use report::status::ProcessState;
 use results::run_dir::Process;
 use std::path::Path;
 
 /// Program whose output and exit codes a command imitates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
+pub enum CompatMode {
     /// flashproof: verdicts and results on standard output, exit codes 0 to 4.
-    Own,
+    Native,
     /// ACT, if called by the name of an ACT program: ACT's log or lines on standard output, ACT's two exit codes.
     Act,
     /// fio, if called by that name: fio's output, and exit code 0 or 1.
@@ -36,12 +36,12 @@ pub enum Manner {
 }
 
 /// State of a process, as seen from this host and boot.
-pub fn look(process: &Process) -> Seen {
+pub fn process_state(process: &Process) -> ProcessState {
     match is_alive(process, Path::new("/")) {
-        Alive::Running => Seen::Running,
-        Alive::Stopped => Seen::Stopped,
-        Alive::Gone => Seen::Gone,
-        Alive::Elsewhere | Alive::OtherBoot => Seen::Elsewhere,
-        Alive::Unknown => Seen::Unknown,
+        ProcessState::Running => ProcessState::Running,
+        ProcessState::Stopped => ProcessState::Stopped,
+        ProcessState::Gone => ProcessState::Gone,
+        ProcessState::Elsewhere | ProcessState::OtherBoot => ProcessState::Elsewhere,
+        ProcessState::Unknown => ProcessState::Unknown,
     }
 }

@@ -8,7 +8,7 @@ use crate::console;
 use crate::failure::Failure;
 use results::cell::{Interval, Latencies, Layout};
 use results::counts::CellCounts;
-use results::files::{self, Over};
+use results::files::{self, ReplaceTarget};
 use results::judge::{Judge, Outcome};
 use results::run_dir::Manifest;
 use results::telemetry::{Column, ColumnOf};
@@ -62,7 +62,7 @@ impl Publisher {
                 let why = "node_exporter's textfile collector reads only files named *.prom";
                 return Err(Failure::usage(refused(why, "name a file that ends in .prom")));
             }
-            files::try_dir(files::dir_of(file)).map_err(|error| {
+            files::check_dir_writable(files::dir_of(file)).map_err(|error| {
                 Failure::environment(refused(
                     &error.to_string(),
                     "name a file in a directory that this user may write to",
@@ -90,7 +90,7 @@ impl Publisher {
 
     /// Errors: the file could not be replaced.
     fn publish(&self, text: String) -> Result<(), String> {
-        let written = self.file.as_ref().map_or(Ok(()), |file| files::replace(file, text.as_bytes(), Over::Own));
+        let written = self.file.as_ref().map_or(Ok(()), |file| files::replace(file, text.as_bytes(), ReplaceTarget::Own));
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
         written.map_err(|error| {
             let file = self.file.as_deref().unwrap_or(Path::new("")).display();
@@ -249,7 +249,7 @@ impl Metrics {
         family("verdict", "gauge", "Outcome of the run; absent while it runs.", verdict.into_iter().collect());
 
         // Many streams never use most devices.
-        let used = || self.cells.iter().filter(|cell| cell.counts.wanted() > 0 || cell.backlog > 0);
+        let used = || self.cells.iter().filter(|cell| cell.counts.counted_ops() > 0 || cell.backlog > 0);
         let of = |value: fn(&CellTotals) -> f64| used().map(|cell| ("", cell.labels.clone(), value(cell))).collect();
         family("operations_total", "counter", "Operations that succeeded.", of(|cell| cell.counts.ops as f64));
         family("operation_errors_total", "counter", "Operations that failed.", of(|cell| cell.counts.errors as f64));

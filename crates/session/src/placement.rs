@@ -9,8 +9,8 @@
 //! A load with handles is refused here, before anything is written, if its device has none of these mechanisms. As a
 //! last guard, the engine refuses each such write (`EOPNOTSUPP`).
 
-use crate::failure::{Failure, all};
-use device::generic::Generic;
+use crate::failure::{Failure, collect_all};
+use device::nvme_generic::NvmeGeneric;
 use device::target::Target;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,7 +26,7 @@ pub(crate) type Kinds = [Vec<Option<Placement>>];
 
 /// Mechanism that carries the placement of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carrier {
+pub enum PlacementMechanism {
     /// A write stream of the block layer, in each operation.
     Streams,
     /// NVMe's data placement directive, in each command.
@@ -35,7 +35,7 @@ pub enum Carrier {
     Hint,
 }
 
-impl fmt::Display for Carrier {
+impl fmt::Display for PlacementMechanism {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Streams => "write streams of io_uring",
@@ -47,33 +47,33 @@ impl fmt::Display for Carrier {
 
 /// True if the requested handles need passthrough: the kernel has too few write streams for a device.
 pub(crate) fn needs_passthrough(kinds: &Kinds, targets: &[Arc<Target>]) -> bool {
-    asked(kinds, targets)
-        .any(|Asked { target, places, .. }| target.write_streams() < last(&places) && target.facts().is_nvme())
+    placement_requests(kinds, targets)
+        .any(|PlacementRequest { target, places, .. }| target.write_streams() < last(&places) && target.facts().is_nvme())
 }
 
 /// Checks that io_uring's write streams suffice.
-pub(crate) fn by_streams(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<Carrier>, Failure> {
-    let check = |Asked { target, places, .. }: Asked<'_>| {
+pub(crate) fn by_streams(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<PlacementMechanism>, Failure> {
+    let check = |PlacementRequest { target, places, .. }: PlacementRequest<'_>| {
         let streams = target.write_streams();
         if last(&places) <= streams {
-            return Ok(Carrier::Streams);
+            return Ok(PlacementMechanism::Streams);
         }
         Err(refusal(target, &places, &why_no_streams(target.facts().max_write_streams, streams)))
     };
-    carrier(asked(kinds, targets).map(check))
+    carrier(placement_requests(kinds, targets).map(check))
 }
 
 /// Checks that the placement lists of `generics` suffice.
 pub(crate) fn by_directives(
     kinds: &Kinds,
     targets: &[Arc<Target>],
-    generics: &[Arc<Generic>],
-) -> Result<Option<Carrier>, Failure> {
+    generics: &[Arc<NvmeGeneric>],
+) -> Result<Option<PlacementMechanism>, Failure> {
     let of = |target: &Arc<Target>| targets.iter().zip(generics).find(|(other, _)| Arc::ptr_eq(other, target));
-    let check = |Asked { target, places, .. }: Asked<'_>| {
+    let check = |PlacementRequest { target, places, .. }: PlacementRequest<'_>| {
         let handles = of(target).map_or(0, |(_, generic)| generic.namespace().placement_ids.len());
         if usize::from(last(&places)) <= handles {
-            return Ok(Carrier::Directives);
+            return Ok(PlacementMechanism::Directives);
         }
         let why = match handles {
             0 => "its namespace has no placement list: the drive has no FDP, FDP is off, or the namespace was created \
@@ -83,12 +83,12 @@ pub(crate) fn by_directives(
         };
         Err(refusal(target, &places, &why))
     };
-    carrier(asked(kinds, targets).map(check))
+    carrier(placement_requests(kinds, targets).map(check))
 }
 
 /// Sets the write hint of each device, which can have only one.
-pub(crate) fn by_hint(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<Carrier>, Failure> {
-    let check = |Asked { target, places, has_others }: Asked<'_>| {
+pub(crate) fn by_hint(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<PlacementMechanism>, Failure> {
+    let check = |PlacementRequest { target, places, has_others }: PlacementRequest<'_>| {
         let streams = target.write_streams();
         let why = if last(&places) > streams {
             why_no_streams(target.facts().max_write_streams, streams)
@@ -107,17 +107,17 @@ pub(crate) fn by_hint(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<C
             )
         } else {
             let set = target.set_write_hint(last(&places));
-            return set.map(|()| Carrier::Hint).map_err(|error| {
+            return set.map(|()| PlacementMechanism::Hint).map_err(|error| {
                 refusal(target, &places, &format!("F_SET_RW_HINT failed ({error}) - set engine: uring"))
             });
         };
         Err(refusal(target, &places, &why))
     };
-    carrier(asked(kinds, targets).map(check))
+    carrier(placement_requests(kinds, targets).map(check))
 }
 
 /// A device whose writes have placements.
-struct Asked<'a> {
+struct PlacementRequest<'a> {
     target: &'a Arc<Target>,
     places: BTreeSet<u16>,
     /// True if some writes have no placement.
@@ -125,8 +125,8 @@ struct Asked<'a> {
 }
 
 /// Targets whose writes have placements.
-fn asked<'a>(kinds: &'a Kinds, targets: &'a [Arc<Target>]) -> impl Iterator<Item = Asked<'a>> {
-    let asked = targets.iter().zip(kinds).map(|(target, kinds)| Asked {
+fn placement_requests<'a>(kinds: &'a Kinds, targets: &'a [Arc<Target>]) -> impl Iterator<Item = PlacementRequest<'a>> {
+    let asked = targets.iter().zip(kinds).map(|(target, kinds)| PlacementRequest {
         target,
         places: kinds.iter().flatten().map(|place| place.0).collect(),
         has_others: kinds.contains(&None),
@@ -139,8 +139,8 @@ fn last(places: &BTreeSet<u16>) -> u16 {
 }
 
 /// The mechanism common to all devices, or all reasons against it.
-fn carrier(checked: impl Iterator<Item = Result<Carrier, String>>) -> Result<Option<Carrier>, Failure> {
-    all(checked, Failure::environment).map(|carriers: Vec<_>| carriers.first().copied())
+fn carrier(checked: impl Iterator<Item = Result<PlacementMechanism, String>>) -> Result<Option<PlacementMechanism>, Failure> {
+    collect_all(checked, Failure::environment).map(|carriers: Vec<_>| carriers.first().copied())
 }
 
 fn refusal(target: &Target, places: &BTreeSet<u16>, why: &str) -> String {

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// Refresh interval of the line on a terminal: simulated intervals pass faster than anyone can read.
-pub const RENEW: Duration = Duration::from_millis(200);
+pub const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Interval between progress lines if standard error is not a terminal.
-pub const ADD: Duration = Duration::from_secs(10);
+pub const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Interval between progress lines of a step of a series, if standard error is not a terminal. Steps shorter than this
 /// print only their result line.
@@ -34,20 +34,20 @@ pub struct Progress {
     terminal: bool,
     simulated: bool,
     quiet: bool,
-    told: Option<Instant>,
+    printed_at: Option<Instant>,
     /// Data recorded since the last line.
-    since: Since,
+    since: SinceLastLine,
     errors: u64,
 }
 
-struct Since {
+struct SinceLastLine {
     from_ns: u64,
     ops: u64,
     lag: Latencies,
     judged: Latencies,
 }
 
-impl Since {
+impl SinceLastLine {
     fn from(from_ns: u64) -> Self {
         Self { from_ns, ops: 0, lag: latencies(), judged: latencies() }
     }
@@ -56,7 +56,7 @@ impl Since {
 impl Progress {
     /// Progress of the run of `manifest`, with the `heading` of a step before each line.
     pub fn new(manifest: &Manifest, quiet: bool, heading: Option<String>) -> Self {
-        let terminal = console::is_watched();
+        let terminal = console::stderr_is_terminal();
         Self {
             layout: manifest.layout(),
             duration_ns: manifest.duration_sec.saturating_mul(NS_PER_SEC),
@@ -65,9 +65,9 @@ impl Progress {
             terminal,
             simulated: manifest.simulated,
             quiet,
-            told: (heading.is_some() && !terminal).then(Instant::now),
+            printed_at: (heading.is_some() && !terminal).then(Instant::now),
             heading,
-            since: Since::from(0),
+            since: SinceLastLine::from(0),
             errors: 0,
         }
     }
@@ -84,21 +84,21 @@ impl Progress {
         }
         self.add(interval);
         let pause = match self.terminal {
-            true => RENEW,
+            true => REFRESH_INTERVAL,
             false if self.is_step_in_log() => ADD_IN_SERIES,
-            false => ADD,
+            false => PROGRESS_INTERVAL,
         };
-        if self.told.is_some_and(|told| told.elapsed() < pause) {
+        if self.printed_at.is_some_and(|told| told.elapsed() < pause) {
             return;
         }
-        self.told = Some(Instant::now());
+        self.printed_at = Some(Instant::now());
         show(self.terminal, |columns| self.line(interval.end_ns, columns));
-        self.since = Since::from(interval.end_ns);
+        self.since = SinceLastLine::from(interval.end_ns);
     }
 
     fn add(&mut self, interval: &Interval) {
         let devices = self.layout.devices.len();
-        for (index, cell) in interval.cells.iter().enumerate().filter(|(_, cell)| cell.counts.wanted() > 0) {
+        for (index, cell) in interval.cells.iter().enumerate().filter(|(_, cell)| cell.counts.counted_ops() > 0) {
             self.since.ops += cell.counts.ops;
             self.errors += cell.counts.errors;
             self.done += cell.counts.ops + cell.counts.errors;
@@ -139,7 +139,7 @@ impl Progress {
 
     /// Ends the line, so that the next text starts on a new line.
     pub fn end(&mut self) {
-        if self.told.take().is_some() && self.terminal {
+        if self.printed_at.take().is_some() && self.terminal {
             console::note("");
         }
     }
@@ -154,23 +154,23 @@ fn show(terminal: bool, line: impl Fn(usize) -> String) {
 }
 
 /// Progress of writing a fixed number of bytes, on standard error.
-pub struct Written {
+pub struct WriteProgress {
     what: String,
     total_bytes: u64,
     done_bytes: u64,
     began: Instant,
-    told: Instant,
+    printed_at: Instant,
     terminal: bool,
 }
 
-impl Written {
+impl WriteProgress {
     /// Bytes between two readings of the clock.
     const LOOK_BYTES: u64 = 8 << 20;
 
     /// Progress of `what`, for a total of `total_bytes`.
     pub fn new(what: String, total_bytes: u64) -> Self {
         let began = Instant::now();
-        Self { what, total_bytes, done_bytes: 0, began, told: began, terminal: console::is_watched() }
+        Self { what, total_bytes, done_bytes: 0, began, printed_at: began, terminal: console::stderr_is_terminal() }
     }
 
     /// Adds bytes, and prints a line if it is due.
@@ -178,11 +178,11 @@ impl Written {
         let looks = |bytes| bytes / Self::LOOK_BYTES;
         let before = self.done_bytes;
         self.done_bytes += bytes;
-        let pause = if self.terminal { RENEW } else { ADD };
-        if looks(before) == looks(self.done_bytes) || console::is_quiet() || self.told.elapsed() < pause {
+        let pause = if self.terminal { REFRESH_INTERVAL } else { PROGRESS_INTERVAL };
+        if looks(before) == looks(self.done_bytes) || console::is_quiet() || self.printed_at.elapsed() < pause {
             return;
         }
-        self.told = Instant::now();
+        self.printed_at = Instant::now();
         let rate = self.done_bytes as f64 / self.began.elapsed().as_secs_f64();
         let left = self.total_bytes.saturating_sub(self.done_bytes) as f64 / rate;
         let line = format!(
@@ -198,7 +198,7 @@ impl Written {
 
     /// Ends the line, so that the next text starts on a new line.
     pub fn end(&self) {
-        if self.terminal && self.told > self.began {
+        if self.terminal && self.printed_at > self.began {
             console::note("");
         }
     }

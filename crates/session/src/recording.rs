@@ -9,7 +9,7 @@ use crate::runner::now_unix_ms;
 use crate::tracing::{self, Tracing};
 use crate::{console, signals};
 use device::observe::telemetry::{Row, Sampler};
-use load::run::{Cause, Control, Failure as FailedOp, Settings, Sink, SinkError, Whose};
+use load::run::{EndCause, Control, FailedOperation as FailedOp, Settings, Sink, SinkError, Whose};
 use load::workload::records::{BATCH_SIZE, TRANSACTIONS};
 use results::cell::Interval;
 use results::judge::{End, Judge, RecordsRead, Verdict};
@@ -23,7 +23,7 @@ use sys::ioctl;
 use sys::op::OpKind;
 
 /// Observer of a run, which can end it.
-pub trait Watch {
+pub trait RunObserver {
     /// Called when the run of `manifest` begins.
     fn begins(&mut self, _manifest: &Manifest) {}
 
@@ -51,13 +51,13 @@ pub trait Watch {
 }
 
 /// No observer: the run lasts its full duration.
-pub struct Unwatched;
+pub struct NoObserver;
 
-impl Watch for Unwatched {}
+impl RunObserver for NoObserver {}
 
 /// Maximum time for a stopped run to finish, beyond the hang limit. After that the run is abandoned, because an
 /// operation can hang in the kernel forever.
-const COME_HOME: Duration = Duration::from_secs(20);
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs of io_uring's workers per second above which a warning is printed; a few occur during setup.
 const RING_WORKER_RUNS_TOLD: f64 = 10.0;
@@ -88,7 +88,7 @@ pub struct Recording<'a> {
     pub records_read: Option<RecordsRead>,
     workers_told: bool,
     stopped: Option<Instant>,
-    watch: &'a mut dyn Watch,
+    watch: &'a mut dyn RunObserver,
 }
 
 impl<'a> Recording<'a> {
@@ -100,7 +100,7 @@ impl<'a> Recording<'a> {
         engine: &'a EngineFacts,
         control: Arc<Control>,
         options: Options,
-        watch: &'a mut dyn Watch,
+        watch: &'a mut dyn RunObserver,
     ) -> Self {
         Self {
             dir,
@@ -171,9 +171,9 @@ impl<'a> Recording<'a> {
     pub fn end(&self) -> End {
         match self.control.cause() {
             None => End::Completed,
-            Some(Cause::Asked { signal }) => End::Interrupted { signal: signals::name(signal) },
-            Some(Cause::Enough { why }) => End::Enough { why },
-            Some(Cause::Lag { lane, whose, behind_ns, in_flight, slots }) => End::LagExceeded {
+            Some(EndCause::Asked { signal }) => End::Interrupted { signal: signals::name(signal) },
+            Some(EndCause::Enough { why }) => End::Enough { why },
+            Some(EndCause::Lag { lane, whose, behind_ns, in_flight, slots }) => End::LagExceeded {
                 lane,
                 whose,
                 lag_ms: behind_ns / 1_000_000,
@@ -181,12 +181,12 @@ impl<'a> Recording<'a> {
                 in_flight: in_flight.into(),
                 in_flight_max: slots.into(),
             },
-            Some(Cause::Gone { device, .. }) => End::DeviceGone { device: self.manifest.devices[device].clone() },
-            Some(Cause::Errors { count }) => {
+            Some(EndCause::Gone { device, .. }) => End::DeviceGone { device: self.manifest.devices[device].clone() },
+            Some(EndCause::Errors { count }) => {
                 End::TooManyErrors { errors: count, errors_max: self.options.settings.errors_max }
             }
-            Some(Cause::Stuck { why }) => End::LoadStuck { why },
-            Some(Cause::Failed { message }) => End::EngineFailed { why: message },
+            Some(EndCause::Stuck { why }) => End::LoadStuck { why },
+            Some(EndCause::Failed { message }) => End::EngineFailed { why: message },
         }
     }
 
@@ -294,8 +294,8 @@ impl Sink for Recording<'_> {
         }
         let enough = self.watch.interval(interval);
         match (self.watch.failed(), enough) {
-            (Some(message), _) => self.control.stop(Cause::Failed { message }),
-            (None, Some(why)) => self.control.stop(Cause::Enough { why }),
+            (Some(message), _) => self.control.stop(EndCause::Failed { message }),
+            (None, Some(why)) => self.control.stop(EndCause::Enough { why }),
             (None, None) => {}
         }
         Ok(())
@@ -331,7 +331,7 @@ impl Sink for Recording<'_> {
             && targets[*device].facts().number.is_some()
             && !ioctl::size_bytes(targets[*device].fd()).is_ok_and(|size| size > 0)
         {
-            self.control.stop(Cause::Gone { device: *device, error: error.clone() });
+            self.control.stop(EndCause::Gone { device: *device, error: error.clone() });
         }
     }
 
@@ -340,7 +340,7 @@ impl Sink for Recording<'_> {
             return;
         }
         let stopped = *self.stopped.get_or_insert_with(Instant::now);
-        let patience = Duration::from_nanos(self.options.settings.hang_ns) + COME_HOME;
+        let patience = Duration::from_nanos(self.options.settings.hang_ns) + STOP_TIMEOUT;
         if stopped.elapsed() > patience {
             self.progress.end();
             console::error(&format!(

@@ -9,13 +9,13 @@ use crate::devices::{Consents, Devices};
 use crate::engine::{Demand, Engine, EngineFacts};
 use crate::failure::Failure;
 use crate::metrics::{Metrics, Publisher};
-use crate::recording::{Options, Recording, Watch};
-use crate::signals::Switch;
+use crate::recording::{Options, Recording, RunObserver};
+use crate::signals::SignalHandler;
 use device::observe::host::HostFacts;
 use engine::DeviceName;
 use load::rate::Rate;
-use load::run::{Control, Run, Settings};
-use load::workload::{Choices, RunPlan, RunSpec, Workload};
+use load::run::{Control, RunConfig, Settings};
+use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
 use results::finding::{Finding, Level};
 use results::judge::{Sla, Verdict, round_sec, stretched_slice, whole_slice_sec};
 use results::run_dir::{Config, Manifest, WorkloadRecord, check_usable};
@@ -32,21 +32,21 @@ const SEEDS_APART: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Limits beyond which a run ends as failed.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct FailureLimits {
     /// Maximum number of failed operations before the run ends; any failed operation fails the run.
     pub max_errors: u64,
     /// I/O timeout after the end: maximum time without completions of a device with operations in flight, seconds.
     pub hang_sec: u32,
 }
 
-impl Patience {
+impl FailureLimits {
     /// Limits with `max_errors` errors and the default I/O timeout.
     pub const fn with_errors(max_errors: u64) -> Self {
         Self { max_errors, hang_sec: HANG_SEC }
     }
 }
 
-impl Default for Patience {
+impl Default for FailureLimits {
     fn default() -> Self {
         Self::with_errors(1_000)
     }
@@ -57,7 +57,7 @@ pub const HANG_SEC: u32 = (load::run::HANG_NS / NS_PER_SEC) as u32;
 
 pub struct RunRequest<'a, W> {
     /// Workloads, run together.
-    pub workloads: Vec<Named<W>>,
+    pub workloads: Vec<NamedWorkload<W>>,
     /// Run directory. Must not hold a run yet.
     pub dir: PathBuf,
     /// Devices that the user allows to write to.
@@ -70,7 +70,7 @@ pub struct RunRequest<'a, W> {
     /// Length of a round; `None`: from the slices, see [`round_sec`].
     pub round_sec: Option<u64>,
     /// Limits beyond which the run ends as failed.
-    pub patience: Patience,
+    pub patience: FailureLimits,
     /// Name in a series: `stage 1`.
     pub purpose: Option<String>,
     /// Load as a multiple of 1x.
@@ -89,7 +89,7 @@ pub struct RunRequest<'a, W> {
 
 impl<W> RunRequest<'_, W> {
     /// A run of `workloads` with defaults: default limits, slices of an hour, nothing to erase, no directory yet.
-    pub fn new(workloads: Vec<Named<W>>) -> Self {
+    pub fn new(workloads: Vec<NamedWorkload<W>>) -> Self {
         Self {
             workloads,
             dir: PathBuf::new(),
@@ -98,7 +98,7 @@ impl<W> RunRequest<'_, W> {
             sla: Sla::default(),
             slice_sec: 3_600,
             round_sec: None,
-            patience: Patience::default(),
+            patience: FailureLimits::default(),
             purpose: None,
             multiple: None,
             findings: None,
@@ -133,7 +133,7 @@ impl Opened {
 }
 
 /// A workload of a run.
-pub struct Named<W> {
+pub struct NamedWorkload<W> {
     /// Name that distinguishes it from the others; empty if it is the only one.
     pub name: String,
     pub workload: W,
@@ -141,7 +141,7 @@ pub struct Named<W> {
     pub text: String,
 }
 
-impl<W> Named<W> {
+impl<W> NamedWorkload<W> {
     /// The only workload of a run.
     pub fn alone(workload: W, text: String) -> Vec<Self> {
         vec![Self { name: String::new(), workload, text }]
@@ -149,7 +149,7 @@ impl<W> Named<W> {
 }
 
 /// End of a run that has a verdict.
-pub enum Ended {
+pub enum RunOutcome {
     /// The run was recorded completely.
     Recorded(Box<Verdict>),
     /// The run took place, but its record is incomplete.
@@ -161,7 +161,7 @@ pub enum Ended {
     },
 }
 
-impl Ended {
+impl RunOutcome {
     /// The verdict. Errors: the record is incomplete.
     pub fn recorded(self) -> Result<Box<Verdict>, Failure> {
         match self {
@@ -174,7 +174,7 @@ impl Ended {
 /// Performs a run. `watch` may end it early; a signal ends it through `switch`.
 ///
 /// Errors: the run did not begin.
-pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut dyn Watch) -> Result<Ended, Failure> {
+pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &SignalHandler, watch: &mut dyn RunObserver) -> Result<RunOutcome, Failure> {
     let RunRequest { workloads, dir, sla, act_log, .. } = request;
     // Before any question about erasing.
     check_usable(&dir).map_err(Failure::environment)?;
@@ -238,7 +238,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     };
     let interval_ns = spec.report_interval_sec * NS_PER_SEC;
     let slice_ns = slice_sec * NS_PER_SEC;
-    let what = Run { layout: plan.layout, settings, interval_ns, slice_ns, control: control.clone() };
+    let what = RunConfig { layout: plan.layout, settings, interval_ns, slice_ns, control: control.clone() };
     let _armed = switch.arm(vec![control.clone()]);
     let metrics = publisher.map(|publisher| Metrics::new(publisher, &manifest, &dir));
     let (quiet, heading, trace) = (request.quiet, request.heading, request.trace);
@@ -249,13 +249,13 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     match ran {
         Ok(()) => {
             let end = recording.end();
-            Ok(Ended::Recorded(Box::new(recording.finish(end)?)))
+            Ok(RunOutcome::Recorded(Box::new(recording.finish(end)?)))
         }
         // Nothing was recorded, so there is nothing to judge.
         Err(error) if !recording.has_begun() => Err(error.into()),
         Err(error) => {
             let verdict = Box::new(recording.verdict_unrecorded(&error.to_string()));
-            Ok(Ended::Unrecorded { verdict, failure: Failure::environment(error) })
+            Ok(RunOutcome::Unrecorded { verdict, failure: Failure::environment(error) })
         }
     }
 }
@@ -275,7 +275,7 @@ pub fn length_of_slices(wanted_sec: u64, duration_sec: u64, report_sec: u64, as_
 
 /// Plans the run of all `workloads` with `specs` on `devices`, and returns the records for the manifest.
 fn plan<W: Workload>(
-    workloads: Vec<Named<W>>,
+    workloads: Vec<NamedWorkload<W>>,
     specs: &[RunSpec],
     engine: &Engine,
     devices: &Devices,
@@ -293,8 +293,8 @@ fn plan<W: Workload>(
     let (cpus, several) = (cpus(), workloads.len() as u32);
     let mut plan = RunPlan::new(names, sla.thresholds_ns());
     let mut records = Vec::new();
-    for (number, (Named { name, workload, text }, spec)) in workloads.into_iter().zip(specs).enumerate() {
-        let choices = Choices {
+    for (number, (NamedWorkload { name, workload, text }, spec)) in workloads.into_iter().zip(specs).enumerate() {
+        let choices = BuildContext {
             seed: seed.wrapping_add((number as u64).wrapping_mul(SEEDS_APART)),
             cpus,
             shards_max: engine.shards_max(cpus),

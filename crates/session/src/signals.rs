@@ -2,9 +2,9 @@
 //! unwinding, after signals and panics.
 
 use crate::failure::Failure;
-use crate::{Manner, console};
+use crate::{CompatMode, console};
 use device::observe::trace;
-use load::run::{Cause, Control};
+use load::run::{EndCause, Control};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -47,16 +47,16 @@ const HUNG_UP: &str =
 
 /// Ends the armed runs on a signal. Installed once per command, for all of its runs.
 #[derive(Clone, Default)]
-pub struct Switch {
+pub struct SignalHandler {
     armed: Arc<Mutex<Vec<Arc<Control>>>>,
     /// The first signal; 0: none yet.
     asked: Arc<AtomicI32>,
 }
 
 /// Guard: while it lives, a signal ends the runs.
-pub struct Armed(Switch);
+pub struct Armed(SignalHandler);
 
-impl Switch {
+impl SignalHandler {
     /// Handles SIGINT and SIGTERM. A signal ignored at program start stays ignored, as nohup and a shell's `&`
     /// intend. `left`: the state after a second signal, for the message.
     ///
@@ -64,17 +64,17 @@ impl Switch {
     /// and `flashproof report status` shows its progress. A pending question gets an end of file from the terminal.
     ///
     /// `manner`: with ACT's and fio's behaviour the program is killed by the signal's default action.
-    pub fn install(left: &'static str, manner: Manner) -> Result<Self, Failure> {
+    pub fn install(left: &'static str, manner: CompatMode) -> Result<Self, Failure> {
         let switch = Self::default();
         let listening = switch.clone();
-        hear(left.to_owned(), manner, true, move |signal| {
-            if !listening.ask(signal) {
+        handle_signals(left.to_owned(), manner, true, move |signal| {
+            if !listening.stop_runs(signal) {
                 // Nothing runs: a question waits for its answer, or a run is being set up.
                 console::notice(&format!(
                     "\n{}: ended before a run began - repeat the command to start or resume the work",
                     name(signal)
                 ));
-                broken_off(signal, manner);
+                exit_interrupted(signal, manner);
             }
             console::note(&format!("\n{}: ending the run; a second signal ends it at once", name(signal)));
         })?;
@@ -89,15 +89,15 @@ impl Switch {
 
     /// The first signal received, if any. Check this before the next run: a signal that arrives while a completed run
     /// is being recorded is not the recorded cause of that run's end.
-    pub fn was_asked(&self) -> Option<i32> {
+    pub fn signal_received(&self) -> Option<i32> {
         Some(self.asked.load(Ordering::Acquire)).filter(|signal| *signal != 0)
     }
 
     /// Stops the armed runs; false if there are none.
-    fn ask(&self, signal: i32) -> bool {
+    fn stop_runs(&self, signal: i32) -> bool {
         self.asked.store(signal, Ordering::Release);
         let controls = self.lock();
-        controls.iter().for_each(|control| control.stop(Cause::Asked { signal }));
+        controls.iter().for_each(|control| control.stop(EndCause::Asked { signal }));
         !controls.is_empty()
     }
 
@@ -114,17 +114,17 @@ impl Drop for Armed {
 
 /// Signals that end a command which must restore something before it exits. SIGHUP also ends such a command: without
 /// a terminal nobody could.
-pub struct Ending {
+pub struct EndSignals {
     signals: Receiver<i32>,
     came: Cell<Option<i32>>,
 }
 
-impl Ending {
+impl EndSignals {
     /// Handles SIGINT, SIGTERM and SIGHUP, except those ignored at program start. A second signal ends the program at
     /// once. `left`: the state after that, for the message.
     pub fn listen(left: String) -> Result<Self, Failure> {
         let (sender, signals) = mpsc::channel();
-        hear(left, Manner::Own, false, move |signal| {
+        handle_signals(left, CompatMode::Native, false, move |signal| {
             console::note(&format!("\n{}: ending the work; a second signal ends it at once", name(signal)));
             // Send errors are ignored: without a receiver the program is about to end.
             let _ = sender.send(signal);
@@ -133,7 +133,7 @@ impl Ending {
     }
 
     /// Text that tells how to end the work. With `&` a shell starts commands with SIGINT ignored.
-    pub fn how(&self) -> String {
+    pub fn stop_hint(&self) -> String {
         let ctrl_c = if is_ignored(SIGINT) { "" } else { "Ctrl-C or " };
         format!("{ctrl_c}\"kill {}\" ends it", std::process::id())
     }
@@ -147,7 +147,7 @@ impl Ending {
     }
 
     /// Signal received, if any.
-    pub fn came(&self) -> Option<i32> {
+    pub fn received(&self) -> Option<i32> {
         self.wait(Duration::ZERO)
     }
 
@@ -159,9 +159,9 @@ impl Ending {
 
 /// Calls `first` on the first of the signals that were not ignored at program start. A second signal ends the program
 /// as `manner` demands. `left`: the state after that, for the message. `outlives_terminal`: SIGHUP only causes a note.
-fn hear(
+fn handle_signals(
     left: String,
-    manner: Manner,
+    manner: CompatMode,
     outlives_terminal: bool,
     first: impl Fn(i32) + Send + 'static,
 ) -> Result<(), Failure> {
@@ -181,7 +181,7 @@ fn hear(
                 Some(true) => first(signal),
                 Some(false) => {
                     console::error(&format!("ended at once by a second signal - {left}"));
-                    broken_off(signal, manner);
+                    exit_interrupted(signal, manner);
                 }
                 None => {}
             }
@@ -191,10 +191,10 @@ fn hear(
 }
 
 /// Exits after an interruption by a signal.
-fn broken_off(signal: i32, manner: Manner) -> ! {
+fn exit_interrupted(signal: i32, manner: CompatMode) -> ! {
     match manner {
-        Manner::Own => exit(BROKEN_OFF),
-        Manner::Act | Manner::Fio => end_by_signal(signal),
+        CompatMode::Native => exit(BROKEN_OFF),
+        CompatMode::Act | CompatMode::Fio => end_by_signal(signal),
     }
 }
 
@@ -240,7 +240,7 @@ pub fn exit(code: i32) -> ! {
 
 /// Makes a panic print one line that calls the panic a bug, and exit with code 70. Prints a backtrace too if
 /// RUST_BACKTRACE is set.
-pub fn tame_panics() {
+pub fn report_panics_as_bugs() {
     // Started early, at normal priority, so that it works when memory is short.
     console::open();
     std::panic::set_hook(Box::new(|info| {
@@ -267,15 +267,15 @@ mod tests {
 
     #[test]
     fn a_signal_at_the_end_of_a_run_that_has_another_cause_is_not_lost() {
-        let switch = Switch::default();
-        assert_eq!(switch.was_asked(), None);
+        let switch = SignalHandler::default();
+        assert_eq!(switch.signal_received(), None);
         let control = Arc::new(Control::default());
-        control.stop(Cause::Enough { why: "steady".to_owned() });
+        control.stop(EndCause::Enough { why: "steady".to_owned() });
         let armed = switch.arm(vec![control.clone()]);
-        assert!(switch.ask(SIGTERM));
+        assert!(switch.stop_runs(SIGTERM));
         drop(armed);
-        assert!(matches!(control.cause(), Some(Cause::Enough { .. })));
-        assert_eq!(switch.was_asked(), Some(SIGTERM));
+        assert!(matches!(control.cause(), Some(EndCause::Enough { .. })));
+        assert_eq!(switch.signal_received(), Some(SIGTERM));
     }
 
     #[test]
@@ -291,13 +291,13 @@ mod tests {
 
     #[test]
     fn a_signal_while_nothing_is_armed_ends_nothing_here() {
-        assert!(!Switch::default().ask(SIGINT));
+        assert!(!SignalHandler::default().stop_runs(SIGINT));
     }
 
     #[test]
     #[ignore = "ends the process: it is started by the test below"]
     fn a_bug() {
-        tame_panics();
+        report_panics_as_bugs();
         panic!("two and two are five");
     }
 

@@ -47,7 +47,7 @@ struct State {
 struct Piece {
     text: String,
     /// True for a drawing, which the next drawing replaces.
-    passing: bool,
+    is_drawing: bool,
 }
 
 impl StderrWriter {
@@ -60,13 +60,13 @@ impl StderrWriter {
     }
 
     /// Writes `text` after everything queued before.
-    pub(crate) fn say(&self, text: String) {
+    pub(crate) fn print_text(&self, text: String) {
         if !self.works {
             let _ = io::stderr().write_all(text.as_bytes());
             return;
         }
         let mut state = self.shared.lock();
-        state.add(Piece { text, passing: false });
+        state.add(Piece { text, is_drawing: false });
         let known = state.stuck;
         drop(state);
         self.shared.changed.notify_all();
@@ -77,7 +77,7 @@ impl StderrWriter {
 
     /// Draws `text`, replacing a queued drawing.
     pub(crate) fn draw(&self, text: String) {
-        self.shared.lock().add(Piece { text, passing: true });
+        self.shared.lock().add(Piece { text, is_drawing: true });
         self.shared.changed.notify_all();
     }
 
@@ -117,12 +117,12 @@ impl Shared {
 
 impl State {
     fn add(&mut self, piece: Piece) {
-        let is_replaced = piece.passing && self.waiting.back().is_some_and(|before| before.passing);
+        let is_replaced = piece.is_drawing && self.waiting.back().is_some_and(|before| before.is_drawing);
         if is_replaced && let Some(before) = self.waiting.pop_back() {
             self.waiting_bytes -= before.text.len();
         }
         if self.waiting_bytes + piece.text.len() > WAITING_BYTES_MAX {
-            self.left_out += u64::from(!piece.passing);
+            self.left_out += u64::from(!piece.is_drawing);
             return;
         }
         self.waiting_bytes += piece.text.len();
@@ -183,10 +183,10 @@ mod tests {
     #[test]
     fn a_terminal_that_takes_nothing_holds_up_nobody_and_gets_all_in_order_later() {
         let (writer, hand, taken) = terminal();
-        writer.say("begins\n".into());
+        writer.print_text("begins\n".into());
         writer.draw("\r1 %".into());
         writer.draw("\r2 %".into());
-        writer.say("\nPASS\n".into());
+        writer.print_text("\nPASS\n".into());
         writer.draw("\r3 %".into());
         assert_eq!(*taken.lock().unwrap(), "");
         drop(hand);
@@ -199,7 +199,7 @@ mod tests {
         let (writer, hand, taken) = terminal();
         drop(hand);
         // On a machine too slow to write within `PATIENCE`, the text is written during this flush.
-        writer.say("one\n".into());
+        writer.print_text("one\n".into());
         writer.flush(Duration::from_secs(60));
         assert_eq!(*taken.lock().unwrap(), "one\n");
     }
@@ -208,7 +208,7 @@ mod tests {
     fn what_finds_no_room_is_counted_and_told() {
         let (writer, hand, taken) = terminal();
         for _ in 0..5 {
-            writer.say("x".repeat(WAITING_BYTES_MAX / 3));
+            writer.print_text("x".repeat(WAITING_BYTES_MAX / 3));
         }
         drop(hand);
         writer.flush(Duration::from_secs(60));

@@ -40,7 +40,7 @@ const UNMEASURED: &str = "the split of latencies between kernel queue and device
 ///
 /// Devices that cannot be traced are reported to the user and added to `unmeasured`; simulated drives are not
 /// mentioned.
-pub(crate) fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Option<Vec<Place>> {
+pub(crate) fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Option<Vec<BlockPosition>> {
     let facts = devices.real_facts();
     if facts.is_empty() {
         return None;
@@ -53,7 +53,7 @@ pub(crate) fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>
     for (index, (name, facts)) in facts.into_iter().enumerate() {
         match place(index, facts, Path::new("/")) {
             Ok(place) => places.push(place),
-            Err(why) => told(unmeasured, format!("{UNMEASURED}: {name} cannot be traced - {why}")),
+            Err(why) => warn_unmeasured(unmeasured, format!("{UNMEASURED}: {name} cannot be traced - {why}")),
         }
     }
     if places.is_empty() {
@@ -63,21 +63,21 @@ pub(crate) fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>
     match start(&places, SAMPLED) {
         Ok(_) => Some(places),
         Err(error) => {
-            told(unmeasured, format!("{UNMEASURED}: {error}"));
+            warn_unmeasured(unmeasured, format!("{UNMEASURED}: {error}"));
             None
         }
     }
 }
 
 /// Warns once, and adds the sentence to the manifest.
-fn told(unmeasured: &mut Vec<String>, sentence: String) {
+fn warn_unmeasured(unmeasured: &mut Vec<String>, sentence: String) {
     console::warning_once(&format!("not measured: {sentence}"));
     unmeasured.push(sentence);
 }
 
 /// Position of a device in the block layer. Errors: why the device cannot be traced.
-fn place(index: usize, facts: &DeviceFacts, root: &Path) -> Result<Place, &'static str> {
-    let place = Place::of(index, facts).ok_or("it is a file: its file system makes the requests")?;
+fn place(index: usize, facts: &DeviceFacts, root: &Path) -> Result<BlockPosition, &'static str> {
+    let place = BlockPosition::of(index, facts).ok_or("it is a file: its file system makes the requests")?;
     match has_requests(root, place.disk) {
         true => Ok(place),
         false => Err("its driver handles bios directly, without requests"),
@@ -93,7 +93,7 @@ pub struct Tracing {
 
 impl Tracing {
     /// Starts tracing of the run in `dir`; `None` after a warning if it cannot start.
-    pub(crate) fn start(places: Vec<Place>, dir: &Path, manifest: &Manifest) -> Option<Self> {
+    pub(crate) fn start(places: Vec<BlockPosition>, dir: &Path, manifest: &Manifest) -> Option<Self> {
         let began = Instant::now();
         let ended = |why: &dyn std::fmt::Display| console::warning(&format!("tracing ended, the run continues: {why}"));
         let writer = TraceWriter::create(dir, &manifest.sla).inspect_err(|error| ended(error)).ok()?;
@@ -108,7 +108,7 @@ impl Tracing {
             stopped,
         };
         let run = move || {
-            process::go_behind_others();
+            process::lower_priority();
             if let Err(why) = sampling.run(FIRST_AFTER.min(quarter)) {
                 ended(&why);
             }
@@ -130,7 +130,7 @@ impl Drop for Tracing {
 
 /// State of the sampling thread.
 struct Sampling {
-    places: Vec<Place>,
+    places: Vec<BlockPosition>,
     thresholds_ns: Vec<u64>,
     length: Duration,
     began: Instant,
@@ -211,27 +211,27 @@ const SAMPLED: Options =
 
 /// Position of a device of the run in the block layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct BlockPosition {
     /// Index among the devices: in the manifest, or in the order that the user gave.
     pub index: usize,
     /// Number of the device, possibly of a partition, as in bios.
-    pub own: DeviceNumber,
+    pub device_number: DeviceNumber,
     /// Number of the disk, as in requests.
     pub disk: DeviceNumber,
     /// Sectors of the device on the disk.
     pub sectors: Range<u64>,
 }
 
-impl Place {
+impl BlockPosition {
     /// Position of the device of `facts`; `None` without a device number, as for a file.
     pub fn of(index: usize, facts: &DeviceFacts) -> Option<Self> {
         let own = facts.number.map(|number| (number.major, number.minor))?;
         let Some(Partition { start_bytes, disk_number, .. }) = &facts.partition else {
-            return Some(Self { index, own, disk: own, sectors: 0..u64::MAX });
+            return Some(Self { index, device_number: own, disk: own, sectors: 0..u64::MAX });
         };
         let first = start_bytes / SECTOR_BYTES;
         let sectors = first..first + facts.size_bytes / SECTOR_BYTES;
-        Some(Self { index, own, disk: (disk_number.major, disk_number.minor), sectors })
+        Some(Self { index, device_number: own, disk: (disk_number.major, disk_number.minor), sectors })
     }
 }
 
@@ -253,17 +253,17 @@ fn is_whole(request: &Request, within: Range<u64>) -> bool {
 }
 
 /// Starts a trace of the devices at `places` and of their disks.
-pub fn start(places: &[Place], options: Options) -> Result<Trace, TraceError> {
-    let mut numbers: Vec<DeviceNumber> = places.iter().flat_map(|place| [place.own, place.disk]).collect();
+pub fn start(places: &[BlockPosition], options: Options) -> Result<Trace, TraceError> {
+    let mut numbers: Vec<DeviceNumber> = places.iter().flat_map(|place| [place.device_number, place.disk]).collect();
     numbers.sort_unstable();
     numbers.dedup();
     Trace::start(&numbers, options)
 }
 
 /// Reads all available events. A bio of a partition gets the number of the disk, as in its request.
-pub fn read(trace: &mut Trace, places: &[Place], events: &mut Vec<Event>) -> Result<(), TraceError> {
+pub fn read(trace: &mut Trace, places: &[BlockPosition], events: &mut Vec<Event>) -> Result<(), TraceError> {
     let read = trace.read(&mut |mut event| {
-        if let Some(place) = places.iter().find(|place| place.own == event.device) {
+        if let Some(place) = places.iter().find(|place| place.device_number == event.device) {
             event.device = place.disk;
         }
         events.push(event);
@@ -284,10 +284,10 @@ struct Times {
 /// Lines of one sample that began `at_sec` into the run: by device, kind and size.
 ///
 /// Requests on a disk outside the run's own sectors come from other programs and are left out.
-fn lines(taken: &Taken, at_sec: f64, places: &[Place], thresholds_ns: &[u64]) -> Vec<TraceLine> {
+fn lines(taken: &Taken, at_sec: f64, places: &[BlockPosition], thresholds_ns: &[u64]) -> Vec<TraceLine> {
     let mut groups: BTreeMap<(usize, TraceKind, TraceSize), Times> = BTreeMap::new();
     for request in &taken.requests {
-        let own = |place: &&Place| place.disk == request.device && place.sectors.contains(&request.sector);
+        let own = |place: &&BlockPosition| place.disk == request.device && place.sectors.contains(&request.sector);
         let Some(place) = places.iter().find(own) else { continue };
         let kind = if request.op == EventOp::Read { TraceKind::Read } else { TraceKind::Write };
         let size = TraceSize::of(u64::from(request.sectors) * SECTOR_BYTES);
@@ -351,7 +351,7 @@ mod tests {
                 DeviceFacts { number, partition: partition.cloned(), size_bytes: 1 << 20, ..DeviceFacts::default() };
             place(1, &facts, root.path())
         };
-        let expected = Place { index: 1, own: (259, 2), disk: (259, 0), sectors: 2_048..4_096 };
+        let expected = BlockPosition { index: 1, device_number: (259, 2), disk: (259, 0), sectors: 2_048..4_096 };
         assert_eq!(at(Some(number(2)), Some(&partition)), Ok(expected));
         assert_eq!(at(Some(number(0)), None).map(|place| place.sectors), Ok(0..u64::MAX));
         assert!(at(Some(number(1)), None).unwrap_err().contains("bios"));
@@ -364,8 +364,8 @@ mod tests {
         Request { device: (8, 0), sector, sectors, op, queued_ns, issued_ns, completed_ns, ..Request::default() }
     }
 
-    fn place_of(index: usize, sectors: std::ops::Range<u64>) -> Place {
-        Place { index, own: (8, 1 + index as u32), disk: (8, 0), sectors }
+    fn place_of(index: usize, sectors: std::ops::Range<u64>) -> BlockPosition {
+        BlockPosition { index, device_number: (8, 1 + index as u32), disk: (8, 0), sectors }
     }
 
     #[test]

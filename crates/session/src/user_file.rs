@@ -9,7 +9,7 @@
 use crate::console;
 use crate::failure::Failure;
 use report::document::HTML_MARK;
-use results::files::{self, Links, Over, name_of};
+use results::files::{self, Links, ReplaceTarget, file_type_name};
 use results::run_dir::is_run_dir;
 use std::fs;
 use std::io::{self, ErrorKind, Read};
@@ -34,11 +34,11 @@ impl Output {
     /// Checks in advance that writing can work, as far as possible.
     pub fn check(&self) -> Result<(), Failure> {
         let Self::File { path, force } = self else { return Ok(()) };
-        match look(path, "name another file, or leave out --out for standard output")? {
-            There::Nothing => Ok(()),
-            There::Open => Err(refused(path, "only regular files are replaced", "leave out --out for standard output")),
-            There::File if *force => Ok(()),
-            There::File => Err(exists(path)),
+        match path_kind(path, "name another file, or leave out --out for standard output")? {
+            PathKind::Nothing => Ok(()),
+            PathKind::Open => Err(refused(path, "only regular files are replaced", "leave out --out for standard output")),
+            PathKind::File if *force => Ok(()),
+            PathKind::File => Err(exists(path)),
         }
     }
 
@@ -46,7 +46,7 @@ impl Output {
     pub fn write(&self, text: &str) -> Result<(), Failure> {
         let Self::File { path, force } = self else { return console::result(text) };
         self.check()?;
-        match files::replace(path, text.as_bytes(), if *force { Over::Named } else { Over::Nothing }) {
+        match files::replace(path, text.as_bytes(), if *force { ReplaceTarget::UserFile } else { ReplaceTarget::NewFile }) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(exists(path)),
             Err(error) => Err(Failure::environment(format!(
                 "cannot write the configuration to {} - {error} - nothing was written; name another file",
@@ -60,8 +60,8 @@ impl Output {
 /// Writes the page of a report to `path`: a regular file or one of [`OPEN`].
 pub fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
     let written = match check_page(path)? {
-        There::Open => files::write_to_open(path, page.as_bytes()),
-        There::File | There::Nothing => files::replace(path, page.as_bytes(), Over::Named),
+        PathKind::Open => files::write_to_open(path, page.as_bytes()),
+        PathKind::File | PathKind::Nothing => files::replace(path, page.as_bytes(), ReplaceTarget::UserFile),
     };
     written.map_err(|error| {
         Failure::environment(format!(
@@ -72,9 +72,9 @@ pub fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
 }
 
 /// Checks in advance that [`write_page`] can write there, before the content is known.
-pub fn check_page(path: &Path) -> Result<There, Failure> {
-    match look(path, "give --html another file")? {
-        There::File if !is_ours(path, |text| text.contains(HTML_MARK)) => {
+pub fn check_page(path: &Path) -> Result<PathKind, Failure> {
+    match path_kind(path, "give --html another file")? {
+        PathKind::File if !is_ours(path, |text| text.contains(HTML_MARK)) => {
             let why = "it is there already and is no report of flashproof";
             Err(refused(path, why, "give --html another file, or move the existing one"))
         }
@@ -85,12 +85,12 @@ pub fn check_page(path: &Path) -> Result<There, Failure> {
 /// Writes `text` to `path`; `what` names the content in messages. Without `text`, only checks whether writing could
 /// work. An existing file is replaced only with `force`.
 pub fn write_file(what: &str, path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
-    let there = look(path, "name another file")?;
+    let there = path_kind(path, "name another file")?;
     let written = match (there, text) {
-        (There::File, _) if !force => return Err(exists(path)),
+        (PathKind::File, _) if !force => return Err(exists(path)),
         (_, None) => return Ok(()),
-        (There::Open, Some(text)) => files::write_to_open(path, text.as_bytes()),
-        (There::File | There::Nothing, Some(text)) => files::replace(path, text.as_bytes(), Over::Named),
+        (PathKind::Open, Some(text)) => files::write_to_open(path, text.as_bytes()),
+        (PathKind::File | PathKind::Nothing, Some(text)) => files::replace(path, text.as_bytes(), ReplaceTarget::UserFile),
     };
     written.map_err(|error| Failure::environment(not_written(what, path, &error)))
 }
@@ -106,7 +106,7 @@ pub fn not_written(what: &str, path: &Path, error: &io::Error) -> String {
 
 /// Object at a path.
 #[derive(Debug, Clone, Copy)]
-pub enum There {
+pub enum PathKind {
     Nothing,
     File,
     Open,
@@ -118,7 +118,7 @@ const OPEN: [&str; 5] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/tty", "/
 
 /// Determines the object at `path`. Errors: it is neither a regular file nor one of [`OPEN`], or it is in a run
 /// directory; `advice` tells what to do.
-fn look(path: &Path, advice: &str) -> Result<There, Failure> {
+fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
     // Checks both names: the path may be a link into a run directory.
     let real = fs::canonicalize(path).ok();
     for path in [Some(path), real.as_deref()].into_iter().flatten() {
@@ -129,16 +129,16 @@ fn look(path: &Path, advice: &str) -> Result<There, Failure> {
     // Paths of open descriptors are links themselves.
     let is_open = OPEN.iter().any(|open| path.starts_with(open));
     let Ok(metadata) = (if is_open { fs::metadata(path) } else { fs::symlink_metadata(path) }) else {
-        return Ok(There::Nothing);
+        return Ok(PathKind::Nothing);
     };
     let kind = metadata.file_type();
     match kind {
         _ if kind.is_dir() => {
             Err(Failure::usage(format!("cannot write to {} - it is a directory - name a file in it", path.display())))
         }
-        _ if kind.is_file() => Ok(There::File),
-        _ if is_open && !kind.is_block_device() => Ok(There::Open),
-        _ => Err(refused(path, &format!("it is {}, and only regular files are written", name_of(kind)), advice)),
+        _ if kind.is_file() => Ok(PathKind::File),
+        _ if is_open && !kind.is_block_device() => Ok(PathKind::Open),
+        _ => Err(refused(path, &format!("it is {}, and only regular files are written", file_type_name(kind)), advice)),
     }
 }
 
@@ -170,7 +170,7 @@ pub fn open(name: &str, what: &str, on_stdin: &str) -> Result<Box<dyn Read>, Fai
 }
 
 pub fn open_file(path: &Path, links: Links, what: &str, on_stdin: &str) -> Result<Box<dyn Read>, Failure> {
-    match files::open_given(path, links) {
+    match files::open_user_path(path, links) {
         Ok(file) => Ok(Box::new(file)),
         Err(error) => {
             let advice = match error.kind() {

@@ -5,7 +5,7 @@
 //! same time. The offsets, whole percents, make the load request the I/O of the cluster's drive. If the drive under
 //! test distorts that I/O, use `align`.
 
-use crate::align::{Distortion, Load, Offsets, PLAUSIBLE_PCT, solve};
+use crate::align::{Distortion, RequestedLoad, Offsets, PLAUSIBLE_PCT, solve};
 use crate::drive_io::{DriveIo, NAMES};
 use crate::profile::counters::kib;
 use crate::profile::{DeviceLoad, Profile};
@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 const MIN_IO_BYTES: u32 = 512;
 
 #[derive(Debug, Clone)]
-pub struct Test {
+pub struct TestOptions {
     /// The device to be tested; `None`: a placeholder.
     pub device: Option<DeviceName>,
     /// Duration, seconds.
@@ -37,9 +37,9 @@ pub struct Configuration {
     pub drives: usize,
     /// The configuration as a file.
     pub text: String,
-    pub asks: DriveIo,
+    pub requested_io: DriveIo,
     /// I/O of the cluster's drive for this namespace.
-    pub did: DriveIo,
+    pub cluster_io: DriveIo,
     /// Oddities of the configuration, each a sentence.
     pub remarks: Vec<String>,
 }
@@ -76,7 +76,7 @@ pub fn busiest_node(profile: &Profile) -> Option<&str> {
 }
 
 /// A configuration for each namespace of `node`.
-pub fn configurations(profile: &Profile, node: &str, test: &Test) -> Result<Vec<Configuration>, ConfigurationError> {
+pub fn configurations(profile: &Profile, node: &str, test: &TestOptions) -> Result<Vec<Configuration>, ConfigurationError> {
     let of_node: Vec<&DeviceLoad> = profile.loads.iter().filter(|load| load.node == node).collect();
     if of_node.is_empty() {
         let found = profile.nodes.iter().map(|node| node.id.clone()).collect();
@@ -84,14 +84,14 @@ pub fn configurations(profile: &Profile, node: &str, test: &Test) -> Result<Vec<
     }
     let namespaces: BTreeSet<&str> = of_node.iter().map(|load| load.namespace.as_str()).collect();
     let of = |namespace: &str| of_node.iter().copied().filter(|load| load.namespace == namespace).collect::<Vec<_>>();
-    let made = namespaces.into_iter().map(|namespace| Part::of(profile, of(namespace)).configuration(profile, test));
+    let made = namespaces.into_iter().map(|namespace| NamespaceLoad::of(profile, of(namespace)).configuration(profile, test));
     // An idle namespace must not prevent the configurations of the others.
     let (made, idle): (Vec<_>, Vec<_>) = made.partition(|made| !matches!(made, Err(ConfigurationError::NoLoad { .. })));
     if made.is_empty() { idle.into_iter().collect() } else { made.into_iter().collect() }
 }
 
 /// The part of a namespace on one of its drives.
-struct Part<'a> {
+struct NamespaceLoad<'a> {
     /// The namespace's load on each device.
     loads: Vec<&'a DeviceLoad>,
     drives: BTreeSet<&'a str>,
@@ -100,7 +100,7 @@ struct Part<'a> {
     read_bytes: Option<f64>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> NamespaceLoad<'a> {
     fn of(profile: &'a Profile, loads: Vec<&'a DeviceLoad>) -> Self {
         let drives: BTreeSet<&str> = loads.iter().map(|load| load.drive.as_str()).collect();
         let on =
@@ -121,12 +121,12 @@ impl<'a> Part<'a> {
     }
 
     /// I/O of a drive for this namespace, under iostat's names.
-    fn did(&self) -> DriveIo {
+    fn cluster_io(&self) -> DriveIo {
         let all: DriveIo = self.loads.iter().map(|load| load.io(self.read_bytes.unwrap_or(1.0))).sum();
         all.map(|n| n / self.drives.len() as f64)
     }
 
-    fn configuration(&self, profile: &Profile, test: &Test) -> Result<Configuration, ConfigurationError> {
+    fn configuration(&self, profile: &Profile, test: &TestOptions) -> Result<Configuration, ConfigurationError> {
         let first = self.loads[0];
         let namespace = || first.namespace.clone();
         let refused = |problems: String| ConfigurationError::Refused { namespace: namespace(), problems };
@@ -166,16 +166,16 @@ impl<'a> Part<'a> {
                 config.set(key, &histogram(sizes)).map_err(|problem| refused(problem.to_string()))?;
             }
         }
-        let did = self.did();
+        let did = self.cluster_io();
         let offsets = solve(&config, MIN_IO_BYTES, &did, &Distortion::NONE);
         config = offsets.applied(&config);
         let asked = |config: &ActConfig| {
-            let load = Load::of(config, MIN_IO_BYTES);
+            let load = RequestedLoad::of(config, MIN_IO_BYTES);
             load.map(|load| load.io()).map_err(|problems| refused(sentences(problems)))
         };
         let baseline = asked(&config)?;
         let remarks = remarks(first, &offsets, &did, &baseline);
-        let plain = Load::of(&Offsets { read_size: 100, ..offsets }.applied(&config), MIN_IO_BYTES);
+        let plain = RequestedLoad::of(&Offsets { read_size: 100, ..offsets }.applied(&config), MIN_IO_BYTES);
         let reads = plain.map_or_else(|_| "too many".to_owned(), |load| rate(load.io().read_kib_per_sec));
         let (read, by) = (
             rate(did.read_kib_per_sec),
@@ -188,11 +188,11 @@ impl<'a> Part<'a> {
         scale(&mut config, test.factor).map_err(|errors| refused(sentences(errors)))?;
         let asks = asked(&config)?;
         let text = self.document(profile, test, config, &sizes).to_string();
-        Ok(Configuration { namespace: namespace(), drives: self.drives.len(), text, asks, did, remarks })
+        Ok(Configuration { namespace: namespace(), drives: self.drives.len(), text, requested_io: asks, cluster_io: did, remarks })
     }
 
     /// `sizes`: reason for the offset of reads.
-    fn document(&self, profile: &Profile, test: &Test, config: ActConfig, sizes: &str) -> Document {
+    fn document(&self, profile: &Profile, test: &TestOptions, config: ActConfig, sizes: &str) -> Document {
         let first = self.loads[0];
         let offsets = Offsets::of(&config);
         let mut document = Document::new(config);

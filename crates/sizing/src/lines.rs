@@ -19,7 +19,7 @@ const WINDOW_BYTES: usize = 256 << 10;
 pub struct Line<'a> {
     pub bytes: &'a [u8],
     /// True if the line has its end. The last line of a file that is truncated or still being written has none.
-    pub whole: bool,
+    pub is_complete: bool,
 }
 
 /// The previous line, to detect repeats in a log that was written or copied twice, line by line.
@@ -109,7 +109,7 @@ impl<R: Read> Lines<R> {
                     continue;
                 }
                 let line = &self.window[begin..begin + length];
-                return Ok(Some(Line { bytes: line.strip_suffix(b"\r").unwrap_or(line), whole: true }));
+                return Ok(Some(Line { bytes: line.strip_suffix(b"\r").unwrap_or(line), is_complete: true }));
             }
             searched = rest.len();
             if searched > LINE_BYTES_MAX {
@@ -118,7 +118,7 @@ impl<R: Read> Lines<R> {
             } else if !self.fill()? {
                 let begin = std::mem::replace(&mut self.begin, self.end);
                 self.number += u64::from(begin < self.end);
-                let rest = Line { bytes: &self.window[begin..self.end], whole: false };
+                let rest = Line { bytes: &self.window[begin..self.end], is_complete: false };
                 return Ok((begin < self.end).then_some(rest));
             }
         }

@@ -180,7 +180,7 @@ fn check_columns(table: &Pasted) -> Result<(), PastedError> {
 
 /// A table that is being read.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenTable {
     name: Option<String>,
     unit: Option<Unit>,
     thresholds: Vec<u64>,
@@ -190,26 +190,26 @@ struct Open {
 
 fn tables_of(input: impl Read, tables: &mut Vec<Pasted>, rest: &mut Vec<u8>) -> std::io::Result<()> {
     let mut lines = Lines::new(input);
-    let mut open = Open::default();
+    let mut open = OpenTable::default();
     while let Some(line) = lines.next_line()? {
         let text = String::from_utf8_lossy(line.bytes);
         let words: Vec<&str> = text.split_whitespace().collect();
         match open.take(&text, &words) {
-            Taken::Average(pct_over, per_sec) if tables.len() < TABLES_MAX => {
+            LineKind::Average(pct_over, per_sec) if tables.len() < TABLES_MAX => {
                 tables.extend(open.closed(pct_over, per_sec));
             }
             // Other lines belong to a log, or are dropped.
-            Taken::Not if rest.len() < REST_BYTES_MAX && is_of_a_log(&words) => {
+            LineKind::Not if rest.len() < REST_BYTES_MAX && is_of_a_log(&words) => {
                 rest.extend_from_slice(line.bytes);
                 rest.push(b'\n');
             }
-            Taken::Part | Taken::Average(..) | Taken::Not => {}
+            LineKind::Part | LineKind::Average(..) | LineKind::Not => {}
         }
     }
     Ok(())
 }
 
-enum Taken {
+enum LineKind {
     /// Part of a table.
     Part,
     /// Average line of a table.
@@ -218,24 +218,24 @@ enum Taken {
     Not,
 }
 
-impl Open {
-    fn take(&mut self, text: &str, words: &[&str]) -> Taken {
+impl OpenTable {
+    fn take(&mut self, text: &str, words: &[&str]) -> LineKind {
         let titled = text.trim().strip_prefix("Histogram").map(|rest| rest.trim().trim_start_matches("Name").trim());
         if let Some(name) = titled.and_then(|rest| rest.strip_prefix(':')) {
             *self = Self { name: Some(name.trim().to_owned()), ..Self::default() };
-            return Taken::Part;
+            return LineKind::Part;
         }
         if let Some(at) = words.iter().position(|word| word.ends_with("asloglatency")) {
             let after = words[at..].iter().position(|word| *word == "-h").and_then(|h| words.get(at + h + 1));
             *self = Self { name: after.map(|name| name.trim_matches(['\'', '"']).to_owned()), ..Self::default() };
-            return Taken::Part;
+            return LineKind::Part;
         }
         match words {
             [name] if name.starts_with('{') && name.contains("}-") => {
                 *self = Self { name: Some((*name).to_owned()), ..Self::default() };
-                Taken::Part
+                LineKind::Part
             }
-            ["Log", ":", ..] => Taken::Part,
+            ["Log", ":", ..] => LineKind::Part,
             ["%", ">", unit] | ["%>", unit] => {
                 self.unit = match *unit {
                     "(bytes)" => Some(Unit::Bytes),
@@ -243,24 +243,24 @@ impl Open {
                     "(us)" => Some(Unit::Micros),
                     _ => Some(Unit::Count),
                 };
-                Taken::Part
+                LineKind::Part
             }
             ["slice-to", "(sec)", columns @ .., "ops/sec"] => {
                 self.thresholds = columns.iter().filter_map(|column| column.parse().ok()).collect();
-                Taken::Part
+                LineKind::Part
             }
-            ["max", ..] => Taken::Part,
+            ["max", ..] => LineKind::Part,
             ["avg", numbers @ ..] => match self.row(numbers) {
-                Some((pct_over, per_sec)) => Taken::Average(pct_over, per_sec),
-                None => Taken::Part,
+                Some((pct_over, per_sec)) => LineKind::Average(pct_over, per_sec),
+                None => LineKind::Part,
             },
             [time, seconds, numbers @ ..] if time.len() == 8 && time.split(':').count() == 3 => {
                 let seconds = seconds.parse().ok().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
                 let row = self.row(numbers).and_then(|(pct_over, rate)| Some((seconds?, pct_over, rate)));
                 self.slices.extend(row);
-                Taken::Part
+                LineKind::Part
             }
-            _ => Taken::Not,
+            _ => LineKind::Not,
         }
     }
 

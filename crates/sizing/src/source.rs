@@ -38,7 +38,7 @@ impl Source {
             return Self::new("standard input", Box::new(io::stdin().lock()), piped);
         }
         let name = path.display().to_string();
-        match files::open_given(path, Links::Followed) {
+        match files::open_user_path(path, Links::Followed) {
             Ok(file) => Self::new(&name, Box::new(file), piped),
             Err(source) => Err(ReadError { name, source }),
         }

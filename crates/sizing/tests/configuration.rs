@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use load::workload::act::ActConfig;
 use load::workload::act::options::Test as Kind;
 use load::workload::act::parse::parse;
-use sizing::align::{Load, worst};
-use sizing::configuration::{Configuration, ConfigurationError, Test, busiest_node, configurations};
+use sizing::align::{RequestedLoad, worst};
+use sizing::configuration::{Configuration, ConfigurationError, TestOptions, busiest_node, configurations};
 use sizing::drive_io::DriveIo;
 use sizing::profile::counters::mean_bytes;
 use sizing::profile::{DeviceLoad, DriveTarget, FORMAT, Node, Profile, Window};
@@ -61,8 +61,8 @@ fn profile(loads: Vec<DeviceLoad>) -> Profile {
     }
 }
 
-fn test(factor: &str) -> Test {
-    Test { device: "sim:".parse().ok(), duration_sec: 60, factor: factor.parse().unwrap() }
+fn test(factor: &str) -> TestOptions {
+    TestOptions { device: "sim:".parse().ok(), duration_sec: 60, factor: factor.parse().unwrap() }
 }
 
 fn configured(loads: Vec<DeviceLoad>, factor: &str) -> Vec<(Configuration, ActConfig)> {
@@ -116,7 +116,7 @@ fn what_a_configuration_asks_of_a_drive_is_what_the_clusters_drive_did() {
             let configured = configured(vec![asked.clone()], factor);
             let (configuration, config) = &configured[0];
             assert!(
-                worst(&configuration.did, &configuration.asks) < if factor == "1" { 0.02 } else { 1.1 },
+                worst(&configuration.cluster_io, &configuration.requested_io) < if factor == "1" { 0.02 } else { 1.1 },
                 "{configuration:?}"
             );
             assert!(
@@ -124,10 +124,10 @@ fn what_a_configuration_asks_of_a_drive_is_what_the_clusters_drive_did() {
                 "{:?}",
                 configuration.remarks
             );
-            let by_hand = Load::of(config, 512).unwrap().io();
-            assert_eq!(by_hand, configuration.asks, "the file is what was computed");
+            let by_hand = RequestedLoad::of(config, 512).unwrap().io();
+            assert_eq!(by_hand, configuration.requested_io, "the file is what was computed");
             if factor == "2" {
-                let twice = configuration.asks.written_kib_per_sec / configuration.did.written_kib_per_sec;
+                let twice = configuration.requested_io.written_kib_per_sec / configuration.cluster_io.written_kib_per_sec;
                 assert!((twice - 2.0).abs() < 0.04, "{twice}");
             }
         }
@@ -140,9 +140,9 @@ fn records_that_are_committed_one_by_one_are_writes_of_their_own() {
     commits.commit_to_device = true;
     let configured = configured(vec![commits], "1");
     assert!(configured[0].1.commit_to_device);
-    let DriveIo { writes_per_sec, .. } = configured[0].0.did;
+    let DriveIo { writes_per_sec, .. } = configured[0].0.cluster_io;
     assert_eq!(writes_per_sec, 1500.0 + 75.0);
-    assert!(worst(&configured[0].0.did, &configured[0].0.asks) < 0.02, "{:?}", configured[0].0);
+    assert!(worst(&configured[0].0.cluster_io, &configured[0].0.requested_io) < 0.02, "{:?}", configured[0].0);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn with_iostat_reads_are_as_large_as_it_showed() {
         DriveIo { read_kib_per_sec: profile.drives[0].predicted.read_kib_per_sec * 1.2, ..profile.drives[0].predicted };
     profile.drives[0].iostat = Some(seen);
     let configuration = configurations(&profile, "A1", &test("1")).unwrap().remove(0);
-    assert!(worst(&seen, &configuration.asks) < 0.02, "{:?} {:?}", configuration.asks, seen);
+    assert!(worst(&seen, &configuration.requested_io) < 0.02, "{:?} {:?}", configuration.requested_io, seen);
     let text = configuration.text.replace("\n# ", " ");
     assert!(text.contains("kB/s; the cluster's drive read") && text.contains("kB/s by iostat"), "{text}");
 }
@@ -180,7 +180,7 @@ fn loads_of_one_direction_and_records_over_a_large_block_can_be_configured() {
     writes_only.read_sizes_pct_over.clear();
     let only = configured(vec![writes_only], "1");
     assert_eq!((only[0].1.read_reqs_per_sec, only[0].1.storage_read_histogram), (0, None));
-    assert!(worst(&only[0].0.did, &only[0].0.asks) < 0.02);
+    assert!(worst(&only[0].0.cluster_io, &only[0].0.requested_io) < 0.02);
     let mut large = load("a", "/dev/nvme0n1", "nvme0n1", 5000.0);
     large.read_sizes_pct_over.splice(13.., [20.0, 20.0, 20.0, 20.0, 20.0, 20.0, 0.0]);
     let configured = configured(vec![large], "1");

@@ -6,10 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 use load::factor::Factor;
 use serde_json::Value;
 use sizing::align::worst;
-use sizing::configuration::{Test, configurations};
+use sizing::configuration::{TestOptions, configurations};
 use sizing::iostat::Iostat;
 use sizing::profile::derive::{self, profile};
-use sizing::profile::sources::{Facts, SizingError, Sources, Wanted};
+use sizing::profile::sources::{NamespaceFacts, SizingError, Sources, ProfileOptions};
 use sizing::profile::{Check, Profile, counters::mean_bytes};
 use sizing::server_log::{self, ServerLog, Start};
 use sizing::source::Source;
@@ -33,8 +33,8 @@ fn golden(capture: &str) -> Value {
     serde_json::from_slice(&std::fs::read(data(capture, "golden.json")).unwrap()).unwrap()
 }
 
-fn wanted() -> Wanted {
-    Wanted {
+fn wanted() -> ProfileOptions {
+    ProfileOptions {
         namespaces: Vec::new(),
         from: None,
         to: None,
@@ -45,16 +45,16 @@ fn wanted() -> Wanted {
 }
 
 /// The window of the golden values.
-fn golden_window(golden: &Value) -> Wanted {
+fn golden_window(golden: &Value) -> ProfileOptions {
     let at = |n: usize| {
         let text = golden["drv_ssd_window"][n].as_str().unwrap();
         Some(format!("{}Z", text.replace(' ', "T")).parse::<Timestamp>().unwrap())
     };
     // The golden window is of whole seconds, the log's lines have milliseconds.
-    Wanted { from: at(0), to: at(1).map(|to| to + jiff::SignedDuration::from_millis(999)), ..wanted() }
+    ProfileOptions { from: at(0), to: at(1).map(|to| to + jiff::SignedDuration::from_millis(999)), ..wanted() }
 }
 
-fn profile_of(log: ServerLog, wanted: &Wanted) -> Result<Profile, SizingError> {
+fn profile_of(log: ServerLog, wanted: &ProfileOptions) -> Result<Profile, SizingError> {
     profile(&Sources { logs: vec![log], ..Sources::default() }, wanted)
 }
 
@@ -120,7 +120,7 @@ fn without_a_devices_own_histograms_drv_ssd_gives_the_same_rates_once_the_flush_
             sources.logs[0].starts[0].configuration.clear();
             let assumed = profile(&sources, &wanted()).unwrap();
             assert!(assumed.doubts()[0].contains("--flush-size"), "{:?}", assumed.doubts());
-            let facts = Facts { flush_bytes: Some(128 << 10), ..Default::default() };
+            let facts = NamespaceFacts { flush_bytes: Some(128 << 10), ..Default::default() };
             sources.facts.insert((String::new(), "test".to_owned()), facts);
         }
         let golden = golden(capture);
@@ -148,13 +148,13 @@ fn shared() -> ServerLog {
 
 #[test]
 fn a_drive_has_the_load_of_all_namespaces_on_it_whichever_is_asked_for() {
-    let only = Wanted { namespaces: vec!["test".to_owned()], ..wanted() };
+    let only = ProfileOptions { namespaces: vec!["test".to_owned()], ..wanted() };
     let profile = profile_of(shared(), &only).unwrap();
     let all = profile_of(shared(), &wanted()).unwrap();
     assert_eq!((profile.drives.len(), profile.loads.len(), all.loads.len()), (1, 1, 2));
     assert_eq!(profile.drives[0].predicted, all.drives[0].predicted, "both partitions are on loop2");
     assert!(profile.checks.iter().all(|check| !check.place.contains("other")), "{:?}", profile.checks);
-    let test = Test { device: None, duration_sec: 60, factor: Factor::ONE };
+    let test = TestOptions { device: None, duration_sec: 60, factor: Factor::ONE };
     let node = &profile.nodes[0].id;
     let made = configurations(&profile, node, &test).unwrap();
     assert_eq!(made.len(), 1);
@@ -180,7 +180,7 @@ fn what_is_written_to_a_shadow_device_is_a_load_of_its_own() {
     assert!(unnamed.remarks.iter().any(|remark| remark.contains("no source names it")), "{:?}", unnamed.remarks);
     let keys = log.starts[0].configuration.get_mut("test").unwrap();
     keys.insert("device".to_owned(), vec!["/dev/loop2 /dev/sdb1".to_owned()]);
-    let only = Wanted { namespaces: vec!["test".to_owned()], ..wanted() };
+    let only = ProfileOptions { namespaces: vec!["test".to_owned()], ..wanted() };
     for wanted in [wanted(), only] {
         let profile = profile_of(log.clone(), &wanted).unwrap();
         let [first, shadow] = &profile.loads[..] else { panic!("{:?}", profile.loads) };
@@ -188,23 +188,23 @@ fn what_is_written_to_a_shadow_device_is_a_load_of_its_own() {
         assert_eq!(shadow.large_block_writes_per_sec, first.large_block_writes_per_sec);
         let predicted = profile.drives.iter().find(|drive| drive.drive == "sdb").unwrap().predicted;
         assert_eq!((predicted.reads_per_sec, predicted.writes_per_sec), (0.0, first.large_block_writes_per_sec));
-        let test = Test { device: None, duration_sec: 60, factor: Factor::ONE };
+        let test = TestOptions { device: None, duration_sec: 60, factor: Factor::ONE };
         let made = configurations(&profile, &profile.nodes[0].id, &test).unwrap();
         assert_eq!(made.iter().map(|one| &*one.namespace).collect::<Vec<_>>(), ["test", "test-shadow"]);
-        assert!(worst(&predicted, &made[1].asks) < 0.01, "{:?}", made[1].asks);
+        assert!(worst(&predicted, &made[1].requested_io) < 0.01, "{:?}", made[1].requested_io);
         assert!(made[1].remarks.is_empty() && made[1].text.contains("\nno-defrag-reads: yes"), "{:?}", made[1]);
     }
 }
 
 #[test]
 fn block_sizes_that_contradict_each_other_are_a_doubt() {
-    let with = |capture, facts: Facts| {
+    let with = |capture, facts: NamespaceFacts| {
         let mut sources = Sources { logs: vec![log(capture)], ..Sources::default() };
         sources.facts.insert((String::new(), "test".to_owned()), facts);
         profile(&sources, &wanted()).unwrap()
     };
     let told =
-        |bytes| Facts { write_block_bytes: Some(bytes), origin: "the command line".to_owned(), ..Facts::default() };
+        |bytes| NamespaceFacts { write_block_bytes: Some(bytes), origin: "the command line".to_owned(), ..NamespaceFacts::default() };
     let wrong = with("ce-4.9.0.37", told(1 << 20));
     assert!(
         wrong.doubts().iter().any(|doubt| doubt.contains("according to the log of the server's start")),
@@ -227,7 +227,7 @@ fn without_details_the_balance_is_not_checked_and_that_is_said() {
     log.drives.values_mut().flatten().for_each(|line| line.detail = None);
     let profile = profile_of(log, &wanted()).unwrap();
     assert!(profile.remarks.iter().any(|remark| remark.contains("drv_ssd to detail")), "{:?}", profile.remarks);
-    let test = Test { device: None, duration_sec: 60, factor: Factor::ONE };
+    let test = TestOptions { device: None, duration_sec: 60, factor: Factor::ONE };
     let made = configurations(&profile, &profile.nodes[0].id, &test).unwrap().remove(0);
     // 189.9 written and 142.4 read; with details it is 44.1.
     assert!(made.text.contains("\ndirect-frees: 48\n") && made.remarks.is_empty(), "{:?} {}", made.remarks, made.text);
@@ -236,7 +236,7 @@ fn without_details_the_balance_is_not_checked_and_that_is_said() {
 #[test]
 fn a_window_that_somebody_chose_is_looked_at_too() {
     let of = |from: &str, to: &str| {
-        let wanted = Wanted { from: from.parse().ok(), to: to.parse().ok(), ..wanted() };
+        let wanted = ProfileOptions { from: from.parse().ok(), to: to.parse().ok(), ..wanted() };
         profile_of(log("ce-8.0.0.15"), &wanted).unwrap().doubts()
     };
     let doubts = of("2026-11-20T23:09:00Z", "2026-11-20T23:11:10Z");
@@ -248,7 +248,7 @@ fn a_window_that_somebody_chose_is_looked_at_too() {
         .filter(|(name, _)| name.contains("-size"))
         .for_each(|(_, dumps)| dumps.retain(|d| d.at > on));
     let wanted =
-        Wanted { from: "2026-11-20T23:04:05Z".parse().ok(), to: "2026-11-20T23:09:00Z".parse().ok(), ..wanted() };
+        ProfileOptions { from: "2026-11-20T23:04:05Z".parse().ok(), to: "2026-11-20T23:09:00Z".parse().ok(), ..wanted() };
     let doubts = profile_of(late, &wanted).unwrap().doubts();
     assert!(doubts.iter().any(|doubt| doubt.contains("its histograms of sizes cover")), "{doubts:?}");
 }
@@ -315,7 +315,7 @@ fn iostat_of(capture: &str, stamp: &str, later: SignedDuration) -> Iostat {
     iostat::read(Source::new("iostat.txt", Box::new(Cursor::new(text.into_bytes())), "").unwrap(), None).unwrap()
 }
 
-fn with_iostat(iostat: Iostat, wanted: &Wanted) -> Profile {
+fn with_iostat(iostat: Iostat, wanted: &ProfileOptions) -> Profile {
     let mut sources = Sources { logs: vec![log("ce-8.0.0.15")], ..Sources::default() };
     sources.iostats.insert(derive::id(&sources.logs[0]), iostat);
     profile(&sources, wanted).unwrap()
@@ -397,7 +397,7 @@ fn counters_that_contradict_each_other_are_a_doubt() {
 
 #[test]
 fn what_cannot_be_sized_is_said() {
-    let error = |log: ServerLog, wanted: Wanted| profile_of(log, &wanted).unwrap_err().to_string();
+    let error = |log: ServerLog, wanted: ProfileOptions| profile_of(log, &wanted).unwrap_err().to_string();
     let mut off = log("ce-8.0.0.15");
     off.histograms.retain(|name, _| !name.contains("device-"));
     let told = error(off, wanted());
@@ -405,16 +405,16 @@ fn what_cannot_be_sized_is_said() {
         told.contains("enable-benchmarks-storage to true") && told.contains("manage config namespace test"),
         "{told}"
     );
-    let told = error(log("ce-8.0.0.15"), Wanted { namespaces: vec!["tset".to_owned()], ..wanted() });
+    let told = error(log("ce-8.0.0.15"), ProfileOptions { namespaces: vec!["tset".to_owned()], ..wanted() });
     assert!(told.contains("no namespace tset") && told.contains("found: test"), "{told}");
-    let short = |from: &str, to: &str| Wanted { from: from.parse().ok(), to: to.parse().ok(), ..wanted() };
+    let short = |from: &str, to: &str| ProfileOptions { from: from.parse().ok(), to: to.parse().ok(), ..wanted() };
     let told = error(log("ce-8.0.0.15"), short("2026-11-20T23:04:06Z", "2026-11-20T23:04:20Z"));
     assert!(told.contains("window is too short"), "{told}");
     let told = error(log("ce-8.0.0.15"), short("2026-11-20T23:05:01Z", "2026-11-20T23:05:08Z"));
     assert!(told.contains("logged fewer than twice"), "a rate that a line prints is of 20 s: {told}");
     let told = error(log("ce-8.0.0.15"), short("2026-11-21T23:04:06Z", "2026-11-21T23:14:20Z"));
     assert!(told.contains("choose a window within the log"), "{told}");
-    let told = error(log("ce-8.0.0.15"), Wanted { at_least_sec: 3600, ..wanted() });
+    let told = error(log("ce-8.0.0.15"), ProfileOptions { at_least_sec: 3600, ..wanted() });
     assert!(told.contains("no steady window of at least 1 h") && told.contains("--at-least"), "{told}");
     let mut memory = log("ce-8.0.0.15");
     memory.drives.clear();
@@ -446,10 +446,10 @@ fn the_papers_example_balances_and_its_configuration_asks_for_what_its_iostat_sh
         assert!((found / papers - 1.0).abs() < 0.001, "{found}, not {papers}");
     }
     assert_eq!(load.large_block_bytes, 128 << 10, "by its iostat: nothing else says so");
-    let test = Test { device: None, duration_sec: 7200, factor: Factor::ONE };
+    let test = TestOptions { device: None, duration_sec: 7200, factor: Factor::ONE };
     let configuration = configurations(&profile, &node, &test).unwrap().remove(0);
     let iostat = profile.drives[0].iostat.unwrap();
-    assert!(worst(&iostat, &configuration.asks) < 0.02, "{:?} {iostat:?}", configuration.asks);
+    assert!(worst(&iostat, &configuration.requested_io) < 0.02, "{:?} {iostat:?}", configuration.requested_io);
     // The paper arrives at 90 and 93 by hand.
     for line in ["lbr-req-offset: 92", "lbw-req-offset: 92", "direct-frees: 369", "total-lbw-per-sec: 1543"] {
         assert!(configuration.text.contains(&format!("\n{line}\n")), "{line}\n{}", configuration.text);

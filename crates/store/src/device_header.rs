@@ -53,7 +53,7 @@ pub struct DeviceHeader {
 
 /// How a device can be opened, according to its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Plan {
+pub enum HeaderCheck {
     /// No header of flashproof. Formatting the device destroys its data.
     Format,
     /// A valid header with the expected settings: the records can be read.
@@ -97,16 +97,16 @@ impl DeviceHeader {
     }
 
     /// Compares this expected header with the first bytes of a device. Any set is accepted.
-    pub fn plan(&self, bytes: &[u8]) -> Plan {
-        let Some(bytes) = bytes.get(..WRITTEN_BYTES) else { return Plan::Format };
+    pub fn plan(&self, bytes: &[u8]) -> HeaderCheck {
+        let Some(bytes) = bytes.get(..WRITTEN_BYTES) else { return HeaderCheck::Format };
         if !bytes.starts_with(MAGIC) {
             // A store with a damaged magic number must not look like a device that may be erased.
             let restored = [MAGIC, &bytes[MAGIC.len()..]].concat();
-            return if checksum(&restored) == u32_at(bytes, 20) { Plan::Damaged } else { Plan::Format };
+            return if checksum(&restored) == u32_at(bytes, 20) { HeaderCheck::Damaged } else { HeaderCheck::Format };
         }
         let name =
             bytes.get(NAME_AT..NAME_AT + usize::from(u16_at(bytes, 42))).and_then(|name| str::from_utf8(name).ok());
-        let Some(name) = name.filter(|_| u32_at(bytes, 20) == checksum(bytes)) else { return Plan::Damaged };
+        let Some(name) = name.filter(|_| u32_at(bytes, 20) == checksum(bytes)) else { return HeaderCheck::Damaged };
         let found = Self {
             namespace: name.to_owned(),
             write_block_bytes: u32_at(bytes, 32),
@@ -130,7 +130,7 @@ impl DeviceHeader {
             .filter(|(_, found, wanted)| found != wanted)
             .map(|(name, found, wanted)| format!("{name} is {found:?} on the device and {wanted:?} in the settings"))
             .collect();
-        if differences.is_empty() { Plan::Open(found) } else { Plan::Differs(differences) }
+        if differences.is_empty() { HeaderCheck::Open(found) } else { HeaderCheck::Differs(differences) }
     }
 
     /// Number that distinguishes the device's records from others.
@@ -184,14 +184,14 @@ mod tests {
     #[test]
     fn a_header_is_read_as_it_was_written_and_every_flipped_bit_is_seen() {
         let bytes = header().to_bytes();
-        assert_eq!(DeviceHeader { set: 0, ..header() }.plan(&bytes), Plan::Open(header()));
+        assert_eq!(DeviceHeader { set: 0, ..header() }.plan(&bytes), HeaderCheck::Open(header()));
         for bit in 0..WRITTEN_BYTES * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(header().plan(&damaged), Plan::Damaged, "bit {bit}");
+            assert_eq!(header().plan(&damaged), HeaderCheck::Damaged, "bit {bit}");
         }
-        assert_eq!(header().plan(&[0; WRITTEN_BYTES]), Plan::Format);
-        assert_eq!(header().plan(&bytes[..100]), Plan::Format);
+        assert_eq!(header().plan(&[0; WRITTEN_BYTES]), HeaderCheck::Format);
+        assert_eq!(header().plan(&bytes[..100]), HeaderCheck::Format);
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
             "number of cores is \"4\" on the device and \"2\" in the settings",
             "device size in bytes is \"1099511627776\" on the device and \"5\" in the settings",
         ];
-        assert_eq!(wanted.plan(&header().to_bytes()), Plan::Differs(differences.map(str::to_owned).to_vec()));
+        assert_eq!(wanted.plan(&header().to_bytes()), HeaderCheck::Differs(differences.map(str::to_owned).to_vec()));
     }
 
     #[test]

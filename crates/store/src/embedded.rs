@@ -8,10 +8,10 @@
 //! On a virtual engine, a single core executes the transactions one after another, for [`VIRTUAL_CPU_NS`] each.
 //! Otherwise a read from memory would take no time, and virtual time would stand still.
 
-use crate::issuer::{Answer, Issuer, Seen};
-use crate::object::Object;
+use crate::issuer::{Answer, Issuer, CompletionTime};
+use crate::object::RecordSpec;
 use crate::{Disk, IoCounts, Namespace, Overload, Replies, Space, Statistics, Store, Transaction, Verification};
-use engine::pool::{Pool, Pooled};
+use engine::pool::{EnginePool, Pooled};
 use engine::{BATCH, BlockEngine, IoEngine, Wait};
 use std::collections::VecDeque;
 use std::io;
@@ -79,13 +79,13 @@ pub struct Embedded<E: BlockEngine> {
 
 /// Configuration of a store in this process.
 #[derive(Debug, Clone)]
-pub struct Embedding {
+pub struct EmbeddedSettings {
     pub namespace: Namespace,
     /// Devices of the store.
     pub spaces: Vec<Space>,
     /// Maximum number of device operations in flight; the engine must allow as many.
     pub operations: u32,
-    pub object: Arc<Object>,
+    pub object: Arc<RecordSpec>,
     /// Counts and verifies the records that are read.
     pub verification: Arc<Verification>,
     /// Counts the store's I/O.
@@ -102,8 +102,8 @@ impl<E: BlockEngine> Embedded<E> {
     /// Opens the store on `engine`, and waits until it has read the devices.
     ///
     /// Errors: an invalid space or setting; an engine that fails; damage.
-    pub fn open(mut engine: E, embedding: Embedding) -> io::Result<Self> {
-        let Embedding { namespace, spaces, operations, object, verification, counts, overload, wall_ms, seed } =
+    pub fn open(mut engine: E, embedding: EmbeddedSettings) -> io::Result<Self> {
+        let EmbeddedSettings { namespace, spaces, operations, object, verification, counts, overload, wall_ms, seed } =
             embedding;
         let store = Store::open(&namespace, &spaces, 0..operations, wall_ms, seed, &mut engine);
         let mut store = store.map_err(io::Error::other)?;
@@ -210,7 +210,7 @@ impl<E: BlockEngine> Embedded<E> {
     /// Takes replies. `unseen_ns`: upper bound of the time that their completions waited in the completion queue.
     fn take_replies(&mut self, unseen_ns: u64) {
         while !self.replies.is_empty() {
-            let seen = Seen { at_ns: self.engine.now(), unseen_ns };
+            let seen = CompletionTime { at_ns: self.engine.now(), unseen_ns };
             for (number, reply) in std::mem::take(&mut self.replies) {
                 let answer = Answer::of(reply.result, &reply.ops);
                 let Some((completion, next)) = self.issuer.end(number as u32, answer, seen) else { continue };
@@ -322,7 +322,7 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
 impl<E: BlockEngine> Embedded<E> {
     /// The store kept in `pool` under `number`, created by `open` if missing.
     pub fn lend(
-        pool: &Arc<Pool<Self>>,
+        pool: &Arc<EnginePool<Self>>,
         number: usize,
         open: impl FnOnce() -> io::Result<Self>,
     ) -> io::Result<Pooled<Self>> {
@@ -335,7 +335,7 @@ impl<E: BlockEngine> Embedded<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::Value;
+    use crate::object::ValueType;
     use crate::testing::all;
     use engine::sim::{Contents, QueueModel, SimEngine};
     use sys::op::{OpKind, Outcome};
@@ -343,11 +343,11 @@ mod tests {
     const KEYS: u64 = 500;
     const MARKS: u64 = 4 << 20;
 
-    fn embedding(verify: bool) -> Embedding {
-        let object = Object {
+    fn embedding(verify: bool) -> EmbeddedSettings {
+        let object = RecordSpec {
             set: [].into(),
             bins: 1,
-            value: Value::Blob(1_000),
+            value: ValueType::Blob(1_000),
             single_bin: true,
             replace: true,
             began: 170_000_000_000,
@@ -360,7 +360,7 @@ mod tests {
             write_unit_bytes: 512,
             id: 7,
         };
-        Embedding {
+        EmbeddedSettings {
             namespace: Namespace { single_bin: true, ..Namespace::new("test") },
             spaces: vec![space],
             operations: 64,
@@ -416,7 +416,7 @@ mod tests {
 
     #[test]
     fn a_second_run_finds_what_the_first_inserted() {
-        let pool = Arc::new(Pool::default());
+        let pool = Arc::new(EnginePool::default());
         let mut opened = 0;
         for kind in [OpKind::Write, OpKind::Read] {
             let mut engine = Embedded::lend(&pool, 0, || {

@@ -9,7 +9,7 @@ use sys::random::Random;
 
 /// Position of a record on its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RecordLocation {
     /// Write block of the volume.
     pub(crate) block: u32,
     /// Offset in the block, in units of 16 bytes.
@@ -28,7 +28,7 @@ pub(crate) struct Entry {
     next: u32,
     /// Time of the last write, us since 1970, but at least one more than the previous version.
     pub(crate) version: u64,
-    pub(crate) place: Place,
+    pub(crate) place: RecordLocation,
     /// Seconds since 2010; 0: never.
     pub(crate) void_time: u32,
     pub(crate) generation: u16,
@@ -46,7 +46,7 @@ const UNUSED: u8 = 4;
 const MARKED: u8 = 8;
 
 impl Entry {
-    pub(crate) fn of(record: &Record<'_>, place: Place) -> Self {
+    pub(crate) fn of(record: &Record<'_>, place: RecordLocation) -> Self {
         let Record { digest, version, generation, void_time, tombstone, key, .. } = *record;
         let flags = if tombstone { TOMBSTONE } else { 0 } | if key.is_empty() { 0 } else { HAS_KEY };
         Self { digest, next: NONE, version, place, void_time, generation, flags, moves: 0 }
@@ -182,7 +182,7 @@ impl Index {
     }
 
     /// Sets the new position of a record that was moved.
-    pub(crate) fn move_to(&mut self, digest: &Digest, place: Place) {
+    pub(crate) fn move_to(&mut self, digest: &Digest, place: RecordLocation) {
         if let Some(number) = self.find(digest) {
             let entry = self.at_mut(number);
             // The old block of a tombstone may hold an older version, so the mark is removed.
@@ -308,7 +308,7 @@ mod tests {
         crate::digest(b"set", 1, &key.to_be_bytes())
     }
 
-    fn entry(digest: Digest, version: u64, place: Place, tombstone: bool) -> Entry {
+    fn entry(digest: Digest, version: u64, place: RecordLocation, tombstone: bool) -> Entry {
         let (set, key, body) = (&b""[..], &b""[..], &b""[..]);
         Entry::of(&Record { digest, version, generation: 1, void_time: 0, tombstone, set, key, body }, place)
     }
@@ -322,7 +322,7 @@ mod tests {
             if random.below(3) == 0 {
                 assert_eq!(index.remove(&digest).map(|entry| entry.version), map.remove(&digest));
             } else {
-                let place = Place { block: 1, offset: 2, units: 3, volume: 0 };
+                let place = RecordLocation { block: 1, offset: 2, units: 3, volume: 0 };
                 let old = index.put(entry(digest, version, place, false));
                 assert_eq!(old.map(|entry| entry.version), map.insert(digest, version));
             }
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn a_mark_is_of_one_place() {
         let mut index = Index::new(u64::MAX, 5);
-        let place = |block| Place { block, offset: 2, units: 3, volume: 0 };
+        let place = |block| RecordLocation { block, offset: 2, units: 3, volume: 0 };
         let mark = |index: &mut Index| {
             index.put(entry(digest(1), 1, place(1), true));
             index.mark_tombstone(0);
@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn a_record_takes_68_bytes_and_chains_stay_short() {
         let mut index = Index::new(64 * 100_000, 1);
-        let place = Place { block: 1, offset: 2, units: 3, volume: 0 };
+        let place = RecordLocation { block: 1, offset: 2, units: 3, volume: 0 };
         let mut key = 0;
         while !index.is_full() {
             index.put(entry(digest(key), 0, place, false));

@@ -2,7 +2,7 @@
 //!
 //! I/O counters of stores, readable from other threads: iostat's numbers, for the stores alone.
 
-use crate::index::Place;
+use crate::index::RecordLocation;
 use crate::record::UNIT;
 use crate::{Disk, Transaction};
 use std::ops::Range;
@@ -13,9 +13,9 @@ use sys::op::{Completion, Op, OpKind, TargetId, WriteSync};
 
 /// Purpose of an operation.
 #[derive(Debug)]
-pub(crate) enum Pending {
+pub(crate) enum OpPurpose {
     /// Read of a record for a transaction. `seed`: start value of the checksum; `skip`: bytes before the record.
-    Record { number: u64, transaction: Transaction, place: Place, seed: u32, skip: u32 },
+    Record { number: u64, transaction: Transaction, place: RecordLocation, seed: u32, skip: u32 },
     /// Write of a volume's buffer.
     Write { volume: u8, buffer: u32 },
     /// Read of the block that a volume collects.
@@ -43,7 +43,7 @@ pub(crate) const TOKENS_MIN: u32 = 16;
 pub(crate) struct Io {
     first: u32,
     /// By number: purpose, kind and bytes of an operation in flight.
-    pending: Vec<Option<(Pending, OpKind, u32)>>,
+    pending: Vec<Option<(OpPurpose, OpKind, u32)>>,
     pub(crate) counts: Arc<IoCounts>,
     unused: Vec<u32>,
     /// Unused buffers, indexed by the binary logarithm of their length.
@@ -98,7 +98,7 @@ impl Io {
     /// Submits an operation. Check first that a number is free.
     pub(crate) fn submit(
         &mut self,
-        pending: Pending,
+        pending: OpPurpose,
         (target, kind): (TargetId, OpKind),
         bytes: Range<u64>,
         buf: Buf,
@@ -112,7 +112,7 @@ impl Io {
     }
 
     /// Frees the number of a completed operation, and returns the purpose.
-    pub(crate) fn take(&mut self, done: &Completion) -> Option<Pending> {
+    pub(crate) fn take(&mut self, done: &Completion) -> Option<OpPurpose> {
         let slot = done.token.checked_sub(self.first)?;
         let (pending, kind, bytes) = self.pending.get_mut(slot as usize)?.take()?;
         self.unused.push(slot);
@@ -124,7 +124,7 @@ impl Io {
 }
 
 /// The aligned bytes to read from a device for a record, and the offset of the record in them.
-pub(crate) fn read_range(begin: u64, place: Place, min_io: u64) -> (Range<u64>, u32) {
+pub(crate) fn read_range(begin: u64, place: RecordLocation, min_io: u64) -> (Range<u64>, u32) {
     let start = begin + u64::from(place.offset) * UNIT as u64;
     let end = start + u64::from(place.units) * UNIT as u64;
     let aligned = start / min_io * min_io..end.next_multiple_of(min_io);
@@ -137,7 +137,7 @@ pub struct IoCounts([AtomicU64; 5]);
 
 /// Snapshot of [`IoCounts`], or the difference of two snapshots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct IoCounted {
+pub struct IoSnapshot {
     /// Number of reads.
     pub reads: u64,
     /// Bytes read.
@@ -152,10 +152,10 @@ pub struct IoCounted {
 
 impl IoCounts {
     /// Current counts.
-    pub fn now(&self) -> IoCounted {
+    pub fn now(&self) -> IoSnapshot {
         let counts = self.0.each_ref().map(|count| count.load(Ordering::Relaxed));
         let [reads, read_bytes, writes, write_bytes, service_ns] = counts;
-        IoCounted { reads, read_bytes, writes, write_bytes, service_ns }
+        IoSnapshot { reads, read_bytes, writes, write_bytes, service_ns }
     }
 
     /// Counts a completed operation.
@@ -173,7 +173,7 @@ impl IoCounts {
     }
 }
 
-impl IoCounted {
+impl IoSnapshot {
     /// Difference from an earlier snapshot.
     pub fn since(&self, earlier: &Self) -> Self {
         self.with(earlier, |now, then| now - then)

@@ -6,7 +6,7 @@
 //! The server refuses at once instead of queueing, so that clients notice the overload. An insertion that retries then
 //! runs at the drive's speed.
 
-use crate::object::Object;
+use crate::object::RecordSpec;
 use crate::verification::Verifier;
 use crate::{Digest, ResultCode, Transaction, Verification};
 use std::cmp::Reverse;
@@ -41,17 +41,17 @@ impl<'a> Answer<'a> {
 
 /// Time at which a completion was polled, and upper bound of its time in the completion queue, ns.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen {
+pub(crate) struct CompletionTime {
     pub(crate) at_ns: u64,
     pub(crate) unseen_ns: u64,
 }
 
 /// The completion of an operation, and the next write of the same key that waited for it: token and transaction.
-type Ended = (Completion, Option<(u32, Transaction)>);
+type EndedOperation = (Completion, Option<(u32, Transaction)>);
 
 /// An operation in flight.
 #[derive(Debug)]
-struct Out {
+struct OperationInFlight {
     kind: OpKind,
     key: u64,
     buf: Buf,
@@ -61,7 +61,7 @@ struct Out {
     /// For a write: its number among the writes of its key.
     write: u32,
     /// Number of times that the device refused it as overloaded.
-    held: u32,
+    retries: u32,
     /// For a batch: each key, and its last write that was acknowledged when the batch began.
     batch: Vec<(u64, u32)>,
     /// For a batch: the worst outcome of its records so far.
@@ -71,19 +71,19 @@ struct Out {
 /// Turns operations into transactions, and answers into completions.
 #[derive(Debug)]
 pub(crate) struct Issuer {
-    object: Arc<Object>,
+    object: Arc<RecordSpec>,
     verifier: Verifier,
     /// Indexed by token.
-    out: Vec<Option<Out>>,
+    out: Vec<Option<OperationInFlight>>,
     in_flight: usize,
-    held: Held,
+    held: BackoffQueue,
 }
 
 impl Issuer {
     /// An issuer for `object`. `overload` sets the behaviour when a device is overloaded.
-    pub(crate) fn new(object: Arc<Object>, verification: Arc<Verification>, overload: Arc<Overload>) -> Self {
+    pub(crate) fn new(object: Arc<RecordSpec>, verification: Arc<Verification>, overload: Arc<Overload>) -> Self {
         let verifier = Verifier::new(verification);
-        let held = Held { overload, due: BinaryHeap::new() };
+        let held = BackoffQueue { overload, due: BinaryHeap::new() };
         Self { object, verifier, out: Vec::new(), in_flight: 0, held }
     }
 
@@ -118,7 +118,7 @@ impl Issuer {
         self.in_flight += 1;
         let (acknowledged, worst) = (self.verifier.acknowledged(key), Outcome::Done);
         self.out[place] =
-            Some(Out { kind, key, buf, issued_ns: now_ns, acknowledged, write: 0, held: 0, batch, worst });
+            Some(OperationInFlight { kind, key, buf, issued_ns: now_ns, acknowledged, write: 0, retries: 0, batch, worst });
     }
 
     /// Takes the answer about record number `index` of the batch `token`.
@@ -133,21 +133,21 @@ impl Issuer {
 
     /// The transaction of `token` once more, for a retry.
     pub(crate) fn transaction(&self, token: u32) -> Option<Transaction> {
-        let Out { kind, key, write, .. } = self.out.get(token as usize)?.as_ref()?;
+        let OperationInFlight { kind, key, write, .. } = self.out.get(token as usize)?.as_ref()?;
         Some(self.object.transaction(*kind, *key, *write))
     }
 
     /// Ends the operation `token`, and starts the write that waited for it, if any. `None`: a retry is scheduled.
-    pub(crate) fn end(&mut self, token: u32, answer: Answer<'_>, seen: Seen) -> Option<Ended> {
+    pub(crate) fn end(&mut self, token: u32, answer: Answer<'_>, seen: CompletionTime) -> Option<EndedOperation> {
         let place = self.out.get_mut(token as usize)?;
         let out = place.as_mut()?;
         if answer.outcome == Outcome::Result(ResultCode::DEVICE_OVERLOAD.0)
-            && self.held.hold(token, out.held, out.issued_ns, seen.at_ns)
+            && self.held.hold(token, out.retries, out.issued_ns, seen.at_ns)
         {
-            out.held += 1;
+            out.retries += 1;
             return None;
         }
-        let Out { kind, key, buf, issued_ns, acknowledged, batch, worst, .. } = place.take()?;
+        let OperationInFlight { kind, key, buf, issued_ns, acknowledged, batch, worst, .. } = place.take()?;
         self.in_flight -= 1;
         let (mut outcome, mut next) = (answer.outcome, None);
         match kind {
@@ -158,7 +158,7 @@ impl Issuer {
             _ if !worst.is_done() => outcome = worst,
             _ => {}
         }
-        let Seen { at_ns: completed_ns, unseen_ns } = seen;
+        let CompletionTime { at_ns: completed_ns, unseen_ns } = seen;
         let completion = Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns };
         let next = next.and_then(|token| {
             // The waiting write counts as issued only now: flashproof itself delayed it until here.
@@ -210,13 +210,13 @@ impl Overload {
 
 /// Transactions of one issuer that wait for a retry.
 #[derive(Debug)]
-struct Held {
+struct BackoffQueue {
     overload: Arc<Overload>,
     /// Due time and token of each transaction, the earliest first.
     due: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
-impl Held {
+impl BackoffQueue {
     /// Schedules the next retry of `token`, issued at `issued_ns` and delayed `before` times. `false`: fail it instead.
     fn hold(&mut self, token: u32, before: u32, issued_ns: u64, now_ns: u64) -> bool {
         if !self.overload.waits.load(Ordering::Relaxed) || now_ns.saturating_sub(issued_ns) > PATIENCE_NS {

@@ -35,8 +35,8 @@ mod verification;
 mod volume;
 pub mod wire;
 
-pub use device_header::{DEVICE_HEADER_BYTES, DeviceHeader, Plan, WRITTEN_BYTES};
-pub use io::{IoCounted, IoCounts};
+pub use device_header::{DEVICE_HEADER_BYTES, DeviceHeader, HeaderCheck, WRITTEN_BYTES};
+pub use io::{IoSnapshot, IoCounts};
 pub use issuer::Overload;
 pub use namespace::{Buckets, DeviceStatistics, Disk, Losses, Namespace, Space, Statistics, write_unit_bytes};
 pub use record_store::{Remark, Store};

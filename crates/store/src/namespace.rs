@@ -64,7 +64,7 @@ impl Namespace {
     }
 
     /// The settings of one core's store: memory and caches are divided by the number of cores.
-    pub fn share(&self, cores: u16) -> Self {
+    pub fn per_core(&self, cores: u16) -> Self {
         let cores = u64::from(cores.max(1));
         Self {
             memory_bytes: self.memory_bytes / cores,

@@ -18,7 +18,7 @@ use sys::random::Random;
 
 /// Type and length of a bin's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Value {
+pub enum ValueType {
     Integer,
     /// A string of this many letters.
     String(u32),
@@ -26,7 +26,7 @@ pub enum Value {
     Blob(u32),
 }
 
-impl Value {
+impl ValueType {
     pub fn bytes(self) -> u32 {
         match self {
             Self::Integer => 8,
@@ -59,7 +59,7 @@ const BEGAN_MIN: u64 = 157_000_000_000;
 const VALUE_BYTES_MAX: u32 = (8 << 20) - 4096;
 
 /// The notation of Aerospike's benchmarks.
-impl fmt::Display for Value {
+impl fmt::Display for ValueType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Integer => f.write_str("I"),
@@ -69,7 +69,7 @@ impl fmt::Display for Value {
     }
 }
 
-impl FromStr for Value {
+impl FromStr for ValueType {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -88,12 +88,12 @@ impl FromStr for Value {
 
 /// The records of a benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Object {
+pub struct RecordSpec {
     /// Set of the records; empty: none.
     pub set: Box<[u8]>,
     /// Bins per record. At least 1.
     pub bins: u16,
-    pub value: Value,
+    pub value: ValueType,
     /// True in a `single-bin` namespace: the bin has no name.
     pub single_bin: bool,
     /// True if a write replaces the whole record, so that the server need not read the old one first.
@@ -102,7 +102,7 @@ pub struct Object {
     pub began: u64,
 }
 
-impl Object {
+impl RecordSpec {
     /// Bytes of a record's values.
     pub fn bytes(&self) -> u32 {
         self.value.bytes().saturating_mul(self.bins.into())
@@ -159,7 +159,7 @@ impl Object {
         let mut word = stamp ^ mask(key);
         while out.len() < len {
             match self.value {
-                Value::String(_) => out.extend_from_slice(&letters(word)),
+                ValueType::String(_) => out.extend_from_slice(&letters(word)),
                 _ => out.extend_from_slice(&word.to_be_bytes()),
             }
             word = random.next_u64();
@@ -173,7 +173,7 @@ impl Object {
     pub(crate) fn written(&self, key: u64, bins: &[u8]) -> Result<(u64, u32), WrongRecord> {
         // Each value begins with a word that contains the stamp and determines the rest of the value.
         let stamp_in = |value: &[u8]| match self.value {
-            Value::String(_) => Some(word_of(value.first_chunk()?)? ^ mask(key)),
+            ValueType::String(_) => Some(word_of(value.first_chunk()?)? ^ mask(key)),
             _ => Some(u64::from_be_bytes(*value.first_chunk()?) ^ mask(key)),
         };
         let stamps = (0..self.bins).filter_map(|bin| stamp_in(self.value_in(bins, bin)));
@@ -245,23 +245,23 @@ fn bin_name(bin: u16, single: bool) -> String {
 mod tests {
     use super::*;
 
-    fn object(value: Value) -> Object {
-        Object { set: (*b"set").into(), bins: 2, value, single_bin: false, replace: false, began: 170_000_000_000 }
+    fn object(value: ValueType) -> RecordSpec {
+        RecordSpec { set: (*b"set").into(), bins: 2, value, single_bin: false, replace: false, began: 170_000_000_000 }
     }
 
     #[test]
     fn values_are_written_as_the_benchmarks_write_them() {
-        for (text, value) in [("I", Value::Integer), ("S:1024", Value::String(1_024)), ("B:1", Value::Blob(1))] {
+        for (text, value) in [("I", ValueType::Integer), ("S:1024", ValueType::String(1_024)), ("B:1", ValueType::Blob(1))] {
             assert_eq!((text.parse(), value.to_string()), (Ok(value), text.to_owned()));
         }
         for wrong in ["", "S", "S:0", "B:-1", "S:99999999999", "D", "I:8"] {
-            assert!(wrong.parse::<Value>().is_err(), "{wrong}");
+            assert!(wrong.parse::<ValueType>().is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn what_was_written_is_found_and_every_changed_byte_of_it() {
-        for value in [Value::Integer, Value::String(16), Value::String(50), Value::Blob(8), Value::Blob(33)] {
+        for value in [ValueType::Integer, ValueType::String(16), ValueType::String(50), ValueType::Blob(8), ValueType::Blob(33)] {
             let object = object(value);
             let bins = object.ops(7, 3);
             assert_eq!(object.written(7, &bins), Ok((170_000_000_000, 3)), "{value}");
@@ -280,17 +280,17 @@ mod tests {
                 matches!(torn, Err(WrongRecord::Torn { bin: 2, at: 0, found: None, .. })),
                 "a bin is missing: {torn:?}"
             );
-            let [earlier, later] = [150_000_000_000, 180_000_000_000].map(|began| Object { began, ..object.clone() });
+            let [earlier, later] = [150_000_000_000, 180_000_000_000].map(|began| RecordSpec { began, ..object.clone() });
             for other in [earlier.ops(7, 3), later.ops(7, 3)] {
                 assert_eq!(object.written(7, &other), Err(WrongRecord::Foreign), "{value}");
             }
         }
-        assert!(!object(Value::String(15)).can_be_verified() && object(Value::Blob(8)).can_be_verified());
+        assert!(!object(ValueType::String(15)).can_be_verified() && object(ValueType::Blob(8)).can_be_verified());
     }
 
     #[test]
     fn strings_are_letters() {
-        let bins = object(Value::String(1_000)).ops(1, 1);
+        let bins = object(ValueType::String(1_000)).ops(1, 1);
         assert!(ops::entries(&bins).all(|entry| entry.value.len() == 1_000 && entry.value.is_ascii()));
     }
 }

@@ -181,7 +181,7 @@ pub(crate) struct BlockHeader {
 
 /// State of a write block's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Header {
+pub(crate) enum HeaderState {
     /// No header of this device.
     None,
     /// A damaged header of this device, or the header of another block of this device.
@@ -209,8 +209,8 @@ impl BlockHeader {
     }
 
     /// The header at the start of `bytes`, if it is that of block `block` of the device `id`, intact or damaged.
-    pub(crate) fn read(bytes: &[u8], id: u64, block: u32) -> Header {
-        let Some(header) = bytes.first_chunk::<BLOCK_HEADER_BYTES>() else { return Header::None };
+    pub(crate) fn read(bytes: &[u8], id: u64, block: u32) -> HeaderState {
+        let Some(header) = bytes.first_chunk::<BLOCK_HEADER_BYTES>() else { return HeaderState::None };
         let found = Self {
             id: u64_at(header, 8),
             sequence: u64_at(header, 16),
@@ -219,13 +219,13 @@ impl BlockHeader {
         };
         let is_whole = u32_at(header, 0) == BLOCK_MAGIC && u32_at(header, 4) == crc32fast::hash(&header[8..]);
         match (found.id == id, found.block == block) {
-            (true, true) if is_whole => Header::Whole(found),
+            (true, true) if is_whole => HeaderState::Whole(found),
             // Detects one changed bit in any field, and several changed bits in most fields.
-            (true, _) => Header::Damaged,
+            (true, _) => HeaderState::Damaged,
             (_, true) if !is_whole && u32_at(header, 0) == BLOCK_MAGIC && (found.id ^ id).count_ones() < 4 => {
-                Header::Damaged
+                HeaderState::Damaged
             }
-            _ => Header::None,
+            _ => HeaderState::None,
         }
     }
 }
@@ -248,7 +248,7 @@ pub(crate) fn u64_at(bytes: &[u8], byte: usize) -> u64 {
 
 /// Part of a write block that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Flaw {
+pub(crate) struct UnreadablePart {
     /// Offset in the block.
     pub(crate) at: u32,
     /// Unreadable bytes. Intact records in between do not count.
@@ -257,7 +257,7 @@ pub(crate) struct Flaw {
     pub(crate) records: u32,
 }
 
-impl Flaw {
+impl UnreadablePart {
     /// A part without a seal: any of its bytes may have been records.
     pub(crate) fn unsealed(at: usize, bytes: usize) -> Self {
         let records = bytes.saturating_sub(SEAL) / RECORD_MIN;
@@ -267,15 +267,15 @@ impl Flaw {
 
 /// Item found in a write block.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found<'a> {
+pub(crate) enum BlockItem<'a> {
     /// A piece begins.
     Seal(Seal),
     /// A record, its offset in the block, and its length in bytes.
     Record(Record<'a>, usize, usize),
     /// An unreadable part before or within an intact piece.
-    Flaw(Flaw),
+    Flaw(UnreadablePart),
     /// The end, with the unreadable part behind the last intact piece. `None`: the pieces reach the end of the block.
-    End(Option<Flaw>),
+    End(Option<UnreadablePart>),
 }
 
 /// A piece with an intact seal.
@@ -290,7 +290,7 @@ struct Piece {
 
 /// Position of a walk.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Walk {
+pub(crate) struct BlockWalk {
     at: usize,
     seed: u32,
     piece: Option<Piece>,
@@ -300,24 +300,24 @@ pub(crate) struct Walk {
     patience: usize,
 }
 
-impl Walk {
+impl BlockWalk {
     /// Begins a walk through a block of `block_bytes`. `seed`: start value of the block's checksums.
     pub(crate) fn new(block_bytes: usize, seed: u32) -> Self {
         Self { at: FIRST_BYTE, seed, piece: None, flaw: None, patience: 8 * block_bytes }
     }
 
     /// The next item of the block.
-    pub(crate) fn next<'a>(&mut self, block: &'a [u8]) -> Found<'a> {
+    pub(crate) fn next<'a>(&mut self, block: &'a [u8]) -> BlockItem<'a> {
         loop {
             let limit = self.piece.map_or(block.len(), |piece| piece.used);
             if self.at + UNIT > limit {
                 let Some(Piece { end, left, .. }) = self.piece.take() else {
-                    return Found::End(self.flaw.take().map(|(at, bytes)| Flaw::unsealed(at, bytes)));
+                    return BlockItem::End(self.flaw.take().map(|(at, bytes)| UnreadablePart::unsealed(at, bytes)));
                 };
                 self.at = end;
                 match self.flaw.take() {
                     Some((at, bytes)) if left > 0 => {
-                        return Found::Flaw(Flaw { at: at as u32, bytes: bytes as u32, records: left });
+                        return BlockItem::Flaw(UnreadablePart { at: at as u32, bytes: bytes as u32, records: left });
                     }
                     _ => continue,
                 }
@@ -326,11 +326,11 @@ impl Walk {
                 && let Some(seal) = Seal::read(block, self.at, self.seed)
             {
                 if let Some((at, bytes)) = self.flaw.take() {
-                    return Found::Flaw(Flaw::unsealed(at, bytes));
+                    return BlockItem::Flaw(UnreadablePart::unsealed(at, bytes));
                 }
                 self.piece = Some(Piece { used: seal.used as usize, end: seal.end as usize, left: seal.records });
                 self.at += SEAL;
-                return Found::Seal(seal);
+                return BlockItem::Seal(seal);
             }
             let (begin, rest) = (self.at, &block[self.at..limit]);
             if let Some(record) = Record::read(rest, seed_at(self.seed, begin)) {
@@ -339,7 +339,7 @@ impl Walk {
                 if let Some(piece) = &mut self.piece {
                     piece.left = piece.left.saturating_sub(1);
                 }
-                return Found::Record(record, begin, len);
+                return BlockItem::Record(record, begin, len);
             }
             // The next intact record begins at the end of the damaged one, or at any unit if that length is wrong, too.
             self.flaw.get_or_insert((begin, 0)).1 += UNIT;
@@ -428,12 +428,12 @@ mod block_header_tests {
         let header = BlockHeader { id: 1, sequence: 1 << 40, opening: 3, block: 7 };
         let mut bytes = vec![0xff; 512];
         header.write(&mut bytes);
-        assert_eq!(BlockHeader::read(&bytes, 1, 7), Header::Whole(header));
-        assert_eq!(BlockHeader::read(&bytes, 2, 7), Header::None, "another device's");
-        assert_eq!(BlockHeader::read(&bytes, 1, 8), Header::Damaged, "another block's");
+        assert_eq!(BlockHeader::read(&bytes, 1, 7), HeaderState::Whole(header));
+        assert_eq!(BlockHeader::read(&bytes, 2, 7), HeaderState::None, "another device's");
+        assert_eq!(BlockHeader::read(&bytes, 1, 8), HeaderState::Damaged, "another block's");
         for bit in 0..BLOCK_HEADER_BYTES * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(BlockHeader::read(&bytes, 1, 7), Header::Damaged, "bit {bit}");
+            assert_eq!(BlockHeader::read(&bytes, 1, 7), HeaderState::Damaged, "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
         assert_ne!(header.seed(), BlockHeader { opening: 4, ..header }.seed());
@@ -473,14 +473,14 @@ mod walk_tests {
     }
 
     /// Versions of the records, the flaws between them, and the end.
-    fn walk(block: &[u8]) -> (Vec<u64>, Vec<Flaw>, Option<Flaw>) {
-        let (mut walk, mut versions, mut flaws) = (Walk::new(block.len(), 1), Vec::new(), Vec::new());
+    fn walk(block: &[u8]) -> (Vec<u64>, Vec<UnreadablePart>, Option<UnreadablePart>) {
+        let (mut walk, mut versions, mut flaws) = (BlockWalk::new(block.len(), 1), Vec::new(), Vec::new());
         loop {
             match walk.next(block) {
-                Found::Seal(_) => {}
-                Found::Record(record, ..) => versions.push(record.version),
-                Found::Flaw(flaw) => flaws.push(flaw),
-                Found::End(end) => return (versions, flaws, end),
+                BlockItem::Seal(_) => {}
+                BlockItem::Record(record, ..) => versions.push(record.version),
+                BlockItem::Flaw(flaw) => flaws.push(flaw),
+                BlockItem::End(end) => return (versions, flaws, end),
             }
         }
     }
@@ -507,14 +507,14 @@ mod walk_tests {
         block[2048 + SEAL + 3 * 80 + 60] ^= 1;
         // A wrong length.
         block[48 + SEAL + 7 * 80 + 9] ^= 4;
-        let flaw = |at: usize| Flaw { at: at as u32, bytes: 80, records: 1 };
+        let flaw = |at: usize| UnreadablePart { at: at as u32, bytes: 80, records: 1 };
         let wanted = (0..20).filter(|version| ![7, 13].contains(version)).collect();
         assert_eq!(walk(&block), (wanted, vec![flaw(48 + SEAL + 560), flaw(2048 + SEAL + 240)], None));
         // Without the second piece the block is incomplete.
         block[2048..].fill(0);
         let (versions, flaws, end) = walk(&block);
-        assert_eq!((versions.len(), flaws.len(), end), (9, 1, Some(Flaw::unsealed(2048, 2048))));
-        assert_eq!(Flaw::unsealed(2048, 2048).records, 30);
+        assert_eq!((versions.len(), flaws.len(), end), (9, 1, Some(UnreadablePart::unsealed(2048, 2048))));
+        assert_eq!(UnreadablePart::unsealed(2048, 2048).records, 30);
     }
 
     #[test]
@@ -526,9 +526,9 @@ mod walk_tests {
             block[at + 4..at + 6].copy_from_slice(&MAGIC.to_le_bytes());
             block[at + 8..at + 12].copy_from_slice(&(units << 4).to_le_bytes());
         }
-        let mut walk = Walk::new(block.len(), 1);
+        let mut walk = BlockWalk::new(block.len(), 1);
         let bytes = (8 << 20) - 48;
-        assert_eq!(walk.next(&block), Found::End(Some(Flaw::unsealed(48, bytes))));
+        assert_eq!(walk.next(&block), BlockItem::End(Some(UnreadablePart::unsealed(48, bytes))));
         assert_eq!(walk.patience, 0);
     }
 

@@ -20,14 +20,14 @@ mod scan;
 mod tests;
 mod transact;
 
-use crate::index::{Entry, Index, Place};
-use crate::io::{Io, Pending, TOKENS_MIN, read_range};
+use crate::index::{Entry, Index, RecordLocation};
+use crate::io::{Io, OpPurpose, TOKENS_MIN, read_range};
 use crate::namespace::Statistics;
 use crate::record::{Record, UNIT};
 use crate::volume::Volume;
 use crate::{Digest, Disk, IoCounts, Losses, Namespace, Replies, Reply, ResultCode, Space, Transaction, Version, Work};
 use collect::Collector;
-use raid::{Expiry, Raider};
+use raid::{Expiry, TombRaider};
 use scan::Scan;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -55,10 +55,10 @@ const REMARKS_MAX: usize = 100;
 const READS: usize = 256;
 
 /// Number of a transaction without a client.
-const NOBODY: u64 = u64::MAX;
+const NO_CLIENT: u64 = u64::MAX;
 
 /// A transaction, by its number.
-type Numbered = (u64, Transaction);
+type NumberedTransaction = (u64, Transaction);
 
 /// A line for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,15 +80,15 @@ pub struct Store {
     /// Version of the last write.
     version: u64,
     /// Records whose current write is reading the old bytes, with the later writes that wait.
-    busy: HashMap<Digest, VecDeque<Numbered>>,
+    busy: HashMap<Digest, VecDeque<NumberedTransaction>>,
     /// Transactions waiting for an operation number or a buffer.
-    waiting: VecDeque<Numbered>,
+    waiting: VecDeque<NumberedTransaction>,
     /// Writes that wait until space or memory is reclaimed: start of the wait (ns), number and transaction.
     deferred: VecDeque<(u64, u64, Transaction)>,
     scan: Option<Scan>,
     collectors: Vec<Collector>,
     expiry: Expiry,
-    raider: Raider,
+    tomb_raider: TombRaider,
     /// True while all buffers are being written: no further block is collected.
     draining: bool,
     statistics: Statistics,
@@ -146,7 +146,7 @@ impl Store {
             scan: Some(Scan::new(volumes.len())),
             collectors: volumes.iter().map(|_| Collector::default()).collect(),
             expiry: Expiry::default(),
-            raider: Raider::default(),
+            tomb_raider: TombRaider::default(),
             draining: false,
             statistics: Statistics::default(),
             remarks: VecDeque::new(),
@@ -237,13 +237,13 @@ impl Store {
     }
 
     /// Executes a transaction, or starts the read that it needs. `held`: the transaction is a write listed in `busy`.
-    fn begin(&mut self, (number, transaction): Numbered, held: bool, disk: &mut impl Disk, replies: &mut Replies) {
+    fn begin(&mut self, (number, transaction): NumberedTransaction, held: bool, disk: &mut impl Disk, replies: &mut Replies) {
         let now = disk.now_ns();
         let digest = transaction.digest;
         let entry = self.living(&digest, now);
         match self.step(&transaction, entry.as_ref()) {
             Step::Reply(reply) => replies.push((number, reply)),
-            Step::Waits => self.deferred.push_back((now, number, transaction)),
+            Step::Defer => self.deferred.push_back((now, number, transaction)),
             Step::Go => self.finish(number, &transaction, None, now, replies),
             Step::Needs(place) => {
                 let volume = &self.volumes[usize::from(place.volume)];
@@ -283,7 +283,7 @@ impl Store {
     }
 
     /// Starts to read a record, or queues the transaction until an operation number and a buffer are free.
-    fn read(&mut self, number: u64, transaction: Transaction, place: Place, disk: &mut impl Disk) {
+    fn read(&mut self, number: u64, transaction: Transaction, place: RecordLocation, disk: &mut impl Disk) {
         let volume = &self.volumes[usize::from(place.volume)];
         let space = &volume.space;
         let begin = volume.bytes_of(place.block..place.block + 1).start;
@@ -293,7 +293,7 @@ impl Store {
         let Some(buf) = buf else { return self.waiting.push_back((number, transaction)) };
         self.statistics.device_reads += 1;
         self.statistics.read_bytes.record(len as u64);
-        let pending = Pending::Record { number, transaction, place, seed, skip };
+        let pending = OpPurpose::Record { number, transaction, place, seed, skip };
         self.io.submit(pending, (target, OpKind::Read), bytes, buf, disk);
     }
 
@@ -306,37 +306,37 @@ impl Store {
     /// Handles the completion of one of the store's operations.
     pub fn on_completion(&mut self, done: Completion, disk: &mut impl Disk, replies: &mut Replies) {
         match self.io.take(&done) {
-            Some(Pending::Record { number, transaction, place, seed, skip }) => {
+            Some(OpPurpose::Record { number, transaction, place, seed, skip }) => {
                 self.on_record(number, transaction, (place, seed, skip), done, disk, replies);
                 return self.resume(disk, replies);
             }
-            Some(Pending::Write { volume, buffer }) => {
+            Some(OpPurpose::Write { volume, buffer }) => {
                 if let Some(what) = self.volumes[usize::from(volume)].on_written(buffer, &done, replies) {
                     self.remark(Some(volume.into()), what);
                 }
                 self.io.recycle(done.buf);
             }
-            Some(Pending::Collect { volume }) => self.on_block_read(volume.into(), done, disk),
-            Some(Pending::Scan { volume, blocks, tries }) => self.on_scanned(volume.into(), blocks, tries, done),
-            Some(Pending::Raid) => self.on_raided(done),
-            Some(Pending::Marks { volume, tries }) => self.on_marks(volume.into(), tries, done, disk),
-            Some(Pending::Mark { volume }) => {
+            Some(OpPurpose::Collect { volume }) => self.on_block_read(volume.into(), done, disk),
+            Some(OpPurpose::Scan { volume, blocks, tries }) => self.on_scanned(volume.into(), blocks, tries, done),
+            Some(OpPurpose::Raid) => self.on_raided(done),
+            Some(OpPurpose::Marks { volume, tries }) => self.on_marks(volume.into(), tries, done, disk),
+            Some(OpPurpose::Mark { volume }) => {
                 if let Some(what) = self.volumes[usize::from(volume)].on_marked(&done) {
                     self.remark(Some(volume.into()), what);
                 }
                 self.io.recycle(done.buf);
             }
-            Some(Pending::Flush { volume, tries }) => self.on_scan_flushed(volume.into(), tries, &done, disk),
+            Some(OpPurpose::Flush { volume, tries }) => self.on_scan_flushed(volume.into(), tries, &done, disk),
             None => {}
         }
-        self.go_on(disk, replies);
+        self.do_due_work(disk, replies);
     }
 
     fn on_record(
         &mut self,
         number: u64,
         transaction: Transaction,
-        (place, seed, skip): (Place, u32, u32),
+        (place, seed, skip): (RecordLocation, u32, u32),
         done: Completion,
         disk: &mut impl Disk,
         replies: &mut Replies,
@@ -384,11 +384,11 @@ impl Store {
     }
 
     /// Does due work. Returns the time of the next work.
-    fn go_on(&mut self, disk: &mut impl Disk, replies: &mut Replies) -> u64 {
+    fn do_due_work(&mut self, disk: &mut impl Disk, replies: &mut Replies) -> u64 {
         if self.scan.is_some() {
             return self.drive_scan(disk);
         }
-        let mut next = self.raid(disk);
+        let mut next = self.drive_tomb_raider(disk);
         next = next.min(self.begin_deferred(disk, replies));
         for volume in 0..self.volumes.len() {
             next = next.min(self.collect(volume, disk));
@@ -425,7 +425,7 @@ impl Store {
 
     /// True if memory is short and deleted records may still free some.
     fn is_reclaiming(&self) -> bool {
-        self.is_short_of_memory() && !self.raider.is_fruitless
+        self.is_short_of_memory() && !self.tomb_raider.is_fruitless
     }
 
     /// True if one more write may wait for space or memory.
@@ -447,12 +447,12 @@ impl Store {
 
     /// Does due work. Returns the time of the next call on the disk's clock, if no other method is called before.
     pub fn poll(&mut self, disk: &mut impl Disk, replies: &mut Replies) -> u64 {
-        let next = self.go_on(disk, replies);
+        let next = self.do_due_work(disk, replies);
         if self.scan.is_some() {
             return next;
         }
         let (before, again) = (self.statistics.expired, self.expire(disk));
-        if self.statistics.expired == before { next.min(again) } else { again.min(self.go_on(disk, replies)) }
+        if self.statistics.expired == before { next.min(again) } else { again.min(self.do_due_work(disk, replies)) }
     }
 
     /// Starts to write all buffers, and stops defragmentation until the next transaction. [`Self::is_idle`] becomes

@@ -4,7 +4,7 @@
 //! of the key were sent, acknowledged, and in doubt. A read must return one of the possible writes, completely.
 
 use crate::ResultCode;
-use crate::object::{NUMBER_MAX, Object};
+use crate::object::{NUMBER_MAX, RecordSpec};
 use results::judge::{RecordsRead, Refused};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -111,7 +111,7 @@ impl Verifier {
     /// `outcome` with `bins`.
     pub(crate) fn check(
         &mut self,
-        object: &Object,
+        object: &RecordSpec,
         (key, acknowledged): (u64, u32),
         (outcome, bins): (Outcome, &[u8]),
     ) -> Outcome {
@@ -144,7 +144,7 @@ impl Verifier {
         Outcome::Wrong { key, wrong }
     }
 
-    fn wrong(&self, object: &Object, (key, acknowledged, sent): (u64, u32, u32), bins: &[u8]) -> Option<WrongRecord> {
+    fn wrong(&self, object: &RecordSpec, (key, acknowledged, sent): (u64, u32, u32), bins: &[u8]) -> Option<WrongRecord> {
         let (began, found) = match object.written(key, bins) {
             Ok(written) => written,
             Err(WrongRecord::Foreign) => {
@@ -170,17 +170,17 @@ impl Verifier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::Value;
+    use crate::object::ValueType;
     use crate::ops;
 
-    fn object() -> Object {
-        let value = Value::Blob(64);
-        Object { set: (*b"set").into(), bins: 2, value, single_bin: false, replace: false, began: 170_000_000_000 }
+    fn object() -> RecordSpec {
+        let value = ValueType::Blob(64);
+        RecordSpec { set: (*b"set").into(), bins: 2, value, single_bin: false, replace: false, began: 170_000_000_000 }
     }
 
     /// A verifier with acknowledged writes of key 5.
     struct Bench {
-        object: Object,
+        object: RecordSpec,
         verifier: Verifier,
     }
 
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn old_missing_foreign_and_torn_records_are_told_apart_and_each_is_counted_once_until_it_is_written() {
         let mut bench = Bench::new(3);
-        let earlier = Object { began: 160_000_000_000, ..object() };
+        let earlier = RecordSpec { began: 160_000_000_000, ..object() };
         assert_eq!(bench.check(&earlier.ops(5, 9)), Some(WrongRecord::Old { acknowledged: 3, found: 0 }));
         assert_eq!(bench.check_write(2), Some(WrongRecord::Old { acknowledged: 3, found: 2 }));
         assert_eq!(bench.check(&earlier.ops(6, 9)), Some(WrongRecord::Foreign), "another key");
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn what_a_run_before_wrote_stands_until_it_is_written() {
         let mut bench = Bench::new(0);
-        let earlier = Object { began: 160_000_000_000, ..object() };
+        let earlier = RecordSpec { began: 160_000_000_000, ..object() };
         assert_eq!(bench.check(&earlier.ops(5, 9)), None);
     }
 }

@@ -17,7 +17,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Performs `op` on `fd`, whose inode has the write stream `hint` (0: none).
-pub fn carry_out(fd: BorrowedFd<'_>, hint: u16, op: &mut Op) -> Outcome {
+pub fn perform_call(fd: BorrowedFd<'_>, hint: u16, op: &mut Op) -> Outcome {
     loop {
         match call(fd, hint, op) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -59,7 +59,7 @@ fn write_back(fd: BorrowedFd<'_>, offset: u64, len: u64, steps: WriteBack) -> io
 
 /// Use of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Access {
+pub struct MapAccess {
     /// True for random offsets: a page fault reads only its page, without read-ahead.
     pub random: bool,
     /// True to follow each read and write with msync(2) of its pages.
@@ -70,7 +70,7 @@ pub struct Access {
 #[derive(Debug)]
 pub struct Mapped {
     mapping: Mapping,
-    access: Access,
+    access: MapAccess,
 }
 
 impl Mapped {
@@ -78,7 +78,7 @@ impl Mapped {
     ///
     /// Errors: those of mmap(2), such as `EACCES` for a `writable` mapping of a read-only descriptor. Also if the
     /// kernel or a container forbids process_vm_readv(2).
-    pub fn new(fd: BorrowedFd<'_>, len: u64, writable: bool, access: Access) -> io::Result<Self> {
+    pub fn new(fd: BorrowedFd<'_>, len: u64, writable: bool, access: MapAccess) -> io::Result<Self> {
         copy_within_process().map_err(|error| {
             io::Error::new(
                 error.kind(),
@@ -93,7 +93,7 @@ impl Mapped {
     }
 
     /// Performs `op` on the mapping of `fd`.
-    pub fn carry_out(&self, fd: BorrowedFd<'_>, op: &mut Op) -> Outcome {
+    pub fn perform_call(&self, fd: BorrowedFd<'_>, op: &mut Op) -> Outcome {
         let done = match op.kind {
             OpKind::Read | OpKind::Write => match self.copy(op) {
                 Err(error) if error.raw_os_error() == Some(libc::EFAULT) => self.why_faulted(fd, op),
@@ -108,10 +108,10 @@ impl Mapped {
             // Unmaps the pages first, because mapped pages stay in the page cache. The mapping is shared, so unmapped
             // pages keep their bytes.
             OpKind::WriteBack(_) => match self.mapping.advise(libc::MADV_DONTNEED) {
-                Ok(()) => return carry_out(fd, 0, op),
+                Ok(()) => return perform_call(fd, 0, op),
                 Err(error) => Err(error),
             },
-            OpKind::Deallocate | OpKind::ResetZone => return carry_out(fd, 0, op),
+            OpKind::Deallocate | OpKind::ResetZone => return perform_call(fd, 0, op),
         };
         match done {
             Ok(bytes) => Outcome::of(bytes as i64, op),
@@ -176,7 +176,7 @@ mod tests {
     const PAGE: u64 = 4096;
 
     /// A file of four pages of zeros.
-    fn mapped(access: Access) -> (File, Mapped) {
+    fn mapped(access: MapAccess) -> (File, Mapped) {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4 * PAGE).unwrap();
         let mapped = Mapped::new(file.as_fd(), 4 * PAGE, true, access).unwrap();
@@ -188,14 +188,14 @@ mod tests {
         let mut buf = Pool::new(8192).unwrap().cut(8192).unwrap();
         buf.fill(byte);
         let mut op = Op::new(kind, offset, 8192, buf);
-        let outcome = mapped.carry_out(file.as_fd(), &mut op);
+        let outcome = mapped.perform_call(file.as_fd(), &mut op);
         (outcome, op.buf[0])
     }
 
     #[test]
     fn operations_move_the_bytes_of_the_file() {
         for syncs in [false, true] {
-            let (file, mapped) = mapped(Access { random: true, syncs });
+            let (file, mapped) = mapped(MapAccess { random: true, syncs });
             assert_eq!(act(&file, &mapped, OpKind::Write, 1_000, 7), (Outcome::Done, 7));
             assert_eq!(act(&file, &mapped, OpKind::Read, 1_000, 0), (Outcome::Done, 7));
             let mut bytes = vec![0; 4 * PAGE as usize];
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_truncated_under_its_mapping_ends_operations_and_not_the_process() {
-        let (file, mapped) = mapped(Access::default());
+        let (file, mapped) = mapped(MapAccess::default());
         assert_eq!(act(&file, &mapped, OpKind::Write, 0, 7).0, Outcome::Done);
         file.set_len(PAGE).unwrap();
         for kind in [OpKind::Read, OpKind::Write] {
@@ -225,8 +225,8 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(PAGE).unwrap();
         let read_only = File::open(file.path()).unwrap();
-        let error = Mapped::new(read_only.as_fd(), PAGE, true, Access::default()).unwrap_err();
+        let error = Mapped::new(read_only.as_fd(), PAGE, true, MapAccess::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
-        assert!(Mapped::new(read_only.as_fd(), PAGE, false, Access::default()).is_ok());
+        assert!(Mapped::new(read_only.as_fd(), PAGE, false, MapAccess::default()).is_ok());
     }
 }

@@ -23,7 +23,7 @@ const ZONE_SECTOR_BYTES: u64 = 512;
 const ZONES: usize = 1_024;
 
 /// Issues `request`, which returns one integer.
-fn ask<T: Copy + Default>(fd: BorrowedFd<'_>, request: u32) -> io::Result<T> {
+fn query_integer<T: Copy + Default>(fd: BorrowedFd<'_>, request: u32) -> io::Result<T> {
     let mut answer = T::default();
     // SAFETY: every caller below uses the integer type that the kernel writes for the request, and `answer` lives until
     // the call returns.
@@ -32,18 +32,18 @@ fn ask<T: Copy + Default>(fd: BorrowedFd<'_>, request: u32) -> io::Result<T> {
 
 /// Size of a block device in bytes (`BLKGETSIZE64`).
 pub fn size_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
-    ask(fd, BLKGETSIZE64)
+    query_integer(fd, BLKGETSIZE64)
 }
 
 /// True if the device refuses writes (`BLKROGET`). Errors: those of ioctl(2).
 pub fn is_read_only(fd: BorrowedFd<'_>) -> io::Result<bool> {
-    Ok(ask::<libc::c_int>(fd, BLKROGET)? != 0)
+    Ok(query_integer::<libc::c_int>(fd, BLKROGET)? != 0)
 }
 
 /// Sequence number of the disk behind the descriptor (`BLKGETDISKSEQ`, Linux 5.15), unique until the next boot. The
 /// sequence number distinguishes two disks that had the same device number.
 pub fn disk_sequence(fd: BorrowedFd<'_>) -> io::Result<u64> {
-    ask(fd, BLKGETDISKSEQ)
+    query_integer(fd, BLKGETDISKSEQ)
 }
 
 /// Discards `len` bytes at `offset` of a block device (`BLKDISCARD`). Both are multiples of the logical sector. The

@@ -12,7 +12,7 @@
 
 use crate::buffer::{ALIGN, Buf, Pool};
 use crate::op;
-use crate::ring::{ENTRIES_MAX, Files, Form, Ring};
+use crate::ring::{ENTRIES_MAX, FileForm, Form, Ring};
 use io_uring::types::{BufRingEntry, Fd};
 use io_uring::{Submitter, cqueue, opcode, squeue};
 use rustix::event::{EventfdFlags, eventfd};
@@ -88,8 +88,8 @@ pub enum Outcome {
 }
 
 /// Form of operations on block devices, files and sockets.
-pub struct Network {
-    files: Files,
+pub struct NetworkForm {
+    files: FileForm,
     buffers: u16,
     buffer_bytes: usize,
     /// Ring of buffer addresses, shared with the kernel; only this process moves the tail.
@@ -101,10 +101,10 @@ pub struct Network {
     free: Vec<u16>,
 }
 
-impl Network {
+impl NetworkForm {
     /// Form of operations on `files`, and on sockets with `buffers` (a power of two) receive buffers of
     /// `buffer_bytes`.
-    pub fn new(files: Files, buffers: u16, buffer_bytes: usize) -> Self {
+    pub fn new(files: FileForm, buffers: u16, buffer_bytes: usize) -> Self {
         assert!(buffers.is_power_of_two() && buffers <= 1 << 15, "{buffers} buffers");
         Self {
             files,
@@ -151,14 +151,14 @@ impl Network {
     }
 }
 
-impl Ring<Network> {
+impl Ring<NetworkForm> {
     /// Returns the receive buffer of an [`Outcome::Received`] to the kernel.
     pub fn provide(&mut self, buf: Buf) {
         self.form_mut().provide(buf);
     }
 }
 
-impl Form for Network {
+impl Form for NetworkForm {
     type Entry = squeue::Entry;
     type Completion = cqueue::Entry;
     type Op = Op;

@@ -61,7 +61,7 @@ pub fn raise_open_files() -> io::Result<u64> {
 /// Makes the kernel kill the program of `command` when the thread that starts the program ends, for any reason.
 ///
 /// Source: prctl(2), `PR_SET_PDEATHSIG`; the setting survives execve(2).
-pub fn end_with_parent(command: &mut Command) {
+pub fn kill_with_parent(command: &mut Command) {
     let parent = std::process::id();
     let ask = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -75,7 +75,7 @@ pub fn end_with_parent(command: &mut Command) {
 /// Gives the calling thread the lowest priority (nice 19).
 ///
 /// Source: setpriority(2); on Linux the value is per thread. Lowering the priority is always allowed.
-pub fn go_behind_others() {
+pub fn lower_priority() {
     let _ = setpriority_process(None, 19);
 }
 
@@ -279,7 +279,7 @@ mod tests {
         let start = || {
             let mut command = Command::new("sleep");
             command.arg("600");
-            end_with_parent(&mut command);
+            kill_with_parent(&mut command);
             command.spawn().unwrap()
         };
         let mut child = std::thread::spawn(start).join().unwrap();

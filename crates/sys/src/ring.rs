@@ -125,12 +125,12 @@ pub(crate) mod sealed {
 }
 
 /// Form for block devices and files.
-pub struct Files {
+pub struct FileForm {
     /// Per target: true for a block device.
     block: Vec<bool>,
 }
 
-impl Files {
+impl FileForm {
     /// Form of operations on `files`.
     pub fn new(files: &[BorrowedFd<'_>]) -> io::Result<Self> {
         let is_block = |fd: &BorrowedFd<'_>| {
@@ -141,7 +141,7 @@ impl Files {
     }
 }
 
-impl Form for Files {
+impl Form for FileForm {
     type Entry = squeue::Entry;
     type Completion = cqueue::Entry;
     type Op = Op;
@@ -170,7 +170,7 @@ impl Form for Files {
 }
 
 /// A ring for one thread.
-pub struct Ring<F: Form = Files> {
+pub struct Ring<F: Form = FileForm> {
     // Dropped before the pool: closing the ring makes the kernel release the buffers.
     ring: Option<IoUring<F::Entry, F::Completion>>,
     form: F,
@@ -642,7 +642,7 @@ mod tests {
         let files = [file.as_fd()];
         let (epoch, epoch_ns) = (Instant::now(), crate::process::monotonic_ns());
         let clock = move || epoch.elapsed().as_nanos() as u64;
-        let Ok((mut ring, _)) = Ring::new(&files, Files::new(&files).unwrap(), 1, 4096, epoch_ns, false) else {
+        let Ok((mut ring, _)) = Ring::new(&files, FileForm::new(&files).unwrap(), 1, 4096, epoch_ns, false) else {
             println!("skipped: no io_uring");
             return None;
         };

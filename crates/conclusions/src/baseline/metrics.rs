@@ -12,7 +12,7 @@ use std::fmt;
 /// A metric of a drive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
-    pub what: What,
+    pub kind: MetricKind,
     /// Operation mix.
     pub mix: Mix,
     /// Value, in the unit of `what`.
@@ -21,7 +21,7 @@ pub struct Metric {
 
 /// The quantity that a metric measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
+pub enum MetricKind {
     /// Operations per second of a profile without a rate limit.
     Iops,
     /// 99th percentile of a profile's reads (of its writes, if the profile has no reads), microseconds.
@@ -40,7 +40,7 @@ pub enum What {
     Sustained,
 }
 
-impl What {
+impl MetricKind {
     /// Minimum difference from the median, as a fraction of the median, at which a drive is reported. `None`: not
     /// judged, because the values have large steps (knee) or describe the host (requests in flight, CPU).
     fn differs_from(self) -> Option<f64> {
@@ -52,7 +52,7 @@ impl What {
     }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for MetricKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Iops => "IOPS",
@@ -74,29 +74,29 @@ const HALF: std::ops::RangeInclusive<f64> = 0.4..=0.6;
 pub fn metrics(points: &[Point]) -> Vec<Metric> {
     let mut made = Vec::new();
     let mut add = |what, mix, value: Option<f64>| {
-        made.extend(value.filter(|value| value.is_finite()).map(|value| Metric { what, mix, value }));
+        made.extend(value.filter(|value| value.is_finite()).map(|value| Metric { kind: what, mix, value }));
     };
     for (mix, curve) in curves(points, Part::Depth) {
-        add(What::Highest, mix, highest(&curve));
-        add(What::Knee, mix, knee(&curve).map(|knee| f64::from(knee.depth)));
+        add(MetricKind::Highest, mix, highest(&curve));
+        add(MetricKind::Knee, mix, knee(&curve).map(|knee| f64::from(knee.depth)));
     }
     // With few operations, drives differ by chance.
     let compared = |done: &&Done| done.is_compared(99.0);
     for (mix, curve) in curves(points, Part::Rate) {
-        let half = at_half(&curve, highest_rate(points, mix)).and_then(Point::told).filter(compared);
-        add(What::P99AtHalf, mix, half.and_then(|done| done.answer_at(99.0).us()));
+        let half = at_half(&curve, highest_rate(points, mix)).and_then(Point::main_direction).filter(compared);
+        add(MetricKind::P99AtHalf, mix, half.and_then(|done| done.answer_at(99.0).us()));
     }
     for (mix, curve) in curves(points, Part::Profile) {
         let Some(point) = curve.last() else { continue };
-        add(What::Iops, mix, Some(point.iops()));
-        add(What::P99, mix, point.told().filter(compared).and_then(|done| done.service_at(99.0).us()));
-        add(What::InFlight, mix, point.mean_in_flight);
-        add(What::Cpu, mix, point.cpu_us);
+        add(MetricKind::Iops, mix, Some(point.iops()));
+        add(MetricKind::P99, mix, point.main_direction().filter(compared).and_then(|done| done.service_at(99.0).us()));
+        add(MetricKind::InFlight, mix, point.mean_in_flight);
+        add(MetricKind::Cpu, mix, point.cpu_us);
     }
     for (mix, curve) in curves(points, Part::Saturation) {
-        add(What::Sustained, mix, curve.last().map(|point| point.iops()));
+        add(MetricKind::Sustained, mix, curve.last().map(|point| point.iops()));
     }
-    made.sort_by_key(|metric| metric.what);
+    made.sort_by_key(|metric| metric.kind);
     made
 }
 
@@ -131,7 +131,7 @@ pub fn model(drive: &Identity) -> String {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlier {
     /// Index in the list of values.
-    pub at: usize,
+    pub index: usize,
     pub value: f64,
     pub median: f64,
 }
@@ -145,7 +145,7 @@ const DRIVES_MIN: usize = 3;
 
 /// The `values` that differ from the median by more than 3.5 standard deviations (estimated from the median absolute
 /// deviation) and by more than 5 % (rates) or 20 % (latencies) of the median.
-pub fn outliers(what: What, values: &[Option<f64>]) -> Vec<Outlier> {
+pub fn outliers(what: MetricKind, values: &[Option<f64>]) -> Vec<Outlier> {
     let known: Vec<f64> = values.iter().copied().flatten().collect();
     let (Some(part), true) = (what.differs_from(), known.len() >= DRIVES_MIN) else { return Vec::new() };
     let middle = median(&known);
@@ -153,13 +153,13 @@ pub fn outliers(what: What, values: &[Option<f64>]) -> Vec<Outlier> {
     let least = (DEVIATIONS * spread).max(part * middle.abs());
     let far = |(at, value): (usize, &Option<f64>)| {
         let value = (*value)?;
-        ((value - middle).abs() > least).then_some(Outlier { at, value, median: middle })
+        ((value - middle).abs() > least).then_some(Outlier { index: at, value, median: middle })
     };
     values.iter().enumerate().filter_map(far).collect()
 }
 
 /// Maximum number of listed doubts; only the number of the others is shown.
-const DOUBTS_TOLD_MAX: usize = 5;
+const DOUBTS_SHOWN_MAX: usize = 5;
 
 /// Key of the doubts in the conclusion's details.
 const IN_DOUBT: &str = "in_doubt";
@@ -186,9 +186,9 @@ pub fn conclude(series: &Series) -> Conclusion {
     remarks.extend(differences(series));
     let doubts = in_doubt(series);
     if let Some(doubts) = &doubts {
-        let told = doubts.doubts.iter().take(DOUBTS_TOLD_MAX);
+        let told = doubts.doubts.iter().take(DOUBTS_SHOWN_MAX);
         remarks.extend(told.map(|doubt| format!("in doubt: {doubt}")));
-        if let Some(more @ 1..) = doubts.doubts.len().checked_sub(DOUBTS_TOLD_MAX) {
+        if let Some(more @ 1..) = doubts.doubts.len().checked_sub(DOUBTS_SHOWN_MAX) {
             remarks.push(format!("and {} in doubt", count(more as u64, "other job")));
         }
     }
@@ -219,16 +219,16 @@ fn differences(series: &Series) -> Vec<String> {
     let mut told = Vec::new();
     for (number, device) in series.devices.iter().enumerate() {
         let group: Vec<usize> = (0..models.len()).filter(|other| models[*other] == models[number]).collect();
-        for Metric { what, mix, .. } in &all[number] {
+        for Metric { kind: what, mix, .. } in &all[number] {
             let of = |device: &usize| {
-                let found = all[*device].iter().find(|metric| metric.what == *what && metric.mix == *mix);
+                let found = all[*device].iter().find(|metric| metric.kind == *what && metric.mix == *mix);
                 found.map(|metric| metric.value)
             };
             let values: Vec<_> = group.iter().map(of).collect();
-            let own = outliers(*what, &values).into_iter().find(|outlier| group[outlier.at] == number);
+            let own = outliers(*what, &values).into_iter().find(|outlier| group[outlier.index] == number);
             told.extend(own.map(|outlier| {
                 let [value, median] = [outlier.value, outlier.median].map(|value| match what {
-                    What::P99 | What::P99AtHalf => milliseconds(value / 1e3),
+                    MetricKind::P99 | MetricKind::P99AtHalf => milliseconds(value / 1e3),
                     _ => units::number(value),
                 });
                 format!(
@@ -248,48 +248,48 @@ mod tests {
     use crate::series::{Rule, Step};
     use crate::testing::baseline;
 
-    fn at(what: What, values: &[f64]) -> Vec<usize> {
+    fn at(what: MetricKind, values: &[f64]) -> Vec<usize> {
         let values: Vec<_> = values.iter().copied().map(Some).collect();
-        outliers(what, &values).iter().map(|outlier| outlier.at).collect()
+        outliers(what, &values).iter().map(|outlier| outlier.index).collect()
     }
 
     #[test]
     fn one_drive_among_several_is_named_and_of_two_none_is() {
-        assert_eq!(at(What::Iops, &[100.0, 101.0, 70.0]), [2]);
-        assert_eq!(at(What::Iops, &[100.0, 70.0]), [0_usize; 0]);
-        assert_eq!(outliers(What::Iops, &[Some(100.0), None, Some(70.0)]), []);
+        assert_eq!(at(MetricKind::Iops, &[100.0, 101.0, 70.0]), [2]);
+        assert_eq!(at(MetricKind::Iops, &[100.0, 70.0]), [0_usize; 0]);
+        assert_eq!(outliers(MetricKind::Iops, &[Some(100.0), None, Some(70.0)]), []);
         // The MAD is 0 because most values are equal, so the fraction of the median decides.
-        assert_eq!(at(What::Iops, &[100.0, 100.0, 100.0, 104.9, 94.9]), [4]);
-        assert_eq!(at(What::P99, &[100.0, 100.0, 100.0, 119.0, 121.0]), [4]);
+        assert_eq!(at(MetricKind::Iops, &[100.0, 100.0, 100.0, 104.9, 94.9]), [4]);
+        assert_eq!(at(MetricKind::P99, &[100.0, 100.0, 100.0, 119.0, 121.0]), [4]);
         // Values with a large spread have no outlier.
-        assert_eq!(at(What::Iops, &[50.0, 100.0, 150.0, 200.0]), [0_usize; 0]);
-        assert_eq!(at(What::Knee, &[16.0, 16.0, 16.0, 256.0]), [0_usize; 0], "a step of the sweep is no difference");
+        assert_eq!(at(MetricKind::Iops, &[50.0, 100.0, 150.0, 200.0]), [0_usize; 0]);
+        assert_eq!(at(MetricKind::Knee, &[16.0, 16.0, 16.0, 256.0]), [0_usize; 0], "a step of the sweep is no difference");
     }
 
     #[test]
     fn numbers_are_those_of_the_points_that_show_them() {
         let made = metrics(&baseline(1.0));
         let value = |what, mix: &str| {
-            let found = made.iter().find(|metric| metric.what == what && metric.mix.to_string() == mix);
+            let found = made.iter().find(|metric| metric.kind == what && metric.mix.to_string() == mix);
             found.map(|metric| metric.value.round())
         };
-        assert_eq!(value(What::Highest, "random reads, 4 KiB"), Some(100_000.0));
-        assert_eq!(value(What::Knee, "random reads, 4 KiB"), Some(32.0), "29 in flight would do");
-        assert_eq!(value(What::Knee, "random writes, 4 KiB"), Some(4.0));
-        assert_eq!(value(What::P99AtHalf, "random reads, 4 KiB"), Some(462.0), "80 us / 0.52 * 3");
+        assert_eq!(value(MetricKind::Highest, "random reads, 4 KiB"), Some(100_000.0));
+        assert_eq!(value(MetricKind::Knee, "random reads, 4 KiB"), Some(32.0), "29 in flight would do");
+        assert_eq!(value(MetricKind::Knee, "random writes, 4 KiB"), Some(4.0));
+        assert_eq!(value(MetricKind::P99AtHalf, "random reads, 4 KiB"), Some(462.0), "80 us / 0.52 * 3");
         // At half of the rate after saturation, not of the initial 50,000/s.
-        assert_eq!(value(What::P99AtHalf, "random writes, 4 KiB"), Some(462.0));
-        assert_eq!(value(What::Sustained, "random writes, 4 KiB"), Some(25_000.0), "the last of six rounds");
-        assert_eq!(value(What::Iops, "random 95 % reads, 128 KiB"), Some(7_629.0));
+        assert_eq!(value(MetricKind::P99AtHalf, "random writes, 4 KiB"), Some(462.0));
+        assert_eq!(value(MetricKind::Sustained, "random writes, 4 KiB"), Some(25_000.0), "the last of six rounds");
+        assert_eq!(value(MetricKind::Iops, "random 95 % reads, 128 KiB"), Some(7_629.0));
         let mut few = baseline(1.0);
         few.iter_mut()
             .flat_map(|point| [&mut point.reads, &mut point.writes])
             .flatten()
             .for_each(|done| done.ops = 999);
-        assert!(metrics(&few).iter().all(|metric| !matches!(metric.what, What::P99 | What::P99AtHalf)), "by chance");
+        assert!(metrics(&few).iter().all(|metric| !matches!(metric.kind, MetricKind::P99 | MetricKind::P99AtHalf)), "by chance");
         let mut points = baseline(1.0);
         points.retain(|point| point.part != Part::Rate || point.offered_iops() != Some(50_000.0));
-        let mut metrics = metrics(&points).into_iter().filter(|metric| metric.what == What::P99AtHalf);
+        let mut metrics = metrics(&points).into_iter().filter(|metric| metric.kind == MetricKind::P99AtHalf);
         assert!(metrics.all(|metric| metric.mix.read_pct == 0), "no rate of reads is near half of their highest");
     }
 

@@ -14,12 +14,12 @@ mod point;
 mod pts;
 mod watch;
 
-pub use metrics::{Metric, Outlier, What, conclude, highest_rate, metrics, model, outliers};
+pub use metrics::{Metric, Outlier, MetricKind, conclude, highest_rate, metrics, model, outliers};
 pub use point::{Done, Latency, Mix, Part, Percentile, Point, curves, highest, knee};
 pub use pts::{PTS_ROUNDS_MAX, Pts, PtsTable, saturated_at};
 pub use watch::{Estimate, PAUSES_MIN, Pause, Second, Stalls, Watch};
 
-use crate::certify::Judged;
+use crate::certify::StageResult;
 use crate::series::{Series, State, Step};
 use results::judge::{End, Outcome, Verdict};
 use results::steady::ROUNDS_IN_WINDOW;
@@ -104,7 +104,7 @@ pub fn jobs_left(series: &Series) -> Option<u64> {
 fn measured(series: &Series, device: usize) -> Vec<(usize, Point)> {
     let steps = series.steps.iter().enumerate().filter(|(_, step)| step.devices.contains(&device));
     let mut measured: Vec<_> = steps.filter_map(|(number, step)| Some((number, point_of(step)?))).collect();
-    let told: Vec<_> = measured.iter().map(|(_, point)| fallen(point, &measured)).collect();
+    let told: Vec<_> = measured.iter().map(|(_, point)| doubt_by_smaller_depth(point, &measured)).collect();
     for ((_, point), told) in measured.iter_mut().zip(told) {
         point.doubt = point.doubt.take().or(told);
     }
@@ -112,7 +112,7 @@ fn measured(series: &Series, device: usize) -> Vec<(usize, Point)> {
 }
 
 /// The doubt about a queue depth that did clearly less than a smaller depth of the same mix.
-fn fallen(point: &Point, among: &[(usize, Point)]) -> Option<String> {
+fn doubt_by_smaller_depth(point: &Point, among: &[(usize, Point)]) -> Option<String> {
     let sweep = among.iter().map(|(_, other)| other).filter(|_| point.part == Part::Depth);
     let smaller = sweep.filter(|other| other.part == Part::Depth && other.depth < point.depth);
     let of_mix = smaller.filter(|other| Mix::of(other) == Mix::of(point));
@@ -134,7 +134,7 @@ pub fn job_name(device: usize) -> String {
 /// Judges the job on device number `device` of the series, which is called `name`, from the `verdict` on a run of
 /// several jobs. Only failed operations of the job fail the job; the achieved rate is a result, not a criterion. A run
 /// that ended early is not a measurement, whichever drive ended it.
-pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> Judged {
+pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> StageResult {
     let prefix = format!("{}-", job_name(device));
     let own = verdict.streams.iter().filter(|stream| stream.name.starts_with(&prefix));
     let errors: u64 = own.map(|stream| stream.errors).sum();
@@ -147,7 +147,7 @@ pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> Judged {
         }
         end => (Outcome::Invalid, format!("{end} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec)),
     };
-    Judged { outcome, reason, notes: Vec::new() }
+    StageResult { outcome, reason, notes: Vec::new() }
 }
 
 /// True if a job on this device has failed; no further jobs run on such a device.

@@ -3,7 +3,7 @@
 //! A [`Mix`] is a job's pattern, block size and read share, without its queue depth. The points of a mix form a curve.
 
 use super::Watch;
-use crate::percentile::{beyond, is_compared, is_told};
+use crate::percentile::{beyond, is_compared, is_resolved};
 use results::steady::median;
 use results::units;
 use schemars::JsonSchema;
@@ -142,7 +142,7 @@ pub enum Percentile {
 impl Percentile {
     fn of(times: &Latency, count: u64, percent: f64) -> Self {
         match times.at(percent) {
-            _ if !is_told(count, percent) => Self::TooFew,
+            _ if !is_resolved(count, percent) => Self::TooFew,
             Some(us) => Self::Us(us),
             None if times.max_us > 0.0 => Self::LongerThan(times.max_us),
             None => Self::TooFew,
@@ -301,7 +301,7 @@ impl Point {
     }
 
     /// The direction whose latency represents the point: reads, or writes if there are no reads.
-    pub fn told(&self) -> Option<&Done> {
+    pub fn main_direction(&self) -> Option<&Done> {
         self.directions().next()
     }
 

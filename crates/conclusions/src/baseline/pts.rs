@@ -54,7 +54,7 @@ impl Pts {
     pub const ALL: [Self; 5] = [Self::Iops, Self::Throughput, Self::Throughput128, Self::Latency, Self::Saturation];
 
     /// Name on the command line; tests with the same name run together.
-    pub fn word(self) -> &'static str {
+    pub fn option_name(self) -> &'static str {
         match self {
             Self::Iops => "iops",
             Self::Throughput | Self::Throughput128 => "throughput",

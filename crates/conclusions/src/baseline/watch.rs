@@ -80,7 +80,7 @@ pub struct Estimate {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stalls {
     /// Number of observed stalls.
-    pub seen: u64,
+    pub count: u64,
     /// Length, milliseconds.
     pub ms: Estimate,
     /// Period: time from the start of a stall to the start of the next stall, seconds.
@@ -158,7 +158,7 @@ impl Watch {
             Estimate { value: seconds / count, low: seconds / most, high: seconds / least }
         };
         let seen = (seen * self.seconds as f64 / seconds).round() as u64;
-        Some(Stalls { seen, ms, every_s, regular })
+        Some(Stalls { count: seen, ms, every_s, regular })
     }
 
     /// Merges pauses into stalls, given that the mean latency over `seconds` was `excess_us` above normal. Operations
@@ -239,7 +239,7 @@ mod tests {
         // A stall every 24 s. The longest operations arrive up to 5 ms after the start of a stall.
         let watch = watch(|at| (100.0, if at % 24 == 23 { 150_000.0 - (at % 5) as f64 * 1e3 } else { 300.0 }));
         let stalls = watch.stalls(210.0, 100.0 + 150e3 / 2.0 * 0.15 / 24.0).unwrap();
-        assert!(stalls.regular && stalls.seen == 300, "{stalls:?}");
+        assert!(stalls.regular && stalls.count == 300, "{stalls:?}");
         let Stalls { ms, every_s, .. } = stalls;
         assert!((ms.value - 149.9).abs() < 0.1 && ms.low < 150.0 && ms.high > 150.0, "{ms:?}");
         assert!((every_s.value - 24.0).abs() < 0.01 && every_s.low < 24.0 && every_s.high > 24.0, "{every_s:?}");
@@ -251,7 +251,7 @@ mod tests {
         // The later an operation arrives in the stall, the shorter it waits.
         let frozen = |at: u64| if (1_800..=1_804).contains(&at) { 5e6 - (at - 1_800) as f64 * 1e6 } else { 300.0 };
         let one = watch(|at| (100.0, frozen(at))).stalls(210.0, 100.0 + 5e6 / 2.0 * 5.0 / 7_200.0).unwrap();
-        assert!(one.seen == 1 && !one.regular && one.every_s.low < 1_500.0 && one.every_s.high > 100_000.0, "{one:?}");
+        assert!(one.count == 1 && !one.regular && one.every_s.low < 1_500.0 && one.every_s.high > 100_000.0, "{one:?}");
         assert_eq!(watch(|_| (100.0, 300.0)).stalls(210.0, 100.0), None);
         let each = watch(|_| (100.0, 9_000.0));
         assert_eq!((each.pauses, each.stalls(210.0, 100.0)), (0, None), "what each second has is usual");

@@ -41,7 +41,7 @@ pub struct Linearity {
 
 /// Compares the devices tested together with those `alone`; `None` if there is nothing to compare.
 pub fn linearity(alone: &[DeviceNumbers], together: &[DeviceNumbers]) -> Option<Linearity> {
-    let ratios: Vec<Ratio> = together.iter().filter_map(|together| beside(alone, together)).collect();
+    let ratios: Vec<Ratio> = together.iter().filter_map(|together| compare_with_alone(alone, together)).collect();
     if ratios.is_empty() {
         return None;
     }
@@ -50,7 +50,7 @@ pub fn linearity(alone: &[DeviceNumbers], together: &[DeviceNumbers]) -> Option<
     Some(Linearity { linear, sentence: sentence(&ratios, linear), ratios })
 }
 
-fn beside(alone: &[DeviceNumbers], together: &DeviceNumbers) -> Option<Ratio> {
+fn compare_with_alone(alone: &[DeviceNumbers], together: &DeviceNumbers) -> Option<Ratio> {
     let same_stream = || alone.iter().filter(|alone| alone.stream == together.stream);
     let alone = same_stream().find(|alone| alone.device == together.device).or_else(|| same_stream().next())?;
     let p99 = together.service_p99_ns.zip(alone.service_p99_ns).filter(|(_, alone)| *alone > 0);

@@ -51,11 +51,11 @@ pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
     let with = |outcome| steps.iter().find(|step| step.state == State::Done && step.outcome == Some(outcome));
     let open = steps.iter().find(|step| step.state != State::Done);
     let (outcome, sentence) = match (with(Outcome::Fail), with(Outcome::Invalid), open) {
-        (Some(failed), ..) => (Outcome::Fail, format!("{}: {}", claim.failed(), told(failed))),
-        (None, Some(unknown), _) => (Outcome::Invalid, format!("{}: {}", claim.undecided(), told(unknown))),
+        (Some(failed), ..) => (Outcome::Fail, format!("{}: {}", claim.failed(), stage_text(failed))),
+        (None, Some(unknown), _) => (Outcome::Invalid, format!("{}: {}", claim.undecided(), stage_text(unknown))),
         (None, None, Some(open)) => (Outcome::Invalid, format!("{}: {} was not run", claim.undecided(), open.name)),
         (None, None, None) => {
-            let tightest = tightest(steps).map(|step| format!(": {}", told(step))).unwrap_or_default();
+            let tightest = tightest(steps).map(|step| format!(": {}", stage_text(step))).unwrap_or_default();
             (Outcome::Pass, format!("{}{tightest}", claim.passed()))
         }
     };
@@ -74,7 +74,7 @@ pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
     }
 }
 
-fn told(step: &Step) -> String {
+fn stage_text(step: &Step) -> String {
     match step.outcome {
         Some(Outcome::Fail) => format!("{} failed: {}", step.name, step.reason),
         _ => format!("{}: {}", step.name, step.reason),
@@ -145,7 +145,7 @@ pub fn begin(step: &mut Step, now_unix_ms: u64) {
 
 /// The result of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct StageResult {
     /// Pass, fail or invalid; without limits also measured.
     pub outcome: Outcome,
     /// Reason, one sentence with the number that decided.
@@ -157,14 +157,14 @@ pub struct Judged {
 /// Judges a stage by `rule`, given the `verdict` on its run.
 ///
 /// [`Rule::Completes`] and [`Rule::Recovers`] ignore slow operations, but not failed, lost or missing ones.
-pub fn judge_stage(rule: Rule, verdict: &Verdict) -> Judged {
+pub fn judge_stage(rule: Rule, verdict: &Verdict) -> StageResult {
     match rule {
         Rule::Limits => by_limits(verdict),
         Rule::Completes | Rule::Recovers => by_completion(verdict),
     }
 }
 
-fn by_limits(verdict: &Verdict) -> Judged {
+fn by_limits(verdict: &Verdict) -> StageResult {
     let decided = verdict.decided_by.as_ref().map(ToString::to_string);
     let mut texts = verdict.reasons.iter().map(|reason| reason.text.clone());
     let first = texts.next();
@@ -173,11 +173,11 @@ fn by_limits(verdict: &Verdict) -> Judged {
         Outcome::Pass => (decided.or(first), texts.collect()),
         _ => (first.or(decided), Vec::new()),
     };
-    Judged { outcome: verdict.outcome, reason: reason.unwrap_or_else(|| verdict.end.to_string()), notes }
+    StageResult { outcome: verdict.outcome, reason: reason.unwrap_or_else(|| verdict.end.to_string()), notes }
 }
 
-fn by_completion(verdict: &Verdict) -> Judged {
-    let judged = |outcome, reason| Judged { outcome, reason, notes: Vec::new() };
+fn by_completion(verdict: &Verdict) -> StageResult {
+    let judged = |outcome, reason| StageResult { outcome, reason, notes: Vec::new() };
     let after = format!("after {:.0} of {} s", verdict.ran_sec, Grouped(verdict.duration_sec));
     let is_broken =
         |reason: &&Reason| matches!(reason.code, Code::IoError | Code::DeviceGone | Code::Lost | Code::Late);
@@ -485,7 +485,7 @@ mod tests {
         let mut series = series(1);
         begin(&mut series.steps[0], 5);
         assert_eq!((series.steps[0].dir.as_str(), series.steps[0].state), ("stage-1", State::Running));
-        series.settle();
+        series.interrupt_running_steps();
         assert_eq!(series.steps[0].state, State::Interrupted);
         assert_eq!(next(&series, false), Some(0));
         begin(&mut series.steps[0], 6);

@@ -39,7 +39,7 @@ pub struct Counts {
 
 impl Counts {
     /// Acknowledged writes that are not there.
-    pub fn gone(&self) -> u64 {
+    pub fn failed_writes(&self) -> u64 {
         self.lost + self.stale + self.torn + self.foreign
     }
 }

@@ -24,7 +24,7 @@ pub struct Claims {
 
 /// The state of machine and drive when the slots are read.
 #[derive(Debug, Clone, Default)]
-pub struct AfterCut {
+pub struct StateAfterCut {
     pub boot_id: String,
     pub power: Option<PowerCounts>,
     /// True if the user said that only the drive lost power.
@@ -73,7 +73,7 @@ impl Durability {
     pub fn conclude(
         record: &Record,
         counts: &[Counts],
-        after: &AfterCut,
+        after: &StateAfterCut,
         claims: Claims,
         disk: Option<String>,
     ) -> Self {
@@ -97,7 +97,7 @@ impl Durability {
         let no_cut = no_cut(record, after);
         for result in &mut modes {
             result.outcome = match () {
-                () if result.counts.gone() > 0 => Outcome::Fail,
+                () if result.counts.failed_writes() > 0 => Outcome::Fail,
                 () if no_cut.is_some() || result.exposed < EXPOSED_MIN => Outcome::Invalid,
                 () => Outcome::Pass,
             };
@@ -109,14 +109,14 @@ impl Durability {
             () => Outcome::Invalid,
         };
         let sentence = match outcome {
-            Outcome::Fail => lost(&modes),
+            Outcome::Fail => fail_sentence(&modes),
             Outcome::Invalid => no_cut.clone().unwrap_or_else(|| {
                 format!(
                     "cannot tell: no mode had {EXPOSED_MIN} acknowledged writes since the last flush of another mode; let the \
                      writes run for some seconds before the cut"
                 )
             }),
-            Outcome::Pass | Outcome::Measured => held(&modes),
+            Outcome::Pass | Outcome::Measured => pass_sentence(&modes),
         };
         let remarks = remarks(&modes, record, after, &claims, no_cut.filter(|_| outcome == Outcome::Fail));
         Self {
@@ -135,7 +135,7 @@ impl Durability {
 }
 
 /// Why no power cut is known to have hit the writes; `None` if a power cut did.
-fn no_cut(record: &Record, after: &AfterCut) -> Option<String> {
+fn no_cut(record: &Record, after: &StateAfterCut) -> Option<String> {
     let before = &record.session;
     if let Some((why, failed)) = &record.end
         && !(*failed && after.is_drive_cut)
@@ -165,17 +165,17 @@ fn no_cut(record: &Record, after: &AfterCut) -> Option<String> {
     }
 }
 
-fn lost(modes: &[ModeResult]) -> String {
+fn fail_sentence(modes: &[ModeResult]) -> String {
     let of_mode = |result: &ModeResult| {
         let Counts { checked, reach, .. } = result.counts;
-        let gone = number(result.counts.gone() as f64);
+        let gone = number(result.counts.failed_writes() as f64);
         format!("{}: {gone} of {} (among the last {})", result.mode, number(checked as f64), number(reach as f64))
     };
-    let failed: Vec<_> = modes.iter().filter(|result| result.counts.gone() > 0).map(of_mode).collect();
+    let failed: Vec<_> = modes.iter().filter(|result| result.counts.failed_writes() > 0).map(of_mode).collect();
     format!("acknowledged writes are gone: {}", failed.join(", "))
 }
 
-fn held(modes: &[ModeResult]) -> String {
+fn pass_sentence(modes: &[ModeResult]) -> String {
     let checked: u64 = modes.iter().map(|result| result.counts.checked).sum();
     let passed: Vec<_> = modes.iter().filter(|result| result.outcome == Outcome::Pass).collect();
     let exposed: u64 = passed.iter().map(|result| result.exposed).sum();
@@ -191,7 +191,7 @@ fn held(modes: &[ModeResult]) -> String {
 fn remarks(
     modes: &[ModeResult],
     record: &Record,
-    after: &AfterCut,
+    after: &StateAfterCut,
     claims: &Claims,
     no_cut: Option<String>,
 ) -> Vec<String> {
@@ -215,7 +215,7 @@ fn remarks(
             number(reordered as f64)
         ));
     }
-    let gone = sum(Counts::gone) > 0;
+    let gone = sum(Counts::failed_writes) > 0;
     match claims.write_cache.as_deref() {
         Some("write through") if gone => {
             remarks.push("the drive claims to have no volatile cache, so Linux sent it no flushes".to_owned());
@@ -283,8 +283,8 @@ mod tests {
             judged: None,
             is_open: false,
         };
-        let after = |boot_id: &str, power, is_drive_cut| AfterCut { boot_id: boot_id.into(), power, is_drive_cut };
-        let sentence = |record: &Record, after: &AfterCut| {
+        let after = |boot_id: &str, power, is_drive_cut| StateAfterCut { boot_id: boot_id.into(), power, is_drive_cut };
+        let sentence = |record: &Record, after: &StateAfterCut| {
             let counts = Counts { checked: 64, intact: 64, ..Counts::default() };
             let of = Durability::conclude(record, &[counts], after, Claims::default(), None);
             assert_eq!(of.outcome == Outcome::Pass, of.sentence.starts_with("all 64 "), "{}", of.sentence);

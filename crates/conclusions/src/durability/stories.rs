@@ -79,7 +79,7 @@ impl Drive {
     }
 }
 
-struct Story {
+struct Scenario {
     drive: Drive,
     lanes: Vec<Lane>,
     /// Written bytes by lane and sequence.
@@ -90,7 +90,7 @@ struct Story {
     flushed: Vec<u64>,
 }
 
-fn tell(seed: u64, lie: Lie, steps: u32) -> Story {
+fn run_scenario(seed: u64, lie: Lie, steps: u32) -> Scenario {
     let mut draw = Draw(seed);
     let modes = [Mode::Fdatasync, Mode::Fua, Mode::Dsync, Mode::Fsync];
     let mut at = 0;
@@ -139,10 +139,10 @@ fn tell(seed: u64, lie: Lie, steps: u32) -> Story {
         }
     }
     drive.cut(&mut draw);
-    Story { drive, lanes, writes, acknowledged, flushed }
+    Scenario { drive, lanes, writes, acknowledged, flushed }
 }
 
-impl Story {
+impl Scenario {
     fn slot(&self, lane: &Lane, slot: u64) -> &[u8] {
         &self.drive.medium[lane.offset(slot) as usize..][..lane.write_bytes as usize]
     }
@@ -186,19 +186,19 @@ proptest! {
         steps in 1_u32..300,
         lie in prop::sample::select(vec![Lie::None, Lie::Flush, Lie::Fua, Lie::PartOfFlush, Lie::All]),
     ) {
-        let story = tell(seed, lie, steps);
+        let story = run_scenario(seed, lie, steps);
         for number in 0..story.lanes.len() {
             let counts = story.counts(number);
             let [told, all] = [&story.acknowledged, &story.flushed].map(|upto| story.gone(number, upto[number]));
             // Torn writes that the witness does not know can show that they had been flushed.
-            prop_assert!((told..=told + all).contains(&counts.gone()), "lane {}: {:?}, {} and {}", number, counts, told, all);
-            prop_assert_eq!(counts.checked, counts.intact + counts.gone());
-            prop_assert!(counts.reordered <= counts.gone() && counts.reach <= story.acknowledged[number]);
+            prop_assert!((told..=told + all).contains(&counts.failed_writes()), "lane {}: {:?}, {} and {}", number, counts, told, all);
+            prop_assert_eq!(counts.checked, counts.intact + counts.failed_writes());
+            prop_assert!(counts.reordered <= counts.failed_writes() && counts.reach <= story.acknowledged[number]);
             if lie == Lie::None {
-                prop_assert_eq!(counts.gone(), 0);
+                prop_assert_eq!(counts.failed_writes(), 0);
             }
             if lie == Lie::Fua && story.lanes[number].mode != Mode::Fua {
-                prop_assert_eq!(counts.gone(), 0, "a mode that flushes keeps its writes");
+                prop_assert_eq!(counts.failed_writes(), 0, "a mode that flushes keeps its writes");
             }
         }
     }
@@ -207,7 +207,7 @@ proptest! {
 #[test]
 fn each_lie_loses_writes_in_many_stories() {
     for lie in [Lie::Flush, Lie::Fua, Lie::PartOfFlush, Lie::All] {
-        let loses = |seed: &u64| (0..4).any(|number| tell(*seed, lie, 200).counts(number).gone() > 0);
+        let loses = |seed: &u64| (0..4).any(|number| run_scenario(*seed, lie, 200).counts(number).failed_writes() > 0);
         // Flushes of other lanes usually save the writes that FUA did not.
         assert!((0..200).filter(loses).count() > 20, "{lie:?}");
     }

@@ -87,11 +87,11 @@ const MOST_WRITES: u64 = 1 << 48;
 
 /// Sessions of a witness.
 #[derive(Debug, Default)]
-pub struct Register {
+pub struct WitnessSessions {
     records: Vec<Record>,
 }
 
-impl Register {
+impl WitnessSessions {
     /// Reads a witness's file. Returns its sessions and the length of its whole lines, bytes. The witness never
     /// confirmed bytes after these.
     ///
@@ -170,7 +170,7 @@ impl Register {
                 });
             }
             Message::Durable { session, phase, upto } => {
-                let record = self.own(*session, *own)?;
+                let record = self.own_record_mut(*session, *own)?;
                 let ascends = record.upto.iter().zip(upto).all(|(before, now)| before <= now && *now <= MOST_WRITES);
                 let fits = upto.len() == record.upto.len() && ascends && *phase >= record.phase;
                 if !fits || !record.is_running() {
@@ -184,13 +184,13 @@ impl Register {
             }
             Message::End { session, why, failed } => {
                 check_text(why)?;
-                let record = self.own(*session, *own)?;
+                let record = self.own_record_mut(*session, *own)?;
                 if !record.is_running() {
                     return Err("the session has already ended".to_owned());
                 }
                 record.end = Some((why.clone(), *failed));
             }
-            Message::Silent { session } => self.own(*session, *own)?.is_open = false,
+            Message::Silent { session } => self.own_record_mut(*session, *own)?.is_open = false,
             Message::Judged { session, sentence } => {
                 check_text(sentence)?;
                 let record = self.find_mut(*session).ok_or("no such session")?;
@@ -247,7 +247,7 @@ impl Register {
         self.records.iter_mut().find(|record| record.session.id == id)
     }
 
-    fn own(&mut self, session: SessionId, own: Option<SessionId>) -> Result<&mut Record, String> {
+    fn own_record_mut(&mut self, session: SessionId, own: Option<SessionId>) -> Result<&mut Record, String> {
         let of_own = (own == Some(session)).then_some(session);
         of_own
             .and_then(|id| self.find_mut(id))
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn only_the_connection_of_a_session_appends_and_nothing_goes_back() {
-        let mut register = Register::default();
+        let mut register = WitnessSessions::default();
         let (mut own, mut other) = (None, None);
         register.change(&Message::Begin(session(1)), &mut own).unwrap();
         register.change(&durable(1, 0, [3, 0]), &mut own).unwrap();
@@ -337,7 +337,7 @@ mod tests {
         }
         let whole = file.len() as u64;
         file.extend_from_slice(b"{\"durable\":{\"ses");
-        let (register, bytes) = Register::load(&file[..]).unwrap();
+        let (register, bytes) = WitnessSessions::load(&file[..]).unwrap();
         assert_eq!(bytes, whole);
         assert_eq!((&register.records[0].upto[..], register.records[0].is_open), (&[7, 8][..], false));
         let waiting = register.waiting().map(|record| (record.session.id.0, record.end.is_some()));
@@ -347,11 +347,11 @@ mod tests {
             (format!("{FILE_MARK}{{}}\n"), "line 2 is damaged"),
             (format!("{FILE_MARK}{}", "x".repeat(1 << 20)), "too long"),
         ] {
-            let error = Register::load(file.as_bytes()).unwrap_err();
+            let error = WitnessSessions::load(file.as_bytes()).unwrap_err();
             assert!(error.contains(why) && error.len() < 200, "{error}");
         }
-        assert_eq!(Register::load(&b""[..]).unwrap().1, 0);
-        let mut register = Register::default();
+        assert_eq!(WitnessSessions::load(&b""[..]).unwrap().1, 0);
+        let mut register = WitnessSessions::default();
         let changes: [fn(&mut Session); 6] = [
             |session| session.lanes.clear(),
             |session| session.lanes[0].slots = 7,

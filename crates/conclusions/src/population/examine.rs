@@ -1,6 +1,6 @@
 //! Finds slow drives of a population and their common causes: see the [module](super).
 
-use super::outliers::{self, Centers, Outlier, SCORES, Scores, VALUES_MIN, middle};
+use super::outliers::{self, Centers, Outlier, SCORES, Scores, VALUES_MIN, lower_median};
 use super::{
     Compared, Evidence, Examination, Extent, FACTOR_MIN, FALSE_ALARMS, Labels, Level, Metric, Reason, Slow, Undecided,
     Window,
@@ -86,7 +86,7 @@ struct Best {
 }
 
 /// Keeps the smaller p-value, unless the slowdown is too small to be reported.
-fn keep(best: &mut Option<Best>, score: usize, new: Outlier) {
+fn keep_smaller_p(best: &mut Option<Best>, score: usize, new: Outlier) {
     if new.excess >= FACTOR_MIN.ln() && best.as_ref().is_none_or(|best| new.p < best.of.p) {
         *best = Some(Best { score, of: new });
     }
@@ -95,7 +95,7 @@ fn keep(best: &mut Option<Best>, score: usize, new: Outlier) {
 impl Model<'_> {
     /// Excludes drives with too few windows, relative to the median number of windows.
     fn exclude_undecided(&mut self) {
-        let typical = middle(self.scores.iter().map(|scores| scores.windows as f64));
+        let typical = lower_median(self.scores.iter().map(|scores| scores.windows as f64));
         let few = |scores: &Scores| (scores.windows as f64) < WINDOWS_MIN * typical || scores.scores[0].is_nan();
         for at in (0..self.members.len()).rev().collect::<Vec<_>>() {
             if few(&self.scores[at]) {
@@ -125,7 +125,7 @@ impl Model<'_> {
 
     /// The median of a score over some members.
     fn median(&self, members: &[usize], score: usize) -> f64 {
-        middle(members.iter().map(|member| self.value(*member, score)))
+        lower_median(members.iter().map(|member| self.value(*member, score)))
     }
 
     /// True if nearly all members of a group are slow.
@@ -169,13 +169,13 @@ impl Model<'_> {
                 if own.is_empty() || others.is_empty() {
                     continue;
                 }
-                let excess = middle(own.iter().copied()) - middle(others.iter().copied());
+                let excess = lower_median(own.iter().copied()) - lower_median(others.iter().copied());
                 if excess < FACTOR_MIN.ln() {
                     continue;
                 }
                 let p = outliers::difference_p(&own, &others) * known as f64;
                 if p <= self.alpha(Level::Firmware) {
-                    keep(&mut best, score, Outlier { at: 0, excess, p, peers: others.len() });
+                    keep_smaller_p(&mut best, score, Outlier { at: 0, excess, p, peers: others.len() });
                 } else if score == 0
                     && self.is_common(&members, score, excess)
                     && own.iter().all(|own| others.iter().all(|other| own > other))
@@ -207,10 +207,10 @@ impl Model<'_> {
                 continue;
             }
             if score == 0 {
-                apart = self.apart(&groups, &medians);
+                apart = self.slowest_if_separate(&groups, &medians);
             }
             for outlier in outliers::above(&medians, self.alpha(level)) {
-                keep(&mut best[outlier.at], score, outlier);
+                keep_smaller_p(&mut best[outlier.at], score, outlier);
             }
         }
         if let (Some((at, reason)), true) = (apart, best.iter().all(Option::is_none)) {
@@ -224,7 +224,7 @@ impl Model<'_> {
     }
 
     /// The slowest group, if a gap separates the group from the next slowest group.
-    fn apart(&self, groups: &[Group], medians: &[f64]) -> Option<(usize, Reason)> {
+    fn slowest_if_separate(&self, groups: &[Group], medians: &[f64]) -> Option<(usize, Reason)> {
         let mut order: Vec<usize> = (0..groups.len()).collect();
         order.sort_by(|a, b| medians[*b].total_cmp(&medians[*a]));
         let (slowest, next) = (*order.first()?, *order.get(1)?);
@@ -248,7 +248,7 @@ impl Model<'_> {
                 detectable = detectable.min(outliers::threshold(&rest, self.alpha(Level::Drive)).exp());
             }
             for outlier in outliers {
-                keep(&mut best[known[outlier.at]], score, outlier);
+                keep_smaller_p(&mut best[known[outlier.at]], score, outlier);
             }
         }
         let (model, drives) = (self.name.to_owned(), self.members.len());
@@ -306,7 +306,7 @@ impl Model<'_> {
         // Index of the metric's score over the whole run.
         let whole = metric * Extent::ALL.len();
         let [low, high] = [0, 1].map(|edge| {
-            middle(rest.iter().map(|member| self.scores[*member].band[metric][edge] - self.shifts[*member][whole]))
+            lower_median(rest.iter().map(|member| self.scores[*member].band[metric][edge] - self.shifts[*member][whole]))
         });
         let halfway = self.median(rest, whole) + best.of.excess / 2.0;
         let (mut outside, mut since, mut lasting) = (Vec::new(), Vec::new(), 0);
@@ -341,7 +341,7 @@ impl Model<'_> {
             peers: best.of.peers,
             p_value: (best.of.p * SCORES as f64).min(1.0),
             band: [low.exp(), high.exp()],
-            outside: middle(outside),
+            outside: lower_median(outside),
             since_s: since.get(since.len() / 2).copied().unwrap_or(0.0),
             lasting: 2 * lasting > members.len(),
         }

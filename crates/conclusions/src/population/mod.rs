@@ -61,7 +61,7 @@ mod outliers;
 mod statistics;
 
 pub use examine::examine;
-pub use statistics::{Comparison, ToleranceBound, compare, held_by};
+pub use statistics::{Comparison, ToleranceBound, compare, tolerance_bound};
 
 use results::cell::{Latencies, latencies};
 use results::run_dir::{Bucket, HlogKind, RunDirError, each_buckets, manifest};
@@ -317,14 +317,14 @@ pub struct Examination {
 
 /// Latencies of a drive in a run.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Measured {
+pub struct DriveLatencies {
     pub windows: Vec<Window>,
     /// Median and 99th percentile over the whole run, nanoseconds.
     pub p50_ns: Option<f64>,
     pub p99_ns: Option<f64>,
 }
 
-impl Measured {
+impl DriveLatencies {
     /// Reads the service times in `dir` of the judged stream with the highest offered rate, or, if a stream is a closed
     /// loop, with the most operations; in the usual tests, the reads. Errors: the manifest or the log is missing or
     /// damaged.
@@ -410,12 +410,12 @@ mod tests {
             writer.write_interval(&interval, &[]).unwrap();
         }
         drop(writer);
-        let measured = Measured::read(&run).unwrap();
+        let measured = DriveLatencies::read(&run).unwrap();
         let near = |value: f64, us: f64| (value / us / 1e3 - 1.0).abs() < 0.01;
         assert!(near(measured.p50_ns.unwrap(), 400.0) && near(measured.p99_ns.unwrap(), 600.0), "{measured:?}");
         let [a, b, c] = measured.windows[..] else { panic!("{measured:?}") };
         assert_eq!([a.start_s, b.start_s, c.start_s, a.load], [0.0, 10.0, 20.0, f64::max(rates[0], 1.0)]);
         assert!(near(a.p50_ns, 200.0) && near(b.mean_ns, 400.0) && near(c.p99_ns, 600.0), "{measured:?}");
-        assert!(Measured::read(dir.path()).is_err());
+        assert!(DriveLatencies::read(dir.path()).is_err());
     }
 }

@@ -342,7 +342,7 @@ impl Scores {
 }
 
 /// The lower median of `values`, which must not be empty.
-pub(super) fn middle(values: impl IntoIterator<Item = f64>) -> f64 {
+pub(super) fn lower_median(values: impl IntoIterator<Item = f64>) -> f64 {
     median(&mut values.into_iter().collect::<Vec<_>>(), f64::total_cmp)
 }
 

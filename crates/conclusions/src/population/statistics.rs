@@ -254,7 +254,7 @@ pub struct ToleranceBound {
 /// This number is binomial, for any distribution of the values. The drives must be a random sample of the population.
 ///
 /// Source: Wilks 1941, "Determination of sample sizes for setting tolerance limits".
-pub fn held_by(values: &[f64], share: f64, wanted: f64) -> Option<ToleranceBound> {
+pub fn tolerance_bound(values: &[f64], share: f64, wanted: f64) -> Option<ToleranceBound> {
     let inside = |value: f64| value > 0.0 && value < 1.0;
     let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     if sorted.is_empty() || !inside(share) || !inside(wanted) {
@@ -378,23 +378,23 @@ mod tests {
     #[test]
     fn the_smallest_of_59_drives_is_held_by_95_percent_with_95_percent() {
         let ratings = |count: u32| (0..count).map(|at| f64::from(40 + at * 17 % count)).collect::<Vec<_>>();
-        let bound = held_by(&ratings(59), 0.95, 0.95).unwrap();
+        let bound = tolerance_bound(&ratings(59), 0.95, 0.95).unwrap();
         assert_eq!((bound.bound, bound.drives, bound.drives_needed), (40.0, 59, 59));
         assert!((bound.confidence - 0.9515054747505768).abs() < 1e-12, "1 - 0.95^59");
         // 58 drives give less confidence; the second smallest value requires 93 drives. Source: tables of Wilks's
         // bounds; scipy 1.17.1, binom.
-        assert!(held_by(&ratings(58), 0.95, 0.95).unwrap().confidence < 0.95);
-        assert_eq!([92, 93].map(|count| held_by(&ratings(count), 0.95, 0.95).unwrap().bound), [40.0, 41.0]);
-        assert_eq!(held_by(&ratings(1), 0.9, 0.99).unwrap().drives_needed, 44);
+        assert!(tolerance_bound(&ratings(58), 0.95, 0.95).unwrap().confidence < 0.95);
+        assert_eq!([92, 93].map(|count| tolerance_bound(&ratings(count), 0.95, 0.95).unwrap().bound), [40.0, 41.0]);
+        assert_eq!(tolerance_bound(&ratings(1), 0.9, 0.99).unwrap().drives_needed, 44);
     }
 
     #[test]
     fn few_drives_say_what_confidence_they_have() {
-        let bound = held_by(&[50.0, f64::NAN, 48.0, 52.0], 0.95, 0.95).unwrap();
+        let bound = tolerance_bound(&[50.0, f64::NAN, 48.0, 52.0], 0.95, 0.95).unwrap();
         assert_eq!((bound.bound, bound.drives), (48.0, 3));
         assert!((bound.confidence - (1.0 - 0.95_f64.powi(3))).abs() < 1e-12);
         assert_eq!(
-            [held_by(&[], 0.95, 0.95), held_by(&[1.0], 1.0, 0.95), held_by(&[1.0], 0.5, f64::NAN)],
+            [tolerance_bound(&[], 0.95, 0.95), tolerance_bound(&[1.0], 1.0, 0.95), tolerance_bound(&[1.0], 0.5, f64::NAN)],
             [None, None, None]
         );
     }

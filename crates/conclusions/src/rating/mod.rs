@@ -23,7 +23,7 @@
 
 mod watch;
 
-pub use watch::{Judged, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Seen, Shares, Target, Watcher};
+pub use watch::{JudgedStep, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, StepOutcome, Shares, StepPurpose, Watcher};
 
 use crate::series::{Conclusion, Rule, Series, State, Step};
 use results::judge::{Limit, Outcome, Sla};
@@ -54,7 +54,7 @@ pub fn three_digits(multiple: f64) -> f64 {
 /// The next run of a search, at a multiple of the load of 1x.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "move", content = "multiple")]
-pub enum Move {
+pub enum NextRun {
     /// Run this load until its shares are settled, or a cliff shows.
     Try(f64),
     /// Run this load, which was held before, until its earlier shares return.
@@ -63,7 +63,7 @@ pub enum Move {
     Confirm(f64),
 }
 
-impl Move {
+impl NextRun {
     pub fn multiple(self) -> f64 {
         match self {
             Self::Try(multiple) | Self::Recover(multiple) | Self::Confirm(multiple) => multiple,
@@ -93,7 +93,7 @@ pub enum Stop {
 
 /// Result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
+pub struct SearchResult {
     pub stop: Stop,
     /// The highest load held.
     pub held: Option<f64>,
@@ -131,12 +131,12 @@ impl Search {
     }
 
     /// The next run; `Err` with the finding if the search is over.
-    pub fn next(&self) -> Result<Move, Finding> {
+    pub fn next(&self) -> Result<NextRun, SearchResult> {
         if let Some(stop) = self.stop {
             return Err(self.finding(stop));
         }
         match (self.held.last().copied(), self.not_held) {
-            (None, None) => Ok(Move::Try(self.first)),
+            (None, None) => Ok(NextRun::Try(self.first)),
             // No load is known to be held, so there is no load for a recovery. Lower loads let the drive recover, too.
             (None, Some(not_held)) => {
                 let less = self.shrinkage.map_or(2.0, |steps| SHRINKAGE[steps.min(SHRINKAGE.len() - 1)]);
@@ -144,7 +144,7 @@ impl Search {
                 let is_lowest = lower < self.first * LOWEST_OF_FIRST;
                 if is_lowest { Err(self.finding(Stop::NoneHeld)) } else { Ok(self.judging(lower)) }
             }
-            (Some(held), _) if self.overdriven => Ok(Move::Recover(held)),
+            (Some(held), _) if self.overdriven => Ok(NextRun::Recover(held)),
             (Some(held), None) if held >= self.highest => self.confirming(held, Stop::Highest),
             (Some(held), None) => {
                 let grown = held * GROWTH[self.growth.saturating_sub(1).min(GROWTH.len() - 1)];
@@ -160,19 +160,19 @@ impl Search {
         }
     }
 
-    fn judging(&self, multiple: f64) -> Move {
-        if self.shrinkage.is_some() { Move::Confirm(multiple) } else { Move::Try(multiple) }
+    fn judging(&self, multiple: f64) -> NextRun {
+        if self.shrinkage.is_some() { NextRun::Confirm(multiple) } else { NextRun::Try(multiple) }
     }
 
     /// The confirmation of `held`, or the end of the search if `held` is already confirmed.
-    fn confirming(&self, held: f64, stop: Stop) -> Result<Move, Finding> {
-        if self.confirmed == Some(held) { Err(self.finding(stop)) } else { Ok(Move::Confirm(held)) }
+    fn confirming(&self, held: f64, stop: Stop) -> Result<NextRun, SearchResult> {
+        if self.confirmed == Some(held) { Err(self.finding(stop)) } else { Ok(NextRun::Confirm(held)) }
     }
 
     /// Records that the load of `moved` was held. `whole`: true if over a whole slice.
-    pub fn held(&mut self, moved: Move, whole: bool) {
+    pub fn record_held(&mut self, moved: NextRun, whole: bool) {
         let multiple = moved.multiple();
-        if let Move::Recover(_) = moved {
+        if let NextRun::Recover(_) = moved {
             self.overdriven = false;
             return;
         }
@@ -187,20 +187,20 @@ impl Search {
 
     /// Records that the load of `moved` was not held, or the drive did not recover. `overdrove`: true if the load may
     /// have left the drive slower than before.
-    pub fn not_held(&mut self, moved: Move, overdrove: bool) {
+    pub fn record_not_held(&mut self, moved: NextRun, overdrove: bool) {
         let multiple = moved.multiple();
         match moved {
-            Move::Try(_) => {}
-            Move::Recover(_) => {
+            NextRun::Try(_) => {}
+            NextRun::Recover(_) => {
                 self.held.retain(|held| *held < multiple);
                 self.confirmed = self.confirmed.filter(|confirmed| *confirmed < multiple);
                 self.unrecovered += 1;
             }
-            Move::Confirm(_) if self.held.last() == Some(&multiple) => {
+            NextRun::Confirm(_) if self.held.last() == Some(&multiple) => {
                 self.held = self.confirmed.into_iter().collect();
                 self.shrinkage = Some(0);
             }
-            Move::Confirm(_) => self.shrinkage = self.shrinkage.map(|steps| steps + 1),
+            NextRun::Confirm(_) => self.shrinkage = self.shrinkage.map(|steps| steps + 1),
         }
         self.not_held = Some(self.not_held.map_or(multiple, |lowest| lowest.min(multiple)));
         self.overdriven = overdrove && !self.held.is_empty();
@@ -223,8 +223,8 @@ impl Search {
     }
 
     /// Result so far.
-    pub fn finding(&self, stop: Stop) -> Finding {
-        Finding { stop, held: self.held.last().copied(), not_held: self.not_held }
+    pub fn finding(&self, stop: Stop) -> SearchResult {
+        SearchResult { stop, held: self.held.last().copied(), not_held: self.not_held }
     }
 }
 
@@ -233,9 +233,9 @@ impl Search {
 pub struct Details {
     /// Purpose of the step.
     #[serde(flatten)]
-    pub moved: Move,
+    pub moved: NextRun,
     /// Result of the step.
-    pub judged: Judged,
+    pub judged: JudgedStep,
     /// Time run, seconds.
     pub ran_sec: f64,
 }
@@ -250,21 +250,21 @@ impl Details {
 
 /// The conclusion of the search in `series` with the result `finding`. `alone` has phrases: reasons not to compare the
 /// rating with published ratings.
-pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, alone: &[String]) -> Conclusion {
+pub fn conclude(series: &Series, finding: &SearchResult, sla: &Sla, alone: &[String]) -> Conclusion {
     let steps: Vec<_> = series.steps.iter().filter_map(|step| Some((step, Details::of(step)?))).collect();
     let last = |multiple: Option<f64>, rule: &dyn Fn(&Step, &Details) -> bool| {
         let is =
             |(step, details): &&(&Step, Details)| Some(details.moved.multiple()) == multiple && rule(step, details);
         steps.iter().rev().find(is).map(|(_, details)| details)
     };
-    let held = last(finding.held, &|step, details| step.rule == Rule::Limits && details.judged.seen == Seen::Held);
-    let not_held = last(finding.not_held, &|_, details| details.judged.seen != Seen::Held);
+    let held = last(finding.held, &|step, details| step.rule == Rule::Limits && details.judged.seen == StepOutcome::Held);
+    let not_held = last(finding.not_held, &|_, details| details.judged.seen != StepOutcome::Held);
     let confirmed = matches!(finding.stop, Stop::Found | Stop::Highest);
 
     let at =
         |details: &Details| format!("at {}x: {}{}", details.moved.multiple(), details.judged.why, margin(details, sla));
     let mut remarks = Vec::from_iter(held.map(at));
-    let broken = steps.iter().rev().find(|(_, details)| details.judged.seen == Seen::Broken);
+    let broken = steps.iter().rev().find(|(_, details)| details.judged.seen == StepOutcome::Broken);
     remarks.extend(broken.map(|(step, details)| format!("{}: {}", step.name, details.judged.why)));
     remarks.extend(not_held.map(|details| format!("not held: {}x: {}", details.moved.multiple(), details.judged.why)));
     if finding.held.is_some() && !confirmed {
@@ -275,7 +275,7 @@ pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, alone: &[String])
     remarks.extend(moved.map(|(step, _)| format!("{}: {settled}", step.name)));
     if let Some(decisive) = held.or(not_held) {
         remarks.push(spells(decisive, sla));
-        remarks.push(unseen(decisive));
+        remarks.push(too_rare_events_sentence(decisive));
     }
     if !alone.is_empty() {
         remarks.push(format!("not to be compared with published ratings: {}", alone.join("; ")));
@@ -295,7 +295,7 @@ pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, alone: &[String])
     }
 }
 
-fn sentence(finding: &Finding) -> String {
+fn sentence(finding: &SearchResult) -> String {
     let between = match (finding.held, finding.not_held) {
         (Some(held), Some(not_held)) => {
             let apart = (not_held / held - 1.0) * 100.0;
@@ -344,7 +344,7 @@ fn spells(details: &Details, sla: &Sla) -> String {
 }
 
 /// A sentence about the events for which a step was too short.
-fn unseen(details: &Details) -> String {
+fn too_rare_events_sentence(details: &Details) -> String {
     let (ran, rare) = (details.ran_sec, details.ran_sec / SPELLS_IN_WINDOW as f64);
     let [ran, rare] = [ran, rare].map(|sec| units::span(sec.round() as u64));
     format!(
@@ -380,7 +380,7 @@ mod tests {
     use serde_json::Value;
 
     /// Runs a search on a drive that holds every load up to `truth`; returns the moves and the finding.
-    fn searched(truth: f64, first: f64) -> (Vec<Move>, Finding) {
+    fn searched(truth: f64, first: f64) -> (Vec<NextRun>, SearchResult) {
         let mut search = Search::new(three_digits(first), 1000.0, 0.02);
         let mut moves = Vec::new();
         loop {
@@ -390,8 +390,8 @@ mod tests {
                     assert!(moves.len() < 60, "{moves:?}");
                     moves.push(moved);
                     match moved.multiple() <= truth {
-                        true => search.held(moved, matches!(moved, Move::Confirm(_))),
-                        false => search.not_held(moved, true),
+                        true => search.record_held(moved, matches!(moved, NextRun::Confirm(_))),
+                        false => search.record_not_held(moved, true),
                     }
                 }
             }
@@ -421,14 +421,14 @@ mod tests {
                 let multiple = moved.multiple();
                 if held > 0.0 {
                     assert!(multiple <= held * 2.0 * 1.001, "{multiple} after {held}: {moves:?}");
-                    assert_eq!(failed, matches!(moved, Move::Recover(_)), "{moves:?}");
+                    assert_eq!(failed, matches!(moved, NextRun::Recover(_)), "{moves:?}");
                 }
                 failed = multiple > truth;
                 if !failed {
                     held = held.max(multiple);
                 }
             }
-            assert!(matches!(moves.last(), Some(Move::Confirm(_))));
+            assert!(matches!(moves.last(), Some(NextRun::Confirm(_))));
         }
     }
 
@@ -437,7 +437,7 @@ mod tests {
         let (moves, _) = searched(42.0, 1.0);
         let tried: Vec<_> = moves
             .iter()
-            .filter_map(|moved| if let Move::Try(multiple) = moved { Some(*multiple) } else { None })
+            .filter_map(|moved| if let NextRun::Try(multiple) = moved { Some(*multiple) } else { None })
             .collect();
         assert_eq!(tried[..8], [1.0, 1.25, 1.88, 3.76, 7.52, 15.0, 30.0, 60.0]);
         assert_eq!(tried[8..], [42.4, 35.7, 38.9, 40.6, 41.5, 41.9], "{tried:?}");
@@ -455,12 +455,12 @@ mod tests {
                     Err(finding) => break finding,
                     Ok(moved) => moved,
                 };
-                let whole = matches!(moved, Move::Confirm(_));
+                let whole = matches!(moved, NextRun::Confirm(_));
                 slices += usize::from(whole);
                 assert!(whole || slices == 0, "{lasting}: {moved:?} after {slices} slices");
                 match moved.multiple() <= if whole { lasting } else { 10.0 } {
-                    true => search.held(moved, whole),
-                    false => search.not_held(moved, false),
+                    true => search.record_held(moved, whole),
+                    false => search.record_not_held(moved, false),
                 }
             };
             assert!(slices <= slices_max, "{lasting}: {slices} slices");
@@ -476,7 +476,7 @@ mod tests {
     #[test]
     fn a_load_that_was_tried_over_a_whole_slice_needs_no_confirmation() {
         let mut search = Search::new(1.0, 1.0, 0.02);
-        search.held(Move::Try(1.0), true);
+        search.record_held(NextRun::Try(1.0), true);
         assert_eq!(search.next().unwrap_err().stop, Stop::Highest);
     }
 
@@ -491,7 +491,7 @@ mod tests {
     fn the_highest_load_ends_the_climb_and_is_confirmed() {
         let (moves, finding) = searched(f64::INFINITY, 30.0);
         assert_eq!((finding.stop, finding.held, finding.not_held), (Stop::Highest, Some(1000.0), None));
-        assert_eq!(moves.last(), Some(&Move::Confirm(1000.0)));
+        assert_eq!(moves.last(), Some(&NextRun::Confirm(1000.0)));
     }
 
     #[test]
@@ -503,7 +503,7 @@ mod tests {
         assert_eq!(three_digits(-3.0), 1.0);
     }
 
-    fn step(moved: Move, seen: Seen, why: &str, share: f64) -> Step {
+    fn step(moved: NextRun, seen: StepOutcome, why: &str, share: f64) -> Step {
         let shares = Shares {
             group: "reads on d".into(),
             share: vec![share, 0.0, 0.0],
@@ -513,9 +513,9 @@ mod tests {
         };
         let spells = vec![Spells::default(); 3];
         let (rounds_judged, rounds) = (5, 5);
-        let judged = Judged { seen, why: why.into(), rounds_judged, rounds, shares: vec![shares], spells, whole: true };
+        let judged = JudgedStep { seen, why: why.into(), rounds_judged, rounds, shares: vec![shares], spells, whole: true };
         Step {
-            rule: if let Move::Recover(_) = moved { Rule::Recovers } else { Rule::Limits },
+            rule: if let NextRun::Recover(_) = moved { Rule::Recovers } else { Rule::Limits },
             outcome: None,
             reason: why.into(),
             details: serde_json::to_value(Details { moved, judged, ran_sec: 3600.0 }).unwrap(),
@@ -531,12 +531,12 @@ mod tests {
     fn a_rating_says_what_was_held_how_surely_and_what_the_next_load_failed_by() {
         let (held, failed) = (42.4, 43.1);
         let series = series(vec![
-            step(Move::Try(held), Seen::Held, "first", 0.03),
-            step(Move::Try(failed), Seen::Failed, "6 % of reads on d over 1ms in 2 rounds in a row (limit 5 %)", 0.06),
-            step(Move::Recover(held), Seen::Held, "the earlier shares returned", 0.03),
-            step(Move::Confirm(held), Seen::Held, "within the limits", 0.04),
+            step(NextRun::Try(held), StepOutcome::Held, "first", 0.03),
+            step(NextRun::Try(failed), StepOutcome::Failed, "6 % of reads on d over 1ms in 2 rounds in a row (limit 5 %)", 0.06),
+            step(NextRun::Recover(held), StepOutcome::Held, "the earlier shares returned", 0.03),
+            step(NextRun::Confirm(held), StepOutcome::Held, "within the limits", 0.04),
         ]);
-        let finding = Finding { stop: Stop::Found, held: Some(held), not_held: Some(failed) };
+        let finding = SearchResult { stop: Stop::Found, held: Some(held), not_held: Some(failed) };
         let found = conclude(&series, &finding, &Sla::default(), &[]);
         assert_eq!(found.sentence, "the rating is 42.4x: 42.4x was held and 43.1x was not, 1.7 % apart");
         assert_eq!((found.outcome, found.rating, found.comparable), (Outcome::Pass, Some(42.4), true));
@@ -560,7 +560,7 @@ mod tests {
             spells
         };
         let of = |each: [Spells; 3]| {
-            let mut step = step(Move::Confirm(2.0), Seen::Failed, "", 0.0);
+            let mut step = step(NextRun::Confirm(2.0), StepOutcome::Failed, "", 0.0);
             step.details["judged"]["spells"] = serde_json::to_value(each).unwrap();
             super::spells(&Details::of(&step).unwrap(), &Sla::default())
         };
@@ -578,7 +578,7 @@ mod tests {
     #[test]
     fn what_is_not_a_rating_is_not_called_one() {
         let conclusion = |stop, held, not_held| {
-            let finding = Finding { stop, held, not_held };
+            let finding = SearchResult { stop, held, not_held };
             conclude(&series(Vec::new()), &finding, &Sla::default(), &["even pacing".to_owned()])
         };
         let time_up = conclusion(Stop::TimeUp, Some(2.0), Some(4.0));
@@ -595,7 +595,7 @@ mod tests {
 
     #[test]
     fn details_of_other_steps_are_none() {
-        let mut other = step(Move::Try(1.0), Seen::Held, "", 0.0);
+        let mut other = step(NextRun::Try(1.0), StepOutcome::Held, "", 0.0);
         assert!(Details::of(&other).is_some());
         other.state = State::Interrupted;
         assert!(Details::of(&other).is_none());

@@ -59,7 +59,7 @@ pub struct Shares {
 
 /// Purpose of a step.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Target {
+pub enum StepPurpose {
     /// Check if the load is held; a window may be enough.
     Try {
         /// The longest time until a slow spell in earlier steps, seconds. The window covers several such times, too.
@@ -76,7 +76,7 @@ pub enum Target {
 /// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Seen {
+pub enum StepOutcome {
     /// The load was held (or, in a recovery, the earlier shares returned).
     Held,
     /// A share reached its limit, or the load was not done.
@@ -92,9 +92,9 @@ pub enum Seen {
 
 /// A step with its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Judged {
+pub struct JudgedStep {
     /// Result.
-    pub seen: Seen,
+    pub seen: StepOutcome,
     /// Reason, one sentence with the number that decided.
     pub why: String,
     /// Number of judged rounds, which are the last rounds of the step.
@@ -110,7 +110,7 @@ pub struct Judged {
     pub whole: bool,
 }
 
-impl Judged {
+impl JudgedStep {
     /// The longest time before a slow spell, seconds; 0 without spells.
     pub fn longest_wait_sec(&self) -> f64 {
         self.spells.iter().fold(0.0, |longest, spells| longest.max(spells.longest_wait_sec()))
@@ -148,14 +148,14 @@ impl AtLimit<'_> {
 #[derive(Debug, Clone)]
 pub struct Watcher {
     rounds: Rounds,
-    target: Target,
+    target: StepPurpose,
     /// By series: number of operations that are due in the whole step; `None` for a closed loop.
     step_ops: Vec<Option<u64>>,
 }
 
 impl Watcher {
     /// A watcher of a step of at most `step_sec`, whose run `manifest` describes.
-    pub fn new(manifest: &Manifest, target: Target, step_sec: u64) -> Self {
+    pub fn new(manifest: &Manifest, target: StepPurpose, step_sec: u64) -> Self {
         let rounds = Rounds::new(manifest);
         let devices = manifest.devices.len().max(1) as f64;
         let offered = |series: &Series| {
@@ -170,40 +170,40 @@ impl Watcher {
 
     /// Adds an interval; returns the reason to end the step once there is enough data.
     pub fn add(&mut self, interval: &Interval) -> Option<String> {
-        if self.rounds.add(interval) { self.enough() } else { None }
+        if self.rounds.add(interval) { self.reason_to_end() } else { None }
     }
 
-    fn enough(&self) -> Option<String> {
+    fn reason_to_end(&self) -> Option<String> {
         let (count, cliff) = (self.rounds.count(), self.cliff());
         if cliff.is_some() {
             return cliff;
         }
         match &self.target {
-            Target::Return(_) if self.has_returned() => {
+            StepPurpose::Return(_) if self.has_returned() => {
                 Some(format!("the earlier shares returned after {count} rounds"))
             }
-            Target::Return(_) if count >= RECOVERY_ROUNDS_MAX => {
+            StepPurpose::Return(_) if count >= RECOVERY_ROUNDS_MAX => {
                 Some(format!("the earlier shares did not return within {count} rounds"))
             }
-            Target::Try { exact, .. } if self.is_settled(*exact) => Some(format!("settled after {count} rounds")),
+            StepPurpose::Try { exact, .. } if self.is_settled(*exact) => Some(format!("settled after {count} rounds")),
             _ => None,
         }
     }
 
     /// Judges the step, given the verdict on its run.
-    pub fn judge(&self, verdict: &Verdict) -> Judged {
+    pub fn judge(&self, verdict: &Verdict) -> JudgedStep {
         let (rounds, whole) = (self.rounds.count(), verdict.end == End::Completed);
         let rounds_judged = match &self.target {
-            Target::Return(_) if self.has_returned() => RECOVERED_ROUNDS,
-            Target::Return(_) => self.window(),
-            Target::Try { .. } if !whole && self.cliff().is_none() => self.window(),
-            Target::Try { .. } | Target::Whole => rounds,
+            StepPurpose::Return(_) if self.has_returned() => RECOVERED_ROUNDS,
+            StepPurpose::Return(_) => self.window(),
+            StepPurpose::Try { .. } if !whole && self.cliff().is_none() => self.window(),
+            StepPurpose::Try { .. } | StepPurpose::Whole => rounds,
         }
         .min(rounds);
-        let (seen, why) = self.ended(verdict).unwrap_or_else(|| self.seen(verdict, rounds_judged));
+        let (seen, why) = self.result_of_end(verdict).unwrap_or_else(|| self.result_of_rounds(verdict, rounds_judged));
         let spells = self.rounds.series.iter().map(|series| series.spells.clone());
-        let worst = |one: Vec<Spells>, other: Vec<Spells>| one.iter().zip(other).map(|(a, b)| a.or(b)).collect();
-        Judged {
+        let worst = |one: Vec<Spells>, other: Vec<Spells>| one.iter().zip(other).map(|(a, b)| a.worse_of(b)).collect();
+        JudgedStep {
             seen,
             why,
             rounds_judged,
@@ -215,49 +215,49 @@ impl Watcher {
     }
 
     /// Result that follows from the end of the run alone.
-    fn ended(&self, verdict: &Verdict) -> Option<(Seen, String)> {
+    fn result_of_end(&self, verdict: &Verdict) -> Option<(StepOutcome, String)> {
         let reason = || verdict.reason().unwrap_or_default().to_owned();
         match &verdict.end {
-            End::Interrupted { .. } => Some((Seen::Interrupted, verdict.end.to_string())),
-            _ if verdict.is_broken() => Some((Seen::Broken, reason())),
+            End::Interrupted { .. } => Some((StepOutcome::Interrupted, verdict.end.to_string())),
+            _ if verdict.is_broken() => Some((StepOutcome::Broken, reason())),
             // If a device or limit had caused the lag, the run had failed. So this program's own lag stopped the run.
-            end if !end.is_complete() && verdict.outcome == Outcome::Fail => Some((Seen::Failed, reason())),
-            end if !end.is_complete() => Some((Seen::OurLimit, reason())),
+            end if !end.is_complete() && verdict.outcome == Outcome::Fail => Some((StepOutcome::Failed, reason())),
+            end if !end.is_complete() => Some((StepOutcome::OurLimit, reason())),
             _ if self.rounds.count() == 0 => {
-                Some((Seen::NotSteady, "the step ended before its first round was complete".to_owned()))
+                Some((StepOutcome::NotSteady, "the step ended before its first round was complete".to_owned()))
             }
             _ => None,
         }
     }
 
     /// Result that follows from the judged rounds.
-    fn seen(&self, verdict: &Verdict, rounds_judged: usize) -> (Seen, String) {
+    fn result_of_rounds(&self, verdict: &Verdict, rounds_judged: usize) -> (StepOutcome, String) {
         if self.has_returned() {
-            return (Seen::Held, "the earlier shares returned".to_owned());
+            return (StepOutcome::Held, "the earlier shares returned".to_owned());
         }
         if let Some(cliff) = self.cliff() {
-            return (Seen::Failed, cliff);
+            return (StepOutcome::Failed, cliff);
         }
         if let Some(over) = self.over_limit(rounds_judged) {
             return over;
         }
         if let Some((group, found)) = self.rounds.undone(rounds_judged) {
-            let seen = if found.ours { Seen::OurLimit } else { Seen::Failed };
+            let seen = if found.is_own_delay { StepOutcome::OurLimit } else { StepOutcome::Failed };
             return (seen, format!("the load of {group} was not done: {found}"));
         }
         // The rest of a truncated slice might have made up for a failure.
         let outcome = if verdict.end == End::Completed { verdict.outcome } else { Outcome::Pass };
         let reason = || verdict.reason().unwrap_or_default().to_owned();
         match (&self.target, outcome) {
-            (Target::Return(_), _) if self.is_settled(false) => {
-                (Seen::Held, "within the limits and settled, at other shares than before".to_owned())
+            (StepPurpose::Return(_), _) if self.is_settled(false) => {
+                (StepOutcome::Held, "within the limits and settled, at other shares than before".to_owned())
             }
-            (Target::Return(_), _) => (Seen::NotSteady, "the earlier shares did not return".to_owned()),
-            (_, Outcome::Fail) => (Seen::Failed, reason()),
-            (_, Outcome::Invalid) => (Seen::OurLimit, reason()),
+            (StepPurpose::Return(_), _) => (StepOutcome::NotSteady, "the earlier shares did not return".to_owned()),
+            (_, Outcome::Fail) => (StepOutcome::Failed, reason()),
+            (_, Outcome::Invalid) => (StepOutcome::OurLimit, reason()),
             _ => {
                 let worse = self.worse().map_or_else(String::new, |worse| format!("; {worse}"));
-                (Seen::Held, format!("within the limits: {}{worse}", self.nearest(rounds_judged)))
+                (StepOutcome::Held, format!("within the limits: {}{worse}", self.nearest(rounds_judged)))
             }
         }
     }
@@ -266,7 +266,7 @@ impl Watcher {
     fn window_of(&self, wait_sec: impl Fn(&Spells) -> f64) -> usize {
         let spells = self.rounds.series.iter().flat_map(|series| &series.spells);
         let wait_sec = spells.map(wait_sec).fold(0.0, f64::max);
-        let earlier_sec = if let Target::Try { wait_sec, .. } = self.target { wait_sec } else { 0.0 };
+        let earlier_sec = if let StepPurpose::Try { wait_sec, .. } = self.target { wait_sec } else { 0.0 };
         let window_sec = SPELLS_IN_WINDOW as f64 * wait_sec.max(earlier_sec);
         ((window_sec / self.rounds.round_sec as f64).ceil() as usize).max(ROUNDS_MIN)
     }
@@ -320,7 +320,7 @@ impl Watcher {
     /// A sentence about the first share that has already reached the limit for the whole step, without the delays that
     /// this program may have caused. A recovery has no cliff.
     fn cliff(&self) -> Option<String> {
-        if matches!(self.target, Target::Return(_)) {
+        if matches!(self.target, StepPurpose::Return(_)) {
             return None;
         }
         let count = self.rounds.count();
@@ -334,25 +334,25 @@ impl Watcher {
     }
 
     /// The first share that reaches its limit over all judged rounds, or would reach it with this program's own lag.
-    fn over_limit(&self, rounds_judged: usize) -> Option<(Seen, String)> {
+    fn over_limit(&self, rounds_judged: usize) -> Option<(StepOutcome, String)> {
         self.at_limits(rounds_judged).find_map(|at| {
             let exceeded = |(over, wanted)| at.limit.is_exceeded(over, wanted);
             let response = at.sums(|round| &round.over_response);
             let (text, most) = (at.text(), at.limit.share_text());
             match exceeded(at.sums(|round| &round.over)) {
                 true if exceeded(at.sums(|round| &round.over_least)) => {
-                    Some((Seen::Failed, format!("{text} over {rounds_judged} rounds (limit {most})")))
+                    Some((StepOutcome::Failed, format!("{text} over {rounds_judged} rounds (limit {most})")))
                 }
                 true => {
                     let why = "but only because of this program's own lag";
-                    Some((Seen::OurLimit, format!("{text} (limit {most}), {why}")))
+                    Some((StepOutcome::OurLimit, format!("{text} (limit {most}), {why}")))
                 }
                 false if exceeded(response) => {
                     let (share, threshold) = (units::percent(share(response)), at.limit.threshold_text());
                     let group = &at.series.group;
                     let why =
                         format!("with this program's own lag {share} of {group} over {threshold} (limit {most}): this lag would decide");
-                    Some((Seen::OurLimit, why))
+                    Some((StepOutcome::OurLimit, why))
                 }
                 false => None,
             }
@@ -369,7 +369,7 @@ impl Watcher {
     }
 
     fn has_returned(&self) -> bool {
-        let Target::Return(earlier) = &self.target else { return false };
+        let StepPurpose::Return(earlier) = &self.target else { return false };
         let sla = &self.rounds.sla;
         let near = |now: f64, then: f64, limit: f64| now <= then + (NEAR_OF_ITSELF * then).max(NEAR_OF_LIMIT * limit);
         self.rounds.count() >= RECOVERED_ROUNDS

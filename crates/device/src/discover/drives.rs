@@ -55,7 +55,7 @@ fn drive_of(name: &str, roots: &Roots) -> (Identity, Drive) {
         Err(error) => error.to_string(),
     };
     // A partition may be absent and its disk present.
-    let whole = whole_of_name(name);
+    let whole = disk_name_of_partition(name);
     let facts = if whole == name { None } else { discover(whole, roots).ok() };
     let (identity, drive) = asked(whole, &facts.unwrap_or_default(), roots);
     (identity, Drive { members: vec![name.to_owned()], told_by_name: Some(why), ..drive })
@@ -85,7 +85,7 @@ fn asked(name: &str, facts: &DeviceFacts, roots: &Roots) -> (Identity, Drive) {
 
 /// Name of the disk, if `name` names a partition by the rules of the kernel or udev; otherwise `name` itself.
 /// Partitions: `nvme0n1p2`, `mmcblk0p1`, `loop0p1`, `sdb1`, `vda3`, `.../wwn-0x5-part1`.
-fn whole_of_name(name: &str) -> &str {
+fn disk_name_of_partition(name: &str) -> &str {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if stem.len() == name.len() {
         return name;
@@ -125,7 +125,7 @@ pub(super) const DEPTH_MAX: u32 = 8;
 
 /// Why the device of `facts` is not a drive: `/dev/loop3 is a loop device, which is a file`. Covers devices built on
 /// such devices. `None` if nothing shows that the device is not a drive.
-pub fn no_drive(facts: &DeviceFacts, roots: &Roots) -> Option<String> {
+pub fn why_not_a_drive(facts: &DeviceFacts, roots: &Roots) -> Option<String> {
     if facts.model.as_deref().is_some_and(|model| model.starts_with(SCSI_DEBUG)) {
         return Some(format!("{} is a {SCSI_DEBUG} disk, which is memory", facts.path));
     }
@@ -152,7 +152,7 @@ fn beneath(dir: &SysDir, roots: &Roots, depth: u32) -> Option<(String, &'static 
 #[cfg(test)]
 mod tests {
     use super::super::Kind;
-    use super::super::facts::{disks_beneath, unknown};
+    use super::super::facts::{disks_beneath, unknown_facts};
     use super::super::tests::fake_nvme;
     use super::*;
     use crate::fake_tree::FakeTree;
@@ -183,7 +183,7 @@ mod tests {
             ("7", "7"),
             ("", ""),
         ] {
-            assert_eq!(whole_of_name(name), whole, "{name}");
+            assert_eq!(disk_name_of_partition(name), whole, "{name}");
         }
     }
 
@@ -245,13 +245,13 @@ mod tests {
     fn named(kernel_name: &str) -> DeviceFacts {
         DeviceFacts {
             kernel_name: Some(kernel_name.to_owned()),
-            ..unknown(&format!("/dev/{kernel_name}"), Kind::WholeDisk)
+            ..unknown_facts(&format!("/dev/{kernel_name}"), Kind::WholeDisk)
         }
     }
 
     #[test]
     fn files_memory_and_programs_are_no_drives_and_disks_are() {
-        let of = |kernel_name| no_drive(&named(kernel_name), &Roots::default());
+        let of = |kernel_name| why_not_a_drive(&named(kernel_name), &Roots::default());
         assert_eq!(of("loop3").as_deref(), Some("/dev/loop3 is a loop device, which is a file"));
         for name in ["zram5", "ram0", "nullb0", "nbd2", "ublkb1"] {
             assert!(of(name).is_some(), "{name}");
@@ -260,7 +260,7 @@ mod tests {
             assert_eq!(of(name), None, "{name}");
         }
         let scsi = DeviceFacts { model: Some("scsi_debug".into()), ..named("sdb") };
-        assert!(no_drive(&scsi, &Roots::default()).is_some());
+        assert!(why_not_a_drive(&scsi, &Roots::default()).is_some());
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
         }
         let roots = Roots::below(tree.root());
         let stacked = DeviceFacts { number: DevNum::parse("252:9"), ..named("dm-9") };
-        let why = no_drive(&stacked, &roots);
+        let why = why_not_a_drive(&stacked, &roots);
         assert_eq!(why.as_deref(), Some("/dev/dm-9 lies on loop7p1, a loop device, which is a file"));
     }
 

@@ -111,7 +111,7 @@ impl DeviceFacts {
     }
 
     /// Name and model: `nvme0n1, Samsung SSD 990 PRO`; `None` if neither is known.
-    pub fn in_words(&self) -> Option<String> {
+    pub fn name_and_model(&self) -> Option<String> {
         let parts = [self.kernel_name.clone(), self.model.as_ref().map(|model| model.trim().to_owned())];
         let parts: Vec<_> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(", "))
@@ -149,7 +149,7 @@ pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result
             // `None` for a file system without a single disk (tmpfs, btrfs, NFS).
             logical_sector_bytes: queue_attribute(DevNum::of_stat(metadata.dev()), "logical_block_size", roots)
                 .and_then(|bytes| bytes.parse().ok()),
-            ..unknown(path, Kind::RegularFile)
+            ..unknown_facts(path, Kind::RegularFile)
         }),
         Resolved::Block { number, node } => {
             let dir = SysDir::of_block(&roots.sys, *number)
@@ -184,7 +184,7 @@ fn add_disks_beneath(number: DevNum, roots: &Roots, depth: u32, disks: &mut Vec<
 }
 
 /// Facts with all values unknown.
-pub(crate) fn unknown(path: &str, kind: Kind) -> DeviceFacts {
+pub(crate) fn unknown_facts(path: &str, kind: Kind) -> DeviceFacts {
     DeviceFacts { path: path.to_owned(), kind, ..DeviceFacts::default() }
 }
 
@@ -228,7 +228,7 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
             direct_io: disk.child("loop").flag("dio"),
         }),
         partition,
-        ..unknown(path, kind)
+        ..unknown_facts(path, kind)
     }
 }
 

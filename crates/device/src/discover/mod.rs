@@ -12,9 +12,9 @@ mod facts;
 mod sysfs;
 
 pub(crate) use crate::discover;
-pub use drives::{Drive, drives_of, no_drive};
+pub use drives::{Drive, drives_of, why_not_a_drive};
 pub use facts::{DeviceFacts, LoopBacking, Partition, disks_beneath};
-pub(crate) use facts::{changes_since, facts_of, unknown};
+pub(crate) use facts::{changes_since, facts_of, unknown_facts};
 pub use results::run_dir::DeviceKind as Kind;
 use serde::Serialize;
 use std::fs::{self, File, Metadata};
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io};
 use sys::buffer::Pool;
 pub(crate) use sysfs::{Backing, Disk, LoopDevice, SysDir, controller_names, controllers, disks, loops, unescape};
-pub use sysfs::{Listed, is_zoned, list, queue_attribute};
+pub use sysfs::{DiskWithPartitions, is_zoned, list, queue_attribute};
 use thiserror::Error;
 
 /// Number of a device: `major:minor`.

@@ -288,7 +288,7 @@ pub(crate) fn controller_names(block: &Path) -> Vec<String> {
 
 /// A whole disk and its partitions, as names of device nodes: `/dev/sda`, `/dev/cciss/c0d0`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct DiskWithPartitions {
     pub disk: String,
     /// Partitions, in the order of their start sectors.
     pub partitions: Vec<String>,
@@ -298,7 +298,7 @@ pub struct Listed {
 /// value is the number of empty devices: drives without a medium, loop devices without a file.
 ///
 /// Without sysfs the list is empty.
-pub fn list(roots: &Roots) -> (Vec<Listed>, usize) {
+pub fn list(roots: &Roots) -> (Vec<DiskWithPartitions>, usize) {
     // The single paths of a multipath NVMe drive are hidden, and have no node.
     let shown = SysDir(roots.sys.clone()).below("block").filter(|dir| dir.flag("hidden") != Some(true));
     let mut dirs: Vec<SysDir> = shown.collect();
@@ -309,11 +309,11 @@ pub fn list(roots: &Roots) -> (Vec<Listed>, usize) {
     (dirs.iter().map(listed).collect(), empty)
 }
 
-fn listed(dir: &SysDir) -> Listed {
+fn listed(dir: &SysDir) -> DiskWithPartitions {
     let mut partitions: Vec<(u64, String)> =
         dir.partitions().map(|part| (part.sectors("start").unwrap_or(0), part.node())).collect();
     partitions.sort();
-    Listed { disk: dir.node(), partitions: partitions.into_iter().map(|(_, node)| node).collect() }
+    DiskWithPartitions { disk: dir.node(), partitions: partitions.into_iter().map(|(_, node)| node).collect() }
 }
 
 /// A whole disk that has a node.

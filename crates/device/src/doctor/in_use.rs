@@ -70,7 +70,7 @@ const ENOUGH_BYTES: u64 = 1 << 30;
 const LEAST_BYTES: u64 = 16 << 20;
 
 /// Checks the free space of the file system of `dir`, which need not exist yet.
-pub(super) fn check_room(dir: &Path, findings: &mut Findings) {
+pub(super) fn check_free_space(dir: &Path, findings: &mut Findings) {
     let check = findings.check("run-directory", "a run that cannot be recorded has no result");
     let place = existing(dir);
     let opened = File::open(&place).and_then(|file| Ok((free_bytes(file.as_fd())?, file)));

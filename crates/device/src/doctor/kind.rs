@@ -6,45 +6,45 @@ use crate::discover::Kind;
 use results::finding::Level;
 
 /// Backing of a device that is not a physical drive.
-struct Behind {
+struct DeviceClass {
     what: &'static str,
     level: Level,
     reason: &'static str,
     remedy: &'static str,
 }
 
-const MEMORY: Behind = Behind {
+const MEMORY: DeviceClass = DeviceClass {
     what: "a device in memory",
     level: Level::Warning,
     reason: "the test measures memory and CPU, not flash",
     remedy: "name the drive that you want to test",
 };
-const LOOP: Behind = Behind {
+const LOOP: DeviceClass = DeviceClass {
     what: "a loop device on a file",
     level: Level::Warning,
     reason: "the test measures a file system, its page cache, a kernel thread, and the disks below",
     remedy: "name the drive that you want to test",
 };
-const NETWORK: Behind = Behind {
+const NETWORK: DeviceClass = DeviceClass {
     what: "reached over a network",
     level: Level::Warning,
     reason: "every latency includes the network and the other machine's load; both vary, and rate limits may apply",
     remedy: "test the drive on its own machine, or read the verdict as a verdict on the service",
 };
-const VIRTUAL: Behind = Behind {
+const VIRTUAL: DeviceClass = DeviceClass {
     what: "a virtual disk",
     level: Level::Note,
     reason: "the test measures the hypervisor's storage at this time, including other guests, caches and rate \
              limits",
     remedy: "read the verdict as a verdict on this instance type; run longer, and more than once",
 };
-const STACKED: Behind = Behind {
+const STACKED: DeviceClass = DeviceClass {
     what: "built by the kernel on other devices",
     level: Level::Warning,
     reason: "mapping and RAID split, copy and reorder operations, and every drive below affects the result",
     remedy: "test the drives below it, one by one",
 };
-const TEST: Behind = Behind {
+const TEST: DeviceClass = DeviceClass {
     what: "a test device of the kernel",
     level: Level::Warning,
     reason: "the test measures a driver, not flash",
@@ -52,7 +52,7 @@ const TEST: Behind = Behind {
 };
 
 /// Prefixes of kernel names, followed by a number or letters.
-const NAMES: [(&str, &Behind); 16] = [
+const NAMES: [(&str, &DeviceClass); 16] = [
     ("loop", &LOOP),
     ("zram", &MEMORY),
     ("ram", &MEMORY),
@@ -72,7 +72,7 @@ const NAMES: [(&str, &Behind); 16] = [
 ];
 
 /// Prefixes of model names of virtual disks (clouds, emulators) that look like NVMe or SCSI drives.
-const MODELS: [(&str, &Behind); 11] = [
+const MODELS: [(&str, &DeviceClass); 11] = [
     ("Amazon Elastic Block Store", &NETWORK),
     ("Amazon EC2 NVMe Instance Storage", &VIRTUAL),
     ("nvme_card-pd", &NETWORK),
@@ -97,16 +97,16 @@ pub(super) fn check(device: &DeviceState, findings: &mut Findings) {
             .note("it is a file in a file system", "to test the drive, name a drive or a partition");
     }
     let transport = facts.transport.as_deref().unwrap_or("unknown");
-    match behind(device) {
-        Some((Behind { what, level, reason, remedy }, by)) => {
-            check.because(reason).is(*level, format!("it is {what} ({by})"), *remedy);
+    match classify(device) {
+        Some((DeviceClass { what, level, reason, remedy }, by)) => {
+            check.because(reason).add_finding(*level, format!("it is {what} ({by})"), *remedy);
         }
         None if device.is_hardware() => check.ok(format!("it is a drive of this machine (attached by {transport})")),
         None => check.unknown("the kernel does not report how it is attached", "lsblk -o NAME,TRAN,MODEL"),
     }
 }
 
-fn behind(device: &DeviceState) -> Option<(&'static Behind, String)> {
+fn classify(device: &DeviceState) -> Option<(&'static DeviceClass, String)> {
     let facts = &device.facts;
     if let Some(backing) = &facts.loop_backing {
         return Some((&LOOP, backing.file.clone()));

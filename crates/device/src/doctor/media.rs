@@ -160,7 +160,7 @@ pub(super) fn check_health(device: &DeviceState, reader: SmartReader, findings: 
     let disk = device.facts.disk_name().unwrap_or("DISK");
     if device.facts.transport.as_deref().unwrap_or_default().starts_with("nvme") {
         match reader(&device.facts) {
-            Ok(view) => judge(&view, findings),
+            Ok(view) => judge_smart(&view, findings),
             Err(why) => {
                 check.unknown(format!("its SMART log could not be read: {why}"), format!("nvme smart-log /dev/{disk}"))
             }
@@ -173,7 +173,7 @@ pub(super) fn check_health(device: &DeviceState, reader: SmartReader, findings: 
 /// Reads the SMART log of the NVMe drive of `facts`, below `root`.
 ///
 /// Errors: no NVMe drive, no permission, or no answer within a second.
-pub fn ask_drive(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
+pub fn read_smart(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
     let number = facts.disk_number().ok_or("it has no device number")?;
     let controller = Controller::find(root, (number.major, number.minor));
     let controller = controller.ok_or("its controller could not be opened; run as root")?;
@@ -184,7 +184,7 @@ pub fn ask_drive(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
     answered.recv_timeout(PATIENCE).map_err(|_| format!("the drive did not answer within {} s", PATIENCE.as_secs()))?
 }
 
-fn judge(view: &Smart, findings: &mut Findings) {
+fn judge_smart(view: &Smart, findings: &mut Findings) {
     let check =
         findings.check("smart-critical", "a drive that reports a failure or throttles does not represent its model");
     match view.critical_warning {
@@ -271,7 +271,7 @@ pub(super) fn check_placement(fdp: Result<Option<Fdp>, String>, findings: &mut F
     let check = findings.check("fdp", "writes may be unable to name a placement handle");
     match fdp {
         Ok(None) => {}
-        Ok(Some(fdp)) => match fdp.hindrance() {
+        Ok(Some(fdp)) => match fdp.why_no_handles() {
             Some(hindrance) => check
                 .because(
                     "tenants share its reclaim units, and placement handles cannot reduce their write amplification",
@@ -302,7 +302,7 @@ mod tests {
     fn levels(spoil: impl FnOnce(&mut Smart)) -> Vec<Level> {
         let mut log = good();
         spoil(&mut log);
-        all(|findings| judge(&log, findings)).into_iter().map(|finding| finding.level).collect()
+        all(|findings| judge_smart(&log, findings)).into_iter().map(|finding| finding.level).collect()
     }
 
     #[test]
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn the_bits_of_a_critical_warning_are_named() {
         let log = Smart { critical_warning: 0b1010, ..good() };
-        let finding = all(|findings| judge(&log, findings)).remove(0).finding;
+        let finding = all(|findings| judge_smart(&log, findings)).remove(0).finding;
         assert!(finding.starts_with("critical warning 0x0a: its temperature is beyond"), "{finding}");
         assert!(finding.ends_with(", its media are read-only"), "{finding}");
     }
@@ -347,7 +347,7 @@ mod tests {
 #[cfg(test)]
 mod placement_tests {
     use super::*;
-    use crate::observe::nvme::fdp::{PlacementHandle, State};
+    use crate::observe::nvme::fdp::{PlacementHandle, FdpState};
     use results::finding::Level;
 
     #[test]
@@ -360,10 +360,10 @@ mod placement_tests {
         let handle = PlacementHandle { placement_id: 0, reclaim_unit_handle: 0, reclaim_unit_blocks_left: 8 };
         let with = |state, placement| Ok(Some(Fdp { state, placement, ..Fdp::default() }));
         assert_eq!(level(Ok(None)), None);
-        assert_eq!(level(with(State::On(0), vec![handle])), Some(Level::Ok));
-        assert_eq!(level(with(State::On(0), Vec::new())), Some(Level::Note));
-        assert_eq!(level(with(State::Off, Vec::new())), Some(Level::Note));
-        assert_eq!(level(with(State::Unknown, Vec::new())), Some(Level::Unknown));
+        assert_eq!(level(with(FdpState::On(0), vec![handle])), Some(Level::Ok));
+        assert_eq!(level(with(FdpState::On(0), Vec::new())), Some(Level::Note));
+        assert_eq!(level(with(FdpState::Off, Vec::new())), Some(Level::Note));
+        assert_eq!(level(with(FdpState::Unknown, Vec::new())), Some(Level::Unknown));
         assert_eq!(level(Err("no permission".to_owned())), Some(Level::Unknown));
     }
 }

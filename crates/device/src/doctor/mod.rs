@@ -10,7 +10,7 @@
 //! The doctor writes nothing and decides nothing: [`crate::guard`] decides on erasure, and the check `in-use` uses the
 //! guard. docs/doctor.md describes each check: its sources, and why it matters.
 
-mod between;
+mod attachment;
 mod host;
 mod in_use;
 mod kind;
@@ -20,12 +20,12 @@ use crate::discover::{self, DeviceFacts, Resolved, Roots, SysDir};
 use crate::guard::Records;
 use crate::observe::DeviceNumber;
 use crate::observe::diskstats::Counters;
-use crate::observe::host::{Ticks, value};
+use crate::observe::host::{Ticks, value_of_key};
 use crate::observe::nvme::fdp::Fdp;
-pub use between::Attachment;
+pub use attachment::Attachment;
 pub use in_use::IN_USE;
 use media::SmartReader;
-pub use media::ask_drive;
+pub use media::read_smart;
 use results::finding::{Finding, Level};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ struct Doctor {
     roots: Roots,
     records: Records,
     smart: SmartReader,
-    moment: Duration,
+    counter_interval: Duration,
 }
 
 impl Doctor {
@@ -63,14 +63,14 @@ impl Doctor {
         Self {
             root: root.to_path_buf(),
             roots: Roots::below(root),
-            records: if is_here { Records::open(None) } else { Records::nowhere() },
+            records: if is_here { Records::open(None) } else { Records::without_dir() },
             // The drives of a fake tree cannot be queried.
             smart: if is_here {
-                |facts| ask_drive(Path::new("/"), facts)
+                |facts| read_smart(Path::new("/"), facts)
             } else {
                 |_| Err("it is not a drive of this machine".to_owned())
             },
-            moment: if is_here { MOMENT } else { Duration::ZERO },
+            counter_interval: if is_here { MOMENT } else { Duration::ZERO },
         }
     }
 
@@ -86,14 +86,14 @@ impl Doctor {
 
         let mut host = Findings::default();
         host::check(&self.root, &self.roots, &mut host);
-        between::check_balancer(&self.roots, &mut host);
+        attachment::check_balancer(&self.roots, &mut host);
         let mut sheets: Vec<Findings> =
             found.iter().map(|(name, device)| self.check_device(name, device, run_dir)).collect();
         if let Some(dir) = run_dir {
-            in_use::check_room(dir, &mut host);
+            in_use::check_free_space(dir, &mut host);
         }
 
-        std::thread::sleep(self.moment.saturating_sub(begun.elapsed()));
+        std::thread::sleep(self.counter_interval.saturating_sub(begun.elapsed()));
         let apart = begun.elapsed();
         host::check_time(cpu_before, Ticks::read(&self.roots), &mut host);
         let with_patient =
@@ -122,12 +122,12 @@ impl Doctor {
         }
         in_use::check(device, &self.roots, &mut findings);
         kind::check(device, &mut findings);
-        between::check_controller(device, &mut findings);
+        attachment::check_controller(device, &mut findings);
         if device.disk.is_some() {
             kind::check_queue(device, &mut findings);
-            between::check_link(device, &mut findings);
-            between::check_interrupts(device, &self.root, &self.roots, &mut findings);
-            between::check_node(device, &self.roots, &mut findings);
+            attachment::check_link(device, &mut findings);
+            attachment::check_interrupts(device, &self.root, &self.roots, &mut findings);
+            attachment::check_node(device, &self.roots, &mut findings);
             media::check_temperature(device, &self.root, &mut findings);
             media::check_health(device, self.smart, &mut findings);
             // Only drives of this machine can be queried.
@@ -222,7 +222,7 @@ fn by_kernel_name(name: &str, roots: &Roots) -> Option<Resolved> {
 /// The value of `key` in the status of this process. Source: proc_pid_status(5).
 fn own_status(key: &str, roots: &Roots) -> Option<String> {
     let status = fs::read_to_string(roots.proc.join("self/status")).ok()?;
-    value(&status, key, ':').map(str::to_owned)
+    value_of_key(&status, key, ':').map(str::to_owned)
 }
 
 /// Findings about a device (as the user named it) or about the host, in the order of the checks.
@@ -254,30 +254,30 @@ impl Check<'_> {
 
     /// No objection.
     fn ok(self, finding: impl Into<String>) {
-        self.because("").is(Level::Ok, finding, "");
+        self.because("").add_finding(Level::Ok, finding, "");
     }
 
     /// Harmless, but worth knowing.
     fn note(self, finding: impl Into<String>, remedy: impl Into<String>) {
-        self.is(Level::Note, finding, remedy);
+        self.add_finding(Level::Note, finding, remedy);
     }
 
     /// The check could not be made.
     fn unknown(self, finding: impl Into<String>, remedy: impl Into<String>) {
-        self.is(Level::Unknown, finding, remedy);
+        self.add_finding(Level::Unknown, finding, remedy);
     }
 
     /// The finding can distort the result.
     fn warning(self, finding: impl Into<String>, remedy: impl Into<String>) {
-        self.is(Level::Warning, finding, remedy);
+        self.add_finding(Level::Warning, finding, remedy);
     }
 
     /// The finding will distort the result.
     fn problem(self, finding: impl Into<String>, remedy: impl Into<String>) {
-        self.is(Level::Problem, finding, remedy);
+        self.add_finding(Level::Problem, finding, remedy);
     }
 
-    fn is(self, level: Level, finding: impl Into<String>, remedy: impl Into<String>) {
+    fn add_finding(self, level: Level, finding: impl Into<String>, remedy: impl Into<String>) {
         self.findings.findings.push(Finding {
             check: self.name.to_owned(),
             level,

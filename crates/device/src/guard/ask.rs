@@ -45,12 +45,12 @@ pub type Asker<'a> = dyn FnMut(&Question<'_>) -> Option<String> + 'a;
 
 /// Consent to erasures in one run: names given in advance, and a way to ask.
 #[derive(Default)]
-pub struct Answers<'a> {
+pub struct EraseAnswers<'a> {
     named: Vec<String>,
     ask: Option<Box<Asker<'a>>>,
 }
 
-impl<'a> Answers<'a> {
+impl<'a> EraseAnswers<'a> {
     /// Consents to the erasure of the devices with these names: paths, serial numbers, world-wide names.
     pub fn named(names: impl IntoIterator<Item = String>) -> Self {
         Self { named: names.into_iter().collect(), ask: None }
@@ -73,28 +73,28 @@ impl<'a> Answers<'a> {
     /// A path in a script may lead to another drive after a reboot, so a path is not enough if the data on the drive
     /// has an owner. On a terminal a path is enough, because the question shows which drive it means now.
     pub(super) fn decide(&mut self, question: &Question<'_>, roots: &Roots) -> Result<(), Reason> {
-        let names = Names::of(question.facts, roots);
-        let needs_lasting = names.lasting().is_some() && question.evidence.iter().any(Evidence::has_owner);
+        let names = DeviceNames::of(question.facts, roots);
+        let needs_lasting = names.unique_lasting_name().is_some() && question.evidence.iter().any(Evidence::has_owner);
         let given = question.name;
-        let text = names.to_give(given);
+        let text = names.lasting_erase_name(given);
         let pass = format!("pass `--erase {text}` or set FLASHPROOF_ERASE={text}");
-        let why = match names.lasting() {
-            Some(Lasting { what, .. }) => format!("{what}; {given} may be another drive after a reboot"),
+        let why = match names.unique_lasting_name() {
+            Some(LastingName { what, .. }) => format!("{what}; {given} may be another drive after a reboot"),
             None => "exactly as you gave the device".to_owned(),
         };
         let mut advice = format!("{pass} ({why})");
         for name in &self.named {
             match names.matches(name) {
-                Match::Lasting => return Ok(()),
-                Match::Path if !needs_lasting => return Ok(()),
-                Match::Path => advice = format!("{pass} ({why}, so `{name}` is not enough to erase the data on it)"),
-                Match::Ambiguous(others) => advice = format!("{pass}; `{name}` names {} too", others.join(" and ")),
-                Match::Other => {}
+                NameMatch::Lasting => return Ok(()),
+                NameMatch::Path if !needs_lasting => return Ok(()),
+                NameMatch::Path => advice = format!("{pass} ({why}, so `{name}` is not enough to erase the data on it)"),
+                NameMatch::Ambiguous(others) => advice = format!("{pass}; `{name}` names {} too", others.join(" and ")),
+                NameMatch::Other => {}
             }
         }
         let typed = self.ask.as_mut().and_then(|ask| ask(question));
         match typed.as_deref().map(str::trim).filter(|typed| !typed.is_empty()) {
-            Some(typed) if matches!(names.matches(typed), Match::Path | Match::Lasting) => return Ok(()),
+            Some(typed) if matches!(names.matches(typed), NameMatch::Path | NameMatch::Lasting) => return Ok(()),
             Some(typed) => advice = format!("type exactly `{given}` (`{typed}` was typed)"),
             None => {}
         }
@@ -126,7 +126,7 @@ const LASTING_LINKS: [&str; 3] = ["disk/by-id", "disk/by-uuid", "disk/by-partuui
 
 /// How a name matches a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Match {
+pub(super) enum NameMatch {
     /// Not a name of this device.
     Other,
     /// A path that leads to the device now.
@@ -139,7 +139,7 @@ pub(super) enum Match {
 
 /// A name that stays with the device after a reboot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Lasting {
+pub(super) struct LastingName {
     /// The name as typed: without spaces.
     pub(super) text: String,
     /// Kind of name: `its serial number`.
@@ -150,43 +150,43 @@ pub(super) struct Lasting {
 
 /// The names of one device.
 #[derive(Debug)]
-pub(super) struct Names<'a> {
+pub(super) struct DeviceNames<'a> {
     facts: &'a DeviceFacts,
     roots: &'a Roots,
-    lasting: Vec<Lasting>,
+    lasting: Vec<LastingName>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> DeviceNames<'a> {
     /// The names of the device or file of `facts`.
     pub(super) fn of(facts: &'a DeviceFacts, roots: &'a Roots) -> Self {
-        Self { lasting: lasting(facts, roots), facts, roots }
+        Self { lasting: lasting_names(facts, roots), facts, roots }
     }
 
     /// The lasting name that the user must give; `None` if the device has no unique lasting name.
-    pub(super) fn lasting(&self) -> Option<&Lasting> {
+    pub(super) fn unique_lasting_name(&self) -> Option<&LastingName> {
         self.lasting.iter().find(|name| name.others.is_empty())
     }
 
     /// The name that consents to the erasure: the lasting name, or `given` (the name on the command line) if there is
     /// none.
-    pub(super) fn to_give<'b>(&'b self, given: &'b str) -> &'b str {
-        self.lasting().map_or(given, |name| &name.text)
+    pub(super) fn lasting_erase_name<'b>(&'b self, given: &'b str) -> &'b str {
+        self.unique_lasting_name().map_or(given, |name| &name.text)
     }
 
-    pub(super) fn matches(&self, name: &str) -> Match {
+    pub(super) fn matches(&self, name: &str) -> NameMatch {
         if let Some(lasting) = self.lasting.iter().find(|lasting| lasting.text == typed(name)) {
             return match lasting.others.is_empty() {
-                true => Match::Lasting,
-                false => Match::Ambiguous(lasting.others.clone()),
+                true => NameMatch::Lasting,
+                false => NameMatch::Ambiguous(lasting.others.clone()),
             };
         }
         let by_id = self.roots.dev.join(LASTING_LINKS[0]).join(name);
         let is_id = !name.contains('/') && self.leads_here(&by_id);
         let path = if is_id { by_id } else { PathBuf::from(name) };
         match name == self.facts.path || self.leads_here(&path) {
-            true if self.is_lasting(&path) => Match::Lasting,
-            true => Match::Path,
-            false => Match::Other,
+            true if self.is_lasting(&path) => NameMatch::Lasting,
+            true => NameMatch::Path,
+            false => NameMatch::Other,
         }
     }
 
@@ -217,7 +217,7 @@ fn typed(name: &str) -> String {
 }
 
 /// Lasting names of the device of `facts`, beginning with the serial number, which is on the drive's label.
-fn lasting(facts: &DeviceFacts, roots: &Roots) -> Vec<Lasting> {
+fn lasting_names(facts: &DeviceFacts, roots: &Roots) -> Vec<LastingName> {
     let disk = facts.disk_number().and_then(|number| SysDir::of_block(&roots.sys, number)).and_then(Disk::at);
     let part = facts.partition.as_ref().map(|part| format!("-part{}", part.index)).unwrap_or_default();
     let all = disks(roots);
@@ -227,11 +227,11 @@ fn lasting(facts: &DeviceFacts, roots: &Roots) -> Vec<Lasting> {
         let is_same = |other: &&Disk| of(other).as_deref().map(typed).as_ref() == Some(&text);
         let others = all.iter().filter(|other| other.number != this.number && !other.is_same_drive(this));
         let others = others.filter(is_same).map(|other| other.dir.node()).collect();
-        Some(Lasting { text: format!("{text}{part}"), what, others })
+        Some(LastingName { text: format!("{text}{part}"), what, others })
     };
     let mapped = facts.dm_uuid.as_ref().and(disk.as_ref()).and_then(|disk| disk.dir.child("dm").text("name"));
     let mapped = mapped.map(|name| roots.dev.join("mapper").join(name)).filter(|path| path.exists());
-    let mapped = mapped.map(|path| Lasting {
+    let mapped = mapped.map(|path| LastingName {
         text: path.display().to_string(),
         what: "its device-mapper name",
         others: Vec::new(),
@@ -245,14 +245,14 @@ fn lasting(facts: &DeviceFacts, roots: &Roots) -> Vec<Lasting> {
 mod tests {
     use super::*;
     use crate::discover::tests::fake_nvme;
-    use crate::discover::{DevNum, Kind, discover_block_for_tests, unknown};
+    use crate::discover::{DevNum, Kind, discover_block_for_tests, unknown_facts};
     use crate::fake_tree::FakeTree;
 
-    fn decide(mut answers: Answers<'_>) -> Result<(), String> {
+    fn decide(mut answers: EraseAnswers<'_>) -> Result<(), String> {
         let facts = DeviceFacts {
             model: Some("ACME Fast".into()),
             size_bytes: 960_197_124_096,
-            ..unknown("/dev/x", Kind::RegularFile)
+            ..unknown_facts("/dev/x", Kind::RegularFile)
         };
         let evidence = [Evidence::PartitionTable { name: "a GPT partition table", partitions: Some(3) }];
         let question = Question { name: "/dev/x", facts: &facts, evidence: &evidence };
@@ -266,16 +266,16 @@ mod tests {
 
     #[test]
     fn only_the_exact_name_allows_it() {
-        assert!(decide(Answers::named(["/dev/x".to_owned()])).is_ok());
-        assert!(decide(Answers::default().or_ask(|_| Some("/dev/x\n".into()))).is_ok());
+        assert!(decide(EraseAnswers::named(["/dev/x".to_owned()])).is_ok());
+        assert!(decide(EraseAnswers::default().or_ask(|_| Some("/dev/x\n".into()))).is_ok());
         for wrong in ["/dev/", "/dev/x1", "x", "yes", "*"] {
-            let named = decide(Answers::named([wrong.to_owned()])).unwrap_err();
+            let named = decide(EraseAnswers::named([wrong.to_owned()])).unwrap_err();
             assert!(
                 named
                     .ends_with("pass `--erase /dev/x` or set FLASHPROOF_ERASE=/dev/x (exactly as you gave the device)"),
                 "{named}"
             );
-            let typed = decide(Answers::default().or_ask(|_| Some(wrong.into()))).unwrap_err();
+            let typed = decide(EraseAnswers::default().or_ask(|_| Some(wrong.into()))).unwrap_err();
             assert!(typed.ends_with(&format!("type exactly `/dev/x` (`{wrong}` was typed)")), "{typed}");
         }
     }
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn silence_is_no_consent() {
         for answer in [None, Some(""), Some("\n")] {
-            let text = decide(Answers::default().or_ask(|_| answer.map(str::to_owned))).unwrap_err();
+            let text = decide(EraseAnswers::default().or_ask(|_| answer.map(str::to_owned))).unwrap_err();
             assert!(
                 text.starts_with("a GPT partition table with 3 partitions; it would be erased: to allow this, pass"),
                 "{text}"
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_named_device_is_not_asked_for() {
-        assert!(decide(Answers::named(["/dev/x".to_owned()]).or_ask(|_| panic!("asked"))).is_ok());
+        assert!(decide(EraseAnswers::named(["/dev/x".to_owned()]).or_ask(|_| panic!("asked"))).is_ok());
     }
 
     #[test]
@@ -313,10 +313,10 @@ mod tests {
             (2, ["S123-part2", "eui.0025385b21404321-part2"], ["S123", "S123-part1"]),
         ] {
             let facts = discover_block_for_tests(DevNum { major: 259, minor }, &roots);
-            let of = Names::of(&facts, &roots);
-            assert_eq!(of.lasting().unwrap().text, names[0]);
-            names.iter().for_each(|name| assert_eq!(of.matches(name), Match::Lasting, "{name}"));
-            others.iter().for_each(|name| assert_eq!(of.matches(name), Match::Other, "{name}"));
+            let of = DeviceNames::of(&facts, &roots);
+            assert_eq!(of.unique_lasting_name().unwrap().text, names[0]);
+            names.iter().for_each(|name| assert_eq!(of.matches(name), NameMatch::Lasting, "{name}"));
+            others.iter().for_each(|name| assert_eq!(of.matches(name), NameMatch::Other, "{name}"));
         }
     }
 
@@ -327,9 +327,9 @@ mod tests {
         tree.write_all("sys/devices/dm-3", &[("dev", "252:3"), ("dm/name", "vg-data"), ("dm/uuid", "LVM-x")]);
         tree.block("252:3", "sys/devices/dm-3");
         let facts = discover_block_for_tests(DevNum { major: 252, minor: 3 }, &roots);
-        let of = Names::of(&facts, &roots);
+        let of = DeviceNames::of(&facts, &roots);
         let name = roots.dev.join("mapper/vg-data").display().to_string();
-        assert_eq!(of.lasting().map(|lasting| &lasting.text), Some(&name));
-        assert_eq!((of.matches(&name), of.matches("/dev/dm-3")), (Match::Lasting, Match::Other));
+        assert_eq!(of.unique_lasting_name().map(|lasting| &lasting.text), Some(&name));
+        assert_eq!((of.matches(&name), of.matches("/dev/dm-3")), (NameMatch::Lasting, NameMatch::Other));
     }
 }

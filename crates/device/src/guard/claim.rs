@@ -49,7 +49,7 @@ pub(crate) struct Opened {
 
 /// How a target is opened.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Manner {
+pub(super) struct OpenMode {
     pub(super) shared: bool,
     pub(super) odsync: bool,
     /// Maximum wait for a claim that another process is releasing. The kernel closes the files of an io_uring some time
@@ -57,7 +57,7 @@ pub(super) struct Manner {
     pub(super) settle: Duration,
 }
 
-impl Manner {
+impl OpenMode {
     pub(super) fn of(request: &Request, guard: &Guard) -> Self {
         Self { shared: request.shared, odsync: request.odsync, settle: guard.settle }
     }
@@ -68,7 +68,7 @@ impl Manner {
 }
 
 /// Opens the block device at `node` for direct writes, and claims it. The device must match `facts`.
-pub(super) fn device(node: &Path, facts: &DeviceFacts, roots: &Roots, manner: Manner) -> Result<File, Reason> {
+pub(super) fn open_device(node: &Path, facts: &DeviceFacts, roots: &Roots, manner: OpenMode) -> Result<File, Reason> {
     let file = claimed(node, manner)?;
     check_same(facts, &file, roots)?;
     if ioctl::is_read_only(file.as_fd()).map_err(|source| Reason::io("check if it is writable", source))? {
@@ -82,7 +82,7 @@ pub(super) fn check_same(facts: &DeviceFacts, file: &File, roots: &Roots) -> Res
     discover::changes_since(facts, file, roots).map_or(Ok(()), |what| Err(Reason::Changed { what }))
 }
 
-fn claimed(node: &Path, manner: Manner) -> Result<File, Reason> {
+fn claimed(node: &Path, manner: OpenMode) -> Result<File, Reason> {
     let direct = manner.flags() | libc::O_DIRECT;
     if manner.shared {
         let file = open(node, true, direct).map_err(|source| Reason::io("open it for writing", source))?;
@@ -98,7 +98,7 @@ fn claimed(node: &Path, manner: Manner) -> Result<File, Reason> {
 
 /// Opens the block device at `node` for direct reads, without a lasting claim. A momentary claim from the kernel shows
 /// that nobody else holds it.
-pub(super) fn look(node: &Path, settle: Duration) -> Result<File, Reason> {
+pub(super) fn open_for_examination(node: &Path, settle: Duration) -> Result<File, Reason> {
     let failed = |source| Reason::io("open it for reading", source);
     let refused = |source| if is_busy(&source) { busy(node, source) } else { failed(source) };
     retry(settle, is_busy, || open(node, false, libc::O_EXCL)).map_err(refused)?;
@@ -107,7 +107,7 @@ pub(super) fn look(node: &Path, settle: Duration) -> Result<File, Reason> {
 
 /// Claims the device at `node`, another path to a drive that will be written to. `None` if `node` is not the device
 /// `number`.
-pub(super) fn other_path(node: &Path, number: DevNum, manner: Manner) -> Result<Option<File>, Reason> {
+pub(super) fn other_path(node: &Path, number: DevNum, manner: OpenMode) -> Result<Option<File>, Reason> {
     match fs::metadata(node) {
         Ok(metadata) if metadata.file_type().is_block_device() && DevNum::of_stat(metadata.rdev()) == number => {}
         _ => return Ok(None),
@@ -138,7 +138,7 @@ fn busy(node: &Path, source: io::Error) -> Reason {
 
 /// Opens the file at `path` and marks it. The file must be the file of `metadata`. Returns true if the descriptor
 /// bypasses the page cache.
-pub(super) fn file(path: &Path, metadata: &Metadata, manner: Manner) -> Result<(File, bool), Reason> {
+pub(super) fn file(path: &Path, metadata: &Metadata, manner: OpenMode) -> Result<(File, bool), Reason> {
     let (file, direct) = open_direct(path, OpenOptions::new().read(true).write(true), manner.flags())
         .map_err(|source| Reason::io("open it for writing", source))?;
     let now = file.metadata().map_err(|source| Reason::io("read its metadata", source))?;
@@ -150,7 +150,7 @@ pub(super) fn file(path: &Path, metadata: &Metadata, manner: Manner) -> Result<(
 }
 
 /// Creates a file and marks it. Returns true if the descriptor bypasses the page cache. On an error no file remains.
-pub(super) fn new_file(path: &Path, manner: Manner) -> Result<(File, bool), Reason> {
+pub(super) fn new_file(path: &Path, manner: OpenMode) -> Result<(File, bool), Reason> {
     // Creates the file first and opens it again, because a file system without O_DIRECT may create the file and then
     // fail the open.
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
@@ -160,7 +160,7 @@ pub(super) fn new_file(path: &Path, manner: Manner) -> Result<(File, bool), Reas
     })
 }
 
-fn mark(file: &File, manner: Manner) -> Result<(), Reason> {
+fn mark(file: &File, manner: OpenMode) -> Result<(), Reason> {
     let wanted = mark_of(manner.shared);
     let failed = |source| Reason::io("lock it against a second run", source);
     let set = retry(

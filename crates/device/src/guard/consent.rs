@@ -3,11 +3,11 @@
 //! The questions before a consent may take minutes, so devices that share bytes with the target are examined again.
 //! Only this module creates files and reserves their space.
 
-use super::claim::{self, Manner, Opened, finish};
+use super::claim::{self, OpenMode, Opened, finish};
 use super::evidence::Evidence;
-use super::examine::{Door, Examined, missing_bytes, recorded_size};
+use super::examine::{TargetKind, Examined, missing_bytes, recorded_size};
 use super::preparation::{Records, random_key};
-use super::refusal::{Findings, Reason};
+use super::refusal::{Objections, Reason};
 use super::{Guard, Request};
 use crate::discover::{self, DeviceFacts, Resolved};
 use std::fs::{self, File};
@@ -80,7 +80,7 @@ impl WriteConsent {
     }
 
     /// Splits the consent into its descriptor and its key, for a target.
-    pub(crate) fn release(self) -> (Opened, u64) {
+    pub(crate) fn into_opened(self) -> (Opened, u64) {
         (self.opened, self.stamp_key)
     }
 }
@@ -88,8 +88,8 @@ impl WriteConsent {
 /// Turns an examined and confirmed target into a consent.
 pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, Vec<Reason>> {
     let Examined { request, mut found, opened, claims, size_bytes, used_bytes, evidence, notes } = examined;
-    let mut findings = Findings { notes, ..Findings::default() };
-    if let Some(subject) = found.door.subject() {
+    let mut findings = Objections { notes, ..Objections::default() };
+    if let Some(subject) = found.target_kind.subject() {
         subject.check_users(&guard.roots, request.shared, guard.settle, &mut findings);
     }
     if !findings.reasons.is_empty() {
@@ -99,15 +99,15 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
     let created = opened.is_none();
     let (file, direct) = match opened {
         Some(opened) => opened,
-        None => claim::new_file(Path::new(&request.path), Manner::of(&request, guard))?,
+        None => claim::new_file(Path::new(&request.path), OpenMode::of(&request, guard))?,
     };
     let rest = || {
-        match &found.door {
-            Door::Device { .. } => {
+        match &found.target_kind {
+            TargetKind::Device { .. } => {
                 claim::check_same(&found.facts, &file, &guard.roots)?;
                 check_same_size(&file, size_bytes)?;
             }
-            Door::File { .. } | Door::NewFile { .. } => {
+            TargetKind::File { .. } | TargetKind::NewFile { .. } => {
                 // A run that writes the whole file does not need the warning about unwritten blocks.
                 notes.extend(reserve(&file, size_bytes, &request)?.filter(|_| !request.whole));
                 found.facts = facts_now(guard, &request)?;

@@ -90,7 +90,7 @@ pub(super) struct Sampling {
 }
 
 /// Both ends of a device, and the key that explains its data.
-pub(super) struct Look {
+pub(super) struct DeviceEnds {
     head: Vec<u8>,
     tail: Vec<u8>,
     tail_at: u64,
@@ -98,7 +98,7 @@ pub(super) struct Look {
     key: Option<u64>,
 }
 
-impl Look {
+impl DeviceEnds {
     /// `len` bytes at `at`, if they were read.
     pub(super) fn bytes(&self, at: u64, len: usize) -> Option<&[u8]> {
         let within = |bytes, at: u64| <[u8]>::get(bytes, usize::try_from(at).ok()?..)?.get(..len);
@@ -107,7 +107,7 @@ impl Look {
 
     /// As [`Self::bytes`]; `None` if the sector of the first byte has flashproof's stamp, because random data contains
     /// any short magic number sooner or later.
-    pub(super) fn foreign(&self, at: u64, len: usize) -> Option<&[u8]> {
+    pub(super) fn count_unstamped(&self, at: u64, len: usize) -> Option<&[u8]> {
         let sector = self.bytes(at - at % SECTOR_BYTES as u64, SECTOR_BYTES);
         self.bytes(at, len).filter(|_| sector.is_none_or(|sector| !self.key.is_some_and(|key| is_stamped(sector, key))))
     }
@@ -223,7 +223,7 @@ pub(super) fn gather(
         let at = END_BYTES + stamp(spot, sampling.seed) % between * SPOT_BYTES;
         tally.take(at, read(file, at, SPOT_BYTES, &mut buf), ours);
     }
-    let mut evidence = find(&Look { head, tail, tail_at, size_bytes, key });
+    let mut evidence = find(&DeviceEnds { head, tail, tail_at, size_bytes, key });
     evidence.extend(tally.evidence(why));
     Ok(evidence)
 }
@@ -314,11 +314,11 @@ const MAGICS: &[Magic] = &[
 const MD_MAGIC: &[u8] = b"\xfc\x4e\x2b\xa9";
 
 /// All known formats on the device.
-pub(super) fn find(look: &Look) -> Vec<Evidence> {
+pub(super) fn find(look: &DeviceEnds) -> Vec<Evidence> {
     let stores = aerospike(look).into_iter().chain(record_store(look));
     let mut found: Vec<Evidence> = stores.chain(partition_table(look)).collect();
     for Magic { name, at, magic } in MAGICS {
-        let at = at.iter().find(|at| look.foreign(**at, magic.len()) == Some(magic));
+        let at = at.iter().find(|at| look.count_unstamped(**at, magic.len()) == Some(magic));
         found.extend(at.map(|at| Evidence::Signature { name, at: *at }));
     }
     found.extend(software_raid_at_end(look));
@@ -327,12 +327,12 @@ pub(super) fn find(look: &Look) -> Vec<Evidence> {
 }
 
 /// `drv_prefix`: magic number, version, and since version 3 the namespace as 32 bytes of text.
-fn aerospike(look: &Look) -> Option<Evidence> {
+fn aerospike(look: &DeviceEnds) -> Option<Evidence> {
     const MAGIC: u64 = 0x4349_7472_7573_0322;
     const MAGIC_BEFORE_VERSION_3: u64 = 0x4349_7472_7573_0707;
-    let namespace = match little_endian(look.foreign(0, 8)?) {
+    let namespace = match little_endian(look.count_unstamped(0, 8)?) {
         MAGIC => {
-            let text = look.foreign(12, 32)?.split(|byte| *byte == 0).next()?;
+            let text = look.count_unstamped(12, 32)?.split(|byte| *byte == 0).next()?;
             Some(String::from_utf8_lossy(text).into_owned()).filter(|text| !text.contains(char::is_control))
         }
         MAGIC_BEFORE_VERSION_3 => None,
@@ -342,19 +342,19 @@ fn aerospike(look: &Look) -> Option<Evidence> {
 }
 
 /// The header that `store::DeviceHeader` writes: the length of the name at byte 42, the name at byte 44.
-fn record_store(look: &Look) -> Option<Evidence> {
-    look.foreign(0, 16).filter(|magic| magic == b"flashproof store")?;
-    let length = look.foreign(42, 2).map_or(0, little_endian);
-    let name = look.foreign(44, length.min(128) as usize).unwrap_or_default();
+fn record_store(look: &DeviceEnds) -> Option<Evidence> {
+    look.count_unstamped(0, 16).filter(|magic| magic == b"flashproof store")?;
+    let length = look.count_unstamped(42, 2).map_or(0, little_endian);
+    let name = look.count_unstamped(44, length.min(128) as usize).unwrap_or_default();
     let name = Some(String::from_utf8_lossy(name).into_owned());
     Some(Evidence::RecordStore { namespace: name.filter(|name| !name.is_empty() && !name.contains(char::is_control)) })
 }
 
-fn partition_table(look: &Look) -> Option<Evidence> {
+fn partition_table(look: &DeviceEnds) -> Option<Evidence> {
     // The header is in sector 1, the backup in the last one, for any sector size.
     const SECTORS: [u64; 2] = [512, 4096];
     for sector in SECTORS {
-        if look.foreign(sector, 8) == Some(b"EFI PART") {
+        if look.count_unstamped(sector, 8) == Some(b"EFI PART") {
             return Some(Evidence::PartitionTable {
                 name: "a GPT partition table",
                 partitions: gpt_entries(look, sector),
@@ -362,7 +362,7 @@ fn partition_table(look: &Look) -> Option<Evidence> {
         }
     }
     for sector in SECTORS {
-        if look.size_bytes > sector && look.foreign(look.size_bytes - sector, 8) == Some(b"EFI PART") {
+        if look.size_bytes > sector && look.count_unstamped(look.size_bytes - sector, 8) == Some(b"EFI PART") {
             return Some(Evidence::PartitionTable { name: "the backup of a GPT partition table", partitions: None });
         }
     }
@@ -370,8 +370,8 @@ fn partition_table(look: &Look) -> Option<Evidence> {
 }
 
 /// Number of used entries of the table with the header at `header`, as far as the entries were read.
-fn gpt_entries(look: &Look, header: u64) -> Option<u32> {
-    let field = look.foreign(header + 72, 16)?;
+fn gpt_entries(look: &DeviceEnds, header: u64) -> Option<u32> {
+    let field = look.count_unstamped(header + 72, 16)?;
     let (start, count) = (little_endian(&field[..8]).checked_mul(header)?, little_endian(&field[8..12]).min(1024));
     let size = little_endian(&field[12..16]).max(128);
     let used = |at: u64| look.bytes(at, 16).is_some_and(|kind| kind.iter().any(|byte| *byte != 0));
@@ -379,8 +379,8 @@ fn gpt_entries(look: &Look, header: u64) -> Option<u32> {
 }
 
 /// Layout: four entries of 16 bytes, each with flag, first sector (CHS), type, last sector (CHS), start, length.
-fn mbr(look: &Look) -> Option<Evidence> {
-    let sector = look.foreign(0, 512).filter(|sector| sector[510..] == [0x55, 0xaa])?;
+fn mbr(look: &DeviceEnds) -> Option<Evidence> {
+    let sector = look.count_unstamped(0, 512).filter(|sector| sector[510..] == [0x55, 0xaa])?;
     let entries: Vec<&[u8]> = sector[446..510].chunks_exact(16).collect();
     // The boot sector of a file system ends in the same two bytes, but has code in place of the flags.
     if entries.iter().any(|entry| entry[0] & 0x7f != 0) {
@@ -391,27 +391,27 @@ fn mbr(look: &Look) -> Option<Evidence> {
 }
 
 /// Superblocks 1.0 and 0.90 are near the end, on boundaries of 4 and of 64 KiB (`md_p.h`).
-fn software_raid_at_end(look: &Look) -> Option<Evidence> {
+fn software_raid_at_end(look: &DeviceEnds) -> Option<Evidence> {
     let size = look.size_bytes;
     let at_1_0 = (size.checked_sub(8 * KIB)?) & !(4 * KIB - 1);
     let at_0_90 = (size & !(64 * KIB - 1)).checked_sub(64 * KIB);
     [(Some(at_1_0), "a software RAID member (superblock 1.0)"), (at_0_90, "a software RAID member (superblock 0.90)")]
         .into_iter()
         .filter_map(|(at, name)| Some((at?, name)))
-        .find(|(at, _)| look.foreign(*at, 4) == Some(MD_MAGIC))
+        .find(|(at, _)| look.count_unstamped(*at, 4) == Some(MD_MAGIC))
         .map(|(at, name)| Evidence::Signature { name, at })
 }
 
 /// Layout: two labels of 256 KiB at the start and two at the end. The second half of a label is a ring of uberblocks of
 /// 1 KiB or more (`vdev_impl.h`).
-fn zfs(look: &Look) -> Option<Evidence> {
+fn zfs(look: &DeviceEnds) -> Option<Evidence> {
     const MAGIC: u64 = 0x00ba_b10c;
     let label = 256 * KIB;
     let end = look.size_bytes / label * label;
     let starts = [Some(0), Some(label), end.checked_sub(2 * label), end.checked_sub(label)];
     let mut rings = starts.into_iter().flatten().flat_map(|start| (0..128).map(move |i| start + 128 * KIB + i * KIB));
     let at = rings.find(|at| {
-        look.foreign(*at, 8).map(little_endian).is_some_and(|word| word == MAGIC || word.swap_bytes() == MAGIC)
+        look.count_unstamped(*at, 8).map(little_endian).is_some_and(|word| word == MAGIC || word.swap_bytes() == MAGIC)
     })?;
     Some(Evidence::Signature { name: "a ZFS pool member", at })
 }
@@ -532,8 +532,8 @@ mod tests {
         let mut device = vec![0; 2 << 20];
         Salt::new(5, 100, 77).fill(&mut device);
         device[0x438..0x43a].copy_from_slice(b"\x53\xef");
-        assert!(find(&Look::at_bytes(&device, Some(77))).is_empty());
-        assert_eq!(find(&Look::at_bytes(&device, Some(78))).len(), 1);
+        assert!(find(&DeviceEnds::at_bytes(&device, Some(77))).is_empty());
+        assert_eq!(find(&DeviceEnds::at_bytes(&device, Some(78))).len(), 1);
     }
 
     #[test]
@@ -560,14 +560,14 @@ mod tests {
     fn on_device(at: u64, bytes: &[u8]) -> Vec<String> {
         let mut device = vec![0; SIZE as usize];
         device[at as usize..][..bytes.len()].copy_from_slice(bytes);
-        find(&Look::at_bytes(&device, None)).iter().map(ToString::to_string).collect()
+        find(&DeviceEnds::at_bytes(&device, None)).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn nothing_is_found_on_zeros() {
         assert!(on_device(0, &[]).is_empty());
-        assert!(find(&Look::at_bytes(&[], None)).is_empty());
-        assert!(find(&Look::at_bytes(&[0; 700], None)).is_empty());
+        assert!(find(&DeviceEnds::at_bytes(&[], None)).is_empty());
+        assert!(find(&DeviceEnds::at_bytes(&[0; 700], None)).is_empty());
     }
 
     #[test]

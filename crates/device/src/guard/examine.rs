@@ -14,12 +14,12 @@
 //! I/O counters show users that no other check finds. The counters in sysfs (`stat`, as in /proc/diskstats) are read
 //! twice; in between, a device that is to be erased must do no I/O. Field order: `Documentation/block/stat.rst`.
 
-use super::ask::Names;
-use super::claim::{self, Manner, STAT_BLOCK_BYTES, check_size};
+use super::ask::DeviceNames;
+use super::claim::{self, OpenMode, STAT_BLOCK_BYTES, check_size};
 use super::evidence::{self, Evidence, Sampling};
 use super::preparation::{UsedPart, random_key};
-use super::refusal::{Findings, Reason};
-use super::subject::{Relation, Subject};
+use super::refusal::{Objections, Reason};
+use super::target_devices::{Relation, TargetDevices};
 use super::{Guard, Request};
 use crate::discover::{self, DeviceFacts, DiscoverError, Kind, Resolved, Roots, SysDir};
 use crate::observe::diskstats::{Counters, Counts};
@@ -33,24 +33,24 @@ use std::{fmt, thread};
 use sys::{ioctl, open};
 
 /// The target that a name resolved to.
-pub(super) struct Found {
+pub(super) struct ResolvedTarget {
     pub(super) facts: DeviceFacts,
-    pub(super) door: Door,
+    pub(super) target_kind: TargetKind,
 }
 
 /// How the target is opened.
-pub(super) enum Door {
+pub(super) enum TargetKind {
     /// A block device by its node.
-    Device { node: PathBuf, subject: Subject },
+    Device { node: PathBuf, subject: TargetDevices },
     /// An existing file, which will grow to `size_bytes` if it is shorter.
-    File { metadata: Metadata, size_bytes: u64, subject: Subject },
+    File { metadata: Metadata, size_bytes: u64, subject: TargetDevices },
     /// A file to be created.
     NewFile { size_bytes: u64 },
 }
 
-impl Door {
+impl TargetKind {
     /// Devices and files that share bytes with the target; `None` for a file that does not exist yet.
-    pub(super) fn subject(&self) -> Option<&Subject> {
+    pub(super) fn subject(&self) -> Option<&TargetDevices> {
         match self {
             Self::Device { subject, .. } | Self::File { subject, .. } => Some(subject),
             Self::NewFile { .. } => None,
@@ -61,7 +61,7 @@ impl Door {
 /// A target that passed every check that no consent overrides.
 pub(super) struct Examined {
     pub(super) request: Request,
-    pub(super) found: Found,
+    pub(super) found: ResolvedTarget,
     /// The claimed descriptor, and true if it bypasses the page cache; `None` for a file to be created.
     pub(super) opened: Option<(File, bool)>,
     /// Claims on the other paths to the drive.
@@ -74,12 +74,12 @@ pub(super) struct Examined {
 }
 
 /// Resolves the name in `request`.
-pub(super) fn look_up(guard: &Guard, request: &Request) -> Result<Found, Reason> {
+pub(super) fn resolve_target(guard: &Guard, request: &Request) -> Result<ResolvedTarget, Reason> {
     let path = Path::new(&request.path);
     let resolved = match (discover::resolve(path, &guard.roots), request.file_size_bytes) {
         (Err(DiscoverError::NotFound), Some(size_bytes)) if may_hold_files(path) => {
-            let facts = discover::unknown(&request.path, Kind::RegularFile);
-            return Ok(Found { facts, door: Door::NewFile { size_bytes } });
+            let facts = discover::unknown_facts(&request.path, Kind::RegularFile);
+            return Ok(ResolvedTarget { facts, target_kind: TargetKind::NewFile { size_bytes } });
         }
         (resolved, _) => resolved?,
     };
@@ -89,16 +89,16 @@ pub(super) fn look_up(guard: &Guard, request: &Request) -> Result<Found, Reason>
             let root = &guard.roots.sys;
             let dir =
                 SysDir::of_block(root, number).ok_or_else(|| DiscoverError::NoSysfs { number, root: root.clone() })?;
-            let subject = Subject::of_device(number, &dir, &guard.roots);
-            Door::Device { node, subject }
+            let subject = TargetDevices::of_device(number, &dir, &guard.roots);
+            TargetKind::Device { node, subject }
         }
         Resolved::File { metadata } => {
             let size_bytes = request.file_size_bytes.ok_or(Reason::FileWithoutSize)?;
-            let subject = Subject::of_file(&metadata);
-            Door::File { metadata, size_bytes, subject }
+            let subject = TargetDevices::of_file(&metadata);
+            TargetKind::File { metadata, size_bytes, subject }
         }
     };
-    Ok(Found { facts, door })
+    Ok(ResolvedTarget { facts, target_kind: door })
 }
 
 /// True if a file may be created at `path`; its directory must exist. Not below /dev: there a missing name is a
@@ -113,29 +113,29 @@ fn directory_of(path: &Path) -> &Path {
 }
 
 /// Runs all checks on a target. Errors: all objections.
-pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<Examined, Vec<Reason>> {
+pub(super) fn examine(guard: &Guard, request: &Request, found: ResolvedTarget) -> Result<Examined, Vec<Reason>> {
     let (prepared, mut findings) = check_from_outside(guard, request, &found)?;
-    let manner = Manner::of(request, guard);
+    let manner = OpenMode::of(request, guard);
     let mut claims = Vec::new();
-    let (opened, size_bytes) = match &found.door {
-        Door::Device { node, subject } => {
-            let file = claim::device(node, &found.facts, &guard.roots, manner)?;
+    let (opened, size_bytes) = match &found.target_kind {
+        TargetKind::Device { node, subject } => {
+            let file = claim::open_device(node, &found.facts, &guard.roots, manner)?;
             claim_other_paths(guard, subject, manner, &mut claims, &mut findings)?;
             let size_bytes = device_size(&file, request)?;
-            watch(guard, request, subject, &mut findings)?;
+            check_idle(guard, request, subject, &mut findings)?;
             (Some((file, true)), size_bytes)
         }
-        Door::File { metadata, size_bytes, .. } => {
+        TargetKind::File { metadata, size_bytes, .. } => {
             (Some(claim::file(Path::new(&request.path), metadata, manner)?), *size_bytes)
         }
-        Door::NewFile { size_bytes } => (None, *size_bytes),
+        TargetKind::NewFile { size_bytes } => (None, *size_bytes),
     };
     let mut notes = findings.notes;
     let used_bytes = prepared.as_ref().map_or(size_bytes, |part| part.used_bytes.min(size_bytes));
     check_size(used_bytes, request.min_size_bytes)?;
     notes.extend(prepared.as_ref().map(ToString::to_string));
     let evidence = match &opened {
-        Some((file, _)) => look(guard, file, &found, size_bytes, prepared, &mut notes)?,
+        Some((file, _)) => sample_contents(guard, file, &found, size_bytes, prepared, &mut notes)?,
         None => Vec::new(),
     };
     Ok(Examined { request: request.clone(), found, opened, claims, size_bytes, used_bytes, evidence, notes })
@@ -146,18 +146,18 @@ pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<
 pub(super) fn look_without_claim(
     guard: &Guard,
     request: &Request,
-    found: &Found,
+    found: &ResolvedTarget,
 ) -> Result<(Vec<Evidence>, Vec<String>), Vec<Reason>> {
     let (prepared, mut findings) = check_from_outside(guard, request, found)?;
-    let Door::Device { node, subject, .. } = &found.door else { return Err(Reason::FileWithoutSize.into()) };
-    let file = claim::look(node, guard.settle)?;
-    let manner = Manner { shared: true, odsync: false, settle: guard.settle };
+    let TargetKind::Device { node, subject, .. } = &found.target_kind else { return Err(Reason::FileWithoutSize.into()) };
+    let file = claim::open_for_examination(node, guard.settle)?;
+    let manner = OpenMode { shared: true, odsync: false, settle: guard.settle };
     claim_other_paths(guard, subject, manner, &mut Vec::new(), &mut findings)?;
     let size_bytes = device_size(&file, request)?;
-    watch(guard, request, subject, &mut findings)?;
+    check_idle(guard, request, subject, &mut findings)?;
     let mut notes = findings.notes;
     notes.extend(prepared.as_ref().map(ToString::to_string));
-    let evidence = look(guard, &file, found, size_bytes, prepared, &mut notes)?;
+    let evidence = sample_contents(guard, &file, found, size_bytes, prepared, &mut notes)?;
     Ok((evidence, notes))
 }
 
@@ -165,15 +165,15 @@ pub(super) fn look_without_claim(
 fn check_from_outside(
     guard: &Guard,
     request: &Request,
-    found: &Found,
-) -> Result<(Option<UsedPart>, Findings), Vec<Reason>> {
-    let mut findings = Findings::default();
+    found: &ResolvedTarget,
+) -> Result<(Option<UsedPart>, Objections), Vec<Reason>> {
+    let mut findings = Objections::default();
     let prepared = if request.whole { None } else { UsedPart::of(&found.facts, &guard.records) };
-    if !request.zoned && matches!(found.door, Door::Device { .. }) && discover::is_zoned(&found.facts, &guard.roots) {
+    if !request.zoned && matches!(found.target_kind, TargetKind::Device { .. }) && discover::is_zoned(&found.facts, &guard.roots) {
         findings.refuse(Reason::Zoned);
     }
     check_fit(request, found, prepared.as_ref(), &mut findings);
-    if let Some(subject) = found.door.subject() {
+    if let Some(subject) = found.target_kind.subject() {
         subject.check_users(&guard.roots, request.shared, guard.settle, &mut findings);
     }
     if findings.reasons.is_empty() { Ok((prepared, findings)) } else { Err(findings.reasons) }
@@ -181,10 +181,10 @@ fn check_from_outside(
 
 /// Refuses a target that is too small or read-only, a file that does not fit into its file system, and a file that
 /// would outgrow its preparation.
-fn check_fit(request: &Request, found: &Found, prepared: Option<&UsedPart>, findings: &mut Findings) {
-    let size_bytes = match &found.door {
-        Door::Device { .. } => found.facts.size_bytes,
-        Door::File { size_bytes, .. } | Door::NewFile { size_bytes } => *size_bytes,
+fn check_fit(request: &Request, found: &ResolvedTarget, prepared: Option<&UsedPart>, findings: &mut Objections) {
+    let size_bytes = match &found.target_kind {
+        TargetKind::Device { .. } => found.facts.size_bytes,
+        TargetKind::File { size_bytes, .. } | TargetKind::NewFile { size_bytes } => *size_bytes,
     };
     let fits = check_size(size_bytes, request.min_size_bytes);
     findings.reasons.extend(fits.err());
@@ -192,18 +192,18 @@ fn check_fit(request: &Request, found: &Found, prepared: Option<&UsedPart>, find
         findings.refuse(Reason::ReadOnly { how: "the device says so" });
     }
     if let Some(part) = prepared
-        && let Door::File { size_bytes: wanted_bytes, .. } = found.door
+        && let TargetKind::File { size_bytes: wanted_bytes, .. } = found.target_kind
         && wanted_bytes > found.facts.size_bytes
     {
         let (used_bytes, size_bytes) = (part.used_bytes, found.facts.size_bytes);
         findings.refuse(Reason::PartWouldGrow { used_bytes, size_bytes, wanted_bytes });
     }
-    let space = match &found.door {
-        Door::Device { .. } => Ok(()),
-        Door::File { metadata, size_bytes, .. } => {
+    let space = match &found.target_kind {
+        TargetKind::Device { .. } => Ok(()),
+        TargetKind::File { metadata, size_bytes, .. } => {
             check_space(Path::new(&request.path), missing_bytes(metadata, *size_bytes))
         }
-        Door::NewFile { size_bytes } => check_space(directory_of(Path::new(&request.path)), *size_bytes),
+        TargetKind::NewFile { size_bytes } => check_space(directory_of(Path::new(&request.path)), *size_bytes),
     };
     findings.reasons.extend(space.err());
 }
@@ -230,12 +230,12 @@ fn device_size(file: &File, request: &Request) -> Result<u64, Reason> {
 /// path without a node cannot be claimed.
 fn claim_other_paths(
     guard: &Guard,
-    subject: &Subject,
-    manner: Manner,
+    subject: &TargetDevices,
+    manner: OpenMode,
     claims: &mut Vec<File>,
-    findings: &mut Findings,
+    findings: &mut Objections,
 ) -> Result<(), Reason> {
-    for path in subject.doors().filter(|node| node.relation == Relation::OtherPath) {
+    for path in subject.access_nodes().filter(|node| node.relation == Relation::OtherPath) {
         let node = path.path(&guard.roots);
         match claim::other_path(&node, path.number, manner)? {
             Some(file) if !manner.shared => claims.push(file),
@@ -249,8 +249,8 @@ fn claim_other_paths(
 }
 
 /// Refuses a device with I/O of others, unless other shared runs have it open.
-fn watch(guard: &Guard, request: &Request, subject: &Subject, findings: &mut Findings) -> Result<(), Reason> {
-    let dirs: Vec<&SysDir> = subject.doors().map(|node| &node.dir).collect();
+fn check_idle(guard: &Guard, request: &Request, subject: &TargetDevices, findings: &mut Objections) -> Result<(), Reason> {
+    let dirs: Vec<&SysDir> = subject.access_nodes().map(|node| &node.dir).collect();
     match moves(&dirs, guard.watch) {
         Ok(true) => Ok(()),
         Ok(false) => {
@@ -266,21 +266,21 @@ fn watch(guard: &Guard, request: &Request, subject: &Subject, findings: &mut Fin
 }
 
 /// Reads samples of the contents.
-fn look(
+fn sample_contents(
     guard: &Guard,
     file: &File,
-    found: &Found,
+    found: &ResolvedTarget,
     size_bytes: u64,
     prepared: Option<UsedPart>,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Evidence>, Reason> {
     let failed = |source| Reason::io("read samples of it", source);
     let sampling = Sampling { seed: random_key().map_err(failed)?, ..guard.sampling };
-    let read_bytes = match (&found.door, prepared) {
+    let read_bytes = match (&found.target_kind, prepared) {
         // Bytes that the preparation left unused are not written.
         (_, Some(part)) => part.used_bytes,
         // The whole file is examined, including the part that the test does not write.
-        (Door::File { metadata, .. }, None) => metadata.len(),
+        (TargetKind::File { metadata, .. }, None) => metadata.len(),
         _ => size_bytes,
     };
     let (identity, recorded_bytes) = (found.facts.identity(), recorded_size(found, size_bytes));
@@ -290,16 +290,16 @@ fn look(
 
 /// Size of the target in its record. A device with another size is a different device; a file may grow, so its size is
 /// 0.
-pub(super) fn recorded_size(found: &Found, size_bytes: u64) -> u64 {
-    match found.door {
-        Door::Device { .. } => size_bytes,
-        Door::File { .. } | Door::NewFile { .. } => 0,
+pub(super) fn recorded_size(found: &ResolvedTarget, size_bytes: u64) -> u64 {
+    match found.target_kind {
+        TargetKind::Device { .. } => size_bytes,
+        TargetKind::File { .. } | TargetKind::NewFile { .. } => 0,
     }
 }
 
 /// The guard's decision on a device.
 #[derive(Debug)]
-pub enum Safety {
+pub enum EraseSafety {
     /// No objection.
     Yes,
     /// The device contains data that no record explains: the user would be asked.
@@ -308,7 +308,7 @@ pub enum Safety {
     No(Vec<Reason>),
 }
 
-impl fmt::Display for Safety {
+impl fmt::Display for EraseSafety {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Yes => "yes",
@@ -320,7 +320,7 @@ impl fmt::Display for Safety {
 
 /// The facts about a device, and the guard's decision.
 #[derive(Debug)]
-pub struct Outlook {
+pub struct GuardReport {
     /// The name as given.
     pub path: String,
     /// `None` if the name leads to no device or file.
@@ -328,7 +328,7 @@ pub struct Outlook {
     /// The name that consents to its erasure.
     pub erase_name: String,
     /// The guard's decision.
-    pub safety: Safety,
+    pub safety: EraseSafety,
     /// Limits of the examination, and other remarks.
     pub notes: Vec<String>,
 }
@@ -336,7 +336,7 @@ pub struct Outlook {
 impl Guard {
     /// The decision of [`Guard::consent`] on each of `paths` separately, in their order. Takes about a second for any
     /// number of paths.
-    pub fn outlook<S: AsRef<str> + Sync>(&self, paths: &[S]) -> Vec<Outlook> {
+    pub fn examine_devices<S: AsRef<str> + Sync>(&self, paths: &[S]) -> Vec<GuardReport> {
         thread::scope(|scope| {
             let threads: Vec<_> = paths.iter().map(|path| scope.spawn(|| self.outlook_of(path.as_ref()))).collect();
             let results = threads.into_iter().map(|thread| thread.join());
@@ -344,34 +344,34 @@ impl Guard {
         })
     }
 
-    fn outlook_of(&self, path: &str) -> Outlook {
+    fn outlook_of(&self, path: &str) -> GuardReport {
         let request = Request::new(path, "outlook");
-        let found = match look_up(self, &request) {
+        let found = match resolve_target(self, &request) {
             Ok(found) => found,
             Err(reason) => {
-                let (path, safety) = (path.to_owned(), Safety::No(vec![reason]));
-                return Outlook { erase_name: path.clone(), path, facts: None, safety, notes: Vec::new() };
+                let (path, safety) = (path.to_owned(), EraseSafety::No(vec![reason]));
+                return GuardReport { erase_name: path.clone(), path, facts: None, safety, notes: Vec::new() };
             }
         };
         let (safety, notes) = match look_without_claim(self, &request, &found) {
-            Ok((evidence, notes)) if evidence.is_empty() => (Safety::Yes, notes),
-            Ok((evidence, notes)) => (Safety::Asks(evidence), notes),
-            Err(reasons) => (Safety::No(reasons), Vec::new()),
+            Ok((evidence, notes)) if evidence.is_empty() => (EraseSafety::Yes, notes),
+            Ok((evidence, notes)) => (EraseSafety::Asks(evidence), notes),
+            Err(reasons) => (EraseSafety::No(reasons), Vec::new()),
         };
-        let erase_name = Names::of(&found.facts, &self.roots).to_give(path).to_owned();
-        Outlook { path: path.to_owned(), facts: Some(found.facts), erase_name, safety, notes }
+        let erase_name = DeviceNames::of(&found.facts, &self.roots).lasting_erase_name(path).to_owned();
+        GuardReport { path: path.to_owned(), facts: Some(found.facts), erase_name, safety, notes }
     }
 }
 
 /// Current users of a device: mounts, swap, kernel devices, processes. Shared runs do not count. Opens nothing and does
 /// not wait.
-pub(crate) fn users_of(resolved: &Resolved, roots: &Roots) -> Findings {
-    let mut findings = Findings::default();
+pub(crate) fn users_of(resolved: &Resolved, roots: &Roots) -> Objections {
+    let mut findings = Objections::default();
     let subject = match resolved {
         Resolved::Block { number, .. } => {
-            SysDir::of_block(&roots.sys, *number).map(|dir| Subject::of_device(*number, &dir, roots))
+            SysDir::of_block(&roots.sys, *number).map(|dir| TargetDevices::of_device(*number, &dir, roots))
         }
-        Resolved::File { metadata } => Some(Subject::of_file(metadata)),
+        Resolved::File { metadata } => Some(TargetDevices::of_file(metadata)),
     };
     match subject {
         Some(subject) => subject.check_users(roots, true, Duration::ZERO, &mut findings),
@@ -400,7 +400,7 @@ fn moves(dirs: &[&SysDir], watch: Duration) -> Result<bool, Reason> {
     std::thread::sleep(watch);
     let Some(after) = read() else { return Ok(false) };
     match before.iter().zip(&after).find_map(|(before, after)| activity(before, after)) {
-        Some(did) => Err(Reason::Moving { watched_ms: watch.as_millis(), did }),
+        Some(did) => Err(Reason::UnknownIo { watched_ms: watch.as_millis(), did }),
         None => Ok(true),
     }
 }

@@ -15,8 +15,8 @@
 //! counters covers these.
 
 use super::claim::mark_in_fdinfo;
-use super::refusal::{Findings, Reason};
-use super::subject::{Found, Subject};
+use super::refusal::{Objections, Reason};
+use super::target_devices::{TargetPart, TargetDevices};
 use crate::discover::{Backing, DevNum, LoopDevice, Roots, SysDir, controller_names, loops, unescape};
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -27,15 +27,15 @@ use std::time::{Duration, Instant};
 use sys::open::ByteLock;
 
 /// Mounts, swap and loop devices of this machine.
-struct Users {
+struct KernelUsers {
     mounts: Vec<(Mount, &'static str)>,
     swaps: Vec<String>,
     loops: Vec<LoopDevice>,
 }
 
-impl Users {
+impl KernelUsers {
     /// Reads the current users. Each unreadable table adds a note.
-    fn now(roots: &Roots, findings: &mut Findings) -> Self {
+    fn now(roots: &Roots, findings: &mut Objections) -> Self {
         let mut lines = |what: &str, path: &str| {
             let path = roots.proc.join(path);
             let text = fs::read_to_string(&path);
@@ -89,24 +89,24 @@ impl Users {
     }
 }
 
-impl Subject {
+impl TargetDevices {
     /// Finds all users: kernel users, then processes ([`Self::check_processes`]).
-    pub(super) fn check_users(&self, roots: &Roots, shared: bool, settle: Duration, findings: &mut Findings) {
+    pub(super) fn check_users(&self, roots: &Roots, shared: bool, settle: Duration, findings: &mut Objections) {
         self.check_kernel_users(roots, findings);
         self.check_processes(roots, shared, settle, findings);
     }
 
     /// Finds mounts, swap, devices built on the target, and exports.
-    fn check_kernel_users(&self, roots: &Roots, findings: &mut Findings) {
-        let users = Users::now(roots, findings);
+    fn check_kernel_users(&self, roots: &Roots, findings: &mut Objections) {
+        let users = KernelUsers::now(roots, findings);
         self.check_mounts(&users, roots, findings);
         self.check_swap(&users, roots, findings);
         self.check_holders(&users, findings);
         self.check_loops(&users, roots, findings);
-        check(self, roots, findings);
+        check_exports(self, roots, findings);
     }
 
-    fn check_mounts(&self, users: &Users, roots: &Roots, findings: &mut Findings) {
+    fn check_mounts(&self, users: &KernelUsers, roots: &Roots, findings: &mut Objections) {
         for (mount, seen_by) in &users.mounts {
             let by_number = self.node(mount.number).map(|node| node.which.clone());
             // Mounts of btrfs and others have a device number of their own. Then the source of the mount names the
@@ -121,7 +121,7 @@ impl Subject {
         }
     }
 
-    fn check_swap(&self, users: &Users, roots: &Roots, findings: &mut Findings) {
+    fn check_swap(&self, users: &KernelUsers, roots: &Roots, findings: &mut Objections) {
         for path in &users.swaps {
             if let Some(which) = self.find_path(path, roots) {
                 findings.refuse(Reason::Swap { which, path: path.clone() });
@@ -131,22 +131,22 @@ impl Subject {
 
     /// Description of the device with the file system `number`; `None` if its mount is already reported, because users
     /// of its files add nothing.
-    fn file_system_on(&self, number: DevNum, findings: &Findings) -> Option<String> {
+    fn file_system_on(&self, number: DevNum, findings: &Objections) -> Option<String> {
         self.node(number).map(|node| node.which.clone()).filter(|which| !findings.is_mounted(which))
     }
 
-    fn check_holders(&self, users: &Users, findings: &mut Findings) {
+    fn check_holders(&self, users: &KernelUsers, findings: &mut Objections) {
         for node in &self.nodes {
             let describe = |dir: SysDir| users.describe(&dir.name(), kind_of_holder(&dir), &dir);
             let holders: Vec<String> = node.holders().map(describe).collect();
             if !holders.is_empty() {
-                findings.refuse(Reason::Held { which: node.which.clone(), holders: holders.join(", ") });
+                findings.refuse(Reason::HasHolders { which: node.which.clone(), holders: holders.join(", ") });
             }
         }
     }
 
     /// Loop devices keep their file open inside the kernel, so no process shows the open file.
-    fn check_loops(&self, users: &Users, roots: &Roots, findings: &mut Findings) {
+    fn check_loops(&self, users: &KernelUsers, roots: &Roots, findings: &mut Objections) {
         for of in &users.loops {
             let in_file_system = || match of.backing {
                 Backing::File { device, .. } => Some((
@@ -158,7 +158,7 @@ impl Subject {
             let behind = self.find_behind(of, roots).map(|which| (which, None));
             let Some((which, kind)) = behind.or_else(in_file_system) else { continue };
             let holders = users.describe(&format!("the loop device {}", of.dir.name()), kind, &of.dir);
-            findings.refuse(Reason::Held { which, holders });
+            findings.refuse(Reason::HasHolders { which, holders });
         }
     }
 
@@ -172,7 +172,7 @@ impl Subject {
         roots: &Roots,
         shared: bool,
         settle: Duration,
-        findings: &mut Findings,
+        findings: &mut Objections,
     ) -> usize {
         let deadline = Instant::now() + settle;
         loop {
@@ -254,7 +254,7 @@ impl Mount {
 #[derive(Default)]
 struct Export {
     what: String,
-    end: String,
+    stop_hint: String,
     paths: Vec<String>,
     /// Device number, if the driver reports it.
     number: Option<DevNum>,
@@ -263,7 +263,7 @@ struct Export {
 }
 
 /// Finds exported parts of `subject`.
-pub(super) fn check(subject: &Subject, roots: &Roots, findings: &mut Findings) {
+pub(super) fn check_exports(subject: &TargetDevices, roots: &Roots, findings: &mut Objections) {
     let config = SysDir::new(roots.sys.join("kernel/config"));
     for (module, place) in [("nvmet", config.child("nvmet")), ("target_core_mod", config.child("target"))] {
         if roots.sys.join("module").join(module).is_dir() && !place.path().is_dir() {
@@ -274,14 +274,14 @@ pub(super) fn check(subject: &Subject, roots: &Roots, findings: &mut Findings) {
     }
     for export in namespaces(&config).into_iter().chain(backstores(&config)) {
         if let Some(which) = export.find(subject, roots) {
-            findings.refuse(Reason::Exported { which, what: export.what, end: export.end });
+            findings.refuse(Reason::Exported { which, what: export.what, end: export.stop_hint });
         }
     }
 }
 
 impl Export {
     /// Description of the exported part of `subject`.
-    fn find(&self, subject: &Subject, roots: &Roots) -> Option<String> {
+    fn find(&self, subject: &TargetDevices, roots: &Roots) -> Option<String> {
         let by_number = self.number.and_then(|number| subject.node(number));
         let by_controller = || {
             let name = Path::new(self.controller.as_ref()?).file_name()?.to_str()?;
@@ -302,7 +302,7 @@ fn namespaces(config: &SysDir) -> Vec<Export> {
                 let end = format!("disable the export (`echo 0 > {}`)", dir.path().join("enable").display());
                 exports.push(Export {
                     what: format!("{what} of NVMe-oF subsystem {}", subsystem.name()),
-                    end,
+                    stop_hint: end,
                     ..source
                 });
             }
@@ -333,7 +333,7 @@ fn backstores(config: &SysDir) -> Vec<Export> {
                 number: number(),
                 controller: None,
                 what: format!("LIO backstore {}/{}", plugin.name(), dir.name()),
-                end: "delete the backstore (`targetcli`, /backstores)".to_owned(),
+                stop_hint: "delete the backstore (`targetcli`, /backstores)".to_owned(),
             });
         }
     }
@@ -354,7 +354,7 @@ pub struct Opener {
 /// Examines all processes except this one. `find` returns the part of the target that a descriptor refers to, if any.
 /// Returns the processes that have the target open, by number, and the number of processes that could not be examined
 /// (no permission).
-fn scan(proc_root: &Path, find: &dyn Fn(&Metadata) -> Option<Found>) -> io::Result<(Vec<Opener>, u32)> {
+fn scan(proc_root: &Path, find: &dyn Fn(&Metadata) -> Option<TargetPart>) -> io::Result<(Vec<Opener>, u32)> {
     let own = std::process::id();
     let (mut openers, mut unseen) = (Vec::new(), 0);
     for entry in fs::read_dir(proc_root)? {
@@ -380,7 +380,7 @@ fn scan(proc_root: &Path, find: &dyn Fn(&Metadata) -> Option<Found>) -> io::Resu
 /// The target's devices that a process has open, with the mark of each descriptor.
 fn descriptors(
     process: &Path,
-    find: &dyn Fn(&Metadata) -> Option<Found>,
+    find: &dyn Fn(&Metadata) -> Option<TargetPart>,
 ) -> io::Result<BTreeMap<String, Option<ByteLock>>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(process.join("fd"))?.flatten() {
@@ -388,7 +388,7 @@ fn descriptors(
         if !fs::read_link(entry.path()).is_ok_and(|to| to.is_absolute()) {
             continue;
         }
-        let Some(Found { which, readers_count }) = fs::metadata(entry.path()).ok().as_ref().and_then(find) else {
+        let Some(TargetPart { which, readers_count }) = fs::metadata(entry.path()).ok().as_ref().and_then(find) else {
             continue;
         };
         let info = fs::read_to_string(process.join("fdinfo").join(entry.file_name())).unwrap_or_default();
@@ -429,9 +429,9 @@ mod processes_tests {
     use super::*;
     use std::os::unix::fs::{MetadataExt, symlink};
 
-    fn is(file: &Path, readers_count: bool) -> impl Fn(&Metadata) -> Option<Found> {
+    fn is(file: &Path, readers_count: bool) -> impl Fn(&Metadata) -> Option<TargetPart> {
         let inode = fs::metadata(file).unwrap().ino();
-        move |metadata: &Metadata| (metadata.ino() == inode).then(|| Found { which: "it".to_owned(), readers_count })
+        move |metadata: &Metadata| (metadata.ino() == inode).then(|| TargetPart { which: "it".to_owned(), readers_count })
     }
 
     fn process(proc_root: &Path, pid: u32, opens: &Path, fdinfo: &str) {

@@ -22,26 +22,26 @@ mod examine;
 mod in_use;
 mod preparation;
 mod refusal;
-mod subject;
+mod target_devices;
 
 use crate::discover::{self, Roots};
-pub use ask::{Answers, Asker, Question, ask_on_terminal, erase_names};
-use ask::{Match, Names};
+pub use ask::{EraseAnswers, Asker, Question, ask_on_terminal, erase_names};
+use ask::{NameMatch, DeviceNames};
 pub(crate) use claim::{Opened, STAT_BLOCK_BYTES, check_size, finish, open_direct};
 pub use consent::WriteConsent;
 pub use evidence::Evidence;
 use evidence::Sampling;
-use examine::{Examined, Found};
-pub use examine::{Outlook, Safety};
+use examine::{Examined, ResolvedTarget};
+pub use examine::{GuardReport, EraseSafety};
 pub(crate) use examine::{activity, users_of};
 pub use in_use::Opener;
 pub(crate) use preparation::UsedPart;
-pub use preparation::{PREPARATION, Preparation, Prepared, RandomOrder, Records, Sampled, StateError, unix_s};
-pub use refusal::{Reason, Refusal, Refused};
+pub use preparation::{PREPARATION, DeviceRecord, Prepared, RandomOrder, Records, VerifiedSample, StateError, unix_s};
+pub use refusal::{Reason, Refusal, GuardRefusals};
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
-use subject::Overlap;
+use target_devices::Overlap;
 
 #[cfg(test)]
 pub(crate) use preparation::tests::prepared as prepared_for_tests;
@@ -128,8 +128,8 @@ impl Guard {
     /// devices.
     ///
     /// Errors: each refused device, with all objections. In this case nothing was written and no file was created.
-    pub fn consent(&self, requests: &[Request], answers: &mut Answers<'_>) -> Result<Vec<WriteConsent>, Refused> {
-        let examined = self.agreed(requests, answers)?;
+    pub fn consent(&self, requests: &[Request], answers: &mut EraseAnswers<'_>) -> Result<Vec<WriteConsent>, GuardRefusals> {
+        let examined = self.examine_and_ask(requests, answers)?;
         self.grant(examined, requests)
     }
 
@@ -137,14 +137,14 @@ impl Guard {
     ///
     /// Returns a name for each device whose erasure the user allowed, so that a later consent asks nothing. Errors:
     /// those of [`Self::consent`].
-    pub fn agree(&self, requests: &[Request], answers: &mut Answers<'_>) -> Result<Vec<String>, Refused> {
-        let examined = self.agreed(requests, answers)?;
-        let name = |of: &Examined| Names::of(&of.found.facts, &self.roots).to_give(&of.request.path).to_owned();
+    pub fn preview_consent(&self, requests: &[Request], answers: &mut EraseAnswers<'_>) -> Result<Vec<String>, GuardRefusals> {
+        let examined = self.examine_and_ask(requests, answers)?;
+        let name = |of: &Examined| DeviceNames::of(&of.found.facts, &self.roots).lasting_erase_name(&of.request.path).to_owned();
         Ok(examined.iter().filter(|of| !of.evidence.is_empty()).map(name).collect())
     }
 
-    fn agreed(&self, requests: &[Request], answers: &mut Answers<'_>) -> Result<Vec<Examined>, Refused> {
-        let found = all(requests.iter().map(|request| examine::look_up(self, request).map_err(Vec::from)), requests)?;
+    fn examine_and_ask(&self, requests: &[Request], answers: &mut EraseAnswers<'_>) -> Result<Vec<Examined>, GuardRefusals> {
+        let found = all(requests.iter().map(|request| examine::resolve_target(self, request).map_err(Vec::from)), requests)?;
         all(found.iter().zip(requests).map(|(found, request)| self.allowed(found, request)), requests)?;
         check_named_twice(requests, &found)?;
         let examined = thread::scope(|scope| {
@@ -159,22 +159,22 @@ impl Guard {
     }
 
     /// Refuses devices that the environment does not allow ([`ONLY_VARIABLE`]).
-    fn allowed(&self, found: &Found, request: &Request) -> Result<(), Vec<Reason>> {
+    fn allowed(&self, found: &ResolvedTarget, request: &Request) -> Result<(), Vec<Reason>> {
         let Some(only) = &self.only else { return Ok(()) };
-        let names = Names::of(&found.facts, &self.roots);
-        if only.iter().any(|name| matches!(names.matches(name), Match::Lasting | Match::Path)) {
+        let names = DeviceNames::of(&found.facts, &self.roots);
+        if only.iter().any(|name| matches!(names.matches(name), NameMatch::Lasting | NameMatch::Path)) {
             return Ok(());
         }
-        Err(vec![Reason::NotAllowed { is: names.to_give(&request.path).to_owned(), only: only.join(" ") }])
+        Err(vec![Reason::NotAllowed { is: names.lasting_erase_name(&request.path).to_owned(), only: only.join(" ") }])
     }
 
     /// True if `name` is a name of the device or file at `path` that can consent to its erasure.
     pub fn is_name_of(&self, name: &str, path: &str) -> bool {
         let facts = discover::discover(path, &self.roots);
-        name == path || facts.is_ok_and(|facts| Names::of(&facts, &self.roots).matches(name) != Match::Other)
+        name == path || facts.is_ok_and(|facts| DeviceNames::of(&facts, &self.roots).matches(name) != NameMatch::Other)
     }
 
-    fn grant(&self, examined: Vec<Examined>, requests: &[Request]) -> Result<Vec<WriteConsent>, Refused> {
+    fn grant(&self, examined: Vec<Examined>, requests: &[Request]) -> Result<Vec<WriteConsent>, GuardRefusals> {
         let mut granted: Vec<WriteConsent> = Vec::new();
         for (examined, request) in examined.into_iter().zip(requests) {
             match consent::grant(self, examined) {
@@ -182,7 +182,7 @@ impl Guard {
                 Err(reasons) => {
                     let made = granted.iter().zip(requests).filter(|(consent, _)| consent.created);
                     made.for_each(|(_, request)| consent::remove(request));
-                    return Err(Refused(vec![Refusal { device: request.path.clone(), reasons }]));
+                    return Err(GuardRefusals(vec![Refusal { device: request.path.clone(), reasons }]));
                 }
             }
         }
@@ -193,7 +193,7 @@ impl Guard {
 }
 
 /// All values, or all refusals.
-fn all<T>(results: impl Iterator<Item = Result<T, Vec<Reason>>>, requests: &[Request]) -> Result<Vec<T>, Refused> {
+fn all<T>(results: impl Iterator<Item = Result<T, Vec<Reason>>>, requests: &[Request]) -> Result<Vec<T>, GuardRefusals> {
     let (mut values, mut refusals) = (Vec::new(), Vec::new());
     for (result, request) in results.zip(requests) {
         match result {
@@ -201,15 +201,15 @@ fn all<T>(results: impl Iterator<Item = Result<T, Vec<Reason>>>, requests: &[Req
             Err(reasons) => refusals.push(Refusal { device: request.path.clone(), reasons }),
         }
     }
-    if refusals.is_empty() { Ok(values) } else { Err(Refused(refusals)) }
+    if refusals.is_empty() { Ok(values) } else { Err(GuardRefusals(refusals)) }
 }
 
 /// Refuses a target that has bytes in common with an earlier one.
-fn check_named_twice(requests: &[Request], found: &[Found]) -> Result<(), Refused> {
+fn check_named_twice(requests: &[Request], found: &[ResolvedTarget]) -> Result<(), GuardRefusals> {
     let earlier = |at: usize| {
         let this = &found[at];
         found[..at].iter().zip(requests).find_map(|(earlier, request)| {
-            let overlap = match (earlier.door.subject(), this.door.subject()) {
+            let overlap = match (earlier.target_kind.subject(), this.target_kind.subject()) {
                 (Some(one), Some(two)) => one.overlaps(two)?,
                 // Neither file exists yet, so they overlap only if their names are equal.
                 (None, None) if request.path == requests[at].path => Overlap::Bytes,
@@ -228,7 +228,7 @@ fn check_named_twice(requests: &[Request], found: &[Found]) -> Result<(), Refuse
 
 /// Asks about every device with data. Without anybody to ask, collects all refusals. A person who answers "no" is asked
 /// nothing more.
-fn ask(examined: &[Examined], answers: &mut Answers<'_>, roots: &Roots) -> Result<(), Refused> {
+fn ask(examined: &[Examined], answers: &mut EraseAnswers<'_>, roots: &Roots) -> Result<(), GuardRefusals> {
     let mut refusals = Vec::new();
     let is_asked = |examined: &&Examined| {
         let keeps = examined.request.keeps_store && Evidence::is_store_alone(&examined.evidence);
@@ -243,7 +243,7 @@ fn ask(examined: &[Examined], answers: &mut Answers<'_>, roots: &Roots) -> Resul
             }
         }
     }
-    if refusals.is_empty() { Ok(()) } else { Err(Refused(refusals)) }
+    if refusals.is_empty() { Ok(()) } else { Err(GuardRefusals(refusals)) }
 }
 
 #[cfg(test)]

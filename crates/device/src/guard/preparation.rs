@@ -15,7 +15,7 @@
 //! every byte below the mark can be computed again ([`sys::salt`]).
 
 use crate::discover::DeviceFacts;
-use results::files::{self, Links, Over};
+use results::files::{self, Links, ReplaceTarget};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -43,7 +43,7 @@ const LOCK_WAIT: Duration = Duration::from_secs(5);
 
 /// One device that this program has written to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Preparation {
+pub struct DeviceRecord {
     pub version: u32,
     /// See [`crate::discover::DeviceFacts::identity`].
     pub identity: String,
@@ -89,12 +89,12 @@ impl Records {
     }
 
     /// No records, and no directory to store records in.
-    pub fn nowhere() -> Self {
+    pub fn without_dir() -> Self {
         Self { dir: None }
     }
 
     /// The record of a device; `None` if it is missing, unreadable, of another device, or of another format version.
-    pub fn find(&self, identity: &str) -> Option<Preparation> {
+    pub fn find(&self, identity: &str) -> Option<DeviceRecord> {
         read(&self.path(identity)?).filter(|found| found.identity == identity)
     }
 
@@ -118,7 +118,7 @@ impl Records {
         let _lock = lock_beside(&path)?;
         let old = self.find(identity).filter(|old| old.size_bytes == size_bytes);
         let now = unix_s();
-        let new = Preparation {
+        let new = DeviceRecord {
             version: VERSION,
             identity: identity.to_owned(),
             size_bytes,
@@ -136,7 +136,7 @@ impl Records {
     }
 
     /// Changes the record of a device. Errors: there is no record.
-    pub(super) fn change(&self, identity: &str, change: impl FnOnce(&mut Preparation)) -> Result<(), StateError> {
+    pub(super) fn change(&self, identity: &str, change: impl FnOnce(&mut DeviceRecord)) -> Result<(), StateError> {
         let path = self.path(identity).ok_or(StateError::NoDirectory)?;
         let _lock = lock_beside(&path)?;
         let gone = || failed("read", &path)(io::ErrorKind::NotFound.into());
@@ -146,7 +146,7 @@ impl Records {
     }
 
     /// All records that can be read.
-    pub(super) fn all(&self) -> Vec<Preparation> {
+    pub(super) fn all(&self) -> Vec<DeviceRecord> {
         let dir = self.dir.as_ref().map(|dir| dir.join(DIR));
         let entries = dir.and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten();
         entries
@@ -168,8 +168,8 @@ pub(super) fn random_key() -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes) | 1)
 }
 
-fn read(path: &Path) -> Option<Preparation> {
-    let record: Preparation =
+fn read(path: &Path) -> Option<DeviceRecord> {
+    let record: DeviceRecord =
         serde_json::from_slice(&files::read(path, Links::Refused, RECORD_BYTES_MAX).ok()?).ok()?;
     (record.version == VERSION).then_some(record)
 }
@@ -204,8 +204,8 @@ fn lock(dir: &Path) -> io::Result<fs::File> {
 }
 
 /// Writes atomically: a reader sees the old or the new record, even after a crash.
-fn write(path: &Path, record: &Preparation) -> io::Result<()> {
-    files::replace(path, &serde_json::to_vec_pretty(record)?, Over::OwnPrivate)
+fn write(path: &Path, record: &DeviceRecord) -> io::Result<()> {
+    files::replace(path, &serde_json::to_vec_pretty(record)?, ReplaceTarget::OwnPrivate)
 }
 
 /// File name for an identity: readable, and unique by a hash of the identity (FNV-1a).
@@ -270,7 +270,7 @@ pub struct Prepared {
     /// Mark: in the current pass, everything before this byte is on the medium.
     pub mark_bytes: u64,
     /// Last sample that was read back and compared.
-    pub sample: Option<Sampled>,
+    pub sample: Option<VerifiedSample>,
     /// Run of this program that wrote to the device after the preparation; since then the exact contents are unknown.
     pub written_since: Option<String>,
 }
@@ -288,7 +288,7 @@ pub struct RandomOrder {
 
 /// A sample that was read back and compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sampled {
+pub struct VerifiedSample {
     /// Number of places compared.
     pub spots: u64,
     pub bytes: u64,
@@ -381,7 +381,7 @@ impl Records {
 
     /// Stores a sample of the preparation `prepared`. Returns false, and changes nothing, if the record has another
     /// preparation by now, or a test has written to the device.
-    pub fn keep_sample(&self, identity: &str, prepared: &Prepared, sample: &Sampled) -> Result<bool, StateError> {
+    pub fn keep_sample(&self, identity: &str, prepared: &Prepared, sample: &VerifiedSample) -> Result<bool, StateError> {
         let mut is_same = false;
         self.change(identity, |record| {
             let same = |now: &&mut Prepared| {
@@ -479,7 +479,7 @@ pub(crate) mod tests {
     fn a_sample_changes_nothing_else_and_no_other_preparation() {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
-        let sample = Sampled { spots: 3, bytes: 4, mismatches: 0, unix_s: 5 };
+        let sample = VerifiedSample { spots: 3, bytes: 4, mismatches: 0, unix_s: 5 };
         let read = prepared("/dev/x", 5);
         records.keep("serial a", 1000, "preparation").unwrap();
         let meanwhile = Prepared { mark_bytes: 777, ..read.clone() };

@@ -19,7 +19,7 @@ pub struct Refusal {
 /// All refused devices of a run, one line each.
 #[derive(Debug, Error)]
 #[error("{}", lines(.0))]
-pub struct Refused(pub Vec<Refusal>);
+pub struct GuardRefusals(pub Vec<Refusal>);
 
 /// Formats a single reason unchanged, and several reasons numbered: `2 reasons: (1) ...; (2) ...`.
 fn numbered(reasons: &[Reason]) -> String {
@@ -38,12 +38,12 @@ fn lines(refusals: &[Refusal]) -> String {
 
 /// Result of the checks: objections to writes, and notes about checks that could not be made.
 #[derive(Debug, Default)]
-pub(crate) struct Findings {
+pub(crate) struct Objections {
     pub(crate) reasons: Vec<Reason>,
     pub(crate) notes: Vec<String>,
 }
 
-impl Findings {
+impl Objections {
     pub(super) fn refuse(&mut self, reason: Reason) {
         self.reasons.push(reason);
     }
@@ -99,7 +99,7 @@ pub enum Reason {
     Swap { which: String, path: String },
     /// Another kernel device is built on it: `dm-0 (LVM vg-data)`, `md0`, `loop3`...
     #[error("{which} is held by {holders}; unmount or stop the holder first, or name another device")]
-    Held { which: String, holders: String },
+    HasHolders { which: String, holders: String },
     /// Exported to other machines, or to this machine as another drive: `namespace 1 of NVMe-oF subsystem nqn...`, `LIO
     /// backstore iblock_0/data`.
     #[error("{which} is exported as {what}; {end}, or name another device")]
@@ -112,7 +112,7 @@ pub enum Reason {
     #[error(
         "it is in use by something that could not be found: in {watched_ms} ms {did}; stop the program that uses it (a daemon that probes disks settles in seconds), or name another device"
     )]
-    Moving { watched_ms: u128, did: String },
+    UnknownIo { watched_ms: u128, did: String },
     /// Another user holds the kernel's exclusive claim on the device.
     #[error(
         "the kernel has it reserved for another user (open with O_EXCL: EBUSY): a file system in another container, a driver or a program; `lsblk` and `fuser -v` may show the user; release the device, or name another device"

@@ -32,10 +32,10 @@ impl Place {
     }
 
     fn consent(&self, request: &Request) -> Result<WriteConsent, String> {
-        self.consent_with(request, &mut Answers::default())
+        self.consent_with(request, &mut EraseAnswers::default())
     }
 
-    fn consent_with(&self, request: &Request, answers: &mut Answers<'_>) -> Result<WriteConsent, String> {
+    fn consent_with(&self, request: &Request, answers: &mut EraseAnswers<'_>) -> Result<WriteConsent, String> {
         let answer = self.guard().consent(std::slice::from_ref(request), answers);
         answer.map(|mut consents| consents.remove(0)).map_err(|refused| refused.to_string())
     }
@@ -136,7 +136,7 @@ fn a_users_file_is_asked_for_and_stays_as_it_was_until_written_to() {
     );
     assert_eq!(fs::read(place.path("old")).unwrap(), b"precious");
 
-    let consent = place.consent_with(&request, &mut Answers::named([request.path.clone()])).unwrap();
+    let consent = place.consent_with(&request, &mut EraseAnswers::named([request.path.clone()])).unwrap();
     assert_eq!(consent.erases().len(), 1);
     drop(consent);
     let content = fs::read(place.path("old")).unwrap();
@@ -205,7 +205,7 @@ fn a_file_named_twice_is_refused_by_what_it_is_and_not_by_its_name() {
     symlink(place.path("file"), place.path("link")).unwrap();
     for (one, two) in [("file", "link"), ("new", "new")] {
         let requests = [place.request(one), place.request(two)];
-        let text = place.guard().consent(&requests, &mut Answers::default()).unwrap_err().to_string();
+        let text = place.guard().consent(&requests, &mut EraseAnswers::default()).unwrap_err().to_string();
         assert!(
             text.contains(&format!("{} - it has bytes in common with {}", place.path(two), place.path(one))),
             "{text}"
@@ -220,14 +220,14 @@ fn all_devices_are_refused_at_once_and_none_is_consented_to() {
     fs::write(place.path("a"), "x").unwrap();
     fs::write(place.path("b"), "y").unwrap();
     let requests = [place.request("a"), place.request("new"), place.request("b")];
-    let refused = place.guard().consent(&requests, &mut Answers::default()).unwrap_err();
+    let refused = place.guard().consent(&requests, &mut EraseAnswers::default()).unwrap_err();
     assert_eq!(refused.0.len(), 2);
     assert_eq!(refused.to_string().lines().count(), 2);
     assert!(!fs::exists(place.path("new")).unwrap());
 
     // A person who answers "no" is asked nothing more.
     let mut asked = Vec::new();
-    let mut answers = Answers::default().or_ask(|question| {
+    let mut answers = EraseAnswers::default().or_ask(|question| {
         asked.push(question.name.to_owned());
         Some("no".into())
     });
@@ -240,7 +240,7 @@ fn all_devices_are_refused_at_once_and_none_is_consented_to() {
 fn a_record_that_cannot_be_kept_is_said_and_stops_nothing() {
     let place = Place::new();
     let guard = Guard::new(Some("/dev/null/state".into()));
-    let consents = guard.consent(&[place.request("file")], &mut Answers::default()).unwrap();
+    let consents = guard.consent(&[place.request("file")], &mut EraseAnswers::default()).unwrap();
     let said = consents[0].notes().join("|");
     assert!(said.contains("FLASHPROOF_STATE") && said.contains("the next run will ask before it erases"), "{said}");
     assert!(!consents[0].is_key_recorded());
@@ -257,7 +257,7 @@ fn a_grant_that_fails_marks_no_device_as_written_to() {
     let written_since = || records.find(&identity).unwrap().prepared.unwrap().written_since;
 
     fs::write(place.path("theirs"), "precious").unwrap();
-    let mut answers = Answers::default().or_ask(|question| {
+    let mut answers = EraseAnswers::default().or_ask(|question| {
         fs::write(place.path("new"), "made while the question waited").unwrap();
         Some(question.name.to_owned())
     });

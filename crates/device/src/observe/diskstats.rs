@@ -128,8 +128,8 @@ impl Counters {
             read: self.read.since(earlier.read)?,
             write: self.write.since(earlier.write)?,
             in_flight: self.in_flight,
-            busy_ms: grown(self.busy_ms, earlier.busy_ms)?,
-            queue_ms: grown(self.queue_ms, earlier.queue_ms)?,
+            busy_ms: counter_increase(self.busy_ms, earlier.busy_ms)?,
+            queue_ms: counter_increase(self.queue_ms, earlier.queue_ms)?,
             discard: if_both(self.discard, earlier.discard)?,
             flush: if_both(self.flush, earlier.flush)?,
         })
@@ -139,10 +139,10 @@ impl Counters {
 impl Counts {
     fn since(self, earlier: Self) -> Option<Self> {
         Some(Self {
-            completed: grown(self.completed, earlier.completed)?,
-            merged: grown(self.merged, earlier.merged)?,
-            sectors: grown(self.sectors, earlier.sectors)?,
-            time_ms: grown(self.time_ms, earlier.time_ms)?,
+            completed: counter_increase(self.completed, earlier.completed)?,
+            merged: counter_increase(self.merged, earlier.merged)?,
+            sectors: counter_increase(self.sectors, earlier.sectors)?,
+            time_ms: counter_increase(self.time_ms, earlier.time_ms)?,
         })
     }
 }
@@ -154,7 +154,7 @@ const WRAP_32: u64 = 1 << 32;
 /// Times are 32 bits on every kernel (`diskstats_show` in `block/genhd.c`): they wrap after 49.7 days with one request
 /// in flight, or after 9 hours with 128. Counts are a kernel `long`: 64 bits, or 32 on a 32-bit kernel. So a counter
 /// that falls by more than 2^31 has wrapped.
-fn grown(now: u64, before: u64) -> Option<u64> {
+fn counter_increase(now: u64, before: u64) -> Option<u64> {
     if now >= before {
         return Some(now - before);
     }

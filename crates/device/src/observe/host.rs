@@ -79,7 +79,7 @@ impl HostFacts {
 }
 
 /// The value of `key` in lines `key <separator> value`.
-pub(crate) fn value<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
+pub(crate) fn value_of_key<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
     let pairs = text.lines().filter_map(|line| line.split_once(separator));
     pairs.map(|(name, value)| (name.trim(), value.trim())).find_map(|(name, value)| (name == key).then_some(value))
 }
@@ -87,19 +87,19 @@ pub(crate) fn value<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a
 /// Source: os-release(5); /etc/os-release has priority over /usr/lib/os-release.
 fn distribution(root: &SysDir) -> Option<String> {
     let text = root.text("etc/os-release").or_else(|| root.text("usr/lib/os-release"))?;
-    let name = value(&text, "PRETTY_NAME", '=').or_else(|| value(&text, "NAME", '='))?;
+    let name = value_of_key(&text, "PRETTY_NAME", '=').or_else(|| value_of_key(&text, "NAME", '='))?;
     Some(name.trim_matches(['"', '\'']).to_owned())
 }
 
 /// The key is "model name" on x86, "cpu model" on MIPS and "cpu" on POWER. ARM has only numbers, so there the model is
 /// unknown.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
-    let model = ["model name", "cpu model", "cpu"].iter().find_map(|key| value(cpuinfo, key, ':'))?;
+    let model = ["model name", "cpu model", "cpu"].iter().find_map(|key| value_of_key(cpuinfo, key, ':'))?;
     Some(model.to_owned())
 }
 
 fn memory_total_bytes(meminfo: &str) -> Option<u64> {
-    value(meminfo, "MemTotal", ':')?.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    value_of_key(meminfo, "MemTotal", ':')?.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 fn cpu_governor(root: &SysDir) -> Option<String> {
@@ -118,7 +118,7 @@ fn hypervisor(root: &SysDir, cpuinfo: &str) -> Option<String> {
     if let Some(kind) = root.text("sys/hypervisor/type") {
         return Some(kind);
     }
-    value(cpuinfo, "flags", ':')?.split_ascii_whitespace().find(|flag| *flag == "hypervisor")?;
+    value_of_key(cpuinfo, "flags", ':')?.split_ascii_whitespace().find(|flag| *flag == "hypervisor")?;
     let firmware = |name: &str| root.text(&format!("sys/class/dmi/id/{name}"));
     match (firmware("sys_vendor"), firmware("product_name")) {
         (Some(vendor), Some(product)) => Some(format!("{vendor} {product}")),
@@ -203,18 +203,18 @@ impl fmt::Display for CpuList {
 }
 
 #[derive(Debug)]
-pub(super) struct Host {
+pub(super) struct HostSampler {
     stat: ProcFile,
     meminfo: ProcFile,
     loadavg: ProcFile,
     /// `None` if the kernel does not account pressure.
     pressure: Option<ProcFile>,
-    before: Counts,
+    before: HostLoadCounters,
 }
 
 /// Counters that only grow.
 #[derive(Debug, Default)]
-struct Counts {
+struct HostLoadCounters {
     cpus: Option<Ticks>,
     each_cpu: Vec<(u32, Ticks)>,
     switches: Option<u64>,
@@ -222,14 +222,14 @@ struct Counts {
     pressure_us: Option<[u64; 2]>,
 }
 
-impl Host {
+impl HostSampler {
     pub(super) fn open(root: &Path) -> Result<Self, TelemetryError> {
         Ok(Self {
             stat: open(root, "proc/stat")?,
             meminfo: open(root, "proc/meminfo")?,
             loadavg: open(root, "proc/loadavg")?,
             pressure: ProcFile::open(root, "proc/pressure/io").ok(),
-            before: Counts::default(),
+            before: HostLoadCounters::default(),
         })
     }
 
@@ -237,7 +237,7 @@ impl Host {
     /// `cpu_busiest_pct` is the utilisation of the busiest CPU. `psi_io_*_pct` is the share of the time in which some,
     /// or all, runnable tasks waited for I/O (Documentation/accounting/psi.rst).
     pub(super) fn sample(&mut self, interval: Duration) -> impl Iterator<Item = (Column, Option<f64>)> + use<> {
-        let mut now = self.stat.read().map(Counts::parse).unwrap_or_default();
+        let mut now = self.stat.read().map(HostLoadCounters::parse).unwrap_or_default();
         now.pressure_us = self.pressure.as_mut().and_then(|file| pressure_us(file.read().ok()?));
         let before = std::mem::replace(&mut self.before, now);
         let now = &self.before;
@@ -267,7 +267,7 @@ impl Host {
     }
 }
 
-impl Counts {
+impl HostLoadCounters {
     /// Parses /proc/stat (proc_stat(5)).
     fn parse(stat: &str) -> Self {
         let mut counts = Self::default();
@@ -319,7 +319,7 @@ pub(crate) struct Ticks {
 impl Ticks {
     /// Ticks of all CPUs together, now; `None` on failure.
     pub(crate) fn read(roots: &Roots) -> Option<Self> {
-        Counts::parse(&fs::read_to_string(roots.proc.join("stat")).ok()?).cpus
+        HostLoadCounters::parse(&fs::read_to_string(roots.proc.join("stat")).ok()?).cpus
     }
 
     /// Order: user, nice, system, idle, iowait, irq, softirq, steal. Guest time follows, but is already part of user
@@ -461,8 +461,8 @@ mod host_tests {
 
     #[test]
     fn the_busiest_cpu_shows_where_the_mean_hides_it() {
-        let before = Counts::parse("cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 10 0 0 90 0 0 0 0\ncpu3 0 0 0 100 0 0 0 0\n");
-        let now = Counts::parse("cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 10 0 0 190 0 0 0 0\ncpu3 60 0 30 110 0 0 0 0\n");
+        let before = HostLoadCounters::parse("cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 10 0 0 90 0 0 0 0\ncpu3 0 0 0 100 0 0 0 0\n");
+        let now = HostLoadCounters::parse("cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 10 0 0 190 0 0 0 0\ncpu3 60 0 30 110 0 0 0 0\n");
         assert_eq!(busiest_pct(&now.each_cpu, &before.each_cpu), Some(90.0));
         assert_eq!(busiest_pct(&now.each_cpu, &[]), None);
     }

@@ -53,12 +53,12 @@ fn lines_at(place: &Path) -> Vec<u32> {
 
 /// Interrupts per CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ByCpu {
+pub struct InterruptsByCpu {
     /// By CPU number, for all possible CPUs: interrupts since boot, or in an interval.
     pub counts: Vec<u64>,
 }
 
-impl ByCpu {
+impl InterruptsByCpu {
     /// Reads the interrupts of `lines` on each CPU since boot; `None` if the kernel has no counts.
     ///
     /// Source: `/sys/kernel/irq/N/per_cpu_count` (Linux 4.9), one number for each possible CPU. /proc/interrupts is not
@@ -103,26 +103,26 @@ fn parse_counts(text: &str) -> Option<Vec<u64>> {
 
 /// Interrupt counters of one device.
 #[derive(Debug)]
-pub(super) struct Irq {
+pub(super) struct InterruptSampler {
     root: PathBuf,
     lines: Vec<u32>,
-    before: Option<ByCpu>,
+    before: Option<InterruptsByCpu>,
 }
 
-impl Irq {
+impl InterruptSampler {
     /// Counters of the device `number`; `None` if it has no lines, or the kernel has no counts.
     pub(super) fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
         let lines = lines_of(root, number);
-        ByCpu::read(root, &lines).map(|_| Self { root: root.to_owned(), lines, before: None })
+        InterruptsByCpu::read(root, &lines).map(|_| Self { root: root.to_owned(), lines, before: None })
     }
 
     /// The CPU with the most interrupts of the device, its share of them in percent, and interrupts per second on all
     /// CPUs. Without interrupts the first two are empty.
     pub(super) fn sample(&mut self, interval: Duration) -> [(Column, Option<f64>); 3] {
-        let now = ByCpu::read(&self.root, &self.lines);
+        let now = InterruptsByCpu::read(&self.root, &self.lines);
         let since = now.as_ref().zip(self.before.as_ref()).map(|(now, before)| now.since(before));
         self.before = now;
-        let busiest = since.as_ref().and_then(ByCpu::busiest);
+        let busiest = since.as_ref().and_then(InterruptsByCpu::busiest);
         [
             (Column::IrqCpu, busiest.map(|(cpu, _)| cpu as f64)),
             (Column::IrqCpuSharePct, busiest.map(|(_, share_pct)| share_pct)),
@@ -181,16 +181,16 @@ mod tests {
     fn counts_of_several_lines_are_added_by_cpu() {
         let counts = |line| format!("sys/kernel/irq/{line}/per_cpu_count");
         let root = FakeTree::of(&[(&counts(41), "10,0,5\n"), (&counts(42), "1,2,3\n")]);
-        let counts = ByCpu::read(root.root(), &[41, 42, 43]).unwrap();
+        let counts = InterruptsByCpu::read(root.root(), &[41, 42, 43]).unwrap();
         assert_eq!(counts.counts, [11, 2, 8]);
         assert_eq!(counts.total(), 21);
-        assert_eq!(ByCpu::read(root.root(), &[43]), None);
-        assert_eq!(ByCpu::read(root.root(), &[]), None);
+        assert_eq!(InterruptsByCpu::read(root.root(), &[43]), None);
+        assert_eq!(InterruptsByCpu::read(root.root(), &[]), None);
     }
 
     #[test]
     fn the_busiest_cpu_is_that_of_the_time_in_between() {
-        let counts = |counts: &[u64]| ByCpu { counts: counts.to_vec() };
+        let counts = |counts: &[u64]| InterruptsByCpu { counts: counts.to_vec() };
         let since = counts(&[1_000, 90, 40]).since(&counts(&[1_000, 10, 20]));
         assert_eq!(since.counts, [0, 80, 20]);
         assert_eq!(since.busiest(), Some((1, 80.0)));
@@ -208,7 +208,7 @@ mod tests {
             println!("skipped: this kernel shows no interrupts in /sys/kernel/irq");
             return;
         };
-        let counts = ByCpu::read("/".as_ref(), &[line]).unwrap();
+        let counts = InterruptsByCpu::read("/".as_ref(), &[line]).unwrap();
         assert!(counts.counts.len() >= std::thread::available_parallelism().map_or(1, |cpus| cpus.get()));
     }
 }

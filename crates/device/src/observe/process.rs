@@ -27,7 +27,7 @@ const NAMESPACE: &str = "proc/self/ns/pid";
 
 /// State of a recorded process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Alive {
+pub enum ProcessState {
     Running,
     /// Stopped (SIGSTOP, a debugger): no progress until somebody continues it.
     Stopped,
@@ -50,24 +50,24 @@ pub fn this_process() -> Option<Process> {
 }
 
 /// State of `process` on this machine, from `/proc` below `root` (`/` except in tests).
-pub fn is_alive(process: &Process, root: &Path) -> Alive {
+pub fn is_alive(process: &Process, root: &Path) -> ProcessState {
     match boot_id(root) {
-        None => return Alive::Unknown,
-        Some(boot_id) if boot_id != process.boot_id => return Alive::OtherBoot,
+        None => return ProcessState::Unknown,
+        Some(boot_id) if boot_id != process.boot_id => return ProcessState::OtherBoot,
         Some(_) => {}
     }
     let same_numbers = process.pid_namespace.is_some() && process.pid_namespace == pid_namespace(root);
-    let gone = if same_numbers { Alive::Gone } else { Alive::Elsewhere };
+    let gone = if same_numbers { ProcessState::Gone } else { ProcessState::Elsewhere };
     match stat(root, process.pid) {
         Ok(Some(stat)) if stat.start_ticks != process.start_ticks => gone,
         // A zombie: its parent has not collected its exit code. Source: proc_pid_stat(5), field 3.
-        Ok(Some(Stat { state: 'Z' | 'X' | 'x', .. })) => Alive::Gone,
-        Ok(Some(Stat { state: 'T' | 't', .. })) => Alive::Stopped,
-        Ok(Some(_)) => Alive::Running,
-        Ok(None) => Alive::Unknown,
-        Err(ErrorKind::NotFound) if hides_others(root) => Alive::Unknown,
+        Ok(Some(Stat { state: 'Z' | 'X' | 'x', .. })) => ProcessState::Gone,
+        Ok(Some(Stat { state: 'T' | 't', .. })) => ProcessState::Stopped,
+        Ok(Some(_)) => ProcessState::Running,
+        Ok(None) => ProcessState::Unknown,
+        Err(ErrorKind::NotFound) if hides_others(root) => ProcessState::Unknown,
         Err(ErrorKind::NotFound) => gone,
-        Err(_) => Alive::Unknown,
+        Err(_) => ProcessState::Unknown,
     }
 }
 
@@ -294,47 +294,47 @@ mod tests {
     fn a_process_is_its_number_its_beginning_and_the_machines_start() {
         let root = machine(LINE);
         let alive = |process: &Process| is_alive(process, root.root());
-        assert_eq!(alive(&process()), Alive::Running);
-        assert_eq!(alive(&Process { start_ticks: 4243, ..process() }), Alive::Gone, "the number was given again");
-        assert_eq!(alive(&Process { pid: 78, ..process() }), Alive::Gone);
+        assert_eq!(alive(&process()), ProcessState::Running);
+        assert_eq!(alive(&Process { start_ticks: 4243, ..process() }), ProcessState::Gone, "the number was given again");
+        assert_eq!(alive(&Process { pid: 78, ..process() }), ProcessState::Gone);
         for pid_namespace in [Some("pid:[5]".to_owned()), None] {
             let elsewhere = Process { pid_namespace, ..process() };
             assert_eq!(
                 alive(&Process { pid: 78, ..elsewhere.clone() }),
-                Alive::Elsewhere,
+                ProcessState::Elsewhere,
                 "numbers of another container"
             );
-            assert_eq!(alive(&Process { start_ticks: 1, ..elsewhere }), Alive::Elsewhere);
+            assert_eq!(alive(&Process { start_ticks: 1, ..elsewhere }), ProcessState::Elsewhere);
         }
-        assert_eq!(alive(&Process { boot_id: "other".to_owned(), ..process() }), Alive::OtherBoot);
+        assert_eq!(alive(&Process { boot_id: "other".to_owned(), ..process() }), ProcessState::OtherBoot);
         root.remove("proc/1");
-        assert_eq!(alive(&Process { pid: 78, ..process() }), Alive::Unknown, "others are hidden");
-        assert_eq!(is_alive(&process(), Path::new("/nowhere")), Alive::Unknown);
+        assert_eq!(alive(&Process { pid: 78, ..process() }), ProcessState::Unknown, "others are hidden");
+        assert_eq!(is_alive(&process(), Path::new("/nowhere")), ProcessState::Unknown);
     }
 
     #[test]
     fn a_stopped_process_and_a_dead_one_nobody_has_buried_are_told_apart() {
-        for (state, alive) in [("T", Alive::Stopped), ("t", Alive::Stopped), ("Z", Alive::Gone), ("D", Alive::Running)]
+        for (state, alive) in [("T", ProcessState::Stopped), ("t", ProcessState::Stopped), ("Z", ProcessState::Gone), ("D", ProcessState::Running)]
         {
             let root = machine(&LINE.replacen(" R ", &format!(" {state} "), 1));
             assert_eq!(is_alive(&process(), root.root()), alive, "{state}");
         }
         let root = machine("77 (torn");
-        assert_eq!(is_alive(&process(), root.root()), Alive::Unknown);
+        assert_eq!(is_alive(&process(), root.root()), ProcessState::Unknown);
     }
 
     #[test]
     fn this_process_runs_and_a_child_is_gone_once_it_ended() {
         let Some(this) = this_process() else { return println!("skipped: /proc does not tell of processes here") };
         let root = Path::new("/");
-        assert_eq!(is_alive(&this, root), Alive::Running);
+        assert_eq!(is_alive(&this, root), ProcessState::Running);
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let start_ticks = stat(root, child.id()).unwrap().unwrap().start_ticks;
         let process = Process { pid: child.id(), start_ticks, ..this };
-        assert_eq!(is_alive(&process, root), Alive::Running);
+        assert_eq!(is_alive(&process, root), ProcessState::Running);
         drop(child.stdin.take());
         child.wait().unwrap();
-        assert_eq!(is_alive(&process, root), Alive::Gone);
+        assert_eq!(is_alive(&process, root), ProcessState::Gone);
     }
 }
 

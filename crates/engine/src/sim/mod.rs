@@ -18,7 +18,7 @@ mod spec;
 
 pub use self::ftl::FtlModel;
 pub use contents::Contents;
-pub use model::{Done, Drive, DriveModel};
+pub use model::{SimCompletion, Drive, DriveModel};
 pub use queue::QueueModel;
 pub use spec::{DriveSpec, Flash, FtlDrive, SIM_PREFIX, SpecError, size_bytes};
 
@@ -74,7 +74,7 @@ impl<M: DriveModel> SimEngine<M> {
     }
 
     /// Applies a completed operation to the data of its drive. Returns its buffer.
-    fn apply(&mut self, drive: usize, done: Done) -> Buf {
+    fn apply(&mut self, drive: usize, done: SimCompletion) -> Buf {
         let op = self.ops.get_mut(done.token as usize).and_then(Option::take);
         op.map_or(Buf::empty(), |mut op| {
             self.contents[drive].apply(&mut op, done.outcome());
@@ -142,7 +142,7 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
                 self.in_flight -= 1;
                 missing = missing.saturating_sub(1);
                 let buf = if self.contents.is_empty() { Buf::empty() } else { self.apply(drive, done) };
-                let Done { token, submitted_ns: issued_ns, .. } = done;
+                let SimCompletion { token, submitted_ns: issued_ns, .. } = done;
                 let (outcome, completed_ns) = (done.outcome(), self.now_ns);
                 out.push(Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns: 0 });
             }
@@ -263,19 +263,19 @@ mod tests {
     /// A drive with an event every 10 us; every third event ends an operation.
     struct Wheel {
         turns: u64,
-        taken: Vec<Done>,
+        taken: Vec<SimCompletion>,
     }
 
     impl DriveModel for Wheel {
         fn submit(&mut self, op: &Op, now_ns: u64) {
-            self.taken.push(Done { token: op.token, submitted_ns: now_ns, errno: 0 });
+            self.taken.push(SimCompletion { token: op.token, submitted_ns: now_ns, errno: 0 });
         }
 
         fn next_event_ns(&self) -> u64 {
             (self.turns + 1) * 10_000
         }
 
-        fn advance(&mut self) -> Option<Done> {
+        fn advance(&mut self) -> Option<SimCompletion> {
             self.turns += 1;
             if self.turns.is_multiple_of(3) { self.taken.pop() } else { None }
         }

@@ -35,7 +35,7 @@ pub trait DriveModel {
 
     /// Processes the next event. Returns the operation that it ended, if any: operations that end at the same instant
     /// are separate events. Only called when there is a next event.
-    fn advance(&mut self) -> Option<Done>;
+    fn advance(&mut self) -> Option<SimCompletion>;
 
     /// Counters since the creation of the model, each with its column of telemetry.csv, always in the same order.
     fn counters(&self) -> Vec<(Column, u64)>;
@@ -43,7 +43,7 @@ pub trait DriveModel {
 
 /// A completed operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Done {
+pub struct SimCompletion {
     /// Token of the operation.
     pub token: u32,
     /// Submission time, nanoseconds.
@@ -52,7 +52,7 @@ pub struct Done {
     pub errno: i32,
 }
 
-impl Done {
+impl SimCompletion {
     /// Result of the operation.
     #[inline]
     pub fn outcome(self) -> Outcome {
@@ -62,9 +62,9 @@ impl Done {
 
 /// Counts of operations and bytes, in the order of [`Self::COLUMNS`].
 #[derive(Debug, Clone, Default)]
-pub(super) struct Counted([u64; 8]);
+pub(super) struct HostOpCounters([u64; 8]);
 
-impl Counted {
+impl HostOpCounters {
     /// The columns of [`Self::values`].
     pub(super) const COLUMNS: [Column; 8] = [
         Column::SimReads,
@@ -121,7 +121,7 @@ impl Drive {
     pub fn columns(spec: &DriveSpec) -> Vec<Column> {
         match &spec.ftl {
             Some(_) => FtlModel::columns(),
-            None => Counted::COLUMNS.to_vec(),
+            None => HostOpCounters::COLUMNS.to_vec(),
         }
     }
 }
@@ -144,7 +144,7 @@ impl DriveModel for Drive {
     }
 
     #[inline]
-    fn advance(&mut self) -> Option<Done> {
+    fn advance(&mut self) -> Option<SimCompletion> {
         match self {
             Self::Queue(model) => model.advance(),
             Self::Ftl(model) => model.advance(),

@@ -7,7 +7,7 @@
 //! computed when the operation reaches the channels: one event per operation. With limits per window there is a second
 //! event, when an operation that waited for its window proceeds to the channels.
 
-use super::model::{Counted, Done, DriveModel};
+use super::model::{HostOpCounters, SimCompletion, DriveModel};
 use super::spec::{DriveSpec, Stalls};
 use crate::event_queue::EventQueue;
 use results::telemetry::Column;
@@ -21,14 +21,14 @@ pub struct QueueModel {
     spec: DriveSpec,
     /// Operations in the drive, sorted by end, then by arrival. Each operation holds a channel until its end, or waits
     /// for a channel.
-    ends: EventQueue<u64, Done>,
+    ends: EventQueue<u64, SimCompletion>,
     /// By direction, reads first: instant from which the data path is free. With limits per window: end of the time
     /// charged to the limit.
     path_free_ns: [u64; 2],
     /// By direction: operations that wait for their windows, with the start of the window, in ascending order.
-    limited: [VecDeque<(u64, Asked)>; 2],
+    limited: [VecDeque<(u64, QueuedOp)>; 2],
     random: Random,
-    counted: Counted,
+    counted: HostOpCounters,
     /// By direction: bytes and cost of the last operation, as a cache. Most operations have the same size, and the
     /// division is the slowest step.
     last_cost: [(u64, u64); 2],
@@ -36,7 +36,7 @@ pub struct QueueModel {
 
 /// Fields of an operation that the model needs.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct QueuedOp {
     kind: OpKind,
     offset: u64,
     len: u64,
@@ -50,7 +50,7 @@ impl DriveModel for QueueModel {
     fn submit(&mut self, op: &Op, now_ns: u64) {
         let &Op { kind, offset, len, token, .. } = op;
         let asked =
-            Asked { kind, offset, len: len.into(), token, hinted: op.placement.is_some(), submitted_ns: now_ns };
+            QueuedOp { kind, offset, len: len.into(), token, hinted: op.placement.is_some(), submitted_ns: now_ns };
         if self.spec.window_ns == 0 || !self.has_to_wait(asked) {
             self.serve(asked, now_ns);
         }
@@ -63,7 +63,7 @@ impl DriveModel for QueueModel {
     }
 
     #[inline]
-    fn advance(&mut self) -> Option<Done> {
+    fn advance(&mut self) -> Option<SimCompletion> {
         if self.spec.window_ns > 0 {
             let (way, begin_ns) = self.next_window();
             if self.ends.first().is_none_or(|(end_ns, _)| begin_ns < end_ns)
@@ -77,7 +77,7 @@ impl DriveModel for QueueModel {
     }
 
     fn counters(&self) -> Vec<(Column, u64)> {
-        Counted::COLUMNS.into_iter().zip(self.counted.values()).collect()
+        HostOpCounters::COLUMNS.into_iter().zip(self.counted.values()).collect()
     }
 }
 
@@ -89,14 +89,14 @@ impl QueueModel {
             path_free_ns: [0; 2],
             limited: Default::default(),
             random: Random::new(spec.seed.unwrap_or(seed)),
-            counted: Counted::default(),
+            counted: HostOpCounters::default(),
             last_cost: [(0, 0); 2],
             spec: spec.clone(),
         }
     }
 
     /// Charges the operation to its limit. If the operation must wait for a later window, queues it and returns true.
-    fn has_to_wait(&mut self, op: Asked) -> bool {
+    fn has_to_wait(&mut self, op: QueuedOp) -> bool {
         let Some((way, cost_ns)) = self.cost_ns(&op) else { return false };
         let begin_ns = |at_ns: u64| at_ns - at_ns % self.spec.window_ns;
         let used_ns = self.path_free_ns[way].max(begin_ns(op.submitted_ns));
@@ -116,7 +116,7 @@ impl QueueModel {
 
     /// Direction of a read or write, and its cost: the time that the bandwidth and rate limits assign to the operation.
     #[inline]
-    fn cost_ns(&mut self, op: &Asked) -> Option<(usize, u64)> {
+    fn cost_ns(&mut self, op: &QueuedOp) -> Option<(usize, u64)> {
         let (way, kbps, iops) = match op.kind {
             OpKind::Read => (0, self.spec.read_kbps, self.spec.read_iops),
             OpKind::Write => (1, self.spec.write_kbps, self.spec.write_iops),
@@ -137,15 +137,15 @@ impl QueueModel {
 
     /// Passes the operation to the channels at `now_ns`.
     #[inline]
-    fn serve(&mut self, op: Asked, now_ns: u64) {
+    fn serve(&mut self, op: QueuedOp, now_ns: u64) {
         let (end_ns, errno) = self.end(&op, now_ns);
         self.counted.add(op.kind, op.len, errno);
-        self.ends.push(end_ns, Done { token: op.token, submitted_ns: op.submitted_ns, errno });
+        self.ends.push(end_ns, SimCompletion { token: op.token, submitted_ns: op.submitted_ns, errno });
     }
 
     /// End and error number of an operation that reaches the channels at `now_ns`.
     #[inline]
-    fn end(&mut self, op: &Asked, now_ns: u64) -> (u64, i32) {
+    fn end(&mut self, op: &QueuedOp, now_ns: u64) -> (u64, i32) {
         if self.spec.is_gone(now_ns) {
             return (now_ns, libc::ENODEV);
         }
@@ -198,7 +198,7 @@ impl QueueModel {
 
     /// End of the transfer of data that is ready at `ready_ns`. All channels share one path per direction.
     #[inline]
-    fn transfer(&mut self, op: &Asked, ready_ns: u64) -> u64 {
+    fn transfer(&mut self, op: &QueuedOp, ready_ns: u64) -> u64 {
         if self.spec.window_ns > 0 {
             // The cost was charged in `has_to_wait`.
             return ready_ns;

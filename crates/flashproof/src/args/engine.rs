@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use store::client::Replica;
-use store::object::Value;
+use store::object::ValueType;
 
 /// Login and TLS.
 #[derive(Args, Debug)]
@@ -97,7 +97,7 @@ pub struct ClientArgs {
     pub bins: u16,
     /// Value of each bin: I (integer), S:N (string of N letters), B:N (N bytes)
     #[arg(short, long, value_name = "I|S:N|B:N", default_value = "B:1024")]
-    pub object: Value,
+    pub object: ValueType,
     /// Operations: I writes each key once and ends; RU,95 reads in 95 of 100 transactions and writes in the others
     #[arg(short, long, value_name = "I|RU,PCT", default_value = "RU,95")]
     pub workload: Mix,

@@ -9,7 +9,7 @@ use load::workload::act::options::Test;
 use load::workload::act::reference::help_text;
 use results::judge::Sla;
 use session::devices::Consents;
-use session::runner::{HANG_SEC, Named, Patience, RunRequest};
+use session::runner::{HANG_SEC, NamedWorkload, FailureLimits, RunRequest};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -47,7 +47,7 @@ pub struct TestArgs {
 
 impl TestArgs {
     /// Builds the run of `workloads` from the options.
-    pub fn request<W>(&self, workloads: Vec<Named<W>>) -> RunRequest<'_, W> {
+    pub fn request<W>(&self, workloads: Vec<NamedWorkload<W>>) -> RunRequest<'_, W> {
         RunRequest {
             consents: Consents { erase: &self.erase, others: &[], shared: self.shared },
             trace: !self.no_trace,
@@ -77,7 +77,7 @@ pub struct RecordArgs {
 
 impl RecordArgs {
     /// Builds the run of `workloads` from the options.
-    pub fn request<W>(&self, workloads: Vec<Named<W>>) -> RunRequest<'_, W> {
+    pub fn request<W>(&self, workloads: Vec<NamedWorkload<W>>) -> RunRequest<'_, W> {
         RunRequest {
             sla: self.sla.clone(),
             slice_sec: self.slice.into(),
@@ -99,7 +99,7 @@ pub struct PatienceArgs {
     pub hang: u32,
 }
 
-impl From<PatienceArgs> for Patience {
+impl From<PatienceArgs> for FailureLimits {
     fn from(PatienceArgs { max_errors, hang }: PatienceArgs) -> Self {
         Self { max_errors, hang_sec: hang }
     }

@@ -10,7 +10,7 @@ use jiff::civil::{DateTime, Time};
 use jiff::tz::Offset;
 use load::factor::Factor;
 use load::workload::act::options::Test;
-use report::comparison::Named;
+use report::comparison::CandidateDir;
 use std::path::PathBuf;
 use store::nodes::{DEFAULT_PORT, Host};
 
@@ -206,7 +206,7 @@ pub struct SelectArgs {
     pub profile: PathBuf,
     /// Directories of runs or of series (certify, rate), each as DIR or NAME=DIR
     #[arg(long = "candidate", value_name = "DIR", num_args = 1.., required_unless_present = "published", value_parser = named)]
-    pub candidates: Vec<Named>,
+    pub candidates: Vec<CandidateDir>,
     /// Also published ratings: of drives with these words in their names, or all; may be repeated
     #[arg(long, value_name = "NAME")]
     pub published: Vec<String>,

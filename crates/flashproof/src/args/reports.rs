@@ -5,9 +5,9 @@ use super::help::laid_out;
 use super::{OtherReport, exit_as_act, named, number, parse_as, positive, program};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, ValueEnum};
-use report::comparison::{Endurance, Given, Named};
+use report::comparison::{Endurance, OperatorData, CandidateDir};
 use results::judge::Sla;
-use sizing::loglatency::From;
+use sizing::loglatency::TableStart;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -53,7 +53,7 @@ pub struct FormArgs {
 pub struct CompareArgs {
     /// Directories of runs or of series (certify, rate), each as DIR or NAME=DIR
     #[arg(required = true, value_name = "DIR", value_parser = named)]
-    pub dirs: Vec<Named>,
+    pub dirs: Vec<CandidateDir>,
     #[command(flatten)]
     pub given: GivenArgs,
     /// Years of warranty for which drive writes per day are rated
@@ -83,12 +83,12 @@ pub struct GivenArgs {
 impl GivenArgs {
     /// The options as values, with drive writes per day rated for `warranty_years`. If a name has ratings of both kinds,
     /// the terabytes count, as in a warranty.
-    pub fn given(&self, warranty_years: f64) -> Given {
+    pub fn given(&self, warranty_years: f64) -> OperatorData {
         let Self { dwpd, tbw, price } = self;
         let dwpd = dwpd.iter().filter(|(name, _)| tbw.iter().all(|(other, _)| other != name));
         let dwpd = dwpd.map(|(name, n)| (name.clone(), Endurance::DriveWritesPerDay(*n)));
         let tbw = tbw.iter().map(|(name, tb)| (name.clone(), Endurance::TerabytesWritten(*tb)));
-        Given { endurance: dwpd.chain(tbw).collect(), prices: price.clone(), warranty_years }
+        OperatorData { endurance: dwpd.chain(tbw).collect(), prices: price.clone(), warranty_years }
     }
 }
 
@@ -212,7 +212,7 @@ fn refuse_as_act(error: &clap::Error, typed: &[String]) -> ! {
     }
     let _ = session::console::result(&format!(
         "{}{}\n{}",
-        report::latency::table::echo(typed),
+        report::latency::table::command_line(typed),
         in_acts_words(error, typed),
         ACT_USAGE
     ));
@@ -330,20 +330,20 @@ pub(super) fn parse_as_asloglatency(arguments: Vec<OsString>) -> LogLatencyArgs 
 }
 
 /// Parses the value of `-f`.
-pub fn from(text: &str) -> Result<From, String> {
+pub fn from(text: &str) -> Result<TableStart, String> {
     let trimmed = text.trim();
     match trimmed {
-        "head" => return Ok(From::Head),
-        "tail" => return Ok(From::Tail),
+        "head" => return Ok(TableStart::Head),
+        "tail" => return Ok(TableStart::Tail),
         _ => {}
     }
     if trimmed.starts_with('-') {
         let seconds = sizing::loglatency::seconds(trimmed.trim_matches(['-', ' ']));
-        return seconds.map(From::Before).ok_or_else(|| format!("can't parse relative start time {text}"));
+        return seconds.map(TableStart::Before).ok_or_else(|| format!("can't parse relative start time {text}"));
     }
     let forms = ["%b %d %Y %H:%M:%S", "%B %d %Y %H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S"];
     let at = forms.iter().find_map(|form| jiff::civil::DateTime::strptime(form, trimmed).ok());
-    at.map(From::At).ok_or_else(|| format!("can't parse absolute start time {text}"))
+    at.map(TableStart::At).ok_or_else(|| format!("can't parse absolute start time {text}"))
 }
 
 /// Options of a trace.
@@ -382,8 +382,8 @@ mod tests {
 
     #[test]
     fn names_stand_before_directories_and_numbers() {
-        assert_eq!(named("a=b/c"), Ok(Named { name: Some("a".into()), dir: "b/c".into() }));
-        assert_eq!(named("b/c"), Ok(Named { name: None, dir: "b/c".into() }));
+        assert_eq!(named("a=b/c"), Ok(CandidateDir { name: Some("a".into()), dir: "b/c".into() }));
+        assert_eq!(named("b/c"), Ok(CandidateDir { name: None, dir: "b/c".into() }));
         assert_eq!(number("sim:capacity=1GiB=3"), Ok(("sim:capacity=1GiB".into(), 3.0)));
         for text in ["a", "=3", "a=", "a=-1", "a=0", "a=nan", "a=inf", "a=x"] {
             assert!(number(text).is_err(), "{text}");

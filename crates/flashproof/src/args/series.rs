@@ -202,7 +202,7 @@ fn block_bytes(text: &str) -> Result<u64, String> {
 
 /// Parses the name of a SNIA test.
 fn pts(text: &str) -> Result<Pts, String> {
-    let test = Pts::ALL.into_iter().find(|test| test.word() == text.trim());
+    let test = Pts::ALL.into_iter().find(|test| test.option_name() == text.trim());
     test.ok_or_else(|| "the tests are iops, throughput, latency and saturation".to_owned())
 }
 

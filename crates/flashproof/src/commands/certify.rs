@@ -13,7 +13,7 @@
 //! stage; the runner runs it. This module joins them, and keeps the state on disk.
 
 use crate::args::CertifyArgs;
-use conclusions::certify::{self, Claim, Judged, Linearity, STAGE_SEC};
+use conclusions::certify::{self, Claim, StageResult, Linearity, STAGE_SEC};
 use conclusions::series::{Identity, Purpose, Rule, Series, State, Step};
 use load::factor::Factor;
 use load::workload::Load;
@@ -26,10 +26,10 @@ use results::units::{self, span};
 use serde_json::json;
 use session::devices::Consents;
 use session::failure::Failure;
-use session::recording::Unwatched;
+use session::recording::NoObserver;
 use session::runner::RunRequest;
-use session::signals::{self, Switch};
-use session::{Manner, console, runner};
+use session::signals::{self, SignalHandler};
+use session::{CompatMode, console, runner};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -49,7 +49,7 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     if args.series.dry_run {
         return show_plan(&place, &drives);
     }
-    let switch = Switch::install("the stage will be run again from its beginning; the same command does", Manner::Own)?;
+    let switch = SignalHandler::install("the stage will be run again from its beginning; the same command does", CompatMode::Native)?;
     place.kept.examine();
     place.kept.tell_findings();
     // The preparation can take hours, in which `flashproof report status` may be called.
@@ -66,7 +66,7 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     console::note(&summary(&place));
     while let Some(index) = certify::next(&place.kept.series, args.all_stages) {
         // A signal that arrived while the last run or preparation was being recorded takes effect here.
-        if let Some(signal) = switch.was_asked() {
+        if let Some(signal) = switch.signal_received() {
             return interrupted(
                 &place,
                 &format!("{} came before {} began", signals::name(signal), place.which(index)),
@@ -173,7 +173,7 @@ impl Request {
             Rule::Completes => self.factor.doubled().map_err(Failure::usage)?,
             Rule::Limits | Rule::Recovers => self.factor,
         };
-        self.base.at(factor, &step.devices).map_err(|errors| {
+        self.base.multiplied(factor, &step.devices).map_err(|errors| {
             let errors: Vec<_> = errors.iter().map(|error| format!("{} ({factor}x): {error}", step.name)).collect();
             Failure::usage(errors.join("\n"))
         })
@@ -232,7 +232,7 @@ fn run_stage(
     request: &Request,
     place: &mut Place,
     index: usize,
-    switch: &Switch,
+    switch: &SignalHandler,
 ) -> Result<Option<Outcome>, Failure> {
     certify::begin(&mut place.kept.series.steps[index], now_unix_ms());
     place.kept.save()?;
@@ -247,7 +247,7 @@ fn run_stage(
         heading: Some(heading(place, index)),
         ..RunRequest::new(alone(request.load(step)?, &step.name))
     };
-    let verdict = place.kept.run_step(index, asked, None, switch, &mut Unwatched)?;
+    let verdict = place.kept.run_step(index, asked, None, switch, &mut NoObserver)?;
     let ended = take(place, index, &verdict, now_unix_ms());
     place.kept.save()?;
     if ended.is_some() {
@@ -271,7 +271,7 @@ fn settle(place: &mut Place) {
             take(place, index, &run.verdict, ended_unix_ms);
         }
     }
-    place.kept.series.settle();
+    place.kept.series.interrupt_running_steps();
     for step in place.kept.series.steps.iter().filter(|step| step.state == State::Interrupted) {
         console::note(&format!("{} was not ended ({}): it is run again from its beginning", step.name, step.reason));
     }
@@ -285,7 +285,7 @@ fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) 
         step.interrupt(&format!("{signal} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec));
         return None;
     }
-    let Judged { outcome, reason, notes } = certify::judge_stage(step.rule, verdict);
+    let StageResult { outcome, reason, notes } = certify::judge_stage(step.rule, verdict);
     step.state = State::Done;
     step.outcome = Some(outcome);
     step.reason = reason;
@@ -356,7 +356,7 @@ fn summary(place: &Place) -> String {
 
 /// Announces a stage on a terminal; the log of a script has only its result.
 fn stage_begins(place: &Place, index: usize) {
-    if !console::is_watched() {
+    if !console::stderr_is_terminal() {
         return;
     }
     let step = &place.kept.series.steps[index];

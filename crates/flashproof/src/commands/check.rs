@@ -10,11 +10,11 @@ use report::check::{Checks, NotRun};
 use report::table::Table;
 use results::units::{quoted, span, wrapped};
 use session::failure::Failure;
-use session::record::Place;
+use session::record::RunDirectory;
 use session::runner::tool;
-use session::signals::{Ending, Switch};
+use session::signals::{EndSignals, SignalHandler};
 use session::user_file::check_page;
-use session::{Manner, console};
+use session::{CompatMode, console};
 use std::process::ExitCode;
 
 /// Name that stands for all checks that come with flashproof.
@@ -65,8 +65,8 @@ fn begin_form(args: &CheckArgs) -> Result<(), Failure> {
 
 fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Result<ExitCode, Failure> {
     let quiet = args.quiet || args.form.json || args.form.markdown;
-    let place = Place::of("check", args.out.as_deref(), Manner::Own)?;
-    let switch = Switch::install("files of the check stay until the next one", Manner::Own)?;
+    let place = RunDirectory::of("check", args.out.as_deref(), CompatMode::Native)?;
+    let switch = SignalHandler::install("files of the check stay until the next one", CompatMode::Native)?;
     let (mut checks, mut not_run) = (Vec::new(), Vec::new());
     let is_alone = definitions.len() == 1;
     for definition in definitions {
@@ -75,7 +75,7 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
             None => definition,
         };
         let name = definition.name.clone();
-        if switch.was_asked().is_some() {
+        if switch.signal_received().is_some() {
             not_run.push(NotRun { name, why: "the command was stopped before".into() });
             continue;
         }
@@ -148,7 +148,7 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
     begin_form(args)?;
     let request =
         durability::Request { path, witness, options: &args.durability, erase: &args.erase, seconds: args.lasting };
-    let ending = Ending::listen("what was written stays".to_owned())?;
+    let ending = EndSignals::listen("what was written stays".to_owned())?;
     let result = durability::check(&request, &ending)?;
     show(
         &args.form,
@@ -176,11 +176,11 @@ fn serve_witness(args: &CheckArgs) -> Result<ExitCode, Failure> {
     if args.quiet {
         console::be_quiet();
     }
-    let ending = Ending::listen("all that was confirmed is in the file".to_owned())?;
+    let ending = EndSignals::listen("all that was confirmed is in the file".to_owned())?;
     let witness = Witness::open(listen, file)?;
     let address =
         witness.address().map_err(|error| Failure::environment(format!("cannot listen at {listen} - {error}")))?;
-    console::notice(&format!("listening on {address}; {}", ending.how()));
+    console::notice(&format!("listening on {address}; {}", ending.stop_hint()));
     witness.waiting().iter().for_each(|session| console::note(session));
     witness.serve(&ending)?;
     Ok(ExitCode::SUCCESS)

@@ -5,7 +5,7 @@ use crate::args::ClientArgs;
 use engine::DeviceName;
 use load::keys::Keys;
 use load::rate::Rate;
-use load::workload::records::{Mix, Records};
+use load::workload::records::{Mix, RecordWorkload};
 use results::run_dir::NAMESPACE;
 use results::units::{self, printable, quoted};
 use serde_json::json;
@@ -14,14 +14,14 @@ use session::engine::Engine;
 use session::failure::Failure;
 use session::in_process::began;
 use session::record::{default_dir, record};
-use session::runner::{self, Named, Opened, RunRequest, cpus, findings_about, fresh_seed};
-use session::{Manner, console};
+use session::runner::{self, NamedWorkload, Opened, RunRequest, cpus, findings_about, fresh_seed};
+use session::{CompatMode, console};
 use std::process::ExitCode;
 use std::sync::Arc;
-use store::client::cluster::{Cluster, Map};
+use store::client::cluster::{Cluster, PartitionMap};
 use store::client::{BatchReads, ClientSettings, Stored};
 use store::nodes::Host;
-use store::object::Object;
+use store::object::RecordSpec;
 use store::{Overload, Verification};
 use sys::process;
 
@@ -43,7 +43,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     let seeds: Vec<Host> = args.host.iter().map(seed).collect::<Result<_, _>>()?;
     let value = args.object;
     let began = began(false);
-    let mut object = Object {
+    let mut object = RecordSpec {
         set: args.set.as_bytes().into(),
         bins: args.bins,
         value,
@@ -76,7 +76,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     let (name, devices) = as_devices(&args.namespace, &map);
     let object = Arc::new(object);
     let seed = args.seed.unwrap_or_else(fresh_seed);
-    let workload = Records {
+    let workload = RecordWorkload {
         target: DeviceName::Path(name.clone()),
         file_size_bytes: None,
         device_bytes_min: 0,
@@ -119,9 +119,9 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     let dir = args.record.out.clone().unwrap_or_else(|| default_dir("client"));
     // Findings about this host only: the devices belong to other machines.
     let findings = Some(findings_about(&[], &dir));
-    let request = args.record.request(Named::alone(workload, command_line()));
+    let request = args.record.request(NamedWorkload::alone(workload, command_line()));
     let request = RunRequest { opened: Some(&opened), findings, ..request };
-    let ended = record("client", Some(&dir), request, Manner::Own)?;
+    let ended = record("client", Some(&dir), request, CompatMode::Native)?;
     if overload.waited() > 0 {
         let waited = units::count(overload.waited(), "insert");
         console::note(&format!("{waited} waited for the server's drive, and tried again (code 18, device overload)"));
@@ -135,7 +135,7 @@ pub fn command_line() -> String {
 }
 
 /// Name and facts under which a run records a namespace as its device.
-pub fn as_devices(namespace: &str, map: &Map) -> (String, Devices) {
+pub fn as_devices(namespace: &str, map: &PartitionMap) -> (String, Devices) {
     let name = format!("{namespace}@{}", map.nodes[0].host);
     let facts = json!({
         "path": name, "kind": NAMESPACE, "namespace": namespace,
@@ -149,7 +149,7 @@ pub fn as_devices(namespace: &str, map: &Map) -> (String, Devices) {
 /// Checks that the first record can be verified. Errors: it was inserted with another `-o` or `-b`.
 fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Failure> {
     // If the node cannot be queried now, the run reports it.
-    let Ok(Some(Stored { bins, value })) = settings.stored(args.start_key.into()) else { return Ok(()) };
+    let Ok(Some(Stored { bins, value })) = settings.probe_record(args.start_key.into()) else { return Ok(()) };
     if (bins, value) == (args.bins, args.object) {
         return Ok(());
     }
@@ -184,7 +184,7 @@ pub fn threads(at_once: u32) -> u32 {
 }
 
 /// Transactions in flight per connection: `wanted` if all nodes support pipelining, else 1.
-fn pipeline(wanted: u32, map: &Map) -> u32 {
+fn pipeline(wanted: u32, map: &PartitionMap) -> u32 {
     match map.nodes.iter().find(|node| wanted > 1 && !node.pipelines) {
         None => wanted,
         Some(node) => {
@@ -198,7 +198,7 @@ fn pipeline(wanted: u32, map: &Map) -> u32 {
 }
 
 /// The nodes found, in one line; with `debug` one line per node.
-fn about(map: &Map, debug: bool) -> String {
+fn about(map: &PartitionMap, debug: bool) -> String {
     let mut text = format!("cluster of {}", units::count(map.nodes.len() as u64, "node"));
     if map.unowned() > 0 {
         text += &format!(", {} without a node", units::count(map.unowned() as u64, "partition"));

@@ -38,7 +38,7 @@ pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failur
         out.display(),
         count(exported.rows, "row"),
         bytes(exported.bytes as f64),
-        console::shell(&out.to_string_lossy()),
+        console::shell_quoted(&out.to_string_lossy()),
     ))?;
     Ok(ExitCode::from(if exported.unreadable.is_empty() { 0 } else { 3 }))
 }

@@ -91,7 +91,7 @@ fn init_file(args: &InitArgs) -> Result<(), Failure> {
     console::result(&format!(
         "{}: edit it, then run\n  flashproof fleet plan {}\n",
         path.display(),
-        console::shell(&dir.display().to_string())
+        console::shell_quoted(&dir.display().to_string())
     ))
 }
 

@@ -7,7 +7,7 @@ use crate::args::{ACT_USAGE, Format, LatencyArgs};
 use report::latency::log::BUCKETS;
 use report::latency::run::{self, RunLatencies};
 use report::latency::sla::{self, Judgement};
-use report::latency::{Choice, LatencyError, Log, Source, common_slice_sec, json, table};
+use report::latency::{TableOptions, LatencyError, Log, LogReader, common_slice_sec, json, table};
 use results::act_log::{Input, ReadError};
 use results::files::Links;
 use results::judge::Outcome;
@@ -44,7 +44,7 @@ impl From<LatencyError> for Stop {
 
 /// Prints the requested table of each log.
 pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
-    let mut page = if args.format == Format::Table { table::echo(&args.typed) } else { String::new() };
+    let mut page = if args.format == Format::Table { table::command_line(&args.typed) } else { String::new() };
     let done = page_of(args, &mut page);
     if let (Err(stop), Format::Table) = (&done, args.format) {
         page += &stop.in_its_words;
@@ -58,7 +58,7 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
 /// An open log, and its judgement.
 struct Opened<'a> {
     path: &'a Path,
-    source: Source<Input<Box<dyn Read>>>,
+    source: LogReader<Input<Box<dyn Read>>>,
     /// From a run's own counts, if it has those that the SLA needs.
     judgement: Option<Judgement>,
 }
@@ -99,7 +99,7 @@ fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Sto
 }
 
 /// The options, checked in the order and with the bounds of ACT's script.
-fn choice(args: &LatencyArgs) -> Result<Choice, Stop> {
+fn choice(args: &LatencyArgs) -> Result<TableOptions, Stop> {
     let refused = |words: &str, why: String| Stop { in_its_words: words.to_owned(), failure: Failure::usage(why) };
     let number = |option: &str, text: &str| {
         integer(text).ok_or_else(|| {
@@ -129,7 +129,7 @@ fn choice(args: &LatencyArgs) -> Result<Choice, Stop> {
         );
     };
     let at_most = |value: i128| usize::try_from(value).unwrap_or(usize::MAX);
-    Ok(Choice {
+    Ok(TableOptions {
         slice_sec,
         histograms: args.histograms.clone(),
         first_bucket: at_most(first),
@@ -162,12 +162,12 @@ fn integer(text: &str) -> Option<i128> {
     grouped.then_some(if negative { -magnitude } else { magnitude })
 }
 
-fn open<'a>(name: &'a str, args: &LatencyArgs, choice: &Choice) -> Result<Opened<'a>, Stop> {
+fn open<'a>(name: &'a str, args: &LatencyArgs, choice: &TableOptions) -> Result<Opened<'a>, Stop> {
     let path = Path::new(name);
     let input = input_of(name, path)
         .and_then(|bytes| Input::new(bytes).map_err(|error| Failure::usage(format!("reading {name} - {error}"))));
     let input = input.map_err(|failure| Stop { in_its_words: format!("log file {name} not found\n"), failure })?;
-    let source = Source::open(name, input)?;
+    let source = LogReader::open(name, input)?;
     let mut opened = Opened { path, source, judgement: None };
     if let (Some(limits), true) = (&args.sla, opened.is_run()) {
         opened.judgement = run::judge(name, path, limits, choice.slice_sec).map_err(Failure::environment)?;
@@ -207,7 +207,7 @@ fn read(
     name: &str,
     opened: &mut Opened<'_>,
     args: &LatencyArgs,
-    choice: &Choice,
+    choice: &TableOptions,
     slice_sec: u64,
 ) -> Result<(Log, Option<Judgement>), Stop> {
     let judged_by_log = args.sla.as_ref().filter(|_| opened.judgement.is_none());
@@ -251,7 +251,7 @@ fn run_latencies(opened: &Opened<'_>) -> Result<Option<RunLatencies>, Stop> {
 fn append(
     page: &mut String,
     format: Format,
-    choice: &Choice,
+    choice: &TableOptions,
     logs: &[Log],
     runs: &[Option<RunLatencies>],
     judgements: &[Judgement],

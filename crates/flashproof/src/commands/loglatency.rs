@@ -3,14 +3,14 @@
 //! The table goes to standard output. Additional information (damage, a restart, available names) goes to standard
 //! error. Under the name asloglatency, its error messages go to standard output, too.
 
-use super::Manner;
+use super::CompatMode;
 use super::latency::Stop;
 use crate::args::{self, Format, LogLatencyArgs};
 use results::units::quoted;
 use session::console;
 use session::failure::Failure;
 use sizing::lines::Lines;
-use sizing::loglatency::{self, Found, From, Table, Wanted};
+use sizing::loglatency::{self, ScanResult, TableStart, Table, HistogramQuery};
 use sizing::server_log::Stamps;
 use sizing::source::Source;
 use std::fmt::Write as _;
@@ -35,12 +35,12 @@ pub fn are_of_server(logs: &[String]) -> bool {
     !logs.is_empty() && logs.iter().all(begins)
 }
 
-pub fn run(args: &LogLatencyArgs, manner: Manner) -> Result<ExitCode, Failure> {
+pub fn run(args: &LogLatencyArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
     let mut page = String::new();
     let done = page_of(args, manner, &mut page);
     if let Err(stop) = &done {
         match (manner, args.format) {
-            (Manner::Act, Format::Table) => page += &stop.in_its_words,
+            (CompatMode::Act, Format::Table) => page += &stop.in_its_words,
             _ => page.clear(),
         }
     }
@@ -50,10 +50,10 @@ pub fn run(args: &LogLatencyArgs, manner: Manner) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn page_of(args: &LogLatencyArgs, manner: Manner, page: &mut String) -> Result<(), Stop> {
+fn page_of(args: &LogLatencyArgs, manner: CompatMode, page: &mut String) -> Result<(), Stop> {
     let mut wanted = wanted(args, manner)?;
     let sources: Vec<Source> =
-        session::failure::all(args.logs.iter().map(|log| Source::open(log, PIPED)), Failure::usage)?;
+        session::failure::collect_all(args.logs.iter().map(|log| Source::open(log, PIPED)), Failure::usage)?;
     let names: Vec<String> = args.logs.iter().map(|log| log.display().to_string()).collect();
     if args.format == Format::Table {
         *page += &wanted.title(&names.join(", "));
@@ -100,7 +100,7 @@ fn page_of(args: &LogLatencyArgs, manner: Manner, page: &mut String) -> Result<(
             found.tail.unwrap_or_default()
         );
         // Not an error for asloglatency.
-        if manner == Manner::Own {
+        if manner == CompatMode::Native {
             return Err(Failure::usage(why).into());
         }
         console::warning(&why);
@@ -113,7 +113,7 @@ fn refused(words: String, why: &str) -> Stop {
     Stop { failure: Failure::usage(format!("{words} - {why}")), in_its_words: format!("{words}\n") }
 }
 
-fn wanted(args: &LogLatencyArgs, manner: Manner) -> Result<Wanted, Stop> {
+fn wanted(args: &LogLatencyArgs, manner: CompatMode) -> Result<HistogramQuery, Stop> {
     let Some(histogram) = args.histogram.clone() else {
         let why = "which histogram? - give its name, like -h '{test}-read'; one that is not there is told with those that are";
         return Err(Failure::usage(why).into());
@@ -127,12 +127,12 @@ fn wanted(args: &LogLatencyArgs, manner: Manner) -> Result<Wanted, Stop> {
     };
     let namespace = args.namespace.clone();
     let (buckets, every) = (args.num_buckets, args.every_nth);
-    let as_asloglatency = manner == Manner::Act;
-    Ok(Wanted { histogram, namespace, slice_sec, from: From::Head, duration_sec, buckets, every, as_asloglatency })
+    let as_asloglatency = manner == CompatMode::Act;
+    Ok(HistogramQuery { histogram, namespace, slice_sec, from: TableStart::Head, duration_sec, buckets, every, as_asloglatency })
 }
 
 /// Explains why nothing was found, and what is available.
-fn not_there(found: &Found, wanted: &Wanted, table: &Table, logs: &[String]) -> String {
+fn not_there(found: &ScanResult, wanted: &HistogramQuery, table: &Table, logs: &[String]) -> String {
     let name = match &wanted.namespace {
         Some(namespace) => format!("{{{namespace}}}-{}", wanted.histogram),
         None => wanted.histogram.clone(),
@@ -141,7 +141,7 @@ fn not_there(found: &Found, wanted: &Wanted, table: &Table, logs: &[String]) -> 
     let (head, tail) = (found.head.unwrap_or_default(), found.tail.unwrap_or_default());
     if found.number() > 0 {
         let from = table.asked_from.map_or_else(|| "its begin".to_owned(), |from| from.to_string());
-        let tried = if wanted.from == From::Tail { "; without -f the last 5 minutes are shown" } else { "" };
+        let tried = if wanted.from == TableStart::Tail { "; without -f the last 5 minutes are shown" } else { "" };
         return format!(
             "showing {} of {logs} - it is not there from {from} on, and the log goes from {head} to {tail}{tried} - give \
              -f head",

@@ -30,7 +30,7 @@ use load::workload::act::options::Test;
 use procedures::align;
 use serde::Serialize;
 use session::failure::Failure;
-use session::{Manner, console};
+use session::{CompatMode, console};
 use std::process::ExitCode;
 
 /// Prints the result of a command that succeeded.
@@ -44,7 +44,7 @@ fn json(value: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
 }
 
 /// Runs `command` with the behaviour of `manner`.
-pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
+pub fn run(command: &Command, manner: CompatMode) -> Result<ExitCode, Failure> {
     match command {
         Command::Storage(storage) => match &storage.other {
             Some(OtherLoad::Tenants(args)) => storage::tenants(args),
@@ -71,7 +71,7 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
         },
         Command::Latency(latency) => match latency.as_ref() {
             LatencyCommand { other: Some(OtherLog::Server(args)), .. } => loglatency::run(args, manner),
-            LatencyCommand { args, .. } if manner == Manner::Own && loglatency::are_of_server(&args.logs) => {
+            LatencyCommand { args, .. } if manner == CompatMode::Native && loglatency::are_of_server(&args.logs) => {
                 loglatency::run(&LogLatencyArgs::of(args).map_err(Failure::usage)?, manner)
             }
             LatencyCommand { args, .. } => latency::run(args),

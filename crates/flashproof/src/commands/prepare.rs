@@ -8,7 +8,7 @@ use super::done;
 use crate::args::{DoctorArgs, PrepArgs};
 use device::discover::{self, Roots};
 use device::doctor;
-use device::guard::{Evidence, Guard, Outlook, Reason, Safety};
+use device::guard::{Evidence, Guard, GuardReport, Reason, EraseSafety};
 use device::observe::nvme::fdp::Fdp;
 use engine::DeviceName;
 use procedures::prep::{Preparation, Style};
@@ -19,8 +19,8 @@ use results::units;
 use serde_json::{Value, json};
 use session::devices::parsed;
 use session::failure::Failure;
-use session::signals::{Switch, end_by_signal};
-use session::{Manner, console};
+use session::signals::{SignalHandler, end_by_signal};
+use session::{CompatMode, console};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
@@ -85,7 +85,7 @@ pub fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let (disks, empty) = discover::list(&Roots::default());
     let paths: Vec<String> =
         disks.into_iter().flat_map(|listed| std::iter::once(listed.disk).chain(listed.partitions)).collect();
-    let outlooks = Guard::new(None).outlook(&paths);
+    let outlooks = Guard::new(None).examine_devices(&paths);
     if args.json {
         let devices: Vec<Value> = outlooks.iter().map(|outlook| value(outlook, &fdp_of(outlook))).collect();
         return done(&super::json(&json!({ "devices": devices, "empty_devices": empty }))?);
@@ -109,17 +109,17 @@ pub fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn is_partition(outlook: &Outlook) -> bool {
+fn is_partition(outlook: &GuardReport) -> bool {
     outlook.facts.as_ref().is_some_and(|facts| facts.partition.is_some())
 }
 
-fn fdp_of(outlook: &Outlook) -> Result<Option<Fdp>, String> {
+fn fdp_of(outlook: &GuardReport) -> Result<Option<Fdp>, String> {
     outlook.facts.as_ref().map_or(Ok(None), |facts| Fdp::of(Path::new("/"), facts))
 }
 
 /// Limitations, each once, with the name of the device if it concerns a single one. A user without permission to
 /// examine processes lacks it for all devices.
-fn notes(outlooks: &[Outlook]) -> Vec<String> {
+fn notes(outlooks: &[GuardReport]) -> Vec<String> {
     let mut by_note: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for outlook in outlooks {
         outlook.notes.iter().for_each(|note| by_note.entry(note).or_default().push(&outlook.path));
@@ -132,7 +132,7 @@ fn notes(outlooks: &[Outlook]) -> Vec<String> {
 }
 
 /// A row of the table.
-fn row(outlook: &Outlook) -> [String; 9] {
+fn row(outlook: &GuardReport) -> [String; 9] {
     let facts = outlook.facts.as_ref();
     let is_partition = is_partition(outlook);
     let indent = if is_partition { "  " } else { "" };
@@ -154,24 +154,24 @@ fn row(outlook: &Outlook) -> [String; 9] {
 }
 
 /// Data on the device, a phrase.
-fn content(safety: &Safety) -> String {
+fn content(safety: &EraseSafety) -> String {
     let first_of = |evidence: &Evidence| {
         let text = evidence.to_string();
         text.split(" (").next().unwrap_or_default().to_owned()
     };
     match safety {
-        Safety::Yes => "nothing of others".to_owned(),
-        Safety::Asks(evidence) => evidence.iter().map(first_of).collect::<Vec<_>>().join(", "),
-        Safety::No(_) => "not looked at".to_owned(),
+        EraseSafety::Yes => "nothing of others".to_owned(),
+        EraseSafety::Asks(evidence) => evidence.iter().map(first_of).collect::<Vec<_>>().join(", "),
+        EraseSafety::No(_) => "not looked at".to_owned(),
     }
 }
 
 /// Why the device is not simply safe, a phrase.
-fn why(outlook: &Outlook) -> String {
+fn why(outlook: &GuardReport) -> String {
     match &outlook.safety {
-        Safety::Yes => String::new(),
-        Safety::Asks(_) => format!("it would be erased: needs --erase {}", outlook.erase_name),
-        Safety::No(reasons) => {
+        EraseSafety::Yes => String::new(),
+        EraseSafety::Asks(_) => format!("it would be erased: needs --erase {}", outlook.erase_name),
+        EraseSafety::No(reasons) => {
             let more = match reasons.len().saturating_sub(1) {
                 0 => String::new(),
                 n => format!(", and {n} more"),
@@ -188,12 +188,12 @@ fn phrase(reason: &Reason) -> String {
 }
 
 /// A device as JSON.
-fn value(outlook: &Outlook, fdp: &Result<Option<Fdp>, String>) -> Value {
+fn value(outlook: &GuardReport, fdp: &Result<Option<Fdp>, String>) -> Value {
     let (mut evidence, mut reasons): (Vec<String>, Vec<String>) = Default::default();
     match &outlook.safety {
-        Safety::Yes => {}
-        Safety::Asks(of) => evidence.extend(of.iter().map(ToString::to_string)),
-        Safety::No(of) => reasons.extend(of.iter().map(ToString::to_string)),
+        EraseSafety::Yes => {}
+        EraseSafety::Asks(of) => evidence.extend(of.iter().map(ToString::to_string)),
+        EraseSafety::No(of) => reasons.extend(of.iter().map(ToString::to_string)),
     }
     json!({
         "path": outlook.path,
@@ -208,15 +208,15 @@ fn value(outlook: &Outlook, fdp: &Result<Option<Fdp>, String>) -> Value {
 }
 
 /// Prepares or verifies the devices, or prints the plan.
-pub fn prep(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
+pub fn prep(args: &PrepArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
     if args.dry_run {
         return done(&args.preparation().plan()?);
     }
-    let switch = Switch::install("recorded progress is kept; the same command resumes from there", manner)?;
-    let style = if manner == Manner::Act && !args.quiet { Style::Plain } else { Style::of(args.quiet) };
+    let switch = SignalHandler::install("recorded progress is kept; the same command resumes from there", manner)?;
+    let style = if manner == CompatMode::Act && !args.quiet { Style::Plain } else { Style::of(args.quiet) };
     let code = Preparation { style, ..args.preparation() }.run(&switch)?;
-    match (manner, switch.was_asked()) {
-        (Manner::Act, Some(signal)) => end_by_signal(signal),
+    match (manner, switch.signal_received()) {
+        (CompatMode::Act, Some(signal)) => end_by_signal(signal),
         _ => Ok(ExitCode::from(code)),
     }
 }
@@ -253,11 +253,11 @@ mod tests {
 
     #[test]
     fn a_note_of_one_device_is_told_with_its_name_and_one_of_all_once() {
-        let outlook = |path: &str, notes: &[&str]| Outlook {
+        let outlook = |path: &str, notes: &[&str]| GuardReport {
             path: path.into(),
             facts: None,
             erase_name: path.into(),
-            safety: Safety::Yes,
+            safety: EraseSafety::Yes,
             notes: notes.iter().map(|&note| note.to_owned()).collect(),
         };
         let outlooks = [outlook("/dev/x", &["run as root"]), outlook("/dev/y", &["few spots", "run as root"])];
@@ -267,17 +267,17 @@ mod tests {
     #[test]
     fn a_refusal_is_one_phrase_and_the_number_of_others() {
         let reasons = || vec![Reason::Claimed, Reason::FileWithoutSize];
-        let outlook = |safety| Outlook {
+        let outlook = |safety| GuardReport {
             path: "/dev/x".into(),
             facts: None,
             erase_name: "S123".into(),
             safety,
             notes: Vec::new(),
         };
-        let text = why(&outlook(Safety::No(reasons())));
+        let text = why(&outlook(EraseSafety::No(reasons())));
         assert!(text.starts_with("the kernel has it reserved") && text.ends_with(", and 1 more"), "{text}");
         assert!(!text.contains("name another device"), "{text}");
-        let asked = outlook(Safety::Asks(vec![Evidence::Signature { name: "ext4 file system", at: 1080 }]));
+        let asked = outlook(EraseSafety::Asks(vec![Evidence::Signature { name: "ext4 file system", at: 1080 }]));
         assert_eq!(content(&asked.safety), "ext4 file system");
         assert_eq!(why(&asked), "it would be erased: needs --erase S123");
     }

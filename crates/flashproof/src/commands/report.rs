@@ -130,7 +130,7 @@ const READING_PART: u32 = 50;
 pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let mut read = Vec::new();
     watch(args.watch, args.json, || {
-        read = args.dirs.iter().map(|dir| Status::read(dir, SystemTime::now(), &session::look)).collect();
+        read = args.dirs.iter().map(|dir| Status::read(dir, SystemTime::now(), &session::process_state)).collect();
         let mut texts = Vec::new();
         for status in read.iter().flatten() {
             texts.push(text(status, args).map_err(Failure::environment)?);

@@ -10,8 +10,8 @@ use results::files::{self, Links};
 use results::units::quoted;
 use session::console;
 use session::devices::consent;
-use session::failure::{Failure, all};
-use session::signals::Ending;
+use session::failure::{Failure, collect_all};
+use session::signals::EndSignals;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Seek, SeekFrom};
@@ -21,10 +21,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
-use store::conf::{self, Config, NamespaceConfig, Parsed};
+use store::conf::{self, Config, NamespaceConfig, ParsedConfig};
 use store::observe::{Facts, Line, Logs, NamespaceCounts, Ticker, start_lines};
 use store::server::{Cluster, Device, Limits, Node, Server, Setup, cores};
-use store::{DeviceHeader, Losses, Plan, WRITTEN_BYTES, wire};
+use store::{DeviceHeader, Losses, HeaderCheck, WRITTEN_BYTES, wire};
 
 /// Maximum size of a configuration.
 const BYTES_MAX: u64 = 1 << 20;
@@ -48,7 +48,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         return done(&described(&config));
     }
     check_files(&config);
-    let ending = Ending::listen("data that was only in memory is lost".to_owned())?;
+    let ending = EndSignals::listen("data that was only in memory is lost".to_owned())?;
     let listeners = listen(&config)?;
     let address = address(&config, &listeners)?;
     let cluster = cluster(&config, address)?;
@@ -89,7 +89,7 @@ fn serve(
     begin: Instant,
     logs: &mut Logs,
     lines: &Receiver<Line>,
-    ending: &Ending,
+    ending: &EndSignals,
     address: SocketAddr,
 ) {
     let state = server.state();
@@ -107,7 +107,7 @@ fn serve(
                 let text = format!("service ready: {objects} records, indexed in {seconds:.3} s, {bytes} bytes read");
                 write(logs, &[Line::info("as", "as.c", text)]);
                 write(logs, &state.facts(|facts| maybe_older(facts)));
-                console::note(&format!("listening on {address}; {}", ending.how()));
+                console::note(&format!("listening on {address}; {}", ending.stop_hint()));
             }
             None => {}
             Some(ticker) => {
@@ -166,7 +166,7 @@ fn read(args: &ServeArgs) -> Result<(Config, String), Failure> {
     let name = quoted(&args.config.display().to_string());
     let bytes = files::read(&args.config, Links::Followed, BYTES_MAX)
         .map_err(|error| Failure::usage(format!("cannot read {name} - {error}")))?;
-    let Parsed { config, notes } = conf::parse(&bytes).map_err(|problems| {
+    let ParsedConfig { config, notes } = conf::parse(&bytes).map_err(|problems| {
         let lines: Vec<_> = problems.0.iter().map(|problem| format!("{name}, {problem}")).collect();
         Failure::usage(lines.join("\n"))
     })?;
@@ -291,7 +291,7 @@ struct Wanted<'a> {
 /// Errors: the guard refuses; other settings wrote the device; its header is damaged; it is too small.
 fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> {
     let wanted: Vec<_> = config.namespaces.iter().flat_map(|namespace| wanted(namespace, cores(config))).collect();
-    let kept = all(wanted.iter().map(before), Failure::environment)?;
+    let kept = collect_all(wanted.iter().map(before), Failure::environment)?;
     check_sets(&wanted, &kept)?;
     let request = |(wanted, kept): (&Wanted<'_>, &Option<DeviceHeader>)| Request {
         file_size_bytes: wanted.file_bytes,
@@ -308,7 +308,7 @@ fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> 
     // All devices are checked before the first write.
     let opened: Vec<_> = opened.collect();
     let header = |((target, wanted), kept)| header(target, wanted, kept);
-    let headers = all(opened.iter().zip(&wanted).zip(&kept).map(header), Failure::environment)?;
+    let headers = collect_all(opened.iter().zip(&wanted).zip(&kept).map(header), Failure::environment)?;
     let devices: Vec<Device> = opened.into_iter().zip(headers).collect();
     let new: Vec<_> =
         devices.iter().zip(&kept).filter(|(_, kept)| kept.is_none()).map(|(new, _)| new.clone()).collect();
@@ -364,14 +364,14 @@ fn before(wanted: &Wanted<'_>) -> Result<Option<DeviceHeader>, String> {
 fn planned(wanted: &Wanted<'_>, bytes: &[u8], size_bytes: u64) -> Result<Option<DeviceHeader>, String> {
     let lost = "or clear the device (blkdiscard -z; of a file: remove it), and with it the records";
     match wanted.header.clone().sized(size_bytes).plan(bytes) {
-        Plan::Format => Ok(None),
-        Plan::Open(header) => Ok(Some(header)),
-        Plan::Differs(differences) => Err(format!(
+        HeaderCheck::Format => Ok(None),
+        HeaderCheck::Open(header) => Ok(Some(header)),
+        HeaderCheck::Differs(differences) => Err(format!(
             "cannot open {} - it has records that were written by other settings: {} - give those, {lost}",
             wanted.name,
             differences.join(", ")
         )),
-        Plan::Damaged => Err(format!(
+        HeaderCheck::Damaged => Err(format!(
             "cannot open {} - it has the header of a record store, whose checksum is wrong - {}",
             wanted.name,
             lost.trim_start_matches("or ")

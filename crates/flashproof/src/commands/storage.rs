@@ -11,43 +11,43 @@ use engine::DeviceName;
 use load::workload::act::ActWorkload;
 use load::workload::act::dialect::line_of;
 use load::workload::act::options::Test;
-use load::workload::act::staged::Base;
+use load::workload::act::staged::BaseLoad;
 use load::workload::replay::{Replay, Trace, TraceBuilder};
-use load::workload::tenants::{Steady, Tenant, TenantLoad, Tenants};
+use load::workload::tenants::{StoreGeometry, Tenant, TenantLoad, Tenants};
 use procedures::configuration::{pace_as_act, read_tenants, read_test, read_trace};
 use report::table::Table;
 use results::units;
 use session::failure::Failure;
 use session::record::record;
-use session::runner::Named;
-use session::{Manner, console, devices};
+use session::runner::NamedWorkload;
+use session::{CompatMode, console, devices};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Failure> {
+pub fn run(test: Test, args: &TestArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
     let devices = devices::parsed(&args.device)?;
     let mut workloads = Vec::new();
     for (path, name) in args.configs.iter().zip(names(&args.configs)) {
         let (mut text, mut config) = read_test(test, path)?;
-        if args.as_act || (manner == Manner::Act && line_of(text.as_bytes(), "arrival").is_none()) {
+        if args.as_act || (manner == CompatMode::Act && line_of(text.as_bytes(), "arrival").is_none()) {
             pace_as_act(path, text.as_bytes(), &mut config)?;
         }
         if !devices.is_empty() {
-            let base = Base::of_config(config, &devices).map_err(Failure::usages)?;
+            let base = BaseLoad::of_config(config, &devices).map_err(Failure::usages)?;
             (text, config) = (base.to_text(), base.config().clone());
         }
         config.test_duration_sec = args.duration.unwrap_or(config.test_duration_sec);
         let workload = ActWorkload::of(config).map_err(Failure::usages)?;
-        workloads.push(Named { name, workload, text });
+        workloads.push(NamedWorkload { name, workload, text });
     }
     if args.dry_run {
-        for Named { name, workload, .. } in &workloads {
+        for NamedWorkload { name, workload, .. } in &workloads {
             let title = if name.is_empty() { String::new() } else { format!("{name}:\n") };
             console::result(&format!("{title}{}", workload.blocks()))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if manner == Manner::Act && workloads.len() > 1 {
+    if manner == CompatMode::Act && workloads.len() > 1 {
         return Err(Failure::usage(format!(
             "cannot run {} configurations - act_{name} takes one, as ACT's does - use flashproof {name}",
             workloads.len(),
@@ -93,7 +93,7 @@ pub fn replay(args: &StorageArgs) -> Result<ExitCode, Failure> {
         return done(&text);
     }
     console::note(text.trim_end());
-    record("replay", args.test.record.out.as_deref(), args.test.request(Named::alone(workload, text)), Manner::Own)
+    record("replay", args.test.record.out.as_deref(), args.test.request(NamedWorkload::alone(workload, text)), CompatMode::Native)
 }
 
 fn trace(name: &str, speed: load::factor::Factor) -> Result<Trace, Failure> {
@@ -117,7 +117,7 @@ fn check_devices(name: &str, trace: &Trace, given: &[String]) -> Result<(), Fail
         return Ok(());
     }
     let of = |device: &DeviceNumber| {
-        let count = trace.on(*device).iter().map(|(_, group)| group.at_ns.len() as u64).sum();
+        let count = trace.streams_on(*device).iter().map(|(_, group)| group.at_ns.len() as u64).sum();
         format!("{},{} ({})", device.0, device.1, units::count(count, "operation"))
     };
     Err(Failure::usage(format!(
@@ -143,8 +143,8 @@ pub fn tenants(args: &TestArgs) -> Result<ExitCode, Failure> {
     console::note(page.trim_end());
     let loads = TenantLoad::all(tenants, default.as_ref()).map_err(Failure::usage)?;
     let named =
-        loads.into_iter().map(|workload| Named { name: workload.tenant().name.clone(), workload, text: text.clone() });
-    record("tenants", args.record.out.as_deref(), args.request(named.collect()), Manner::Own)
+        loads.into_iter().map(|workload| NamedWorkload { name: workload.tenant().name.clone(), workload, text: text.clone() });
+    record("tenants", args.record.out.as_deref(), args.request(named.collect()), CompatMode::Native)
 }
 
 /// Table of the tenants' loads, and the effect of their fill.
@@ -164,7 +164,7 @@ fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, F
     ]);
     let mut uneven = false;
     for (place, tenant) in tenants.tenants.iter().enumerate() {
-        let steady = Steady::of(tenant, blocks(tenants, place, default)?).map_err(Failure::usage)?;
+        let steady = StoreGeometry::of(tenant, blocks(tenants, place, default)?).map_err(Failure::usage)?;
         steady.check_fill(tenant).map_err(Failure::usage)?;
         let (client, waf) = (tenant.client_blocks().per_sec_f64(), steady.engine_wa());
         let on = tenant.device.as_deref().or(default.map(DeviceName::as_str)).unwrap_or("-");

@@ -4,9 +4,9 @@
 use super::done;
 use super::report::show;
 use crate::args::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafProbeArgs, WafSetupArgs};
-use conclusions::waf::OCTILES;
+use conclusions::waf::OCTILES_PER_FILL;
 use device::discover::{self, Roots};
-use device::observe::nvme::fdp::{Configuration, Fdp, State};
+use device::observe::nvme::fdp::{Configuration, Fdp, FdpState};
 use device::observe::nvme::{Controller, Namespace, Namespaces};
 use procedures::configuration::read_tenants;
 use procedures::prep::RandomWrites;
@@ -102,7 +102,7 @@ fn shown(args: &OnDriveArgs, mut report: WafReport, ended: Result<u8, Failure>) 
         console::warning(&format!(
             "{} was not steady within {} drive fills - a result before that is of no use - give it more (--max-fills, --duration)",
             one.arrangement,
-            units::number(one.counted.octiles() as f64 / OCTILES as f64)
+            units::number(one.counted.completed_octiles() as f64 / OCTILES_PER_FILL as f64)
         ));
     }
     Ok(ExitCode::from(if never.is_empty() || code != 0 { code } else { 4 }))
@@ -130,7 +130,7 @@ pub fn setup(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
 /// The page. Errors: why it is impossible.
 fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> Result<String, String> {
     let group = fdp.endurance_group;
-    if fdp.hindrance().is_none() {
+    if fdp.why_no_handles().is_none() {
         return Ok(match fdp.unknown.first() {
             Some(unknown) => return Err(format!("not known is {unknown} - run as root")),
             None => format!(
@@ -152,7 +152,7 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
     };
     let handles = (configuration.handles.len() as u32).min(configuration.placement_handles_max);
     // While FDP is off, the whole group must be deleted; otherwise only the namespace that is to have handles.
-    let is_on = fdp.state != State::Off;
+    let is_on = fdp.state != FdpState::Off;
     let gone: Vec<&Namespace> = namespaces
         .all
         .iter()
@@ -245,7 +245,7 @@ mod tests {
             configuration(2, 8, 1 << 30, true),
             configuration(3, 64, 1 << 30, false),
         ];
-        Fdp { endurance_group: 1, state: State::Off, configurations, ..Fdp::default() }
+        Fdp { endurance_group: 1, state: FdpState::Off, configurations, ..Fdp::default() }
     }
 
     fn namespaces(can_manage: bool) -> Namespaces {
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn where_fdp_is_on_only_the_namespace_without_handles_goes() {
-        let on = Fdp { state: State::On(0), ..off() };
+        let on = Fdp { state: FdpState::On(0), ..off() };
         let page = commands("/dev/nvme7", 2, &on, &namespaces(true)).unwrap();
         let lines = lines(&page);
         assert_eq!(lines[0], "nvme delete-ns /dev/nvme7 --namespace-id=2");
@@ -305,14 +305,14 @@ mod tests {
     #[test]
     fn where_there_is_nothing_to_do_or_no_way_it_says_so() {
         let handle = PlacementHandle { placement_id: 0, reclaim_unit_handle: 0, reclaim_unit_blocks_left: 1 };
-        let done = Fdp { state: State::On(0), placement: vec![handle], ..off() };
+        let done = Fdp { state: FdpState::On(0), placement: vec![handle], ..off() };
         let page = commands("/dev/nvme7", 2, &done, &namespaces(true)).unwrap();
         assert!(page.starts_with("Nothing is to be done") && page.contains("1 placement handle"), "{page}");
         let why = |fdp: &Fdp, namespaces| commands("/dev/nvme7", 2, fdp, &namespaces).unwrap_err();
         assert!(why(&off(), namespaces(false)).contains("OACS"));
         let invalid = Fdp { configurations: vec![configuration(0, 8, 1, false)], ..off() };
         assert!(why(&invalid, namespaces(true)).contains("no valid FDP configuration"));
-        let unknown = Fdp { state: State::On(0), unknown: vec!["the list: no permission".to_owned()], ..off() };
+        let unknown = Fdp { state: FdpState::On(0), unknown: vec!["the list: no permission".to_owned()], ..off() };
         assert!(why(&unknown, namespaces(true)).contains("no permission"));
         assert!(why(&off(), Namespaces { all: Vec::new(), ..namespaces(true) }).contains("size of namespace 2"));
     }

@@ -3,9 +3,9 @@
 //! These tests run in the guest, to which [`super::placement`] takes this very program. They erase the drive that
 //! they find there, and no other: it must be QEMU's and have the serial number FDP0.
 
-use device::discover::{DeviceFacts, Listed, Roots, discover, list};
-use device::generic::Generic;
-use device::guard::{Answers, Guard, Request};
+use device::discover::{DeviceFacts, DiskWithPartitions, Roots, discover, list};
+use device::nvme_generic::NvmeGeneric;
+use device::guard::{EraseAnswers, Guard, Request};
 use device::observe::nvme::Controller;
 use device::observe::nvme::fdp::Fdp;
 use device::target::Target;
@@ -21,9 +21,9 @@ use sys::op::{Op, OpKind, Outcome, Placement};
 const BLOCK: u32 = 64 << 10;
 
 /// The guest's drive with this serial number, which is erased.
-fn drive(serial: &str) -> Listed {
+fn drive(serial: &str) -> DiskWithPartitions {
     let (drives, _) = list(&Roots::default());
-    let is_it = |drive: &Listed| {
+    let is_it = |drive: &DiskWithPartitions| {
         let facts = facts(&drive.disk);
         let is = |name: Option<String>, expected| name.is_some_and(|name| name.trim() == expected);
         is(facts.model, "QEMU NVMe Ctrl") && is(facts.serial, serial)
@@ -48,7 +48,7 @@ fn writable(device: &str) -> Arc<Target> {
     let state = tempfile::tempdir().unwrap();
     let guard = Guard::new(Some(state.path().to_owned()));
     let request = Request { odsync: false, ..Request::new(device, "test") };
-    let consents = guard.consent(&[request], &mut Answers::named([device.to_owned()]));
+    let consents = guard.consent(&[request], &mut EraseAnswers::named([device.to_owned()]));
     Arc::new(Target::writable(consents.unwrap_or_else(|refused| panic!("{refused}")).remove(0)))
 }
 
@@ -91,7 +91,7 @@ fn write<E: BlockEngine>(engine: &mut E, offset: u64, fill: u8, placement: Optio
 }
 
 fn passthrough(target: &Arc<Target>) -> Passthrough {
-    let generic = Arc::new(Generic::open(target).unwrap_or_else(|error| panic!("{error}")));
+    let generic = Arc::new(NvmeGeneric::open(target).unwrap_or_else(|error| panic!("{error}")));
     Passthrough::new(vec![target.clone()], vec![generic], Setup::new(8, 16 << 20)).unwrap().0
 }
 

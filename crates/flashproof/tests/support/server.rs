@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use store::ops::{self, Entry, operation, particle};
 use store::wire::message::{self, Header, field, info1, info2};
-use store::wire::{Kind, frame};
+use store::wire::{FrameKind, frame};
 
 /// Longest time until it listens, and until it answers.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -62,7 +62,7 @@ pub fn delete(server: impl ToSocketAddrs, key: u64) -> u8 {
 
 fn transact(server: impl ToSocketAddrs, info: [u8; 4], key: u64, value: Option<&[u8]>) -> Answer {
     let mut out = Vec::new();
-    let begin = frame::begin(&mut out, Kind::Message);
+    let begin = frame::begin(&mut out, FrameKind::Message);
     let digest = store::digest(b"", particle::INTEGER, &key.to_be_bytes());
     Header { info, fields: 2, ops: value.is_some().into(), ..Header::default() }.put(&mut out);
     message::put_field(&mut out, field::NAMESPACE, b"test");
@@ -85,7 +85,7 @@ pub fn statistic(server: impl ToSocketAddrs, name: &str) -> u64 {
 /// The answer to an info request, with its name.
 pub fn info(server: impl ToSocketAddrs, request: &str) -> String {
     let mut out = Vec::new();
-    let begin = frame::begin(&mut out, Kind::Info);
+    let begin = frame::begin(&mut out, FrameKind::Info);
     out.extend_from_slice(format!("{request}\n").as_bytes());
     frame::end(&mut out, begin);
     String::from_utf8(exchange(server, &out)).unwrap()

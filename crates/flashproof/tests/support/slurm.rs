@@ -136,7 +136,7 @@ impl Slurm {
     fn daemon(&self, name: &str, mut command: Command) {
         let log = fs::File::create(self.dir.join(format!("log/{name}.out"))).unwrap();
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).env("SLURM_CONF", self.conf());
-        sys::process::end_with_parent(&mut command);
+        sys::process::kill_with_parent(&mut command);
         let (answer, answered) = mpsc::channel();
         self.starter.lock().unwrap().send((command, answer)).unwrap();
         self.daemons.lock().unwrap().push((name.to_owned(), answered.recv().unwrap()));

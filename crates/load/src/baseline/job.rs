@@ -2,7 +2,7 @@
 
 use super::size;
 use crate::choice::with_defaults;
-use crate::workload::fio::{Given, Section};
+use crate::workload::fio::{GivenOption, Section};
 use conclusions::baseline::Part;
 
 /// Lower rates are not divided among clones, operations per second.
@@ -124,7 +124,7 @@ impl Job {
         };
         let filename = format!("{prefix}{}", rest.replace(':', "\\:"));
         let options = self.options().into_iter().chain([("filename", filename)]);
-        let given = |(name, value): (&str, String)| Given {
+        let given = |(name, value): (&str, String)| GivenOption {
             name: name.to_owned(),
             value: Some(value),
             at: "the baseline's job".to_owned(),

@@ -85,7 +85,7 @@ const WATCH_DEPTH: u32 = 256;
 
 /// The baseline requested by the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Form {
+pub struct BaselineRequest {
     /// Total time under load, seconds.
     pub seconds: u64,
     /// True if the drives run on virtual time.
@@ -107,7 +107,7 @@ pub struct Form {
     pub min_io_bytes: u64,
 }
 
-impl Form {
+impl BaselineRequest {
     /// The shortest time in which every job gets a second, seconds.
     pub fn seconds_min(&self) -> u64 {
         let shortest = Self { seconds: 0, ..self.clone() };
@@ -181,7 +181,7 @@ impl Form {
             Pts::Iops | Pts::Saturation => (PTS_DEPTH, PTS_THREADS),
         };
         Job {
-            name: format!("{} test, round {}: {}", test.word(), round + 1, mix(read_pct, bytes)),
+            name: format!("{} test, round {}: {}", test.option_name(), round + 1, mix(read_pct, bytes)),
             part: test.part(),
             random: test.part() != Part::PtsThroughput,
             read_pct,

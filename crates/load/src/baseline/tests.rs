@@ -1,9 +1,9 @@
 use super::*;
-use crate::workload::fio::{self, Problem, Section, Surroundings, jobs, runs};
+use crate::workload::fio::{self, Problem, Section, ParseContext, jobs, runs};
 use conclusions::testing::point;
 
-fn form(seconds: u64) -> Form {
-    Form {
+fn form(seconds: u64) -> BaselineRequest {
+    BaselineRequest {
         seconds,
         simulated: false,
         read_only: false,
@@ -30,7 +30,7 @@ fn measured(job: &Job) -> Point {
     Point { random, round, read_pct, seconds, job: job.line(), ..point(job.part, depth, made(0), made(1)) }
 }
 
-fn all(form: &Form) -> Vec<Job> {
+fn all(form: &BaselineRequest) -> Vec<Job> {
     let (mut points, mut jobs) = (Vec::new(), Vec::new());
     while let Some(job) = form.next(&points, 1 << 30) {
         points.push(measured(&job));
@@ -96,18 +96,18 @@ fn depths_go_up_to_the_limit_and_rates_follow_from_what_they_showed() {
 
 #[test]
 fn a_watch_is_light_and_takes_a_tenth_of_the_time_or_hours_that_are_virtual() {
-    let watches = |form: &Form| all(form).into_iter().filter(|job| job.part == Part::Watch).collect::<Vec<_>>();
+    let watches = |form: &BaselineRequest| all(form).into_iter().filter(|job| job.part == Part::Watch).collect::<Vec<_>>();
     let real = watches(&form(600));
     assert_eq!(
         real.iter().map(|job| (job.seconds, job.ramp_ms, job.round)).collect::<Vec<_>>(),
         [(60, 0, 0), (15, 0, 1)]
     );
     assert!(real[0].line().contains("--rate_iops=200,10 --rate_process=poisson"), "{}", real[0].line());
-    assert!(watches(&form(599)).is_empty() && watches(&Form { read_only: true, ..form(600) }).is_empty());
-    let simulated = watches(&Form { simulated: true, ..form(120) });
+    assert!(watches(&form(599)).is_empty() && watches(&BaselineRequest { read_only: true, ..form(600) }).is_empty());
+    let simulated = watches(&BaselineRequest { simulated: true, ..form(120) });
     assert_eq!(simulated.iter().map(|job| job.seconds).collect::<Vec<_>>(), [7_200, 60]);
-    assert_eq!(Form::seconds_for_watch(true, 10_800), Some(180));
-    assert_eq!((Form::seconds_for_watch(true, 86_400), Form::seconds_for_watch(false, 60)), (None, Some(600)));
+    assert_eq!(BaselineRequest::seconds_for_watch(true, 10_800), Some(180));
+    assert_eq!((BaselineRequest::seconds_for_watch(true, 86_400), BaselineRequest::seconds_for_watch(false, 60)), (None, Some(600)));
     // A drive of 200 writes a second gets a tenth of the rates.
     let mut slow = measured(&form(600).next(&[], 1 << 30).unwrap());
     slow.writes.as_mut().unwrap().iops = 200.0;
@@ -117,7 +117,7 @@ fn a_watch_is_light_and_takes_a_tenth_of_the_time_or_hours_that_are_virtual() {
 
 #[test]
 fn several_threads_do_together_what_one_would() {
-    let (one, four) = (all(&form(600)), all(&Form { threads: 4, ..form(600) }));
+    let (one, four) = (all(&form(600)), all(&BaselineRequest { threads: 4, ..form(600) }));
     assert_eq!(one.len(), four.len());
     for (one, four) in one.iter().zip(&four) {
         assert_eq!((one.depth, &one.name), (four.depth * four.numjobs, &four.name));
@@ -131,12 +131,12 @@ fn several_threads_do_together_what_one_would() {
 
 #[test]
 fn what_only_reads_has_no_job_that_writes() {
-    let jobs = all(&Form { read_only: true, ..form(600) });
+    let jobs = all(&BaselineRequest { read_only: true, ..form(600) });
     assert!(jobs.len() > 15 && jobs.iter().all(|job| job.does() == [true, false]));
 }
 
 fn fio_jobs(sections: &[Section], warnings: &mut Vec<Problem>) -> Vec<fio::Job> {
-    let around = Surroundings {
+    let around = ParseContext {
         read: &mut |_| Err(String::new()),
         variable: &|_| None,
         cpus: 1,
@@ -149,7 +149,7 @@ fn fio_jobs(sections: &[Section], warnings: &mut Vec<Problem>) -> Vec<fio::Job> 
 
 #[test]
 fn every_job_is_one_that_fio_takes_as_it_was_meant() {
-    for job in all(&Form { block_sizes: vec![1536, 4096], ..form(600) }) {
+    for job in all(&BaselineRequest { block_sizes: vec![1536, 4096], ..form(600) }) {
         let device = "/dev/disk/by-path/pci-0000:01:00.0";
         let mut warnings = Vec::new();
         let made = fio_jobs(&[job.section("baseline", device)], &mut warnings);
@@ -160,7 +160,7 @@ fn every_job_is_one_that_fio_takes_as_it_was_meant() {
         assert_eq!(fio.runtime_ns, Some(job.seconds * 1_000_000_000));
         for direction in (0..2).filter(|direction| job.does()[*direction]) {
             assert_eq!(fio.sizes[direction].mean_bytes(), job.bytes[direction] as f64, "{}", job.line());
-            let rate = fio.wanted[direction].rate(4096.0).map(|rate| rate.per_sec_f64() as u64);
+            let rate = fio.rates[direction].rate(4096.0).map(|rate| rate.per_sec_f64() as u64);
             assert_eq!(rate, job.rates.map(|rates| rates[direction]), "{}", job.line());
         }
         assert_eq!(runs(made).unwrap().len(), 1);
@@ -182,7 +182,7 @@ fn a_saturation_goes_on_until_it_is_steady_and_no_longer_than_25_rounds() {
 
 #[test]
 fn tests_of_snia_run_in_whole_rounds_until_they_are_steady() {
-    let tests = Form { pts: vec![Pts::Latency, Pts::Throughput, Pts::Throughput128], ..form(600) };
+    let tests = BaselineRequest { pts: vec![Pts::Latency, Pts::Throughput, Pts::Throughput128], ..form(600) };
     let jobs = all(&tests);
     let parts: Vec<_> = jobs.iter().map(|job| job.part).collect();
     assert_eq!(parts, [vec![Part::PtsLatency; 5 * 9], vec![Part::PtsThroughput; 5 * 4]].concat());
@@ -192,18 +192,18 @@ fn tests_of_snia_run_in_whole_rounds_until_they_are_steady() {
     assert!(jobs[..45].iter().all(|job| (job.depth, job.numjobs, job.random) == (1, 1, true)));
     assert!(jobs[45..].iter().all(|job| (job.depth, job.numjobs, job.random) == (32, 1, false)));
     // Each of two drives at the same time has an entry of its own.
-    let iops = Form { pts: vec![Pts::Iops], ..form(600) }.next(&[], 1 << 30).unwrap();
+    let iops = BaselineRequest { pts: vec![Pts::Iops], ..form(600) }.next(&[], 1 << 30).unwrap();
     let sections = ["/dev/a", "/dev/b"].map(|device| iops.section(device, device));
     let load = runs(fio_jobs(&sections, &mut Vec::new())).unwrap().remove(0);
     assert_eq!((load.entries.len(), load.threads.len()), (2, 8));
     // 512 bytes are left out if the drive does not support them.
-    let without = Form { min_io_bytes: 4096, ..tests.clone() };
+    let without = BaselineRequest { min_io_bytes: 4096, ..tests.clone() };
     assert_eq!((all(&without).len(), tests.jobs_min()), (5 * 6 + 5 * 4, 5 * 6 + 5 * 4));
 }
 
 #[test]
 fn the_write_saturation_of_snia_ends_with_four_times_the_capacity() {
-    let test = Form { pts: vec![Pts::Saturation], ..form(600) };
+    let test = BaselineRequest { pts: vec![Pts::Saturation], ..form(600) };
     let mut points = Vec::new();
     // Never steady: each second round does half; 1.5 MB a second for 60 s are 90 MB a round.
     while let Some(job) = test.next(&points, 100_000_000) {

@@ -6,7 +6,7 @@
 //! the time by which the slot would have been free earlier, had all completions been seen at once and all earlier
 //! operations been issued on time.
 
-use super::{Cause, Shard, Whose};
+use super::{EndCause, Shard, Whose};
 use crate::plan::{Arrival, Lane, Limit};
 use crate::schedule::Schedule;
 use crate::stream::{LOST, Request};
@@ -32,7 +32,7 @@ pub(super) struct Slot {
 
 /// A free slot under a limit.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct FreeSlot {
     /// Instant at which the slot became free, or would have without flashproof's lag.
     pub(super) freed_ns: u64,
     /// Upper bound on the time for which the completions that freed the slot were unseen.
@@ -42,7 +42,7 @@ pub(super) struct Place {
 pub(super) struct LimitState {
     /// Free slots in the order in which they became free. The lane that has waited longest is entitled to the first
     /// slot from the instant at which that slot became free, even if other completions were seen in the same poll.
-    pub(super) free: VecDeque<Place>,
+    pub(super) free: VecDeque<FreeSlot>,
     pub(super) limit: Limit,
     /// flashproof's lag in the operation that last freed a slot, and in the earlier operations on that slot.
     pub(super) lag_ns: u64,
@@ -72,7 +72,7 @@ impl LimitState {
 
 /// Operations that became due on a lane.
 #[derive(Debug)]
-pub(super) struct Arrived {
+pub(super) struct DueCounter {
     /// The lane's schedule from the last evaluated instant on; `None` for a closed loop.
     ahead: Option<Schedule>,
     /// Operations due before that instant.
@@ -81,7 +81,7 @@ pub(super) struct Arrived {
     pub(super) taken: u64,
 }
 
-impl Arrived {
+impl DueCounter {
     pub(super) fn new(arrival: &Arrival) -> Self {
         let ahead = match arrival {
             Arrival::Scheduled(schedule) => Some(schedule.clone()),
@@ -126,7 +126,7 @@ impl<W: BlockEngine> Shard<W> {
 
     /// The cause of a lane's long wait for a slot: flashproof, if it was late with earlier operations; a device, if it
     /// has held a slot for about as long; else too few slots, charged to the device unless the user chose their number.
-    fn blame(&self, lane: u32, behind_ns: u64) -> Cause {
+    fn blame(&self, lane: u32, behind_ns: u64) -> EndCause {
         let Lane { limit, name, .. } = &self.lanes[lane as usize];
         let state = &self.limits[*limit as usize];
         let (whose, name) = if state.own_ns() > behind_ns / 2 {
@@ -143,15 +143,15 @@ impl<W: BlockEngine> Shard<W> {
 
     /// The cell of the operation that has held a slot of a limit longest, if for more than half of the allowed lag.
     fn holder(&self, limit: u32) -> Option<u32> {
-        let out = self.out().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
+        let out = self.slots_in_flight().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
         let oldest = out.min_by_key(|slot| slot.eligible_ns)?;
         let held_ns = self.now_ns.saturating_sub(oldest.eligible_ns);
         (held_ns > self.settings.max_lag_ns / 2).then_some(oldest.request.cell)
     }
 
-    fn lag_cause(&self, limit: u32, lane: String, whose: Whose, behind_ns: u64) -> Cause {
+    fn lag_cause(&self, limit: u32, lane: String, whose: Whose, behind_ns: u64) -> EndCause {
         let LimitState { free, limit, .. } = &self.limits[limit as usize];
-        Cause::Lag { lane, whose, behind_ns, in_flight: limit.slots - free.len() as u32, slots: limit.slots }
+        EndCause::Lag { lane, whose, behind_ns, in_flight: limit.slots - free.len() as u32, slots: limit.slots }
     }
 
     /// Records the silence of devices until `at_ns`.
@@ -166,7 +166,7 @@ impl<W: BlockEngine> Shard<W> {
         self.note_silence(at_ns);
         let in_flight = Backlog { in_flight: 1, ..Backlog::default() };
         let late = Backlog { late: 1, ..Backlog::default() };
-        let out: Vec<u32> = self.out().map(|slot| slot.request.cell).collect();
+        let out: Vec<u32> = self.slots_in_flight().map(|slot| slot.request.cell).collect();
         out.into_iter().for_each(|cell| self.recorder.outstanding(cell, &in_flight));
         self.unsalted.iter().for_each(|slot| self.recorder.outstanding(slot.request.cell, &late));
         for lane in 0..self.lanes.len() {
@@ -200,7 +200,7 @@ impl<W: BlockEngine> Shard<W> {
     /// The cell whose operations hold more than half of a limit's slots, if there is one.
     fn holder_of(&self, limit: u32) -> Option<u32> {
         let mut held = BTreeMap::<u32, u32>::new();
-        let out = self.out().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
+        let out = self.slots_in_flight().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
         out.for_each(|slot| *held.entry(slot.request.cell).or_default() += 1);
         let (cell, count) = held.into_iter().max_by_key(|(_, count)| *count)?;
         (count * 2 > self.limits[limit as usize].limit.slots).then_some(cell)
@@ -216,7 +216,7 @@ impl<W: BlockEngine> Shard<W> {
 
     /// Counts the due operations that never completed: in flight, waiting, or still in a schedule.
     pub(super) fn count_unissued(&mut self) {
-        let out: Vec<_> = self.out().copied().collect();
+        let out: Vec<_> = self.slots_in_flight().copied().collect();
         for slot in out {
             let last_back_ns = self.silence.last_back_ns(slot.request.cell);
             self.recorder.lost(slot.request.cell, slot.intended_ns, last_back_ns);

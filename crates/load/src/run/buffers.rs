@@ -9,7 +9,7 @@ use sys::buffer::Buf;
 /// operations.
 const SLICE_BYTES: usize = 32 * 1024;
 
-struct Shelf {
+struct ClassBuffers {
     ready: Vec<Buf>,
     /// Used buffers that need new salt. Empty for other fills: their buffers are ready at once.
     used: Vec<Buf>,
@@ -19,7 +19,7 @@ struct Shelf {
 }
 
 pub(super) struct Buffers {
-    shelves: Vec<Shelf>,
+    shelves: Vec<ClassBuffers>,
     /// Buffers in `used` or `filling` over all shelves.
     unsalted: usize,
     /// The shelf that is salted first.
@@ -40,11 +40,11 @@ impl Buffers {
                 Fill::Fresh(salt) => ready.iter_mut().for_each(|buf| salt.fill(buf)),
                 // Touched now: a write to the device from memory that was never touched costs a page fault.
                 Fill::AsIs => ready.iter_mut().for_each(|buf| buf.fill(0)),
-                Fill::Placed(_) | Fill::Made => {}
+                Fill::Placed(_) | Fill::ByStream => {}
             }
             buffers.are_empty &= ready.iter().all(|buf| buf.is_empty());
             let used = Vec::with_capacity(ready.len());
-            buffers.shelves.push(Shelf { ready, used, filling: None, fill });
+            buffers.shelves.push(ClassBuffers { ready, used, filling: None, fill });
         }
         Some(buffers)
     }
@@ -55,7 +55,7 @@ impl Buffers {
         if self.are_empty {
             return Some(Buf::empty());
         }
-        let Shelf { ready, fill, .. } = &mut self.shelves[usize::from(request.buffers)];
+        let ClassBuffers { ready, fill, .. } = &mut self.shelves[usize::from(request.buffers)];
         let mut buf = ready.pop()?;
         if let Fill::Placed(salt) = fill {
             let len = buf.len().min(request.len as usize);
@@ -67,7 +67,7 @@ impl Buffers {
     /// True if the stream makes the data of an operation.
     #[inline]
     pub(super) fn are_made(&self, request: &Request) -> bool {
-        !self.are_empty && matches!(self.shelves[usize::from(request.buffers)].fill, Fill::Made)
+        !self.are_empty && matches!(self.shelves[usize::from(request.buffers)].fill, Fill::ByStream)
     }
 
     /// Returns a buffer, and leaves an empty one.
@@ -97,7 +97,7 @@ impl Buffers {
         // Begins with another shelf each time, so that no shelf starves when salt is short.
         self.first = (self.first + 1) % self.shelves.len().max(1);
         let (before, from_first) = self.shelves.split_at_mut(self.first);
-        for Shelf { ready, used, filling, fill } in from_first.iter_mut().chain(before) {
+        for ClassBuffers { ready, used, filling, fill } in from_first.iter_mut().chain(before) {
             let Fill::Fresh(salt) = fill else { continue };
             while budget > 0 {
                 let next = filling.take().or_else(|| used.pop().map(|buf| (buf, 0)));

@@ -22,7 +22,7 @@ const WATCH: Duration = Duration::from_millis(100);
 /// Shortest sleep of the watching thread during a call, whatever the pacing of the issuing thread.
 const SLEEP_MIN: Duration = Duration::from_millis(1);
 
-struct Contents {
+struct ExchangeState {
     shard: Option<CallShard>,
     /// The issuing thread is in a call: either thread may take the shard. Otherwise only the issuing thread may.
     in_call: bool,
@@ -35,18 +35,18 @@ struct Contents {
 }
 
 /// Place where the issuing thread and the watching thread exchange their shard.
-pub(super) struct Desk {
-    contents: Mutex<Contents>,
+pub(super) struct ShardExchange {
+    contents: Mutex<ExchangeState>,
     changed: Condvar,
 }
 
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, Contents> {
+impl ShardExchange {
+    fn lock(&self) -> MutexGuard<'_, ExchangeState> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Leaves the shard during a call.
-    fn leave(&self, shard: CallShard) {
+    fn deposit(&self, shard: CallShard) {
         let mut contents = self.lock();
         (contents.shard, contents.in_call) = (Some(shard), true);
         contents.calls += 1;
@@ -65,7 +65,7 @@ impl Desk {
         self.await_shard(contents)
     }
 
-    fn await_shard<'a>(&'a self, mut contents: MutexGuard<'a, Contents>) -> Option<CallShard> {
+    fn await_shard<'a>(&'a self, mut contents: MutexGuard<'a, ExchangeState>) -> Option<CallShard> {
         loop {
             match contents.shard.take() {
                 Some(shard) => return Some(shard),
@@ -109,7 +109,7 @@ impl Desk {
 /// Held by the issuing thread of a shard and by the thread that watches over it. The issuing thread is not scoped: in a
 /// call on a hung device it never ends.
 pub(super) struct Issuer {
-    desk: Arc<Desk>,
+    desk: Arc<ShardExchange>,
 }
 
 /// Closes the desk also when its thread panics, so that the other thread does not wait forever.
@@ -127,8 +127,8 @@ impl Issuer {
         cpus: Vec<u32>,
         caller: impl FnOnce(&Calls) -> P + Send + 'static,
     ) -> io::Result<Self> {
-        let contents = Contents { shard: None, in_call: false, calls: 0, answer: None, closed: false };
-        let desk = Arc::new(Desk { contents: Mutex::new(contents), changed: Condvar::new() });
+        let contents = ExchangeState { shard: None, in_call: false, calls: 0, answer: None, closed: false };
+        let desk = Arc::new(ShardExchange { contents: Mutex::new(contents), changed: Condvar::new() });
         let own = Self { desk: desk.clone() };
         let body = move || {
             let desk = &own.desk;
@@ -164,12 +164,12 @@ impl Issuer {
 }
 
 /// The run loop of the issuing thread.
-fn issue(mut shard: CallShard, mut perform: impl FnMut(Op) -> Completion, desk: &Desk) {
+fn issue(mut shard: CallShard, mut perform: impl FnMut(Op) -> Completion, desk: &ShardExchange) {
     shard.begin(shard.start_ns);
     while !shard.over() {
         let wait = shard.begin_turn();
         if let Some(op) = shard.engine.next_call() {
-            desk.leave(shard);
+            desk.deposit(shard);
             match desk.resume(perform(op)) {
                 Some(back) => shard = back,
                 None => return,
@@ -184,7 +184,7 @@ fn issue(mut shard: CallShard, mut perform: impl FnMut(Op) -> Completion, desk: 
 
 /// The run loop of the watching thread during a call. Returns the shard when the call has returned; `None` if the run
 /// ended before.
-fn stand_in(mut shard: CallShard, desk: &Desk) -> Option<CallShard> {
+fn stand_in(mut shard: CallShard, desk: &ShardExchange) -> Option<CallShard> {
     while !shard.over() {
         let wait = shard.begin_turn();
         let time = Duration::from_nanos(wait.until_ns.saturating_sub(shard.clock_ns()));
@@ -202,7 +202,7 @@ fn stand_in(mut shard: CallShard, desk: &Desk) -> Option<CallShard> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Control, Feed, HANG_NS, Message, Run, Settings};
+    use super::super::{Control, Feed, HANG_NS, Message, RunConfig, Settings};
     use super::*;
     use crate::plan::{Arrival, BufferClass, Plan};
     use crate::stream::{Request, Stream};
@@ -240,7 +240,7 @@ mod tests {
         plan.add_buffers(BufferClass::plain(0, 1));
         plan.add_lane(Flushes(flushes), Arrival::Closed { depth: 1, think_ns: 0 }, limit, "flushes".into());
         let (interval_ns, slice_ns, control) = (100_000_000, u64::MAX, Arc::new(Control::default()));
-        let what = Run { layout, settings, interval_ns, slice_ns, control };
+        let what = RunConfig { layout, settings, interval_ns, slice_ns, control };
         let calls = Calls::new([].into(), engine::uring::Setup::new(1, 0)).unwrap();
         let (shard, Feed { messages, .. }) = Shard::new(calls, plan, &what, false).unwrap();
         let issuer = Issuer::start("issue".into(), Vec::new(), |_| perform).unwrap();

@@ -1,8 +1,8 @@
 //! Handles completions: records the operation, starts its follower, and gives its slot to the longest waiting lane.
 
-use super::backlog::{Place, Slot};
-use super::recorder::Late;
-use super::{Cause, Shard};
+use super::backlog::{FreeSlot, Slot};
+use super::recorder::Lateness;
+use super::{EndCause, Shard};
 use crate::stream::Request;
 use engine::BlockEngine;
 use results::cell::GRACE_NS;
@@ -70,7 +70,7 @@ impl<W: BlockEngine> Shard<W> {
         // For that time the next lane on the slot waits for flashproof, not for the device. The unseen time of
         // completions is only known as an upper bound, so this share is an upper bound, too.
         (self.limits[limit as usize].lag_ns, self.limits[limit as usize].unseen_ns) = (lag_ns, unseen_ns);
-        self.free_slot(limit, Place { freed_ns: completed_ns.saturating_sub(lag_ns), unseen_ns });
+        self.free_slot(limit, FreeSlot { freed_ns: completed_ns.saturating_sub(lag_ns), unseen_ns });
     }
 
     fn times(&self, slot: &Slot, completion: &Completion, completed_ns: u64) -> Times {
@@ -89,7 +89,7 @@ impl<W: BlockEngine> Shard<W> {
         if completion.outcome.is_done() {
             let late = match times.response_ns() > GRACE_NS || times.completed_ns() > self.end_ns(slot.lane) {
                 true => self.late(slot, times, completion.unseen_ns),
-                false => Late::default(),
+                false => Lateness::default(),
             };
             self.recorder.done(cell, times, slot.request.len, completion.unseen_ns, late);
             return;
@@ -98,24 +98,24 @@ impl<W: BlockEngine> Shard<W> {
         let count = self.control.count_error();
         if completion.outcome.is_gone() {
             let error = completion.outcome.to_string();
-            self.stop(Cause::Gone { device: slot.request.target.into(), error });
+            self.stop(EndCause::Gone { device: slot.request.target.into(), error });
         } else if count > self.settings.errors_max {
-            self.stop(Cause::Errors { count });
+            self.stop(EndCause::Errors { count });
         }
     }
 
     /// Classifies the lateness of an operation that succeeded.
     #[cold]
-    fn late(&self, slot: &Slot, times: &Times, unseen_ns: u64) -> Late {
+    fn late(&self, slot: &Slot, times: &Times, unseen_ns: u64) -> Lateness {
         let completed_ns = times.completed_ns();
         let overtime = completed_ns > self.end_ns(slot.lane);
         if self.is_closed(slot.lane) {
-            return Late { overtime, ..Late::default() };
+            return Lateness { overtime, ..Lateness::default() };
         }
         let deadline_ns = self.deadline_ns(slot.lane, slot.intended_ns);
         let own_ns = slot.lag_before_ns + times.lag_ns() + times.held_ns() + times.behind_ns() + unseen_ns;
         let missed = completed_ns > deadline_ns;
-        Late { overtime, missed, ours: missed && completed_ns.saturating_sub(own_ns) <= deadline_ns }
+        Lateness { overtime, missed, ours: missed && completed_ns.saturating_sub(own_ns) <= deadline_ns }
     }
 
     /// Deadline of an operation due at `intended_ns`: the end of its slice, or of its stream if earlier, plus the grace
@@ -134,13 +134,13 @@ impl<W: BlockEngine> Shard<W> {
 
     /// Frees a slot under a limit; the lane that has waited longest gets it.
     #[inline]
-    fn free_slot(&mut self, limit_index: u32, place: Place) {
+    fn free_slot(&mut self, limit_index: u32, place: FreeSlot) {
         let limit = &mut self.limits[limit_index as usize];
         limit.free.push_back(place);
         if std::mem::take(&mut limit.starved) {
             // While starved, the limit could not use its free slots: all count as freed now.
-            let freed_ns = |free: &Place| free.freed_ns.max(place.freed_ns);
-            limit.free.iter_mut().for_each(|free| *free = Place { freed_ns: freed_ns(free), ..place });
+            let freed_ns = |free: &FreeSlot| free.freed_ns.max(place.freed_ns);
+            limit.free.iter_mut().for_each(|free| *free = FreeSlot { freed_ns: freed_ns(free), ..place });
         }
         // If a lane's stream has ended, the next lane gets the slot.
         while !self.abandoned

@@ -55,7 +55,7 @@ pub(super) const SLEEP_MAX_NS: u64 = 100_000_000;
 
 /// Why a run ended before its time.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Cause {
+pub enum EndCause {
     /// A signal, or the caller of the run.
     Asked {
         /// Signal number; 0 for none.
@@ -99,7 +99,7 @@ pub enum Cause {
 }
 
 /// A phrase for the errors of a run with a single workload.
-impl fmt::Display for Cause {
+impl fmt::Display for EndCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Asked { signal } => write!(f, "signal {signal}"),
@@ -118,13 +118,13 @@ impl fmt::Display for Cause {
 #[derive(Debug, Default)]
 pub struct Control {
     stopped: AtomicBool,
-    cause: Mutex<Option<Cause>>,
+    cause: Mutex<Option<EndCause>>,
     errors: AtomicU64,
 }
 
 impl Control {
     /// Ends the run. The first cause counts.
-    pub fn stop(&self, cause: Cause) {
+    pub fn stop(&self, cause: EndCause) {
         let mut first = self.cause.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         first.get_or_insert(cause);
         self.stopped.store(true, Ordering::Release);
@@ -136,7 +136,7 @@ impl Control {
     }
 
     /// Why the run ended early, if it did.
-    pub fn cause(&self) -> Option<Cause> {
+    pub fn cause(&self) -> Option<EndCause> {
         self.cause.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 

@@ -4,7 +4,7 @@
 //! issuing threads, and go to a [`Sink`] interval by interval.
 
 use super::calls::Issuer;
-use super::{Cause, Control, Failure, Feed, Message, Settings, Shard};
+use super::{EndCause, Control, FailedOperation, Feed, Message, Settings, Shard};
 use crate::plan::Plan;
 use engine::BlockEngine;
 use engine::calls::Calls;
@@ -38,7 +38,7 @@ pub trait Sink {
 
     /// Called for a failed operation. Only the first failures of an interval are reported here; the interval counts
     /// all.
-    fn failure(&mut self, _failure: &Failure) {}
+    fn failure(&mut self, _failure: &FailedOperation) {}
 
     /// Called when no message arrived for a while.
     fn idle(&mut self) {}
@@ -46,7 +46,7 @@ pub trait Sink {
 
 /// Configuration that all shards of a run share.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub struct RunConfig {
     pub layout: Layout,
     pub settings: Settings,
     /// Length of an interval, nanoseconds.
@@ -79,7 +79,7 @@ pub type MakeCalls<'a> = dyn Fn(&Plan) -> io::Result<Calls> + Sync + 'a;
 ///
 /// `engine` makes a shard's engine, by its number and its plan, on the shard's own thread. Errors: the run did not
 /// begin, or `sink` failed, which ends the run.
-pub fn run<W, M>(run: &Run, plans: Vec<Plan>, engine: M, sink: &mut dyn Sink) -> Result<(), RunError>
+pub fn run<W, M>(run: &RunConfig, plans: Vec<Plan>, engine: M, sink: &mut dyn Sink) -> Result<(), RunError>
 where
     W: BlockEngine,
     M: Fn(usize, &Plan) -> io::Result<W> + Sync,
@@ -90,7 +90,7 @@ where
 
 /// As [`run`], with `calls` for the synchronous plans among `plans`.
 pub fn run_beside<W, M>(
-    run: &Run,
+    run: &RunConfig,
     plans: Vec<Plan>,
     engine: M,
     calls: &MakeCalls<'_>,
@@ -110,7 +110,7 @@ where
             }
         };
         let members: Vec<_> = plans.into_iter().enumerate().map(start).collect();
-        let ready = |(shard, member): (usize, &Member)| {
+        let ready = |(shard, member): (usize, &ShardThread)| {
             let ended = |_| Err(RunError::IoEngine { shard, source: io::Error::other("its thread ended") });
             member.ready.recv().unwrap_or_else(ended)
         };
@@ -134,7 +134,7 @@ where
 }
 
 /// The coordinator's side of a shard's thread.
-struct Member {
+struct ShardThread {
     /// The shard once it is ready, or why it cannot start.
     ready: Receiver<Result<Ready, RunError>>,
     /// Takes the instant at which the run begins.
@@ -156,11 +156,11 @@ fn thread_name(number: usize) -> String {
 /// Starts a synchronous shard: its thread watches over another, which performs the calls.
 fn start_calls<'scope>(
     scope: &'scope Scope<'scope, '_>,
-    run: &'scope Run,
+    run: &'scope RunConfig,
     shard: usize,
     plan: Plan,
     calls: &'scope MakeCalls<'_>,
-) -> Member {
+) -> ShardThread {
     let make = move |plan: &Plan| {
         let perform = |calls: &Calls| {
             let mut caller = calls.caller();
@@ -177,12 +177,12 @@ fn start_calls<'scope>(
 /// given instant.
 fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
     scope: &'scope Scope<'scope, '_>,
-    run: &'scope Run,
+    run: &'scope RunConfig,
     shard: usize,
     name: String,
     plan: Plan,
     make: impl FnOnce(&Plan) -> io::Result<(W, D)> + Send + 'scope,
-) -> Member {
+) -> ShardThread {
     let (tell_ready, ready) = channel();
     let (go, start) = channel();
     let tell_failed = tell_ready.clone();
@@ -209,7 +209,7 @@ fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
     if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, body) {
         let _ = tell_failed.send(Err(failed(error)));
     }
-    Member { ready, go }
+    ShardThread { ready, go }
 }
 
 /// Merges the shards' intervals, in order, until all shards are done.
@@ -220,11 +220,11 @@ fn merge(feeds: &[Feed], control: &Control, sink: &mut dyn Sink) -> Result<(), R
         let mut intervals: Vec<(&Feed, Box<Interval>)> = feeds.iter().filter_map(next).collect();
         let Some(((_, whole), others)) = intervals.split_first_mut() else { return result };
         others.iter().for_each(|(_, interval)| whole.merge(interval));
-        whole.round_ends(std::mem::replace(&mut began_ns, whole.end_ns));
+        whole.clear_recent_last_back(std::mem::replace(&mut began_ns, whole.end_ns));
         if result.is_ok()
             && let Err(error) = sink.interval(whole)
         {
-            control.stop(Cause::Failed { message: error.to_string() });
+            control.stop(EndCause::Failed { message: error.to_string() });
             result = Err(RunError::Sink(error));
         }
         // Returned only after the sink's reaction: in virtual time, a shard that gets its interval back relies on that.

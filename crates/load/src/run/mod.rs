@@ -16,13 +16,13 @@ mod pacing;
 mod recorder;
 mod silence;
 
-pub use control::{Cause, Control, HANG_NS, Pacing, Settings, Whose};
-pub use coordinator::{MakeCalls, Run, RunError, Sink, SinkError, run, run_beside};
-pub use recorder::{Failure, Feed, Message};
+pub use control::{EndCause, Control, HANG_NS, Pacing, Settings, Whose};
+pub use coordinator::{MakeCalls, RunConfig, RunError, Sink, SinkError, run, run_beside};
+pub use recorder::{FailedOperation, Feed, Message};
 
 use crate::plan::{Arrival, Lane, Plan};
 use crate::stream::Request;
-use backlog::{Arrived, LimitState, Place, Slot};
+use backlog::{DueCounter, LimitState, FreeSlot, Slot};
 use buffers::Buffers;
 use control::SLEEP_MAX_NS;
 use engine::event_queue::EventQueue;
@@ -80,7 +80,7 @@ pub struct Shard<W> {
     silence: Silence,
     oversleep: Oversleep,
     /// Per lane: operations that became due.
-    arrived: Vec<Arrived>,
+    arrived: Vec<DueCounter>,
     /// True once the backlog at the end of the run is recorded.
     end_noted: bool,
     /// Virtual time at the last check for progress.
@@ -95,7 +95,7 @@ const VIRTUAL_NS_MIN: u64 = 10_000_000;
 impl<W: BlockEngine> Shard<W> {
     /// Prepares a shard of `run` and the receiving side of its records: allocates and salts everything that the run will
     /// need. `patient`: an interval begins only when the one before the last was consumed.
-    pub fn new(mut engine: W, plan: Plan, run: &Run, patient: bool) -> Result<(Self, Feed), RunError> {
+    pub fn new(mut engine: W, plan: Plan, run: &RunConfig, patient: bool) -> Result<(Self, Feed), RunError> {
         let slots = plan.in_flight_max();
         let no_memory = RunError::NoMemory { bytes: plan.buffer_bytes(), slots };
         let (recorder, feed) = Recorder::new(run, plan.cells, patient);
@@ -103,7 +103,7 @@ impl<W: BlockEngine> Shard<W> {
         let lanes = plan.lanes;
         let waiting = VecDeque::with_capacity(lanes.len());
         let limits = plan.limits.into_iter().map(|limit| LimitState {
-            free: vec![Place::default(); limit.slots as usize].into(),
+            free: vec![FreeSlot::default(); limit.slots as usize].into(),
             limit,
             lag_ns: 0,
             unseen_ns: 0,
@@ -127,7 +127,7 @@ impl<W: BlockEngine> Shard<W> {
             again_ns: vec![0; lanes.len()],
             silence: recorder.silence(),
             oversleep: Oversleep::default(),
-            arrived: lanes.iter().map(|lane| Arrived::new(&lane.arrival)).collect(),
+            arrived: lanes.iter().map(|lane| DueCounter::new(&lane.arrival)).collect(),
             end_noted: false,
             virtual_ns: 0,
             recorder,
@@ -199,7 +199,7 @@ impl<W: BlockEngine> Shard<W> {
     #[inline]
     fn reap(&mut self, wait: Wait) -> bool {
         if let Err(error) = self.engine.reap(wait, &mut self.completions) {
-            self.stop(Cause::Failed { message: format!("cannot wait for completions: {error}") });
+            self.stop(EndCause::Failed { message: format!("cannot wait for completions: {error}") });
             return false;
         }
         self.end_turn();
@@ -274,7 +274,7 @@ impl<W: BlockEngine> Shard<W> {
                  time for its operations, or refuses them - give the drive service times (read-us, write-us)",
                 units::duration(gone_ns)
             );
-            self.stop(Cause::Failed { message });
+            self.stop(EndCause::Failed { message });
         }
     }
 
@@ -312,7 +312,7 @@ impl<W: BlockEngine> Shard<W> {
             // In virtual time only a user's signal is handled within an interval. Other causes are applied at the end
             // of a later interval: an instant that depends on threads would not be reproducible.
             if let Some(cause) = self.control.cause()
-                && (!self.engine.is_virtual() || matches!(cause, Cause::Asked { .. }))
+                && (!self.engine.is_virtual() || matches!(cause, EndCause::Asked { .. }))
             {
                 self.end(&cause);
             }
@@ -400,7 +400,7 @@ impl<W: BlockEngine> Shard<W> {
             return;
         }
         let Some(request) = self.lanes[lane as usize].stream.next() else {
-            if let Some(after_ns) = self.lanes[lane as usize].stream.again_after_ns() {
+            if let Some(after_ns) = self.lanes[lane as usize].stream.retry_after_ns() {
                 return self.ask_again(lane, self.now_ns + after_ns);
             }
             match self.lanes[lane as usize].stream.stuck() {
@@ -410,13 +410,13 @@ impl<W: BlockEngine> Shard<W> {
                     limit.starved = limit.free.len() < limit.limit.slots as usize;
                     self.lanes_waiting += 1;
                     if !limit.starved {
-                        self.stop(Cause::Stuck { why });
+                        self.stop(EndCause::Stuck { why });
                     }
                 }
             }
             return;
         };
-        let Place { freed_ns, unseen_ns } = limit.free.pop_front().unwrap_or_default();
+        let FreeSlot { freed_ns, unseen_ns } = limit.free.pop_front().unwrap_or_default();
         let intended_ns = if is_closed { self.now_ns.max(intended_ns) } else { intended_ns };
         let eligible_ns = freed_ns.max(intended_ns);
         let unseen_before_ns = unseen_ns.min(eligible_ns - intended_ns);
@@ -483,20 +483,20 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    fn stop(&mut self, cause: Cause) {
+    fn stop(&mut self, cause: EndCause) {
         self.end(&cause);
         self.control.stop(cause);
     }
 
     /// Ends this shard's part of the run now. If the run was asked to end, or has enough data, late operations and
     /// those in flight are still completed, as at the regular end.
-    fn end(&mut self, cause: &Cause) {
+    fn end(&mut self, cause: &EndCause) {
         self.stop_ns = self.stop_ns.min(self.now_ns);
-        self.abandoned |= !matches!(cause, Cause::Asked { .. } | Cause::Enough { .. });
+        self.abandoned |= !matches!(cause, EndCause::Asked { .. } | EndCause::Enough { .. });
     }
 
     /// Operations that hold a slot now. Not for the hot path.
-    fn out(&self) -> impl Iterator<Item = &Slot> {
+    fn slots_in_flight(&self) -> impl Iterator<Item = &Slot> {
         let mut out = vec![true; self.slots.len()];
         self.free_slots.iter().for_each(|token| out[*token as usize] = false);
         self.slots.iter().zip(out).filter_map(|(slot, out)| out.then_some(slot))

@@ -2,9 +2,9 @@
 //! one comes back.
 
 use super::silence::{Silence, Silent};
-use super::{Cause, Control, Run};
+use super::{EndCause, Control, RunConfig};
 use crate::stream::Request;
-use results::cell::{Carried, Cell, GRACE_NS, Interval, Layout, add_carried, harmless_gap_ns};
+use results::cell::{EarlierSliceOps, Cell, GRACE_NS, Interval, Layout, add_carried, harmless_gap_ns};
 use results::counts::{Backlog, CellCounts};
 use results::times::Times;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -23,7 +23,7 @@ const RUN_DELAY_MIN: f64 = 0.05;
 
 /// Operations of a cell that this thread may have delayed because it lacked a CPU.
 #[derive(Debug, Clone, Copy, Default)]
-struct Missed {
+struct CpuDelays {
     /// Number of such operations since the last interval at whose end no operation waited.
     ops: f64,
     /// Backlog at the end of the last interval.
@@ -34,7 +34,7 @@ struct Missed {
 
 /// Lateness of an operation that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Late {
+pub(super) struct Lateness {
     /// Completed after the end of its stream, or of the run.
     pub(super) overtime: bool,
     /// Did not complete within the grace period after its slice, or after its stream if that ended earlier.
@@ -47,12 +47,12 @@ pub(super) struct Late {
 #[derive(Debug)]
 pub enum Message {
     Interval(Box<Interval>),
-    Failure(Failure),
+    Failure(FailedOperation),
 }
 
 /// A failed operation, for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailedOperation {
     pub device: usize,
     /// Read or write.
     pub kind: OpKind,
@@ -116,7 +116,7 @@ pub(super) struct Recorder {
     /// Run delay of the issuing thread since the run began; `None` in virtual time.
     run_delay: Option<RunDelay>,
     /// By cell: operations possibly delayed by the lack of a CPU.
-    missed: Vec<Missed>,
+    missed: Vec<CpuDelays>,
     /// Intervals made beyond the spares.
     extra: u32,
 }
@@ -124,8 +124,8 @@ pub(super) struct Recorder {
 impl Recorder {
     /// A recorder for one shard of `run`, which records only the cells `used` (`None`: any), and its receiving side. The
     /// last interval ends with the run and includes later completions. Slices are whole intervals.
-    pub(super) fn new(run: &Run, used: Option<Vec<u32>>, patient: bool) -> (Self, Feed) {
-        let Run { layout, settings, interval_ns, slice_ns, .. } = run;
+    pub(super) fn new(run: &RunConfig, used: Option<Vec<u32>>, patient: bool) -> (Self, Feed) {
+        let RunConfig { layout, settings, interval_ns, slice_ns, .. } = run;
         let (messages, from_shard) = channel();
         let (to_shard, clean) = channel();
         // A recorder that waits for its coordinator fills one buffer while the other is being merged.
@@ -153,7 +153,7 @@ impl Recorder {
             cpu_clock: None,
             cpu_ns: 0,
             run_delay: None,
-            missed: vec![Missed::default(); layout.cells()],
+            missed: vec![CpuDelays::default(); layout.cells()],
             extra: 0,
         };
         recorder.set_end();
@@ -195,10 +195,10 @@ impl Recorder {
         let late_max_ns = std::mem::take(&mut recorded.counts.late_max_ns);
         change(recorded);
         let mut counts = recorded.counts;
-        counts.take_off(&before);
+        counts.subtract(&before);
         recorded.counts.late_max_ns = recorded.counts.late_max_ns.max(late_max_ns);
         (counts.backlog, counts.silent_ns, counts.last_back_ns, counts.held_by) = (Backlog::default(), 0, 0, 0);
-        add_carried(&mut self.current.carried, Carried { cell: cell as usize, slice, counts });
+        add_carried(&mut self.current.carried, EarlierSliceOps { cell: cell as usize, slice, counts });
     }
 
     /// Begins the first interval. CPU time used before does not count, and in virtual time no operation waits for a
@@ -211,12 +211,12 @@ impl Recorder {
 
     /// Records a successful operation.
     #[inline]
-    pub(super) fn done(&mut self, cell: u32, times: &Times, bytes: u32, unseen_ns: u64, late: Late) {
+    pub(super) fn done(&mut self, cell: u32, times: &Times, bytes: u32, unseen_ns: u64, late: Lateness) {
         let back_ns = times.completed_ns().saturating_sub(self.ramp_ns);
         self.record(cell, times.intended_ns(), |cell| {
             cell.record(times, unseen_ns, bytes);
             cell.counts.last_back_ns = cell.counts.last_back_ns.max(back_ns);
-            if late != Late::default() {
+            if late != Lateness::default() {
                 cell.counts.overtime += u64::from(late.overtime);
                 cell.record_missed(u64::from(late.missed), u64::from(late.ours));
             }
@@ -236,7 +236,7 @@ impl Recorder {
             let device = cell as usize % self.layout.devices.len();
             let offset = if let Outcome::Wrong { key, .. } = outcome { key } else { offset };
             let error = why.unwrap_or_else(|| outcome.to_string());
-            let failure = Failure { device, kind, offset, len, error, is_wrong_data };
+            let failure = FailedOperation { device, kind, offset, len, error, is_wrong_data };
             let _ = self.messages.send(Message::Failure(failure));
         }
     }
@@ -272,7 +272,7 @@ impl Recorder {
         while from_ns < end_ns {
             let to_ns = self.slice_end_ns(from_ns).min(end_ns);
             let counts = CellCounts { silent_ns: to_ns - from_ns, ..CellCounts::default() };
-            let carried = Carried { cell: *cell, slice: self.slice(from_ns), counts };
+            let carried = EarlierSliceOps { cell: *cell, slice: self.slice(from_ns), counts };
             add_carried(&mut self.current.carried, carried);
             from_ns = to_ns;
         }
@@ -300,7 +300,7 @@ impl Recorder {
     }
 
     /// In virtual time, waits until all sent intervals are consumed. Returns the cause to end the run, if there is one.
-    pub(super) fn await_taken(&mut self, control: &Control) -> Option<Cause> {
+    pub(super) fn await_taken(&mut self, control: &Control) -> Option<EndCause> {
         if self.patient && self.spare.is_none() {
             self.spare = self.clean.recv().ok();
         }
@@ -349,15 +349,15 @@ impl Recorder {
     fn excuse(&mut self, share: f64) {
         for (cell, missed) in self.current.cells.iter_mut().zip(&mut self.missed) {
             let wanted =
-                cell.counts.wanted().saturating_add(cell.counts.backlog.total()).saturating_sub(missed.backlog);
+                cell.counts.counted_ops().saturating_add(cell.counts.backlog.total()).saturating_sub(missed.backlog);
             missed.backlog = cell.counts.backlog.total();
             missed.ops = if cell.counts.backlog.waiting == 0 { 0.0 } else { missed.ops + share * wanted as f64 };
             let ours = cell.counts.backlog.waiting.min(missed.ops as u64);
             cell.counts.backlog.waiting -= ours;
             cell.counts.backlog.late += ours;
-            let late_before = std::mem::replace(&mut missed.late, cell.counts.backlog.late).min(cell.counts.wanted());
-            let excused = cell.counts.wanted() as f64 * share + late_before as f64 * (1.0 - share);
-            cell.excuse(excused.ceil() as u64);
+            let late_before = std::mem::replace(&mut missed.late, cell.counts.backlog.late).min(cell.counts.counted_ops());
+            let excused = cell.counts.counted_ops() as f64 * share + late_before as f64 * (1.0 - share);
+            cell.lower_least_bounds(excused.ceil() as u64);
         }
     }
 
@@ -391,12 +391,12 @@ mod tests {
         let layout = Layout { streams: vec![reads], devices: vec!["d".into()], thresholds_ns: [MS].into() };
         let settings = Settings { duration_ns: 9_000 * MS, ..Settings::until_done(Pacing::Spin) };
         let (interval_ns, slice_ns, control) = (1_000 * MS, 9_000 * MS, Arc::default());
-        let run = Run { layout, settings, interval_ns, slice_ns, control };
+        let run = RunConfig { layout, settings, interval_ns, slice_ns, control };
         let (mut recorder, _feed) = Recorder::new(&run, None, false);
         // An interval with 100 operations that waited 10 ms each, and with this backlog at its end.
         let mut least = |backlog: Backlog, share: f64| {
             let times = Times::new(0, 10 * MS, 10 * MS, 11 * MS);
-            (0..100).for_each(|_| recorder.done(0, &times, 512, 0, Late::default()));
+            (0..100).for_each(|_| recorder.done(0, &times, 512, 0, Lateness::default()));
             recorder.outstanding(0, &backlog);
             recorder.excuse(share);
             let least = recorder.current.cells[0].counts.judged_least_over[0];

@@ -20,7 +20,7 @@ struct Device {
 
 /// A stream's operations on a device, as one shard sees them.
 #[derive(Debug, Clone, Copy, Default)]
-struct Asked {
+struct StreamOnDevice {
     device: usize,
     in_flight: u32,
     /// Time since which the stream has operations in flight.
@@ -47,7 +47,7 @@ pub(super) struct Silent {
 #[derive(Debug)]
 pub(super) struct Silence {
     devices: Vec<Device>,
-    cells: Vec<Asked>,
+    cells: Vec<StreamOnDevice>,
     /// Gaps longer than this are silence, nanoseconds.
     longest_ns: u64,
     /// A lag longer than this puts a device behind.
@@ -58,7 +58,7 @@ pub(super) struct Silence {
     end_ns: u64,
 }
 
-impl Asked {
+impl StreamOnDevice {
     /// Counts the silence that began at `from_ns` and lasts until `until_ns`.
     fn count(&mut self, from_ns: u64, until_ns: u64, began_ns: u64) {
         let from_ns = from_ns.max(self.counted_ns);
@@ -77,7 +77,7 @@ impl Silence {
         let device = Device { in_flight: 0, last_back_ns: 0, since_ns: 0, usual: u32::MAX, behind_ns: 0 };
         let devices = vec![device; devices.max(1)];
         // A table: a division per operation would be noticeable on the hot path.
-        let cells = (0..cells).map(|cell| Asked { device: cell % devices.len(), ..Asked::default() }).collect();
+        let cells = (0..cells).map(|cell| StreamOnDevice { device: cell % devices.len(), ..StreamOnDevice::default() }).collect();
         Self { devices, cells, longest_ns, harmless_ns, began_ns: 0, end_ns: u64::MAX }
     }
 

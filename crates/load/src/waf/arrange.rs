@@ -39,7 +39,7 @@ impl FromStr for Arrangement {
 
 /// A drive of an arrangement.
 #[derive(Debug, Clone)]
-pub struct DriveOf {
+pub struct ArrangedDrive {
     /// A tenant's name, or `all`.
     pub name: String,
     pub drive: FtlDrive,
@@ -60,7 +60,7 @@ pub struct Placed<'a> {
 #[derive(Debug, Clone)]
 pub struct Layout<'a> {
     /// At least one.
-    pub drives: Vec<DriveOf>,
+    pub drives: Vec<ArrangedDrive>,
     /// All tenants, also read-only ones: their data occupies the drive.
     pub tenants: Vec<Placed<'a>>,
 }
@@ -95,7 +95,7 @@ impl<'a> Layout<'a> {
             let drive = FtlDrive { spec: Spec { handles, ..spec.clone() }, ..drive.clone() };
             let place = |((tenant, range), handles)| Placed { tenant, drive: 0, range, handles };
             Self {
-                drives: vec![DriveOf { name: "all".to_owned(), drive }],
+                drives: vec![ArrangedDrive { name: "all".to_owned(), drive }],
                 tenants: placed.iter().cloned().zip(own).map(place).collect(),
             }
         };
@@ -107,7 +107,7 @@ impl<'a> Layout<'a> {
                 let mut this = Self { drives: Vec::new(), tenants: Vec::new() };
                 for (number, (tenant, range)) in placed.into_iter().enumerate() {
                     let bytes = range.end - range.start;
-                    this.drives.push(DriveOf { name: tenant.name.clone(), drive: part_of(drive, bytes, all) });
+                    this.drives.push(ArrangedDrive { name: tenant.name.clone(), drive: part_of(drive, bytes, all) });
                     this.tenants.push(Placed { tenant, drive: number, range: 0..bytes, handles: [0; 2] });
                 }
                 this

@@ -4,7 +4,7 @@
 //! The progress of a fill follows from the bytes that flashproof writes. The drive's counters, read after each octile,
 //! give the bytes that the drive wrote to its media.
 
-use conclusions::waf::{Drive, Found, OCTILES};
+use conclusions::waf::{Drive, Found, OCTILES_PER_FILL};
 use results::written::Bytes;
 
 /// A drive under measurement.
@@ -19,7 +19,7 @@ pub struct Meter {
 
 /// Why the measurement can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Enough {
+pub enum MeasurementEnd {
     Steady,
     /// The maximum number of drive fills was written.
     Fills,
@@ -40,7 +40,7 @@ impl Meter {
         &mut self,
         bytes: u64,
         count: impl FnOnce() -> Result<Bytes, String>,
-    ) -> Result<Option<Enough>, String> {
+    ) -> Result<Option<MeasurementEnd>, String> {
         self.written += bytes;
         let drive = &mut self.found.drives[0];
         let (reached, done) = (octile_of(self.written, drive.logical_bytes), drive.octiles.len() as u64);
@@ -61,15 +61,15 @@ impl Meter {
             });
         }
         // Whole drive fills are compared.
-        let (before, after) = (done as usize / OCTILES, reached as usize / OCTILES);
+        let (before, after) = (done as usize / OCTILES_PER_FILL, reached as usize / OCTILES_PER_FILL);
         if before == after {
             return Ok(None);
         }
         if self.found.is_steady() {
             self.found.steady_after = Some(after);
-            return Ok(Some(Enough::Steady));
+            return Ok(Some(MeasurementEnd::Steady));
         }
-        Ok((after >= self.fills_max).then_some(Enough::Fills))
+        Ok((after >= self.fills_max).then_some(MeasurementEnd::Fills))
     }
 
     /// Result so far.
@@ -86,7 +86,7 @@ impl Meter {
 
 /// Number of completed octiles of drive fills.
 fn octile_of(written: u64, logical_bytes: u64) -> u64 {
-    (u128::from(written) * OCTILES as u128 / u128::from(logical_bytes.max(1))) as u64
+    (u128::from(written) * OCTILES_PER_FILL as u128 / u128::from(logical_bytes.max(1))) as u64
 }
 
 #[cfg(test)]
@@ -96,7 +96,7 @@ mod tests {
     const SIZE: u64 = 800;
 
     /// Writes `step` bytes at a time to a drive that counts `waf` media bytes per host byte.
-    fn run(step: u64, fills: usize, waf: impl Fn(u64) -> f64) -> (Meter, Option<Enough>) {
+    fn run(step: u64, fills: usize, waf: impl Fn(u64) -> f64) -> (Meter, Option<MeasurementEnd>) {
         let mut drive = Bytes { host: 1_000, media: 5_000, erased: 0 };
         let mut meter = Meter::new("drive", SIZE, fills, drive);
         for _ in 0..100_000 {
@@ -113,24 +113,24 @@ mod tests {
     #[test]
     fn it_ends_when_five_fills_are_alike_and_says_their_amplification() {
         let (meter, enough) = run(10, 40, |at| if at < SIZE { 1.0 } else { 1.5 });
-        assert_eq!((enough, meter.found().steady_after), (Some(Enough::Steady), Some(6)));
+        assert_eq!((enough, meter.found().steady_after), (Some(MeasurementEnd::Steady), Some(6)));
         assert_eq!(meter.found().steady_waf(), Some(1.5));
-        assert_eq!(meter.found().octile(3), Bytes { host: 100, media: 100, erased: 0 });
+        assert_eq!(meter.found().octile_sum(3), Bytes { host: 100, media: 100, erased: 0 });
         assert_eq!(meter.host_bytes(), (6 * SIZE, 6 * SIZE));
     }
 
     #[test]
     fn it_ends_at_its_bound_and_is_not_steady_then() {
         let (meter, enough) = run(10, 7, |at| 1.0 + (at / SIZE) as f64);
-        assert_eq!((enough, meter.found().rounds(), meter.found().steady_waf()), (Some(Enough::Fills), 7, None));
+        assert_eq!((enough, meter.found().rounds(), meter.found().steady_waf()), (Some(MeasurementEnd::Fills), 7, None));
     }
 
     #[test]
     fn octiles_that_passed_between_two_looks_share_what_was_counted() {
         let (meter, enough) = run(250, 40, |_| 2.0);
-        assert_eq!(enough, Some(Enough::Steady));
+        assert_eq!(enough, Some(MeasurementEnd::Steady));
         assert_eq!((meter.found().steady_after, meter.found().steady_waf()), (Some(5), Some(2.0)));
-        assert_eq!(meter.found().octile(0).host + meter.found().octile(1).host, 250);
+        assert_eq!(meter.found().octile_sum(0).host + meter.found().octile_sum(1).host, 250);
     }
 
     #[test]

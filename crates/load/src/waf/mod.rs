@@ -20,13 +20,13 @@ mod timed;
 mod tests;
 
 pub use arrange::{Arrangement, Layout, check_writes, with_handles};
-pub use meter::{Enough, Meter};
-pub use timed::{Timed, timed};
+pub use meter::{MeasurementEnd, Meter};
+pub use timed::{TimedResult, timed};
 
 use crate::memory;
 use crate::workload::CannotRun;
-use crate::workload::tenants::{Cause, Host};
-use conclusions::waf::{Drive, Found, OCTILES, TenantBytes};
+use crate::workload::tenants::{WriteCause, StoreModel};
+use conclusions::waf::{Drive, Found, OCTILES_PER_FILL, TenantBytes};
 use ftl::{Ftl, Spec};
 use results::units;
 use results::written::Bytes;
@@ -50,7 +50,7 @@ impl Default for Interleaving {
 /// A tenant's store while it writes.
 struct Writer {
     name: String,
-    host: Host,
+    host: StoreModel,
     drive: usize,
     /// First unit of its range on the drive.
     first_unit: u64,
@@ -111,7 +111,7 @@ impl Experiment {
             let interval = rate.seconds() as f64 / rate.ops() as f64;
             writers.push(Writer {
                 name: tenant.name.clone(),
-                host: Host::new(tenant, blocks, sys::random::Random::for_part(!seed, number).next_u64())?,
+                host: StoreModel::new(tenant, blocks, sys::random::Random::for_part(!seed, number).next_u64())?,
                 drive: placed.drive,
                 first_unit: placed.range.start / unit_bytes,
                 block_units: tenant.write_block_bytes / layout.unit_bytes(),
@@ -168,9 +168,9 @@ impl Experiment {
         let mut found = Found { drives: drives.collect(), tenants: Vec::new(), steady_after: None };
         let mut before: Vec<Bytes> = self.drives.iter().map(Ftl::counters).collect();
         let mut written = 0;
-        for octile in 1..=fills_max * OCTILES {
+        for octile in 1..=fills_max * OCTILES_PER_FILL {
             // Multiplied first, so that eight octiles are a drive fill even on a drive of few units.
-            let until = (u128::from(units) * octile as u128 / OCTILES as u128) as u64;
+            let until = (u128::from(units) * octile as u128 / OCTILES_PER_FILL as u128) as u64;
             while written < until {
                 written += u64::from(self.command()?);
             }
@@ -179,10 +179,10 @@ impl Experiment {
                 found.octiles.push(now.since(*before).expect("an FTL counts up"));
                 *before = now;
             }
-            if octile % OCTILES == 0 {
+            if octile % OCTILES_PER_FILL == 0 {
                 found.tenants = self.tenants();
                 if found.is_steady() {
-                    found.steady_after = Some(octile / OCTILES);
+                    found.steady_after = Some(octile / OCTILES_PER_FILL);
                     break;
                 }
                 if !progress(&found) {
@@ -230,12 +230,12 @@ impl Experiment {
         }
         let writer = &mut self.writers[number];
         let block = writer.host.next_block()?;
-        if block.cause == Cause::Client {
+        if block.cause == WriteCause::Client {
             writer.due += writer.interval;
         }
         Ok(InFlight {
             writer: number,
-            cause: usize::from(block.cause == Cause::Defrag),
+            cause: usize::from(block.cause == WriteCause::Defrag),
             unit: writer.first_unit + u64::from(block.block) * u64::from(writer.block_units),
             units_left: writer.block_units,
         })

@@ -2,7 +2,7 @@
 //! overwrites that follow, and valid units of the superblocks. On simulated drives, without time.
 
 use crate::workload::prepare::{Order, OrderSpec, permuted};
-use conclusions::waf::{OCTILES, Prepared};
+use conclusions::waf::{OCTILES_PER_FILL, Prepared};
 use ftl::{Ftl, Spec, SpecError};
 use std::fmt;
 use sys::random::Random;
@@ -12,7 +12,7 @@ const STEADY_AFTER: u64 = 5;
 const STEADY_FILLS: u64 = 4;
 
 /// Octiles of a drive fill that are observed after a preparation.
-const AFTER: usize = 2 * OCTILES;
+const AFTER: usize = 2 * OCTILES_PER_FILL;
 
 /// Quantiles of the superblocks that are compared.
 const QUANTILES: usize = 256;
@@ -68,7 +68,7 @@ impl Overwritten {
 
 /// A preparation of a new or discarded drive.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Method {
+pub enum PreparationMethod {
     /// Random overwrites of this many drive fills.
     Random(u64),
     /// A sequential fill, then random overwrites of this many drive fills.
@@ -79,7 +79,7 @@ pub enum Method {
     Sprandom { over_provisioning: f64 },
 }
 
-impl fmt::Display for Method {
+impl fmt::Display for PreparationMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Random(fills) => write!(f, "{fills} random fills"),
@@ -116,7 +116,7 @@ fn sprandom_shares(over_provisioning: f64) -> Vec<f64> {
 }
 
 /// The steady state of random overwrites on a drive.
-pub struct Steady {
+pub struct SteadyDrive {
     spec: Spec,
     seed: u64,
     /// Write amplification.
@@ -125,7 +125,7 @@ pub struct Steady {
     pub valid: Vec<f64>,
 }
 
-impl Steady {
+impl SteadyDrive {
     /// Overwrites a drive of `spec` until it is steady.
     ///
     /// Errors: an invalid drive.
@@ -146,19 +146,19 @@ impl Steady {
     /// Prepares another such drive by `method`, then overwrites it.
     ///
     /// Errors: an impossible order.
-    pub fn after(&self, method: Method) -> Result<Prepared, String> {
+    pub fn after(&self, method: PreparationMethod) -> Result<Prepared, String> {
         // A different random sequence than that of the steady state.
         let seed = self.seed ^ 1 << 32;
         let mut drive = Overwritten::new(&self.spec, seed).map_err(|error| error.to_string())?;
         let units = drive.ftl.units();
         match method {
-            Method::Random(fills) => drop(drive.overwrite(fills * units)),
-            Method::SequentialThenRandom(fills) => {
+            PreparationMethod::Random(fills) => drop(drive.overwrite(fills * units)),
+            PreparationMethod::SequentialThenRandom(fills) => {
                 drive.fill();
                 drive.overwrite(fills * units);
             }
-            Method::Sprandom { over_provisioning } => drive.sprandom(over_provisioning, seed),
-            Method::Ordered { over_provisioning, block_bytes, cache_bytes } => {
+            PreparationMethod::Sprandom { over_provisioning } => drive.sprandom(over_provisioning, seed),
+            PreparationMethod::Ordered { over_provisioning, block_bytes, cache_bytes } => {
                 let (bytes, block) = (self.spec.logical_bytes, u64::from(block_bytes));
                 let pass_bytes = (bytes as f64 * (1.0 + over_provisioning) / block as f64).round() as u64 * block;
                 let order = Order::new(bytes, OrderSpec { block_bytes, pass_bytes, cache_bytes, seed })?;
@@ -173,7 +173,7 @@ impl Steady {
         let valid = drive.quantiles();
         let differences = valid.iter().zip(&self.valid).map(|(is, steady)| (is - steady).abs());
         let distance = differences.sum::<f64>() / QUANTILES as f64;
-        let after = (0..AFTER).map(|_| drive.overwrite(units / OCTILES as u64) / self.waf).collect();
+        let after = (0..AFTER).map(|_| drive.overwrite(units / OCTILES_PER_FILL as u64) / self.waf).collect();
         Ok(Prepared { preparation: method.to_string(), fills, after, valid, distance })
     }
 }
@@ -193,8 +193,8 @@ mod tests {
         Spec { over_provisioning, superblock_bytes: superblock_units * 4096, ..Spec::of(1 << 30) }
     }
 
-    fn ordered(steady: &Steady, cache_bytes: u64) -> Method {
-        Method::Ordered { over_provisioning: steady.over_provisioning(), block_bytes: 4096, cache_bytes }
+    fn ordered(steady: &SteadyDrive, cache_bytes: u64) -> PreparationMethod {
+        PreparationMethod::Ordered { over_provisioning: steady.over_provisioning(), block_bytes: 4096, cache_bytes }
     }
 
     #[test]
@@ -202,14 +202,14 @@ mod tests {
         for (over_provisioning, superblock_units, seed) in
             [(0.07, 256, 1), (0.10, 512, 2), (0.15, 256, 3), (0.15, 1024, 4), (0.20, 512, 5), (0.28, 256, 6)]
         {
-            let steady = Steady::of(&spec(over_provisioning, superblock_units), seed).unwrap();
+            let steady = SteadyDrive::of(&spec(over_provisioning, superblock_units), seed).unwrap();
             let prepared = steady.after(ordered(&steady, 16 << 20)).unwrap();
             let (error, distance) = (prepared.error(), prepared.distance);
             assert!(error < 0.02 && distance < 0.005, "{over_provisioning} {superblock_units}: {prepared:?}");
             assert!((prepared.fills / (1.0 + steady.over_provisioning()) - 1.0).abs() < 1e-4, "{}", prepared.fills);
             // A fill without its overwrites has a large error.
             if over_provisioning == 0.07 {
-                assert!(steady.after(Method::SequentialThenRandom(0)).unwrap().error() > 0.1);
+                assert!(steady.after(PreparationMethod::SequentialThenRandom(0)).unwrap().error() > 0.1);
             }
         }
     }
@@ -221,8 +221,8 @@ mod tests {
             let shares = sprandom_shares(over_provisioning);
             let mean = shares.iter().sum::<f64>() / shares.len() as f64;
             assert!((mean * (1.0 + over_provisioning) - 1.0).abs() < 0.02, "{over_provisioning}: {mean}");
-            let steady = Steady::of(&spec(over_provisioning, 1024), 1).unwrap();
-            let prepared = steady.after(Method::Sprandom { over_provisioning: steady.over_provisioning() }).unwrap();
+            let steady = SteadyDrive::of(&spec(over_provisioning, 1024), 1).unwrap();
+            let prepared = steady.after(PreparationMethod::Sprandom { over_provisioning: steady.over_provisioning() }).unwrap();
             assert!((0.97..1.01).contains(&prepared.after[0]), "{over_provisioning}: {prepared:?}");
         }
     }
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn other_victims_are_near() {
         for victim in [Victim::Fifo, Victim::CostBenefit, Victim::Choices(10)] {
-            let steady = Steady::of(&Spec { victim, ..spec(0.15, 1024) }, 1).unwrap();
+            let steady = SteadyDrive::of(&Spec { victim, ..spec(0.15, 1024) }, 1).unwrap();
             let prepared = steady.after(ordered(&steady, 0)).unwrap();
             assert!(prepared.error() < 0.05, "{victim:?} {prepared:?}");
         }

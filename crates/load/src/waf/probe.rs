@@ -176,14 +176,14 @@ impl Probe {
         Behaviour::ALL.into_iter().filter(|one| !self.found.contains(one) && !self.not_found.contains(one))
     }
 
-    fn tell(&mut self, behaviour: Behaviour, is_found: bool) {
+    fn record_finding(&mut self, behaviour: Behaviour, is_found: bool) {
         if is_found { &mut self.found } else { &mut self.not_found }.push(behaviour);
     }
 }
 
 /// Why a probe ended early.
 #[derive(Debug, Error)]
-pub enum Ended<E> {
+pub enum ProbeError<E> {
     /// The drive refused an operation.
     #[error("{0}")]
     Drive(E),
@@ -204,7 +204,7 @@ pub enum Ended<E> {
 
 /// Runs the streams on a drive with `handles` handles, at least 2. Overwrites the whole drive. If the probe ends early,
 /// the behaviours found until then are returned.
-pub fn probe<D: Probed>(drive: &mut D, handles: u16, seed: u64) -> (Probe, Result<(), Ended<D::Error>>) {
+pub fn probe<D: Probed>(drive: &mut D, handles: u16, seed: u64) -> (Probe, Result<(), ProbeError<D::Error>>) {
     let all = drive.commands();
     let (hot, cold_streams) = (all * HOT_PCT / 100, u64::from(handles - 1).min(2));
     let cold = all * COLD_PCT / 100 / cold_streams;
@@ -227,7 +227,7 @@ struct Streams<'a, D> {
 
 impl<D: Probed> Streams<'_, D> {
     /// Runs all phases.
-    fn run(&mut self, all: u64) -> Result<(), Ended<D::Error>> {
+    fn run(&mut self, all: u64) -> Result<(), ProbeError<D::Error>> {
         // This phase comes first, while the drive holds nothing else that could be moved. Several passes bring all of
         // the flash into use.
         self.deallocate(all)?;
@@ -235,7 +235,7 @@ impl<D: Probed> Streams<'_, D> {
             self.in_order()?;
         }
         let early = self.measure("one sequential stream, nothing else", "one", true, Self::in_order)?;
-        self.probe.tell(Behaviour::CollectsSequentialEarly, early.excess_over(1.0) > 0.0);
+        self.probe.record_finding(Behaviour::CollectsSequentialEarly, early.excess_over(1.0) > 0.0);
         self.fill(false)?;
         self.random(all, false)?;
         self.measure("a hot stream beside cold ones, random", "one for all", false, |it| it.random(all, false))?;
@@ -250,10 +250,10 @@ impl<D: Probed> Streams<'_, D> {
         let mixed = self.measure("the hot stream deallocated, rewritten in order", "one each", true, again)?;
         let moves = self.measure("the same again", "one each", true, again)?;
         let moves_others = moves.excess_over(1.0) > 0.0;
-        self.probe.tell(Behaviour::MovesOthers, moves_others);
+        self.probe.record_finding(Behaviour::MovesOthers, moves_others);
         // If data is moved on each pass, mixing cannot be detected: data of other handles may be moved in both cases.
         if !moves_others {
-            self.probe.tell(Behaviour::MixesHandles, mixed.excess_over(moves.waf + moves.off()) > 0.0);
+            self.probe.record_finding(Behaviour::MixesHandles, mixed.excess_over(moves.waf + moves.off()) > 0.0);
         }
         self.measure("the hot stream in order, a cold one random", "one each", false, Self::in_order_beside_random)?;
         Ok(())
@@ -265,16 +265,16 @@ impl<D: Probed> Streams<'_, D> {
         streams: &'static str,
         handles: &'static str,
         is_known: bool,
-        run: impl FnOnce(&mut Self) -> Result<(), Ended<D::Error>>,
-    ) -> Result<Phase, Ended<D::Error>> {
-        let (before, first) = (self.drive.counters().map_err(Ended::Drive)?, self.written);
+        run: impl FnOnce(&mut Self) -> Result<(), ProbeError<D::Error>>,
+    ) -> Result<Phase, ProbeError<D::Error>> {
+        let (before, first) = (self.drive.counters().map_err(ProbeError::Drive)?, self.written);
         run(self)?;
-        let counted = self.drive.counters().map_err(Ended::Drive)?.since(before)?;
+        let counted = self.drive.counters().map_err(ProbeError::Drive)?.since(before)?;
         let written_bytes = (self.written - first) * u64::from(self.drive.command_bytes());
         let waf = counted.waf().unwrap_or(0.0);
         let mut phase = Phase { streams, handles, written_bytes, counted, waf, isolated_waf_max: None };
         if phase.off() > OFF_MAX {
-            return Err(Ended::OtherCount { written: written_bytes, counted: counted.host });
+            return Err(ProbeError::OtherCount { written: written_bytes, counted: counted.host });
         }
         let superblock = self.drive.superblock_bytes() as f64 / written_bytes.max(1) as f64;
         phase.isolated_waf_max = is_known.then(|| 1.0 + TOLERANCE + superblock + phase.off());
@@ -282,18 +282,18 @@ impl<D: Probed> Streams<'_, D> {
         Ok(phase)
     }
 
-    fn write(&mut self, command: u64, handle: u16) -> Result<(), Ended<D::Error>> {
+    fn write(&mut self, command: u64, handle: u16) -> Result<(), ProbeError<D::Error>> {
         self.written += 1;
-        self.drive.write(command, handle).map_err(Ended::Drive)
+        self.drive.write(command, handle).map_err(ProbeError::Drive)
     }
 
     /// Deallocates this many commands from the start.
-    fn deallocate(&mut self, commands: u64) -> Result<(), Ended<D::Error>> {
-        self.drive.deallocate(0, commands).map_err(Ended::Drive)
+    fn deallocate(&mut self, commands: u64) -> Result<(), ProbeError<D::Error>> {
+        self.drive.deallocate(0, commands).map_err(ProbeError::Drive)
     }
 
     /// Writes everything once, all streams interleaved.
-    fn fill(&mut self, apart: bool) -> Result<(), Ended<D::Error>> {
+    fn fill(&mut self, apart: bool) -> Result<(), ProbeError<D::Error>> {
         for at in 0..self.hot.max(self.cold) {
             if at < self.hot {
                 self.write(at, 0)?;
@@ -305,13 +305,13 @@ impl<D: Probed> Streams<'_, D> {
         Ok(())
     }
 
-    fn cold(&mut self, stream: u64, at: u64, apart: bool) -> Result<(), Ended<D::Error>> {
+    fn cold(&mut self, stream: u64, at: u64, apart: bool) -> Result<(), ProbeError<D::Error>> {
         let handle = if apart { stream as u16 + 1 } else { 0 };
         self.write(self.hot + stream * self.cold + at, handle)
     }
 
     /// Issues this many random writes, most of them hot.
-    fn random(&mut self, writes: u64, apart: bool) -> Result<(), Ended<D::Error>> {
+    fn random(&mut self, writes: u64, apart: bool) -> Result<(), ProbeError<D::Error>> {
         for write in 0..writes {
             if write % COLD_EVERY == 0 {
                 let at = self.random.below(self.cold);
@@ -324,11 +324,11 @@ impl<D: Probed> Streams<'_, D> {
         Ok(())
     }
 
-    fn in_order(&mut self) -> Result<(), Ended<D::Error>> {
+    fn in_order(&mut self) -> Result<(), ProbeError<D::Error>> {
         (0..self.hot).try_for_each(|at| self.write(at, 0))
     }
 
-    fn in_order_beside_random(&mut self) -> Result<(), Ended<D::Error>> {
+    fn in_order_beside_random(&mut self) -> Result<(), ProbeError<D::Error>> {
         for at in 0..self.hot {
             self.write(at, 0)?;
             let random = self.random.below(self.cold);

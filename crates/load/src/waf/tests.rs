@@ -173,7 +173,7 @@ fn a_drive_that_is_hardly_written_is_not_steady() {
 }
 
 /// Wait times of the seed's tenants on a small drive in its steady state, and the WAF before.
-fn with_time(arrangement: Arrangement, drive: &FtlDrive) -> (Option<f64>, Timed) {
+fn with_time(arrangement: Arrangement, drive: &FtlDrive) -> (Option<f64>, TimedResult) {
     let tenants = tenants([5, 7, 9, 11], 40, "uniform");
     let layout = Layout::new(arrangement, &tenants, drive).unwrap();
     let mut experiment = Experiment::new(&layout, Interleaving::default(), 5).unwrap();
@@ -203,14 +203,14 @@ fn with_time_drives_amplify_as_without_and_no_operation_is_left_out() {
         {
             let wanted = stream.offered_iops * timed.seconds;
             assert!(
-                (cell.counts.wanted() as f64 - wanted).abs() <= 1.0,
+                (cell.counts.counted_ops() as f64 - wanted).abs() <= 1.0,
                 "{}: {} of {wanted}",
                 stream.name,
-                cell.counts.wanted()
+                cell.counts.counted_ops()
             );
             assert_eq!(
                 (cell.counts.ops, cell.service.len(), cell.counts.overtime / 10),
-                (cell.counts.wanted(), cell.counts.ops, 0),
+                (cell.counts.counted_ops(), cell.counts.ops, 0),
                 "{}",
                 stream.name
             );

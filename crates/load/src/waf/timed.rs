@@ -9,9 +9,9 @@
 //! a fraction of a drive fill shows the tail latencies, and its write amplification must agree with the experiment's.
 
 use super::{Experiment, Layout};
-use crate::run::{Cause, Control, Pacing, Run, Settings, Sink, SinkError, run};
+use crate::run::{EndCause, Control, Pacing, RunConfig, Settings, Sink, SinkError, run};
 use crate::workload::tenants::TenantLoad;
-use crate::workload::{CannotRun, Choices, DeviceShape, RunPlan, Workload};
+use crate::workload::{CannotRun, BuildContext, DeviceShape, RunPlan, Workload};
 use engine::DeviceName;
 use engine::sim::{Drive, DriveSpec, FtlModel, SimEngine};
 use results::cell::{Cell, Interval, StreamInfo};
@@ -32,7 +32,7 @@ const NS_PER_SEC: f64 = 1e9;
 
 /// Result of a run with time.
 #[derive(Debug)]
-pub struct Timed {
+pub struct TimedResult {
     /// Each stream of each tenant, `TENANT/reads`, with its results and its backlog at the end.
     pub streams: Vec<(StreamInfo, Cell, Backlog)>,
     /// Counters of the drives.
@@ -42,14 +42,14 @@ pub struct Timed {
     /// Virtual time, seconds.
     pub seconds: f64,
     /// Why the run ended early, if it did.
-    pub ended: Option<Cause>,
+    pub ended: Option<EndCause>,
 }
 
 /// Continues `experiment`, made from `layout`, on a virtual clock. `base` gives the drives' properties other than their
 /// FTLs.
 ///
 /// Errors: a load that the run loop rejects.
-pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed: u64) -> Result<Timed, CannotRun> {
+pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed: u64) -> Result<TimedResult, CannotRun> {
     let cannot = |why: &dyn std::fmt::Display| {
         CannotRun(format!("cannot measure latencies - {why} - leave them out with --no-latency"))
     };
@@ -59,7 +59,7 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
         let size_bytes = of.drive.spec.logical_bytes;
         let spec = DriveSpec { capacity_bytes: size_bytes, ftl: Some(of.drive.clone()), ..base.clone() };
         let random = Random::for_part(seed, DRIVES_PART | number as u64);
-        models.push(Drive::Ftl(FtlModel::in_use(&spec, &of.drive, ftl, random)));
+        models.push(Drive::Ftl(FtlModel::with_ftl(&spec, &of.drive, ftl, random)));
         names.push(DeviceName::Simulated(of.name.clone(), Arc::new(spec)));
         shapes.push(DeviceShape::new(&of.name, number as u16, size_bytes, base.min_io_bytes));
     }
@@ -74,7 +74,7 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
         let load = TenantLoad::in_use(tenants.clone(), number, names[placed.drive].clone(), writer.host);
         max_lag_ns = load.spec().max_lag_sec * NS_PER_SEC as u64;
         let seed = Random::for_part(seed, number as u64).next_u64();
-        let choices = Choices { seed, shards_max: 1, cpus: 1, in_flight_max: None };
+        let choices = BuildContext { seed, shards_max: 1, cpus: 1, in_flight_max: None };
         plan.begin(number, &tenant.name);
         load.build(&shapes[placed.drive..=placed.drive], &choices, &mut plan).map_err(|why| cannot(&why))?;
     }
@@ -83,7 +83,7 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
     let seconds = (OPERATIONS / iops).min(FILLS * drive_bytes as f64 / bytes_per_sec).min(SECONDS);
     let duration_ns = ((seconds * NS_PER_SEC) as u64).max(1);
     let control = Arc::new(Control::default());
-    let what = Run {
+    let what = RunConfig {
         layout: plan.layout,
         settings: Settings { duration_ns, max_lag_ns, errors_max: u64::MAX, ..Settings::until_done(Pacing::Spin) },
         // A single interval for the whole run.
@@ -111,12 +111,12 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
     let of_stream = |(number, stream): (usize, &StreamInfo)| {
         // A tenant is on one drive.
         let cells = number * shapes.len()..(number + 1) * shapes.len();
-        let cell = cells.max_by_key(|cell| merged.cells[*cell].counts.wanted())?;
+        let cell = cells.max_by_key(|cell| merged.cells[*cell].counts.counted_ops())?;
         Some((stream.clone(), merged.cells[cell].clone(), merged.end[cell]))
     };
     let streams = what.layout.streams.iter().enumerate().filter_map(of_stream).collect();
     let (fills, seconds) = (bytes.host as f64 / drive_bytes as f64, merged.end_ns.min(duration_ns) as f64 / NS_PER_SEC);
-    Ok(Timed { streams, bytes, fills, seconds, ended: control.cause() })
+    Ok(TimedResult { streams, bytes, fills, seconds, ended: control.cause() })
 }
 
 /// Random numbers of the drives, apart from those of all tenants.

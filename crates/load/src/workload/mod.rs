@@ -51,7 +51,7 @@ const NO_END_SEC: u64 = u64::MAX / 4 / 1_000_000_000;
 const MAX_LAG_SEC: u64 = 10;
 
 /// A stream to record that offers `offered_iops`; `judged`: limits apply to it.
-fn recorded(name: &str, judged: bool, offered_iops: f64) -> StreamInfo {
+fn stream_info(name: &str, judged: bool, offered_iops: f64) -> StreamInfo {
     StreamInfo { name: name.to_owned(), judged, offered_iops, ..StreamInfo::default() }
 }
 
@@ -105,7 +105,7 @@ pub trait Workload {
     /// force.
     ///
     /// Errors: a device that cannot take the load.
-    fn build(&self, devices: &[DeviceShape], choices: &Choices, run: &mut RunPlan) -> Built;
+    fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built;
 }
 
 /// The configuration in force of a load that was added to a run, or why it cannot be run.
@@ -264,7 +264,7 @@ impl DeviceShape {
 
 /// Parameters from the machine and the user, beside the configuration.
 #[derive(Debug, Clone)]
-pub struct Choices {
+pub struct BuildContext {
     /// Seed of all random choices.
     pub seed: u64,
     /// Issuing threads that may be used: CPUs, or 1 on virtual time.
@@ -276,7 +276,7 @@ pub struct Choices {
     pub in_flight_max: Option<u32>,
 }
 
-impl Choices {
+impl BuildContext {
     /// Number of issuing threads for `iops` operations per second.
     fn shards_for(&self, iops: f64) -> u32 {
         ((iops / SHARD_IOPS).ceil() as u32).clamp(1, self.shards_max.max(1))
@@ -315,7 +315,7 @@ impl RunPlan {
 
     /// Adds `streams` of the current workload, recorded on every device, and makes sure that there are at least
     /// `shards` shards. Returns where the workload's streams and buffer classes begin.
-    pub fn add(&mut self, streams: impl IntoIterator<Item = StreamInfo>, shards: usize) -> Place {
+    pub fn add(&mut self, streams: impl IntoIterator<Item = StreamInfo>, shards: usize) -> PlanOffsets {
         let (workload, prefix, first_stream) = (self.workload, self.prefix.clone(), self.layout.streams.len());
         let mut names = Vec::new();
         for stream in streams {
@@ -328,7 +328,7 @@ impl RunPlan {
         let first_buffers = self.shards.iter().map(|plan| plan.buffers.len()).max().unwrap_or(0);
         self.shards.iter_mut().for_each(|plan| plan.buffers.resize_with(first_buffers, Default::default));
         let (devices, first_buffers) = (self.layout.devices.len(), first_buffers as u16);
-        Place { workload, prefix, names, first_stream, devices, first_buffers }
+        PlanOffsets { workload, prefix, names, first_stream, devices, first_buffers }
     }
 
     /// Pins each shard to a CPU, if there are enough `cpus` and all shards are closed loops that may run anywhere.
@@ -347,7 +347,7 @@ impl RunPlan {
 
 /// The place of a workload in a run: the first of its streams and of its buffer classes, among all.
 #[derive(Debug, Clone, Default)]
-pub struct Place {
+pub struct PlanOffsets {
     /// Index in the run.
     pub workload: usize,
     /// Prefix of its names.
@@ -359,7 +359,7 @@ pub struct Place {
     first_buffers: u16,
 }
 
-impl Place {
+impl PlanOffsets {
     /// The cell of the `stream`-th of its streams on a device.
     pub fn cell(&self, stream: usize, target: u16) -> u32 {
         ((self.first_stream + stream) * self.devices + usize::from(target)) as u32

@@ -1,9 +1,9 @@
 //! For tests: plans, runs of a plan on a drive model in virtual time with counted operations, cases in text files.
 
 use crate::plan::{Arrival, Lane, Plan};
-use crate::run::{Control, Pacing, Run, Settings, Sink, SinkError, run};
-use crate::workload::{CannotRun, Choices, DeviceShape, RunPlan, Workload};
-use engine::sim::{Done, DriveModel, SimEngine};
+use crate::run::{Control, Pacing, RunConfig, Settings, Sink, SinkError, run};
+use crate::workload::{CannotRun, BuildContext, DeviceShape, RunPlan, Workload};
+use engine::sim::{SimCompletion, DriveModel, SimEngine};
 use results::cell::{Interval, Layout};
 use results::run_dir::WorkloadRecord;
 use std::collections::BTreeSet;
@@ -13,8 +13,8 @@ use sys::op::Op;
 const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// Seed 1, and at most `shards_max` issuing threads on a machine of two CPUs.
-pub(super) fn choices(shards_max: u32) -> Choices {
-    Choices { seed: 1, shards_max, cpus: 2, in_flight_max: None }
+pub(super) fn choices(shards_max: u32) -> BuildContext {
+    BuildContext { seed: 1, shards_max, cpus: 2, in_flight_max: None }
 }
 
 /// An empty plan on `devices`.
@@ -69,7 +69,7 @@ where
     let duration_ns = duration_sec * NS_PER_SEC;
     let settings = Settings { duration_ns, hang_ns: NS_PER_SEC, ..Settings::until_done(Pacing::Spin) };
     let (interval_ns, slice_ns, control) = (NS_PER_SEC, u64::MAX, Arc::new(Control::default()));
-    let what = Run { layout: plan.layout, settings, interval_ns, slice_ns, control };
+    let what = RunConfig { layout: plan.layout, settings, interval_ns, slice_ns, control };
     let mut counted = Counted::default();
     run(&what, plan.shards, |_, _: &Plan| Ok(SimEngine::new(vec![drive()])), &mut counted).unwrap();
     (what.layout, counted.0)
@@ -92,9 +92,9 @@ impl<F: FnMut(u64, &Op)> DriveModel for Ledger<F> {
         self.done.first().map_or(u64::MAX, |(at_ns, _)| *at_ns + self.after_ns)
     }
 
-    fn advance(&mut self) -> Option<Done> {
+    fn advance(&mut self) -> Option<SimCompletion> {
         let (submitted_ns, token) = self.done.remove(0);
-        Some(Done { token, submitted_ns, errno: 0 })
+        Some(SimCompletion { token, submitted_ns, errno: 0 })
     }
 
     fn counters(&self) -> Vec<(results::telemetry::Column, u64)> {

@@ -2,7 +2,7 @@
 //!
 //! Shared by the property tests and the fuzzer.
 
-use load::workload::act::legacy::{self, MAJORS, Reading, Translation};
+use load::workload::act::legacy::{self, MAJORS, ReadOptions, Translation};
 use load::workload::act::options::Test;
 use load::workload::act::reference::Document;
 use load::workload::act::{ActConfig, ConfigErrors, Derived, derive, echo, parse};
@@ -24,7 +24,7 @@ pub(crate) fn assert_parser_property(bytes: &[u8]) -> bool {
     let mut is_valid = false;
     for act in [None, given] {
         // The CPUs of a machine are at most as many as `flashproof size config --cpus` takes.
-        let reading = Reading { act, cpus: act.map(|_| 100_000), test: None };
+        let reading = ReadOptions { act, cpus: act.map(|_| 100_000), test: None };
         match legacy::read("input.conf", bytes, &reading) {
             Ok(translation) => {
                 is_valid |= act.is_none();
@@ -41,7 +41,7 @@ fn assert_translation_property(translation: &Translation) {
     translation.changes.iter().for_each(|(_, change)| assert_one_line(&change.to_string()));
     translation.warnings.iter().for_each(|warning| assert_one_line(&warning.to_string()));
     let text = Document::new(translation.config.clone()).to_string();
-    let again = legacy::read("written.conf", text.as_bytes(), &Reading::default());
+    let again = legacy::read("written.conf", text.as_bytes(), &ReadOptions::default());
     let again = again.unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     assert_eq!(again.config, translation.config, "{text}");
 }

@@ -2,8 +2,8 @@
 //!
 //! Shared by the property test and the fuzzer.
 
-use load::workload::fio::{FioLoad, Surroundings, command_line, job_file, jobs, runs};
-use load::workload::{Choices, DeviceShape, RunPlan, Workload};
+use load::workload::fio::{FioLoad, ParseContext, command_line, job_file, jobs, runs};
+use load::workload::{BuildContext, DeviceShape, RunPlan, Workload};
 
 /// Size of every device, bytes.
 const SIZE_BYTES: u64 = 16 << 20;
@@ -23,7 +23,7 @@ pub(crate) fn assert_fio_property(bytes: &[u8]) -> bool {
     }
     // A file that includes itself.
     let mut read = |_: &str| Ok(text.clone().into_owned());
-    let mut around = Surroundings {
+    let mut around = ParseContext {
         read: &mut read,
         variable: &|name| Some(name.chars().rev().collect()),
         cpus: 4,
@@ -51,7 +51,7 @@ fn assert_built(load: &FioLoad) {
     let shapes: Vec<_> = (0..).zip(&load.devices).map(shape).collect();
     let mut plan = RunPlan::new(shapes.iter().map(|shape| shape.name.clone()).collect(), [1_000_000].into());
     plan.begin(0, "");
-    let choices = Choices { seed: 1, shards_max: 2, cpus: 4, in_flight_max: None };
+    let choices = BuildContext { seed: 1, shards_max: 2, cpus: 4, in_flight_max: None };
     match load.build(&shapes, &choices, &mut plan) {
         Err(error) => assert_one_line(&error.to_string()),
         Ok(_) => {

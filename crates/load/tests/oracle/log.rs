@@ -1,9 +1,9 @@
 //! Log of every operation that a simulated drive received and completed, recorded independently of the run loop.
 
 use super::draw::{Drive, LaneDraw};
-use engine::sim::{Done, DriveModel, QueueModel, SimEngine};
+use engine::sim::{SimCompletion, DriveModel, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
-use load::run::{Cause, Control};
+use load::run::{EndCause, Control};
 use load::stream::{Request, Stream};
 use results::telemetry::Column;
 use std::cell::RefCell;
@@ -94,7 +94,7 @@ pub(crate) enum Model {
         base_ns: u64,
         /// By lane and number: service time of the operation; `None`: infinite.
         others: BTreeMap<(usize, usize), Option<u64>>,
-        ends: BTreeMap<(u64, u64), Done>,
+        ends: BTreeMap<(u64, u64), SimCompletion>,
         taken: u64,
     },
 }
@@ -123,7 +123,7 @@ impl DriveModel for Model {
             Self::Listed { base_ns, others, ends, taken } => {
                 let Some(service_ns) = others.get(&name_of(op)).copied().unwrap_or(Some(*base_ns)) else { return };
                 *taken += 1;
-                let done = Done { token: op.token, submitted_ns: now_ns, errno: 0 };
+                let done = SimCompletion { token: op.token, submitted_ns: now_ns, errno: 0 };
                 ends.insert((now_ns + service_ns.max(1), *taken), done);
             }
         }
@@ -136,7 +136,7 @@ impl DriveModel for Model {
         }
     }
 
-    fn advance(&mut self) -> Option<Done> {
+    fn advance(&mut self) -> Option<SimCompletion> {
         match self {
             Self::Queue(model) => model.advance(),
             Self::Listed { ends, .. } => ends.pop_first().map(|(_, done)| done),
@@ -172,7 +172,7 @@ impl IoEngine for Watched {
     fn now(&mut self) -> u64 {
         let now_ns = self.engine.now();
         if self.signal_ns.is_some_and(|at_ns| now_ns >= at_ns) {
-            self.control.stop(Cause::Asked { signal: 15 });
+            self.control.stop(EndCause::Asked { signal: 15 });
         }
         self.log.borrow_mut().ended_ns = now_ns;
         now_ns

@@ -17,7 +17,7 @@ use draw::{Arrivals, Draw, LaneDraw, SEC};
 use engine::sim::SimEngine;
 use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
-use load::run::{Cause, Control, Message, Pacing, Run, Settings, Shard};
+use load::run::{EndCause, Control, Message, Pacing, RunConfig, Settings, Shard};
 use load::schedule::{Even, Listed, Schedule};
 use log::{Log, Model, Numbered, Watched};
 use oracle::{Found, Ran};
@@ -69,7 +69,7 @@ fn run(draw: &Draw, seed: u64) -> Judged {
         looked_ns: 0,
     };
     let (interval_ns, slice_ns) = (draw.interval_sec * SEC, draw.slice_sec * SEC);
-    let run = Run { layout: layout.clone(), settings, interval_ns, slice_ns, control: control.clone() };
+    let run = RunConfig { layout: layout.clone(), settings, interval_ns, slice_ns, control: control.clone() };
     let (shard, feed) = Shard::new(watched, plan(draw), &run, false).unwrap();
     shard.run(0);
 
@@ -86,11 +86,11 @@ fn run(draw: &Draw, seed: u64) -> Judged {
     let cause = control.cause();
     let end = match &cause {
         None => End::Completed,
-        Some(Cause::Asked { .. }) => End::Interrupted { signal: "SIGTERM".into() },
-        Some(Cause::Gone { device, .. }) => End::DeviceGone { device: layout.devices[*device].clone() },
+        Some(EndCause::Asked { .. }) => End::Interrupted { signal: "SIGTERM".into() },
+        Some(EndCause::Gone { device, .. }) => End::DeviceGone { device: layout.devices[*device].clone() },
         Some(other) => panic!("{other:?}"),
     };
-    let (is_stopped, is_gone) = (cause.is_some(), matches!(cause, Some(Cause::Gone { .. })));
+    let (is_stopped, is_gone) = (cause.is_some(), matches!(cause, Some(EndCause::Gone { .. })));
     let found = Ran { draw, log: &log.borrow(), stop_ns, is_stopped, is_gone }.judge();
     Judged { verdict: judge.verdict(&end), found }
 }

@@ -72,7 +72,7 @@ fn the_same_seed_gives_the_same_run_to_the_last_bucket() {
 fn failed_operations_are_over_every_threshold_and_do_not_end_the_run() {
     let ran = even_reads("sim:error-rate=0.01", 1000, (64, false), settings(100));
     let cell = &ran.total().cells[0];
-    assert_eq!(cell.counts.wanted(), 100_000);
+    assert_eq!(cell.counts.counted_ops(), 100_000);
     assert!((900..1100).contains(&cell.counts.errors), "{} errors", cell.counts.errors);
     assert_eq!(cell.counts.judged_over[2], cell.counts.errors);
     assert_eq!(cell.service.len(), cell.counts.ops);

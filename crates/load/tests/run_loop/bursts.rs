@@ -10,7 +10,7 @@ mod dispersion;
 use super::*;
 use dispersion::index_over_places;
 use load::workload::act::{ActConfig, ActWorkload, Arrival as Arrivals};
-use load::workload::{Choices, DeviceShape, RunPlan, Workload};
+use load::workload::{BuildContext, DeviceShape, RunPlan, Workload};
 use std::cell::RefCell;
 
 const WINDOW_NS: u64 = 100_000;
@@ -27,7 +27,7 @@ fn reads_ns(arrival: Arrivals) -> Vec<u64> {
         ..ActConfig::default()
     };
     let device = DeviceShape::new("sim:", 0, 64 << 30, 512);
-    let choices = Choices { seed: 23, shards_max: 1, cpus: 2, in_flight_max: None };
+    let choices = BuildContext { seed: 23, shards_max: 1, cpus: 2, in_flight_max: None };
     let mut workload = RunPlan::new(vec!["sim:".into()], [1_000_000].into());
     ActWorkload::of(config).unwrap().build(&[device], &choices, &mut workload).unwrap();
     let reads_ns = RefCell::new(Vec::new());

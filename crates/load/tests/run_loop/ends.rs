@@ -1,7 +1,7 @@
 //! Ends of a run: by errors, by its streams, by a signal, and the operations counted after the end.
 
 use super::*;
-use engine::sim::{Done, DriveModel};
+use engine::sim::{SimCompletion, DriveModel};
 use load::run::Whose;
 use sys::op::Op;
 
@@ -9,7 +9,7 @@ use sys::op::Op;
 fn too_many_errors_end_the_run_and_what_was_not_issued_is_counted() {
     let settings = Settings { errors_max: 10, ..settings(100) };
     let ran = even_reads("sim:bad=0-1GiB", 1000, (64, false), settings);
-    assert_eq!(ran.cause, Some(Cause::Errors { count: 11 }));
+    assert_eq!(ran.cause, Some(EndCause::Errors { count: 11 }));
     assert_eq!(ran.intervals.len(), 1);
     assert!(ran.total().cells[0].counts.errors >= 11);
 }
@@ -17,7 +17,7 @@ fn too_many_errors_end_the_run_and_what_was_not_issued_is_counted() {
 #[test]
 fn a_device_that_is_gone_ends_the_run() {
     let ran = even_reads("sim:gone-at-s=2", 1000, (64, false), settings(100));
-    assert_eq!(ran.cause, Some(Cause::Gone { device: 0, error: "No such device (os error 19)".into() }));
+    assert_eq!(ran.cause, Some(EndCause::Gone { device: 0, error: "No such device (os error 19)".into() }));
     assert_eq!(ran.intervals.len(), 3);
 }
 
@@ -48,7 +48,7 @@ fn what_would_have_followed_a_lost_operation_is_counted_with_it() {
     let ran = updates_on("sim:stall-ms=100000+stall-at-s=2", Settings { hang_ns: SEC, ..settings(5) }, 10);
     let total = ran.total();
     for cell in &total.cells {
-        assert_eq!(cell.counts.wanted(), 50);
+        assert_eq!(cell.counts.counted_ops(), 50);
         assert!(cell.counts.unissued + cell.counts.lost >= 29, "{} and {}", cell.counts.unissued, cell.counts.lost);
     }
 }
@@ -56,7 +56,7 @@ fn what_would_have_followed_a_lost_operation_is_counted_with_it() {
 #[test]
 fn a_run_that_failed_issues_no_followers_but_counts_them() {
     let ran = updates_on("sim:error-rate=1", Settings { errors_max: 2, ..settings(5) }, 10);
-    assert!(matches!(ran.cause, Some(Cause::Errors { count: 3 })));
+    assert!(matches!(ran.cause, Some(EndCause::Errors { count: 3 })));
     let total = ran.total();
     assert_eq!(total.cells.iter().map(|cell| cell.counts.errors).sum::<u64>(), 3, "the third was a read");
     let begun = total.cells[0].counts.errors + total.cells[0].counts.unissued;
@@ -119,7 +119,7 @@ impl Stream for StuckAfter {
 fn a_stream_that_cannot_go_on_ends_the_run_and_what_was_due_counts_as_not_done() {
     let lanes = vec![(StuckAfter(FirstOf(reads(0, 1), 150)), even(100, 0, 1))];
     let ran = run(&["sim:"], plan(lanes, 4, true), settings(3600), &layout(1, 1));
-    assert_eq!(ran.cause, Some(Cause::Stuck { why: "full".to_owned() }));
+    assert_eq!(ran.cause, Some(EndCause::Stuck { why: "full".to_owned() }));
     let cell = &ran.total().cells[0];
     assert_eq!((cell.counts.ops, cell.counts.unissued), (150, 0), "it ends at the instant of the next");
     // Four operations are in flight when the stream gets stuck: the run ends with the last of them.
@@ -127,7 +127,7 @@ fn a_stream_that_cannot_go_on_ends_the_run_and_what_was_due_counts_as_not_done()
     let ran =
         run(&["sim:read-us=1000000+jitter-pct=0+read-mbps=0"], plan(lanes, 4, false), settings(3600), &layout(1, 1));
     let cell = &ran.total().cells[0];
-    assert!(matches!(ran.cause, Some(Cause::Stuck { .. })));
+    assert!(matches!(ran.cause, Some(EndCause::Stuck { .. })));
     assert_eq!((cell.counts.ops, cell.counts.unissued), (5, 195));
 }
 
@@ -137,7 +137,7 @@ fn what_is_in_flight_at_an_early_end_may_take_longer_than_its_interval() {
     let drive = "sim:channels=1+read-us=1000000+jitter-pct=0+read-mbps=0";
     let settings = Settings { max_lag_ns: 2 * SEC, ..settings(3600) };
     let ran = even_reads(drive, 1000, (512, false), settings);
-    assert!(matches!(ran.cause, Some(Cause::Lag { whose: Whose::Device, .. })), "{:?}", ran.cause);
+    assert!(matches!(ran.cause, Some(EndCause::Lag { whose: Whose::Device, .. })), "{:?}", ran.cause);
     let cell = &ran.total().cells[0];
     assert_eq!(cell.counts.lost, 0, "a device that returns something is waited for");
     assert!(
@@ -175,7 +175,7 @@ fn a_run_in_which_time_stands_still_can_be_stopped() {
     std::thread::scope(|scope| {
         let running = scope.spawn(move || shard.run(0));
         std::thread::sleep(std::time::Duration::from_millis(20));
-        control.stop(Cause::Asked { signal: 2 });
+        control.stop(EndCause::Asked { signal: 2 });
         running.join().unwrap();
     });
 }
@@ -200,11 +200,11 @@ fn after_its_end_a_run_issues_its_backlog_for_a_second_and_counts_the_rest() {
 
 /// A drive that refuses every operation at once.
 #[derive(Default)]
-struct Refuses(Vec<Done>, u64);
+struct Refuses(Vec<SimCompletion>, u64);
 
 impl DriveModel for Refuses {
     fn submit(&mut self, op: &Op, now_ns: u64) {
-        self.0.push(Done { token: op.token, submitted_ns: now_ns, errno: 95 });
+        self.0.push(SimCompletion { token: op.token, submitted_ns: now_ns, errno: 95 });
         self.1 = now_ns;
     }
 
@@ -212,7 +212,7 @@ impl DriveModel for Refuses {
         if self.0.is_empty() { u64::MAX } else { self.1 }
     }
 
-    fn advance(&mut self) -> Option<Done> {
+    fn advance(&mut self) -> Option<SimCompletion> {
         self.0.pop()
     }
 
@@ -230,7 +230,7 @@ fn a_run_whose_virtual_time_stands_still_ends_with_an_error() {
         (run_in(refuses, closed(), settings(4), &layout(1, 1)), "advanced by only 0 us in 1,000,000 turns"),
         (run_in(at_once, closed(), settings(3_600), &layout(1, 1)), "advanced by only 1,000 us in 1,000,000 turns"),
     ] {
-        let Some(Cause::Failed { message }) = ran.cause else { panic!("{:?}", ran.cause) };
+        let Some(EndCause::Failed { message }) = ran.cause else { panic!("{:?}", ran.cause) };
         assert!(message.contains(gone), "{message}");
     }
 }

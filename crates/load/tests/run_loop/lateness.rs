@@ -13,7 +13,7 @@ fn a_device_too_slow_for_its_load_ends_the_run_by_lag_and_is_named() {
         let settings = Settings { max_lag_ns: SEC, ..settings(100) };
         let lanes = vec![(reads(0, 1), even(2000, 0, 1))];
         let ran = run(&[slow], plan(lanes, 8, configured), settings, &layout(1, 1));
-        let Some(Cause::Lag { whose: found, behind_ns, in_flight, slots, .. }) = ran.cause.clone() else {
+        let Some(EndCause::Lag { whose: found, behind_ns, in_flight, slots, .. }) = ran.cause.clone() else {
             panic!("{:?}", ran.cause)
         };
         assert_eq!((found, in_flight, slots), (whose, 8, 8));
@@ -22,7 +22,7 @@ fn a_device_too_slow_for_its_load_ends_the_run_by_lag_and_is_named() {
         let cell = &ran.total().cells[0];
         let stopped_ns = ran.intervals.last().unwrap().end_ns;
         let intended = stopped_ns * 2 / MS;
-        assert!(cell.counts.wanted().abs_diff(intended) <= 1, "{} of {intended}", cell.counts.wanted());
+        assert!(cell.counts.counted_ops().abs_diff(intended) <= 1, "{} of {intended}", cell.counts.counted_ops());
         assert!(cell.counts.unissued > 1900, "{}", cell.counts.unissued);
     }
 }
@@ -178,7 +178,7 @@ fn a_device_that_holds_the_slots_is_blamed_and_not_their_number() {
     let plan = plan(lanes, 20, true);
     let settings = Settings { max_lag_ns: 4 * SEC, ..settings(60) };
     let ran = run(&drives, plan, settings, &layout(1, 2));
-    let Some(Cause::Lag { lane, whose, .. }) = ran.cause else { panic!("{:?}", ran.cause) };
+    let Some(EndCause::Lag { lane, whose, .. }) = ran.cause else { panic!("{:?}", ran.cause) };
     assert_eq!((lane.as_str(), whose), ("stream-0@sim-1", Whose::Device));
 }
 
@@ -187,5 +187,5 @@ fn too_few_slots_for_a_quick_device_are_the_limits_doing() {
     let drive = "sim:channels=64+read-us=1000+jitter-pct=0+read-mbps=0";
     let settings = Settings { max_lag_ns: 2 * SEC, ..settings(60) };
     let ran = even_reads(drive, 10_000, (4, true), settings);
-    assert!(matches!(ran.cause, Some(Cause::Lag { whose: Whose::Limit, .. })), "{:?}", ran.cause);
+    assert!(matches!(ran.cause, Some(EndCause::Lag { whose: Whose::Limit, .. })), "{:?}", ran.cause);
 }

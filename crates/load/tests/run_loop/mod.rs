@@ -9,7 +9,7 @@ use engine::sim::{QueueModel, SimEngine};
 use engine::{BlockEngine, IoEngine, Wait};
 use load::plan::{Arrival, BufferClass, Plan};
 use load::rate::Rate;
-use load::run::{Cause, Message, Pacing, Run, Settings, Shard};
+use load::run::{EndCause, Message, Pacing, RunConfig, Settings, Shard};
 use load::schedule::{Even, Schedule};
 use load::stream::{Extent, Request, SizeDistribution, Stream, Uniform};
 use results::buckets::ActScale;
@@ -64,7 +64,7 @@ fn plan<S: Stream + 'static>(lanes: Vec<(S, Arrival)>, slots: u32, configured: b
 struct Ran {
     intervals: Vec<Interval>,
     failures: usize,
-    cause: Option<Cause>,
+    cause: Option<EndCause>,
 }
 
 impl Ran {
@@ -97,8 +97,8 @@ fn closed(depth: u32) -> Arrival {
 }
 
 /// Intervals and slices of a second.
-fn what(settings: Settings, layout: &Layout) -> Run {
-    Run { layout: layout.clone(), settings, interval_ns: SEC, slice_ns: SEC, control: Arc::default() }
+fn what(settings: Settings, layout: &Layout) -> RunConfig {
+    RunConfig { layout: layout.clone(), settings, interval_ns: SEC, slice_ns: SEC, control: Arc::default() }
 }
 
 fn run_in<W: BlockEngine>(engine: W, plan: Plan, settings: Settings, layout: &Layout) -> Ran {

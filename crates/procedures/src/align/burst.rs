@@ -17,8 +17,8 @@ use results::cell::Interval;
 use results::run_dir::Manifest;
 use session::console;
 use session::failure::Failure;
-use session::recording::Watch;
-use session::tracing::Place;
+use session::recording::RunObserver;
+use session::tracing::BlockPosition;
 use sizing::drive_io::DriveIo;
 use std::ops::Range;
 use std::path::Path;
@@ -38,18 +38,18 @@ const CPU_TRACE_BYTES: u64 = 8 << 20;
 const TRACE_BYTES: u64 = 256 << 20;
 
 /// The kernel's counters for a device; `None` for a simulated drive or a file, which have none.
-pub(super) fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Option<Place>, Failure> {
+pub(super) fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Option<BlockPosition>, Failure> {
     let DeviceName::Path(name) = name else { return Ok(None) };
     if is_file {
         return Ok(None);
     }
     let facts = discover(name, &Roots::default())
         .map_err(|error| Failure::environment(format!("cannot align on {name} - {error}")))?;
-    Ok(Place::of(index, &facts))
+    Ok(BlockPosition::of(index, &facts))
 }
 
 /// Largest request of the place's queue, KiB.
-fn max_request_kib(place: &Place) -> Option<u64> {
+fn max_request_kib(place: &BlockPosition) -> Option<u64> {
     let (major, minor) = place.disk;
     queue_attribute(DevNum { major, minor }, "max_sectors_kb", &Roots::default())?.parse().ok()
 }
@@ -160,7 +160,7 @@ struct Mark {
 
 /// Observer of a burst.
 pub(super) struct Watched {
-    places: Vec<Place>,
+    places: Vec<BlockPosition>,
     /// Indices of the measured intervals.
     measured: Range<u64>,
     block_sectors: u32,
@@ -179,7 +179,7 @@ pub(super) struct Watched {
 
 impl Watched {
     /// Observer of a burst measured for `seconds`. `places`: one for each device, or none.
-    pub(super) fn new(places: Vec<Place>, seconds: u64, block_bytes: u32, min_io_bytes: u32) -> Self {
+    pub(super) fn new(places: Vec<BlockPosition>, seconds: u64, block_bytes: u32, min_io_bytes: u32) -> Self {
         Self {
             places,
             measured: BEGINS_SEC..BEGINS_SEC + seconds,
@@ -266,7 +266,7 @@ impl Watched {
             }
         };
         let at = Instant::now();
-        let of = |place: &Place| disks.iter().find(|disk| disk.device == place.own).map(|disk| disk.counters);
+        let of = |place: &BlockPosition| disks.iter().find(|disk| disk.device == place.device_number).map(|disk| disk.counters);
         let counters: Option<Vec<_>> = self.places.iter().map(of).collect();
         if counters.is_none() {
             self.failure = Some("the device has no line in /proc/diskstats".to_owned());
@@ -302,7 +302,7 @@ impl Watched {
         let (Some((trace, _)), Ok(traced)) = (&mut self.trace, &mut self.traced) else { return };
         let (places, block_sectors) = (&self.places, self.block_sectors);
         let read = trace.read(&mut |event: Event| {
-            let own = |place: &Place| place.disk == event.device && place.sectors.contains(&event.sector);
+            let own = |place: &BlockPosition| place.disk == event.device && place.sectors.contains(&event.sector);
             if event.sectors == 0 || !places.iter().any(own) {
                 return;
             }
@@ -344,10 +344,10 @@ impl Watched {
     }
 }
 
-impl Watch for Watched {
+impl RunObserver for Watched {
     fn begins(&mut self, manifest: &Manifest) {
         // A terminal shows progress instead.
-        if let Some(purpose) = manifest.purpose.as_ref().filter(|_| !console::is_watched()) {
+        if let Some(purpose) = manifest.purpose.as_ref().filter(|_| !console::stderr_is_terminal()) {
             console::note(&format!("{purpose}: begins"));
         }
         let stream = |info: &results::cell::StreamInfo| Issued {
@@ -423,7 +423,7 @@ mod tests {
 
     /// A burst of 10 s with these counted writes and flushes per second, where 100 writes per second are issued.
     fn counted(writes: u64, flushes: u64) -> Measure {
-        let place = Place { index: 0, own: (0, 0), disk: (0, 0), sectors: 0..u64::MAX };
+        let place = BlockPosition { index: 0, device_number: (0, 0), disk: (0, 0), sectors: 0..u64::MAX };
         let mut watched = Watched::new(vec![place], 10, 128 << 10, 512);
         let begin = Instant::now();
         let write = |per_sec| Counts { completed: per_sec * 10, ..Counts::default() };

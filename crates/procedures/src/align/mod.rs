@@ -27,12 +27,12 @@ use results::run_dir::check_usable;
 use results::units::{self, in_one_line, seconds};
 use session::devices::Consents;
 use session::failure::Failure;
-use session::runner::{self, Named, RunRequest};
-use session::signals::{self, Switch};
-use session::tracing::Place;
+use session::runner::{self, NamedWorkload, RunRequest};
+use session::signals::{self, SignalHandler};
+use session::tracing::BlockPosition;
 use session::user_file::Output;
-use session::{Manner, console};
-use sizing::align::{self, Distortion, Load, Offsets};
+use session::{CompatMode, console};
+use sizing::align::{self, Distortion, RequestedLoad, Offsets};
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fs;
 use std::path::PathBuf;
@@ -155,7 +155,7 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
         target.source = format!("{devices} times {}", target.source);
     }
     let within = args.within;
-    let switch = Switch::install("no configuration was written", Manner::Own)?;
+    let switch = SignalHandler::install("no configuration was written", CompatMode::Native)?;
     let mut bursts = Bursts::new(args, &config, &switch)?;
     let rounds = bursts.rounds(config, &target)?;
     let page = Page { target: &target, rounds: &rounds, within };
@@ -226,10 +226,10 @@ fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
 /// Runs the bursts.
 struct Bursts<'a> {
     args: &'a Alignment,
-    switch: &'a Switch,
+    switch: &'a SignalHandler,
     dir: PathBuf,
     _passing: Option<TempDir>,
-    places: Vec<Place>,
+    places: Vec<BlockPosition>,
     /// Measured time, seconds.
     seconds: u64,
     findings: Option<Vec<Finding>>,
@@ -237,12 +237,12 @@ struct Bursts<'a> {
 }
 
 impl<'a> Bursts<'a> {
-    fn new(args: &'a Alignment, config: &ActConfig, switch: &'a Switch) -> Result<Self, Failure> {
+    fn new(args: &'a Alignment, config: &ActConfig, switch: &'a SignalHandler) -> Result<Self, Failure> {
         let is_file = config.file_size_mbytes.is_some();
         let names = config.device_names.iter().enumerate();
         let places = names.map(|(index, name)| burst::place(index, name, is_file));
-        let places: Vec<Option<Place>> = places.collect::<Result<_, _>>()?;
-        let load = Load::of(config, SECTOR_BYTES).map_err(Failure::usages)?;
+        let places: Vec<Option<BlockPosition>> = places.collect::<Result<_, _>>()?;
+        let load = RequestedLoad::of(config, SECTOR_BYTES).map_err(Failure::usages)?;
         let wanted = load.seconds_for(args.within * NOISE_PART);
         let seconds = args.burst.map_or_else(|| wanted.clamp(BURST_SEC[0], BURST_SEC[1]).ceil() as u64, u64::from);
         let noise = args.within * NOISE_PART * 100.0;
@@ -328,12 +328,12 @@ impl<'a> Bursts<'a> {
             quiet: self.args.quiet,
             // Bursts trace requests themselves during the whole measured time.
             trace: false,
-            ..RunRequest::new(Named::alone(workload, load::workload::act::echo::to_text(&config)))
+            ..RunRequest::new(NamedWorkload::alone(workload, load::workload::act::echo::to_text(&config)))
         };
         let block_bytes = config.large_block_op_kbytes * 1024;
         let mut watched = Watched::new(self.places.clone(), self.seconds, block_bytes, min_io_bytes);
         let verdict = runner::run(request, self.switch, &mut watched)?.recorded()?;
-        if let Some(signal) = self.switch.was_asked() {
+        if let Some(signal) = self.switch.signal_received() {
             return Err(Failure::invalid(format!("ended by {} - no configuration was written", signals::name(signal))));
         }
         let min_io_bytes = watched.min_io_bytes;
@@ -345,7 +345,7 @@ impl<'a> Bursts<'a> {
                 verdict.end
             )));
         };
-        let asked = Load::of(&config, min_io_bytes).map_err(Failure::usages)?.io();
+        let asked = RequestedLoad::of(&config, min_io_bytes).map_err(Failure::usages)?.io();
         Ok(Round { config, asked, measure, min_io_bytes })
     }
 

@@ -6,7 +6,7 @@ use super::target::Target;
 use load::workload::act::ActConfig;
 use report::table::Table;
 use results::units::number;
-use sizing::align::{self, Load, Offsets, PLAUSIBLE_PCT, errors, other_rules, worst};
+use sizing::align::{self, RequestedLoad, Offsets, PLAUSIBLE_PCT, errors, other_rules, worst};
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fmt;
 
@@ -112,7 +112,7 @@ impl Page<'_> {
     fn hint(&self, n: usize) -> String {
         let best = self.best();
         let config = &best.config;
-        let at = |offsets: Offsets| Load::of(&offsets.applied(config), best.min_io_bytes).ok();
+        let at = |offsets: Offsets| RequestedLoad::of(&offsets.applied(config), best.min_io_bytes).ok();
         let full = at(Offsets { large_block_reads: 100, large_block_writes: 100, ..best.offsets() });
         match n {
             0 => match full.map(|load| self.target.io.reads_per_sec - load.large_block_reads.per_sec) {
@@ -191,7 +191,7 @@ fn what_it_may_hide(key: &str, pct: u32, config: &ActConfig) -> String {
 
 /// The largest read-size-offset that is valid.
 fn largest_read_size(config: &ActConfig) -> u32 {
-    let runs = |pct: &u32| align::Load::of(&ActConfig { read_size_offset: *pct, ..config.clone() }, 512).is_ok();
+    let runs = |pct: &u32| align::RequestedLoad::of(&ActConfig { read_size_offset: *pct, ..config.clone() }, 512).is_ok();
     (1..=200).rev().find(runs).unwrap_or(1)
 }
 

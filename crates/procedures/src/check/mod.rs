@@ -11,7 +11,7 @@ mod site;
 use conclusions::check::{Criterion, Metric, Standing, Sustained, limits_of};
 use include_dir::{Dir, include_dir};
 use load::workload::fio::{
-    BYTES, FioLoad, Given, Job, SECONDS, Section, Size, Surroundings, job_file, jobs, parse_number, runs,
+    BYTES, FioLoad, GivenOption, Job, SECONDS, Section, Size, ParseContext, job_file, jobs, parse_number, runs,
 };
 use results::files::{self, Links};
 use results::units::{in_one_line, quoted, span};
@@ -289,7 +289,7 @@ impl RunDefinition {
     /// The jobs, as long as the run.
     fn parse(&self, check: &str) -> Result<Vec<Job>, Failure> {
         let mut nothing = |_: &str| Err("a check includes no other file".to_owned());
-        let mut around = Surroundings {
+        let mut around = ParseContext {
             read: &mut nothing,
             variable: &|_| None,
             cpus: cpus(),
@@ -300,7 +300,7 @@ impl RunDefinition {
         let at = format!("check {check}, run {}", self.name);
         let mut warnings = Vec::new();
         let mut sections = job_file(&at, &self.jobs, &mut around, &mut warnings).map_err(Failure::usages)?;
-        let given = |name: &str, value: String| Given { name: name.into(), value: Some(value), at: at.clone() };
+        let given = |name: &str, value: String| GivenOption { name: name.into(), value: Some(value), at: at.clone() };
         let timed = [given("runtime", self.seconds.to_string()), given("time_based", "1".into())];
         sections.iter_mut().filter(|section: &&mut Section| !section.is_global()).for_each(|section| {
             section.options.extend(timed.iter().cloned());
@@ -413,7 +413,7 @@ mod tests {
                 };
                 let Some(limit) = criterion.limit_text() else { continue };
                 let folklore = if *standing == Some(Standing::Folklore) { "folklore, " } else { "" };
-                let (takes, what) = (span(check.seconds()), criterion.what());
+                let (takes, what) = (span(check.seconds()), criterion.metric_and_stream());
                 text +=
                     &format!("| {name} | {takes} | {run} | {what} | {limit} | {folklore}[read {read}]({source}) |\n");
             }

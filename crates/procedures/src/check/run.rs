@@ -7,7 +7,7 @@ use conclusions::check::{
     CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends, judge, outcome_of_run,
 };
 use load::workload::fio::FioLoad;
-use results::files::{self, Over};
+use results::files::{self, ReplaceTarget};
 use results::judge::Outcome;
 use results::run_dir::{self, Intervals, check_usable};
 use results::steady::{ChangePoint, Rounds, Steadiness};
@@ -15,8 +15,8 @@ use results::units;
 use session::console;
 use session::devices::Consents;
 use session::failure::Failure;
-use session::runner::{Named, RunRequest, now_unix_ms, run, tool};
-use session::signals::Switch;
+use session::runner::{NamedWorkload, RunRequest, now_unix_ms, run, tool};
+use session::signals::SignalHandler;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,14 +47,14 @@ pub struct Request<'a> {
 }
 
 /// Performs a check and records it. Errors: a run did not begin, or the record cannot be written.
-pub fn perform(request: &Request<'_>, switch: &Switch) -> Result<Check, Failure> {
+pub fn perform(request: &Request<'_>, switch: &SignalHandler) -> Result<Check, Failure> {
     performed(request, switch).inspect_err(|_| {
         // A check that was refused before its first run leaves nothing; a directory with a run in it stays.
         let _ = fs::remove_dir(&request.dir);
     })
 }
 
-fn performed(request: &Request<'_>, switch: &Switch) -> Result<Check, Failure> {
+fn performed(request: &Request<'_>, switch: &SignalHandler) -> Result<Check, Failure> {
     let Request { definition, path, .. } = request;
     check_usable(&request.dir).map_err(Failure::environment)?;
     let started_unix_ms = now_unix_ms();
@@ -76,7 +76,7 @@ fn performed(request: &Request<'_>, switch: &Switch) -> Result<Check, Failure> {
     let (mut done, mut stopped) = (Vec::new(), None);
     for (number, (run, load)) in definition.runs.iter().zip(loads).enumerate() {
         done.push(perform_run(request, &site, run, load, switch)?);
-        if switch.was_asked().is_some() {
+        if switch.signal_received().is_some() {
             let next = definition.runs.get(number + 1);
             stopped = next.map(|next| format!("the check was stopped before its run {}", next.name));
             break;
@@ -141,7 +141,7 @@ impl Request<'_> {
             trace: false,
             // The doctor's advice would name a file that is removed by then.
             findings: Some(Vec::new()),
-            ..RunRequest::new(Named::alone(load, self.definition.text.clone()))
+            ..RunRequest::new(NamedWorkload::alone(load, self.definition.text.clone()))
         }
     }
 }
@@ -151,7 +151,7 @@ fn lay_out(
     request: &Request<'_>,
     site: &Site,
     files: &BTreeMap<String, FileUse>,
-    switch: &Switch,
+    switch: &SignalHandler,
 ) -> Result<(), Failure> {
     for (file, FileUse { bytes, .. }) in files.iter().filter(|(_, used)| used.is_read) {
         let bytes = site.file_bytes.unwrap_or(*bytes).next_multiple_of(LAYOUT_BLOCK);
@@ -162,7 +162,7 @@ fn lay_out(
         console::note(&format!("writing {text} to read them later"));
         match write_layout(load, switch, |load, dir| request.run_request(load, dir))? {
             None => {}
-            Some(_) if switch.was_asked().is_some() => {
+            Some(_) if switch.signal_received().is_some() => {
                 return Err(Failure::invalid(format!("stopped while {file} was written, before the first run")));
             }
             Some(why) => return Err(Failure::device(format!("cannot write {text} to {} - {why}", site.path))),
@@ -176,7 +176,7 @@ fn perform_run(
     site: &Site,
     of: &RunDefinition,
     mut load: FioLoad,
-    switch: &Switch,
+    switch: &SignalHandler,
 ) -> Result<Done, Failure> {
     load.file_size_bytes = site.file_bytes.map(|bytes| bytes.next_multiple_of(LAYOUT_BLOCK));
     load.check_buffers().map_err(|error| Failure::environment(error.to_string()))?;
@@ -298,7 +298,7 @@ fn write_files(request: &Request<'_>, done: &[Done], check: &mut Check) -> Resul
             }
         };
         let path = request.dir.join(name);
-        files::replace(&path, text.as_bytes(), Over::Named)
+        files::replace(&path, text.as_bytes(), ReplaceTarget::UserFile)
             .map_err(|error| Failure::environment(format!("cannot write {} - {error}", path.display())))?;
         check.files.push(name.clone());
     }

@@ -105,7 +105,7 @@ impl Site {
 
     /// The disks in words: `nvme0n1, Samsung SSD 990 PRO`.
     pub fn disk_text(&self) -> Option<String> {
-        let names: Vec<_> = self.disks.iter().filter_map(DeviceFacts::in_words).collect();
+        let names: Vec<_> = self.disks.iter().filter_map(DeviceFacts::name_and_model).collect();
         (!names.is_empty()).then(|| names.join("; "))
     }
 }

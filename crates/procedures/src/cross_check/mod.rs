@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use session::console;
 use session::devices::Devices;
 use session::failure::Failure;
-use session::signals::Switch;
+use session::signals::SignalHandler;
 use std::fmt::Write;
 
 /// Rounds of each program, enough to separate a difference from noise.
@@ -35,7 +35,7 @@ pub fn in_turns(
     fio: &RealFio,
     load: &FioLoad,
     open: &Devices,
-    switch: &Switch,
+    switch: &SignalHandler,
     mut ours: impl FnMut(usize) -> Result<Option<Vec<Side>>, Failure>,
 ) -> Result<Option<Checked>, Failure> {
     let mut rounds = [Vec::new(), Vec::new()];
@@ -114,7 +114,7 @@ fn sides(load: &FioLoad) -> impl Iterator<Item = (usize, usize, Side)> {
 /// True if the options of `job` alone determine its number of operations of each kind.
 fn is_exact(job: &Job) -> bool {
     let is_one = job.directions().count() == 1 && job.unit_bytes() == job.largest_bytes();
-    let is_whole = job.runtime_ns.is_none() && !job.time_based && !job.fills && job.iolog.is_none();
+    let is_whole = job.runtime_ns.is_none() && !job.time_based && !job.fills_device && job.iolog.is_none();
     let each_once = !job.random || job.has_map();
     is_one
         && is_whole
@@ -132,7 +132,7 @@ pub fn ours(load: &FioLoad, totals: &Totals, cpu_ns: u64) -> Vec<Side> {
         let kind = totals.kinds.get(at)?;
         Some(Side {
             ops: kind.ops,
-            iops: if kind.last_back_ns > 0 { kind.ops as f64 * 1e9 / kind.last_back_ns as f64 } else { 0.0 },
+            iops: if kind.last_completion_ns > 0 { kind.ops as f64 * 1e9 / kind.last_completion_ns as f64 } else { 0.0 },
             latency_ns: PERCENTILES.map(|percentile| kind.clat.value_at_percentile(percentile)),
             cpu_ns: cpu_ns as f64 / ops.max(1) as f64,
             wait_max_ns: kind.wait.max(),
@@ -366,14 +366,14 @@ impl Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use load::workload::fio::{Surroundings, command_line, jobs, runs};
+    use load::workload::fio::{ParseContext, command_line, jobs, runs};
 
     #[test]
     fn what_is_reported_one_by_one_has_names_of_its_own() {
         let words = ["--filename=sim:", "--rw=randrw", "--name=a", "--numjobs=2", "--name=b", "--rw=read"];
         let line = command_line(&words.map(str::to_owned)).unwrap();
         let mut nothing = |_: &str| Err(String::new());
-        let around = Surroundings {
+        let around = ParseContext {
             read: &mut nothing,
             variable: &|_| None,
             cpus: 1,

@@ -6,13 +6,13 @@ use device::target::Target;
 use load::run::Control;
 use load::workload::Workload;
 use load::workload::fio::options::{Support, find};
-use load::workload::fio::{FioLoad, Given, Thread};
+use load::workload::fio::{FioLoad, GivenOption, JobClone};
 use serde_json::Value;
-use session::Manner;
+use session::CompatMode;
 use session::devices::Devices;
 use session::failure::Failure;
-use session::record::Place;
-use session::signals::Switch;
+use session::record::RunDirectory;
+use session::signals::SignalHandler;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsRawFd;
@@ -134,16 +134,16 @@ impl RealFio {
     /// Runs `load` once, only on the descriptors of `open`. `None`: a signal ended it.
     ///
     /// Errors: a device is missing in `open`, or not open for writing; fio failed.
-    pub fn run(&self, load: &FioLoad, open: &Devices, switch: &Switch) -> Result<Option<Vec<Side>>, Failure> {
+    pub fn run(&self, load: &FioLoad, open: &Devices, switch: &SignalHandler) -> Result<Option<Vec<Side>>, Failure> {
         self.check(load)?;
         let mut command = Command::new(&self.path);
         command.args(["--output-format=json", "--eta=never"]);
-        let place = Place::of("fio-logs", None, Manner::Act)?;
+        let place = RunDirectory::of("fio-logs", None, CompatMode::Act)?;
         for thread in load.threads.iter().filter(|thread| thread.clone == 0) {
             command.args(words(thread, &descriptors(load, thread, open)?)).args(log_words(thread, place.dir()));
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        sys::process::end_with_parent(&mut command);
+        sys::process::kill_with_parent(&mut command);
         let failed = |why: String| Failure::environment(format!("fio failed in the cross-check - {why}"));
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
         let [out, err] = [drain(child.stdout.take()), drain(child.stderr.take())];
@@ -151,7 +151,7 @@ impl RealFio {
         let _armed = switch.arm(vec![control.clone()]);
         let status = wait(&mut child, &control).map_err(|error| failed(error.to_string()))?;
         let [out, err] = [out, err].map(|text| text.join().unwrap_or_default());
-        if switch.was_asked().is_some() {
+        if switch.signal_received().is_some() {
             return Ok(None);
         }
         if !status.success() {
@@ -163,7 +163,7 @@ impl RealFio {
 }
 
 /// Descriptor paths of the files of `thread`.
-fn descriptors(load: &FioLoad, thread: &Thread, open: &Devices) -> Result<String, Failure> {
+fn descriptors(load: &FioLoad, thread: &JobClone, open: &Devices) -> Result<String, Failure> {
     let Devices::Real(targets) = open else {
         return Err(Failure::usage("cannot cross-check with fio without a device"));
     };
@@ -181,13 +181,13 @@ fn descriptors(load: &FioLoad, thread: &Thread, open: &Devices) -> Result<String
 }
 
 /// Arguments of a job. They bypass shell and job file syntax, so that a value cannot be misread.
-fn words(thread: &Thread, filename: &str) -> Vec<String> {
+fn words(thread: &JobClone, filename: &str) -> Vec<String> {
     let job = &thread.job;
-    let handed_on = |given: &&Given| match find(&given.name) {
+    let handed_on = |given: &&GivenOption| match find(&given.name) {
         Some(Support::Known(_)) => !NOT_HANDED_ON.contains(&&*given.name),
         _ => HANDED_ON_TOO.contains(&&*given.name),
     };
-    let word = |given: &Given| match &given.value {
+    let word = |given: &GivenOption| match &given.value {
         Some(value) => format!("--{}={value}", given.name),
         None => format!("--{}", given.name),
     };
@@ -277,7 +277,7 @@ pub struct Logged {
 const PREFIX: &str = "log";
 
 /// Options for the logs that `thread` has, which fio writes into a separate directory.
-fn log_words(thread: &Thread, dir: &Path) -> Vec<String> {
+fn log_words(thread: &JobClone, dir: &Path) -> Vec<String> {
     let (job, prefix) = (&thread.job, dir.join(PREFIX));
     let mut words = Vec::new();
     if job.logs[1].is_some() {

@@ -14,7 +14,7 @@ mod write;
 use crate::check::OwnDir;
 use clap::Args;
 use conclusions::durability::examine::{Counts, Slot, examine, find_session};
-use conclusions::durability::judge::{AfterCut, Claims, Durability};
+use conclusions::durability::judge::{StateAfterCut, Claims, Durability};
 use conclusions::durability::session::{FORMAT_VERSION, Lane, Mode, PowerCounts, SessionId};
 use conclusions::durability::witness::{Message, Record, Reply};
 use device::discover::{DevNum, DeviceFacts, Roots, discover, disks_beneath};
@@ -26,7 +26,7 @@ use results::judge::Outcome as Verdict;
 use results::units::{count, printable, quoted};
 use session::console;
 use session::failure::Failure;
-use session::signals::Ending;
+use session::signals::EndSignals;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
@@ -100,7 +100,7 @@ pub struct Request<'a> {
 /// Writes until the power is cut. If a session waits for its examination, reads what it wrote, and concludes.
 ///
 /// Errors: also if the writes ended before a cut.
-pub fn check(request: &Request<'_>, ending: &Ending) -> Result<Durability, Failure> {
+pub fn check(request: &Request<'_>, ending: &EndSignals) -> Result<Durability, Failure> {
     let place = Place::of(request.path)?;
     let found = place.session()?;
     let ask = Message::Ask { format_version: FORMAT_VERSION, subject: place.subject.clone(), found };
@@ -256,13 +256,13 @@ fn conclude(request: &Request<'_>, place: &Place, record: &Record, counts: &[Cou
             Failure::environment("cannot tell if this machine was restarted - /proc has no boot_id - mount /proc")
         })?
         .boot_id;
-    let after = AfterCut { boot_id, power: place.power(), is_drive_cut: request.options.drive_cut };
+    let after = StateAfterCut { boot_id, power: place.power(), is_drive_cut: request.options.drive_cut };
     Ok(Durability::conclude(
         record,
         counts,
         &after,
         place.claims(),
-        place.disk.as_ref().and_then(DeviceFacts::in_words),
+        place.disk.as_ref().and_then(DeviceFacts::name_and_model),
     ))
 }
 
@@ -447,6 +447,6 @@ fn one_buffer(len: usize) -> Result<Buf, Failure> {
 /// Reads `len` bytes at `offset` into `buf`.
 fn read(target: &Target, offset: u64, len: usize, buf: Buf) -> (Outcome, Buf) {
     let mut op = Op::new(OpKind::Read, offset, len as u32, buf);
-    let outcome = sys::call::carry_out(target.fd(), 0, &mut op);
+    let outcome = sys::call::perform_call(target.fd(), 0, &mut op);
     (outcome, op.buf)
 }

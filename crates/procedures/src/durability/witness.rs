@@ -5,13 +5,13 @@
 
 use super::acknowledged;
 use conclusions::durability::session::SessionId;
-use conclusions::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, Register, Reply, line, parse};
+use conclusions::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, WitnessSessions, Reply, line, parse};
 use results::units::{count, in_one_line};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use serde::Serialize;
 use session::console;
 use session::failure::Failure;
-use session::signals::Ending;
+use session::signals::EndSignals;
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -34,7 +34,7 @@ pub struct Witness {
 
 /// Sessions, in memory and in the file.
 struct Kept {
-    register: Register,
+    register: WitnessSessions,
     path: PathBuf,
     file: File,
     bytes: u64,
@@ -62,7 +62,7 @@ impl Witness {
     }
 
     /// Serves until a signal comes.
-    pub fn serve(&self, ending: &Ending) -> Result<(), Failure> {
+    pub fn serve(&self, ending: &EndSignals) -> Result<(), Failure> {
         // Each connection holds a clone: the count of references is the number of connections.
         let open = Arc::new(());
         while ending.wait(LOOK).is_none() {
@@ -147,7 +147,7 @@ impl Kept {
         if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err("another witness has it; name another file".to_owned());
         }
-        let (register, mut bytes) = Register::load(BufReader::new(&file))?;
+        let (register, mut bytes) = WitnessSessions::load(BufReader::new(&file))?;
         let repaired = file.set_len(bytes).and_then(|()| match bytes {
             0 => file.write_all(FILE_MARK.as_bytes()),
             _ => Ok(()),

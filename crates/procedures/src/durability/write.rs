@@ -23,7 +23,7 @@ use session::console;
 use session::devices::consent;
 use session::failure::Failure;
 use session::runner::{now_unix_ms, tool};
-use session::signals::{Ending, name};
+use session::signals::{EndSignals, name};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -87,7 +87,7 @@ struct Shared {
 }
 
 /// Writes until something other than a power cut ends the writes, and returns the cause.
-pub(super) fn run(request: &Request<'_>, place: &Place, ending: &Ending) -> Result<Failure, Failure> {
+pub(super) fn run(request: &Request<'_>, place: &Place, ending: &EndSignals) -> Result<Failure, Failure> {
     let lanes = lanes_of(&request.options.modes, place.dir.is_some());
     if lanes.is_empty() {
         return Err(Failure::usage("cannot test the mode rename on a device - it needs files - name a directory"));
@@ -104,7 +104,7 @@ pub(super) fn run(request: &Request<'_>, place: &Place, ending: &Ending) -> Resu
     }
     let mut connection = Connection::to(request.witness)?;
     connection.ask(&Message::Begin(session.clone())).map_err(|why| cannot_ask(request.witness, &why))?;
-    console::notice(&format!("session {} writes to {}; {}", session.id, request.path, ending.how()));
+    console::notice(&format!("session {} writes to {}; {}", session.id, request.path, ending.stop_hint()));
 
     let zeros = vec![0; session.lanes.len()];
     let state = State { durable: zeros.clone(), confirmed: zeros, ..State::default() };
@@ -225,14 +225,14 @@ fn lay_out(session: &Session, target: &Target) -> Result<(), Failure> {
                 stamp(part, session.id, number, lane, slot, 0);
             }
             let mut op = Op::new(OpKind::Write, lane.offset(first), buf.len() as u32, buf);
-            let outcome = sys::call::carry_out(target.fd(), 0, &mut op);
+            let outcome = sys::call::perform_call(target.fd(), 0, &mut op);
             buf = op.buf;
             if !outcome.is_done() {
                 return Err(failed(outcome.to_string()));
             }
         }
     }
-    let outcome = sys::call::carry_out(target.fd(), 0, &mut Op::new(OpKind::FlushFile, 0, 0, Buf::empty()));
+    let outcome = sys::call::perform_call(target.fd(), 0, &mut Op::new(OpKind::FlushFile, 0, 0, Buf::empty()));
     if outcome.is_done() { Ok(()) } else { Err(failed(outcome.to_string())) }
 }
 
@@ -263,7 +263,7 @@ impl Shared {
     }
 
     /// Changes the phases, until the writes end.
-    fn direct(&self, request: &Request<'_>, ending: &Ending) {
+    fn direct(&self, request: &Request<'_>, ending: &EndSignals) {
         let (began, mut phase_began) = (Instant::now(), Instant::now());
         let mut is_ready = false;
         while self.lock().stop.is_none() {
@@ -462,7 +462,7 @@ impl Worker {
 fn carry_out(fd: BorrowedFd<'_>, kind: OpKind, at: u64, buf: &mut Buf, sync: WriteSync) -> Result<(), String> {
     let bytes = std::mem::replace(buf, Buf::empty());
     let mut op = Op { sync, ..Op::new(kind, at, bytes.len() as u32, bytes) };
-    let outcome = sys::call::carry_out(fd, 0, &mut op);
+    let outcome = sys::call::perform_call(fd, 0, &mut op);
     *buf = op.buf;
     if outcome.is_done() { Ok(()) } else { Err(format!("{kind} at byte {at} failed: {outcome}")) }
 }

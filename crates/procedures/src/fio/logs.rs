@@ -1,6 +1,6 @@
 //! The logs that jobs request, separate for each clone; new lines are written every second during the run.
 
-use load::workload::fio::{FioLoad, Job, Sample, Samples, Thread};
+use load::workload::fio::{FioLoad, Job, Sample, Samples, JobClone};
 use session::failure::Failure;
 use session::user_file::{is_ours, not_written, write_file};
 use std::collections::HashMap;
@@ -75,7 +75,7 @@ impl Log {
 }
 
 /// File of a clone's log. `prefix`: value of the log's option; if empty, the name of the job.
-pub(crate) fn log_of(thread: &Thread, prefix: &str, ending: &str) -> PathBuf {
+pub(crate) fn log_of(thread: &JobClone, prefix: &str, ending: &str) -> PathBuf {
     let prefix = if prefix.is_empty() { &thread.job.name } else { prefix };
     match thread.job.per_job_logs {
         true => format!("{prefix}_{ending}.{}.log", thread.number).into(),
@@ -188,7 +188,7 @@ impl Logs {
 }
 
 /// Lines before the logged operations.
-fn head(thread: &Thread) -> String {
+fn head(thread: &JobClone) -> String {
     let of_file = |name: &String| format!("0 {name} add\n0 {name} open\n");
     format!("{IOLOG}\n") + &thread.job.names(thread.clone).iter().map(of_file).collect::<String>()
 }
@@ -197,7 +197,7 @@ fn head(thread: &Thread) -> String {
 pub fn left_out(load: &FioLoad) -> u64 {
     let samples = load.threads.iter().flat_map(|thread| thread.samples.iter().chain(&thread.histograms));
     let issued = load.threads.iter().filter_map(|thread| thread.issued.as_ref());
-    samples.map(|samples| samples.left_out()).chain(issued.map(|issued| issued.left_out.get())).sum()
+    samples.map(|samples| samples.left_out()).chain(issued.map(|issued| issued.dropped.get())).sum()
 }
 
 #[cfg(test)]

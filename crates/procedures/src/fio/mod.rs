@@ -6,19 +6,19 @@ mod ran;
 use device::discover::{DevNum, Roots, queue_attribute};
 use engine::DeviceName;
 use load::workload::Workload;
-use load::workload::fio::{FioLoad, Given, Section, Surroundings, Thread, VerifyState, jobs, runs};
+use load::workload::fio::{FioLoad, GivenOption, Section, ParseContext, JobClone, VerifyState, jobs, runs};
 pub(crate) use logs::log_of;
 pub use logs::{Logs, check as check_logs, left_out};
 pub use ran::{Counting, Ran, page};
-use results::files::{self, Over};
+use results::files::{self, ReplaceTarget};
 use results::judge::Outcome;
 use results::units::{binary_bytes, in_one_line, quoted};
 use session::failure::Failure;
-use session::record::Place;
-use session::recording::Unwatched;
+use session::record::RunDirectory;
+use session::recording::NoObserver;
 use session::runner::{RunRequest, run};
-use session::signals::Switch;
-use session::{Manner, console};
+use session::signals::SignalHandler;
+use session::{CompatMode, console};
 use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind;
@@ -30,7 +30,7 @@ use std::sync::OnceLock;
 /// Writes the missing files of `layouts`, which are to be read. `request` makes the run of a load in a directory.
 pub fn lay_out<'a>(
     layouts: Vec<Layout>,
-    switch: &Switch,
+    switch: &SignalHandler,
     request: impl Fn(FioLoad, PathBuf) -> RunRequest<'a, FioLoad>,
 ) -> Result<(), Failure> {
     for Layout { name, bytes, load } in layouts {
@@ -45,14 +45,14 @@ pub fn lay_out<'a>(
 /// Writes the file or range of a layout; its run directory is not kept. `Some`: why not all was written.
 pub fn write_layout<'a>(
     load: FioLoad,
-    switch: &Switch,
+    switch: &SignalHandler,
     request: impl Fn(FioLoad, PathBuf) -> RunRequest<'a, FioLoad>,
 ) -> Result<Option<String>, Failure> {
-    let place = Place::of("fio-layout", None, Manner::Act)?;
+    let place = RunDirectory::of("fio-layout", None, CompatMode::Act)?;
     // The limits of `request` are for other streams than the layout's.
     let sla = load.thresholds().map_err(Failure::usage)?;
     let request = RunRequest { sla, quiet: true, trace: false, ..request(load, place.dir().to_owned()) };
-    let verdict = run(request, switch, &mut Unwatched)?.recorded()?;
+    let verdict = run(request, switch, &mut NoObserver)?.recorded()?;
     Ok((verdict.outcome != Outcome::Measured).then(|| verdict.reason().unwrap_or_default().to_owned()))
 }
 
@@ -102,7 +102,7 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
             let end = if let There::File(len) = there { len } else { 0 };
             load.appended.insert(name.to_string(), end);
         }
-        let wanted = load.wanted_file_bytes(name);
+        let wanted = load.required_file_bytes(name);
         let (size, is_short) = match (there, wanted) {
             (There::Device, _) => {
                 device.get_or_insert_with(|| name.clone());
@@ -175,7 +175,7 @@ pub fn check_polled(load: &FioLoad) -> Result<(), Failure> {
 pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<Layout, Failure> {
     // Largest operation that divides the size.
     let block = 1_u64 << bytes.trailing_zeros().min(20);
-    let given = |name: &str, value: String| Given { name: name.into(), value: Some(value), at: "layout".into() };
+    let given = |name: &str, value: String| GivenOption { name: name.into(), value: Some(value), at: "layout".into() };
     let options = vec![
         given("filename", name.as_str().replace(':', "\\:")),
         given("rw", "write".into()),
@@ -195,7 +195,7 @@ pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<Layout, Fail
 
 /// The load of jobs that depend on no file, variable or machine; `None` without a job.
 pub fn load_of(sections: &[Section], readonly: bool) -> Result<Option<FioLoad>, Failure> {
-    let around = Surroundings {
+    let around = ParseContext {
         read: &mut |_| Err("nothing is included".to_owned()),
         variable: &|_| None,
         cpus: 1,
@@ -208,7 +208,7 @@ pub fn load_of(sections: &[Section], readonly: bool) -> Result<Option<FioLoad>, 
 }
 
 /// Writes a file into the working directory and prints its name. `over`: existing files that it may replace.
-fn write(what: &str, name: &str, bytes: &[u8], over: Over) {
+fn write(what: &str, name: &str, bytes: &[u8], over: ReplaceTarget) {
     match files::replace(Path::new(name), bytes, over) {
         Ok(()) => console::notice(&format!("{what}: {}", in_one_line(name))),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => console::warning(&format!(
@@ -228,7 +228,7 @@ pub fn write_dumps(load: &FioLoad, force: bool) {
         for damage in thread.progress.verify.take_dumps() {
             let names = thread.job.names(thread.clone);
             let file = names.get(damage.file).and_then(|name| Path::new(name).file_name()?.to_str()).unwrap_or("block");
-            let over = if force { Over::Own } else { Over::Nothing };
+            let over = if force { ReplaceTarget::Own } else { ReplaceTarget::NewFile };
             write("a wrong block", &format!("{file}.{}.received", damage.offset), &damage.received, over);
             if let Some(expected) = &damage.expected {
                 write("the right block", &format!("{file}.{}.expected", damage.offset), expected, over);
@@ -240,7 +240,7 @@ pub fn write_dumps(load: &FioLoad, force: bool) {
 /// Saves the states of the writes: of jobs that request it or did not complete, or of `all`.
 pub fn save_states(load: &FioLoad, all: bool) {
     for thread in &load.threads {
-        let Thread { job, number, .. } = thread;
+        let JobClone { job, number, .. } = thread;
         let is_wanted = match job.verify.saves_state {
             _ if all => true,
             Some(saves) => saves,
@@ -249,8 +249,8 @@ pub fn save_states(load: &FioLoad, all: bool) {
         let Some(state) = thread.progress.verify.state().filter(|_| is_wanted) else { continue };
         let name = VerifyState::file_name(&job.name, *number);
         let over = match VerifyState::load(Path::new(&name)) {
-            Ok(_) => Over::Own,
-            Err(_) => Over::Nothing,
+            Ok(_) => ReplaceTarget::Own,
+            Err(_) => ReplaceTarget::NewFile,
         };
         let files = job.names(thread.clone).len() as u32;
         write("state of the verification", &name, &state.encode(&job.name, *number, files), over);

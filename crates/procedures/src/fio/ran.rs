@@ -7,13 +7,13 @@ use conclusions::check::Figures;
 use device::discover::DevNum;
 use device::observe::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
-use load::workload::fio::{Entry, FioLoad, Size, Thread};
-use report::fio::{Cpu, Disk, Durations, JobPage, KINDS, Kind, LatencyTarget, Page, SteadyState, Totals, Verified};
+use load::workload::fio::{ReportEntry, FioLoad, Size, JobClone};
+use report::fio::{Cpu, Disk, Durations, JobReport, KINDS, KindStats, LatencyTarget, FioReport, SteadyState, Totals, VerifyTotals};
 use results::cell::Interval;
 use results::judge::{End, RunResult};
 use results::run_dir::Manifest;
 use results::units::{self, Grouped, count, quoted};
-use session::recording::Watch;
+use session::recording::RunObserver;
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -39,7 +39,7 @@ pub struct Ran {
 
 impl Ran {
     pub fn new(mut load: FioLoad) -> Self {
-        load.renew();
+        load.reset();
         let totals = Totals::joined(load.reported().into_iter().map(|(.., streams)| streams));
         Self {
             devices: load.devices.len(),
@@ -65,7 +65,7 @@ impl Ran {
         // After a search for a depth, the report covers only the time at the depth found.
         for ((entry, ..), kind) in self.load.reported().into_iter().zip(&mut self.totals.kinds) {
             if interval.end_ns <= counts_from_ns(&self.load, entry) {
-                *kind = Kind::default();
+                *kind = KindStats::default();
             }
         }
         if let (Some(before), Ok(now)) = (self.usage, usage()) {
@@ -87,7 +87,7 @@ impl Ran {
 
     /// Goals that jobs missed, a sentence each. A stopped search has not failed.
     pub fn missed(&self, is_complete: bool) -> Vec<String> {
-        let missed = |thread: &Thread| Some((thread.job.name.clone(), thread.progress.missed()?.to_owned()));
+        let missed = |thread: &JobClone| Some((thread.job.name.clone(), thread.progress.failure()?.to_owned()));
         let missed: Vec<_> = self.load.threads.iter().filter_map(missed).collect();
         let unmeasured = if is_complete { self.unmeasured() } else { Vec::new() };
         let too_slow = missed.iter().map(|(name, what)| format!("job {} ended: {what}", quoted(name)));
@@ -102,7 +102,7 @@ impl Ran {
 
     /// Jobs whose runtime ended before all their operations were done, a sentence each.
     pub fn cut_short(&self) -> Vec<String> {
-        let cut = |thread: &Thread| {
+        let cut = |thread: &JobClone| {
             let job = &thread.job;
             let wanted = job.number_ios.filter(|_| !job.time_based)?.saturating_mul(job.loops);
             let (did, lanes_done) = (thread.progress.ops(), thread.progress.lanes_done.get());
@@ -122,14 +122,14 @@ impl Ran {
     fn beyond_the_end(&self) -> Vec<String> {
         let bytes_of =
             |entry: usize| self.kinds(entry)[..KINDS - 1].iter().flatten().map(|kind| kind.bytes).sum::<u64>();
-        let short = |(number, entry): (usize, &Entry)| {
+        let short = |(number, entry): (usize, &ReportEntry)| {
             let job = &entry.job;
             let Some(Size::Bytes(size)) = job.size.filter(|_| job.io_size.is_none() && job.number_ios.is_none()) else {
                 return None;
             };
             let threads = || entry.threads.iter().map(|thread| &self.load.threads[*thread]);
             let is_alone = threads().all(|thread| Arc::ptr_eq(&thread.job, job));
-            let is_whole = is_alone && threads().all(|thread| thread.is_done() && thread.progress.missed().is_none());
+            let is_whole = is_alone && threads().all(|thread| thread.is_done() && thread.progress.failure().is_none());
             let names = job.names(0).len() as u64;
             let (unit, of_file) = (job.unit_bytes(), size / names);
             let wanted = (of_file / unit * unit * names).saturating_mul(job.loops * entry.threads.len() as u64);
@@ -161,10 +161,10 @@ impl Ran {
     }
 
     /// End of an entry, nanoseconds since counting began: its last completion, or the end of its time if that is later.
-    fn end_ns(&self, entry: &Entry, kinds: &[Option<&report::fio::Kind>; KINDS]) -> u64 {
+    fn end_ns(&self, entry: &ReportEntry, kinds: &[Option<&report::fio::KindStats>; KINDS]) -> u64 {
         let timed = entry.threads.iter().map(|thread| &self.load.threads[*thread]).filter(|thread| !thread.is_done());
         let timed_ns = timed.map(|thread| thread.end_ns().min(self.totals.ran_ns)).max();
-        kinds.iter().flatten().map(|kind| kind.last_back_ns).chain(timed_ns).max().unwrap_or(0)
+        kinds.iter().flatten().map(|kind| kind.last_completion_ns).chain(timed_ns).max().unwrap_or(0)
     }
 
     /// Names of jobs that search for a depth and did not measure at it.
@@ -172,14 +172,14 @@ impl Ran {
         let has_ops = |number| self.kinds(number).into_iter().flatten().any(|kind| kind.ops > 0);
         let entries = self.load.entries.iter().enumerate();
         let unmeasured = entries.filter(|(number, entry)| {
-            let ends = entry.job.target().is_some_and(|target| !target.goes_on);
+            let ends = entry.job.target().is_some_and(|target| !target.keeps_adapting);
             ends && (counts_from_ns(&self.load, *number) == 0 || !has_ops(*number))
         });
         unmeasured.map(|(_, entry)| entry.job.name.as_str()).collect()
     }
 
     /// Recorded results of an entry by kind.
-    pub fn kinds(&self, entry: usize) -> [Option<&report::fio::Kind>; KINDS] {
+    pub fn kinds(&self, entry: usize) -> [Option<&report::fio::KindStats>; KINDS] {
         let mut kinds = [None; KINDS];
         for ((of, kind, _), recorded) in self.load.reported().into_iter().zip(&self.totals.kinds) {
             if of == entry {
@@ -192,8 +192,8 @@ impl Ran {
     /// Figures of each stream, in the order of [`FioLoad::stream_names`], with the percentiles `percents`. Clones that
     /// are reported together share one set of figures.
     pub fn figures(&self, percents: &[f64]) -> Vec<Figures> {
-        let figures = |((entry, _, streams), kind): ((usize, usize, usize), &Kind)| {
-            let (answers, from_ns) = (kind.answers(), counts_from_ns(&self.load, entry));
+        let figures = |((entry, _, streams), kind): ((usize, usize, usize), &KindStats)| {
+            let (answers, from_ns) = (kind.response_times(), counts_from_ns(&self.load, entry));
             let figures = Figures {
                 ops: kind.ops,
                 bytes: kind.bytes,
@@ -218,8 +218,8 @@ impl Ran {
     }
 
     /// Verification counts of an entry; `None` if nothing is compared.
-    fn verified(&self, entry: &Entry) -> Option<Verified> {
-        let mut sum = entry.job.verifies().then(Verified::default)?;
+    fn verified(&self, entry: &ReportEntry) -> Option<VerifyTotals> {
+        let mut sum = entry.job.verifies().then(VerifyTotals::default)?;
         for thread in &entry.threads {
             let counts = &self.load.threads[*thread].progress.verify;
             sum.bytes += counts.checked_bytes.get();
@@ -230,7 +230,7 @@ impl Ran {
         Some(sum)
     }
 
-    fn jobs(&self) -> impl Iterator<Item = JobPage<'_>> {
+    fn jobs(&self) -> impl Iterator<Item = JobReport<'_>> {
         let ops_of = |number| self.kinds(number).into_iter().flatten().map(|kind| kind.ops).sum::<u64>();
         let all: u64 = (0..self.load.entries.len()).map(ops_of).sum();
         self.load.entries.iter().enumerate().map(move |(number, entry)| {
@@ -243,13 +243,13 @@ impl Ran {
                     .zip(&self.load.threads[*thread].progress.levels)
                     .for_each(|(sum, level)| *sum += level.get());
             }
-            JobPage {
+            JobReport {
                 name: entry.job.name.clone(),
                 group: entry.group,
                 jobs: entry.threads.len(),
                 description: entry.job.description.clone(),
                 options: entry.job.given.clone(),
-                depth: Some(first.progress.depth.get()).filter(|depth| *depth > 0).unwrap_or(entry.job.slots()),
+                depth: Some(first.progress.depth.get()).filter(|depth| *depth > 0).unwrap_or(entry.job.in_flight_max()),
                 target: entry.job.target().map(|target| LatencyTarget {
                     latency_ns: target.latency_ns,
                     window_us: target.window_ns / 1_000,
@@ -279,7 +279,7 @@ impl Ran {
     }
 }
 
-fn steady_state(thread: &Thread) -> Option<SteadyState> {
+fn steady_state(thread: &JobClone) -> Option<SteadyState> {
     let steady = thread.steady.as_ref()?;
     let state = steady.state();
     Some(SteadyState {
@@ -295,7 +295,7 @@ fn steady_state(thread: &Thread) -> Option<SteadyState> {
 }
 
 /// Latencies of all `threads` by direction and priority.
-fn by_priority<'a>(threads: impl Iterator<Item = &'a Thread>) -> Vec<(usize, u16, Durations)> {
+fn by_priority<'a>(threads: impl Iterator<Item = &'a JobClone>) -> Vec<(usize, u16, Durations)> {
     let mut all = BTreeMap::new();
     for latencies in threads.filter_map(|thread| thread.by_priority.as_ref()) {
         for (key, part) in latencies.latencies().iter() {
@@ -313,9 +313,9 @@ fn counts_from_ns(load: &FioLoad, entry: usize) -> u64 {
 }
 
 /// The report on `runs`.
-pub fn page<'a>(runs: &'a [Ran], global: &[(String, String)], checks: &[Checked]) -> Page<'a> {
+pub fn page<'a>(runs: &'a [Ran], global: &[(String, String)], checks: &[Checked]) -> FioReport<'a> {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Page {
+    FioReport {
         jobs: runs.iter().flat_map(Ran::jobs).collect(),
         global: global.to_vec(),
         disks: disks_of(runs),
@@ -337,7 +337,7 @@ pub struct Counting<'a> {
     pub failed: Option<String>,
 }
 
-impl Watch for Counting<'_> {
+impl RunObserver for Counting<'_> {
     fn begins(&mut self, manifest: &Manifest) {
         if let Some(ran) = self.runs.last_mut() {
             ran.begin(manifest.devices.len());

@@ -13,9 +13,9 @@ use results::judge::{Outcome, Verdict};
 use results::run_dir::Manifest;
 use session::console;
 use session::failure::Failure;
-use session::recording::Watch;
-use session::runner::{self, Named, Patience, RunRequest};
-use session::signals::Switch;
+use session::recording::RunObserver;
+use session::runner::{self, NamedWorkload, FailureLimits, RunRequest};
+use session::signals::SignalHandler;
 use tempfile::TempDir;
 
 const HOUR_SEC: f64 = 3_600.0;
@@ -70,7 +70,7 @@ pub(super) struct HourSearch<'a> {
     /// Minimum length of a run without stalls that covers the drive's periodic behaviour, seconds.
     period_sec: f64,
     load: &'a PredictedLoad,
-    switch: &'a Switch,
+    switch: &'a SignalHandler,
     place: TempDir,
     /// Operations per second at 1x.
     iops: f64,
@@ -83,7 +83,7 @@ impl<'a> HourSearch<'a> {
         drive: &FittedDrive,
         count: Count,
         load: &'a PredictedLoad,
-        switch: &'a Switch,
+        switch: &'a SignalHandler,
     ) -> Result<Self, Failure> {
         let place = tempfile::tempdir().map_err(|error| {
             Failure::environment(format!("cannot make a directory for a search - {error} - is there room in TMPDIR?"))
@@ -112,7 +112,7 @@ impl<'a> HourSearch<'a> {
         loop {
             let bound = if self.holds(at)? { &mut held } else { &mut not_held };
             *bound = Some(at);
-            if self.switch.was_asked().is_some() {
+            if self.switch.signal_received().is_some() {
                 return Ok(None);
             }
             at = match (held, not_held) {
@@ -168,18 +168,18 @@ impl<'a> HourSearch<'a> {
         base.set_duration(u32::try_from(seconds).unwrap_or(u32::MAX));
         let devices: Vec<usize> = (0..base.spec().device_names.len()).collect();
         let factor = multiple.to_string().parse().map_err(Failure::usage)?;
-        let load = base.at(factor, &devices).map_err(Failure::usages)?;
+        let load = base.multiplied(factor, &devices).map_err(Failure::usages)?;
         self.runs += 1;
         let dir = self.place.path().join(self.runs.to_string());
         let request = RunRequest {
             dir: dir.clone(),
             sla: self.load.sla.clone(),
             slice_sec: seconds,
-            patience: Patience::with_errors(0),
+            patience: FailureLimits::with_errors(0),
             findings: Some(Vec::new()),
             quiet: true,
             trace: false,
-            ..RunRequest::new(Named::alone(load.workload, load.text))
+            ..RunRequest::new(NamedWorkload::alone(load.workload, load.text))
         };
         let mut offered = Offered(0.0);
         let ended = console::quietly(|| runner::run(request, self.switch, &mut offered))?;
@@ -193,7 +193,7 @@ impl<'a> HourSearch<'a> {
 /// Operations per second that a run offers.
 struct Offered(f64);
 
-impl Watch for Offered {
+impl RunObserver for Offered {
     fn begins(&mut self, manifest: &Manifest) {
         self.0 = manifest.streams.iter().map(|stream| stream.offered_iops).sum();
     }

@@ -19,14 +19,14 @@ use conclusions::baseline::{
 use conclusions::rating::three_digits;
 use conclusions::series::{Identity, Purpose};
 use hour::{Count, HourSearch};
-use load::baseline::Form;
+use load::baseline::BaselineRequest;
 use load::baseline::fit::{Fit, fit};
 use results::judge::Sla;
 use results::units;
 use serde_json::json;
 use session::console;
 use session::failure::Failure;
-use session::signals::Switch;
+use session::signals::SignalHandler;
 use session::user_file::{is_ours, write_file};
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,7 @@ pub fn predict(
     dir: &Path,
     load: &PredictedLoad,
     force: bool,
-    switch: &Switch,
+    switch: &SignalHandler,
 ) -> Result<Option<Vec<Prediction>>, Failure> {
     let mut kept = Kept::there(dir)?;
     if kept.series.purpose != Purpose::Baseline {
@@ -114,7 +114,7 @@ fn of_drive(
     device: &Identity,
     points: &[Point],
     load: &PredictedLoad,
-    switch: &Switch,
+    switch: &SignalHandler,
 ) -> Result<Option<Prediction>, Failure> {
     let in_doubt = points.iter().filter(|point| point.doubt.is_some()).count() as u64;
     let seen = Seen::of(points);
@@ -170,14 +170,14 @@ fn of_drive(
 }
 
 /// Ratings of the fitted drive and of the drives at both ends; `None`: interrupted.
-fn ratings(fit: &Fit, load: &PredictedLoad, switch: &Switch) -> Result<Option<[Option<f64>; 3]>, Failure> {
+fn ratings(fit: &Fit, load: &PredictedLoad, switch: &SignalHandler) -> Result<Option<[Option<f64>; 3]>, Failure> {
     let mut ratings = [None; 3];
     let drives = [(&fit.nearest, Count::Mean), (&fit.slow, Count::Most), (&fit.fast, Count::Least)];
     for (number, (drive, count)) in drives.into_iter().enumerate() {
         // Start both ends at the first rating, which is near theirs.
         let from = ratings[0].unwrap_or(if number == 0 { 1.0 } else { hour::LEAST });
         ratings[number] = HourSearch::new(drive, count, load, switch)?.highest(from)?;
-        if switch.was_asked().is_some() {
+        if switch.signal_received().is_some() {
             return Ok(None);
         }
     }
@@ -313,7 +313,7 @@ impl<'a> Seen<'a> {
         };
         let rarer_sec = watch.seconds / TIMES_SEEN;
         let longer = if rarer_sec < HOUR_SEC {
-            let needed = Form::seconds_for_watch(simulated, TIMES_SEEN * HOUR_SEC);
+            let needed = BaselineRequest::seconds_for_watch(simulated, TIMES_SEEN * HOUR_SEC);
             needed.map_or(String::new(), |seconds| {
                 format!(
                     "; to know what happens once an hour: flashproof baseline --duration {}",
@@ -323,7 +323,7 @@ impl<'a> Seen<'a> {
         } else {
             String::new()
         };
-        let few = self.stalls.as_ref().filter(|stalls| stalls.seen < PAUSES_MIN);
+        let few = self.stalls.as_ref().filter(|stalls| stalls.count < PAUSES_MIN);
         let few = few.map_or(String::new(), |stalls| format!("how often the drive stalls ({}), ", told(stalls)));
         format!(
             "not known: {few}events rarer than one in {}{unwritten}, and what the drive does after {lived} of load{longer}",
@@ -358,7 +358,7 @@ fn drift_between(watch: &Watch, later: &Watch) -> Option<String> {
 }
 
 /// Describes stalls.
-fn told(Stalls { seen, ms, every_s, regular }: &Stalls) -> String {
+fn told(Stalls { count: seen, ms, every_s, regular }: &Stalls) -> String {
     let length = units::milliseconds(ms.value);
     match (*seen < PAUSES_MIN, regular) {
         (true, _) => format!("{} of {length}", units::count(*seen, "stall")),

@@ -7,12 +7,12 @@
 
 use super::resume;
 use super::status::{Shared, Step, Tracker};
-use device::guard::{Prepared, Records, Sampled, StateError, unix_s};
+use device::guard::{Prepared, Records, VerifiedSample, StateError, unix_s};
 use device::target::Target;
 use engine::DeviceName;
-use load::run::{Cause, Control, Run, RunError, Settings};
+use load::run::{EndCause, Control, RunConfig, RunError, Settings};
 use load::workload::prepare::{Compared, Content, Order, Pass, RandomPass, ReadBack, SPOT_BYTES};
-use load::workload::{Choices, RunPlan, Workload};
+use load::workload::{BuildContext, RunPlan, Workload};
 use session::console;
 use session::devices::Devices;
 use session::engine::{Engine, EngineFacts};
@@ -184,14 +184,14 @@ impl Job {
     /// Runs `workload` until its stream ends. With a `mark`, regularly records progress.
     pub(super) fn run<W: Workload>(&mut self, workload: &W, mark: Option<&Arc<AtomicU64>>) -> Result<(), Broken> {
         let facts = EngineFacts::unpaced(&self.engine);
-        let choices = Choices { seed: 1, shards_max: 1, cpus: 1, in_flight_max: None };
+        let choices = BuildContext { seed: 1, shards_max: 1, cpus: 1, in_flight_max: None };
         let mut plan = RunPlan::new(vec![self.name.to_string()], [].into());
         workload
             .build(&self.devices.shapes(), &choices, &mut plan)
             .map_err(|error| Broken::Environment(format!("{}: {error}", self.name)))?;
         let settings = Settings::until_done(facts.pacing());
         let (layout, control) = (plan.layout, self.control.clone());
-        let what = Run { layout, settings, interval_ns: INTERVAL_NS, slice_ns: u64::MAX, control };
+        let what = RunConfig { layout, settings, interval_ns: INTERVAL_NS, slice_ns: u64::MAX, control };
         let mut tracker = Tracker::new(&mut self.prepared, &self.ledger, &self.status, mark.map(Arc::as_ref));
         let ran = self.engine.run(&what, plan.shards, &self.devices, 1, &facts, &mut tracker);
         if mark.is_some() {
@@ -211,9 +211,9 @@ impl Job {
     fn check_asked(&self) -> Result<(), Broken> {
         match self.control.cause() {
             None => Ok(()),
-            Some(Cause::Asked { .. }) => Err(Broken::Asked),
-            Some(Cause::Gone { error, .. }) => Err(Broken::Device(format!("{} is gone: {error}", self.name))),
-            Some(Cause::Failed { message }) => Err(Broken::Environment(format!("{}: {message}", self.name))),
+            Some(EndCause::Asked { .. }) => Err(Broken::Asked),
+            Some(EndCause::Gone { error, .. }) => Err(Broken::Device(format!("{} is gone: {error}", self.name))),
+            Some(EndCause::Failed { message }) => Err(Broken::Environment(format!("{}: {message}", self.name))),
             Some(other) => Err(Broken::Device(format!("{}: {other:?}", self.name))),
         }
     }
@@ -227,7 +227,7 @@ const BEGUN_SPOTS: u64 = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verified {
     /// All places hold the written data.
-    Equal(Sampled),
+    Equal(VerifiedSample),
     /// Not possible: a simulated drive stores no data.
     Simulated,
     /// Not requested.
@@ -245,7 +245,7 @@ impl Job {
         let compared = self.compare(self.extent().1, self.samples, content, None)?;
         self.compare_remainder(&target, content, &compared)?;
         let (spots, bytes, mismatches) = (compared.spots(), compared.bytes(), compared.mismatches());
-        let sampled = Sampled { spots, bytes, mismatches, unix_s: unix_s() };
+        let sampled = VerifiedSample { spots, bytes, mismatches, unix_s: unix_s() };
         let is_same = self.ledger.keep_sample(&self.prepared, &sampled);
         self.prepared.sample = Some(sampled.clone());
         match compared.first_mismatch() {
@@ -390,7 +390,7 @@ impl Ledger {
 
     /// Records only the sample. False if the record no longer belongs to `prepared`: a test or another preparation
     /// may have begun on a device that is only read.
-    pub(super) fn keep_sample(&self, prepared: &Prepared, sample: &Sampled) -> bool {
+    pub(super) fn keep_sample(&self, prepared: &Prepared, sample: &VerifiedSample) -> bool {
         let Some(identity) = &self.identity else { return true };
         self.records.keep_sample(identity, prepared, sample).unwrap_or_else(|error| {
             self.tell(prepared, &error);

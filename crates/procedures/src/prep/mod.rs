@@ -13,7 +13,7 @@ pub use status::Style;
 
 use device::guard::{Prepared, unix_s};
 use engine::DeviceName;
-use ftl::over_provisioning::Both;
+use ftl::over_provisioning::BothConventions;
 use job::{Broken, Done, Job, Verified};
 use load::workload::prepare::{BLOCK_BYTES, SPOT_BYTES};
 use results::units::{self, clock};
@@ -21,9 +21,9 @@ use session::console;
 use session::devices::parsed;
 use session::engine::{Demand, Engine};
 use session::failure::Failure;
-use session::progress::RENEW;
+use session::progress::REFRESH_INTERVAL;
 use session::runner::command;
-use session::signals::Switch;
+use session::signals::SignalHandler;
 use status::Bars;
 use std::sync::Arc;
 use std::thread;
@@ -76,7 +76,7 @@ impl Preparation {
 
     /// Prepares or verifies the devices; a signal ends it through `switch`. Returns the exit code: 0, 1 for a failed
     /// device, 3 for a failure of the host, 4 if interrupted.
-    pub fn run(&self, switch: &Switch) -> Result<u8, Failure> {
+    pub fn run(&self, switch: &SignalHandler) -> Result<u8, Failure> {
         if self.verify && self.samples == 0 {
             return Err(Failure::usage("cannot verify with --samples 0 - nothing would be read - leave --samples out"));
         }
@@ -146,7 +146,7 @@ impl Preparation {
         let threads = started.map_err(|error| Failure::environment(format!("cannot start a thread - {error}")))?;
         while threads.iter().any(|thread| !thread.is_finished()) {
             bars.draw();
-            thread::sleep(RENEW);
+            thread::sleep(REFRESH_INTERVAL);
         }
         bars.draw();
         // A panic in a job has ended the program already.
@@ -162,7 +162,7 @@ impl Preparation {
                 Err(Broken::Device(why) | Broken::Environment(why)) => console::error(why),
                 Err(Broken::Asked) => {
                     let command = command().into_iter().filter(|argument| argument != "--restart");
-                    let command: Vec<_> = command.map(|argument| console::shell(&argument)).collect();
+                    let command: Vec<_> = command.map(|argument| console::shell_quoted(&argument)).collect();
                     console::notice(&format!("{name}: interrupted; go on with: {}", command.join(" ")));
                 }
             }
@@ -182,7 +182,7 @@ fn passes(prepared: &Prepared) -> String {
             "random writes of {} bytes, {} in all (over-provisioning {}{})",
             random.block_bytes,
             random.pass_bytes,
-            Both(random.pass_bytes as f64 / *size_bytes as f64 - 1.0),
+            BothConventions(random.pass_bytes as f64 / *size_bytes as f64 - 1.0),
             if prepared.discard_first { ", discarded before" } else { "" },
         ),
         Prepared { zeros: true, fills: 0, .. } => "zeros".to_owned(),

@@ -12,7 +12,7 @@ use load::run::Control;
 use session::console;
 use session::devices::{self, Devices};
 use session::engine::Engine;
-use session::failure::{Failure, all};
+use session::failure::{Failure, collect_all};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -58,11 +58,11 @@ fn decided(asked: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, R
     let looked = asked.devices.iter().map(|name| {
         discover::discover(name, &Roots::default()).map_err(|error| format!("cannot prepare {name} - {error}"))
     });
-    let facts = all(looked, Failure::environment)?;
+    let facts = collect_all(looked, Failure::environment)?;
     let (seed, unix_s) = (session::runner::fresh_seed(), unix_s());
     // A conflict of passes is a usage error; a missing discard support is an environment error.
     let course = |(facts, seed)| Resume::of(facts, &wanted, records, Beginning { seed, unix_s });
-    let courses = all(facts.iter().zip(seed..).map(course), Failure::usage)?;
+    let courses = collect_all(facts.iter().zip(seed..).map(course), Failure::usage)?;
     let discarded = facts.iter().map(|facts| match wanted.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0 {
         false => Ok(()),
         true => Err(format!(
@@ -70,7 +70,7 @@ fn decided(asked: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, R
             facts.path
         )),
     });
-    all(discarded, Failure::environment)?;
+    collect_all(discarded, Failure::environment)?;
     for (facts, resume) in facts.iter().zip(&courses) {
         tell_unusable(records, &facts.path, facts.identity().as_deref());
         if wanted.random.is_some() && !resume.prepared.discard_first {
@@ -90,7 +90,7 @@ pub(super) fn open(asked: &Preparation) -> Result<Vec<Drive>, Failure> {
     let requests: Vec<_> = decided.iter().map(|(facts, _)| request(facts)).collect();
     let consents = devices::consent(&requests, &asked.erase, &asked.others)?;
     let drives = consents.into_iter().zip(decided);
-    all(
+    collect_all(
         drives.map(|(consent, (facts, resume))| opened(consent, resume, &facts, &asked.wanted, &records)),
         Failure::environment,
     )
@@ -226,12 +226,12 @@ pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<Drive>, Failure> {
         let (name, devices) = (DeviceName::Path(name.clone()), Devices::Real(vec![Arc::new(target)]));
         Ok(Drive { name, devices, prepared, key, identity: Some(identity) })
     });
-    all(drives, Failure::environment)
+    collect_all(drives, Failure::environment)
 }
 
 /// Simulated drives; nothing is recorded about them.
 pub(super) fn simulate(wanted: &Wanted, names: &[DeviceName]) -> Result<Vec<Drive>, Failure> {
-    let nowhere = Records::nowhere();
+    let nowhere = Records::without_dir();
     let beginning = Beginning { seed: session::runner::fresh_seed(), unix_s: unix_s() };
     let drives = names.iter().filter_map(|name| Some((name.clone(), name.drive()?.clone()))).map(|(name, spec)| {
         let path = name.to_string();
@@ -240,7 +240,7 @@ pub(super) fn simulate(wanted: &Wanted, names: &[DeviceName]) -> Result<Vec<Driv
         let devices = Devices::Simulated(vec![(path, spec)]);
         Ok::<_, String>(Drive { name, devices, prepared, key: 0, identity: None })
     });
-    all(drives, Failure::usage)
+    collect_all(drives, Failure::usage)
 }
 
 #[cfg(test)]
@@ -248,7 +248,7 @@ mod tests {
     use super::super::Style;
     use super::super::job::Broken;
     use super::*;
-    use device::guard::{Answers, Guard};
+    use device::guard::{EraseAnswers, Guard};
     use session::engine::Demand;
     use std::fs;
     use std::path::PathBuf;
@@ -286,7 +286,7 @@ mod tests {
 
         fn consent(&self, facts: &DeviceFacts) -> WriteConsent {
             let guard = Guard::new(Some(self.dir.path().join("state")));
-            guard.consent(&[request(facts)], &mut Answers::default()).unwrap().remove(0)
+            guard.consent(&[request(facts)], &mut EraseAnswers::default()).unwrap().remove(0)
         }
 
         /// A place whose preparation was interrupted in its first pass.
@@ -313,7 +313,7 @@ mod tests {
         let facts = place.facts();
         let drive = || opened(place.consent(&facts), place.resume(), &facts, &WANTED, &place.records).unwrap();
         let mut frozen = job(drive(), &place);
-        frozen.ledger.records = Records::nowhere();
+        frozen.ledger.records = Records::without_dir();
         let Err(Broken::Environment(why)) = frozen.prepare() else { panic!("it was prepared") };
         assert!(why.starts_with("cannot begin to prepare"), "{why}");
         assert!(fs::read(place.file()).unwrap() == vec![0; SIZE]);

@@ -52,7 +52,7 @@ impl RandomWrites {
     /// The order on a drive of `size_bytes` whose first `used_bytes` are used.
     pub(crate) fn order(&self, size_bytes: u64, used_bytes: u64) -> RandomOrder {
         let block = u64::from(self.block_bytes);
-        let over_provisioning = self.over_provisioning.unwrap_or_else(|| over_provisioning::of_usual_flash(size_bytes));
+        let over_provisioning = self.over_provisioning.unwrap_or_else(|| over_provisioning::estimate_from_capacity(size_bytes));
         let flash_blocks = (size_bytes as f64 * (1.0 + over_provisioning) / block as f64).round() as u64;
         RandomOrder {
             block_bytes: self.block_bytes,
@@ -253,7 +253,7 @@ mod tests {
 
     /// A preparation of the device `identity` at its start.
     pub(in crate::prep) fn begun(identity: &str) -> Prepared {
-        Resume::of(&subject(identity), &WANTED, &Records::nowhere(), BEGINNING).unwrap().prepared
+        Resume::of(&subject(identity), &WANTED, &Records::without_dir(), BEGINNING).unwrap().prepared
     }
 
     /// Records with a preparation of `serial a`, with seed 5, interrupted in its second pass.

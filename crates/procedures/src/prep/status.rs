@@ -4,11 +4,11 @@
 
 use super::job::{Broken, Ledger};
 use device::guard::Prepared;
-use load::run::{Failure, Sink, SinkError};
+use load::run::{FailedOperation, Sink, SinkError};
 use results::cell::Interval;
 use results::units::{clock, printable};
 use session::console::{self, columns};
-use session::progress::ADD;
+use session::progress::PROGRESS_INTERVAL;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -154,7 +154,7 @@ pub(super) struct Bars {
 impl Bars {
     /// Bars for devices by name. Time passes faster on `simulated` drives.
     pub(super) fn new(style: Style, names: &[String], status: Vec<Shared>, simulated: bool) -> Self {
-        let terminal = console::is_watched();
+        let terminal = console::stderr_is_terminal();
         let told = vec![(0, 0); names.len()];
         Self { style, terminal, simulated, names: names.to_vec(), status, drawn: 0, added: None, told }
     }
@@ -166,7 +166,7 @@ impl Bars {
             Style::Plain => self.tell(),
             Style::Bars if self.terminal => self.redraw(),
             Style::Bars => {
-                if self.added.is_none_or(|added| added.elapsed() >= ADD) {
+                if self.added.is_none_or(|added| added.elapsed() >= PROGRESS_INTERVAL) {
                     // There is no rate yet at the first call.
                     if self.added.replace(Instant::now()).is_some() {
                         self.lines().iter().for_each(|line| console::note(line));
@@ -302,8 +302,8 @@ impl Sink for Tracker<'_> {
         })
     }
 
-    fn failure(&mut self, failure: &Failure) {
-        let Failure { kind, offset, len, error, .. } = failure;
+    fn failure(&mut self, failure: &FailedOperation) {
+        let FailedOperation { kind, offset, len, error, .. } = failure;
         let kind = format!("{kind:?}").to_lowercase();
         let line = || format!("{kind} of {len} bytes at byte {offset} of {} failed: {error}", self.prepared.path);
         self.failure.get_or_insert_with(line);

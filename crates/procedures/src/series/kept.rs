@@ -5,7 +5,7 @@
 
 use super::{Drives, Options};
 use crate::prep::{Preparation, Style};
-use conclusions::series::{Conclusion, Differs, Identity, Purpose, REPORT, Series, SeriesLock, State, check_same};
+use conclusions::series::{Conclusion, SeriesDifference, Identity, Purpose, REPORT, Series, SeriesLock, State, check_same};
 use load::workload::{Load, Workload};
 use report::document::Document;
 use results::finding::Level;
@@ -16,9 +16,9 @@ use session::console;
 use session::devices::Consents;
 use session::failure::Failure;
 use session::record::RESULTS_DIR;
-use session::recording::Watch;
-use session::runner::{self, Ended, Named, RunRequest};
-use session::signals::Switch;
+use session::recording::RunObserver;
+use session::runner::{self, RunOutcome, NamedWorkload, RunRequest};
+use session::signals::SignalHandler;
 use session::user_file::{check_page, write_page};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -214,11 +214,11 @@ fn gone_on(dir: &Path, then: Series, mut now: Series, settled: &[&str]) -> Resul
         now.terms.extend(kept.cloned());
     }
     check_same(&then, &now).map_err(|differs| {
-        let advice = match differs.iter().any(|it| matches!(it, Differs::Drive { .. })) {
+        let advice = match differs.iter().any(|it| matches!(it, SeriesDifference::Drive { .. })) {
             true => "put that drive back, or begin anew with --fresh or another --out",
             false => "give the same options to go on, or begin anew with --fresh or another --out",
         };
-        let line = |it: &Differs| format!("cannot go on with the series in {} - {it} - {advice}", dir.display());
+        let line = |it: &SeriesDifference| format!("cannot go on with the series in {} - {it} - {advice}", dir.display());
         Failure::usages(differs.iter().map(line).collect())
     })?;
     // The same drives may have new names now.
@@ -279,9 +279,9 @@ fn newest(first: &Path) -> PathBuf {
 }
 
 /// The load of the step `name`. Prints the rates that were rounded.
-pub fn alone<W>(load: Load<W>, name: &str) -> Vec<Named<W>> {
+pub fn alone<W>(load: Load<W>, name: &str) -> Vec<NamedWorkload<W>> {
     load.rounded.iter().for_each(|rounded| console::note(&format!("{name}: {rounded}")));
-    Named::alone(load.workload, load.text)
+    NamedWorkload::alone(load.workload, load.text)
 }
 
 impl Kept {
@@ -295,8 +295,8 @@ impl Kept {
         index: usize,
         asked: RunRequest<'_, W>,
         round: Option<usize>,
-        switch: &Switch,
-        watch: &mut dyn Watch,
+        switch: &SignalHandler,
+        watch: &mut dyn RunObserver,
     ) -> Result<Box<Verdict>, Failure> {
         let step = &self.series.steps[index];
         let dir = self.dir.join(&step.dir);
@@ -311,7 +311,7 @@ impl Kept {
             trace: !self.options.no_trace,
             ..asked
         };
-        match runner::run(request, switch, watch).and_then(Ended::recorded) {
+        match runner::run(request, switch, watch).and_then(RunOutcome::recorded) {
             Ok(verdict) => Ok(verdict),
             Err(failure) => {
                 let why = failure.message.lines().next().unwrap_or_default();
@@ -324,7 +324,7 @@ impl Kept {
     }
 
     /// Prepares the drives that are not recorded as prepared. Returns an exit code if the preparation did not complete.
-    pub fn prepare(&self, drives: &Drives, switch: &Switch) -> Result<Option<ExitCode>, Failure> {
+    pub fn prepare(&self, drives: &Drives, switch: &SignalHandler) -> Result<Option<ExitCode>, Failure> {
         let names = drives.to_prepare(self.has_begun());
         if names.is_empty() {
             return Ok(None);

@@ -9,12 +9,12 @@ use crate::configuration;
 use crate::prep::{Wanted, to_write};
 use clap::Args;
 use conclusions::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
-use device::discover::{DeviceFacts, Kind, Roots, discover, drives_of, no_drive};
+use device::discover::{DeviceFacts, Kind, Roots, discover, drives_of, why_not_a_drive};
 use device::guard::Records;
 use engine::DeviceName;
 use engine::sim::DriveSpec;
 pub use kept::{Kept, alone, default_name};
-pub use load::workload::act::staged::Base as Base1x;
+pub use load::workload::act::staged::BaseLoad as Base1x;
 use load::workload::act::{ActWorkload, Arrival};
 use load::workload::{RunSpec, Workload};
 use results::units::{bytes, date_to_minute};
@@ -168,7 +168,7 @@ impl Drives {
 
     fn add(&mut self, facts: &DeviceFacts, no_prep: bool) {
         self.identities.push(identity(facts));
-        self.virtual_kinds.extend(no_drive(facts, &Roots::default()));
+        self.virtual_kinds.extend(why_not_a_drive(facts, &Roots::default()));
         if is_prepared(facts) {
             return;
         }

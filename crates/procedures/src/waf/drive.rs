@@ -1,12 +1,12 @@
 //! A real drive to measure tenants on: it must count media writes. Checked before the first write.
 
 use super::{controller_of, in_words, log_of, pair};
-use conclusions::waf::OCTILES;
+use conclusions::waf::OCTILES_PER_FILL;
 use device::discover::{DeviceFacts, Roots, discover};
 use device::observe::nvme::fdp::Fdp;
-use device::observe::nvme::{Controller, CountedBy};
+use device::observe::nvme::{Controller, CounterSource};
 use load::waf::{Arrangement, check_writes, with_handles};
-use load::workload::tenants::{Host, Tenants};
+use load::workload::tenants::{StoreModel, Tenants};
 use report::document::Pair;
 use results::units::{bytes, count, span_about};
 use results::written::Bytes;
@@ -16,13 +16,13 @@ use std::path::Path;
 
 /// Minimum time of a drive fill, seconds: the counters are polled once per second, and each eighth of a fill must be
 /// distinguishable.
-const FILL_SEC_MIN: f64 = OCTILES as f64;
+const FILL_SEC_MIN: f64 = OCTILES_PER_FILL as f64;
 
 /// The drive to measure.
 pub(super) struct Subject {
     pub(super) facts: DeviceFacts,
     controller: Controller,
-    counted_by: CountedBy,
+    counted_by: CounterSource,
     /// FDP state of the drive, or why it is unknown.
     fdp: Result<Option<Fdp>, String>,
     /// Bytes of all tenants' spaces, and bytes per second that the tenants write.
@@ -53,7 +53,7 @@ impl Subject {
         for (place, range) in tenants.layout(path, true, facts.size_bytes).map_err(Failure::usage)? {
             let tenant = &tenants.tenants[place];
             let (space, block) = (range.end - range.start, u64::from(tenant.write_block_bytes));
-            let host = Host::new(tenant, space / block, 1).map_err(Failure::usage)?;
+            let host = StoreModel::new(tenant, space / block, 1).map_err(Failure::usage)?;
             spaces += space;
             bytes_per_sec += tenant.client_blocks().per_sec_f64() * block as f64 * host.expected_engine_wa();
         }
@@ -108,7 +108,7 @@ impl Subject {
 
     /// Lifetime counters of the drive. Errors: it no longer reports them.
     pub(super) fn counted(&self) -> Result<Bytes, String> {
-        match self.controller.counted() {
+        match self.controller.lifetime_bytes() {
             Ok(Some((bytes, by))) if by == self.counted_by => Ok(bytes),
             Ok(_) => Err(format!("it no longer counts by {}", self.counted_by)),
             Err(error) => Err(format!("its counters cannot be read: {error}")),
@@ -131,7 +131,7 @@ impl Subject {
             Arrangement::Fdp => match &self.fdp {
                 Err(why) => Err(format!("what it tells of FDP is not known: {why} - run as root")),
                 Ok(None) => Err("it has no FDP - name a drive that has".to_owned()),
-                Ok(Some(fdp)) => match (fdp.hindrance(), fdp.placement.len()) {
+                Ok(Some(fdp)) => match (fdp.why_no_handles(), fdp.placement.len()) {
                     (Some(why), _) => Err(format!(
                         "{why} - `flashproof waf setup {}` prints the commands that change it",
                         self.facts.path
@@ -150,7 +150,7 @@ impl Subject {
     pub(super) fn erases(&self, counted: Bytes) -> Option<u64> {
         let fdp = self.fdp.as_ref().ok()?.as_ref()?;
         let unit = fdp.configuration()?.reclaim_unit_bytes;
-        (self.counted_by == CountedBy::FdpStatistics).then(|| counted.erased.checked_div(unit))?
+        (self.counted_by == CounterSource::FdpStatistics).then(|| counted.erased.checked_div(unit))?
     }
 
     /// Expected duration. Errors: the tenants write too fast to be measured.

@@ -5,10 +5,10 @@ use crate::prep::RandomWrites;
 use device::guard::RandomOrder;
 use engine::sim::{DriveSpec, FtlDrive, size_bytes};
 use ftl::Ftl;
-use ftl::over_provisioning::Both;
+use ftl::over_provisioning::BothConventions;
 use load::keys::Keys;
 use load::memory;
-use load::waf::prepared::{Method, Steady};
+use load::waf::prepared::{PreparationMethod, SteadyDrive};
 use load::waf::{self, Arrangement, Experiment, Interleaving, Layout};
 use load::workload::CannotRun;
 use load::workload::tenants::{self, Reuse, Tenant, Tenants};
@@ -90,7 +90,7 @@ pub(super) fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arrang
 }
 
 /// Latencies of clients, and the amplification in the same period.
-fn with_time(seen: waf::Timed) -> Timed {
+fn with_time(seen: waf::TimedResult) -> Timed {
     Timed {
         latencies: latencies(seen.streams.iter().map(|(stream, cell, end)| (stream, cell, *end)), seen.seconds),
         seconds: seen.seconds,
@@ -108,7 +108,7 @@ pub(super) fn latencies<'a>(
     let of = |(stream, cell, end): (&'a StreamInfo, &'a Cell, Backlog)| {
         Some(Latency::new(tenants::client_stream(&stream.name)?, cell, end, seconds))
     };
-    streams.filter(|(_, cell, _)| cell.counts.wanted() > 0).filter_map(of).collect()
+    streams.filter(|(_, cell, _)| cell.counts.counted_ops() > 0).filter_map(of).collect()
 }
 
 /// Default values of each parameter.
@@ -306,23 +306,23 @@ pub fn preparations(on: &str, ours: &RandomWrites, seed: u64) -> Result<Preparat
     let (_, drive) = simulated(on)?;
     memory::check(2 * drive.spec.memory_bytes()).map_err(|why| Failure::environment(format!("{on}: {why}")))?;
     let cannot = |why: String| Failure::usage(format!("cannot prepare {on} - {why}"));
-    let steady = Steady::of(&drive.spec, seed).map_err(|error| cannot(error.to_string()))?;
+    let steady = SteadyDrive::of(&drive.spec, seed).map_err(|error| cannot(error.to_string()))?;
     let over_provisioning = ours.over_provisioning.unwrap_or(steady.over_provisioning());
     let RandomOrder { block_bytes, cache_bytes, .. } = ours.order(drive.spec.logical_bytes, drive.spec.logical_bytes);
     let methods = [
-        Method::Random(2),
-        Method::SequentialThenRandom(2),
-        Method::Sprandom { over_provisioning },
-        Method::Ordered { over_provisioning, block_bytes, cache_bytes },
+        PreparationMethod::Random(2),
+        PreparationMethod::SequentialThenRandom(2),
+        PreparationMethod::Sprandom { over_provisioning },
+        PreparationMethod::Ordered { over_provisioning, block_bytes, cache_bytes },
     ];
     // From about this over-provisioning on, SPRandom's formula gives a WAF of 1 or less.
-    let is_possible = |method: &Method| !matches!(method, Method::Sprandom { .. }) || over_provisioning < 1.5;
+    let is_possible = |method: &PreparationMethod| !matches!(method, PreparationMethod::Sprandom { .. }) || over_provisioning < 1.5;
     let found = methods.into_iter().filter(is_possible).map(|method| steady.after(method).map_err(cannot));
     Ok(Preparations {
         format_version: FORMAT_VERSION,
         made_by: tool(),
         drive: on.to_owned(),
-        over_provisioning: Both(steady.over_provisioning()).to_string(),
+        over_provisioning: BothConventions(steady.over_provisioning()).to_string(),
         waf: steady.waf,
         found: found.collect::<Result<_, Failure>>()?,
         valid: steady.valid,

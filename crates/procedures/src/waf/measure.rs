@@ -15,10 +15,10 @@ use clap::Args;
 use conclusions::waf::{Found, TenantBytes, steady_rule};
 use device::guard::Records;
 use engine::DeviceName;
-use load::run::{Cause, Control, Failure as FailedOp, Run, Settings, Sink, SinkError};
-use load::waf::{Arrangement, Enough, Meter};
+use load::run::{EndCause, Control, FailedOperation as FailedOp, RunConfig, Settings, Sink, SinkError};
+use load::waf::{Arrangement, MeasurementEnd, Meter};
 use load::workload::tenants::{Tenant, TenantFill, TenantLoad, Tenants};
-use load::workload::{Choices, RunPlan, RunSpec, Workload};
+use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
 use report::waf::{Arranged, Timed, WafReport};
 use results::cell::{Cell, Interval, Layout};
 use results::counts::Backlog;
@@ -29,12 +29,12 @@ use results::units::{self, bytes, seconds};
 use session::devices::{Consents, Devices, ERASE_VARIABLE};
 use session::engine::{Demand, Engine, EngineFacts};
 use session::failure::Failure;
-use session::progress::Written;
+use session::progress::WriteProgress;
 use session::record::default_dir;
-use session::recording::Watch;
-use session::runner::{self, Named, RunRequest};
-use session::signals::Switch;
-use session::{Manner, console};
+use session::recording::RunObserver;
+use session::runner::{self, NamedWorkload, RunRequest};
+use session::signals::SignalHandler;
+use session::{CompatMode, console};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ pub(super) fn run(
     report.assumptions = assumed_of_tenants(tenants);
     report.assumptions.extend(subject.about());
     report.assumptions.push(pair("steady", steady_rule()));
-    let switch = Switch::install("what was found so far is in the run directory", Manner::Own)?;
+    let switch = SignalHandler::install("what was found so far is in the run directory", CompatMode::Native)?;
     let control = Arc::new(Control::default());
     let mut code = 0;
     for ((arrangement, mut tenants), dir) in plans.into_iter().zip(dirs) {
@@ -107,7 +107,7 @@ pub(super) fn run(
         code = code.max(ended);
         report.arrangements.push(arranged);
         drop(armed);
-        if let Some(signal) = switch.was_asked() {
+        if let Some(signal) = switch.signal_received() {
             report.remarks.push(format!("ended by {} - what was not run is not here", session::signals::name(signal)));
             return Ok(4);
         }
@@ -143,7 +143,7 @@ struct Measured<'a> {
     arrangement: Arrangement,
     tenants: &'a Tenants,
     dir: &'a Path,
-    switch: &'a Switch,
+    switch: &'a SignalHandler,
     /// Control for a signal while no run is in progress.
     control: &'a Arc<Control>,
 }
@@ -158,7 +158,7 @@ impl Measured<'_> {
         let device = DeviceName::Path(self.subject.facts.path.clone());
         let loads = TenantLoad::all(self.tenants.clone(), Some(&device)).map_err(Failure::usage)?;
         self.fill(loads.iter().cloned().map(TenantFill).collect())?;
-        let named = loads.into_iter().map(|workload| Named {
+        let named = loads.into_iter().map(|workload| NamedWorkload {
             name: workload.tenant().name.clone(),
             workload,
             text: self.question.text.clone(),
@@ -238,7 +238,7 @@ impl Measured<'_> {
         let mut plan = RunPlan::new(vec![shapes[0].name.clone()], [].into());
         let mut all = 0;
         for (number, fill) in fills.iter().enumerate() {
-            let choices = Choices {
+            let choices = BuildContext {
                 seed: spec.seed.unwrap_or(0).wrapping_add(number as u64),
                 shards_max: 1,
                 cpus: 1,
@@ -251,14 +251,14 @@ impl Measured<'_> {
         let facts = EngineFacts::unpaced(&engine);
         let settings = Settings::until_done(facts.pacing());
         let (layout, interval_ns) = (plan.layout, 1_000_000_000);
-        let what = Run { layout, settings, interval_ns, slice_ns: u64::MAX, control: self.control.clone() };
+        let what = RunConfig { layout, settings, interval_ns, slice_ns: u64::MAX, control: self.control.clone() };
         let what_is_written = format!("{}: writing each space once", self.arrangement);
-        let mut filling = Filling { progress: Written::new(what_is_written, all), failed: None };
+        let mut filling = Filling { progress: WriteProgress::new(what_is_written, all), failed: None };
         engine.run(&what, plan.shards, &devices, 1, &facts, &mut filling)?;
         filling.progress.end();
         let why = match (self.control.cause(), filling.failed) {
             (None, None) => return Ok(()),
-            (Some(Cause::Asked { .. }), _) => return Err(self.interrupted()),
+            (Some(EndCause::Asked { .. }), _) => return Err(self.interrupted()),
             (_, Some(why)) => why,
             (Some(cause), None) => cause.to_string(),
         };
@@ -301,7 +301,7 @@ impl Measured<'_> {
 
 /// Progress and failures of the first writes.
 struct Filling {
-    progress: Written,
+    progress: WriteProgress,
     failed: Option<String>,
 }
 
@@ -326,7 +326,7 @@ impl Sink for Filling {
 /// Polls the drive during the run.
 pub(super) struct Watched<'a> {
     subject: &'a Subject,
-    switch: &'a Switch,
+    switch: &'a SignalHandler,
     fills_max: usize,
     /// Counters of the drive; none before the first poll.
     meter: Option<Meter>,
@@ -360,7 +360,7 @@ impl Fill {
 
 impl<'a> Watched<'a> {
     /// Polls the counters of `subject` while `tenants` write to it, for at most `fills_max` drive fills.
-    pub(super) fn new(subject: &'a Subject, switch: &'a Switch, tenants: &Tenants, fills_max: usize) -> Self {
+    pub(super) fn new(subject: &'a Subject, switch: &'a SignalHandler, tenants: &Tenants, fills_max: usize) -> Self {
         let tenant = |tenant: &Tenant| TenantBytes { name: tenant.name.clone(), client: 0, defrag: 0 };
         Self {
             subject,
@@ -423,7 +423,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-impl Watch for Watched<'_> {
+impl RunObserver for Watched<'_> {
     fn begins(&mut self, manifest: &Manifest) {
         self.layout = Some(manifest.layout());
         // Detects a swapped drive.
@@ -454,7 +454,7 @@ impl Watch for Watched<'_> {
         let told = meter.written(written, || self.subject.counted());
         let is_over = meter.found().rounds() > rounds;
         match told {
-            Ok(None) if self.switch.was_asked().is_some() => Some("a signal came".to_owned()),
+            Ok(None) if self.switch.signal_received().is_some() => Some("a signal came".to_owned()),
             Ok(None) => {
                 if is_over {
                     self.window.push_back(Fill::default());
@@ -465,10 +465,10 @@ impl Watch for Watched<'_> {
                 }
                 None
             }
-            Ok(Some(Enough::Steady)) => {
+            Ok(Some(MeasurementEnd::Steady)) => {
                 Some(format!("write amplification was steady after {} drive fills", meter.found().rounds()))
             }
-            Ok(Some(Enough::Fills)) => {
+            Ok(Some(MeasurementEnd::Fills)) => {
                 Some(format!("{} drive fills were written, and write amplification is not steady", self.fills_max))
             }
             Err(why) => {

@@ -16,7 +16,7 @@ use crate::configuration::positive;
 use clap::Args;
 use conclusions::waf::steady_rule;
 use device::discover::DeviceFacts;
-use device::observe::nvme::{Controller, CountedBy};
+use device::observe::nvme::{Controller, CounterSource};
 use engine::DeviceName;
 use engine::sim::{DriveSpec, FtlDrive, size_bytes};
 use experiment::{Setup, arrange};
@@ -243,8 +243,8 @@ fn controller_of(facts: &DeviceFacts) -> Result<Controller, &'static str> {
 }
 
 /// The log that counts media writes. Errors: `no_log`, or why no log can be read.
-fn log_of(controller: &Controller, no_log: &str) -> Result<CountedBy, String> {
-    match controller.counted() {
+fn log_of(controller: &Controller, no_log: &str) -> Result<CounterSource, String> {
+    match controller.lifetime_bytes() {
         Ok(Some((_, counted_by))) => Ok(counted_by),
         Ok(None) => Err(no_log.to_owned()),
         Err(error) => Err(format!("its counters cannot be read: {error} - run as root")),
@@ -287,7 +287,7 @@ fn assumptions(setup: &Setup) -> Vec<Pair> {
     let Interleaving { command_bytes, in_flight } = setup.interleaving;
     let mut pairs = assumed_of_tenants(&setup.tenants);
     let spec = &setup.drive.spec;
-    let over_provisioning = ftl::over_provisioning::Both(spec.over_provisioning);
+    let over_provisioning = ftl::over_provisioning::BothConventions(spec.over_provisioning);
     let order = format!(
         "by the tenants' rates; blocks are split into commands of {} KiB, and {in_flight} blocks are written at once, a \
          command of each in turn; what defragmentation writes follows the client's block that caused it",

@@ -7,23 +7,23 @@ use super::{controller_of, in_words, log_of, simulated};
 use device::discover::{DeviceFacts, Kind, Roots, discover};
 use device::guard::{Records, Request, unix_s};
 use device::observe::nvme::fdp::{Configuration, Fdp, Isolation, PlacementHandle};
-use device::observe::nvme::{Controller, CountedBy};
+use device::observe::nvme::{Controller, CounterSource};
 use device::target::Target;
 use engine::{BlockEngine, DeviceName, Wait};
 use ftl::Ftl;
-use load::run::{Cause, Control};
-use load::waf::probe::{Behaviour, DRIVE_FILLS, Ended, Phase, Probe, Probed, Simulated, probe};
+use load::run::{EndCause, Control};
+use load::waf::probe::{Behaviour, DRIVE_FILLS, ProbeError, Phase, Probe, Probed, Simulated, probe};
 use report::table::{Cell, Table};
 use results::units::{bytes, clock, count, in_one_line, number, quoted, wrapped};
 use results::written::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 use session::devices::{Devices, consent};
-use session::engine::{Demand, Engine, Single};
+use session::engine::{Demand, Engine, SingleTargetEngine};
 use session::failure::Failure;
-use session::progress::Written;
-use session::signals::{Switch, name};
-use session::{Manner, console, runner};
+use session::progress::WriteProgress;
+use session::signals::{SignalHandler, name};
+use session::{CompatMode, console, runner};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -144,7 +144,7 @@ struct Subject {
     facts: DeviceFacts,
     controller: Controller,
     /// Log page of the counters.
-    counted_by: CountedBy,
+    counted_by: CounterSource,
     /// The probe's placements, and the handle of each.
     handles: Vec<(Placement, PlacementHandle)>,
     /// FDP configuration.
@@ -178,7 +178,7 @@ impl Subject {
         let handles = distinct(&fdp.placement);
         let configuration = match (handles.len(), fdp.configuration()) {
             (0, _) => {
-                let why = fdp.hindrance().map_or_else(
+                let why = fdp.why_no_handles().map_or_else(
                     || format!("not known is {} - run as root", fdp.unknown.join(", ")),
                     |why| format!("{why} - `flashproof waf setup DEVICE` prints the commands that change it"),
                 );
@@ -261,7 +261,7 @@ const IN_FLIGHT: usize = 32;
 /// Probes and erases the namespace at `path`. Returns the results so far, and the reason for an early end.
 fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Result<(), Failure>), Failure> {
     let shown = in_one_line(path);
-    let switch = Switch::install("nothing is kept of the probe", Manner::Own)?;
+    let switch = SignalHandler::install("nothing is kept of the probe", CompatMode::Native)?;
     let look = || {
         let facts = discover(path, &Roots::default());
         Subject::of(facts.map_err(|error| Failure::environment(format!("cannot probe {shown} - {error}")))?)
@@ -299,8 +299,8 @@ fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Resu
     let single = engine.single(&target, IN_FLIGHT, IN_FLIGHT * COMMAND_BYTES as usize);
     let (probe, ended) =
         match single.map_err(|error| Failure::environment(format!("cannot probe {shown} - {error}")))? {
-            Single::Uring(engine) => Drive::new(*engine, &target, &subject, &control, total_bytes).probe(seed),
-            Single::Passthrough(engine) => Drive::new(*engine, &target, &subject, &control, total_bytes).probe(seed),
+            SingleTargetEngine::Uring(engine) => Drive::new(*engine, &target, &subject, &control, total_bytes).probe(seed),
+            SingleTargetEngine::Passthrough(engine) => Drive::new(*engine, &target, &subject, &control, total_bytes).probe(seed),
         };
     let mut about = subject.about();
     let carrier = engine.placement().map_or(String::new(), |carrier| format!("handles carried by {carrier}, "));
@@ -322,11 +322,11 @@ fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Resu
 }
 
 /// Reason for an early end, printed below the results so far.
-fn early(path: &str, ended: Ended<Failure>) -> Failure {
+fn early(path: &str, ended: ProbeError<Failure>) -> Failure {
     let message = format!("the probe of {path} ended before all was run - {ended}");
     match ended {
-        Ended::Drive(failure) => failure.told(message),
-        Ended::WentBack(_) | Ended::OtherCount { .. } => {
+        ProbeError::Drive(failure) => failure.with_message(message),
+        ProbeError::WentBack(_) | ProbeError::OtherCount { .. } => {
             Failure::invalid(format!("{message} - make sure that the drive has no other user, and start again"))
         }
     }
@@ -358,17 +358,17 @@ struct Drive<'a, E> {
     /// Buffers of random bytes not in flight, each with its token.
     free: Vec<(u32, Buf)>,
     completed: Vec<Completion>,
-    progress: Written,
+    progress: WriteProgress,
 }
 
 impl<'a, E: BlockEngine> Drive<'a, E> {
     fn new(engine: E, target: &'a Target, subject: &'a Subject, control: &'a Control, total_bytes: u64) -> Self {
-        let (free, completed, progress) = (Vec::new(), Vec::new(), Written::new(target.name().to_owned(), total_bytes));
+        let (free, completed, progress) = (Vec::new(), Vec::new(), WriteProgress::new(target.name().to_owned(), total_bytes));
         Self { engine, target, subject, control, free, completed, progress }
     }
 
     /// Runs the whole probe.
-    fn probe(mut self, seed: u64) -> (Probe, Result<(), Ended<Failure>>) {
+    fn probe(mut self, seed: u64) -> (Probe, Result<(), ProbeError<Failure>>) {
         let mut salt = Salt::new(seed, 100, self.target.stamp_key().unwrap_or(0));
         for token in 0..IN_FLIGHT as u32 {
             // With fewer buffers, fewer writes are in flight; without any, the first write fails.
@@ -425,7 +425,7 @@ impl<'a, E: BlockEngine> Drive<'a, E> {
 
     fn check_asked(&self) -> Result<(), Failure> {
         match self.control.cause().filter(|_| self.control.stopped()) {
-            Some(Cause::Asked { signal }) => Err(Failure::invalid(format!("{} came", name(signal)))),
+            Some(EndCause::Asked { signal }) => Err(Failure::invalid(format!("{} came", name(signal)))),
             _ => Ok(()),
         }
     }
@@ -468,7 +468,7 @@ impl<E: BlockEngine> Probed for Drive<'_, E> {
         self.drain()?;
         self.submit(OpKind::Flush, 0, None)?;
         self.drain()?;
-        match self.subject.controller.counted() {
+        match self.subject.controller.lifetime_bytes() {
             Ok(Some((bytes, by))) if by == self.subject.counted_by => Ok(bytes),
             Ok(_) => {
                 Err(Failure::device(format!("{} has no {} any more", self.target.name(), self.subject.counted_by)))

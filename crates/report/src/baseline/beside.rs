@@ -5,7 +5,7 @@ use super::{rate, time};
 use crate::bars::Bars;
 use crate::table::Table;
 use crate::words::unique;
-use conclusions::baseline::{Metric, Mix, Point, What, metrics, model, outliers};
+use conclusions::baseline::{Metric, Mix, Point, MetricKind, metrics, model, outliers};
 use conclusions::series::Identity;
 use results::units::number;
 use schemars::JsonSchema;
@@ -49,16 +49,16 @@ impl BesideDrive {
     pub(crate) fn new(name: String, identity: &Identity, points: &[Point]) -> Self {
         let metrics = metrics(points);
         let number =
-            |metric: &Metric| Number { what: metric.what.to_string(), of: metric.mix.to_string(), value: metric.value };
+            |metric: &Metric| Number { what: metric.kind.to_string(), of: metric.mix.to_string(), value: metric.value };
         Self { name, model: model(identity), numbers: metrics.iter().map(number).collect(), metrics }
     }
 
-    fn value(&self, what: What, mix: Mix) -> Option<f64> {
-        let found = self.metrics.iter().find(|metric| (metric.what, metric.mix) == (what, mix));
+    fn value(&self, what: MetricKind, mix: Mix) -> Option<f64> {
+        let found = self.metrics.iter().find(|metric| (metric.kind, metric.mix) == (what, mix));
         found.map(|metric| metric.value)
     }
 
-    fn text(&self, what: What, mix: Mix) -> String {
+    fn text(&self, what: MetricKind, mix: Mix) -> String {
         self.value(what, mix).map_or_else(|| "-".to_owned(), |value| text(what, value))
     }
 }
@@ -77,7 +77,7 @@ impl Beside {
                 let values: Vec<Option<f64>> = of_model.iter().map(|drive| drive.value(what, mix)).collect();
                 for outlier in outliers(what, &values) {
                     let (value, off_pct) = (text(what, outlier.value), 100.0 * (outlier.value / outlier.median - 1.0));
-                    told[outlier.at].push(format!("{what} of {mix} {value} ({off_pct:+.0} %)"));
+                    told[outlier.index].push(format!("{what} of {mix} {value} ({off_pct:+.0} %)"));
                 }
             }
             let differing = of_model.iter().zip(told).filter(|(_, told)| !told.is_empty());
@@ -92,9 +92,9 @@ impl Beside {
     }
 
     /// Metrics that any of the drives has, in a fixed order.
-    fn rows(&self) -> Vec<(What, Mix)> {
+    fn rows(&self) -> Vec<(MetricKind, Mix)> {
         let metrics = self.drives.iter().flat_map(|drive| &drive.metrics);
-        let mut rows = unique(metrics.map(|metric| (metric.what, metric.mix)));
+        let mut rows = unique(metrics.map(|metric| (metric.kind, metric.mix)));
         // A stable sort: mixes stay in the order in which they were run.
         rows.sort_by_key(|(what, _)| *what);
         rows
@@ -126,10 +126,10 @@ impl Beside {
 }
 
 /// A value with its unit.
-fn text(what: What, value: f64) -> String {
+fn text(what: MetricKind, value: f64) -> String {
     match what {
-        What::Iops | What::Highest | What::Sustained => rate(value),
-        What::P99 | What::P99AtHalf | What::Cpu => time(Some(value)),
-        What::InFlight | What::Knee => number(value),
+        MetricKind::Iops | MetricKind::Highest | MetricKind::Sustained => rate(value),
+        MetricKind::P99 | MetricKind::P99AtHalf | MetricKind::Cpu => time(Some(value)),
+        MetricKind::InFlight | MetricKind::Knee => number(value),
     }
 }

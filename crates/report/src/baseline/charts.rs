@@ -1,6 +1,6 @@
 //! The curves of a drive: rates and latencies against the queue depth, latency against throughput, saturation.
 
-use super::{Recorded, SHOWN, p99, rate};
+use super::{RunData, SHOWN, p99, rate};
 use crate::charts::{Axis, Chart, Line, Mark, Points, Style};
 use conclusions::baseline::{Done, Mix, Part, Percentile, Point, curves, highest_rate, knee};
 use conclusions::series::Step;
@@ -33,7 +33,7 @@ pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
     let latencies = curves.iter().map(|(mix, curve)| {
         let title = format!("Latency at each queue depth: {mix}");
         let mut chart = Chart::new(format!("depth-latency-{mix}"), title, x(), Axis::log("service time", "ms"));
-        chart.lines = lines(curve, &depths(curve), |point, percent| Some(point.told()?.service_at(percent)));
+        chart.lines = lines(curve, &depths(curve), |point, percent| Some(point.main_direction()?.service_at(percent)));
         chart.caption = "Service time of each job, from submission to completion: fio's slat + clat.".to_owned();
         if let Some(depths) = in_doubt(curve, |point| point.depth.to_string()) {
             chart.caption += &format!(" In doubt: depth {depths}.");
@@ -57,7 +57,7 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
         let x = Axis::linear("achieved operations per second", "/s");
         let mut chart = Chart::new(format!("throughput-{mix}"), title, x, Axis::log("wait + service", "ms"));
         let places = Points::Each(curve.iter().map(|point| point.iops()).collect());
-        chart.lines = lines(curve, &places, |point, percent| Some(point.told()?.answer_at(percent)));
+        chart.lines = lines(curve, &places, |point, percent| Some(point.main_direction()?.answer_at(percent)));
         let missed = curve.iter().filter(|point| !point.is_reached()).count();
         let fastest = curve.iter().rfind(|point| point.is_reached());
         chart.key = fastest.map_or("No rate was reached.".to_owned(), |point| {
@@ -89,7 +89,7 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
 /// The timeline of saturation: its rounds if there are several, else the recorded intervals of its run.
 pub(super) fn saturation<'a>(
     points: &[Point],
-    steps: impl Iterator<Item = &'a (&'a Step, Option<Recorded<'a>>)>,
+    steps: impl Iterator<Item = &'a (&'a Step, Option<RunData<'a>>)>,
     device: usize,
     devices: usize,
 ) -> Vec<Chart> {

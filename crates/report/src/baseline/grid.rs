@@ -8,10 +8,10 @@ use results::units::{binary_bytes, milliseconds, number};
 use std::collections::BTreeSet;
 
 /// Selects a direction of a job's results.
-type Side = fn(&Point) -> Option<&Done>;
+type Direction = fn(&Point) -> Option<&Done>;
 
-const READS: Side = |point| point.reads.as_ref();
-const WRITES: Side = |point| point.writes.as_ref();
+const READS: Direction = |point| point.reads.as_ref();
+const WRITES: Direction = |point| point.writes.as_ref();
 
 /// A table of the 99th percentiles of reads, then one of writes.
 pub(super) fn tables(points: &[Point]) -> Vec<Table> {
@@ -20,7 +20,7 @@ pub(super) fn tables(points: &[Point]) -> Vec<Table> {
     sides.into_iter().map(|(name, side)| table(name, side, &cells, points)).filter(|table| !table.is_empty()).collect()
 }
 
-fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
+fn table(name: &str, side: Direction, cells: &[&Point], points: &[Point]) -> Table {
     let [reads, writes] = [READS, WRITES].map(|side| rates(cells, side));
     // If more than 1 % of the operations never completed, p99 is longer than the longest completed operation.
     let us = |told: Percentile| match told {
@@ -29,13 +29,13 @@ fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
     };
     let all = || cells.iter().filter_map(|point| us(side(point)?.answer_at(99.0))).filter(|us| *us > 0.0);
     let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
-    let [reads_told, writes_told] = [READS, WRITES].map(|side| told(cells, points, side));
+    let [reads_told, writes_told] = [READS, WRITES].map(|side| rate_label(cells, points, side));
     // Logarithmic shade: a factor of two makes the same difference at 100 us and at 10 ms. Times within a factor of two
     // get nearly the same shade.
     let span = (most / least).max(2.0).ln();
     let shade = |us: f64| (us.max(least) / least).ln() / span;
     let cell = |read_rate: f64, write_rate: f64| {
-        let is_it = |point: &&&Point| [READS, WRITES].map(|side| wanted(side(point))) == [read_rate, write_rate];
+        let is_it = |point: &&&Point| [READS, WRITES].map(|side| offered_rate(side(point))) == [read_rate, write_rate];
         // If several points match, the last counts.
         let point = cells.iter().rfind(is_it);
         let Some((point, done)) = point.and_then(|point| Some((point, side(point)?))) else { return Cell::from("") };
@@ -48,7 +48,7 @@ fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
         let fields = reads.iter().map(|read_rate| cell(*read_rate, *write_rate));
         std::iter::once(writes_told(*write_rate).into()).chain(fields).collect::<Vec<Cell>>()
     });
-    let whole = whole(cells, points);
+    let whole = full_rates_text(cells, points);
     Table::new(format!("p99 of {name}, wait + service{whole} (✘: a rate was not reached, ?: in doubt)"))
         .text(["writes ↓ reads →"])
         .numbers(reads.iter().map(|read_rate| reads_told(*read_rate)))
@@ -56,21 +56,21 @@ fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
 }
 
 /// Requested operations per second; 0 for a direction that the job lacks.
-fn wanted(done: Option<&Done>) -> f64 {
+fn offered_rate(done: Option<&Done>) -> f64 {
     done.and_then(|done| done.offered_iops).unwrap_or(0.0)
 }
 
 /// All rates of one direction, the lowest first.
-fn rates(cells: &[&Point], side: Side) -> Vec<f64> {
-    let mut rates: Vec<f64> = cells.iter().map(|point| wanted(side(point))).collect();
+fn rates(cells: &[&Point], side: Direction) -> Vec<f64> {
+    let mut rates: Vec<f64> = cells.iter().map(|point| offered_rate(side(point))).collect();
     rates.sort_by(f64::total_cmp);
     rates.dedup();
     rates
 }
 
 /// Words for a rate of one direction: its percentage of the highest rate of these operations alone.
-fn told(cells: &[&Point], points: &[Point], side: Side) -> impl Fn(f64) -> String + use<> {
-    let highest = alone(cells, points, side).map(|(_, highest)| highest);
+fn rate_label(cells: &[&Point], points: &[Point], side: Direction) -> impl Fn(f64) -> String + use<> {
+    let highest = single_direction(cells, points, side).map(|(_, highest)| highest);
     move |wanted| match highest {
         _ if wanted == 0.0 => "none".to_owned(),
         Some(highest) => format!("{:.0} %", 100.0 * wanted / highest),
@@ -79,15 +79,15 @@ fn told(cells: &[&Point], points: &[Point], side: Side) -> impl Fn(f64) -> Strin
 }
 
 /// The mix of a job with only this direction, and the highest rate of that mix.
-fn alone(cells: &[&Point], points: &[Point], side: Side) -> Option<(Mix, f64)> {
+fn single_direction(cells: &[&Point], points: &[Point], side: Direction) -> Option<(Mix, f64)> {
     let mix =
         Mix::of(cells.iter().filter(|point| point.directions().count() == 1).find(|point| side(point).is_some())?);
     Some((mix, highest_rate(points, mix)?))
 }
 
 /// Words for the rate of each direction that counts as 100 %; empty if unknown.
-fn whole(cells: &[&Point], points: &[Point]) -> String {
-    let told = [READS, WRITES].into_iter().filter_map(|side| alone(cells, points, side));
+fn full_rates_text(cells: &[&Point], points: &[Point]) -> String {
+    let told = [READS, WRITES].into_iter().filter_map(|side| single_direction(cells, points, side));
     let told: Vec<String> = told.map(|(mix, highest)| format!("{} {mix}", rate(highest))).collect();
     if told.is_empty() { String::new() } else { format!("; 100 %: {}", told.join(" and ")) }
 }
@@ -120,7 +120,7 @@ pub fn pts_table(test: &PtsTable) -> Table {
         let cells = mixes.iter().rev().map(|read_pct| cell(*bytes, *read_pct));
         std::iter::once(binary_bytes(*bytes as f64)).chain(cells).map(Cell::from).collect::<Vec<_>>()
     });
-    Table::new(format!("{} test, {unit}, {when}", test.test.word()))
+    Table::new(format!("{} test, {unit}, {when}", test.test.option_name()))
         .text(["size, reads/writes"])
         .numbers(mixes.iter().rev().map(|read_pct| format!("{read_pct}/{}", 100 - read_pct)))
         .rows(rows)

@@ -19,7 +19,7 @@ use crate::charts::{Chart, Section};
 use crate::table::{Cell, Table};
 use crate::words::Pair;
 use conclusions::baseline::{
-    Declined, Done, Metric, Mix, Parameter, Part, Percentile, Point, Prediction, Pts, What, curves, highest, knee,
+    Declined, Done, Metric, Mix, Parameter, Part, Percentile, Point, Prediction, Pts, MetricKind, curves, highest, knee,
     metrics, point_of, points_of,
 };
 use conclusions::series::{Identity, Series, Step};
@@ -51,30 +51,30 @@ pub struct DriveReport {
 }
 
 /// A section of a drive's report: id, heading, introduction.
-type About = (&'static str, &'static str, &'static str);
+type SectionHead = (&'static str, &'static str, &'static str);
 
-const DEPTH: About = ("depth", "Queue depth", "Rate and latency at each number of operations in flight.");
-const RATES: About = (
+const DEPTH: SectionHead = ("depth", "Queue depth", "Rate and latency at each number of operations in flight.");
+const RATES: SectionHead = (
     "throughput",
     "Latency against throughput",
     "Latency at fractions of the highest rate. Open loop: operations start by the schedule, however slow earlier ones \
      are.",
 );
-const GRID: About = (
+const GRID: SectionHead = (
     "grid",
     "Reads together with writes",
     "Latency of reads and writes at the same time, each at a fraction of its own highest rate. Darker means longer.",
 );
-const PROFILES: About = ("profiles", "Profiles", "The highest rates of mixes of reads and writes, in a closed loop.");
-const SATURATION: About =
+const PROFILES: SectionHead = ("profiles", "Profiles", "The highest rates of mixes of reads and writes, in a closed loop.");
+const SATURATION: SectionHead =
     ("saturation", "Write saturation", "Rate of random writes after all erased space was used up.");
-const PTS: About = ("pts", "SNIA's tests", "Performance in steady state, by SNIA's standard procedure.");
-const PREDICTION: About = (
+const PTS: SectionHead = ("pts", "SNIA's tests", "Performance in steady state, by SNIA's standard procedure.");
+const PREDICTION: SectionHead = (
     "prediction",
     "Prediction",
     "The predicted rating: that of a simulated drive with the measured behaviour of this drive.",
 );
-const LAYOUT: About = (
+const LAYOUT: SectionHead = (
     "layout",
     "Over-provisioning and partitions",
     "The part of the drive that was in use. The smaller this part, the less data the drive copies for writes.",
@@ -82,30 +82,30 @@ const LAYOUT: About = (
 
 /// Data of the run of a step: charts, and facts about its drives.
 #[derive(Clone, Copy)]
-pub(crate) struct Recorded<'a> {
+pub(crate) struct RunData<'a> {
     pub(crate) sections: &'a [Section],
     pub(crate) devices: &'a [String],
     pub(crate) device_facts: &'a [Value],
 }
 
 /// A drive of a series, with the steps of the series.
-pub(crate) struct Measured<'a> {
+pub(crate) struct MeasuredDrive<'a> {
     /// Index of the drive in the series.
     pub(crate) device: usize,
     pub(crate) series: &'a Series,
     /// All steps, each with its run if the run is readable.
-    pub(crate) steps: Vec<(&'a Step, Option<Recorded<'a>>)>,
+    pub(crate) steps: Vec<(&'a Step, Option<RunData<'a>>)>,
 }
 
 impl DriveReport {
-    pub(crate) fn of(measured: &Measured<'_>) -> Self {
+    pub(crate) fn of(measured: &MeasuredDrive<'_>) -> Self {
         let (series, device) = (measured.series, measured.device);
         let identity = &series.devices[device];
         let own = || measured.steps.iter().filter(|(step, _)| step.devices.contains(&device));
         let points = points_of(series, device);
         let has = |part| points.iter().any(|point: &Point| point.part == part);
         let mut sections = Vec::new();
-        let mut add = |(id, title, intro): About, is_there: bool, charts: Vec<Chart>| {
+        let mut add = |(id, title, intro): SectionHead, is_there: bool, charts: Vec<Chart>| {
             if is_there {
                 sections.push(Section::new(id, title, intro, charts));
             }
@@ -199,10 +199,10 @@ fn summary(points: &[Point]) -> Vec<Pair> {
         let value = format!("{highest} at saturation; knee at queue depth {depth}: {at_knee}, p99 {p99}");
         pairs.push(pair(mix.to_string(), value));
     }
-    for Metric { what, mix, value } in metrics(points) {
+    for Metric { kind: what, mix, value } in metrics(points) {
         match what {
-            What::Sustained => pairs.push(pair(format!("{mix} after saturation"), rate(value))),
-            What::P99AtHalf => {
+            MetricKind::Sustained => pairs.push(pair(format!("{mix} after saturation"), rate(value))),
+            MetricKind::P99AtHalf => {
                 pairs.push(pair(format!("{mix} at half of the highest rate"), format!("p99 {}", time(Some(value)))));
             }
             _ => {}
@@ -255,13 +255,13 @@ fn percentiles<'a>(done: &'a Done, at: impl Fn(&Done, f64) -> Percentile + 'a) -
 
 /// Rate and throughput of a job, and the percentiles of the direction that represents it.
 fn numbers(point: &Point, iops: Cell, at: fn(&Done, f64) -> Percentile) -> impl Iterator<Item = Cell> {
-    let latencies = point.told().into_iter().flat_map(move |done| percentiles(done, at));
+    let latencies = point.main_direction().into_iter().flat_map(move |done| percentiles(done, at));
     [iops, number(point.mbps()).into()].into_iter().chain(latencies)
 }
 
 /// The 99th percentile of the direction that represents a job.
 fn p99(point: &Point, at: impl Fn(&Done, f64) -> Percentile) -> Percentile {
-    point.told().map_or(Percentile::TooFew, |done| at(done, 99.0))
+    point.main_direction().map_or(Percentile::TooFew, |done| at(done, 99.0))
 }
 
 fn depth_table(mix: Mix, curve: &[&Point]) -> Table {
@@ -336,7 +336,7 @@ fn saturation_table(mix: Mix, curve: &[&Point]) -> Table {
 }
 
 /// The predicted rating, or why there is none, in one sentence.
-pub fn predicted(prediction: &Prediction) -> String {
+pub fn prediction_sentence(prediction: &Prediction) -> String {
     let Prediction { device, load, limits, points, in_doubt, error_pct, rating_low, rating_high, .. } = prediction;
     let of = format!("of {device} (load of 1x: {load}; limits {limits}");
     if let Some(Declined { cause, reason }) = &prediction.declined {
@@ -367,7 +367,7 @@ pub fn parameters(prediction: &Prediction) -> Table {
 /// All notes on a prediction beside its table, each one sentence: its reliability first.
 fn prediction_notes(prediction: &Prediction) -> Vec<String> {
     let Prediction { simulated, misses, remarks, unknown, .. } = prediction;
-    let mut notes = vec![predicted(prediction)];
+    let mut notes = vec![prediction_sentence(prediction)];
     notes.extend([unknown].into_iter().filter(|unknown| !unknown.is_empty()).cloned());
     notes.extend(remarks.iter().cloned());
     notes.extend(simulated.iter().map(|simulated| format!("As a device: {simulated}")));
@@ -379,11 +379,11 @@ fn prediction_notes(prediction: &Prediction) -> Vec<String> {
 const CHECKS: [&str; 5] = ["over-provisioning", "alignment", "sector-sizes", "preparation", "device-kind"];
 
 /// Writes below this fraction of the first round's rate suggest that more spare space would help.
-const FALLEN: f64 = 0.8;
+const FALLEN_RATE: f64 = 0.8;
 
 /// Notes on the used part of a drive and its effect, each one sentence. `run`: any run of the drive, for the drive's
 /// facts.
-fn layout_notes(device: &Identity, run: Option<Recorded<'_>>, points: &[Point]) -> Vec<String> {
+fn layout_notes(device: &Identity, run: Option<RunData<'_>>, points: &[Point]) -> Vec<String> {
     let size = units::bytes(device.size_bytes as f64);
     let mut notes = Vec::new();
     let facts = run.and_then(|run| {
@@ -401,7 +401,7 @@ fn layout_notes(device: &Identity, run: Option<Recorded<'_>>, points: &[Point]) 
     for (mix, curve) in curves(points, Part::Saturation) {
         let (Some(first), Some(last)) = (curve.first(), curve.last()) else { continue };
         let is_sure = first.doubt.is_none() && last.doubt.is_none() && last.steady == Some(true);
-        if is_sure && first.round < last.round && last.iops() < FALLEN * first.iops() {
+        if is_sure && first.round < last.round && last.iops() < FALLEN_RATE * first.iops() {
             let (from, to) = (rate(first.iops()), rate(last.iops()));
             notes.push(format!(
                 "{mix} fell from {from} to {to}: the drive copies data to make room. To see how much more \

@@ -95,14 +95,14 @@ pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
             // the run.
             let first = if column.source() == Source::Simulated { 0.0 } else { first };
             let (device, column, name) = (device.clone(), column.name().into(), name.into());
-            all.push(Change { device, column, name, first, last, fell: line.fell });
+            all.push(Change { device, column, name, first, last, fell: line.first_fall });
         }
     }
     all
 }
 
 /// Counters of a drive from which WAF is computed.
-struct Written {
+struct WafCounters {
     source: &'static str,
     media: Column,
     host: Column,
@@ -111,20 +111,20 @@ struct Written {
     least_bytes: u64,
 }
 
-impl Written {
+impl WafCounters {
     const fn bytes(source: &'static str, media: Column, host: Column) -> Self {
         Self { source, media, host, unit_bytes: 1.0, least_bytes: 1 }
     }
 }
 
 /// Pairs of counters, in order of preference.
-const WRITTEN: [Written; 3] = [
-    Written::bytes("counted by the simulated drive", Column::SimMbmw, Column::SimHbmw),
-    Written::bytes("FDP statistics", Column::FdpMediaBytes, Column::FdpHostBytes),
-    Written {
+const WRITTEN: [WafCounters; 3] = [
+    WafCounters::bytes("counted by the simulated drive", Column::SimMbmw, Column::SimHbmw),
+    WafCounters::bytes("FDP statistics", Column::FdpMediaBytes, Column::FdpHostBytes),
+    WafCounters {
         unit_bytes: 512_000.0,
         least_bytes: 512_000_000,
-        ..Written::bytes("OCP and SMART logs", Column::OcpMediaBytesWritten, Column::SmartUnitsWritten)
+        ..WafCounters::bytes("OCP and SMART logs", Column::OcpMediaBytesWritten, Column::SmartUnitsWritten)
     },
 ];
 
@@ -143,7 +143,7 @@ pub(crate) fn device_waf(changes: &[Change]) -> Vec<DeviceWaf> {
     all
 }
 
-impl Written {
+impl WafCounters {
     /// The write amplification between two changes; `None` if no host bytes were written.
     fn waf(&self, host: &Change, media: &Change) -> Option<DeviceWaf> {
         let counted = [("bytes written by hosts", host, self.unit_bytes), ("bytes written to the media", media, 1.0)];

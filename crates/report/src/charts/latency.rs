@@ -3,8 +3,8 @@
 //!
 //! A heat map shows details that quantiles hide: two latency clusters at once, bands that move, rare stalls.
 
-use super::windows::{Durations, MAX, MOMENT_NAMES, Moment, P99, Windows};
-use super::{Axis, Chart, Detail, Limit, Line, Mark, Points, Style};
+use super::windows::{Durations, MAX, QUANTILE_NAMES, PointQuantiles, P99, Windows};
+use super::{Axis, Chart, ChartResolution, Limit, Line, Mark, Points, Style};
 use crate::words::{capital, grouped};
 use results::run_dir::{Manifest, TRACE, read_trace};
 use results::steady::{ChangePoint, Metric, Steadiness};
@@ -58,9 +58,9 @@ pub(crate) fn delay_charts(manifest: &Manifest, wait: &Windows, lag: &Windows) -
 fn over_time(id: &str, title: &str, what: &str, windows: &Windows, durations: &Durations) -> Chart {
     let mut chart = Chart::over_time(format!("percentiles-{id}"), title, Axis::log(what, "ms"));
     if durations.total.is_empty() {
-        return chart.without_data(nothing(windows));
+        return chart.without_data(no_data_reason(windows));
     }
-    for (at, name) in MOMENT_NAMES.into_iter().enumerate() {
+    for (at, name) in QUANTILE_NAMES.into_iter().enumerate() {
         chart.lines.push(line(name, at, at, windows, durations));
     }
     chart.caption = format!(
@@ -80,7 +80,7 @@ fn ms(ns: u64) -> String {
 }
 
 fn line(name: &str, moment: usize, style: usize, windows: &Windows, durations: &Durations) -> Line {
-    let value = |at: &Option<Moment>| at.as_ref().and_then(|at: &Moment| at.get(moment)).copied();
+    let value = |at: &Option<PointQuantiles>| at.as_ref().and_then(|at: &PointQuantiles| at.get(moment)).copied();
     // Maxima of neighbouring points are unrelated, so they are not joined.
     let style = Style { joined: moment != MAX, symbols: moment == MAX, ..Style::line(style) };
     Line::new(name, windows.points(), durations.moments.iter().map(value).collect(), style)
@@ -103,7 +103,7 @@ fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart
             }
             chart.lines.push(line(device, moment, number, service, durations));
         }
-        let Some((ns, device)) = worst else { return chart.without_data(nothing(service)) };
+        let Some((ns, device)) = worst else { return chart.without_data(no_data_reason(service)) };
         chart.limits = thresholds(manifest);
         chart.caption = format!("Each point is {} of one device.", units::span_of(service.point_sec));
         chart.key = format!("Slowest over the whole run: {device} with {}.", ms(ns));
@@ -119,7 +119,7 @@ pub(crate) fn thresholds(manifest: &Manifest) -> Vec<Limit> {
 }
 
 /// Reason for an empty chart.
-pub(crate) fn nothing(windows: &Windows) -> String {
+pub(crate) fn no_data_reason(windows: &Windows) -> String {
     windows.damage.clone().unwrap_or_else(|| "no operation of the stream succeeded in a recorded window".to_owned())
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
         let mut chart = Chart::over_time(format!("heat-map-{}", stream.name), title, y);
         chart.wide = true;
         chart.limits = thresholds(manifest);
-        let Some(heat) = durations.heat(service.column_sec) else { return chart.without_data(nothing(service)) };
+        let Some(heat) = durations.heat(service.column_sec) else { return chart.without_data(no_data_reason(service)) };
         let (span, name, total) = (units::span_of(service.column_sec), &stream.name, &durations.total);
         chart.caption = format!(
             "Each column is {span} of {name} on all devices. The darker a field, the larger its share of the column's \
@@ -197,7 +197,7 @@ const DRAWN: [(&str, Value); 4] = [
 
 /// A chart for each sampled device and kind of request in a run of `ran_sec`, or one empty chart with the reason; and
 /// remarks for the reader.
-pub(crate) fn trace_charts(dir: &Path, manifest: &Manifest, ran_sec: f64, detail: Detail) -> (Vec<Chart>, Vec<String>) {
+pub(crate) fn trace_charts(dir: &Path, manifest: &Manifest, ran_sec: f64, detail: ChartResolution) -> (Vec<Chart>, Vec<String>) {
     let limits = thresholds(manifest);
     let why = match read_trace(dir, manifest) {
         _ if !dir.join(TRACE).exists() && manifest.simulated => {
@@ -224,7 +224,7 @@ fn empty(id: &str, title: &str) -> Chart {
     Chart::over_time(id, title, Axis::log("time of a request", "ms"))
 }
 
-fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail: Detail) -> Chart {
+fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail: ChartResolution) -> Chart {
     let title = format!("Queue and device: {of}");
     let mut chart = empty(&format!("trace-{of}"), &title);
     // The axis covers the whole run, not only the time of the samples.
@@ -300,7 +300,7 @@ mod tests {
             total_over: Vec::new(),
         };
         let lines = [line(30.0, 5_000_000), line(60.0, 70_000_000), line(90.0, 1)];
-        let drawn = chart("x", &lines, 100.0, &[], Detail { points_max: 2, columns_max: 1 });
+        let drawn = chart("x", &lines, 100.0, &[], ChartResolution { points_max: 2, columns_max: 1 });
         assert_eq!(drawn.lines[0].y, [Some(70.0), Some(0.000_001)]);
         assert_eq!(drawn.lines[0].x, Points::Each(vec![60.0, 90.0]));
         assert_eq!(drawn.x.max, Some(100.0), "the axis covers the run, not only the samples");

@@ -23,14 +23,14 @@ use serde::{Serialize, Serializer};
 
 /// Resolution of a run's charts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Detail {
+pub struct ChartResolution {
     /// Maximum number of points of a line.
     pub points_max: usize,
     /// Most columns of a heat map.
     pub columns_max: usize,
 }
 
-impl Detail {
+impl ChartResolution {
     /// The detail at which a page of `runs` runs stays readable and quick to open.
     pub fn of_runs(runs: usize) -> Self {
         let share = |whole: usize, least: usize| (whole / runs.max(1)).max(least);
@@ -286,8 +286,8 @@ mod tests {
 
     #[test]
     fn a_page_of_many_runs_draws_each_more_coarsely() {
-        assert_eq!(Detail::of_runs(1), Detail { points_max: 1_500, columns_max: 300 });
-        assert_eq!(Detail::of_runs(4), Detail { points_max: 375, columns_max: 120 });
-        assert_eq!(Detail::of_runs(0), Detail::of_runs(1));
+        assert_eq!(ChartResolution::of_runs(1), ChartResolution { points_max: 1_500, columns_max: 300 });
+        assert_eq!(ChartResolution::of_runs(4), ChartResolution { points_max: 375, columns_max: 120 });
+        assert_eq!(ChartResolution::of_runs(0), ChartResolution::of_runs(1));
     }
 }

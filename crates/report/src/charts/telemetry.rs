@@ -12,31 +12,31 @@ use results::units;
 const DEVICE: [Quantity; 9] = [
     mean("requests", "Requests at the device", "/s")
         .of(&[("reads", Column::ReadsPerSec), ("writes", Column::WritesPerSec), ("flushes", Column::FlushesPerSec)])
-        .look("The kernel's count for all processes. If it exceeds this test's load, another program uses the drive."),
+        .with_hint("The kernel's count for all processes. If it exceeds this test's load, another program uses the drive."),
     mean("throughput", "Throughput at the device", "MB/s")
         .of(&[("read", Column::ReadKibPerSec), ("written", Column::WriteKibPerSec)])
-        .look("The kernel's count. Near the rated throughput of the link or the drive, that throughput is the limit."),
+        .with_hint("The kernel's count. Near the rated throughput of the link or the drive, that throughput is the limit."),
     max("await", "Mean time of requests", "ms")
         .of(&[("reads", Column::ReadAwaitMs), ("writes", Column::WriteAwaitMs), ("flushes", Column::FlushAwaitMs)])
-        .look("Time in the kernel's queue and in the device, as in iostat: a mean, which hides rare slow requests."),
+        .with_hint("Time in the kernel's queue and in the device, as in iostat: a mean, which hides rare slow requests."),
     max("queue", "Requests in the device's queue", "")
         .of(&[("mean of an interval (aqu-sz)", Column::AverageQueue), ("at its end (in flight)", Column::InFlight)])
-        .look("If the queue grows while the rate stays the same, the device falls behind."),
+        .with_hint("If the queue grows while the rate stays the same, the device falls behind."),
     max("util", "Time with a request in flight", "%")
         .of(&[("%util", Column::UtilPct)])
-        .look("An SSD works on many requests at once: at 100 % it may still be able to do more."),
+        .with_hint("An SSD works on many requests at once: at 100 % it may still be able to do more."),
     mean("request-size", "Mean size of requests", "kB")
         .of(&[("reads", Column::ReadRequestKib), ("writes", Column::WriteRequestKib)])
-        .look("If requests are smaller than those of this test, the kernel split them."),
+        .with_hint("If requests are smaller than those of this test, the kernel split them."),
     max("temperature", "Temperature", "°C")
         .of(&[("sensor", Column::Celsius), ("SMART", Column::SmartCelsius)])
-        .look("Many drives slow down from about 70 °C on: compare the temperature with the latencies."),
+        .with_hint("Many drives slow down from about 70 °C on: compare the temperature with the latencies."),
     max("throttle", "Throttling, counted by the drive", "")
         .of(&[("times", Column::SmartThrottleCount), ("seconds", Column::SmartThrottleSec)])
-        .look("Lifetime counters of the drive: a step during the run means that the drive throttled."),
+        .with_hint("Lifetime counters of the drive: a step during the run means that the drive throttled."),
     max("interrupts", "Interrupts of the device on its busiest CPU", "%")
         .of(&[("share on one CPU", Column::IrqCpuSharePct)])
-        .look("Near 100 % at a high rate, one CPU takes all interrupts of the device and may be the limit."),
+        .with_hint("Near 100 % at a high rate, one CPU takes all interrupts of the device and may be the limit."),
 ];
 
 const HOST: [Quantity; 5] = [
@@ -47,17 +47,17 @@ const HOST: [Quantity; 5] = [
             ("waiting for I/O", Column::CpuIowaitPct),
             ("stolen by the hypervisor", Column::CpuStealPct),
         ])
-        .look("Stolen time and a full CPU make any drive look slow."),
+        .with_hint("Stolen time and a full CPU make any drive look slow."),
     max("psi", "Pressure: tasks that waited for I/O", "%")
         .of(&[("some task", Column::PsiIoSomePct), ("all tasks", Column::PsiIoFullPct)])
-        .look("The kernel's PSI: share of the time in which tasks of the host were stalled on I/O."),
+        .with_hint("The kernel's PSI: share of the time in which tasks of the host were stalled on I/O."),
     mean("switches", "Context switches and interrupts of the host", "/s")
         .of(&[("context switches", Column::ContextSwitchesPerSec), ("interrupts", Column::HostInterruptsPerSec)])
-        .look("If the level changes while the load stays the same, something else runs on the host."),
+        .with_hint("If the level changes while the load stays the same, something else runs on the host."),
     max("process", "CPU of this program", "% of one CPU")
         .of(&[("CPU", Column::ProcessCpuPct), ("waiting for a CPU", Column::RunqueueWaitPct)])
-        .look("If flashproof waits for a CPU, it issues operations late, which shows in the lag."),
-    max("io-workers", "Runs of io_uring's workers", "/s").of(&[("runs", Column::RingWorkerRunsPerSec)]).look(
+        .with_hint("If flashproof waits for a CPU, it issues operations late, which shows in the lag."),
+    max("io-workers", "Runs of io_uring's workers", "/s").of(&[("runs", Column::RingWorkerRunsPerSec)]).with_hint(
         "About one run for each operation that the issuing thread could not submit without blocking: the queue was \
          full, or the driver works in the caller's thread.",
     ),
@@ -105,7 +105,7 @@ struct Quantity {
     stat: Stat,
     /// Lines of the chart, each with its label.
     parts: &'static [(&'static str, Column)],
-    look: &'static str,
+    hint: &'static str,
 }
 
 /// Factor that converts a column to its chart's unit: MB are 1,000,000 bytes, kB 1,000.
@@ -118,7 +118,7 @@ fn factor(column: Column) -> f64 {
 }
 
 /// A line of a quantity.
-struct Found<'a> {
+struct QuantityLine<'a> {
     label: String,
     column: &'a ColumnLine,
     factor: f64,
@@ -126,7 +126,7 @@ struct Found<'a> {
 }
 
 const fn mean(id: &'static str, title: &'static str, unit: &'static str) -> Quantity {
-    Quantity { id, title, unit, stat: Stat::Mean, parts: &[], look: "" }
+    Quantity { id, title, unit, stat: Stat::Mean, parts: &[], hint: "" }
 }
 
 const fn max(id: &'static str, title: &'static str, unit: &'static str) -> Quantity {
@@ -138,8 +138,8 @@ impl Quantity {
         Self { parts, ..self }
     }
 
-    const fn look(self, look: &'static str) -> Self {
-        Self { look, ..self }
+    const fn with_hint(self, look: &'static str) -> Self {
+        Self { hint: look, ..self }
     }
 
     /// The chart for `owners`: kernel names of devices, or a single empty name for the host. `why`: reason for missing
@@ -148,7 +148,7 @@ impl Quantity {
         let axis = if self.unit == "%" { Axis::percent(self.title) } else { Axis::linear(self.title, self.unit) };
         let mut chart = Chart::over_time(format!("{prefix}-{}", self.id), self.title, axis);
         let found = self.found(owners, timeline);
-        let measured: Vec<&Found<'_>> = found.iter().filter(|found| found.column.bins.any()).collect();
+        let measured: Vec<&QuantityLine<'_>> = found.iter().filter(|found| found.column.bins.any()).collect();
         if measured.is_empty() {
             return chart.without_data(why.map_or_else(|| self.why_nothing(&found), str::to_owned));
         }
@@ -162,12 +162,12 @@ impl Quantity {
         }
         let point = units::span(timeline.point_sec());
         let what = if timeline.is_reduced() { format!("the {} value of {point}", self.stat.word()) } else { point };
-        chart.caption = format!("Each point is {what}. {}", self.look);
+        chart.caption = format!("Each point is {what}. {}", self.hint);
         chart.key = self.key(&measured);
         chart
     }
 
-    fn found<'a>(&self, owners: &[String], timeline: &'a Timeline) -> Vec<Found<'a>> {
+    fn found<'a>(&self, owners: &[String], timeline: &'a Timeline) -> Vec<QuantityLine<'a>> {
         let mut all = Vec::new();
         for (number, owner) in owners.iter().enumerate() {
             for (part, (label, column)) in self.parts.iter().enumerate() {
@@ -179,13 +179,13 @@ impl Quantity {
                 let (colour, dash) = if several { (number, part) } else { (part, part) };
                 let label = if several { format!("{owner} {label}") } else { (*label).to_owned() };
                 let style = Style { colour, dash, ..Style::line(0) };
-                all.push(Found { label, column, factor, style });
+                all.push(QuantityLine { label, column, factor, style });
             }
         }
         all
     }
 
-    fn why_nothing(&self, found: &[Found<'_>]) -> String {
+    fn why_nothing(&self, found: &[QuantityLine<'_>]) -> String {
         if found.is_empty() {
             let names = self.parts.iter().map(|part| part.1.name());
             return format!("this run has no column {} in telemetry.csv", names.collect::<Vec<_>>().join(", "));
@@ -194,8 +194,8 @@ impl Quantity {
     }
 
     /// The maximum of each line, or the mean if points are means.
-    fn key(&self, measured: &[&Found<'_>]) -> String {
-        let part = |found: &&Found<'_>| {
+    fn key(&self, measured: &[&QuantityLine<'_>]) -> String {
+        let part = |found: &&QuantityLine<'_>| {
             let value = found.column.bins.overall(self.stat)? * found.factor;
             Some(format!("{} {} {}", found.label, units::number(value), self.unit).trim_end().to_owned())
         };

@@ -4,7 +4,7 @@
 //! double their width whenever there are too many. A column therefore has between half of the maximum number of points
 //! and the maximum, and each point covers 2^n intervals.
 
-use super::{Detail, Points};
+use super::{ChartResolution, Points};
 use results::counts::CellCounts;
 use results::run_dir::{IntervalRecord, Intervals, Manifest, RunDirError};
 use results::telemetry::{Column, ColumnOf};
@@ -22,7 +22,7 @@ pub(crate) struct ColumnLine {
     /// The first and the last value measured.
     pub(crate) ends: Option<(f64, f64)>,
     /// The values around the first fall of the column.
-    pub(crate) fell: Option<Fall>,
+    pub(crate) first_fall: Option<Fall>,
 }
 
 /// A fall of a value from one interval to the next.
@@ -59,7 +59,7 @@ pub(crate) struct Timeline {
 
 impl Timeline {
     /// Reads the undamaged part of the tables in `dir`. Errors: the tables cannot be opened.
-    pub(crate) fn read(dir: &Path, manifest: &Manifest, detail: Detail) -> Result<Self, RunDirError> {
+    pub(crate) fn read(dir: &Path, manifest: &Manifest, detail: ChartResolution) -> Result<Self, RunDirError> {
         let mut records = Intervals::open(dir, manifest)?;
         let bins = Bins::new(detail.points_max);
         let stream = StreamLine { achieved: bins.clone(), lost: bins.clone() };
@@ -68,7 +68,7 @@ impl Timeline {
             known: ColumnOf::parse(name),
             bins: bins.clone(),
             ends: None,
-            fell: None,
+            first_fall: None,
         };
         let mut this = Self {
             interval_sec: manifest.report_interval_sec.max(1),
@@ -103,7 +103,7 @@ impl Timeline {
             column.bins.push(value);
             if let Some(value) = value {
                 let (first, before) = column.ends.unwrap_or((value, value));
-                column.fell = column.fell.or_else(|| (value < before).then_some(Fall { before, after: value }));
+                column.first_fall = column.first_fall.or_else(|| (value < before).then_some(Fall { before, after: value }));
                 column.ends = Some((first, value));
             }
         }

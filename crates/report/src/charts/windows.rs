@@ -3,7 +3,7 @@
 //! Windows of one point are added up as histograms before a quantile is taken. So a point's p99 and maximum are those
 //! of all its operations.
 
-use super::{Detail, Heat, Points};
+use super::{ChartResolution, Heat, Points};
 use crate::latencies::Quantiles;
 use results::cell::{self, Latencies, Layout};
 use results::run_dir::{HlogKind, RunDirError, Window, each_window};
@@ -17,9 +17,9 @@ const BEYOND: usize = 4;
 const ROWS: usize = 128;
 
 /// Quantiles at one point, milliseconds.
-pub(crate) type Moment = [f64; 5];
+pub(crate) type PointQuantiles = [f64; 5];
 /// Names of the entries of [`Moment`].
-pub(crate) const MOMENT_NAMES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
+pub(crate) const QUANTILE_NAMES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
 /// Position of the 99th percentile in [`Moment`].
 pub(crate) const P99: usize = 2;
 /// Position of the maximum in [`Moment`].
@@ -29,7 +29,7 @@ pub(crate) const MAX: usize = 4;
 #[derive(Debug, Clone)]
 pub(crate) struct Durations {
     /// Quantiles by point; `None` if no operation succeeded.
-    pub(crate) moments: Vec<Option<Moment>>,
+    pub(crate) moments: Vec<Option<PointQuantiles>>,
     /// Histogram of the whole run.
     pub(crate) total: Latencies,
     since: Latencies,
@@ -46,7 +46,7 @@ pub(crate) struct Windows {
     pub(crate) point_sec: f64,
     /// Seconds that a column of the heat map represents.
     pub(crate) column_sec: f64,
-    detail: Detail,
+    detail: ChartResolution,
     /// Why the log could not be read to its end.
     pub(crate) damage: Option<String>,
 }
@@ -110,7 +110,7 @@ impl Durations {
 impl Windows {
     /// Reads the undamaged part of the log of `kind` in `dir`, whose run lasted `ran_sec`. `heat`: also counts for
     /// heat maps.
-    pub(crate) fn read(dir: &Path, layout: &Layout, kind: HlogKind, ran_sec: f64, detail: Detail, heat: bool) -> Self {
+    pub(crate) fn read(dir: &Path, layout: &Layout, kind: HlogKind, ran_sec: f64, detail: ChartResolution, heat: bool) -> Self {
         let devices = layout.devices.len().max(1);
         let cells = if devices > 1 { layout.cells() } else { 0 };
         let mut this = Self {

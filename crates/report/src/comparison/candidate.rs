@@ -1,9 +1,9 @@
 //! One candidate: the compared numbers, or the reason for a missing number. Among the numbers are the margins to the
 //! limits: the worst slice of any judged stream, by threshold.
 
-use super::source::{Source, setting};
-use super::wear::{DeviceWear, Given, is_reading, is_writing, wear};
-use super::{Cell, Kind, Place, Published};
+use super::source::{CandidateSource, setting};
+use super::wear::{DeviceWear, OperatorData, is_reading, is_writing, wear};
+use super::{ValueOrReason, CandidateKind, PublishedRank, Published};
 use crate::latencies::StreamLatencies;
 use conclusions::baseline::{InDoubt, in_doubt};
 use conclusions::series::State;
@@ -17,36 +17,36 @@ pub struct Candidate {
     /// Name in the comparison.
     pub name: String,
     pub dir: PathBuf,
-    pub kind: Kind,
+    pub kind: CandidateKind,
     /// Test of the representative run.
-    pub test: Cell<Test>,
+    pub test: ValueOrReason<TestFacts>,
     /// Outcome: the conclusion of a series, else the verdict of the run.
-    pub outcome: Cell<Outcome>,
+    pub outcome: ValueOrReason<Outcome>,
     /// Reason of the outcome, one sentence.
-    pub reason: Cell<String>,
+    pub reason: ValueOrReason<String>,
     /// Parts of the test that the outcome does not cover, each a phrase.
     pub not_judged: Vec<String>,
     /// Result of the representative run.
-    pub result: Cell<RunResult>,
+    pub result: ValueOrReason<RunResult>,
     /// The highest load that was held, found by a search.
-    pub rating: Cell<f64>,
+    pub rating: ValueOrReason<f64>,
     /// The load that was held: the rating, or the load of the run.
-    pub load: Cell<Load>,
+    pub load: ValueOrReason<HeldLoad>,
     /// Worst slice by threshold.
-    pub margins: Cell<Vec<Margin>>,
+    pub margins: ValueOrReason<Vec<Margin>>,
     /// 99th percentile of the judged stream's service times.
-    pub p99: Cell<Quantile>,
+    pub p99: ValueOrReason<StreamQuantile>,
     /// 99.9th percentile of the judged stream's service times.
-    pub p99_9: Cell<Quantile>,
+    pub p99_9: ValueOrReason<StreamQuantile>,
     /// Rates of the judged stream.
-    pub rate: Cell<Rate>,
+    pub rate: ValueOrReason<StreamRate>,
     /// I/O of the representative run on each device.
-    pub io: Cell<DeviceIo>,
-    pub wear: Cell<Vec<DeviceWear>>,
+    pub io: ValueOrReason<DeviceIo>,
+    pub wear: ValueOrReason<Vec<DeviceWear>>,
     /// The price of one drive divided by the load that it holds, per 1x.
-    pub price_per_1x: Cell<f64>,
+    pub price_per_1x: ValueOrReason<f64>,
     /// Rank among published ratings.
-    pub place: Cell<Place>,
+    pub place: ValueOrReason<PublishedRank>,
     /// The jobs of a baseline that are in doubt.
     pub in_doubt: Option<InDoubt>,
     /// True if a part of the directory is damaged or missing.
@@ -54,7 +54,7 @@ pub struct Candidate {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Test {
+pub struct TestFacts {
     /// `storage` or `index`.
     pub test: String,
     /// Devices, as the user named them.
@@ -78,7 +78,7 @@ pub struct Test {
 
 /// A load that was held.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Load {
+pub struct HeldLoad {
     /// As a multiple of the series' 1x; `None` for a run without a series.
     pub multiple: Option<f64>,
     /// As a multiple of 3,000 client operations per second on one device; `None` for an index test.
@@ -89,7 +89,7 @@ pub struct Load {
 
 /// A quantile of service times.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Quantile {
+pub struct StreamQuantile {
     /// The judged stream.
     pub stream: String,
     /// Service time, nanoseconds.
@@ -97,7 +97,7 @@ pub struct Quantile {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Rate {
+pub struct StreamRate {
     /// The judged stream.
     pub stream: String,
     /// Requested operations per second.
@@ -121,37 +121,37 @@ pub struct DeviceIo {
 const UNFINISHED: &str = "its series is not finished";
 
 impl Candidate {
-    pub(super) fn new(source: &Source, given: &Given, ratings: &[Published]) -> Self {
+    pub(super) fn new(source: &CandidateSource, given: &OperatorData, ratings: &[Published]) -> Self {
         let run = &source.run;
         let ended = source.series.as_ref().map(|series| series.conclusion.as_ref());
         let rating = match ended {
-            Some(Some(_)) if source.doubtful => Cell::missing("its runs contradict the record of its series"),
-            Some(Some(ended)) if source.kind == Kind::Rate => {
-                Cell::or_missing(ended.rating, "the search found no rating")
+            Some(Some(_)) if source.doubtful => ValueOrReason::missing("its runs contradict the record of its series"),
+            Some(Some(ended)) if source.kind == CandidateKind::Rate => {
+                ValueOrReason::or_missing(ended.rating, "the search found no rating")
             }
-            Some(Some(ended)) => Cell::or_missing(ended.rating, "this series was not a search for a rating"),
-            Some(None) => Cell::missing("its search is not finished"),
-            None => Cell::missing("a single run has no rating (flashproof rate finds it)"),
+            Some(Some(ended)) => ValueOrReason::or_missing(ended.rating, "this series was not a search for a rating"),
+            Some(None) => ValueOrReason::missing("its search is not finished"),
+            None => ValueOrReason::missing("a single run has no rating (flashproof rate finds it)"),
         };
         let result = run.map(|run| run.verdict.result());
         let (outcome, reason) = match ended {
-            Some(Some(ended)) => (Cell::Value(ended.outcome), Cell::Value(ended.sentence.clone())),
-            Some(None) => (Cell::missing(UNFINISHED), Cell::missing(UNFINISHED)),
+            Some(Some(ended)) => (ValueOrReason::Value(ended.outcome), ValueOrReason::Value(ended.sentence.clone())),
+            Some(None) => (ValueOrReason::missing(UNFINISHED), ValueOrReason::missing(UNFINISHED)),
             None => (run.map(|run| run.verdict.outcome), result.map(|result| result.reason.clone())),
         };
         let load = run.and_then(|run| match ended {
             Some(Some(ended)) if ended.outcome != Outcome::Pass => {
-                Cell::missing(format!("its series ended {}: {}", ended.outcome, ended.sentence))
+                ValueOrReason::missing(format!("its series ended {}: {}", ended.outcome, ended.sentence))
             }
             _ => load(run, &rating),
         });
         let latency = |of: fn(&StreamLatencies) -> u64| {
             run.and_then(|run| source.latencies.and_then(|latencies| quantile(run, latencies, of)))
         };
-        let endurance = |device: &str| Given::of(&given.endurance, &source.name, device);
+        let endurance = |device: &str| OperatorData::value_for(&given.endurance, &source.name, device);
         let wear = run.and_then(|run| {
             let wear = wear(&run.dir, &run.manifest, endurance, given.warranty_years);
-            wear.map_or_else(|error| Cell::missing(error.to_string()), Cell::Value)
+            wear.map_or_else(|error| ValueOrReason::missing(error.to_string()), ValueOrReason::Value)
         });
         Self {
             name: source.name.clone(),
@@ -169,9 +169,9 @@ impl Candidate {
             io: run.and_then(device_io),
             price_per_1x: load.and_then(|load| run.and_then(|run| price(load, run, given, &source.name))),
             place: load.and_then(|load| run.and_then(|run| place(load, run, source, ratings))),
-            in_doubt: source.series.as_ref().filter(|_| source.kind == Kind::Baseline).and_then(in_doubt),
+            in_doubt: source.series.as_ref().filter(|_| source.kind == CandidateKind::Baseline).and_then(in_doubt),
             damaged: source.doubtful
-                || source.kind != Kind::Baseline
+                || source.kind != CandidateKind::Baseline
                     && run.value().is_none_or(|run| !run.damage.is_empty() || run.agrees() == Some(false)),
             rating,
             load,
@@ -180,10 +180,10 @@ impl Candidate {
     }
 }
 
-fn test(run: &Run, source: &Source) -> Test {
+fn test(run: &Run, source: &CandidateSource) -> TestFacts {
     let manifest = &run.manifest;
     let model = |index: usize| manifest.device_facts.get(index)?["model"].as_str().map(str::to_owned);
-    Test {
+    TestFacts {
         test: manifest.kind(),
         devices: manifest.devices.clone(),
         models: (0..manifest.devices.len()).map(model).collect(),
@@ -203,44 +203,44 @@ fn x_per_device(manifest: &Manifest) -> Option<f64> {
     times_1x.filter(|_| !manifest.devices.is_empty()).map(|x| x / manifest.devices.len() as f64)
 }
 
-fn load(run: &Run, rating: &Cell<f64>) -> Cell<Load> {
+fn load(run: &Run, rating: &ValueOrReason<f64>) -> ValueOrReason<HeldLoad> {
     let (multiple, x) = (run.manifest.multiple, x_per_device(&run.manifest));
     if let Some(rating) = rating.value().copied() {
         // The load of the run can differ slightly from the rating.
         let x_of_1x = x.zip(multiple).filter(|(_, multiple)| *multiple > 0.0).map(|(x, multiple)| x / multiple);
         let x_per_device = x_of_1x.map(|x_of_1x| x_of_1x * rating);
-        return Cell::Value(Load { multiple: Some(rating), x_per_device, highest: true });
+        return ValueOrReason::Value(HeldLoad { multiple: Some(rating), x_per_device, highest: true });
     }
     match run.verdict.outcome {
-        Outcome::Pass => Cell::Value(Load { multiple, x_per_device: x, highest: false }),
-        Outcome::Measured => Cell::missing("its run had no latency limits: the run does not show if the load was held"),
-        Outcome::Fail => Cell::missing("its run did not hold the load"),
-        Outcome::Invalid => Cell::missing("its run is invalid: the run does not show if the load was held"),
+        Outcome::Pass => ValueOrReason::Value(HeldLoad { multiple, x_per_device: x, highest: false }),
+        Outcome::Measured => ValueOrReason::missing("its run had no latency limits: the run does not show if the load was held"),
+        Outcome::Fail => ValueOrReason::missing("its run did not hold the load"),
+        Outcome::Invalid => ValueOrReason::missing("its run is invalid: the run does not show if the load was held"),
     }
 }
 
 /// A quantile of the first judged stream with operations.
-fn quantile(run: &Run, latencies: &[StreamLatencies], of: fn(&StreamLatencies) -> u64) -> Cell<Quantile> {
+fn quantile(run: &Run, latencies: &[StreamLatencies], of: fn(&StreamLatencies) -> u64) -> ValueOrReason<StreamQuantile> {
     let judged = |name: &str| run.manifest.streams.iter().any(|stream| stream.judged && stream.name == name);
     let found = latencies.iter().find(|latencies| judged(&latencies.stream));
-    let found = found.map(|latencies| Quantile { stream: latencies.stream.clone(), service_ns: of(latencies) });
-    Cell::or_missing(found, "no judged stream completed an operation")
+    let found = found.map(|latencies| StreamQuantile { stream: latencies.stream.clone(), service_ns: of(latencies) });
+    ValueOrReason::or_missing(found, "no judged stream completed an operation")
 }
 
-fn rate(run: &Run) -> Cell<Rate> {
+fn rate(run: &Run) -> ValueOrReason<StreamRate> {
     let judged = run.verdict.streams.iter().find(|stream| stream.judged);
-    let rate = judged.map(|stream| Rate {
+    let rate = judged.map(|stream| StreamRate {
         stream: stream.name.clone(),
         offered_iops: stream.offered_iops,
         achieved_iops: stream.achieved_iops,
     });
-    Cell::or_missing(rate, "no stream was judged")
+    ValueOrReason::or_missing(rate, "no stream was judged")
 }
 
-fn device_io(run: &Run) -> Cell<DeviceIo> {
+fn device_io(run: &Run) -> ValueOrReason<DeviceIo> {
     let (ran_sec, devices) = (run.verdict.ran_sec, run.manifest.devices.len());
     if ran_sec <= 0.0 || devices == 0 {
-        return Cell::missing("no interval of the run is complete");
+        return ValueOrReason::missing("no interval of the run is complete");
     }
     // Operations that completed after the end do not belong to the run's time.
     let in_time = |stream: &StreamTotals| 1.0 - stream.overtime as f64 / stream.ops.max(1) as f64;
@@ -249,7 +249,7 @@ fn device_io(run: &Run) -> Cell<DeviceIo> {
         streams.map(|stream| of(stream) as f64 * in_time(stream)).sum::<f64>() / ran_sec / devices as f64
     };
     let histogram = |key| setting(&run.manifest, key).is_some_and(|value| !value.is_empty());
-    Cell::Value(DeviceIo {
+    ValueOrReason::Value(DeviceIo {
         reads_per_sec: sum(is_reading, |stream| stream.ops),
         writes_per_sec: sum(is_writing, |stream| stream.ops),
         read_bytes_per_sec: sum(is_reading, |stream| stream.bytes),
@@ -258,37 +258,37 @@ fn device_io(run: &Run) -> Cell<DeviceIo> {
     })
 }
 
-fn price(load: &Load, run: &Run, given: &Given, name: &str) -> Cell<f64> {
+fn price(load: &HeldLoad, run: &Run, given: &OperatorData, name: &str) -> ValueOrReason<f64> {
     let devices = &run.manifest.devices;
-    let prices: Option<Vec<f64>> = devices.iter().map(|device| Given::of(&given.prices, name, device)).collect();
-    let Some(prices) = prices else { return Cell::missing("no price was given (--price)") };
+    let prices: Option<Vec<f64>> = devices.iter().map(|device| OperatorData::value_for(&given.prices, name, device)).collect();
+    let Some(prices) = prices else { return ValueOrReason::missing("no price was given (--price)") };
     // `x_per_device` is the load of one device, `multiple` that of all devices together.
     let by = match (load.x_per_device, load.multiple) {
         (Some(x), _) => x * devices.len() as f64,
         (None, Some(multiple)) => multiple,
-        (None, None) => return Cell::missing("its load is not a multiple of 1x"),
+        (None, None) => return ValueOrReason::missing("its load is not a multiple of 1x"),
     };
-    if by > 0.0 { Cell::Value(prices.iter().sum::<f64>() / by) } else { Cell::missing("its load is zero") }
+    if by > 0.0 { ValueOrReason::Value(prices.iter().sum::<f64>() / by) } else { ValueOrReason::missing("its load is zero") }
 }
 
-fn place(load: &Load, run: &Run, source: &Source, ratings: &[Published]) -> Cell<Place> {
+fn place(load: &HeldLoad, run: &Run, source: &CandidateSource, ratings: &[Published]) -> ValueOrReason<PublishedRank> {
     let (manifest, verdict) = (&run.manifest, &run.verdict);
     let ended = source.series.as_ref().and_then(|series| series.conclusion.as_ref());
     if ended.is_some_and(|ended| !ended.comparable) {
-        return Cell::missing("its series is marked as not comparable with published ratings");
+        return ValueOrReason::missing("its series is marked as not comparable with published ratings");
     }
     if let Some(why_not) = incomparable(manifest) {
-        return Cell::missing(why_not);
+        return ValueOrReason::missing(why_not);
     }
-    let Some(x) = load.x_per_device else { return Cell::missing("its load is not a multiple of 1x") };
-    let certified = source.kind == Kind::Certify && ended.is_some();
+    let Some(x) = load.x_per_device else { return ValueOrReason::missing("its load is not a multiple of 1x") };
+    let certified = source.kind == CandidateKind::Certify && ended.is_some();
     let sec = verdict.ran_sec;
     let caveat = (verdict.class == Class::Screening && !certified).then(|| {
         format!(
             "published ratings come from at least 24 hours; this run lasted {sec:.0} s, and drives may slow down later"
         )
     });
-    Cell::Value(super::place(x, ratings, caveat))
+    ValueOrReason::Value(super::place(x, ratings, caveat))
 }
 
 /// Why a run cannot be compared with published ratings; `None` if it can.
@@ -318,28 +318,28 @@ pub struct Margin {
     /// Limit: the share must be below this fraction.
     pub share_max: f64,
     /// The worst share; missing if no operations were scheduled.
-    pub worst: Cell<Deciding>,
+    pub worst: ValueOrReason<Deciding>,
 }
 
 /// One margin for each limit of `sla`, by ascending threshold.
-fn margins(verdict: &Verdict, sla: &Sla) -> Cell<Vec<Margin>> {
+fn margins(verdict: &Verdict, sla: &Sla) -> ValueOrReason<Vec<Margin>> {
     if verdict.has_no_limits() {
-        return Cell::missing("its run had no latency limits");
+        return ValueOrReason::missing("its run had no latency limits");
     }
     let margin = |limit: &Limit| Margin {
         threshold_ns: limit.threshold_ns,
         threshold: limit.threshold_text(),
         share_max: limit.share_max(),
-        worst: Cell::or_missing(
+        worst: ValueOrReason::or_missing(
             verdict.worst.iter().find(|worst| worst.threshold_ns == limit.threshold_ns).cloned(),
             "no operation of a judged stream was recorded",
         ),
     };
-    Cell::Value(sla.limits().iter().map(margin).collect())
+    ValueOrReason::Value(sla.limits().iter().map(margin).collect())
 }
 
 /// Parts of the test that neither the representative run of `source` nor its series judged.
-fn not_judged(source: &Source, result: Option<&RunResult>) -> Vec<String> {
+fn not_judged(source: &CandidateSource, result: Option<&RunResult>) -> Vec<String> {
     let of_run = result.iter().flat_map(|result| result.not_judged.iter().cloned());
     let steps = source.series.iter().flat_map(|series| &series.steps);
     let not_run = steps.filter(|step| matches!(step.state, State::Planned | State::Interrupted));

@@ -18,15 +18,15 @@ mod source;
 mod table;
 mod wear;
 
-pub use candidate::{Candidate, DeviceIo, Load, Margin, Quantile, Rate, Test};
-pub use source::{CompareError, Kind};
-pub use wear::{DeviceWear, Endurance, Given};
+pub use candidate::{Candidate, DeviceIo, HeldLoad, Margin, StreamQuantile, StreamRate, TestFacts};
+pub use source::{CompareError, CandidateKind};
+pub use wear::{DeviceWear, Endurance, OperatorData};
 
 use crate::baseline::{Beside, BesideDrive};
 use conclusions::baseline::points_of;
 use results::files::{self, Links};
 use serde::Serialize;
-use source::Source;
+use source::CandidateSource;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -48,7 +48,7 @@ pub struct Comparison {
 
 /// A directory to compare, and its name in the comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct CandidateDir {
     /// The name; `None`: that of the directory.
     pub name: Option<String>,
     /// The directory of a run or a series.
@@ -67,7 +67,7 @@ impl Comparison {
 ///
 /// Errors: a directory has neither a run nor a series, a run is named twice, or `given` names an unknown candidate. If
 /// a run is damaged, its undamaged part is shown, with a warning.
-pub fn compare(dirs: &[Named], given: &Given, ratings: &[Published]) -> Result<Comparison, CompareError> {
+pub fn compare(dirs: &[CandidateDir], given: &OperatorData, ratings: &[Published]) -> Result<Comparison, CompareError> {
     let names = names(dirs)?;
     let mut places: BTreeMap<PathBuf, String> = BTreeMap::new();
     let mut once = |dir: &Path, name: &str| {
@@ -78,9 +78,9 @@ pub fn compare(dirs: &[Named], given: &Given, ratings: &[Published]) -> Result<C
         }
     };
     let mut sources = Vec::with_capacity(dirs.len());
-    for (Named { dir, .. }, name) in dirs.iter().zip(names) {
+    for (CandidateDir { dir, .. }, name) in dirs.iter().zip(names) {
         once(dir, &name)?;
-        let source = Source::read(name, dir)?;
+        let source = CandidateSource::read(name, dir)?;
         // A series and its representative run count as the same run.
         if let Some(run) = source.run.value().filter(|_| source.series.is_some()) {
             once(&run.dir, &source.name)?;
@@ -104,9 +104,9 @@ pub fn compare(dirs: &[Named], given: &Given, ratings: &[Published]) -> Result<C
 }
 
 /// The drives of all baselines among `sources`, each under the name of its candidate.
-fn baselines(sources: &[Source]) -> Option<Beside> {
+fn baselines(sources: &[CandidateSource]) -> Option<Beside> {
     let mut drives = Vec::new();
-    for source in sources.iter().filter(|source| source.kind == Kind::Baseline) {
+    for source in sources.iter().filter(|source| source.kind == CandidateKind::Baseline) {
         let Some(series) = &source.series else { continue };
         for (number, device) in series.devices.iter().enumerate() {
             let name = match series.devices.len() {
@@ -121,14 +121,14 @@ fn baselines(sources: &[Source]) -> Option<Beside> {
 
 /// A name for each directory: the given name, else the last part of its path; the whole path if two directories have
 /// the same last part. Errors: one name was given twice.
-fn names(dirs: &[Named]) -> Result<Vec<String>, CompareError> {
+fn names(dirs: &[CandidateDir]) -> Result<Vec<String>, CompareError> {
     let last = |dir: &Path| {
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
         dir.file_name().map_or_else(|| dir.display().to_string(), |name| name.to_string_lossy().into_owned())
     };
-    let short: Vec<String> = dirs.iter().map(|Named { name, dir }| name.clone().unwrap_or_else(|| last(dir))).collect();
+    let short: Vec<String> = dirs.iter().map(|CandidateDir { name, dir }| name.clone().unwrap_or_else(|| last(dir))).collect();
     let is_one = |name: &String| short.iter().filter(|other| *other == name).count() == 1;
-    let name = |(index, Named { name, dir }): (usize, &Named)| match name {
+    let name = |(index, CandidateDir { name, dir }): (usize, &CandidateDir)| match name {
         Some(name) => name.clone(),
         None if is_one(&short[index]) => short[index].clone(),
         None => dir.display().to_string(),
@@ -144,7 +144,7 @@ fn names(dirs: &[Named]) -> Result<Vec<String>, CompareError> {
 /// A value, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Cell<T> {
+pub enum ValueOrReason<T> {
     Value(T),
     /// No value.
     Missing {
@@ -153,7 +153,7 @@ pub enum Cell<T> {
     },
 }
 
-impl<T> Cell<T> {
+impl<T> ValueOrReason<T> {
     /// No value, because of `why_not`.
     pub fn missing(why_not: impl Into<String>) -> Self {
         Self::Missing { why_not: why_not.into() }
@@ -173,15 +173,15 @@ impl<T> Cell<T> {
     }
 
     /// Applies `of` to the value; a missing value keeps its reason.
-    pub fn map<U>(&self, of: impl FnOnce(&T) -> U) -> Cell<U> {
-        self.and_then(|value| Cell::Value(of(value)))
+    pub fn map<U>(&self, of: impl FnOnce(&T) -> U) -> ValueOrReason<U> {
+        self.and_then(|value| ValueOrReason::Value(of(value)))
     }
 
     /// Applies `of`, which returns a cell, to the value; a missing value keeps its reason.
-    pub fn and_then<U>(&self, of: impl FnOnce(&T) -> Cell<U>) -> Cell<U> {
+    pub fn and_then<U>(&self, of: impl FnOnce(&T) -> ValueOrReason<U>) -> ValueOrReason<U> {
         match self {
             Self::Value(value) => of(value),
-            Self::Missing { why_not } => Cell::missing(why_not.clone()),
+            Self::Missing { why_not } => ValueOrReason::missing(why_not.clone()),
         }
     }
 }
@@ -220,7 +220,7 @@ pub struct Published {
 
 /// Why a list of ratings cannot be used.
 #[derive(Debug, Error)]
-pub enum ListError {
+pub enum RatingListError {
     /// Read error.
     #[error("reading the list of ratings {} - {source}; check the path", path.display())]
     Io { path: PathBuf, source: std::io::Error },
@@ -230,19 +230,19 @@ pub enum ListError {
 }
 
 /// The built-in list.
-pub fn built_in() -> Result<Vec<Published>, ListError> {
+pub fn built_in() -> Result<Vec<Published>, RatingListError> {
     parse("published-ratings.csv (built in)", LIST.as_bytes())
 }
 
 /// Reads a list in the format of the built-in one. Errors: the file cannot be read, or has another format.
-pub fn read_published(path: &Path) -> Result<Vec<Published>, ListError> {
+pub fn read_published(path: &Path) -> Result<Vec<Published>, RatingListError> {
     let bytes = files::read(path, Links::Followed, LIST_BYTES_MAX)
-        .map_err(|source| ListError::Io { path: path.to_owned(), source })?;
+        .map_err(|source| RatingListError::Io { path: path.to_owned(), source })?;
     parse(&path.display().to_string(), &bytes)
 }
 
-fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Published>, ListError> {
-    let failed = |line, why: String| ListError::Line { name: name.to_owned(), line, why };
+fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Published>, RatingListError> {
+    let failed = |line, why: String| RatingListError::Line { name: name.to_owned(), line, why };
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
     let of_csv = |error: csv::Error| failed(error.position().map_or(1, csv::Position::line), error.to_string());
     let header = reader.headers().map_err(of_csv)?.clone();
@@ -284,7 +284,7 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Published>, ListError> {
 
 /// Rank of a rating among published ones.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Place {
+pub struct PublishedRank {
     /// The rating, as a multiple of 1x on one device.
     pub x: f64,
     /// Number of higher published ratings.
@@ -300,11 +300,11 @@ pub struct Place {
 }
 
 /// The rank of `x` in `ratings`, which are sorted, the highest first.
-fn place(x: f64, ratings: &[Published], caveat: Option<String>) -> Place {
+fn place(x: f64, ratings: &[Published], caveat: Option<String>) -> PublishedRank {
     let higher = ratings.iter().take_while(|rating| rating.x > x).count();
     let above = ratings[higher.saturating_sub(NEIGHBOURS)..higher].to_vec();
     let below = ratings[higher..].iter().take(NEIGHBOURS).cloned().collect();
-    Place { x, higher, of: ratings.len(), above, below, caveat }
+    PublishedRank { x, higher, of: ratings.len(), above, below, caveat }
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@
 //! lowest load tried. An unreadable run is left out with a remark. Differences between the tests are reported first;
 //! results of different tests are never averaged.
 
-use super::Cell;
+use super::ValueOrReason;
 use crate::latencies::{StreamLatencies, latencies};
 use crate::words::unique;
-use conclusions::rejudge::{doubt_of, place_of, rejudge_in, went_away};
+use conclusions::rejudge::{doubt_of, run_dir_of, rejudge_in, disappeared_error};
 use conclusions::series::{Purpose, Rule, Series, State, Step};
 use results::judge::Outcome;
-use results::run_dir::{self, Holds, Manifest, Run, RunDirError};
+use results::run_dir::{self, DirKind, Manifest, Run, RunDirError};
 use results::units::{greatest_divisor, in_one_line};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -18,14 +18,14 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// A directory of a run or a series, with its contents.
-pub(super) struct Source {
+pub(super) struct CandidateSource {
     pub(super) name: String,
     pub(super) dir: PathBuf,
-    pub(super) kind: Kind,
+    pub(super) kind: CandidateKind,
     /// The representative run; missing if no run can be read.
-    pub(super) run: Cell<Run>,
+    pub(super) run: ValueOrReason<Run>,
     /// Latencies of that run.
-    pub(super) latencies: Cell<Vec<StreamLatencies>>,
+    pub(super) latencies: ValueOrReason<Vec<StreamLatencies>>,
     /// The series, if the directory has one.
     pub(super) series: Option<Series>,
     /// The step of the series whose run represents it.
@@ -38,31 +38,31 @@ pub(super) struct Source {
     pub(super) doubtful: bool,
 }
 
-impl Source {
+impl CandidateSource {
     /// Reads `dir`. Errors: the directory is missing, or holds something else. Damage becomes a remark.
     pub(super) fn read(name: String, dir: &Path) -> Result<Self, CompareError> {
         let unreadable = |source| CompareError::Read { name: name.clone(), source };
-        match run_dir::holds(dir).map_err(unreadable)? {
-            Holds::Run => Ok(match run_dir::read(dir) {
-                Ok(run) => Self::with(name, dir, Kind::Run, run),
-                Err(error) => Self::unreadable(name, dir, Kind::Run, error.to_string()),
+        match run_dir::dir_kind(dir).map_err(unreadable)? {
+            DirKind::Run => Ok(match run_dir::read(dir) {
+                Ok(run) => Self::with(name, dir, CandidateKind::Run, run),
+                Err(error) => Self::unreadable(name, dir, CandidateKind::Run, error.to_string()),
             }),
-            Holds::Series => match Series::read(dir) {
+            DirKind::Series => match Series::read(dir) {
                 Ok(Some(series)) => Ok(Self::of_series(name, dir, series)),
-                Ok(None) => Err(unreadable(went_away(dir))),
-                Err(error) => Ok(Self::unreadable(name, dir, Kind::Series, error.to_string())),
+                Ok(None) => Err(unreadable(disappeared_error(dir))),
+                Err(error) => Ok(Self::unreadable(name, dir, CandidateKind::Series, error.to_string())),
             },
         }
     }
 
     /// A directory without a representative run, because of `why`.
-    fn without_run(name: String, dir: &Path, kind: Kind, why: &str) -> Self {
+    fn without_run(name: String, dir: &Path, kind: CandidateKind, why: &str) -> Self {
         Self {
             name,
             dir: dir.to_owned(),
             kind,
-            run: Cell::missing(why),
-            latencies: Cell::missing(why),
+            run: ValueOrReason::missing(why),
+            latencies: ValueOrReason::missing(why),
             series: None,
             step: None,
             warnings: Vec::new(),
@@ -71,30 +71,30 @@ impl Source {
         }
     }
 
-    fn unreadable(name: String, dir: &Path, kind: Kind, why: String) -> Self {
+    fn unreadable(name: String, dir: &Path, kind: CandidateKind, why: String) -> Self {
         let this = Self::without_run(name, dir, kind, &why);
         Self { warnings: vec![why], ..this }
     }
 
-    fn with(name: String, dir: &Path, kind: Kind, run: Run) -> Self {
+    fn with(name: String, dir: &Path, kind: CandidateKind, run: Run) -> Self {
         let mut this = Self::without_run(name, dir, kind, "");
         // All remarks on an incomplete or damaged run become warnings.
         *(if doubt_of(&run).is_some() { &mut this.warnings } else { &mut this.remarks }) = run.remarks.clone();
         this.latencies = match latencies(&run.dir, &run.manifest.layout()) {
-            Ok(latencies) => Cell::Value(latencies),
+            Ok(latencies) => ValueOrReason::Value(latencies),
             Err(error) => {
                 this.warnings.push(format!("no quantiles of latencies: {error}"));
-                Cell::missing(error.to_string())
+                ValueOrReason::missing(error.to_string())
             }
         };
-        Self { run: Cell::Value(run), ..this }
+        Self { run: ValueOrReason::Value(run), ..this }
     }
 
     fn of_series(name: String, dir: &Path, mut series: Series) -> Self {
         let kind = match series.purpose {
-            Purpose::Certify => Kind::Certify,
-            Purpose::Rate => Kind::Rate,
-            Purpose::Baseline => Kind::Baseline,
+            Purpose::Certify => CandidateKind::Certify,
+            Purpose::Rate => CandidateKind::Rate,
+            Purpose::Baseline => CandidateKind::Baseline,
         };
         let mut warnings = rejudge_in(dir, &mut series);
         let doubtful = !warnings.is_empty();
@@ -102,13 +102,13 @@ impl Source {
         if series.conclusion.is_none() {
             warnings.push("this series is not finished: it is still running, or was interrupted".to_owned());
         }
-        if kind == Kind::Baseline {
+        if kind == CandidateKind::Baseline {
             let why = "a baseline has many jobs, and no single load to hold";
             let this = Self::without_run(name, dir, kind, why);
             return Self { series: Some(series), warnings, remarks, doubtful, ..this };
         }
-        for step in by_weight(&series) {
-            match place_of(dir, step).and_then(|at| run_dir::read(&at).map_err(|error| error.to_string())) {
+        for step in steps_by_rank(&series) {
+            match run_dir_of(dir, step).and_then(|at| run_dir::read(&at).map_err(|error| error.to_string())) {
                 Ok(run) => {
                     let step = Some(step.clone());
                     let source = Self::with(name, dir, kind, run);
@@ -131,7 +131,7 @@ impl Source {
 /// In a search, a load above the rating does not count as held. Neither does a load that a later step did not hold: a
 /// drive may hold a load for minutes and fail its confirmation. If a search has several steps at one load, the last
 /// step, which is the confirmation, comes first.
-fn by_weight(series: &Series) -> Vec<&Step> {
+fn steps_by_rank(series: &Series) -> Vec<&Step> {
     let is_search = series.purpose == Purpose::Rate;
     let rating = series.conclusion.as_ref().and_then(|ended| ended.rating).unwrap_or(f64::INFINITY);
     let judged = series.steps.iter().filter(|step| step.rule == Rule::Limits && step.attempts > 0);
@@ -160,7 +160,7 @@ fn by_weight(series: &Series) -> Vec<&Step> {
 /// Kind of a candidate's directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum CandidateKind {
     Run,
     Certify,
     /// A search for the highest rating.
@@ -170,7 +170,7 @@ pub enum Kind {
     Series,
 }
 
-impl Kind {
+impl CandidateKind {
     /// The words for a table, and for a sentence.
     pub(super) fn words(self) -> (&'static str, &'static str) {
         match self {
@@ -209,7 +209,7 @@ impl CompareError {
 
 /// Settings of a run that do not change the test, or that other sentences cover; then the settings of the load itself,
 /// which is the compared quantity.
-const NO_MATTER: &str = "device-names num-devices report-interval-sec microsecond-histograms seed shards engine \
+const IGNORED_SETTINGS: &str = "device-names num-devices report-interval-sec microsecond-histograms seed shards engine \
                          test-duration-sec read-reqs-per-sec write-reqs-per-sec service-threads";
 
 /// Names of candidates, grouped by value.
@@ -226,7 +226,7 @@ fn difference(things: &str, what: &str, values: &Values<'_>, empty: &str) -> Opt
 }
 
 /// Describes each difference between the tests in one sentence, the most important first.
-pub(super) fn differences(sources: &[Source]) -> Vec<String> {
+pub(super) fn differences(sources: &[CandidateSource]) -> Vec<String> {
     let runs: Vec<(&str, &Run)> =
         sources.iter().filter_map(|source| Some((source.name.as_str(), source.run.value()?))).collect();
     let mut said = Vec::new();
@@ -247,13 +247,13 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
     let common = |key: &str| runs.iter().all(|(_, run)| setting(&run.manifest, key).is_some());
     let same_test = runs.windows(2).all(|pair| pair[0].1.manifest.kind() == pair[1].1.manifest.kind());
     let keys = runs.iter().flat_map(|(_, run)| settings(&run.manifest)).map(|(key, _)| key);
-    let matters = |key: &&str| NO_MATTER.split(' ').all(|other| other != *key) && (same_test || common(key));
+    let matters = |key: &&str| IGNORED_SETTINGS.split(' ').all(|other| other != *key) && (same_test || common(key));
     for key in unique(keys.filter(matters)) {
         say(key, &|run| setting(&run.manifest, key).unwrap_or("not a setting of this test").to_owned());
     }
     said.extend(differences_of_baselines(sources));
     if sources.windows(2).any(|pair| pair[0].kind != pair[1].kind) {
-        let kind = |source: &Source| format!("{} is a {}", source.name, source.kind.words().1);
+        let kind = |source: &CandidateSource| format!("{} is a {}", source.name, source.kind.words().1);
         let kinds = sources.iter().map(kind).collect::<Vec<_>>().join("; ");
         said.push(format!("different kinds of result: {kinds}: a held load is only a lower bound of a rating"));
     }
@@ -261,8 +261,8 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
 }
 
 /// Differences between baselines: their terms, and simulated or unprepared drives.
-fn differences_of_baselines(sources: &[Source]) -> Vec<String> {
-    let baselines = sources.iter().filter(|source| source.kind == Kind::Baseline);
+fn differences_of_baselines(sources: &[CandidateSource]) -> Vec<String> {
+    let baselines = sources.iter().filter(|source| source.kind == CandidateKind::Baseline);
     let baselines = baselines.filter_map(|source| Some((source.name.as_str(), source.series.as_ref()?)));
     let mut values: BTreeMap<&str, Values<'_>> = BTreeMap::new();
     for (name, series) in baselines {

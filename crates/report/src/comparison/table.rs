@@ -3,7 +3,7 @@
 //!
 //! The HTML page has bars first, then the same tables.
 
-use super::{Candidate, Cell, Comparison, DeviceWear, Kind, Published};
+use super::{Candidate, ValueOrReason, Comparison, DeviceWear, CandidateKind, Published};
 use crate::bars::Bars;
 use crate::html::Page;
 use crate::table::{Table, escaped};
@@ -26,10 +26,10 @@ impl Rows {
         let mut this = Self { table: columns(Table::new("").text([""]), names.collect()), notes: Vec::new() };
         this.row("result", candidates, |of| of.outcome.map(|outcome| outcome_text(of, *outcome)));
         this.row("kind", candidates, |of| match of.kind {
-            Kind::Baseline => Cell::Value(kind_text(of)),
+            CandidateKind::Baseline => ValueOrReason::Value(kind_text(of)),
             _ => of.test.map(|_| kind_text(of)),
         });
-        if candidates.iter().all(|of| of.kind == Kind::Baseline) {
+        if candidates.iter().all(|of| of.kind == CandidateKind::Baseline) {
             // Baselines have no load, which the rows below need.
             return this;
         }
@@ -52,7 +52,7 @@ impl Rows {
         this.row("load held", candidates, |of| {
             of.load.and_then(|load| {
                 let shown = load.multiple.or(load.x_per_device).map(units::multiple);
-                Cell::or_missing(shown, "its load is not a multiple of 1x")
+                ValueOrReason::or_missing(shown, "its load is not a multiple of 1x")
             })
         });
         this.margins(candidates);
@@ -73,10 +73,10 @@ impl Rows {
         this
     }
 
-    fn row(&mut self, label: &str, candidates: &[Candidate], of: impl Fn(&Candidate) -> Cell<String>) {
+    fn row(&mut self, label: &str, candidates: &[Candidate], of: impl Fn(&Candidate) -> ValueOrReason<String>) {
         let cells = candidates.iter().map(|candidate| match of(candidate) {
-            Cell::Value(text) => text,
-            Cell::Missing { why_not } => {
+            ValueOrReason::Value(text) => text,
+            ValueOrReason::Missing { why_not } => {
                 let known = self.notes.iter().position(|note| *note == why_not);
                 let number = known.unwrap_or_else(|| {
                     self.notes.push(why_not);
@@ -103,19 +103,19 @@ impl Rows {
                         let slices = if worst.is_over() { format!(" {}", worst.slices()) } else { String::new() };
                         format!("{} of {}{slices}", units::percent(worst.share), units::percent_exact(margin.share_max))
                     }),
-                    None => Cell::missing(format!("{name} is not among its limits")),
+                    None => ValueOrReason::missing(format!("{name} is not among its limits")),
                 })
             });
         }
     }
 
     /// A row with a value of the device that wears most.
-    fn wear(&mut self, label: &str, candidates: &[Candidate], of: impl Fn(&DeviceWear) -> Cell<String>) {
+    fn wear(&mut self, label: &str, candidates: &[Candidate], of: impl Fn(&DeviceWear) -> ValueOrReason<String>) {
         self.row(label, candidates, |candidate| {
             candidate.wear.and_then(|devices| {
                 let bytes = |wear: &&DeviceWear| wear.drive_writes_per_day.value().copied().unwrap_or(0.0);
                 let most = devices.iter().max_by(|a, b| bytes(a).total_cmp(&bytes(b)));
-                most.map_or_else(|| Cell::missing("its run has no devices"), &of)
+                most.map_or_else(|| ValueOrReason::missing("its run has no devices"), &of)
             })
         });
     }
@@ -251,7 +251,7 @@ impl Comparison {
             let ns = of.p99.value().map(|p99| p99.service_ns);
             p99.bar(&of.name, ns.map(|ns| ns as f64), ns.map_or_else(|| "-".to_owned(), units::duration));
             for margin in of.margins.value().into_iter().flatten() {
-                let Cell::Value(share) = &margin.worst else { continue };
+                let ValueOrReason::Value(share) = &margin.worst else { continue };
                 let at = worst.iter().position(|(ns, _)| *ns == margin.threshold_ns).unwrap_or_else(|| {
                     let title = format!("Worst share over {}", margin.threshold);
                     let caption = "The dashed line is the limit. Bars are cut off at twice the limit.";

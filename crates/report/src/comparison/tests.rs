@@ -88,8 +88,8 @@ impl Bench {
     }
 }
 
-fn named(dir: &Path) -> Named {
-    Named { name: None, dir: dir.to_owned() }
+fn named(dir: &Path) -> CandidateDir {
+    CandidateDir { name: None, dir: dir.to_owned() }
 }
 
 fn ratings() -> Vec<Published> {
@@ -97,13 +97,13 @@ fn ratings() -> Vec<Published> {
 }
 
 fn one(dir: &Path) -> Candidate {
-    compare(&[named(dir)], &Given::default(), &ratings()).unwrap().candidates.remove(0)
+    compare(&[named(dir)], &OperatorData::default(), &ratings()).unwrap().candidates.remove(0)
 }
 
-fn why<T: std::fmt::Debug>(cell: &Cell<T>) -> &str {
+fn why<T: std::fmt::Debug>(cell: &ValueOrReason<T>) -> &str {
     match cell {
-        Cell::Missing { why_not } => why_not,
-        Cell::Value(value) => panic!("{value:?}"),
+        ValueOrReason::Missing { why_not } => why_not,
+        ValueOrReason::Value(value) => panic!("{value:?}"),
     }
 }
 
@@ -142,10 +142,10 @@ fn a_run_is_compared_by_what_it_recorded() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("a");
     Bench { slow: 2, ..bench(30) }.write(&dir);
-    let given = Given {
+    let given = OperatorData {
         endurance: vec![("a".into(), Endurance::DriveWritesPerDay(0.5))],
         prices: vec![("/dev/nvme1n1".into(), 600.0)],
-        ..Given::default()
+        ..OperatorData::default()
     };
     let comparison = compare(&[named(&dir)], &given, &ratings()).unwrap();
     assert_eq!(comparison.warnings, [""; 0]);
@@ -161,11 +161,11 @@ fn a_run_is_compared_by_what_it_recorded() {
     // 10 writes of 100,000 bytes a second: 86.4 GB a day on 1 GB, rated for half a drive write a day for
     // five years. The drive counted twice as much.
     let wear = &a.wear.value().unwrap()[0];
-    assert_eq!(wear.host_bytes_per_day, Cell::Value(86.4e9));
-    assert_eq!(wear.drive_writes_per_day, Cell::Value(86.4));
+    assert_eq!(wear.host_bytes_per_day, ValueOrReason::Value(86.4e9));
+    assert_eq!(wear.drive_writes_per_day, ValueOrReason::Value(86.4));
     assert!((wear.years.value().unwrap() - 0.5 * 5.0 / 86.4).abs() < 1e-9);
     assert!((wear.smart_bytes_per_day.value().unwrap() - 2.0 * 86.4e9).abs() < 1e3);
-    assert_eq!(a.price_per_1x, Cell::Value(20.0));
+    assert_eq!(a.price_per_1x, ValueOrReason::Value(20.0));
     // The next higher ratings are two at 32x; the next one that is not higher is 30x.
     let place = a.place.value().unwrap();
     assert_eq!((place.above.last().unwrap().x, place.below[0].x), (32.0, 30.0));
@@ -217,7 +217,7 @@ fn tests_that_differ_are_said_and_each_keeps_its_own_numbers() {
     other.manifest.sla = "5%>2ms".parse().unwrap();
     other.manifest.simulated = true;
     other.write(&b);
-    let comparison = compare(&[named(&a), named(&b)], &Given::default(), &ratings()).unwrap();
+    let comparison = compare(&[named(&a), named(&b)], &OperatorData::default(), &ratings()).unwrap();
     for said in [
         "different tests: the drives: real (a); simulated (b)",
         "different tests: the limits: 5%>1ms,1%>8ms,0.1%>64ms (a); 5%>2ms (b)",
@@ -242,11 +242,11 @@ fn a_damaged_candidate_is_shown_as_far_as_it_is_whole_and_marked() {
     fs::write(&telemetry, text.replace("\n4,5,", "\n4,x,")).unwrap();
     fs::write(dirs[2].join("manifest.json"), "{").unwrap();
     fs::write(dirs[0].join("service.hlog"), "rubbish\n").unwrap();
-    let comparison = compare(&dirs.each_ref().map(|dir| named(dir)), &Given::default(), &ratings()).unwrap();
+    let comparison = compare(&dirs.each_ref().map(|dir| named(dir)), &OperatorData::default(), &ratings()).unwrap();
     let [a, b, c] = &comparison.candidates[..] else { panic!() };
     assert!(a.damaged && a.p99.value().is_none() && a.outcome.value() == Some(&Outcome::Invalid));
     assert!(b.damaged && b.outcome.value() == Some(&Outcome::Invalid) && b.margins.value().is_some());
-    assert_eq!(b.wear.value().unwrap()[0].host_bytes_per_day, Cell::Value(86.4e9), "from the four undamaged seconds");
+    assert_eq!(b.wear.value().unwrap()[0].host_bytes_per_day, ValueOrReason::Value(86.4e9), "from the four undamaged seconds");
     assert!(c.damaged && why(&c.outcome).contains("manifest.json"), "{c:?}");
     for said in ["b: telemetry.csv is changed: ", "c: reading ", "a: no quantiles of latencies: "] {
         assert!(comparison.warnings.iter().any(|warning| warning.starts_with(said)), "{:?}", comparison.warnings);
@@ -259,19 +259,19 @@ fn what_cannot_be_compared_is_refused() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("a");
     bench(1).write(&dir);
-    let refused = |dirs: &[Named], given: &Given| compare(dirs, given, &ratings()).unwrap_err().to_string();
+    let refused = |dirs: &[CandidateDir], given: &OperatorData| compare(dirs, given, &ratings()).unwrap_err().to_string();
     let again = parent.path().join(".").join("a");
-    let error = refused(&[named(&dir), named(&again)], &Given::default());
+    let error = refused(&[named(&dir), named(&again)], &OperatorData::default());
     assert!(error.contains(" - both are ") && error.ends_with("name each run once"), "{error}");
-    let error = refused(&[named(parent.path())], &Given::default());
+    let error = refused(&[named(parent.path())], &OperatorData::default());
     assert!(error.contains("but there are runs below it; give the directory of a run: "), "{error}");
-    let given = Given { prices: vec![("b".into(), 1.0)], ..Given::default() };
+    let given = OperatorData { prices: vec![("b".into(), 1.0)], ..OperatorData::default() };
     let error = refused(&[named(&dir)], &given);
     assert!(error.ends_with("no candidate or device has that name; the names are /dev/nvme1n1, a"), "{error}");
     let other = parent.path().join("b");
     bench(1).write(&other);
-    let name = |dir: &Path| Named { name: Some("n".into()), dir: dir.to_owned() };
-    let error = refused(&[name(&dir), name(&other)], &Given::default());
+    let name = |dir: &Path| CandidateDir { name: Some("n".into()), dir: dir.to_owned() };
+    let error = refused(&[name(&dir), name(&other)], &OperatorData::default());
     assert!(error.contains("two candidates have that name"), "{error}");
 }
 
@@ -303,7 +303,7 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
     let dir = parent.path().join("s");
     let mut series = searched(&dir);
     let candidate = one(&dir);
-    assert_eq!((candidate.kind, candidate.rating.value()), (Kind::Rate, Some(&30.0)));
+    assert_eq!((candidate.kind, candidate.rating.value()), (CandidateKind::Rate, Some(&30.0)));
     assert_eq!(candidate.test.value().unwrap().step.as_deref(), Some("30x"));
     assert_eq!(candidate.load.value().unwrap().x_per_device, Some(30.0));
     assert_eq!(candidate.place.value().unwrap().x, 30.0);
@@ -316,11 +316,11 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
     assert_eq!(why(&candidate.rating), "the search found no rating");
     assert!(!candidate.load.value().unwrap().highest);
     // The representative run cannot be a second candidate.
-    let error = compare(&[named(&dir), named(&dir.join("30x"))], &Given::default(), &ratings()).unwrap_err();
+    let error = compare(&[named(&dir), named(&dir.join("30x"))], &OperatorData::default(), &ratings()).unwrap_err();
     assert!(matches!(error, CompareError::Twice { .. }), "{error}");
     // A missing step gets a warning, and the next step represents the series.
     fs::remove_dir_all(dir.join("30x")).unwrap();
-    let comparison = compare(&[named(&dir)], &Given::default(), &ratings()).unwrap();
+    let comparison = compare(&[named(&dir)], &OperatorData::default(), &ratings()).unwrap();
     assert!(
         comparison.warnings[0].starts_with("s: 30x: there is no run to judge again: reading "),
         "{:?}",
@@ -351,7 +351,7 @@ fn a_load_whose_confirmation_was_not_held_is_not_called_held_and_has_no_price_an
     (conclusion.outcome, conclusion.rating, conclusion.comparable) = (Outcome::Invalid, None, false);
     conclusion.sentence = "the rating was not found in the time given".into();
     series.write(&dir).unwrap();
-    let given = Given { prices: vec![("s".into(), 600.0)], ..Given::default() };
+    let given = OperatorData { prices: vec![("s".into(), 600.0)], ..OperatorData::default() };
     let comparison = compare(&[named(&dir)], &given, &ratings()).unwrap();
     let candidate = &comparison.candidates[0];
     let not_held = "its series ended INVALID: the rating was not found in the time given";
@@ -374,7 +374,7 @@ fn a_search_is_compared_by_the_confirmation_of_its_rating_and_its_remarks_are_no
     conclusion.rating = Some(20.0);
     conclusion.remarks = vec!["at 20x: steady".into()];
     series.write(&dir).unwrap();
-    let comparison = compare(&[named(&dir)], &Given::default(), &ratings()).unwrap();
+    let comparison = compare(&[named(&dir)], &OperatorData::default(), &ratings()).unwrap();
     let test = comparison.candidates[0].test.value().unwrap();
     assert_eq!((test.step.as_deref(), test.ran_sec), (Some("confirmation at 20x"), 10.0));
     assert_eq!((&comparison.warnings[..], &comparison.remarks[..]), (&[][..], &["s: at 20x: steady".to_owned()][..]));
@@ -396,7 +396,7 @@ fn baselines_stand_drive_by_drive_and_the_one_that_differs_is_named() {
     baseline(&place("a"), &[("/dev/nvme0n1", 1.0), ("/dev/nvme1n1", 1.02)]);
     let mut slow = baseline(&place("slow"), &[("/dev/nvme0n1", 0.8)]);
     let both = [named(&place("a")), named(&place("slow"))];
-    let comparison = compare(&both, &Given::default(), &ratings()).unwrap();
+    let comparison = compare(&both, &OperatorData::default(), &ratings()).unwrap();
     assert_eq!(comparison.warnings, Vec::<String>::new());
     assert!(comparison.candidates.iter().all(|candidate| !candidate.damaged));
     let beside = comparison.baselines.as_ref().unwrap();
@@ -412,7 +412,7 @@ fn baselines_stand_drive_by_drive_and_the_one_that_differs_is_named() {
     slow.write(&place("slow")).unwrap();
     bench(1).write(&place("run"));
     let comparison =
-        compare(&[both.as_slice(), &[named(&place("run"))]].concat(), &Given::default(), &ratings()).unwrap();
+        compare(&[both.as_slice(), &[named(&place("run"))]].concat(), &OperatorData::default(), &ratings()).unwrap();
     let differs = "different baselines: time under load: 10 min (a); 24 h (slow)";
     assert!(comparison.warnings.iter().any(|warning| warning == differs), "{:?}", comparison.warnings);
     assert_eq!(comparison.baselines.as_ref().unwrap().outliers, Vec::<String>::new());
@@ -437,7 +437,7 @@ fn the_list_of_this_program_reads_whole() {
 #[test]
 fn a_rating_stands_between_its_neighbours_and_an_equal_one_is_not_above() {
     let place = |x| {
-        let Place { higher, above, below, .. } = super::place(x, &built_in().unwrap(), None);
+        let PublishedRank { higher, above, below, .. } = super::place(x, &built_in().unwrap(), None);
         let names = |list: Vec<Published>| list.into_iter().map(|rating| rating.x).collect::<Vec<_>>();
         (higher, names(above), names(below))
     };

@@ -4,7 +4,7 @@
 //! The drive's own count, which includes other programs, is a second number, if telemetry has it. The operator gives
 //! the price and the endurance rating of a candidate.
 
-use super::{Cell, CompareError};
+use super::{ValueOrReason, CompareError};
 use results::run_dir::{DeviceKind, Intervals, Manifest, RunDirError};
 use results::telemetry::{Column, ColumnOf};
 use serde::Serialize;
@@ -25,16 +25,16 @@ pub struct DeviceWear {
     /// The device, as the user named it.
     pub device: String,
     /// Bytes that the run wrote to the device, per day.
-    pub host_bytes_per_day: Cell<f64>,
+    pub host_bytes_per_day: ValueOrReason<f64>,
     /// Bytes that the drive counted as written by any host, per day.
-    pub smart_bytes_per_day: Cell<f64>,
-    pub capacity_bytes: Cell<u64>,
+    pub smart_bytes_per_day: ValueOrReason<f64>,
+    pub capacity_bytes: ValueOrReason<u64>,
     /// Drive writes per day.
-    pub drive_writes_per_day: Cell<f64>,
+    pub drive_writes_per_day: ValueOrReason<f64>,
     /// Rated endurance of the device, bytes; from the operator's data.
-    pub rated_bytes: Cell<f64>,
+    pub rated_bytes: ValueOrReason<f64>,
     /// Years of this load until the rated bytes are written.
-    pub years: Cell<f64>,
+    pub years: ValueOrReason<f64>,
 }
 
 /// The wear of each device of the run in `dir`. `endurance` returns the rated endurance of a device.
@@ -46,15 +46,15 @@ pub(super) fn wear(
     endurance: impl Fn(&str) -> Option<Endurance>,
     warranty_years: f64,
 ) -> Result<Vec<DeviceWear>, RunDirError> {
-    let counted = Counted::read(dir, manifest)?;
+    let counted = RunTotals::read(dir, manifest)?;
     let device = |(index, name): (usize, &String)| {
         let facts = manifest.device_facts.get(index).unwrap_or(&Value::Null);
         let capacity_bytes = capacity_bytes(name, facts);
         let host_bytes_per_day = counted.per_day(counted.host_bytes.get(index).map(|bytes| *bytes as f64));
-        let rated = Cell::or_missing(endurance(name), "no rated endurance was given (--dwpd or --tbw)");
+        let rated = ValueOrReason::or_missing(endurance(name), "no rated endurance was given (--dwpd or --tbw)");
         let rated_bytes = rated.and_then(|rated| {
             let bytes = rated.bytes(capacity_bytes.value().copied(), warranty_years);
-            Cell::or_missing(bytes, "a rating in drive writes per day needs the capacity of the drive: give --tbw")
+            ValueOrReason::or_missing(bytes, "a rating in drive writes per day needs the capacity of the drive: give --tbw")
         });
         DeviceWear {
             device: name.clone(),
@@ -63,7 +63,7 @@ pub(super) fn wear(
                 .and_then(|bytes| capacity_bytes.map(|capacity| bytes / *capacity as f64)),
             years: host_bytes_per_day.and_then(|bytes| match *bytes {
                 bytes if bytes > 0.0 => rated_bytes.map(|rated| rated / bytes / DAYS_PER_YEAR),
-                _ => Cell::missing("nothing was written"),
+                _ => ValueOrReason::missing("nothing was written"),
             }),
             host_bytes_per_day,
             capacity_bytes,
@@ -74,24 +74,24 @@ pub(super) fn wear(
 }
 
 /// Capacity of a whole drive; missing for a part of a drive.
-fn capacity_bytes(name: &str, facts: &Value) -> Cell<u64> {
+fn capacity_bytes(name: &str, facts: &Value) -> ValueOrReason<u64> {
     let capacity = match DeviceKind::of(facts) {
         Some(DeviceKind::Simulated) => {
             facts["queueing_model"]["capacity_bytes"].as_u64().or(facts["capacity_bytes"].as_u64())
         }
         Some(DeviceKind::Partition) => {
-            return Cell::missing(format!("{name} is a partition: the size of its drive is not known"));
+            return ValueOrReason::missing(format!("{name} is a partition: the size of its drive is not known"));
         }
         Some(DeviceKind::RegularFile) => {
-            return Cell::missing(format!("{name} is a file: the size of its drive is not known"));
+            return ValueOrReason::missing(format!("{name} is a file: the size of its drive is not known"));
         }
         Some(DeviceKind::WholeDisk) | None => facts["size_bytes"].as_u64(),
     };
-    Cell::or_missing(capacity.filter(|bytes| *bytes > 0), format!("the size of {name} is not in the manifest"))
+    ValueOrReason::or_missing(capacity.filter(|bytes| *bytes > 0), format!("the size of {name} is not in the manifest"))
 }
 
 /// A run's totals from its tables.
-struct Counted {
+struct RunTotals {
     ran_sec: f64,
     /// By device: bytes of the streams that write.
     host_bytes: Vec<u64>,
@@ -107,7 +107,7 @@ struct Units {
     ends: Option<[(f64, f64); 2]>,
 }
 
-impl Counted {
+impl RunTotals {
     fn read(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
         let layout = manifest.layout();
         let mut intervals = Intervals::open(dir, manifest)?;
@@ -133,23 +133,23 @@ impl Counted {
         Ok(this)
     }
 
-    fn per_day(&self, bytes: Option<f64>) -> Cell<f64> {
+    fn per_day(&self, bytes: Option<f64>) -> ValueOrReason<f64> {
         if self.ran_sec < RAN_SEC_MIN {
-            return Cell::missing("no interval of the run is complete");
+            return ValueOrReason::missing("no interval of the run is complete");
         }
-        Cell::or_missing(bytes.map(|bytes| bytes / self.ran_sec * DAY_SEC), "the tables do not have this device")
+        ValueOrReason::or_missing(bytes.map(|bytes| bytes / self.ran_sec * DAY_SEC), "the tables do not have this device")
     }
 
-    fn smart(&self, facts: &Value) -> Cell<f64> {
+    fn smart(&self, facts: &Value) -> ValueOrReason<f64> {
         let name = facts["kernel_name"].as_str();
         let units = self.units.iter().find(|units| Some(units.device.as_str()) == name);
         let Some([(from_sec, from), (to_sec, to)]) = units.and_then(|units| units.ends) else {
-            return Cell::missing("telemetry has no SMART data units of this device");
+            return ValueOrReason::missing("telemetry has no SMART data units of this device");
         };
         if to_sec <= from_sec || to < from {
-            return Cell::missing("its SMART data units were read only once, or went backwards");
+            return ValueOrReason::missing("its SMART data units were read only once, or went backwards");
         }
-        Cell::Value((to - from) * DATA_UNIT_BYTES / (to_sec - from_sec) * DAY_SEC)
+        ValueOrReason::Value((to - from) * DATA_UNIT_BYTES / (to_sec - from_sec) * DAY_SEC)
     }
 }
 
@@ -188,7 +188,7 @@ impl Endurance {
 
 /// Data from the operator, by the name of a candidate or of a device.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Given {
+pub struct OperatorData {
     pub endurance: Vec<(String, Endurance)>,
     /// Prices of one drive, all in the same currency.
     pub prices: Vec<(String, f64)>,
@@ -196,16 +196,16 @@ pub struct Given {
     pub warranty_years: f64,
 }
 
-impl Default for Given {
+impl Default for OperatorData {
     /// No data; drive writes per day apply to five years, the usual warranty of server drives.
     fn default() -> Self {
         Self { endurance: Vec::new(), prices: Vec::new(), warranty_years: 5.0 }
     }
 }
 
-impl Given {
+impl OperatorData {
     /// The value given for `device` of `candidate`; a value for the device itself takes precedence.
-    pub(super) fn of<T: Copy>(said: &[(String, T)], candidate: &str, device: &str) -> Option<T> {
+    pub(super) fn value_for<T: Copy>(said: &[(String, T)], candidate: &str, device: &str) -> Option<T> {
         let by = |name: &str| said.iter().find(|(said, _)| said == name).map(|(_, value)| *value);
         by(device).or_else(|| by(candidate))
     }
@@ -235,8 +235,8 @@ mod tests {
     #[test]
     fn a_device_is_known_by_its_own_name_first() {
         let said = [("a".to_owned(), 1), ("/dev/x".to_owned(), 2)];
-        assert_eq!(Given::of(&said, "a", "/dev/y"), Some(1));
-        assert_eq!(Given::of(&said, "a", "/dev/x"), Some(2));
-        assert_eq!(Given::of(&said, "b", "/dev/y"), None);
+        assert_eq!(OperatorData::value_for(&said, "a", "/dev/y"), Some(1));
+        assert_eq!(OperatorData::value_for(&said, "a", "/dev/x"), Some(2));
+        assert_eq!(OperatorData::value_for(&said, "b", "/dev/y"), None);
     }
 }

@@ -16,9 +16,9 @@ pub use series::{SeriesReport, StepReport};
 use crate::charts::counters::{self, Change, DeviceWaf};
 use crate::charts::timeline::Timeline;
 use crate::charts::windows::Windows;
-use crate::charts::{Chart, Detail, latency, rates, telemetry};
+use crate::charts::{Chart, ChartResolution, latency, rates, telemetry};
 use crate::latencies::{self, StreamLatencies};
-use crate::words::{self, Shown};
+use crate::words::{self, OutcomeLabel};
 use conclusions::rejudge::doubt_of;
 use conclusions::series::Series;
 use results::finding::Finding;
@@ -67,7 +67,7 @@ impl Document {
     pub fn read<P: AsRef<Path>>(dirs: &[P]) -> Result<Self, RunDirError> {
         let series = dirs.iter().map(|dir| Series::read(dir.as_ref())).collect::<Result<Vec<_>, _>>()?;
         let runs: usize = series.iter().map(|series| series.as_ref().map_or(1, |series| series.steps.len())).sum();
-        let detail = Detail::of_runs(runs);
+        let detail = ChartResolution::of_runs(runs);
         let read = |(dir, series): (&P, Option<Series>)| {
             let dir = dir.as_ref();
             Ok(match series {
@@ -116,9 +116,9 @@ impl Report {
     }
 
     /// The same as the headline of a page.
-    pub(crate) fn headline(&self) -> Shown {
+    pub(crate) fn headline(&self) -> OutcomeLabel {
         match self {
-            Self::Run(run) => Shown::of(Some(run.verdict.outcome)),
+            Self::Run(run) => OutcomeLabel::of(Some(run.verdict.outcome)),
             Self::Series(series) => series.headline(),
         }
     }
@@ -203,7 +203,7 @@ pub struct RunReport {
 
 impl RunReport {
     /// Reads the run in `dir` and judges it again. Errors: those of [`run_dir::read`].
-    pub(crate) fn read(dir: &Path, detail: Detail) -> Result<Self, RunDirError> {
+    pub(crate) fn read(dir: &Path, detail: ChartResolution) -> Result<Self, RunDirError> {
         let run = run_dir::read(dir)?;
         let (complete, doubt) = (run.is_complete(), doubt_of(&run));
         let Run { manifest, verdict, mut remarks, damage, .. } = run;

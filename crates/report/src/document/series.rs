@@ -1,11 +1,11 @@
 //! Report of a series' directory: its conclusion, its steps, each step's run, and the rating curve of a search.
 
 use super::RunReport;
-use crate::baseline::{Beside, BesideDrive, DriveReport, Measured, Recorded};
-use crate::charts::{Axis, Chart, Detail, Limit, Line, Points, Section, Style};
-use crate::words::{Banner, Shown};
+use crate::baseline::{Beside, BesideDrive, DriveReport, MeasuredDrive, RunData};
+use crate::charts::{Axis, Chart, ChartResolution, Limit, Line, Points, Section, Style};
+use crate::words::{Banner, OutcomeLabel};
 use conclusions::baseline::{InDoubt, in_doubt};
-use conclusions::rejudge::{Evidence, place_of, rejudge};
+use conclusions::rejudge::{Evidence, run_dir_of, rejudge};
 use conclusions::series::{Purpose, Rule, SERIES, Series, State, Step};
 use results::judge::Outcome;
 use results::units;
@@ -49,7 +49,7 @@ pub struct StepReport {
 
 impl SeriesReport {
     /// Reads the runs of `series` below `dir`. An unreadable run is not an error: a banner names it.
-    pub(crate) fn read(dir: &Path, mut series: Series, detail: Detail) -> Self {
+    pub(crate) fn read(dir: &Path, mut series: Series, detail: ChartResolution) -> Self {
         let mut steps: Vec<StepReport> = series.steps.iter().map(|step| StepReport::read(dir, step, detail)).collect();
         let doubts = rejudge(&mut series, &steps.iter().map(StepReport::evidence).collect::<Vec<_>>());
         steps.iter_mut().zip(&series.steps).for_each(|(report, step)| report.step.clone_from(step));
@@ -98,18 +98,18 @@ impl SeriesReport {
     }
 
     /// The outcome, as shown to readers.
-    pub(crate) fn shown(&self) -> Shown {
-        let shown = Shown::of(self.series.conclusion.as_ref().map(|conclusion| conclusion.outcome));
+    pub(crate) fn outcome_label(&self) -> OutcomeLabel {
+        let shown = OutcomeLabel::of(self.series.conclusion.as_ref().map(|conclusion| conclusion.outcome));
         if self.in_doubt.is_some() { shown.in_doubt() } else { shown }
     }
 
     /// The headline of a page: the rating that a search found, else the outcome.
-    pub(crate) fn headline(&self) -> Shown {
-        let shown = self.shown();
+    pub(crate) fn headline(&self) -> OutcomeLabel {
+        let shown = self.outcome_label();
         let rating = self.series.conclusion.as_ref().and_then(|conclusion| conclusion.rating);
         match (self.series.purpose, shown.look, rating) {
             (Purpose::Rate, Some(Outcome::Pass), Some(rating)) => {
-                Shown { text: format!("RATED {}", units::multiple(rating)), ..shown }
+                OutcomeLabel { text: format!("RATED {}", units::multiple(rating)), ..shown }
             }
             _ => shown,
         }
@@ -123,12 +123,12 @@ fn banner(doubts: &InDoubt) -> String {
 }
 
 impl StepReport {
-    fn read(dir: &Path, step: &Step, detail: Detail) -> Self {
+    fn read(dir: &Path, step: &Step, detail: ChartResolution) -> Self {
         let made = |report, absent| Self { step: step.clone(), report, absent };
         if step.state == State::Planned {
             return made(None, Some("the step has not begun".to_owned()));
         }
-        match place_of(dir, step).and_then(|at| RunReport::read(&at, detail).map_err(|error| error.to_string())) {
+        match run_dir_of(dir, step).and_then(|at| RunReport::read(&at, detail).map_err(|error| error.to_string())) {
             Ok(report) => made(Some(report), None),
             Err(why) => made(None, Some(why)),
         }
@@ -149,9 +149,9 @@ fn drives<'a>(series: &'a Series, steps: &'a [StepReport]) -> Vec<DriveReport> {
         return Vec::new();
     }
     let recorded =
-        |RunReport { sections, devices, device_facts, .. }: &'a RunReport| Recorded { sections, devices, device_facts };
+        |RunReport { sections, devices, device_facts, .. }: &'a RunReport| RunData { sections, devices, device_facts };
     let with_runs = || steps.iter().map(|step| (&step.step, step.report.as_ref().map(recorded))).collect();
-    let drive = |device| DriveReport::of(&Measured { device, series, steps: with_runs() });
+    let drive = |device| DriveReport::of(&MeasuredDrive { device, series, steps: with_runs() });
     (0..series.devices.len()).map(drive).collect()
 }
 
@@ -166,7 +166,7 @@ fn title(series: &Series) -> String {
 }
 
 /// Outcomes of a step, each with the name and the symbol of its line.
-const ENDS: [(Outcome, &str, usize); 3] =
+const OUTCOME_STYLES: [(Outcome, &str, usize); 3] =
     [(Outcome::Pass, "passed", 0), (Outcome::Fail, "failed", 1), (Outcome::Invalid, "invalid", 3)];
 
 /// The axis of shares begins at the limit divided by this.
@@ -210,16 +210,16 @@ fn over_multiple(id: &str, title: &str, y: Axis) -> Chart {
 }
 
 /// Steps that were judged, with their runs.
-type Judged<'a> = [(&'a Step, &'a RunReport)];
+type JudgedSteps<'a> = [(&'a Step, &'a RunReport)];
 
-fn with_points(mut chart: Chart, judged: &Judged<'_>, value: impl Fn(&RunReport) -> Option<f64>, unit: &str) -> Chart {
+fn with_points(mut chart: Chart, judged: &JudgedSteps<'_>, value: impl Fn(&RunReport) -> Option<f64>, unit: &str) -> Chart {
     let points = judged.iter().map(|(step, run)| (step.multiple, value(run), step.outcome));
     let mut points: Vec<(f64, Option<f64>, Option<Outcome>)> = points.collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (x, y) = points.iter().map(|(x, y, _)| (*x, *y)).unzip();
     let style = Style { symbols: false, ..Style::line(6) };
     chart.lines.push(Line::new("all steps", Points::Each(x), y, style));
-    for (outcome, name, number) in ENDS {
+    for (outcome, name, number) in OUTCOME_STYLES {
         let of = points.iter().filter(|(_, _, ended)| *ended == Some(outcome));
         let (x, y): (Vec<f64>, Vec<Option<f64>>) = of.map(|(x, y, _)| (*x, *y)).unzip();
         if !x.is_empty() {

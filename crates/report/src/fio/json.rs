@@ -1,13 +1,13 @@
 //! fio's JSON, with fio's names in fio's order. flashproof's additions are `wait_ns`, `lag_ns`, `failed`,
 //! `never_issued`, `verdicts`, `cross_check`.
 
-use super::{Durations, FIO_VERSION, JobPage, Kind, LEVELS, NO_TARGET, Page, Samples, SteadyState, Verified};
+use super::{Durations, FIO_VERSION, JobReport, KindStats, LEVELS, NO_TARGET, FioReport, SampleStats, SteadyState, VerifyTotals};
 use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
 
 /// The report as JSON; `plus`: with the bins of the histograms.
-pub fn json(page: &Page<'_>, plus: bool) -> String {
+pub fn json(page: &FioReport<'_>, plus: bool) -> String {
     let mut top = Object::default();
     top.put("fio version", FIO_VERSION);
     top.put("timestamp", page.unix_ms / 1000);
@@ -16,7 +16,7 @@ pub fn json(page: &Page<'_>, plus: bool) -> String {
     if !page.global.is_empty() {
         top.put("global options", options(&page.global));
     }
-    top.put("jobs", Json::List(page.jobs.iter().map(|job| of_job(job, page, plus)).collect()));
+    top.put("jobs", Json::List(page.jobs.iter().map(|job| job_object(job, page, plus)).collect()));
     let disks = page.disks.iter().map(|disk| {
         let mut object = Object::default();
         object.put("name", disk.name.as_str());
@@ -99,8 +99,8 @@ fn ctime(unix_ms: u64) -> String {
     format!("{day} {month} {of_month:2} {} {year}", clock.trim_end_matches(" UTC"))
 }
 
-fn of_job(job: &JobPage<'_>, page: &Page<'_>, plus: bool) -> Object {
-    let none = Kind::default();
+fn job_object(job: &JobReport<'_>, page: &FioReport<'_>, plus: bool) -> Object {
+    let none = KindStats::default();
     let mut object = Object::default();
     object.put("jobname", job.name.as_str());
     object.put("groupid", job.group);
@@ -149,7 +149,7 @@ fn of_job(job: &JobPage<'_>, page: &Page<'_>, plus: bool) -> Object {
     if let Some(resets) = job.zone_resets {
         object.put("zone_resets", resets);
     }
-    if let Some(Verified { bytes, wrong_blocks, not_read_bytes, unknown_bytes }) = job.verified {
+    if let Some(VerifyTotals { bytes, wrong_blocks, not_read_bytes, unknown_bytes }) = job.verified {
         let names = ["verified_bytes", "wrong_blocks", "not_read_bytes", "unknown_bytes"];
         let counts = names.into_iter().zip([bytes, wrong_blocks, not_read_bytes, unknown_bytes]);
         object.put("verify", Object::from_iter(counts));
@@ -179,7 +179,7 @@ fn steadystate(steady: &SteadyState) -> Object {
 }
 
 /// Latencies of each I/O priority in a direction.
-fn priorities(job: &JobPage<'_>, direction: usize, plus: bool) -> Vec<Object> {
+fn priorities(job: &JobReport<'_>, direction: usize, plus: bool) -> Vec<Object> {
     let percentiles = job.percentiles_of[0].then_some(&job.percentiles);
     let of_direction = job.priorities.iter().filter(|(of, ..)| *of == direction);
     let of_priority = |(_, value, latencies): &(usize, u16, Durations)| {
@@ -190,7 +190,7 @@ fn priorities(job: &JobPage<'_>, direction: usize, plus: bool) -> Vec<Object> {
     of_direction.map(of_priority).collect()
 }
 
-fn direction(job: &JobPage<'_>, kind: &Kind, bandwidth_percent: f64, plus: bool) -> Object {
+fn direction(job: &JobReport<'_>, kind: &KindStats, bandwidth_percent: f64, plus: bool) -> Object {
     let mut object = Object::default();
     let ran_ns = if kind.ops > 0 { job.own_ns() } else { 0 };
     let per_sec = |count: u64| if ran_ns == 0 { 0.0 } else { count as f64 * 1e9 / ran_ns as f64 };
@@ -204,11 +204,11 @@ fn direction(job: &JobPage<'_>, kind: &Kind, bandwidth_percent: f64, plus: bool)
     object.put("short_ios", 0);
     object.put("drop_ios", 0);
     // Submission is part of clat, as with fio's synchronous engines.
-    object.put("slat_ns", durations(&Kind::default().clat, None, false));
+    object.put("slat_ns", durations(&KindStats::default().clat, None, false));
     let percentiles = |is_shown: bool| is_shown.then_some(&job.percentiles);
     object.put("clat_ns", durations(&kind.clat, percentiles(job.percentiles_of[0]), plus));
     object.put("lat_ns", durations(&kind.clat, percentiles(job.percentiles_of[1]), plus));
-    let mut samples = |name: &str, of: &Samples, deviation: &str| {
+    let mut samples = |name: &str, of: &SampleStats, deviation: &str| {
         object.put(format!("{name}_min"), of.min as u64);
         object.put(format!("{name}_max"), of.max as u64);
         if name == "bw" {

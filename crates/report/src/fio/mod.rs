@@ -11,7 +11,7 @@ mod json;
 mod normal;
 
 pub use json::json;
-pub use normal::{begin, normal, terse};
+pub use normal::{header_text, normal, terse};
 
 use hdrhistogram::Histogram;
 use results::cell::Interval;
@@ -28,7 +28,7 @@ const NAMES: [&str; KINDS] = ["read", "write", "trim", "sync"];
 
 /// Results of one report entry: a job, or a group with group_reporting.
 #[derive(Debug, Clone)]
-pub struct JobPage<'a> {
+pub struct JobReport<'a> {
     pub name: String,
     pub group: usize,
     /// Number of clones.
@@ -48,9 +48,9 @@ pub struct JobPage<'a> {
     /// Operations by queue depth: 1, 2, 4 ... 64.
     pub levels: [u64; 7],
     /// Recorded data, by kind.
-    pub kinds: [Option<&'a Kind>; KINDS],
+    pub kinds: [Option<&'a KindStats>; KINDS],
     /// Counts of the verification, if the job verifies.
-    pub verified: Option<Verified>,
+    pub verified: Option<VerifyTotals>,
     /// Number of zones that the job reset, with zonemode=zbd.
     pub zone_resets: Option<u64>,
     /// True to print percentiles: of completion latencies, of total latencies.
@@ -145,9 +145,9 @@ pub struct Disk {
 
 /// Everything that is reported.
 #[derive(Debug, Clone)]
-pub struct Page<'a> {
+pub struct FioReport<'a> {
     /// Jobs of all groups.
-    pub jobs: Vec<JobPage<'a>>,
+    pub jobs: Vec<JobReport<'a>>,
     /// Options that hold for all of them.
     pub global: Vec<(String, String)>,
     pub disks: Vec<Disk>,
@@ -163,7 +163,7 @@ pub struct Page<'a> {
 
 /// Counts of a verification.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Verified {
+pub struct VerifyTotals {
     /// Bytes that were read and are right.
     pub bytes: u64,
     pub wrong_blocks: u64,
@@ -173,7 +173,7 @@ pub struct Verified {
     pub unknown_bytes: u64,
 }
 
-impl JobPage<'_> {
+impl JobReport<'_> {
     /// Duration of the reported part, nanoseconds.
     fn own_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.begin_ns).max(1)
@@ -192,7 +192,7 @@ impl JobPage<'_> {
     /// fio's number for the first error: EILSEQ for wrong data, EIO for any other error.
     fn error(&self) -> u64 {
         match self.verified {
-            Some(Verified { wrong_blocks: 1.., .. }) => 84,
+            Some(VerifyTotals { wrong_blocks: 1.., .. }) => 84,
             _ if self.errors() > 0 => 5,
             _ => 0,
         }
@@ -229,15 +229,15 @@ impl JobPage<'_> {
     }
 }
 
-impl<'a> Page<'a> {
+impl<'a> FioReport<'a> {
     /// Kinds with operations in a group, and the duration of each.
-    fn of_group(&self, group: usize, kind: usize) -> Vec<(&'a Kind, u64)> {
+    fn of_group(&self, group: usize, kind: usize) -> Vec<(&'a KindStats, u64)> {
         let jobs = self.jobs.iter().filter(|job| job.group == group);
         jobs.filter_map(|job| Some((job.kinds[kind].filter(|kind| kind.ops > 0)?, job.own_ns()))).collect()
     }
 
     /// Mean bandwidth of `kind`, at index `at` of a job's kinds, as a percentage of the whole `group`'s.
-    fn bandwidth_percent(&self, kind: &Kind, group: usize, at: usize) -> f64 {
+    fn bandwidth_percent(&self, kind: &KindStats, group: usize, at: usize) -> f64 {
         let all: f64 = self.of_group(group, at).iter().map(|(kind, ns)| kind.bytes as f64 * 1e9 / *ns as f64).sum();
         (kind.bandwidth.mean() * 1024.0 * 100.0 / all.max(1.0)).min(100.0)
     }
@@ -254,7 +254,7 @@ pub type Durations = Histogram<u64>;
 
 /// Mean and standard deviation of values that are sampled once per second.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Samples {
+pub struct SampleStats {
     pub count: u64,
     pub min: f64,
     pub max: f64,
@@ -262,7 +262,7 @@ pub struct Samples {
     squares: f64,
 }
 
-impl Samples {
+impl SampleStats {
     fn add(&mut self, value: f64) {
         self.min = if self.count == 0 { value } else { self.min.min(value) };
         self.max = self.max.max(value);
@@ -287,7 +287,7 @@ impl Samples {
 
 /// Recorded data of one kind of operation in one report entry.
 #[derive(Debug, Clone)]
-pub struct Kind {
+pub struct KindStats {
     /// Completion latencies: from submission until the completion is seen.
     pub clat: Durations,
     /// Waiting times of operations with a rate, until fewer than `iodepth` operations were in flight.
@@ -306,14 +306,14 @@ pub struct Kind {
     /// Intended operations that were never issued or never completed.
     pub undone: u64,
     /// KiB/s.
-    pub bandwidth: Samples,
+    pub bandwidth: SampleStats,
     /// Operations per second.
-    pub iops: Samples,
+    pub iops: SampleStats,
     /// Time of the last completion, nanoseconds since the run began.
-    pub last_back_ns: u64,
+    pub last_completion_ns: u64,
 }
 
-impl Default for Kind {
+impl Default for KindStats {
     fn default() -> Self {
         Self {
             clat: durations(),
@@ -325,9 +325,9 @@ impl Default for Kind {
             bytes: 0,
             errors: 0,
             undone: 0,
-            bandwidth: Samples::default(),
-            iops: Samples::default(),
-            last_back_ns: 0,
+            bandwidth: SampleStats::default(),
+            iops: SampleStats::default(),
+            last_completion_ns: 0,
         }
     }
 }
@@ -339,9 +339,9 @@ pub fn durations() -> Durations {
     Histogram::new_with_bounds(like.low(), like.high(), like.sigfig()).expect("bounds of another histogram")
 }
 
-impl Kind {
+impl KindStats {
     /// Completion latencies plus the preceding waits for a slot: the whole time spent waiting for the drive.
-    pub fn answers(&self) -> Durations {
+    pub fn response_times(&self) -> Durations {
         let mut answers = self.clat.clone();
         let [waited, answered] = &self.waited;
         // Cannot fail: bounds are equal, and all operations that waited are among the completed ones.
@@ -354,7 +354,7 @@ impl Kind {
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
     /// In the order of the streams.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<KindStats>,
     /// Time run, nanoseconds.
     pub ran_ns: u64,
     /// Number of streams that each kind sums up.
@@ -365,7 +365,7 @@ impl Totals {
     /// Totals whose kinds each sum up this many consecutive streams.
     pub fn joined(streams: impl IntoIterator<Item = usize>) -> Self {
         let streams: Vec<_> = streams.into_iter().collect();
-        Self { kinds: vec![Kind::default(); streams.len()], ran_ns: 0, streams }
+        Self { kinds: vec![KindStats::default(); streams.len()], ran_ns: 0, streams }
     }
 
     /// Adds an interval of a run with `devices` devices.
@@ -388,7 +388,7 @@ impl Totals {
                 kind.overtime += cell.counts.overtime;
                 ops += cell.counts.ops;
                 bytes += cell.counts.bytes;
-                kind.last_back_ns = kind.last_back_ns.max(cell.counts.back_ns(interval.end_ns));
+                kind.last_completion_ns = kind.last_completion_ns.max(cell.counts.back_ns(interval.end_ns));
             }
             kind.ops += ops;
             kind.bytes += bytes;

@@ -5,22 +5,22 @@
 //! Source: fio's `show_thread_status_terse_all()`.
 
 use super::{
-    Cpu, Disk, Durations, FIO_VERSION, JobPage, Kind, LEVELS, LatencyTarget, NAMES, NO_TARGET, Page, Samples,
-    SteadyState, Verified,
+    Cpu, Disk, Durations, FIO_VERSION, JobReport, KindStats, LEVELS, LatencyTarget, NAMES, NO_TARGET, FioReport, SampleStats,
+    SteadyState, VerifyTotals,
 };
 use results::units;
 
 /// Text before the jobs begin: a line for each job, the name and version of the program, and the number of jobs.
 ///
 /// Programs read fio's version from terse and JSON output, and from `--version`; this line is for people.
-pub fn begin(lines: &[String], jobs: usize) -> String {
+pub fn header_text(lines: &[String], jobs: usize) -> String {
     let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let (version, threads) = (env!("CARGO_PKG_VERSION"), if jobs == 1 { "thread" } else { "threads" });
     format!("{lines}flashproof {version}, in the format of {FIO_VERSION}\nStarting {jobs} {threads}\n")
 }
 
 /// The normal output at the end of all jobs.
-pub fn normal(page: &Page<'_>) -> String {
+pub fn normal(page: &FioReport<'_>) -> String {
     let mut text: String = page.jobs.iter().map(|job| job_text(job, page)).collect();
     let mut groups: Vec<_> = page.jobs.iter().map(|job| job.group).collect();
     groups.dedup();
@@ -36,8 +36,8 @@ pub fn normal(page: &Page<'_>) -> String {
     text
 }
 
-fn job_text(job: &JobPage<'_>, page: &Page<'_>) -> String {
-    let JobPage { group, jobs, depth, percentiles, .. } = job;
+fn job_text(job: &JobReport<'_>, page: &FioReport<'_>) -> String {
+    let JobReport { group, jobs, depth, percentiles, .. } = job;
     let (name, error, pid) = (units::in_one_line(&job.name), job.error(), page.pid);
     let date = units::date(page.unix_ms);
     let mut text = format!("\n{name}: (groupid={group}, jobs={jobs}): err={error:>2}: pid={pid}: {date}\n");
@@ -64,13 +64,13 @@ fn job_text(job: &JobPage<'_>, page: &Page<'_>) -> String {
     let levels = LEVELS.iter().zip(job.level_shares());
     let levels: Vec<_> = levels.map(|(level, share)| format!("{level}={share:3.1}%")).collect();
     text += &format!("  IO depths    : {}\n", levels.join(", "));
-    let count = |of: fn(&Kind) -> u64| job.kinds.map(|kind| kind.map_or(0, of).to_string()).join(",");
+    let count = |of: fn(&KindStats) -> u64| job.kinds.map(|kind| kind.map_or(0, of).to_string()).join(",");
     text += &format!("     issued rwts: total={} short=0,0,0,0 dropped=0,0,0,0\n", count(|kind| kind.ops));
     if job.kinds.iter().flatten().any(|kind| kind.errors + kind.undone > 0) {
         let (failed, undone) = (count(|kind| kind.errors), count(|kind| kind.undone));
         text += &format!("     not done   : failed={failed} never issued={undone}\n");
     }
-    if let Some(Verified { bytes, wrong_blocks, not_read_bytes, unknown_bytes }) = job.verified {
+    if let Some(VerifyTotals { bytes, wrong_blocks, not_read_bytes, unknown_bytes }) = job.verified {
         text += &format!(
             "     verify    : right={bytes}B, wrong={wrong_blocks} blocks, not read={not_read_bytes}B, unknown={unknown_bytes}B\n"
         );
@@ -100,7 +100,7 @@ fn per_second(count: u64, ns: u64) -> u64 {
     (u128::from(count) * 1_000_000_000 / u128::from(ns.max(1))) as u64
 }
 
-fn direction_text(job: &JobPage<'_>, kind: &Kind, at: usize, page: &Page<'_>) -> String {
+fn direction_text(job: &JobReport<'_>, kind: &KindStats, at: usize, page: &FioReport<'_>) -> String {
     let (label, ran_ns, binary) = (NAMES[at], job.own_ns(), job.kb_base == 1024);
     let iops = short(per_second(kind.ops, ran_ns), 4, false, "");
     let [bw, bw_other] = [binary, !binary].map(|binary| short(per_second(kind.bytes, ran_ns), 4, binary, "B/s"));
@@ -120,8 +120,8 @@ fn direction_text(job: &JobPage<'_>, kind: &Kind, at: usize, page: &Page<'_>) ->
         }
     }
     if kind.bandwidth.count > 0 {
-        let least_most = |of: &Samples| format!("min={:>5.0}, max={:>5.0}", of.min, of.max);
-        let mean = |of: &Samples| format!("avg={:5.2}, stdev={:5.2}, samples={}", of.mean(), of.deviation(), of.count);
+        let least_most = |of: &SampleStats| format!("min={:>5.0}, max={:>5.0}", of.min, of.max);
+        let mean = |of: &SampleStats| format!("avg={:5.2}, stdev={:5.2}, samples={}", of.mean(), of.deviation(), of.count);
         let (bw, iops, percent) = (&kind.bandwidth, &kind.iops, page.bandwidth_percent(kind, job.group, at));
         text += &format!("   bw (  KiB/s): {}, per={percent:3.2}%, {}\n", least_most(bw), mean(bw));
         text += &format!("   iops        : {}, {}\n", least_most(iops), mean(iops));
@@ -149,7 +149,7 @@ fn percentiles_text(name: &str, durations: &Durations, percentiles: &[f64]) -> S
     format!("    {name} percentiles ({unit}):\n{}\n", lines.join(",\n"))
 }
 
-fn shares_text(job: &JobPage<'_>) -> String {
+fn shares_text(job: &JobReport<'_>) -> String {
     let mut text = String::new();
     for (scale, shares) in job.latency_shares() {
         let shown = shares.iter().filter(|(_, share)| *share > 0.0);
@@ -160,7 +160,7 @@ fn shares_text(job: &JobPage<'_>) -> String {
     text
 }
 
-fn group_text(group: usize, page: &Page<'_>) -> String {
+fn group_text(group: usize, page: &FioReport<'_>) -> String {
     let mut text = format!("\nRun status group {group} (all jobs):\n");
     for (at, label) in ["READ", "WRITE", "TRIM"].into_iter().enumerate() {
         let kinds = page.of_group(group, at);
@@ -214,12 +214,12 @@ fn scale(min_ns: u64, max_ns: u64, deviation_ns: f64) -> (&'static str, u64) {
 const PERCENTILES: usize = 20;
 
 /// The report as lines of fields.
-pub fn terse(page: &Page<'_>) -> String {
+pub fn terse(page: &FioReport<'_>) -> String {
     let mut text = String::new();
     for job in &page.jobs {
         let name = units::in_one_line(&job.name).replace(';', "_");
         text += &format!("3;{FIO_VERSION};{name};{};{}", job.group, job.error());
-        let none = Kind::default();
+        let none = KindStats::default();
         for at in 0..2 {
             let kind = job.kinds[at].unwrap_or(&none);
             text += &terse_direction(job, kind, page.bandwidth_percent(kind, job.group, at));
@@ -249,12 +249,12 @@ pub fn terse(page: &Page<'_>) -> String {
     text
 }
 
-fn terse_direction(job: &JobPage<'_>, kind: &Kind, bandwidth_percent: f64) -> String {
+fn terse_direction(job: &JobReport<'_>, kind: &KindStats, bandwidth_percent: f64) -> String {
     let ran_ms = if kind.ops > 0 { job.own_ns() / 1_000_000 } else { 0 };
     let per_sec = |count: u64| count.saturating_mul(1_000).checked_div(ran_ms).unwrap_or(0);
     let mut text = format!(";{};{};{};{ran_ms}", kind.bytes >> 10, per_sec(kind.bytes) >> 10, per_sec(kind.ops));
     // Submission is part of clat.
-    text += &(terse_durations(&Kind::default().clat) + &terse_durations(&kind.clat));
+    text += &(terse_durations(&KindStats::default().clat) + &terse_durations(&kind.clat));
     let is_shown = (job.percentiles_of[0] || job.percentiles_of[1]) && !kind.clat.is_empty();
     let percentiles = job.percentiles.iter().filter(|_| is_shown);
     let values = percentiles.map(|at| format!(";{at:.6}%={}", kind.clat.value_at_percentile(*at) / 1_000));

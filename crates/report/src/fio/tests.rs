@@ -25,8 +25,8 @@ fn totals() -> Totals {
     totals
 }
 
-fn page(totals: &Totals) -> Page<'_> {
-    let job = JobPage {
+fn page(totals: &Totals) -> FioReport<'_> {
+    let job = JobReport {
         verified: None,
         zone_resets: Some(3),
         name: "a".into(),
@@ -48,7 +48,7 @@ fn page(totals: &Totals) -> Page<'_> {
         steady: None,
         priorities: Vec::new(),
     };
-    Page {
+    FioReport {
         jobs: vec![job],
         global: Vec::new(),
         disks: Vec::new(),

@@ -40,21 +40,21 @@ impl Document {
         };
         let articles: Vec<Markup> = (1..).zip(&self.reports).map(article).collect();
         let title = match &self.reports[..] {
-            [one] => format!("{}: {}", one.headline().text, said(one).0),
+            [one] => format!("{}: {}", one.headline().text, title_and_reason(one).0),
             several => format!("{} reports", several.len()),
         };
         let body = html! {
             @if several { (overview(self)) }
             @for article in articles { (article) }
         };
-        let names = Names::of(self);
+        let names = DeviceNames::of(self);
         let charts = names.shortened_json(&plots.json());
-        shell(&title, PreEscaped(names.shortened(&body)), plots.count(), &charts, &self.made_by)
+        complete_page(&title, PreEscaped(names.shortened(&body)), plots.count(), &charts, &self.made_by)
     }
 }
 
 /// Wraps `body` into a complete page.
-fn shell(title: &str, body: Markup, count: usize, charts: &str, made_by: &str) -> String {
+fn complete_page(title: &str, body: Markup, count: usize, charts: &str, made_by: &str) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -88,7 +88,7 @@ fn shell(title: &str, body: Markup, count: usize, charts: &str, made_by: &str) -
 }
 
 /// Title of a report, and the number that decided it.
-fn said(report: &Report) -> (&str, String) {
+fn title_and_reason(report: &Report) -> (&str, String) {
     match report {
         Report::Run(run) => (&run.title, run.result.reason.clone()),
         Report::Series(series) => {
@@ -101,7 +101,7 @@ fn said(report: &Report) -> (&str, String) {
 /// Several reports in a table, each with a link to its own.
 fn overview(document: &Document) -> Markup {
     let rows = document.reports.iter().enumerate().map(|(number, report)| {
-        let (title, decided) = said(report);
+        let (title, decided) = title_and_reason(report);
         let id = format!("report-{}-top", number + 1);
         [Cell::link(title, id), Cell::outcome(report.headline()), decided.into(), Cell::code(report.dir())]
     });
@@ -114,12 +114,12 @@ fn overview(document: &Document) -> Markup {
 const LONG: usize = 20;
 
 /// Elements whose text is not shortened.
-const AS_IT_IS: [&str; 3] = ["h1", "pre", "code"];
+const VERBATIM_ELEMENTS: [&str; 3] = ["h1", "pre", "code"];
 
 /// Long names, each with a short name; the longest first, so that no name is replaced within a longer one.
-struct Names(Vec<(String, String)>);
+struct DeviceNames(Vec<(String, String)>);
 
-impl Names {
+impl DeviceNames {
     fn of(document: &Document) -> Self {
         let mut names: Vec<(String, String)> = Vec::new();
         let devices = document.reports.iter().flat_map(|report| match report {
@@ -143,7 +143,7 @@ impl Names {
     fn shortened(&self, page: &Markup) -> String {
         let (mut rest, mut short) = (page.0.as_str(), String::new());
         while let Some((at, name)) =
-            AS_IT_IS.iter().filter_map(|name| Some((rest.find(&format!("<{name}"))?, name))).min()
+            VERBATIM_ELEMENTS.iter().filter_map(|name| Some((rest.find(&format!("<{name}"))?, name))).min()
         {
             let end = rest[at..].find(&format!("</{name}>")).map_or(rest.len(), |end| at + end);
             short += &self.replaced(&rest[..at], |name| html! { (name) }.into_string());
@@ -236,7 +236,7 @@ impl Page {
     /// The page. `made_by`: program and version.
     pub fn html(self, made_by: &str) -> String {
         let body = html! { article { h1 { (self.title) } @for part in &self.content { (part) } } };
-        shell(&self.title, body, self.plots.count(), &self.plots.json(), made_by)
+        complete_page(&self.title, body, self.plots.count(), &self.plots.json(), made_by)
     }
 }
 
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn long_names_are_replaced_but_where_they_are_explained_or_part_of_a_file() {
-        let names = Names(vec![("sim:a=1+b=<2>+c".into(), "drive 2".into()), ("sim:a=1".into(), "drive 1".into())]);
+        let names = DeviceNames(vec![("sim:a=1+b=<2>+c".into(), "drive 2".into()), ("sim:a=1".into(), "drive 1".into())]);
         let page = html! { h1 { "sim:a=1" } p { "sim:a=1 and sim:a=1+b=<2>+c" } pre { "sim:a=1" } };
         let short = names.shortened(&page);
         assert!(short.ends_with("<p>drive 1 and drive 2</p><pre>sim:a=1</pre>"), "{short}");

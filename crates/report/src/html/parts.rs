@@ -5,7 +5,7 @@
 
 use crate::charts::{Axis, Chart, Heat, Limit, Line, Points, Section, Style, latency, rounded};
 use crate::table::{Table, look, signed};
-use crate::words::{Banner, Shown, grouped};
+use crate::words::{Banner, OutcomeLabel, grouped};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const DEPTH_MAX: usize = 4;
 
 /// The outcome in a box, the reason for it, and additional text.
-pub(super) fn verdict(shown: &Shown, word: Markup, decided: &str, more: Markup) -> Markup {
+pub(super) fn verdict(shown: &OutcomeLabel, word: Markup, decided: &str, more: Markup) -> Markup {
     html! {
         div class={ "verdict " (look(shown.look).0) } {
             p.word { (signed(shown.look, &shown.text)) (word) }

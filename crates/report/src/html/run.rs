@@ -8,7 +8,7 @@ use crate::charts::{Section, identifier};
 use crate::document::{RunReport, SeriesReport, StepReport};
 use crate::table::{Cell, Table};
 use crate::tables;
-use crate::words::{self, Shown};
+use crate::words::{self, OutcomeLabel};
 use conclusions::series::{Identity, Purpose};
 use maud::{Markup, html};
 use results::finding::{Finding, Level};
@@ -24,7 +24,7 @@ pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Pl
         article {
             (heading(level, &format!("{place}top"), &run.title))
             (banners(&run.banners))
-            (verdict(&Shown::of(Some(run.verdict.outcome)), class, &format!("{}.", run.result.reason), list(&others)))
+            (verdict(&OutcomeLabel::of(Some(run.verdict.outcome)), class, &format!("{}.", run.result.reason), list(&others)))
             @for of in shares {
                 @match one_slice(run) {
                     Some(bars) => { (section(format!("{place}{}", of.id), below, &of.title, html! { p.intro { (of.intro) } (bars) })) }
@@ -276,7 +276,7 @@ fn of_search(report: &SeriesReport, place: &str) -> Markup {
 
 fn conclusion(report: &SeriesReport) -> Markup {
     let Some(conclusion) = &report.series.conclusion else {
-        return verdict(&report.shown(), html! {}, "This series has no conclusion yet.", html! {});
+        return verdict(&report.outcome_label(), html! {}, "This series has no conclusion yet.", html! {});
     };
     let rated = match (conclusion.rating, conclusion.comparable) {
         (None, _) => "",

@@ -16,13 +16,13 @@ const DEFAULTS: [&str; 3] = ["reads", "trans-reads", "READS"];
 
 /// A log whose header has been read.
 #[derive(Debug)]
-pub struct Source<R> {
+pub struct LogReader<R> {
     name: String,
     pub reader: Reader<R>,
     pub interval_sec: u64,
 }
 
-impl<R: Read> Source<R> {
+impl<R: Read> LogReader<R> {
     /// Reads the header. `name`: the log's name in tables and messages.
     ///
     /// Errors: the header is unreadable, or has no report interval.
@@ -266,7 +266,7 @@ pub const BUCKETS: usize = 17;
 
 /// Selection of the histograms, buckets and slices to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
+pub struct TableOptions {
     /// Requested length of a slice, seconds, at least 1.
     pub slice_sec: u64,
     /// Names of the histograms; empty for the log's reads.
@@ -281,13 +281,13 @@ pub struct Choice {
     pub extra: bool,
 }
 
-impl Default for Choice {
+impl Default for TableOptions {
     fn default() -> Self {
         Self { slice_sec: 3600, histograms: Vec::new(), first_bucket: 0, buckets_max: 7, every_nth: 1, extra: false }
     }
 }
 
-impl Choice {
+impl TableOptions {
     /// The buckets shown, ascending. Bucket `b` stands for "longer than 2^b units".
     pub fn buckets(&self) -> Vec<usize> {
         (self.first_bucket..BUCKETS).step_by(self.every_nth.max(1)).take(self.buckets_max).collect()
@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn buckets_begin_at_the_first_and_end_with_the_seventeenth() {
         let buckets = |first_bucket, buckets_max, every_nth| {
-            Choice { first_bucket, buckets_max, every_nth, ..Choice::default() }.buckets()
+            TableOptions { first_bucket, buckets_max, every_nth, ..TableOptions::default() }.buckets()
         };
         assert_eq!(buckets(0, 7, 1), [0, 1, 2, 3, 4, 5, 6]);
         assert_eq!(buckets(0, 3, 3), [0, 3, 6]);

@@ -3,7 +3,7 @@
 //! An ACT log has service times only, without failed operations. So its judgement covers less than the verdict of a
 //! run directory, which includes waits and failures.
 
-use super::{Choice, Histogram, LatencyError, Log};
+use super::{TableOptions, Histogram, LatencyError, Log};
 use results::act_log::{Header, Test};
 use results::buckets::ActScale;
 use results::judge::{Deciding, Limit, Outcome, Sla};
@@ -66,7 +66,7 @@ fn device_and_stream<'a>(header: &Header, name: &'a str) -> (Option<&'a str>, &'
 /// The buckets of a log that the table of `choice` and the SLA, if there is one, need; ascending.
 ///
 /// Errors: a threshold lies between two edges of the log's buckets.
-pub fn edges(log: &str, scale: ActScale, choice: &Choice, sla: Option<&Sla>) -> Result<Vec<usize>, LatencyError> {
+pub fn edges(log: &str, scale: ActScale, choice: &TableOptions, sla: Option<&Sla>) -> Result<Vec<usize>, LatencyError> {
     let mut edges: BTreeSet<usize> = choice.buckets().into_iter().collect();
     for limit in sla.iter().flat_map(|sla| sla.limits()) {
         edges.insert(edge(log, scale, limit)?);
@@ -177,7 +177,7 @@ mod tests {
     fn judged(text: &str, sla: &str) -> Judgement {
         let sla: Sla = sla.parse().unwrap();
         let mut source = source(text);
-        let edges = edges("a.log", source.reader.scale(), &Choice::default(), Some(&sla)).unwrap();
+        let edges = edges("a.log", source.reader.scale(), &TableOptions::default(), Some(&sla)).unwrap();
         let log = source.read(2, &NAMES.map(str::to_owned), &edges).unwrap();
         judge(&log, &log.histograms, &sla)
     }
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn thresholds_between_two_edges_are_refused_with_both() {
         let edge = |sla: &str, scale| {
-            edges("a.log", scale, &Choice { buckets_max: 1, ..Choice::default() }, Some(&sla.parse().unwrap()))
+            edges("a.log", scale, &TableOptions { buckets_max: 1, ..TableOptions::default() }, Some(&sla.parse().unwrap()))
         };
         assert_eq!(edge("5%>1ms,1%>8ms", ActScale::Milliseconds).unwrap(), [0, 3]);
         assert_eq!(edge("5%>1024us", ActScale::Microseconds).unwrap(), [0, 10]);

@@ -8,7 +8,7 @@
 
 use super::log::{unit, version_line};
 use super::run::RunLatencies;
-use super::{Choice, Histogram, Log, Slice};
+use super::{TableOptions, Histogram, Log, Slice};
 use crate::table::{Cell, Table, escaped};
 use results::act_log::{DERIVED_TITLE, NAMES_TITLE};
 use results::buckets::ActScale;
@@ -17,7 +17,7 @@ const GAP: &str = "  ";
 const SLICE: &str = "slice";
 
 /// The first line: the arguments, as they were typed.
-pub fn echo(arguments: &[String]) -> String {
+pub fn command_line(arguments: &[String]) -> String {
     format!("act_latency.py {}\n", arguments.join(" "))
 }
 
@@ -66,7 +66,7 @@ pub fn no_slices(slice_sec: u64) -> String {
 }
 
 /// One histogram of one log: a group of columns.
-struct Column<'a> {
+struct ColumnGroup<'a> {
     log: &'a Log,
     histogram: &'a Histogram,
     title: String,
@@ -79,7 +79,7 @@ struct Column<'a> {
 /// The table: titles, a line for each slice, averages and maxima.
 ///
 /// The logs have slices of equal length; a log without one of them shows dashes. Without any slice, only the titles.
-pub fn table(logs: &[Log], choice: &Choice) -> String {
+pub fn table(logs: &[Log], choice: &TableOptions) -> String {
     let buckets = choice.buckets();
     let mut labels: String = buckets.iter().map(|bucket| format!("{:>7}", 1_u64 << bucket)).collect();
     let mut underline = " ------".repeat(buckets.len());
@@ -105,7 +105,7 @@ pub fn table(logs: &[Log], choice: &Choice) -> String {
         text += &line(&number.to_string(), &columns, cells, choice.extra);
     }
     text += &rule;
-    let cells = |column: &Column<'_>| {
+    let cells = |column: &ColumnGroup<'_>| {
         column.log.slices_of(column.histogram).map(|(_, slice)| column.cells(Some(slice))).collect()
     };
     let all: Vec<Vec<Cells>> = columns.iter().map(cells).collect();
@@ -114,13 +114,13 @@ pub fn table(logs: &[Log], choice: &Choice) -> String {
     text
 }
 
-fn columns<'a>(logs: &'a [Log], buckets: &[usize], width: usize) -> Vec<Column<'a>> {
-    let mut columns: Vec<Column<'a>> = Vec::new();
+fn columns<'a>(logs: &'a [Log], buckets: &[usize], width: usize) -> Vec<ColumnGroup<'a>> {
+    let mut columns: Vec<ColumnGroup<'a>> = Vec::new();
     for (index, log) in logs.iter().enumerate() {
         for histogram in &log.histograms {
             let number = if logs.len() > 1 { format!("[{}] ", index + 1) } else { String::new() };
             let before = columns.last().map_or(0, |column| 1 + column.title.chars().count());
-            columns.push(Column {
+            columns.push(ColumnGroup {
                 log,
                 histogram,
                 title: number + &histogram.name,
@@ -132,11 +132,11 @@ fn columns<'a>(logs: &'a [Log], buckets: &[usize], width: usize) -> Vec<Column<'
     columns
 }
 
-fn titles(columns: &[Column<'_>], labels: &str) -> String {
+fn titles(columns: &[ColumnGroup<'_>], labels: &str) -> String {
     let width = labels.len();
     let blank = " ".repeat(SLICE.len());
     let (mut names, mut units, mut thresholds) = (blank.clone(), blank, SLICE.to_owned());
-    for Column { log, title, pad, .. } in columns {
+    for ColumnGroup { log, title, pad, .. } in columns {
         let unit = match log.scale {
             ActScale::Milliseconds => " %>(ms)",
             ActScale::Microseconds => " %>(us)",
@@ -148,7 +148,7 @@ fn titles(columns: &[Column<'_>], labels: &str) -> String {
     format!("{names}\n{units}\n{thresholds}\n")
 }
 
-fn rule(columns: &[Column<'_>], underline: &str) -> String {
+fn rule(columns: &[ColumnGroup<'_>], underline: &str) -> String {
     let groups = columns.iter().map(|column| format!("{GAP}{}{underline}", column.pad));
     format!("{}{}\n", "-".repeat(SLICE.len()), groups.collect::<String>())
 }
@@ -159,14 +159,14 @@ struct Cells {
     rate: Option<f64>,
 }
 
-impl Column<'_> {
+impl ColumnGroup<'_> {
     fn cells(&self, slice: Option<Slice<'_>>) -> Cells {
         let percent = |edge: &usize| slice.and_then(|slice| slice.percent_over(*edge)).map(|value| rounded(value, 2));
         Cells { percents: self.edges.iter().map(percent).collect(), rate: slice.map(|slice| rounded(slice.iops(), 1)) }
     }
 }
 
-fn line(tag: &str, columns: &[Column<'_>], cells: impl Iterator<Item = Cells>, extra: bool) -> String {
+fn line(tag: &str, columns: &[ColumnGroup<'_>], cells: impl Iterator<Item = Cells>, extra: bool) -> String {
     let mut text = format!("{tag:>0$}", SLICE.len());
     for (column, Cells { percents, rate }) in columns.iter().zip(cells) {
         text += GAP;
@@ -210,7 +210,7 @@ fn rounded(value: f64, decimals: usize) -> f64 {
 /// A table for each histogram of each log: a line for each slice, then average and maximum.
 ///
 /// Averages are computed from unrounded percentages, without slices that have no operations.
-pub fn markdown(logs: &[Log], choice: &Choice) -> String {
+pub fn markdown(logs: &[Log], choice: &TableOptions) -> String {
     let mut text = String::new();
     for log in logs {
         for histogram in &log.histograms {
@@ -225,7 +225,7 @@ pub fn markdown(logs: &[Log], choice: &Choice) -> String {
     text
 }
 
-fn one(log: &Log, histogram: &Histogram, choice: &Choice) -> Table {
+fn one(log: &Log, histogram: &Histogram, choice: &TableOptions) -> Table {
     let buckets = choice.buckets();
     let edges: Vec<usize> = buckets.iter().filter_map(|bucket| log.edge(*bucket)).collect();
     let slices: Vec<(u64, Slice<'_>)> = log.slices_of(histogram).collect();
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn a_title_longer_than_its_columns_pads_the_next_group() {
         let names = ["/dev/x-reads".to_owned(), "reads".to_owned()];
-        let choice = Choice { buckets_max: 1, slice_sec: 1, ..Choice::default() };
+        let choice = TableOptions { buckets_max: 1, slice_sec: 1, ..TableOptions::default() };
         let log = source(&log_text(1)).read(1, &names, &[0]).unwrap();
         let expected = "         /dev/x-reads   reads \n        %>(ms)         %>(ms)\nslice        1              1\n\
                         -----   ------         ------\n    1    40.00          40.00\n-----   ------         ------\n  \

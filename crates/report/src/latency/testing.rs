@@ -1,6 +1,6 @@
 //! Logs for the tests of this module.
 
-use super::Source;
+use super::LogReader;
 
 /// The histograms of [`log_text`].
 pub(crate) const NAMES: [&str; 2] = ["reads", "/dev/x-reads"];
@@ -25,6 +25,6 @@ pub(crate) fn log_text(seconds: u64) -> String {
 }
 
 /// The log of a text, named `a.log`.
-pub(crate) fn source(text: &str) -> Source<&[u8]> {
-    Source::open("a.log", text.as_bytes()).unwrap()
+pub(crate) fn source(text: &str) -> LogReader<&[u8]> {
+    LogReader::open("a.log", text.as_bytes()).unwrap()
 }

@@ -6,13 +6,13 @@
 mod run;
 mod text;
 
-pub use run::{Phase, RunStatus, Shares, Temperature};
+pub use run::{Phase, RunStatus, CurrentShares, Temperature};
 
 use conclusions::baseline::jobs_left;
-use conclusions::rejudge::{rejudge_in, went_away};
+use conclusions::rejudge::{rejudge_in, disappeared_error};
 use conclusions::series::{Purpose, Series, State};
 use results::judge::Outcome;
-use results::run_dir::{self, Holds, Process, RunDirError};
+use results::run_dir::{self, DirKind, Process, RunDirError};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,7 +20,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// State of a run's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Seen {
+pub enum ProcessState {
     Running,
     /// Stopped (SIGSTOP).
     Stopped,
@@ -43,10 +43,10 @@ impl Status {
     /// Reads the status of the run or series in `dir` at `now`. `look` returns the state of a process.
     ///
     /// Errors: `dir` has neither a run nor a series, or its manifest or series record is damaged.
-    pub fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
-        Ok(match run_dir::holds(dir)? {
-            Holds::Run => Self::Run(Box::new(RunStatus::read(dir, now, look)?)),
-            Holds::Series => Self::Series(Box::new(SeriesStatus::read(dir, now, look)?)),
+    pub fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> ProcessState) -> Result<Self, RunDirError> {
+        Ok(match run_dir::dir_kind(dir)? {
+            DirKind::Run => Self::Run(Box::new(RunStatus::read(dir, now, look)?)),
+            DirKind::Series => Self::Series(Box::new(SeriesStatus::read(dir, now, look)?)),
         })
     }
 
@@ -104,16 +104,16 @@ pub struct SeriesStatus {
     /// Conclusion, one sentence; empty before the end.
     pub conclusion: String,
     /// State of the series' process; `None` if the series names no process.
-    pub seen: Option<Seen>,
+    pub seen: Option<ProcessState>,
     /// Remarks for the reader, each one sentence.
     pub remarks: Vec<String>,
 }
 
 impl SeriesStatus {
     /// Reads the status of the series in `dir` at `now`. `look` returns the state of a process.
-    fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
+    fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> ProcessState) -> Result<Self, RunDirError> {
         let Some(mut series) = Series::read(dir)? else {
-            return Err(results::run_dir::manifest(dir).err().unwrap_or_else(|| went_away(dir)));
+            return Err(results::run_dir::manifest(dir).err().unwrap_or_else(|| disappeared_error(dir)));
         };
         let mut remarks = rejudge_in(dir, &mut series);
         let begun = series.steps.iter().rev().find(|step| step.attempts > 0 && step.state != State::Planned);
@@ -174,12 +174,12 @@ impl SeriesStatus {
         }
         match (self.seen, &self.run) {
             // Between two steps the previous run is over, but the process continues.
-            (Some(Seen::Running | Seen::Stopped), _) => false,
-            (Some(Seen::Gone), _) => true,
+            (Some(ProcessState::Running | ProcessState::Stopped), _) => false,
+            (Some(ProcessState::Gone), _) => true,
             // A process in another container is invisible; then the state of its run decides.
-            (Some(Seen::Elsewhere), run) => run.as_ref().is_none_or(|run| run.phase.is_over()),
-            (Some(Seen::Unknown) | None, Some(run)) => matches!(run.phase, Phase::Killed | Phase::Unknown),
-            (Some(Seen::Unknown) | None, None) => self.steps.iter().all(|step| step.state != State::Running),
+            (Some(ProcessState::Elsewhere), run) => run.as_ref().is_none_or(|run| run.phase.is_over()),
+            (Some(ProcessState::Unknown) | None, Some(run)) => matches!(run.phase, Phase::Killed | Phase::Unknown),
+            (Some(ProcessState::Unknown) | None, None) => self.steps.iter().all(|step| step.state != State::Running),
         }
     }
 

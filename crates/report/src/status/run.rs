@@ -1,6 +1,6 @@
 //! Status of one run.
 
-use super::{Seen, unix_ms};
+use super::{ProcessState, unix_ms};
 use crate::latencies::add_window;
 use results::cell::Layout;
 use results::counts::CellCounts;
@@ -49,14 +49,14 @@ impl Phase {
     }
 
     /// True if the run proceeds normally: then it ends when its time is over.
-    pub fn goes_on(self) -> bool {
+    pub fn is_running(self) -> bool {
         matches!(self, Self::Beginning | Self::Running | Self::Ending)
     }
 }
 
 /// Shares over the thresholds in the unfinished slice, of the judged group that is worst relative to its limit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Shares {
+pub struct CurrentShares {
     /// Slice number, from 1.
     pub slice: u64,
     pub stream: String,
@@ -89,7 +89,7 @@ pub struct RunStatus {
     pub purpose: Option<String>,
     pub phase: Phase,
     /// State of the run's process; `None` if the manifest names no process.
-    pub seen: Option<Seen>,
+    pub seen: Option<ProcessState>,
     pub pid: Option<u32>,
     /// Seconds recorded so far.
     pub elapsed_sec: f64,
@@ -110,7 +110,7 @@ pub struct RunStatus {
     /// The thresholds as text, in the order of all shares.
     pub thresholds: Vec<String>,
     /// Shares in the current slice.
-    pub current: Option<Shares>,
+    pub current: Option<CurrentShares>,
     /// The worst share so far relative to its limit; `None` without limits.
     pub worst: Option<Deciding>,
     /// 99th percentile of service times in the newest window, by judged stream, nanoseconds.
@@ -128,7 +128,7 @@ pub struct RunStatus {
 
 impl RunStatus {
     /// Reads the status of the run in `dir` at `now`. `look` returns the state of a process.
-    pub fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
+    pub fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> ProcessState) -> Result<Self, RunDirError> {
         let manifest = run_dir::manifest(dir)?;
         // Check this first: a verdict that is written while the tables are read does not match the tables.
         if dir.join(VERDICT).exists() {
@@ -136,12 +136,12 @@ impl RunStatus {
         }
         let seen = manifest.process.as_ref().map(look);
         // The run may have ended between the two checks.
-        if matches!(seen, Some(Seen::Gone | Seen::Elsewhere)) && dir.join(VERDICT).exists() {
+        if matches!(seen, Some(ProcessState::Gone | ProcessState::Elsewhere)) && dir.join(VERDICT).exists() {
             return Self::ended(dir, now, &manifest);
         }
         let (layout, mut judge) = (manifest.layout(), manifest.judge());
         let mut intervals = Intervals::open(dir, &manifest)?;
-        let last = Last::of(&mut intervals, &mut judge, &layout)?;
+        let last = LastInterval::of(&mut intervals, &mut judge, &layout)?;
         let verdict = judge.verdict(&End::Unrecorded);
         let mut this = Self::new(dir, &manifest, &verdict, last, now);
         this.remarks.extend(intervals.damage().map(str::to_owned));
@@ -154,7 +154,7 @@ impl RunStatus {
             // No more data will come, so damage counts, as in a report.
             return Ok(Self { phase: this.phase, seen, ..Self::ended(dir, now, &manifest)? });
         }
-        if !this.simulated && this.phase.goes_on() {
+        if !this.simulated && this.phase.is_running() {
             let ends = |left_sec| manifest.started_unix_ms.saturating_add(((this.elapsed_sec + left_sec) * 1e3) as u64);
             this.ends_unix_ms = this.left_sec().map(ends);
         }
@@ -165,7 +165,7 @@ impl RunStatus {
         let run = run_dir::read(dir)?;
         let mut judge = manifest.judge();
         let mut intervals = Intervals::open(dir, manifest)?;
-        let last = Last::of(&mut intervals, &mut judge, &manifest.layout())?;
+        let last = LastInterval::of(&mut intervals, &mut judge, &manifest.layout())?;
         let mut this = Self::new(dir, manifest, &run.verdict, last, now);
         this.phase = Phase::Ended;
         this.remarks.extend(run.remarks);
@@ -174,7 +174,7 @@ impl RunStatus {
         Ok(this)
     }
 
-    fn new(dir: &Path, manifest: &Manifest, verdict: &Verdict, last: Last, now: SystemTime) -> Self {
+    fn new(dir: &Path, manifest: &Manifest, verdict: &Verdict, last: LastInterval, now: SystemTime) -> Self {
         let layout = manifest.layout();
         let devices = layout.devices.len();
         let back = |stream: usize| {
@@ -213,31 +213,31 @@ impl RunStatus {
     }
 
     /// Phase of a run without a verdict.
-    fn phase_now(&self, manifest: &Manifest, seen: Option<Seen>) -> Phase {
+    fn phase_now(&self, manifest: &Manifest, seen: Option<ProcessState>) -> Phase {
         let hung_sec = (manifest.report_interval_sec.saturating_mul(HUNG_INTERVALS) + HUNG_SEC) as f64;
         let fresh = self.recorded_ago_sec.is_some_and(|ago| ago < hung_sec);
         match seen {
-            Some(Seen::Stopped) => Phase::Stopped,
-            Some(Seen::Gone) => Phase::Killed,
+            Some(ProcessState::Stopped) => Phase::Stopped,
+            Some(ProcessState::Gone) => Phase::Killed,
             // In another container, or on another machine that shares the directory, the process can still run: then
             // its files grow. Waiting one interval shows if they do.
-            Some(Seen::Elsewhere)
+            Some(ProcessState::Elsewhere)
                 if self.recorded_ago_sec.is_some_and(|ago| ago > manifest.report_interval_sec as f64 + 2.0) =>
             {
                 Phase::Killed
             }
-            Some(Seen::Elsewhere) => Phase::Gone,
+            Some(ProcessState::Elsewhere) => Phase::Gone,
             _ if fresh && self.elapsed_sec >= manifest.duration_sec as f64 => Phase::Ending,
             _ if fresh && self.elapsed_sec == 0.0 => Phase::Beginning,
             _ if fresh => Phase::Running,
-            Some(Seen::Running) => Phase::Hung,
+            Some(ProcessState::Running) => Phase::Hung,
             _ => Phase::Unknown,
         }
     }
 
     /// 0 while the run goes on or if it passed, else the verdict's exit code.
     pub(super) fn exit_code(&self) -> u8 {
-        if self.phase.goes_on() { 0 } else { self.result.exit_code }
+        if self.phase.is_running() { 0 } else { self.result.exit_code }
     }
 
     /// Seconds until the end of the run; `None` if too few operations are done to estimate it.
@@ -259,14 +259,14 @@ fn recorded_ago_sec(dir: &Path, now: SystemTime) -> Option<f64> {
 
 /// Values of the last interval.
 #[derive(Default)]
-struct Last {
+struct LastInterval {
     any: bool,
     length_sec: f64,
     cells: Vec<CellCounts>,
     temperatures: Vec<Temperature>,
 }
 
-impl Last {
+impl LastInterval {
     /// Reads all intervals into `judge`.
     fn of(intervals: &mut Intervals, judge: &mut Judge, layout: &Layout) -> Result<Self, RunDirError> {
         let columns = intervals.columns().to_vec();
@@ -290,7 +290,7 @@ impl Last {
 }
 
 /// Shares in the unfinished slice, of the group that is nearest to a limit.
-fn current(verdict: &Verdict, manifest: &Manifest) -> Option<Shares> {
+fn current(verdict: &Verdict, manifest: &Manifest) -> Option<CurrentShares> {
     let limits = manifest.sla.limits();
     let groups = verdict.groups.iter().filter(|_| !verdict.has_no_limits());
     let newest = groups.filter_map(|group| {
@@ -300,7 +300,7 @@ fn current(verdict: &Verdict, manifest: &Manifest) -> Option<Shares> {
     let of_limit =
         |shares: &[f64]| shares.iter().zip(limits).map(|(share, limit)| share / limit.share_max()).fold(0.0, f64::max);
     let nearest = newest.max_by(|a, b| of_limit(&a.2).total_cmp(&of_limit(&b.2)));
-    nearest.map(|(group, slice, shares)| Shares {
+    nearest.map(|(group, slice, shares)| CurrentShares {
         slice: slice.slice,
         stream: group.stream.clone(),
         device: group.device.clone(),

@@ -38,7 +38,7 @@ fn write_of(manifest: &Manifest, dir: &Path, intervals: u64) -> Writer {
 }
 
 /// Status `later` seconds from now.
-fn status(dir: &Path, later: u64, seen: Seen) -> RunStatus {
+fn status(dir: &Path, later: u64, seen: ProcessState) -> RunStatus {
     match Status::read(dir, SystemTime::now() + Duration::from_secs(later), &|_| seen).unwrap() {
         Status::Run(run) => *run,
         Status::Series(series) => panic!("{series:?}"),
@@ -50,7 +50,7 @@ fn a_run_that_goes_on_tells_what_it_recorded() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("run");
     let _writer = write(&dir, 25);
-    let run = status(&dir, 0, Seen::Running);
+    let run = status(&dir, 0, ProcessState::Running);
     assert_eq!((run.phase, run.exit_code(), run.elapsed_sec, run.left_sec()), (Phase::Running, 0, 25.0, Some(15.0)));
     let stream = &run.result.streams[0];
     assert_eq!((stream.offered_iops, stream.achieved_iops, run.last_interval_iops[0]), (12.0, 10.0, 10.0));
@@ -76,7 +76,7 @@ fn a_run_that_operations_end_tells_how_many_are_done_and_the_time_left_by_their_
     let dir = parent.path().join("run");
     let manifest = Manifest { duration_sec: 30 * 86_400, operations: Some(1_000), ..manifest() };
     let _writer = write_of(&manifest, &dir, 25);
-    let run = status(&dir, 0, Seen::Running);
+    let run = status(&dir, 0, ProcessState::Running);
     assert_eq!((run.phase, run.operations_done, run.left_sec()), (Phase::Running, 250, Some(75.0)));
     let text = run.to_string();
     assert!(text.contains("00:00:25, 250 of 1,000 operations  00:01:15 left, ends "), "{text}");
@@ -88,29 +88,29 @@ fn a_killed_run_a_hung_one_and_a_held_one_are_told_apart() {
     let dir = parent.path().join("run");
     let _writer = write(&dir, 25);
     for (later, seen, phase, code) in [
-        (0, Seen::Running, Phase::Running, 0),
-        (17, Seen::Running, Phase::Running, 0),
-        (19, Seen::Running, Phase::Hung, 1),
-        (0, Seen::Stopped, Phase::Stopped, 1),
+        (0, ProcessState::Running, Phase::Running, 0),
+        (17, ProcessState::Running, Phase::Running, 0),
+        (19, ProcessState::Running, Phase::Hung, 1),
+        (0, ProcessState::Stopped, Phase::Stopped, 1),
         // A process in another container is not visible, but its files grow.
-        (0, Seen::Elsewhere, Phase::Gone, 1),
-        (5, Seen::Elsewhere, Phase::Killed, 1),
+        (0, ProcessState::Elsewhere, Phase::Gone, 1),
+        (5, ProcessState::Elsewhere, Phase::Killed, 1),
         // On the machine that assigned the process number, the process is certainly gone.
-        (0, Seen::Gone, Phase::Killed, 1),
-        (5, Seen::Unknown, Phase::Running, 0),
-        (60, Seen::Unknown, Phase::Unknown, 1),
+        (0, ProcessState::Gone, Phase::Killed, 1),
+        (5, ProcessState::Unknown, Phase::Running, 0),
+        (60, ProcessState::Unknown, Phase::Unknown, 1),
     ] {
         let run = status(&dir, later, seen);
         // The recorded intervals already exceed a limit.
         assert_eq!((run.phase, run.exit_code()), (phase, code), "{later} s later, {seen:?}");
     }
-    let gone = status(&dir, 0, Seen::Elsewhere).to_string();
+    let gone = status(&dir, 0, ProcessState::Elsewhere).to_string();
     assert!(gone.contains("GONE (process 77): the process is not visible"), "{gone}");
     assert!(!gone.contains(" left"), "no end is told: {gone}");
-    let killed = status(&dir, 0, Seen::Gone);
+    let killed = status(&dir, 0, ProcessState::Gone);
     assert!(killed.to_string().contains("KILLED (process 77)") && killed.ends_unix_ms.is_none(), "{killed}");
     assert!(!killed.to_string().contains(" left, ends "), "{killed}");
-    assert!(status(&dir, 90, Seen::Running).to_string().contains("recorded nothing for 90 s"));
+    assert!(status(&dir, 90, ProcessState::Running).to_string().contains("recorded nothing for 90 s"));
 }
 
 #[test]
@@ -123,11 +123,11 @@ fn a_directory_can_be_read_at_any_byte_of_its_growth() {
         let bytes = fs::read(&path).unwrap();
         for cut in 0..bytes.len() {
             fs::write(&path, &bytes[..cut]).unwrap();
-            let run = status(&dir, 0, Seen::Running);
+            let run = status(&dir, 0, ProcessState::Running);
             assert!(run.elapsed_sec <= 12.0 && run.phase == Phase::Running || run.phase == Phase::Beginning, "{cut}");
         }
         fs::remove_file(&path).unwrap();
-        status(&dir, 0, Seen::Running);
+        status(&dir, 0, ProcessState::Running);
         fs::write(&path, &bytes).unwrap();
     }
 }
@@ -137,20 +137,20 @@ fn a_run_that_ended_has_its_verdict_and_its_exit_code() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("run");
     let writer = write(&dir, 40);
-    assert_eq!(status(&dir, 0, Seen::Running).phase, Phase::Ending);
+    assert_eq!(status(&dir, 0, ProcessState::Running).phase, Phase::Ending);
     let mut judge = manifest().judge();
     let mut intervals = results::run_dir::Intervals::open(&dir, &manifest()).unwrap();
     while let Some(record) = intervals.next().unwrap() {
         judge.add_counts(&record.counts);
     }
     writer.finish(&judge.verdict(&End::Completed)).unwrap();
-    let run = status(&dir, 1000, Seen::Gone);
+    let run = status(&dir, 1000, ProcessState::Gone);
     assert_eq!((run.phase, run.result.outcome, run.exit_code()), (Phase::Ended, Outcome::Fail, 1));
     assert!(run.to_string().contains("FAIL: 10.0 % of reads on /dev/nvme1n1 took over 1 ms in slice 1"), "{run}");
 }
 
 /// Status of a series whose one stage is in `state` and has no run directory.
-fn series_without_run(state: State, attempts: u32, seen: Seen) -> SeriesStatus {
+fn series_without_run(state: State, attempts: u32, seen: ProcessState) -> SeriesStatus {
     let dir = tempfile::tempdir().unwrap();
     let planned = Step::planned("stage 1".into(), "stage-1".into(), 60.0, vec![0], 172_800, Rule::Completes);
     let stage = Step { state, attempts, ..planned };
@@ -166,13 +166,13 @@ fn series_without_run(state: State, attempts: u32, seen: Seen) -> SeriesStatus {
 #[test]
 fn a_series_whose_process_is_gone_is_over_though_its_newest_step_has_no_run() {
     for (state, attempts) in [(State::Interrupted, 1), (State::Running, 1), (State::Planned, 0)] {
-        let series = series_without_run(state, attempts, Seen::Gone);
+        let series = series_without_run(state, attempts, ProcessState::Gone);
         assert_eq!((series.is_over(), series.exit_code()), (true, 4), "{state:?}");
         assert!(series.to_string().contains("NOT RUNNING"), "{series}");
-        let series = series_without_run(state, attempts, Seen::Running);
+        let series = series_without_run(state, attempts, ProcessState::Running);
         assert_eq!((series.is_over(), series.exit_code()), (false, 0), "{state:?}");
     }
-    let preparing = series_without_run(State::Planned, 0, Seen::Running).to_string();
+    let preparing = series_without_run(State::Planned, 0, ProcessState::Running).to_string();
     assert!(preparing.contains("48:00:00 left") && preparing.contains("no run has begun"), "{preparing}");
 }
 
@@ -185,7 +185,7 @@ fn of_a_baseline_it_is_told_how_many_jobs_are_still_to_come() {
     series.conclusion = None;
     series.steps.truncate(10);
     series.write(dir.path()).unwrap();
-    let status = Status::read(dir.path(), SystemTime::now(), &|_| Seen::Running).unwrap().to_string();
+    let status = Status::read(dir.path(), SystemTime::now(), &|_| ProcessState::Running).unwrap().to_string();
     // Five of the six rounds of the saturation are certain.
     assert!(status.contains(&format!("baseline: 10 jobs done, at least {} to come", jobs - 9)), "{status}");
 }

@@ -1,6 +1,6 @@
 //! The status for a terminal: the current state, then progress, then numbers.
 
-use super::{Phase, RunStatus, Seen, SeriesStatus, Shares, Status, StepStatus};
+use super::{Phase, RunStatus, ProcessState, SeriesStatus, CurrentShares, Status, StepStatus};
 use crate::words;
 use conclusions::series::{Purpose, State};
 use results::units;
@@ -31,7 +31,7 @@ impl fmt::Display for RunStatus {
         }
         let of = if self.simulated { " of simulated time" } else { "" };
         let left = self.left_sec().map_or_else(|| "--:--:--".to_owned(), |sec| units::clock(sec as u64));
-        let end = match (self.phase.goes_on(), self.ends_unix_ms) {
+        let end = match (self.phase.is_running(), self.ends_unix_ms) {
             (false, _) => String::new(),
             (true, Some(ends)) => format!("  {left} left, ends {}", units::date_to_minute(ends)),
             (true, None) => format!("  {left} left"),
@@ -101,7 +101,7 @@ impl RunStatus {
         format!("{}: {}", self.result.outcome, self.result.reason)
     }
 
-    fn shares_text(&self, shares: &Shares) -> String {
+    fn shares_text(&self, shares: &CurrentShares) -> String {
         let columns = self.thresholds.iter().zip(&shares.shares);
         let columns = columns.map(|(threshold, share)| format!("{} over {threshold}", units::percent(*share)));
         let on = words::device(shares.device.as_deref());
@@ -123,7 +123,7 @@ impl fmt::Display for SeriesStatus {
             None if self.is_over() => {
                 writeln!(f, "  NOT RUNNING: the series is not finished; the same command resumes it")?
             }
-            None if self.seen == Some(Seen::Elsewhere) => {
+            None if self.seen == Some(ProcessState::Elsewhere) => {
                 writeln!(f, "  the process is not visible: gone, or in another container")?
             }
             None => {

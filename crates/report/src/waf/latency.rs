@@ -84,11 +84,11 @@ impl Latency {
 }
 
 /// Maximum relative difference of amplification with and without time that counts as agreement.
-const AGREE: f64 = 0.05;
+const AGREEMENT: f64 = 0.05;
 
 /// Milliseconds; empty if too few operations determine the quantile.
-fn told(quantiles: &Quantiles, quantile: f64, ns: u64) -> String {
-    let is_told = percentile::is_told(quantiles.count, 100.0 * quantile);
+fn quantile_text(quantiles: &Quantiles, quantile: f64, ns: u64) -> String {
+    let is_told = percentile::is_resolved(quantiles.count, 100.0 * quantile);
     if is_told { format!("{:.3}", ns as f64 / 1e6) } else { "-".to_owned() }
 }
 
@@ -104,7 +104,7 @@ impl WafReport {
                 let waited = (of.wait.max_ns > 0).then_some(("wait", &of.wait));
                 for (line, (what, quantiles)) in [("service", &of.service)].into_iter().chain(waited).enumerate() {
                     let ms = [(0.5, quantiles.p50_ns), (0.99, quantiles.p99_ns), (0.999, quantiles.p999_ns)];
-                    let [p50, p99, p999] = ms.map(|(quantile, ns)| Cell::from(told(quantiles, quantile, ns)));
+                    let [p50, p99, p999] = ms.map(|(quantile, ns)| Cell::from(quantile_text(quantiles, quantile, ns)));
                     let first = |text: String| Cell::from(if line == 0 { text } else { String::new() });
                     let done = units::number(of.done_per_sec);
                     table.row([
@@ -146,7 +146,7 @@ impl WafReport {
                 }
             }
             if let Some((waf, with_time)) = one.waf.zip(timed.device_waf)
-                && (with_time / waf - 1.0).abs() > AGREE
+                && (with_time / waf - 1.0).abs() > AGREEMENT
             {
                 let fills = units::number(timed.drive_fills);
                 told.push(format!(
@@ -164,7 +164,7 @@ impl WafReport {
 }
 
 /// The p99.9 of each tenant's reads and writes, one row each: the row's name, and its cell for an arrangement.
-pub(super) fn worst(arrangements: &[Arranged]) -> Vec<(String, impl Fn(&Arranged) -> String)> {
+pub(super) fn p999_rows(arrangements: &[Arranged]) -> Vec<(String, impl Fn(&Arranged) -> String)> {
     let all = arrangements.iter().filter_map(|one| one.timed.as_ref()).flat_map(|timed| &timed.latencies);
     let rows = unique(all.map(|of| (of.tenant.clone(), of.operation.clone())));
     let row = |(tenant, operation): (String, String)| {
@@ -177,9 +177,9 @@ pub(super) fn worst(arrangements: &[Arranged]) -> Vec<(String, impl Fn(&Arranged
                 Some(of) if !of.succeeds() => "fails".to_owned(),
                 // Quantiles of two durations do not add up, so the larger one is shown with its name.
                 Some(Latency { service, wait, .. }) if wait.p999_ns > service.p999_ns => {
-                    format!("{} wait", told(wait, 0.999, wait.p999_ns))
+                    format!("{} wait", quantile_text(wait, 0.999, wait.p999_ns))
                 }
-                Some(of) => told(&of.service, 0.999, of.service.p999_ns),
+                Some(of) => quantile_text(&of.service, 0.999, of.service.p999_ns),
                 None => "-".to_owned(),
             }
         };
@@ -212,7 +212,7 @@ mod tests {
 
     fn cell(latency: Latency) -> (String, String) {
         let all = [arranged(latency)];
-        let (name, cell) = worst(&all).remove(0);
+        let (name, cell) = p999_rows(&all).remove(0);
         (name, cell(&all[0]))
     }
 

@@ -15,7 +15,7 @@ use crate::charts::{Axis, Chart, Line, Mark, Points, Section, Style};
 use crate::html::Page;
 use crate::table::{Cell, Table};
 use crate::words::{Pair, unique};
-use conclusions::waf::{Found, OCTILES, TenantBytes, steady_rule};
+use conclusions::waf::{Found, OCTILES_PER_FILL, TenantBytes, steady_rule};
 use results::units::{self, bytes};
 use results::written::Bytes;
 use schemars::JsonSchema;
@@ -167,7 +167,7 @@ impl WafReport {
         row("steady after, drive fills", &|one| {
             one.steady_after_fills.map_or("-".into(), |fills| fills.to_string().into())
         });
-        for (name, p999) in latency::worst(&self.arrangements) {
+        for (name, p999) in latency::p999_rows(&self.arrangements) {
             row(&name, &|one| p999(one).into());
         }
         row("erases", &|one| one.erases.map_or("-".into(), |erases| units::Grouped(erases).to_string().into()));
@@ -181,15 +181,15 @@ impl WafReport {
     }
 
     /// WAF of each octile of each drive fill.
-    pub fn octiles(&self) -> Table {
-        let headings = (1..=OCTILES).map(|octile| format!("{octile}/8"));
+    pub fn fill_interval_table(&self) -> Table {
+        let headings = (1..=OCTILES_PER_FILL).map(|octile| format!("{octile}/8"));
         let mut table = Table::new("Device WAF by octile of each drive fill")
             .text(["arrangement"])
             .numbers(["fill".to_owned()].into_iter().chain(headings).chain(["all".to_owned()]));
         for one in &self.arrangements {
             // The last drive fill may be incomplete.
-            for fill in 0..one.counted.octiles().div_ceil(OCTILES) {
-                let octiles = (0..OCTILES).map(|octile| factor(one.counted.octile(fill * OCTILES + octile).waf()));
+            for fill in 0..one.counted.completed_octiles().div_ceil(OCTILES_PER_FILL) {
+                let octiles = (0..OCTILES_PER_FILL).map(|octile| factor(one.counted.octile_sum(fill * OCTILES_PER_FILL + octile).waf()));
                 let name = if fill == 0 { one.arrangement.clone() } else { String::new() };
                 let whole = (fill < one.counted.rounds()).then(|| one.counted.fills(fill, fill + 1));
                 let whole = factor(whole.and_then(Bytes::waf));
@@ -252,7 +252,7 @@ impl WafReport {
             let rows = if table.is_empty() { String::new() } else { table.to_string() };
             (table.title, rows + &wrapped(below))
         };
-        let tables = [self.table(), self.latencies(), self.octiles(), self.tenants_table()];
+        let tables = [self.table(), self.latencies(), self.fill_interval_table(), self.tenants_table()];
         let mut parts: Vec<(String, String)> = tables.into_iter().map(|table| named(table, &[])).collect();
         parts.extend(self.sweeps.iter().map(|sweep| named(Self::sweep(sweep), &Self::missing(sweep))));
         let assumptions: Vec<_> =
@@ -287,9 +287,9 @@ impl WafReport {
         chart.key = found.collect::<Vec<_>>().join(", ");
         chart.caption =
             format!("Each point is an eighth of a drive fill. A line ends in steady state: {}.", steady_rule());
-        let step = 1.0 / OCTILES as f64;
+        let step = 1.0 / OCTILES_PER_FILL as f64;
         let line = |(number, one): (usize, &Arranged)| {
-            let y = (0..one.counted.octiles()).map(|octile| one.counted.octile(octile).waf()).collect();
+            let y = (0..one.counted.completed_octiles()).map(|octile| one.counted.octile_sum(octile).waf()).collect();
             Line::new(&one.arrangement, Points::Even { first: step, step }, y, Style::line(number))
         };
         chart.lines = self.arrangements.iter().enumerate().map(line).collect();
@@ -315,7 +315,7 @@ impl WafReport {
         page.heading("In numbers");
         let tables = [self.table(), self.latencies(), self.tenants_table()];
         tables.into_iter().filter(|table| !table.is_empty()).for_each(|table| page.add(&[table]));
-        page.folded("Device WAF by octile of each drive fill", &self.octiles());
+        page.folded("Device WAF by octile of each drive fill", &self.fill_interval_table());
         page.heading("Assumptions");
         let assumptions = self.assumptions.iter().map(|pair| (pair.name.clone(), pair.value.clone()));
         page.add(&[Table::named_values("What was assumed", assumptions)]);

@@ -5,7 +5,7 @@ use crate::bars::Bars;
 use crate::charts::{Axis, Chart, Line, Points, Section, Style};
 use crate::html::Page;
 use crate::table::Table;
-use conclusions::waf::{OCTILES, Prepared};
+use conclusions::waf::{OCTILES_PER_FILL, Prepared};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -82,7 +82,7 @@ impl Preparations {
     }
 
     fn waf_after(&self) -> Chart {
-        let step = 1.0 / OCTILES as f64;
+        let step = 1.0 / OCTILES_PER_FILL as f64;
         let x = Axis::linear("random overwrites since the preparation", "drive fills");
         let lines = self.found.iter().enumerate().map(|(number, of)| {
             let y = of.after.iter().map(|waf| Some(waf * self.waf)).collect();

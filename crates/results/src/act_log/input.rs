@@ -23,7 +23,7 @@ const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
 
 /// Compression formats that are refused: magic bytes, name, program that decompresses. Source: the format
 /// specifications of xz (2.1.1.1), bzip2, and lz4 frames.
-const UNREAD: [(&[u8], &str, &str); 3] = [
+const UNSUPPORTED_FORMATS: [(&[u8], &str, &str); 3] = [
     (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc"),
     (b"BZh", "bzip2", "bzip2 -dc"),
     (&[0x04, 0x22, 0x4d, 0x18], "lz4", "lz4 -dc"),
@@ -73,7 +73,7 @@ impl<R: Read> Input<R> {
     pub fn piped_to(mut source: R, command: &'static str) -> io::Result<Self> {
         let mut first = Vec::new();
         source.by_ref().take(FIRST_BYTES).read_to_end(&mut first)?;
-        if let Some((_, name, program)) = UNREAD.iter().find(|(magic, ..)| first.starts_with(magic)) {
+        if let Some((_, name, program)) = UNSUPPORTED_FORMATS.iter().find(|(magic, ..)| first.starts_with(magic)) {
             let why =
                 format!("the log is compressed with {name}, which is not supported: use {program} LOG | {command}");
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));

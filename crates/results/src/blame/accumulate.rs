@@ -10,7 +10,7 @@
 //! most T / N. Each operation in flight beyond N waited behind the full device for at most this time. A device behind a
 //! bursty limit is full only for moments, and is charged only with these moments.
 
-use super::samples::{Counted, Samples, SliceSamples};
+use super::samples::{SampledOps, SampleMatcher, SliceSamples};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::counts::{CellCounts, SlowTimes};
 use crate::judge::{IntervalCounts, JudgePlan};
@@ -19,7 +19,7 @@ use crate::telemetry::{Column, ColumnOf, TraceKind, TraceLine};
 /// Host and drive state while operations of one stream on one device were over one threshold: means over the
 /// operations, not over the time.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct While {
+pub(super) struct SlowConditions {
     /// Means of the first [`EVIDENCE`] columns of [`USED`].
     means: [Mean; EVIDENCE],
     /// Mean temperature over the operations whose service time alone was over the threshold.
@@ -29,7 +29,7 @@ pub(super) struct While {
     pub(super) full_service_ns: u64,
 }
 
-impl While {
+impl SlowConditions {
     pub(super) fn merge(&mut self, other: &Self) {
         self.means.iter_mut().zip(&other.means).for_each(|(mine, theirs)| mine.merge(theirs));
         self.celsius.merge(&other.celsius);
@@ -38,7 +38,7 @@ impl While {
 
     /// The mean of one of the first [`EVIDENCE`] columns of [`USED`], if the mean is at least `min`.
     pub(super) fn at_least(&self, column: Column, min: f64) -> Option<f64> {
-        self.means.get(place(column)?)?.value().filter(|mean| *mean >= min)
+        self.means.get(column_index(column)?)?.value().filter(|mean| *mean >= min)
     }
 }
 
@@ -59,13 +59,13 @@ pub(super) struct DeviceSlice {
     /// Time throttled, seconds.
     pub(super) throttled_sec: f64,
     /// Sums over the intervals in which the device was full.
-    pub(super) full: Full,
+    pub(super) full: FullDeviceSums,
 }
 
 #[derive(Debug, Clone, Default)]
 struct SliceFacts {
     /// By judged cell and threshold; empty while no operation was slow, as in most slices.
-    cells: Vec<[While; THRESHOLDS_MAX]>,
+    cells: Vec<[SlowConditions; THRESHOLDS_MAX]>,
     /// By device; empty without telemetry.
     devices: Vec<DeviceSlice>,
     /// By cell, judged or not: operations in flight at the end of an interval, summed over the intervals in which
@@ -84,17 +84,17 @@ pub struct Blamer {
     /// The kernel's names of the devices; `None` for a device without columns.
     kernel_names: Vec<Option<String>>,
     slices: Vec<SliceFacts>,
-    samples: Samples,
+    samples: SampleMatcher,
     /// By slice.
     pub(super) slice_samples: Vec<SliceSamples>,
     /// By judged cell and threshold: the drive's mean temperature over the fast operations.
     pub(super) fast_celsius: Vec<[Mean; THRESHOLDS_MAX]>,
     /// By judged cell: counts before the drive first throttled itself in the run.
-    pub(super) calm: Vec<Counted>,
+    pub(super) calm: Vec<SampledOps>,
     /// By device: last values of the throttling counters, and whether they have risen.
     throttle: Vec<Throttle>,
     /// By device: tracks whether the device is full.
-    fill: Vec<Fill>,
+    fill: Vec<FullnessTracker>,
     before_ns: u64,
 }
 
@@ -125,9 +125,9 @@ impl Blamer {
             columns: columns.iter().map(|name| ColumnOf::parse(name)).collect(),
             kernel_names: kernel_names.to_vec(),
             fast_celsius: vec![[Mean::default(); THRESHOLDS_MAX]; judged.len()],
-            calm: vec![Counted::default(); judged.len()],
+            calm: vec![SampledOps::default(); judged.len()],
             throttle: vec![Throttle::default(); devices],
-            fill: (0..devices).map(|device| Fill::of(requests_max.get(device).copied().flatten())).collect(),
+            fill: (0..devices).map(|device| FullnessTracker::of(requests_max.get(device).copied().flatten())).collect(),
             judged,
             ..Self::default()
         }
@@ -155,7 +155,7 @@ impl Blamer {
         self.holders(slice, counts);
         let counted = |cell: &usize| {
             let CellCounts { ops, service_over, .. } = counts.cells.get(*cell).copied().unwrap_or_default();
-            Counted { length_ms: length_ns / 1e6, ops, service_over }
+            SampledOps { length_ms: length_ns / 1e6, ops, service_over }
         };
         let cells: Vec<_> = self.judged.iter().map(counted).collect();
         for ((calm, cell), counted) in self.calm.iter_mut().zip(&self.judged).zip(&cells) {
@@ -181,7 +181,7 @@ impl Blamer {
             let value = fields.get(self.columns.iter().position(is_it)?)?;
             value.parse().ok().filter(|value: &f64| value.is_finite())
         };
-        Row(USED.map(|column| match column {
+        Row(EXPLAINING_COLUMNS.map(|column| match column {
             // The drive's SMART value takes precedence over the kernel's monitor, because the drive throttles by it.
             Column::Celsius => value(Column::SmartCelsius).or_else(|| value(Column::Celsius)),
             column => value(column),
@@ -220,7 +220,7 @@ impl Blamer {
             let (row, celsius) = (&rows[device], rows[device].get(Column::Celsius));
             let cells = &mut self.slices[slice].cells;
             if counted.response_over[0] > 0 {
-                cells.resize(self.judged.len(), [While::default(); THRESHOLDS_MAX]);
+                cells.resize(self.judged.len(), [SlowConditions::default(); THRESHOLDS_MAX]);
             }
             for threshold in 0..THRESHOLDS_MAX {
                 let (slow, service) = (counted.response_over[threshold], counted.service_over[threshold]);
@@ -277,9 +277,9 @@ impl Blamer {
     }
 
     /// Host and drive state while operations of a judged cell were slow.
-    pub(super) fn meanwhile(&self, slice: usize, position: usize, threshold: usize) -> While {
+    pub(super) fn meanwhile(&self, slice: usize, position: usize, threshold: usize) -> SlowConditions {
         let cell = self.slices.get(slice).and_then(|facts| facts.cells.get(position));
-        cell.map_or_else(While::default, |cell| cell[threshold])
+        cell.map_or_else(SlowConditions::default, |cell| cell[threshold])
     }
 
     pub(super) fn device(&self, slice: usize, device: usize) -> DeviceSlice {
@@ -294,7 +294,7 @@ const FULL_MIN: f64 = 0.9;
 
 /// Sums over the time in which a device was full.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Full {
+pub(super) struct FullDeviceSums {
     /// Sum of the lifetimes of the device's requests, seconds.
     pub(super) requests_sec: f64,
     /// Upper bound of the summed waits of other operations behind these requests, seconds.
@@ -303,7 +303,7 @@ pub(super) struct Full {
     pub(super) requests_max: u64,
 }
 
-impl Full {
+impl FullDeviceSums {
     /// Adds the sums of another time, or of another device.
     pub(super) fn merge(&mut self, other: &Self) {
         self.requests_sec += other.requests_sec;
@@ -314,7 +314,7 @@ impl Full {
 
 /// Tracks whether a device is full, interval by interval.
 #[derive(Debug, Clone, Copy, Default)]
-struct Fill {
+struct FullnessTracker {
     /// Maximum number of requests that the device holds; `None`: unknown, so the device never counts as full.
     requests_max: Option<u64>,
     /// True if the device was full on average over the last interval, or at its start or end.
@@ -322,12 +322,12 @@ struct Fill {
     ended_full: bool,
 }
 
-impl Fill {
+impl FullnessTracker {
     fn of(requests_max: Option<u64>) -> Self {
         Self { requests_max: requests_max.filter(|most| *most > 0), ..Self::default() }
     }
     /// Adds an interval of `seconds`; returns the sums if the device was full.
-    fn interval(&mut self, row: &Row, seconds: f64, in_flight_max: u64) -> Option<Full> {
+    fn interval(&mut self, row: &Row, seconds: f64, in_flight_max: u64) -> Option<FullDeviceSums> {
         let requests_max = self.requests_max?;
         let most = requests_max as f64;
         let is_full = |held: Option<f64>| held.is_some_and(|held| held >= most * FULL_MIN);
@@ -336,7 +336,7 @@ impl Fill {
         self.is_full = began_full || self.ended_full || is_full(queue_mean);
         let requests_sec = queue_mean.filter(|_| self.is_full)? * seconds;
         let others = in_flight_max.saturating_sub(requests_max) as f64;
-        Some(Full { requests_sec, waited_sec_max: requests_sec / most * others, requests_max })
+        Some(FullDeviceSums { requests_sec, waited_sec_max: requests_sec / most * others, requests_max })
     }
 }
 
@@ -344,7 +344,7 @@ impl Fill {
 const EVIDENCE: usize = 6;
 
 /// The columns of telemetry.csv that explain slow operations.
-const USED: [Column; 15] = [
+const EXPLAINING_COLUMNS: [Column; 15] = [
     Column::CpuStealPct,
     Column::RunqueueWaitPct,
     Column::CpuBusyPct,
@@ -362,16 +362,16 @@ const USED: [Column; 15] = [
     Column::SmartThrottleSec,
 ];
 
-fn place(column: Column) -> Option<usize> {
-    USED.iter().position(|used| *used == column)
+fn column_index(column: Column) -> Option<usize> {
+    EXPLAINING_COLUMNS.iter().position(|used| *used == column)
 }
 
 /// Telemetry of a device and its host in an interval, by column of [`USED`]; `None` if not measured.
-struct Row([Option<f64>; USED.len()]);
+struct Row([Option<f64>; EXPLAINING_COLUMNS.len()]);
 
 impl Row {
     fn get(&self, column: Column) -> Option<f64> {
-        self.0[place(column)?]
+        self.0[column_index(column)?]
     }
 }
 

@@ -24,13 +24,13 @@ pub use accumulate::Blamer;
 
 use crate::buckets::THRESHOLDS_MAX;
 use crate::counts::CellCounts;
-use crate::judge::{GroupCounts, Judge, JudgePlan, Limit, Tested};
+use crate::judge::{GroupCounts, Judge, JudgePlan, Limit, TestedObject};
 use crate::telemetry::Column;
 use crate::units::{Grouped, ThresholdText, count, duration, percent, percent_exact, percent_whole};
-use accumulate::While;
+use accumulate::SlowConditions;
 
 /// A slice of a judged stream in which the share over a threshold reached its limit.
-struct Subject<'a> {
+struct BlamedSlice<'a> {
     blamer: &'a Blamer,
     plan: &'a JudgePlan,
     group: &'a GroupCounts,
@@ -42,7 +42,7 @@ struct Subject<'a> {
     limit: Limit,
 }
 
-impl Subject<'_> {
+impl BlamedSlice<'_> {
     /// Index range of the devices that the group covers.
     fn devices(&self) -> std::ops::Range<usize> {
         match self.group.device {
@@ -60,8 +60,8 @@ impl Subject<'_> {
             slice: self.slice as u64 + 1,
             threshold_ns: self.limit.threshold_ns,
             over: self.over(),
-            wanted: self.counts.wanted(),
-            sentence: whole(self, &parts),
+            wanted: self.counts.counted_ops(),
+            sentence: blame_sentence(self, &parts),
             parts,
         }
     }
@@ -74,13 +74,13 @@ impl Subject<'_> {
     /// Operations over the threshold by wait + service, or by response time if only the response times reach the limit.
     fn over(&self) -> u64 {
         let judged = self.at(&self.counts.judged_over);
-        if self.limit.is_exceeded(judged, self.counts.wanted()) { judged } else { self.at(&self.counts.response_over) }
+        if self.limit.is_exceeded(judged, self.counts.counted_ops()) { judged } else { self.at(&self.counts.response_over) }
     }
 
     /// Operations over the threshold with known times.
     fn with_times(&self) -> u64 {
         let CellCounts { ops, .. } = self.counts;
-        self.at(&self.counts.response_over).saturating_sub(self.counts.wanted().saturating_sub(*ops))
+        self.at(&self.counts.response_over).saturating_sub(self.counts.counted_ops().saturating_sub(*ops))
     }
 
     /// Mean of one sum of `SlowTimes` over the operations of [`Self::with_times`], nanoseconds.
@@ -122,7 +122,7 @@ struct Shares {
 }
 
 impl Shares {
-    fn of(subject: &Subject<'_>) -> Self {
+    fn of(subject: &BlamedSlice<'_>) -> Self {
         let CellCounts { errors, unissued, lost, slow, .. } = subject.counts;
         let all = subject.at(&subject.counts.response_over).max(1) as f64;
         let wait_ns = subject.at(&slow.wait_ns) as f64;
@@ -160,17 +160,17 @@ impl Blamer {
             for (slice, counts) in group.slices.iter().enumerate() {
                 for (threshold, limit) in judge.plan.limits_of(group.stream).enumerate() {
                     let Some(limit) = limit else { continue };
-                    let exceeded = |over: &[u64; THRESHOLDS_MAX]| limit.is_exceeded(over[threshold], counts.wanted());
+                    let exceeded = |over: &[u64; THRESHOLDS_MAX]| limit.is_exceeded(over[threshold], counts.counted_ops());
                     if exceeded(&counts.judged_over) || exceeded(&counts.response_over) {
                         let plan = &judge.plan;
-                        found.push(Subject { blamer: self, plan, group, slice, counts, threshold, limit });
+                        found.push(BlamedSlice { blamer: self, plan, group, slice, counts, threshold, limit });
                     }
                 }
             }
         }
-        let rank = |of: &Subject<'_>| of.over() as f64 / of.counts.wanted() as f64 / of.limit.share_max();
+        let rank = |of: &BlamedSlice<'_>| of.over() as f64 / of.counts.counted_ops() as f64 / of.limit.share_max();
         found.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
-        found.iter().map(Subject::blame).collect()
+        found.iter().map(BlamedSlice::blame).collect()
     }
 }
 
@@ -178,7 +178,7 @@ impl Blamer {
 /// at least half of the slot time, even if they were few (a limit in the kernel lets the others through in bursts), or
 /// they took as long as the others waited (a stall that fills the slots). Otherwise the in-flight limit was too low for
 /// a fast device.
-fn waited_behind_slow_ones(subject: &Subject<'_>) -> bool {
+fn waited_behind_slow_ones(subject: &BlamedSlice<'_>) -> bool {
     let slowly = subject.at(&subject.counts.service_over);
     let (mean_ns, wait_ns) = (subject.served_slowly_ns(), subject.mean_ns(&subject.counts.slow.wait_ns));
     let held_ns = slowly.saturating_mul(mean_ns);
@@ -186,7 +186,7 @@ fn waited_behind_slow_ones(subject: &Subject<'_>) -> bool {
 }
 
 /// The causes: the largest share first, causes without a share last.
-fn parts(subject: &Subject<'_>) -> Vec<BlamePart> {
+fn parts(subject: &BlamedSlice<'_>) -> Vec<BlamePart> {
     let mut parts = Vec::new();
     let mut add = |cause, share: f64, evidence: String| {
         if share > 0.0 {
@@ -201,18 +201,18 @@ fn parts(subject: &Subject<'_>) -> Vec<BlamePart> {
         }
     };
     let shares = Shares::of(subject);
-    add(Cause::OurLag, shares.ours, ours(subject));
-    add(Cause::SlotWait, shares.wait, wait(subject));
-    for (cause, fraction, evidence) in service::split(subject, &shares) {
+    add(Cause::OurLag, shares.ours, own_delay_evidence(subject));
+    add(Cause::SlotWait, shares.wait, slot_wait_evidence(subject));
+    for (cause, fraction, evidence) in service::service_causes(subject, &shares) {
         add(cause, shares.service * fraction, evidence);
     }
-    let failing = if subject.plan.tested == Tested::Server { Cause::Server } else { Cause::Device };
+    let failing = if subject.plan.tested == TestedObject::Server { Cause::Server } else { Cause::Device };
     add(failing, shares.failed, format!("{} failed", count(subject.counts.errors, "operation")));
     parts.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
     if let Some(largest) = parts.first_mut() {
-        add_what_is_over_without(subject, largest);
+        note_if_over_without_cause(subject, largest);
     }
-    let evidence = [(Cause::Host, host(subject)), (Cause::Heat, heat(subject, &shares))];
+    let evidence = [(Cause::Host, host_evidence(subject)), (Cause::Heat, heat_evidence(subject, &shares))];
     let circumstances = evidence.into_iter().filter_map(|(cause, evidence)| Some((cause, evidence?)));
     parts.extend(circumstances.map(|(cause, evidence)| BlamePart { cause, share: None, evidence }));
     if parts.is_empty() {
@@ -224,13 +224,13 @@ fn parts(subject: &Subject<'_>) -> Vec<BlamePart> {
 
 /// Adds a note to the evidence of the largest cause if the limit is also reached without this cause. Shares are
 /// fractions of time, and a few long operations can have most of the time.
-fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut BlamePart) {
+fn note_if_over_without_cause(subject: &BlamedSlice<'_>, largest: &mut BlamePart) {
     let without = match largest.cause {
         Cause::OurLag => subject.at(&subject.counts.judged_least_over),
         Cause::SlotWait => subject.at(&subject.counts.service_over),
         _ => return,
     };
-    let wanted = subject.counts.wanted();
+    let wanted = subject.counts.counted_ops();
     if subject.limit.is_exceeded(without, wanted) {
         largest.evidence = format!(
             "{}; without this delay, {} would still be over {:#}, which reaches the limit as well",
@@ -273,8 +273,8 @@ const HOTTER_CELSIUS: f64 = 3.0;
 /// Minimum share of service for heat to be a cause, because heat slows only the drive.
 const SERVICE_SHARE_MIN: f64 = 0.5;
 
-fn host(subject: &Subject<'_>) -> Option<String> {
-    let mut meanwhile = While::default();
+fn host_evidence(subject: &BlamedSlice<'_>) -> Option<String> {
+    let mut meanwhile = SlowConditions::default();
     for device in subject.devices() {
         if let Some(position) = subject.blamer.position(subject.group.stream, device) {
             meanwhile.merge(&subject.blamer.meanwhile(subject.slice, position, subject.threshold));
@@ -303,7 +303,7 @@ fn host(subject: &Subject<'_>) -> Option<String> {
     (!evidence.is_empty()).then(|| format!("while operations were slow, {}", evidence.join(", ")))
 }
 
-fn heat(subject: &Subject<'_>, shares: &Shares) -> Option<String> {
+fn heat_evidence(subject: &BlamedSlice<'_>, shares: &Shares) -> Option<String> {
     if shares.service < SERVICE_SHARE_MIN {
         return None;
     }
@@ -318,8 +318,8 @@ fn heat(subject: &Subject<'_>, shares: &Shares) -> Option<String> {
 
 /// Evidence for heat on one device: the device throttled itself, and service was slower than before; or the device was
 /// hot, and hotter while operations were slow than while they were fast.
-fn heat_of(subject: &Subject<'_>, device: usize) -> Option<String> {
-    let Subject { blamer, slice, threshold, counts, .. } = subject;
+fn heat_of(subject: &BlamedSlice<'_>, device: usize) -> Option<String> {
+    let BlamedSlice { blamer, slice, threshold, counts, .. } = subject;
     let position = blamer.position(subject.group.stream, device)?;
     let slice_facts = blamer.device(*slice, device);
     let celsius = blamer.meanwhile(*slice, position, *threshold).celsius.value();
@@ -348,17 +348,17 @@ fn heat_of(subject: &Subject<'_>, device: usize) -> Option<String> {
 }
 
 /// Minimum share of a part in the sentence; the data has all parts.
-const SHARE_TOLD_MIN: f64 = 0.01;
+const SHARE_SHOWN_MIN: f64 = 0.01;
 
 /// The blame in one sentence: `slice 3: 7.1 % of reads over 1 ms (limit 5 %): 92 % of the time in the device (...),
 /// ...; drive at 78 C`.
-fn whole(subject: &Subject<'_>, parts: &[BlamePart]) -> String {
+fn blame_sentence(subject: &BlamedSlice<'_>, parts: &[BlamePart]) -> String {
     let mut text = format!("slice {}", subject.slice + 1);
     if subject.plan.devices.len() > 1 {
         let device = subject.group.device.map(|device| subject.plan.devices[device].as_str());
         text = format!("{text} on {}", device.unwrap_or("all devices together"));
     }
-    let (over, wanted) = (subject.over(), subject.counts.wanted());
+    let (over, wanted) = (subject.over(), subject.counts.counted_ops());
     let lag = if over > subject.at(&subject.counts.judged_over) { ", with this program's own lag" } else { "" };
     text = format!(
         "{text}: {} of {} over {:#}{lag} (limit {}): ",
@@ -367,8 +367,8 @@ fn whole(subject: &Subject<'_>, parts: &[BlamePart]) -> String {
         ThresholdText(subject.limit.threshold_ns),
         percent_exact(subject.limit.share_max())
     );
-    let told_share = |part: &BlamePart| part.share.filter(|share| *share >= SHARE_TOLD_MIN);
-    let measured = parts.iter().filter_map(|part| Some((told_share(part)?, told(part)))).enumerate();
+    let told_share = |part: &BlamePart| part.share.filter(|share| *share >= SHARE_SHOWN_MIN);
+    let measured = parts.iter().filter_map(|part| Some((told_share(part)?, cause_text(part)))).enumerate();
     let measured = measured.map(|(number, (share, cause))| {
         let of_the_time = if number == 0 { " of the time" } else { "" };
         format!("{}{of_the_time} {cause}", percent_whole(share))
@@ -379,7 +379,7 @@ fn whole(subject: &Subject<'_>, parts: &[BlamePart]) -> String {
     text + &measured.chain(circumstances).collect::<Vec<_>>().join("; ")
 }
 
-fn told(part: &BlamePart) -> String {
+fn cause_text(part: &BlamePart) -> String {
     let evidence = &part.evidence;
     match part.cause {
         Cause::OurLag => format!("in this program ({evidence})"),
@@ -392,7 +392,7 @@ fn told(part: &BlamePart) -> String {
 }
 
 /// Describes the delay that this program caused.
-fn ours(subject: &Subject<'_>) -> String {
+fn own_delay_evidence(subject: &BlamedSlice<'_>) -> String {
     let slow = &subject.counts.slow;
     let mean = |sums| Some(subject.mean_ns(sums)).filter(|ns| *ns > 0).map(duration);
     let parts = [
@@ -404,7 +404,7 @@ fn ours(subject: &Subject<'_>) -> String {
 }
 
 /// Describes waits for slots, and the service time of the same operations.
-fn wait(subject: &Subject<'_>) -> String {
+fn slot_wait_evidence(subject: &BlamedSlice<'_>) -> String {
     let slow = &subject.counts.slow;
     let mut text = format!(
         "{} on average under the in-flight limit, while service took {}",

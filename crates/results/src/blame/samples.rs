@@ -13,7 +13,7 @@ const RECENT_MAX: usize = 8;
 
 /// Requests of one kind and size on one device, summed over the samples of a slice.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Traced {
+pub(super) struct SampledRequests {
     pub(super) samples: u64,
     pub(super) length_ms: f64,
     pub(super) requests: u64,
@@ -24,7 +24,7 @@ pub(super) struct Traced {
     pub(super) total_over: [u64; THRESHOLDS_MAX],
 }
 
-impl Traced {
+impl SampledRequests {
     fn add_line(&mut self, line: &TraceLine) {
         let one = Self {
             samples: 1,
@@ -54,13 +54,13 @@ impl Traced {
 
 /// Counts of a stream on a device, from the run, in the sampled intervals.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counted {
+pub(super) struct SampledOps {
     pub(super) length_ms: f64,
     pub(super) ops: u64,
     pub(super) service_over: [u64; THRESHOLDS_MAX],
 }
 
-impl Counted {
+impl SampledOps {
     /// Adds another device, or other intervals.
     pub(super) fn merge(&mut self, other: &Self) {
         self.length_ms += other.length_ms;
@@ -81,55 +81,55 @@ fn add_all(mine: &mut [u64], theirs: &[u64]) {
 
 /// A recent interval, kept for samples that arrive late.
 #[derive(Debug)]
-struct Recent {
+struct RecentInterval {
     from_ns: u64,
     end_ns: u64,
     slice: usize,
     /// Counts of each judged cell.
-    cells: Vec<Counted>,
+    cells: Vec<SampledOps>,
     touched: bool,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct SliceSamples {
-    traced: BTreeMap<(usize, TraceKind, TraceSize), Traced>,
+    traced: BTreeMap<(usize, TraceKind, TraceSize), SampledRequests>,
     /// By judged cell: counts of the intervals that samples overlap.
-    touched: Vec<Counted>,
+    touched: Vec<SampledOps>,
 }
 
 impl SliceSamples {
     /// Sampled requests of a kind and size on a device.
-    pub(super) fn traced(&self, device: usize, kind: TraceKind, size: TraceSize) -> Traced {
+    pub(super) fn traced(&self, device: usize, kind: TraceKind, size: TraceSize) -> SampledRequests {
         self.traced.get(&(device, kind, size)).copied().unwrap_or_default()
     }
 
     /// The run's counts of a judged cell in the sampled intervals.
-    pub(super) fn touched(&self, cell: usize) -> Counted {
+    pub(super) fn touched(&self, cell: usize) -> SampledOps {
         self.touched.get(cell).copied().unwrap_or_default()
     }
 }
 
 /// Matches samples with intervals.
 #[derive(Debug, Default)]
-pub(super) struct Samples {
-    recent: VecDeque<Recent>,
+pub(super) struct SampleMatcher {
+    recent: VecDeque<RecentInterval>,
     /// Samples that end after the last known interval.
     pending: Vec<TraceLine>,
 }
 
-impl Samples {
+impl SampleMatcher {
     /// Adds an interval; `cells` are its judged cells.
     pub(super) fn interval(
         &mut self,
         (from_ns, end_ns): (u64, u64),
-        cells: Vec<Counted>,
+        cells: Vec<SampledOps>,
         slice: usize,
         slices: &mut [SliceSamples],
     ) {
         if self.recent.len() >= RECENT_MAX {
             self.recent.pop_front();
         }
-        self.recent.push_back(Recent { from_ns, end_ns, slice, cells, touched: false });
+        self.recent.push_back(RecentInterval { from_ns, end_ns, slice, cells, touched: false });
         let pending = std::mem::take(&mut self.pending);
         pending.iter().for_each(|line| self.line(line, slices));
     }
@@ -149,7 +149,7 @@ impl Samples {
         for recent in self.recent.iter_mut().filter(|recent| recent.from_ns < end_ns && from_ns < recent.end_ns) {
             let Some(slice) = slices.get_mut(recent.slice) else { continue };
             if !std::mem::replace(&mut recent.touched, true) {
-                slice.touched.resize(recent.cells.len(), Counted::default());
+                slice.touched.resize(recent.cells.len(), SampledOps::default());
                 slice.touched.iter_mut().zip(&recent.cells).for_each(|(sum, cell)| sum.merge(cell));
             }
         }

@@ -11,11 +11,11 @@
 //! Time in the kernel while the device held its maximum number of requests is charged to the device: see [`Full`].
 
 use super::Cause;
-use super::accumulate::Full;
-use super::samples::{Counted, Traced};
-use super::{Shares, Subject};
+use super::accumulate::FullDeviceSums;
+use super::samples::{SampledOps, SampledRequests};
+use super::{Shares, BlamedSlice};
 use crate::counts::CellCounts;
-use crate::judge::Tested;
+use crate::judge::TestedObject;
 use crate::telemetry::{TraceKind, TraceSize};
 use crate::units::{Grouped, count, duration, percent_whole};
 
@@ -36,18 +36,18 @@ const SAMPLES_MIN: u64 = 8;
 const MISSED_MAX: f64 = 0.1;
 
 /// The causes of service time, with their fractions and the evidence.
-pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, String)> {
-    let behind = behind(subject, shares);
-    if subject.plan.tested == Tested::Server {
-        return vec![(Cause::Server, 1.0, format!("network or server, not told apart: {}{behind}", took(subject)))];
+pub(super) fn service_causes(subject: &BlamedSlice<'_>, shares: &Shares) -> Vec<(Cause, f64, String)> {
+    let behind = behind_text(subject, shares);
+    if subject.plan.tested == TestedObject::Server {
+        return vec![(Cause::Server, 1.0, format!("network or server, not told apart: {}{behind}", service_time_text(subject)))];
     }
     if subject.plan.simulated {
         let simulated = "a simulated device has no kernel before it, so all service time is the device's";
-        return vec![(Cause::Device, 1.0, format!("{simulated}: {}{behind}", took(subject)))];
+        return vec![(Cause::Device, 1.0, format!("{simulated}: {}{behind}", service_time_text(subject)))];
     }
-    let outside = Outside::of(subject).filter(|outside| outside.fraction >= OUTSIDE_MIN);
+    let outside = OutsideRequests::of(subject).filter(|outside| outside.fraction >= OUTSIDE_MIN);
     let (full, behind_full) = behind_full(subject).unwrap_or_default();
-    match Sampled::of(subject) {
+    match SampleEstimate::of(subject) {
         Ok(sampled) => {
             let proven = outside.as_ref().map_or(0.0, |outside| outside.fraction);
             let device = sampled.device.min(1.0 - proven);
@@ -72,7 +72,7 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
             vec![
                 (Cause::Device, device, device_evidence + &behind),
                 (Cause::KernelQueue, kernel, evidence),
-                (Cause::Unknown, unseen, not_told("the trace samples are too few and too short to catch bursts")),
+                (Cause::Unknown, unseen, undivided_text("the trace samples are too few and too short to catch bursts")),
             ]
         }
         Err(why) => match outside {
@@ -84,16 +84,16 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
                 vec![
                     (Cause::Device, full, behind_full + behind_device),
                     (Cause::KernelQueue, kernel, outside.evidence + behind_kernel),
-                    (Cause::Unknown, 1.0 - full - kernel, not_told(&why)),
+                    (Cause::Unknown, 1.0 - full - kernel, undivided_text(&why)),
                 ]
             }
-            None => vec![(Cause::Unknown, 1.0, not_told(&why) + &behind)],
+            None => vec![(Cause::Unknown, 1.0, undivided_text(&why) + &behind)],
         },
     }
 }
 
 /// Describes the service time of operations slow in service.
-fn took(subject: &Subject<'_>) -> String {
+fn service_time_text(subject: &BlamedSlice<'_>) -> String {
     let slowly = subject.at(&subject.counts.service_over);
     match slowly {
         0 => format!("{} on average", duration(subject.mean_ns(&subject.counts.slow.service_ns))),
@@ -101,12 +101,12 @@ fn took(subject: &Subject<'_>) -> String {
     }
 }
 
-fn not_told(why: &str) -> String {
+fn undivided_text(why: &str) -> String {
     format!("in the device or in the kernel queue, which cannot be told apart because {why}")
 }
 
 /// Describes the waits that are counted as service.
-fn behind(subject: &Subject<'_>, shares: &Shares) -> String {
+fn behind_text(subject: &BlamedSlice<'_>, shares: &Shares) -> String {
     if shares.behind <= 0.0 {
         return String::new();
     }
@@ -117,7 +117,7 @@ fn behind(subject: &Subject<'_>, shares: &Shares) -> String {
     )
 }
 
-fn kind(subject: &Subject<'_>) -> Option<TraceKind> {
+fn kind(subject: &BlamedSlice<'_>) -> Option<TraceKind> {
     let name = &subject.plan.streams[subject.group.stream].name;
     match () {
         () if name.contains("read") => Some(TraceKind::Read),
@@ -127,15 +127,15 @@ fn kind(subject: &Subject<'_>) -> Option<TraceKind> {
 }
 
 /// Service time that was spent outside all requests.
-struct Outside {
+struct OutsideRequests {
     /// Lower bound of this time as a fraction of the service time of slow operations.
     fraction: f64,
     evidence: String,
 }
 
-impl Outside {
+impl OutsideRequests {
     /// `None` if the kernel's statistics are unknown, or do not include this program's operations.
-    fn of(subject: &Subject<'_>) -> Option<Self> {
+    fn of(subject: &BlamedSlice<'_>) -> Option<Self> {
         let (kind, mut requests_ms, mut completed) = (kind(subject)?, 0.0, 0.0);
         for device in subject.devices() {
             let requests = subject.blamer.device(subject.slice, device).requests[kind as usize];
@@ -165,8 +165,8 @@ impl Outside {
 }
 
 /// Result of the trace samples.
-struct Sampled {
-    traced: Traced,
+struct SampleEstimate {
+    traced: SampledRequests,
     /// Fraction of the operations slow in service that were slow because of the device alone.
     device: f64,
     /// Fraction for which the samples cannot show whether operations were slow within requests.
@@ -175,14 +175,14 @@ struct Sampled {
     noise: f64,
 }
 
-impl Sampled {
+impl SampleEstimate {
     /// `Err` gives the reason why the samples allow no conclusion.
-    fn of(subject: &Subject<'_>) -> Result<Self, String> {
+    fn of(subject: &BlamedSlice<'_>) -> Result<Self, String> {
         let kind = kind(subject).ok_or("the stream is neither of reads nor of writes")?;
         let mean_bytes = subject.counts.bytes.checked_div(subject.counts.ops).unwrap_or(0);
         let size = TraceSize::of(mean_bytes);
         let samples = subject.blamer.slice_samples.get(subject.slice).cloned().unwrap_or_default();
-        let (mut traced, mut touched) = (Traced::default(), Counted::default());
+        let (mut traced, mut touched) = (SampledRequests::default(), SampledOps::default());
         for device in subject.devices() {
             traced.merge(&samples.traced(device, kind, size));
             if let Some(position) = subject.blamer.position(subject.group.stream, device) {
@@ -223,8 +223,8 @@ impl Sampled {
         Ok(Self { traced, device, unseen, noise: 2.0 / expected.sqrt() })
     }
 
-    fn device_evidence(&self, subject: &Subject<'_>) -> String {
-        let Traced { samples, requests, device_p99_ns, .. } = self.traced;
+    fn device_evidence(&self, subject: &BlamedSlice<'_>) -> String {
+        let SampledRequests { samples, requests, device_p99_ns, .. } = self.traced;
         format!(
             "issue to complete p99 up to {}, over {} in {} of {} requests, in {}{}",
             duration(device_p99_ns),
@@ -236,8 +236,8 @@ impl Sampled {
         )
     }
 
-    fn kernel_evidence(&self, subject: &Subject<'_>) -> String {
-        let Traced { samples, requests, queue_p99_ns, .. } = self.traced;
+    fn kernel_evidence(&self, subject: &BlamedSlice<'_>) -> String {
+        let SampledRequests { samples, requests, queue_p99_ns, .. } = self.traced;
         format!(
             "block_bio_queue to block_rq_issue p99 up to {}; {} of {} requests took over {} from block_bio_queue to \
              completion, in {}; the other time passed before block_bio_queue, or until this program saw the completion{}",
@@ -261,10 +261,10 @@ impl Sampled {
 
 /// Fraction of the slow operations' service time that passed before they became requests, behind a full device; with
 /// the evidence. `None` if there was no such time.
-fn behind_full(subject: &Subject<'_>) -> Option<(f64, String)> {
+fn behind_full(subject: &BlamedSlice<'_>) -> Option<(f64, String)> {
     let slow = &subject.counts.slow;
     let service_ns = subject.at(&slow.service_ns).saturating_sub(subject.at(&slow.unseen_ns));
-    let (mut behind_sec, mut all) = (0.0, Full::default());
+    let (mut behind_sec, mut all) = (0.0, FullDeviceSums::default());
     for device in subject.devices() {
         let full = subject.blamer.device(subject.slice, device).full;
         let Some(position) = subject.blamer.position(subject.group.stream, device) else { continue };

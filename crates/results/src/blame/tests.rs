@@ -3,7 +3,7 @@
 use super::*;
 use crate::cell::{Interval, Layout, StreamInfo};
 use crate::counts::Backlog;
-use crate::judge::{End, IntervalCounts, Judge, JudgePlan, Sla, Tested};
+use crate::judge::{End, IntervalCounts, Judge, JudgePlan, Sla, TestedObject};
 use crate::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
 use crate::testing::layout;
 use crate::times::Times;
@@ -233,7 +233,7 @@ fn our_lag_is_blamed_where_only_it_is_over_the_limit_and_completions_seen_late_a
 #[test]
 fn of_a_server_neither_kernel_nor_device_is_spoken() {
     let mut run = Run::new(1, 1, false, &[]);
-    let plan = JudgePlan { tested: Tested::Server, ..run.judge.plan().clone() };
+    let plan = JudgePlan { tested: TestedObject::Server, ..run.judge.plan().clone() };
     (run.blamer, run.judge) = (Blamer::new(&plan, &[], &[None], &[None]), Judge::new(plan));
     run.second_with(&[], |interval| {
         (0..900).for_each(|_| interval.cells[0].record(&times(0, 0, MS / 10), 0, 1536));

@@ -22,13 +22,13 @@ use crate::counts::CellCounts;
 use crate::units::{self, Grouped, ThresholdText, percent};
 
 /// Minimum fraction of the time without a CPU that messages report.
-const RUN_DELAY_TOLD_MIN: f64 = 0.05;
+const RUN_DELAY_REPORTED_MIN: f64 = 0.05;
 
 /// If a stream achieved a smaller fraction of its offered rate although its load was done, the verdict has a note.
 const ACHIEVED_MIN: f64 = 0.99;
 
 /// Selects the counts that a share is computed from.
-type Over = fn(&CellCounts) -> &[u64; THRESHOLDS_MAX];
+type CountSelector = fn(&CellCounts) -> &[u64; THRESHOLDS_MAX];
 
 impl Deciding {
     /// The worse share; `self` if both are equal. The exact comparison comes first, so that rounding never decides.
@@ -47,7 +47,7 @@ impl Deciding {
 
 /// Reasons against a pass, by rank.
 #[derive(Default)]
-struct Findings {
+struct ReasonLists {
     failures: Vec<Reason>,
     doubts: Vec<Reason>,
     undone: Vec<Reason>,
@@ -63,7 +63,7 @@ impl Judge {
 
 /// The verdict of a run with this `end`. If another workload ended the run, `elsewhere` describes why.
 fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
-    let end = &judge.settled(end);
+    let end = &judge.corrected_end(end);
     let (decided_by, worst) = worst_shares(judge, end, |counts| &counts.judged_over);
     let bounds = Bounds {
         judged: decided_by.as_ref(),
@@ -71,12 +71,12 @@ fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
         response: worst_shares(judge, end, |counts| &counts.response_over).0,
     };
     let undone = judge.undone(end);
-    let mut findings = Findings::default();
-    findings.broken(judge, end);
-    findings.doubtful(judge, end, &bounds);
-    findings.not_done(judge, end, &undone);
-    findings.remarks(judge, &bounds);
-    let (outcome, reasons) = weigh(judge, end, elsewhere, findings, decided_by.as_ref());
+    let mut findings = ReasonLists::default();
+    findings.add_failures(judge, end);
+    findings.add_doubts(judge, end, &bounds);
+    findings.add_undone_loads(judge, end, &undone);
+    findings.add_notes(judge, &bounds);
+    let (outcome, reasons) = outcome_and_reasons(judge, end, elsewhere, findings, decided_by.as_ref());
     let plan = &judge.plan;
     let ran_sec = judge.ran_ns as f64 / 1e9;
     // A load can finish before its configured duration.
@@ -121,14 +121,14 @@ fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
 }
 
 /// The outcome, and the reasons for it, most important first.
-fn weigh(
+fn outcome_and_reasons(
     judge: &Judge,
     end: &End,
     elsewhere: Option<&str>,
-    findings: Findings,
+    findings: ReasonLists,
     worst: Option<&Deciding>,
 ) -> (Outcome, Vec<Reason>) {
-    let Findings { failures, doubts, undone, notes } = findings;
+    let ReasonLists { failures, doubts, undone, notes } = findings;
     let too_slow = worst.filter(|worst| worst.is_over());
     let too_slow = too_slow.map(|worst| Reason::new(Code::OverLimit, worst.to_string()));
     let stopped = !end.is_complete() && end.failure().is_none() && !end.is_our_lag();
@@ -185,7 +185,7 @@ fn is_over_so_far(judge: &Judge) -> bool {
     judge.complete_slices == 0 && so_far().is_some_and(|worst| worst.is_over())
 }
 
-impl Findings {
+impl ReasonLists {
     fn note(&mut self, text: String) {
         self.notes.push(Reason::new(Code::Note, text));
     }
@@ -195,14 +195,14 @@ impl Findings {
     }
 
     /// Collects failures that no lower load would avoid.
-    fn broken(&mut self, judge: &Judge, end: &End) {
+    fn add_failures(&mut self, judge: &Judge, end: &End) {
         self.failures.extend(end.failure().map(|code| Reason::new(code, end.to_string())));
         self.failures.extend(failed_operations(judge).map(|text| Reason::new(Code::IoError, text)));
         self.failures.extend(judge.lost().into_iter().map(|text| Reason::new(Code::Lost, text)));
     }
 
     /// Collects doubts: this program may have caused the result, or there is nothing to judge.
-    fn doubtful(&mut self, judge: &Judge, end: &End, bounds: &Bounds<'_>) {
+    fn add_doubts(&mut self, judge: &Judge, end: &End, bounds: &Bounds<'_>) {
         if end.is_our_lag() {
             let noun = judge.plan.tested.noun();
             self.own_lag(format!("{end}; this says nothing about the {noun}"));
@@ -218,13 +218,13 @@ impl Findings {
             )),
             _ => {}
         }
-        self.own_making(judge, bounds);
+        self.add_timing_doubts(judge, bounds);
     }
 
     /// Collects doubts caused by this program's timing. Times end when a completion is seen, so a long gap between two
     /// polls makes the device look slower than it is, never faster. Operations issued late go out in a burst, which the
     /// device must not be charged for. A pass stands despite both; a failure caused by them becomes invalid.
-    fn own_making(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
+    fn add_timing_doubts(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let limit_us = judge.gap_limit_ns() / 1000;
         match (bounds.judged, &bounds.least) {
             (Some(judged), Some(least)) if judged.is_over() && !least.is_over() => self.own_lag(format!(
@@ -248,7 +248,7 @@ impl Findings {
     }
 
     /// Collects loads that were not done, or done too late: then the configured load was not tested.
-    fn not_done(&mut self, judge: &Judge, end: &End, undone: &[super::Undone]) {
+    fn add_undone_loads(&mut self, judge: &Judge, end: &End, undone: &[super::Undone]) {
         let noun = judge.plan.tested.noun();
         for found in undone {
             match found.ours {
@@ -261,7 +261,7 @@ impl Findings {
         self.undone.extend(judge.too_late(end).into_iter().map(|text| Reason::new(Code::Late, text)));
         self.undone.extend(judge.silent(end).into_iter().map(|text| Reason::new(Code::Silence, text)));
         for (slow, share) in judge.below_rate(end) {
-            match judge.without_delays(share) {
+            match judge.cpu_wait_explains(share) {
                 true => self.own_lag(format!(
                     "{slow}; this program's threads lacked a CPU for so long that they may have caused this; use a less busy \
                      machine"
@@ -272,7 +272,7 @@ impl Findings {
     }
 
     /// Collects remarks without effect on the outcome.
-    fn remarks(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
+    fn add_notes(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let noun = judge.plan.tested.noun();
         for info in judge.plan.streams.iter().filter(|info| info.is_judged_loop() && !judge.plan.has_no_limits()) {
             self.note(format!(
@@ -326,7 +326,7 @@ impl End {
 fn without_cpu(judge: &Judge) -> String {
     let share = judge.run_delay_ns as f64 / judge.run_delay_ns.saturating_add(judge.cpu_ns).max(1) as f64;
     match share {
-        share if share < RUN_DELAY_TOLD_MIN => String::new(),
+        share if share < RUN_DELAY_REPORTED_MIN => String::new(),
         share => {
             format!("; its threads waited for a CPU during {} of the time in which they could run", percent(share))
         }
@@ -343,7 +343,7 @@ fn failed_operations(judge: &Judge) -> Option<String> {
 
 /// The worst share over all windows of a run that ended with `end`, and the worst share for each limit. A window that
 /// was cut short is extrapolated to its full length.
-fn worst_shares(judge: &Judge, end: &End, over: Over) -> (Option<Deciding>, Vec<Deciding>) {
+fn worst_shares(judge: &Judge, end: &End, over: CountSelector) -> (Option<Deciding>, Vec<Deciding>) {
     // An entry per threshold; `None` if the threshold has no limit.
     type ByThreshold = Vec<Option<Deciding>>;
     let (mut all, mut by_limit): (Option<Deciding>, ByThreshold) = (None, Vec::new());
@@ -353,7 +353,7 @@ fn worst_shares(judge: &Judge, end: &End, over: Over) -> (Option<Deciding>, Vec<
     };
     for group in judge.judged_groups() {
         let windows = judge.windows(group, end);
-        let shares = windows.iter().filter(|window| window.counts.wanted() > 0);
+        let shares = windows.iter().filter(|window| window.counts.counted_ops() > 0);
         let shares = shares.map(|window| shares_of(judge, end, group, window, over).collect());
         let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Deciding::joined)) else { continue };
         // The first slice over any limit, even if another limit is the worst.
@@ -372,9 +372,9 @@ fn shares_of(
     end: &End,
     group: &GroupCounts,
     window: &Window,
-    over: Over,
+    over: CountSelector,
 ) -> impl Iterator<Item = Option<Deciding>> {
-    let seen = window.counts.wanted();
+    let seen = window.counts.counted_ops();
     let whole = if window.cut { judge.whole_slice_ops(group, window.first, end) } else { Some(seen) };
     let wanted = whole.unwrap_or(seen);
     let counts = *over(&window.counts);
@@ -403,7 +403,7 @@ fn shares_of(
 fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
     let thresholds = judge.plan.sla.limits().len();
     let slices = group.slices.iter().enumerate().map(|(slice, counts)| {
-        let wanted = counts.wanted();
+        let wanted = counts.counted_ops();
         let share = |over: &[u64]| (wanted > 0).then(|| over.iter().map(|over| *over as f64 / wanted as f64).collect());
         let (judged, response) = (&counts.judged_over[..thresholds], &counts.response_over[..thresholds]);
         SliceShares {
@@ -431,7 +431,7 @@ fn of_workload(part: &WorkloadJudge, end: &End) -> WorkloadVerdict {
 
 /// True if the group has operations: a stream need not use every device.
 fn is_used(group: &&GroupCounts) -> bool {
-    group.slices.iter().any(|counts| counts.wanted() > 0)
+    group.slices.iter().any(|counts| counts.counted_ops() > 0)
 }
 
 fn insufficient(judge: &Judge) -> Vec<Insufficient> {
@@ -440,13 +440,13 @@ fn insufficient(judge: &Judge) -> Vec<Insufficient> {
         // The remainder is judged together with the last complete slice, so it may be short. A load can begin late and
         // end early, so slices before its first and after its last operation are ignored.
         let alone = usize::try_from(judge.complete_slices.max(1)).unwrap_or(usize::MAX);
-        let is_used = |counts: &CellCounts| counts.wanted() > 0;
+        let is_used = |counts: &CellCounts| counts.counted_ops() > 0;
         let first = group.slices.iter().position(is_used).unwrap_or(0);
         let last = group.slices.iter().rposition(is_used).unwrap_or(usize::MAX);
         let slices = group.slices.iter().enumerate().take(alone).take(last.saturating_add(1)).skip(first);
-        for (slice, counts) in slices.filter(|(_, counts)| counts.wanted() < SLICE_OPS_MIN) {
+        for (slice, counts) in slices.filter(|(_, counts)| counts.counted_ops() < SLICE_OPS_MIN) {
             let (stream, device) = judge.plan.names_of(group);
-            found.push(Insufficient { stream, device, slice: slice as u64 + 1, wanted: counts.wanted() });
+            found.push(Insufficient { stream, device, slice: slice as u64 + 1, wanted: counts.counted_ops() });
         }
     }
     found
@@ -458,7 +458,7 @@ fn lasted_ns(info: &StreamInfo, total: &CellCounts, ran_ns: u64) -> u64 {
     let period_ns = if info.offered_iops > 0.0 { (1e9 / info.offered_iops) as u64 } else { 0 };
     let done_ns = total.last_back_ns.saturating_add(period_ns);
     let soon_ns = total.last_back_ns.saturating_add(GRACE_NS.max(period_ns.saturating_mul(10)));
-    let is_all_back = total.last_back_ns > 0 && total.wanted() == total.ops;
+    let is_all_back = total.last_back_ns > 0 && total.counted_ops() == total.ops;
     info.own_ns(0, if is_all_back && soon_ns < ran_ns { done_ns } else { ran_ns })
 }
 

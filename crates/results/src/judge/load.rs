@@ -38,7 +38,7 @@ fn is_not_carried_out(missed: u64, wanted: u64) -> bool {
 pub struct Shortfall {
     pub wanted: u64,
     pub missed: u64,
-    pub ours: bool,
+    pub is_own_delay: bool,
 }
 
 impl fmt::Display for Shortfall {
@@ -61,7 +61,7 @@ pub fn shortfall(wanted: u64, backlog: &Backlog, per_sec: f64) -> Option<Shortfa
     let due_just_now = (per_sec * (GRACE_NS as f64 / 1e9)).ceil() as u64;
     let missed = backlog.total().saturating_sub(due_just_now);
     let devices = missed.saturating_sub(backlog.late);
-    is_not_carried_out(missed, wanted).then(|| Shortfall { wanted, missed, ours: !is_not_carried_out(devices, wanted) })
+    is_not_carried_out(missed, wanted).then(|| Shortfall { wanted, missed, is_own_delay: !is_not_carried_out(devices, wanted) })
 }
 
 impl Judge {
@@ -81,8 +81,8 @@ impl Judge {
         if self.plan.per_sec(group.stream) == 0.0 {
             return None;
         }
-        let short = |window: &Window| is_not_carried_out(window.counts.missed, window.counts.wanted());
-        let ours = |window: &Window| !is_not_carried_out(window.counts.missed_least, window.counts.wanted());
+        let short = |window: &Window| is_not_carried_out(window.counts.missed, window.counts.counted_ops());
+        let ours = |window: &Window| !is_not_carried_out(window.counts.missed_least, window.counts.counted_ops());
         // A slice that was cut short might still have caught up.
         let found: Vec<_> =
             self.windows(group, end).into_iter().filter(|window| !window.cut && short(window)).collect();
@@ -95,7 +95,7 @@ impl Judge {
             slice: worst.first as u64 + 1,
             first_slice: found.first().map(|window| window.first as u64 + 1),
             slices: found.len() as u64,
-            wanted: worst.counts.wanted(),
+            wanted: worst.counts.counted_ops(),
             missed: worst.counts.missed,
             ours: ours(worst),
             held_by: holder
@@ -109,7 +109,7 @@ impl Judge {
     pub(crate) fn is_undecidable(&self) -> bool {
         self.device_groups().filter(|group| self.plan.per_sec(group.stream) > 0.0).any(|group| {
             let total = group.total();
-            is_not_carried_out(total.overtime.saturating_add(total.unissued), total.wanted())
+            is_not_carried_out(total.overtime.saturating_add(total.unissued), total.counted_ops())
         })
     }
 
@@ -137,12 +137,12 @@ impl Judge {
     pub(super) fn too_late(&self, end: &End) -> Vec<String> {
         let of_group = |group: &GroupCounts| {
             let late_ns = self.plan.streams[group.stream].late_ns?;
-            let is_late = |window: &Window| is_too_many(window.counts.late, window.counts.wanted());
+            let is_late = |window: &Window| is_too_many(window.counts.late, window.counts.counted_ops());
             let (Window { counts, .. }, slices) = self.worst_window(group, end, is_late, |counts| counts.late)?;
             Some(format!(
                 "{} of {} {} on {} completed over {} late {slices}, the latest after {} (max-lag-sec; at most 0.1 % may)",
                 Grouped(counts.late),
-                Grouped(counts.wanted()),
+                Grouped(counts.counted_ops()),
                 self.plan.streams[group.stream].name,
                 self.device_name(group),
                 duration(late_ns),
@@ -246,7 +246,7 @@ impl Judge {
 
     /// True if this program's threads lacked a CPU for so long that a stream that achieved this `share` of its minimum
     /// rate may have reached the minimum with enough CPU time.
-    pub(super) fn without_delays(&self, share: f64) -> bool {
+    pub(super) fn cpu_wait_explains(&self, share: f64) -> bool {
         let delayed = self.run_delay_ns as f64 / self.ran_ns.max(1) as f64;
         !self.plan.simulated && share >= 1.0 - delayed
     }
@@ -291,7 +291,7 @@ mod tests {
         let backlog = |in_flight, waiting, late| Backlog { in_flight, waiting, late };
         assert_eq!(shortfall(10_000, &backlog(500, 510, 0), 1_000.0), None, "ten of ten thousand");
         let found = shortfall(10_000, &backlog(500, 511, 0), 1_000.0).unwrap();
-        assert_eq!((found.missed, found.ours), (11, false));
-        assert!(shortfall(10_000, &backlog(500, 0, 600), 1_000.0).unwrap().ours);
+        assert_eq!((found.missed, found.is_own_delay), (11, false));
+        assert!(shortfall(10_000, &backlog(500, 0, 600), 1_000.0).unwrap().is_own_delay);
     }
 }

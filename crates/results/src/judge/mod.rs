@@ -30,7 +30,7 @@ mod verdict;
 pub use crate::sla::{Limit, Sla, StreamLimits};
 pub use load::{Shortfall, shortfall};
 pub(crate) use slices::GroupCounts;
-pub use slices::{IntervalCounts, Judge, JudgePlan, Tested, round_sec, stretched_slice, whole_slice_sec};
+pub use slices::{IntervalCounts, Judge, JudgePlan, TestedObject, round_sec, stretched_slice, whole_slice_sec};
 pub use text::RunResult;
 pub use verdict::{
     Blame, BlamePart, Cause, Class, Code, Deciding, End, GapSummary, Group, Insufficient, Outcome, Reason, RecordsRead,

@@ -7,7 +7,7 @@
 //! directory. Both sources must give equal counts.
 
 use super::{End, Limit, SLICE_OPS_MIN, Sla, Whose};
-use crate::cell::{Carried, Interval, Latencies, Layout, StreamInfo, cell_name, harmless_gap_ns};
+use crate::cell::{EarlierSliceOps, Interval, Latencies, Layout, StreamInfo, cell_name, harmless_gap_ns};
 use crate::counts::{Backlog, CellCounts};
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ pub struct JudgePlan {
     /// Configured duration of the run, seconds.
     pub duration_sec: u64,
     /// Kind of target; selects the noun of the verdict's sentences.
-    pub tested: Tested,
+    pub tested: TestedObject,
     /// True if the devices are simulated: such a run certifies nothing.
     pub simulated: bool,
     /// True if the load comes from a configuration with keys, which advice can name; false for a replay.
@@ -38,7 +38,7 @@ pub struct JudgePlan {
 
 /// The kind of target that carries out the operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tested {
+pub enum TestedObject {
     /// A device: operations are its I/O.
     Device,
     /// A record engine of this process on a device: operations are transactions.
@@ -47,7 +47,7 @@ pub enum Tested {
     Server,
 }
 
-impl Tested {
+impl TestedObject {
     /// Noun for the target in messages.
     pub(super) fn noun(self) -> &'static str {
         match self {
@@ -235,7 +235,7 @@ impl Judge {
                 // An edited file can name any slice.
                 let earlier = usize::try_from(carried.slice).ok().filter(|earlier| *earlier < slice);
                 if let Some(earlier) = earlier {
-                    group.slices[slice].take_off(&carried.counts);
+                    group.slices[slice].subtract(&carried.counts);
                     group.slices[earlier].add(&carried.counts);
                 }
             }
@@ -272,7 +272,7 @@ impl Judge {
         };
         let mut windows: Vec<_> =
             (0..complete.min(group.slices.len())).map(|slice| window(slice, slice, false)).collect();
-        let is_any = |rest: &&CellCounts| with_empty || rest.wanted() > 0 || rest.silent_ns > 0;
+        let is_any = |rest: &&CellCounts| with_empty || rest.counted_ops() > 0 || rest.silent_ns > 0;
         let Some(rest) = group.slices.get(complete).filter(is_any) else { return windows };
         if !end.is_complete() {
             windows.push(window(complete, complete, true));
@@ -281,7 +281,7 @@ impl Judge {
         if complete > 0 {
             windows.push(window(complete - 1, complete, false));
         }
-        if complete == 0 || rest.wanted() >= SLICE_OPS_MIN {
+        if complete == 0 || rest.counted_ops() >= SLICE_OPS_MIN {
             windows.push(window(complete, complete, false));
         }
         windows
@@ -295,10 +295,10 @@ impl Judge {
     /// Shares in the newest slice so far: stream, device (`None`: all devices together), limit, share.
     pub fn newest_shares(&self) -> impl Iterator<Item = (usize, Option<usize>, Limit, f64)> + '_ {
         let groups = self.judged_groups().filter(|_| !self.plan.has_no_limits());
-        let newest = groups.filter_map(|group| Some((group, group.slices.last().filter(|slice| slice.wanted() > 0)?)));
+        let newest = groups.filter_map(|group| Some((group, group.slices.last().filter(|slice| slice.counted_ops() > 0)?)));
         newest.flat_map(|(group, slice)| {
             let limits = self.plan.limits_of(group.stream).zip(slice.judged_over);
-            let share = |over: u64| over as f64 / slice.wanted() as f64;
+            let share = |over: u64| over as f64 / slice.counted_ops() as f64;
             limits.filter_map(move |(limit, over)| Some((group.stream, group.device, limit?, share(over))))
         })
     }
@@ -310,7 +310,7 @@ impl Judge {
 
     /// Corrects the cause in the recorded end by the counts. The check that stops a run for lag sees only the slots at
     /// that moment. If this program delayed most of the outstanding operations, this program filled the slots.
-    pub(super) fn settled(&self, end: &End) -> End {
+    pub(super) fn corrected_end(&self, end: &End) -> End {
         let mut settled = end.clone();
         if let End::LagExceeded { lane, whose, .. } = &mut settled {
             let name = |cell| cell_name(&self.plan.streams, &self.plan.devices, cell);
@@ -350,7 +350,7 @@ impl Judge {
     /// Number of operations of a group that are due in the whole slice, for a run that ended with `end`. For a slice
     /// that was cut short, extrapolated by the rate. `None` for a closed loop, which has no rate.
     pub(super) fn whole_slice_ops(&self, group: &GroupCounts, slice: usize, end: &End) -> Option<u64> {
-        let wanted = group.slices.get(slice).map_or(0, CellCounts::wanted);
+        let wanted = group.slices.get(slice).map_or(0, CellCounts::counted_ops);
         if (slice as u64) < self.complete_slices || end.is_complete() {
             return Some(wanted);
         }
@@ -411,7 +411,7 @@ impl JudgePlan {
             report_interval_sec,
             slice_sec,
             duration_sec,
-            tested: Tested::Device,
+            tested: TestedObject::Device,
             simulated: false,
             has_keys: true,
         }
@@ -452,7 +452,7 @@ impl WorkloadJudge {
         // `held_by` counts cells from 1. Slots are never shared between workloads.
         cells.iter_mut().for_each(|cell| cell.held_by = cell.held_by.saturating_sub(self.cells.start as u64));
         let own = counts.carried.iter().filter(|carried| self.cells.contains(&carried.cell));
-        let carried = own.map(|carried| Carried { cell: carried.cell - self.cells.start, ..carried.clone() }).collect();
+        let carried = own.map(|carried| EarlierSliceOps { cell: carried.cell - self.cells.start, ..carried.clone() }).collect();
         self.judge.add_counts(&IntervalCounts { cells, carried, ..counts.clone() });
     }
 }
@@ -474,7 +474,7 @@ pub struct IntervalCounts {
     /// Counts for each stream and device, see [`crate::cell::Layout::cell`].
     pub cells: Vec<CellCounts>,
     /// Operations in `cells` that were due in earlier slices.
-    pub carried: Vec<Carried>,
+    pub carried: Vec<EarlierSliceOps>,
     /// Number of gaps between two polls of the completion queue, one for each completion.
     pub gaps: u64,
     /// Gaps longer than 5 % of the tightest threshold.

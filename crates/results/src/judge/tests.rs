@@ -459,7 +459,7 @@ fn any_io_error_fails_even_of_a_stream_that_is_not_judged() {
 
 #[test]
 fn transactions_that_fail_are_no_io_errors() {
-    for (tested, stalls) in [(Tested::Store, "the device"), (Tested::Server, "the server")] {
+    for (tested, stalls) in [(TestedObject::Store, "the device"), (TestedObject::Server, "the server")] {
         let closed = crate::testing::layout(&[("reads", true)], 0.0, ["a".to_owned()]);
         let plan = JudgePlan { tested, ..JudgePlan::new(&closed, Sla::default(), 1, 1, 1) };
         let mut judge = Judge::new(plan);

@@ -18,7 +18,7 @@ use std::fmt;
 /// Maximum number of slices listed in a table; longer tables have only the average and the maximum.
 const SLICES_LISTED_MAX: usize = 48;
 /// Maximum number of blame sentences shown; only the number of the others is shown.
-const BLAME_TOLD_MAX: usize = 3;
+const BLAME_SHOWN_MAX: usize = 3;
 /// Maximum number of slices listed for having too few operations; only the number of the others is shown.
 const INSUFFICIENT_LISTED_MAX: usize = 4;
 
@@ -187,10 +187,10 @@ impl Verdict {
 
     /// Writes the blame of the worst slices.
     fn fmt_blame(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for blame in self.blame.iter().take(BLAME_TOLD_MAX) {
+        for blame in self.blame.iter().take(BLAME_SHOWN_MAX) {
             writeln!(f, "  where the time went: {}", blame.sentence)?;
         }
-        match self.blame.len().saturating_sub(BLAME_TOLD_MAX) {
+        match self.blame.len().saturating_sub(BLAME_SHOWN_MAX) {
             0 => Ok(()),
             more => writeln!(f, "  where the time went: {more} more in verdict.json"),
         }

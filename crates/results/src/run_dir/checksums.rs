@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 impl Sum {
     /// Sum of a whole file.
     fn of_file(path: &Path) -> io::Result<Self> {
-        let mut running = Running { file: files::open(path, Links::Refused)?, hasher: Hasher::new(), bytes: 0 };
+        let mut running = RunningSum { file: files::open(path, Links::Refused)?, hasher: Hasher::new(), bytes: 0 };
         running.advance(u64::MAX)?;
         Ok(running.sum())
     }
@@ -89,14 +89,14 @@ impl Writer {
 }
 
 /// Reads the column of one file in checksums.csv.
-struct Rows {
+struct ChecksumColumn {
     lines: WholeLines,
     column: usize,
     columns: usize,
     sum: Sum,
 }
 
-impl Rows {
+impl ChecksumColumn {
     /// `None` without checksums, or without a column for `name`.
     fn open(dir: &Path, name: &str) -> Result<Option<Self>, RunDirError> {
         let mut lines = WholeLines::open(dir.join(CHECKSUMS))?;
@@ -126,13 +126,13 @@ impl Rows {
 }
 
 /// The checksum of the part of a file that was read so far.
-struct Running {
+struct RunningSum {
     file: File,
     hasher: Hasher,
     bytes: u64,
 }
 
-impl Running {
+impl RunningSum {
     fn sum(&self) -> Sum {
         Sum { bytes: self.bytes, crc32: self.hasher.clone().finalize() }
     }
@@ -157,7 +157,7 @@ impl Running {
 }
 
 /// Recorded lengths and checksums of the files of a run.
-pub(super) struct Recorded {
+pub(super) struct RecordedSums {
     dir: PathBuf,
     /// Sums at the end of the run; `None` for a run without an end.
     sealed: Option<Vec<FileSum>>,
@@ -167,7 +167,7 @@ pub(super) struct Recorded {
 
 /// Result of checking a file.
 #[derive(Debug, Default)]
-pub(super) struct Checked {
+pub(super) struct FileCheck {
     /// Length of the readable part, bytes: up to the damage or a torn end, or the whole file.
     pub(super) good_bytes: u64,
     /// Damage, a phrase to follow the name of the file: `is missing`.
@@ -182,11 +182,11 @@ fn is_plain(name: &str) -> bool {
     !matches!(name, "." | "..") && name.len() <= 255 && !name.contains(|c: char| c == '/' || c.is_control())
 }
 
-fn always() -> impl Iterator<Item = &'static str> {
+fn required_files() -> impl Iterator<Item = &'static str> {
     [MANIFEST, INTERVALS, TELEMETRY, CHECKSUMS].into_iter().chain(HlogKind::ALL.map(HlogKind::file_name))
 }
 
-impl Recorded {
+impl RecordedSums {
     /// Reads the recorded sums in `dir`. An unreadable verdict is ignored here.
     pub(super) fn of(dir: &Path) -> Self {
         #[derive(Deserialize)]
@@ -199,7 +199,7 @@ impl Recorded {
         // If manifest and verdict belong to different runs, the checksums show which of the two is foreign.
         let manifest = Sum::of_file(&dir.join(MANIFEST)).ok();
         let sealed = seal.files.iter().find(|file| file.name == MANIFEST).and_then(FileSum::sum);
-        let of_checksums = Rows::open(dir, MANIFEST).ok().flatten().and_then(|mut rows| Some(rows.next()?.1));
+        let of_checksums = ChecksumColumn::open(dir, MANIFEST).ok().flatten().and_then(|mut rows| Some(rows.next()?.1));
         this.foreign_verdict = manifest.is_some() && sealed != manifest && of_checksums == manifest;
         if !this.foreign_verdict {
             this.sealed = Some(seal.files);
@@ -213,7 +213,7 @@ impl Recorded {
         let header = of_checksums.and_then(|mut lines| Some(lines.next().ok()??.to_owned())).unwrap_or_default();
         let columns = header.split(',').filter(|name| !matches!(*name, "" | "after_sec" | "crc32")).map(str::to_owned);
         let sealed = self.sealed.iter().flatten().map(|file| file.name.clone());
-        let mut names: Vec<String> = always().map(str::to_owned).collect();
+        let mut names: Vec<String> = required_files().map(str::to_owned).collect();
         for name in columns.filter(|_| self.sealed.is_none()).chain(sealed) {
             if !names.contains(&name) {
                 names.push(name);
@@ -223,19 +223,19 @@ impl Recorded {
     }
 
     /// Compares a file with its recorded sums. Errors: a failed system call.
-    pub(super) fn check(&self, name: &str) -> Result<Checked, RunDirError> {
+    pub(super) fn check(&self, name: &str) -> Result<FileCheck, RunDirError> {
         if !is_plain(name) {
-            return Ok(Checked { damage: Some("is not the name of a file of a run".to_owned()), ..Checked::default() });
+            return Ok(FileCheck { damage: Some("is not the name of a file of a run".to_owned()), ..FileCheck::default() });
         }
         let path = self.dir.join(name);
         let failed = |error| RunDirError::io("reading", &path, error);
         let sealed = self.sealed.iter().flatten().find(|file| file.name == name).and_then(FileSum::sum);
-        let mut rows = Rows::open(&self.dir, name)?;
+        let mut rows = ChecksumColumn::open(&self.dir, name)?;
         let file = match files::open(&path, Links::Refused) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let known = sealed.is_some() || rows.is_some() || always().any(|always| always == name);
-                return Ok(Checked { damage: known.then(|| "is missing".to_owned()), ..Checked::default() });
+                let known = sealed.is_some() || rows.is_some() || required_files().any(|always| always == name);
+                return Ok(FileCheck { damage: known.then(|| "is missing".to_owned()), ..FileCheck::default() });
             }
             Err(error) => return Err(failed(error)),
         };
@@ -243,11 +243,11 @@ impl Recorded {
         if let Some(sealed) = sealed.filter(|sealed| sealed.bytes == length)
             && Sum::of_file(&path).map_err(failed)? == sealed
         {
-            return Ok(Checked { good_bytes: length, ..Checked::default() });
+            return Ok(FileCheck { good_bytes: length, ..FileCheck::default() });
         }
-        let mut running = Running { file, hasher: Hasher::new(), bytes: 0 };
+        let mut running = RunningSum { file, hasher: Hasher::new(), bytes: 0 };
         let (mut good, mut good_sec, mut bad, mut bad_count) = (Sum::default(), 0, None, 0);
-        while let Some((after_sec, sum)) = rows.as_mut().and_then(Rows::next) {
+        while let Some((after_sec, sum)) = rows.as_mut().and_then(ChecksumColumn::next) {
             if bad.is_none() && sum != good {
                 running.advance(sum.bytes).map_err(failed)?;
             }
@@ -260,10 +260,10 @@ impl Recorded {
         let should = match (sealed, bad) {
             (Some(sealed), _) => sealed,
             // No contradiction: any data after the last checked line is whole lines or a torn line.
-            (None, None) => return Ok(Checked { good_bytes: u64::MAX, ..Checked::default() }),
+            (None, None) => return Ok(FileCheck { good_bytes: u64::MAX, ..FileCheck::default() }),
             // Files are synced after each report, so a power cut can lose only data appended since then.
             (None, Some(_)) if bad_count == 1 && good.bytes > 0 => {
-                return Ok(Checked { good_bytes: good.bytes, damage: None, torn: true });
+                return Ok(FileCheck { good_bytes: good.bytes, damage: None, torn: true });
             }
             (None, Some(bad)) => bad,
         };
@@ -279,7 +279,7 @@ impl Recorded {
         } else {
             String::new()
         };
-        Ok(Checked { good_bytes: good.bytes, damage: Some(what + &whole), torn: false })
+        Ok(FileCheck { good_bytes: good.bytes, damage: Some(what + &whole), torn: false })
     }
 
     /// Checks that checksums.csv covers as many intervals as the tables, `intervals`. Only for a run without a verdict.
@@ -288,7 +288,7 @@ impl Recorded {
         if self.sealed.is_some() {
             return Ok(None);
         }
-        let Some(mut rows) = Rows::open(&self.dir, INTERVALS)? else {
+        let Some(mut rows) = ChecksumColumn::open(&self.dir, INTERVALS)? else {
             let is_there = self.dir.join(CHECKSUMS).exists();
             return Ok((is_there && intervals > 0).then(|| "has lost its first line".to_owned()));
         };

@@ -9,7 +9,7 @@
 //! ```
 
 use super::RunDirError;
-use crate::files::{self, Links, Over};
+use crate::files::{self, Links, ReplaceTarget};
 use crc32fast::Hasher;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -107,7 +107,7 @@ impl AppendFile {
 pub(super) fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), RunDirError> {
     let path = dir.join(name);
     let tried = || format!("writing {} bytes to", bytes.len());
-    files::replace(&path, bytes, Over::Own).map_err(|error| RunDirError::io(tried(), &path, error))
+    files::replace(&path, bytes, ReplaceTarget::Own).map_err(|error| RunDirError::io(tried(), &path, error))
 }
 
 /// Largest file that is read, bytes: the verdict of a year on eight devices takes a tenth of this.

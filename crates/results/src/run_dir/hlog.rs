@@ -12,7 +12,7 @@
 //! Source: HdrHistogram's `HistogramLogWriter`, format version 1.3.
 
 use super::RunDirError;
-use super::checksums::{Checked, Recorded};
+use super::checksums::{FileCheck, RecordedSums};
 use super::file::{AppendFile, HlogKind, WholeLines};
 use crate::buckets::DURATION_MAX_NS;
 use crate::cell::{Cell, Interval, Latencies, Layout, SIGNIFICANT_DIGITS, latencies};
@@ -303,7 +303,7 @@ pub fn each_buckets(
     mut each: impl FnMut(WindowBuckets),
 ) -> Result<(), RunDirError> {
     let path = dir.join(kind.file_name());
-    let Checked { good_bytes, damage, .. } = Recorded::of(dir).check(kind.file_name())?;
+    let FileCheck { good_bytes, damage, .. } = RecordedSums::of(dir).check(kind.file_name())?;
     windows(WholeLines::open(path.clone())?.limited(good_bytes), layout, stream, &mut each)?;
     match damage {
         None => Ok(()),

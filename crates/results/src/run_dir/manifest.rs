@@ -5,7 +5,7 @@ use crate::act_log::{self, Header, Test};
 use crate::blame::Blamer;
 use crate::cell::{Layout, StreamInfo};
 use crate::finding::Finding;
-use crate::judge::{Judge, JudgePlan, Sla, Tested};
+use crate::judge::{Judge, JudgePlan, Sla, TestedObject};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -182,12 +182,12 @@ impl Manifest {
         self.workloads.iter().any(|workload| !matches!(workload.kind.as_str(), "replay" | "transactions"))
     }
 
-    pub fn tested(&self) -> Tested {
+    pub fn tested(&self) -> TestedObject {
         let are_transactions = |workload: &WorkloadRecord| workload.kind == "transactions";
         match self.device_facts.first().and_then(|facts| facts.get("kind")?.as_str()) {
-            Some(NAMESPACE) => Tested::Server,
-            _ if self.workloads.iter().any(are_transactions) => Tested::Store,
-            _ => Tested::Device,
+            Some(NAMESPACE) => TestedObject::Server,
+            _ if self.workloads.iter().any(are_transactions) => TestedObject::Store,
+            _ => TestedObject::Device,
         }
     }
 

@@ -189,17 +189,17 @@ const NAMED_MAX: usize = 5;
 
 /// Contents of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holds {
+pub enum DirKind {
     Run,
     /// A series of runs, each in a subdirectory.
     Series,
 }
 
 /// Classifies `dir`. Errors: neither a run nor a series; the error describes the contents and names runs below.
-pub fn holds(dir: &Path) -> Result<Holds, RunDirError> {
+pub fn dir_kind(dir: &Path) -> Result<DirKind, RunDirError> {
     match () {
-        () if is_there(dir, SERIES) => Ok(Holds::Series),
-        () if is_there(dir, MANIFEST) => Ok(Holds::Run),
+        () if is_there(dir, SERIES) => Ok(DirKind::Series),
+        () if is_there(dir, MANIFEST) => Ok(DirKind::Run),
         () => Err(no_run(dir)),
     }
 }
@@ -249,7 +249,7 @@ fn no_run(dir: &Path) -> RunDirError {
     let below = run_dirs_below(dir);
     if is_there(dir, SERIES) {
         let why = format!("this directory holds a series ({SERIES}), not a run");
-        return error(manifest, why, format!("give the directory of one of its runs{}", named(&below)));
+        return error(manifest, why, format!("give the directory of one of its runs{}", list_of_runs(&below)));
     }
     if let Some(found) = files_of_a_run(dir).next() {
         let why = format!(
@@ -263,14 +263,14 @@ fn no_run(dir: &Path) -> RunDirError {
     }
     if !below.is_empty() {
         let why = "there is no run in this directory, but there are runs below it".to_owned();
-        return error(manifest, why, format!("give the directory of a run{}", named(&below)));
+        return error(manifest, why, format!("give the directory of a run{}", list_of_runs(&below)));
     }
     let what = if listed.count() == 0 { "the directory is empty" } else { "the directory holds other files" };
     error(manifest, format!("there is no run: {what}"), "give the directory of a run (--out of the run)".to_owned())
 }
 
 /// A list for a message: `: a, b and 3 more`; empty without runs.
-fn named(runs: &[PathBuf]) -> String {
+fn list_of_runs(runs: &[PathBuf]) -> String {
     if runs.is_empty() {
         return String::new();
     }

@@ -3,10 +3,10 @@
 //! Reading stops at the first damaged line, because the end of the damage is unknown. The position of the damage and
 //! the length of the intact part are reported. The verdict on the intact part can be a failure, but never a pass.
 
-use super::checksums::{Checked, Recorded};
+use super::checksums::{FileCheck, RecordedSums};
 use super::file::{self, WholeLines};
 use super::no_run;
-use super::tables::{self, Closing, Columns};
+use super::tables::{self, TelemetryLine, Columns};
 use super::tables::{Samples, read_trace};
 use super::{CHECKSUMS, FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT};
 use crate::blame::{Blame, Blamer};
@@ -65,7 +65,7 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
         }
         other => other?,
     };
-    let recorded = Recorded::of(dir);
+    let recorded = RecordedSums::of(dir);
     let written = match recorded.foreign_verdict {
         true => {
             damage.push(format!("{VERDICT} belongs to another run: how this run ended is unknown"));
@@ -191,10 +191,10 @@ impl Intervals {
     /// Opens both tables of the run in `dir`. An invalid first line counts as damage, see [`Self::damage`]. Errors: a
     /// failed system call.
     pub fn open(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
-        let recorded = Recorded::of(dir);
+        let recorded = RecordedSums::of(dir);
         let mut file_damage = None;
         let mut open = |name: &str| {
-            let Checked { good_bytes, damage, .. } = recorded.check(name)?;
+            let FileCheck { good_bytes, damage, .. } = recorded.check(name)?;
             file_damage = file_damage.take().or(damage.map(|what| format!("{name} {what}")));
             Ok(WholeLines::open(dir.join(name))?.limited(good_bytes))
         };
@@ -258,19 +258,19 @@ impl Intervals {
             return Ok(None);
         }
         match self.read_interval() {
-            Ok(Read::Whole) => {
+            Ok(IntervalRead::Whole) => {
                 self.next_index += 1;
                 Ok(Some(&self.record))
             }
-            Ok(Read::End { cut_sec }) => self.end(cut_sec).map(|()| None),
+            Ok(IntervalRead::End { cut_sec }) => self.end(cut_sec).map(|()| None),
             Err(error) => self.damaged(error).map(|()| None),
         }
     }
 
     /// Reads the next interval into `record`. The caller treats an error about a line as damage.
-    fn read_interval(&mut self) -> Result<Read, RunDirError> {
-        let Some(line) = self.telemetry.next()? else { return Ok(Read::End { cut_sec: None }) };
-        let closing = Closing::read(line, self.columns.len(), &mut self.record.telemetry);
+    fn read_interval(&mut self) -> Result<IntervalRead, RunDirError> {
+        let Some(line) = self.telemetry.next()? else { return Ok(IntervalRead::End { cut_sec: None }) };
+        let closing = TelemetryLine::read(line, self.columns.len(), &mut self.record.telemetry);
         let closing = closing.map_err(|expected| self.telemetry.error(expected))?;
         let before_sec = self.record.counts.after_sec;
         if closing.counts.index != self.next_index || closing.counts.after_sec <= before_sec {
@@ -279,13 +279,13 @@ impl Intervals {
         let (after_sec, lines) = (closing.counts.after_sec, closing.lines);
         self.begin_record(closing);
         for _ in 0..lines {
-            let Some(line) = self.cells.next()? else { return Ok(Read::End { cut_sec: Some(after_sec) }) };
+            let Some(line) = self.cells.next()? else { return Ok(IntervalRead::End { cut_sec: Some(after_sec) }) };
             if let Err(expected) = self.cell_columns.read_cell(line, &mut self.record.counts, &self.layout) {
                 self.record.counts.after_sec = before_sec;
                 return Err(self.cells.error(expected));
             }
         }
-        Ok(Read::Whole)
+        Ok(IntervalRead::Whole)
     }
 
     /// Records damage and ends the reading, if `error` is about a line; returns any other error.
@@ -302,7 +302,7 @@ impl Intervals {
         Ok(())
     }
 
-    fn begin_record(&mut self, closing: Closing) {
+    fn begin_record(&mut self, closing: TelemetryLine) {
         let IntervalCounts { mut cells, mut carried, .. } = std::mem::take(&mut self.record.counts);
         cells.clear();
         cells.resize(self.layout.cells(), CellCounts::default());
@@ -339,7 +339,7 @@ impl Intervals {
 }
 
 /// Result of reading an interval.
-enum Read {
+enum IntervalRead {
     /// An interval with all its lines.
     Whole,
     /// The end of a table. `cut_sec`: time of the interval within which intervals.csv ends, if any.

@@ -9,11 +9,11 @@
 //! and size with completed requests. The sampler writes trace.csv, not the [`Writer`](super::Writer), so that a failed
 //! sample does not harm the run. A directory without this file is complete, too. The file never affects a verdict.
 
-use super::checksums::{Checked, Recorded};
+use super::checksums::{FileCheck, RecordedSums};
 use super::file::{AppendFile, WholeLines};
 use super::{Manifest, RunDirError, TRACE};
 use crate::buckets::THRESHOLDS_MAX;
-use crate::cell::{Carried, Layout};
+use crate::cell::{EarlierSliceOps, Layout};
 use crate::counts::{Backlog, CellCounts};
 use crate::judge::{IntervalCounts, Sla};
 use crate::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
@@ -155,7 +155,7 @@ impl Columns {
         let at = layout.cell(stream, device);
         let slice = read[*written - LAST.len() + SLICE].ok_or("the number of a slice, counted from 1, or nothing")?;
         let slice = slice.checked_sub(1);
-        let is_carried = |carried: &Carried| (carried.cell, Some(carried.slice)) == (at, slice);
+        let is_carried = |carried: &EarlierSliceOps| (carried.cell, Some(carried.slice)) == (at, slice);
         let is_known = match slice {
             None => counts.cells[at].is_any(),
             Some(_) => counts.carried.iter().any(is_carried),
@@ -170,14 +170,14 @@ impl Columns {
                 &mut counts.cells[at]
             }
             Some(slice) => {
-                counts.carried.push(Carried { cell: at, slice, counts: CellCounts::default() });
+                counts.carried.push(EarlierSliceOps { cell: at, slice, counts: CellCounts::default() });
                 &mut counts.carried.last_mut().expect("one was appended").counts
             }
         };
         for (into, value) in values(cell, &mut 0, thresholds).zip(&read[BEFORE_VALUES..end]) {
             *into = value.ok_or("a whole number in each column")?;
         }
-        let wanted = cell.wanted();
+        let wanted = cell.counted_ops();
         let may_be = |over: &[u64; THRESHOLDS_MAX]| {
             over[0] <= wanted && over[..thresholds].is_sorted_by(|fewer, more| fewer >= more)
         };
@@ -253,14 +253,14 @@ fn push_field(line: &mut String, value: &str) {
 
 /// A line of telemetry.csv, which closes an interval.
 #[derive(Debug, Default)]
-pub(super) struct Closing {
+pub(super) struct TelemetryLine {
     /// Counts of the whole interval that are not split by stream and device.
     pub(super) counts: IntervalCounts,
     /// Number of lines of the interval in intervals.csv.
     pub(super) lines: u64,
 }
 
-impl Closing {
+impl TelemetryLine {
     /// Reads a line; puts the values of the caller's `columns` columns into `telemetry`. `Err` describes the expected
     /// text.
     pub(super) fn read(line: &str, columns: usize, telemetry: &mut Vec<String>) -> Result<Self, String> {
@@ -357,7 +357,7 @@ pub struct Samples {
 ///
 /// Errors: a failed system call, or an invalid line.
 pub fn read_trace(dir: &Path, manifest: &Manifest) -> Result<Samples, RunDirError> {
-    let Checked { good_bytes, damage, .. } = Recorded::of(dir).check(TRACE)?;
+    let FileCheck { good_bytes, damage, .. } = RecordedSums::of(dir).check(TRACE)?;
     if let Some(why) = damage {
         return Err(RunDirError::Damaged { path: dir.join(TRACE), why: format!("it {why}") });
     }

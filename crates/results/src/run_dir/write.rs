@@ -173,7 +173,7 @@ impl Writer {
             files.sync()?;
             // Another thread wrote trace.csv and has finished by now.
             let sums = files.sums().into_iter().chain(FileSum::of_file(&dir, TRACE)).collect();
-            write_whole(&dir, VERDICT, &file::to_bytes(&Sealed { verdict, files: sums }))
+            write_whole(&dir, VERDICT, &file::to_bytes(&VerdictWithSums { verdict, files: sums }))
         })
     }
 
@@ -246,7 +246,7 @@ impl Files {
 
 /// The verdict, with the sums of all files at that time.
 #[derive(Serialize)]
-struct Sealed<'a> {
+struct VerdictWithSums<'a> {
     #[serde(flatten)]
     verdict: &'a Verdict,
     files: Vec<FileSum>,
@@ -259,7 +259,7 @@ pub fn check_usable(dir: &Path) -> Result<(), RunDirError> {
     refuse_occupied(dir)?;
     let was_there = dir.is_dir();
     fs::create_dir_all(dir).map_err(|error| RunDirError::io("making the directory", dir, error))?;
-    let written = files::try_dir(dir).map_err(|error| RunDirError::io("creating a file in", dir, error));
+    let written = files::check_dir_writable(dir).map_err(|error| RunDirError::io("creating a file in", dir, error));
     if !was_there {
         let _ = fs::remove_dir(dir);
     }

@@ -298,7 +298,7 @@ fn change_points(series: &[Series], round_sec: u64, sla: &Sla) -> Vec<ChangePoin
             });
             let values: Vec<f64> = values.collect();
             let missing = series.rounds.len() - values.len();
-            points.extend(moves(&values, limit).into_iter().map(|(at, before, after)| ChangePoint {
+            points.extend(level_shifts(&values, limit).into_iter().map(|(at, before, after)| ChangePoint {
                 group: series.group.clone(),
                 metric,
                 round: missing + at + 1,
@@ -313,7 +313,7 @@ fn change_points(series: &[Series], round_sec: u64, sla: &Sla) -> Vec<ChangePoin
 }
 
 /// Level shifts in `values`: the first index of the new level, the levels before and after.
-fn moves(values: &[f64], limit: Option<f64>) -> Vec<(usize, f64, f64)> {
+fn level_shifts(values: &[f64], limit: Option<f64>) -> Vec<(usize, f64, f64)> {
     let step = values.len().div_ceil(ROUNDS_MAX).max(1);
     let coarse: Vec<f64> = values.chunks(step).map(|chunk| chunk.iter().sum::<f64>() / chunk.len() as f64).collect();
     let smooth = running_median(&coarse);

@@ -157,7 +157,7 @@ impl Spells {
     }
 
     /// The worse of both for each field: the larger number, the longer times.
-    pub fn or(self, other: Self) -> Self {
+    pub fn worse_of(self, other: Self) -> Self {
         Self {
             count: self.count.max(other.count),
             first_sec: self.first_sec.max(other.first_sec),
@@ -271,13 +271,13 @@ impl Rounds {
             let mut interval = CellCounts::default();
             cells(series, self.devices).for_each(|cell| interval.add(&counts.cells[cell]));
             for (index, (limit, spells)) in self.sla.limits().iter().zip(&mut series.spells).enumerate() {
-                spells.add(counts.end_ns, limit.is_exceeded(interval.judged_least_over[index], interval.wanted()));
+                spells.add(counts.end_ns, limit.is_exceeded(interval.judged_least_over[index], interval.counted_ops()));
             }
             sum.add(&interval);
         }
         for load in &mut self.loads {
             let cell = &counts.cells[load.cell];
-            load.done = load.done.saturating_add(cell.wanted());
+            load.done = load.done.saturating_add(cell.counted_ops());
             load.backlog = cell.backlog;
         }
     }
@@ -292,7 +292,7 @@ impl Rounds {
             let p99_ns = (!service.is_empty()).then(|| service.value_at_quantile(0.99));
             let achieved_iops = sum.ops as f64 / self.round_sec as f64;
             series.rounds.push(Round {
-                wanted: sum.wanted(),
+                wanted: sum.counted_ops(),
                 achieved_iops,
                 over: sum.judged_over,
                 over_least: sum.judged_least_over,
@@ -340,7 +340,7 @@ impl Rounds {
             let wanted = last.iter().map(|(wanted, _)| wanted).fold(0, |sum: u64, wanted| sum.saturating_add(*wanted));
             Some((&load.group, shortfall(wanted, &last.last()?.1, load.per_sec)?))
         });
-        undone.min_by_key(|(_, found)| found.ours)
+        undone.min_by_key(|(_, found)| found.is_own_delay)
     }
 
     /// Number of whole rounds.

@@ -171,7 +171,7 @@ fn level(level: f64, spread: f64, rounds: usize, seed: u64) -> impl Iterator<Ite
 #[test]
 fn a_cliff_six_hours_in_is_found_where_it_is() {
     let values: Vec<f64> = level(0.01, 0.004, 360, 1).chain(level(0.04, 0.008, 600, 2)).collect();
-    let moved = moves(&values, Some(0.05));
+    let moved = level_shifts(&values, Some(0.05));
     assert_eq!(moved.len(), 1, "{moved:?}");
     assert!(moved[0].0.abs_diff(360) <= 1, "{moved:?}");
     assert!((moved[0].1 - 0.01).abs() < 0.002 && (moved[0].2 - 0.04).abs() < 0.002, "{moved:?}");
@@ -181,26 +181,26 @@ fn a_cliff_six_hours_in_is_found_where_it_is() {
 fn noise_alone_and_a_stall_of_two_rounds_are_no_change() {
     for seed in 0..50 {
         let mut values: Vec<f64> = level(0.02, 0.01, 300, seed).collect();
-        assert_eq!(moves(&values, Some(0.05)), [], "seed {seed}");
+        assert_eq!(level_shifts(&values, Some(0.05)), [], "seed {seed}");
         (values[100], values[101]) = (0.9, 0.9);
-        assert_eq!(moves(&values, Some(0.05)), [], "stall, seed {seed}");
+        assert_eq!(level_shifts(&values, Some(0.05)), [], "stall, seed {seed}");
     }
 }
 
 #[test]
 fn a_move_that_is_small_against_the_limit_or_the_level_does_not_matter() {
     let tiny: Vec<f64> = level(0.0001, 0.0, 50, 1).chain(level(0.0003, 0.0, 50, 1)).collect();
-    assert_eq!(moves(&tiny, Some(0.05)), [], "three times, but 0.4 % of the limit");
+    assert_eq!(level_shifts(&tiny, Some(0.05)), [], "three times, but 0.4 % of the limit");
     let slight: Vec<f64> = level(1000.0, 1.0, 50, 1).chain(level(1150.0, 1.0, 50, 1)).collect();
-    assert_eq!(moves(&slight, None), [], "15 %");
+    assert_eq!(level_shifts(&slight, None), [], "15 %");
     let twice: Vec<f64> =
         level(1000.0, 1.0, 50, 1).chain(level(500.0, 1.0, 50, 1)).chain(level(1000.0, 1.0, 50, 3)).collect();
-    assert_eq!(moves(&twice, None).iter().map(|moved| moved.0).collect::<Vec<_>>(), [50, 100]);
+    assert_eq!(level_shifts(&twice, None).iter().map(|moved| moved.0).collect::<Vec<_>>(), [50, 100]);
 }
 
 #[test]
 fn few_or_no_rounds_have_no_change_points() {
-    assert_eq!(moves(&[], None), []);
-    assert_eq!(moves(&[1.0, 2.0, 3.0], None), []);
-    assert_eq!(moves(&[0.0; 9], None), []);
+    assert_eq!(level_shifts(&[], None), []);
+    assert_eq!(level_shifts(&[1.0, 2.0, 3.0], None), []);
+    assert_eq!(level_shifts(&[0.0; 9], None), []);
 }

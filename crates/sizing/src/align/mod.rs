@@ -22,7 +22,7 @@
 
 use crate::drive_io::DriveIo;
 use load::workload::act::dialect::line_of;
-use load::workload::act::options::{Kind, Test};
+use load::workload::act::options::{OptionKind, Test};
 use load::workload::act::rates::StorageDerived;
 use load::workload::act::sizes::HistogramSizes;
 use load::workload::act::table::find;
@@ -122,7 +122,7 @@ impl Ops {
 
 /// Load of a configuration, summed over all of its devices.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Load {
+pub struct RequestedLoad {
     pub reads: Ops,
     pub large_block_reads: Ops,
     /// Records written individually (commit-to-device).
@@ -132,7 +132,7 @@ pub struct Load {
     pub poisson: bool,
 }
 
-impl Load {
+impl RequestedLoad {
     /// Load of `config` on devices whose smallest I/O is `min_io_bytes`. Errors: those of the configuration.
     pub fn of(config: &ActConfig, min_io_bytes: u32) -> Result<Self, Vec<Problem>> {
         let derived = derive_storage(config)?;
@@ -263,7 +263,7 @@ impl Distortion {
 pub fn solve(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, distortion: &Distortion) -> Offsets {
     let wanted = distortion.undone(target);
     let mut solved = Offsets::of(config);
-    let load = |offsets: Offsets| Load::of(&offsets.applied(config), min_io_bytes).ok();
+    let load = |offsets: Offsets| RequestedLoad::of(&offsets.applied(config), min_io_bytes).ok();
     if config.commit_to_device {
         commits_for(&mut solved, &wanted, &load);
     } else {
@@ -277,14 +277,14 @@ pub fn solve(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, distortion
     }
     if config.read_reqs_per_sec > 0 {
         let read = |read_size: u32| Some(load(Offsets { read_size, ..solved })?.io().read_kib_per_sec);
-        solved.read_size = where_it_reaches(wanted.read_kib_per_sec, "read-size-offset", &read);
+        solved.read_size = bisect_pct(wanted.read_kib_per_sec, "read-size-offset", &read);
     }
     solved
 }
 
 /// The offset of large-block writes if all writes are large blocks: the mean of the offset for w/s and the offset for
 /// wkB/s. Both are equal if large blocks have the right size.
-fn blocks_for(at: &Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<Load>) -> Option<u32> {
+fn blocks_for(at: &Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<RequestedLoad>) -> Option<u32> {
     let full = load(Offsets { large_block_writes: 100, ..*at })?.io();
     let by = [wanted.writes_per_sec / full.writes_per_sec, wanted.written_kib_per_sec / full.written_kib_per_sec];
     let mean = (by[0] + by[1]) / 2.0;
@@ -293,7 +293,7 @@ fn blocks_for(at: &Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<L
 
 /// Both offsets of writes with commit-to-device: for every write size, tries the number of large blocks that w/s and
 /// wkB/s then require. Among equally close results, the smaller change wins.
-fn commits_for(solved: &mut Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<Load>) {
+fn commits_for(solved: &mut Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<RequestedLoad>) {
     /// Cost of doubling or halving an offset, as a fraction of the target: a change must improve the result by more.
     const WORTH: f64 = 0.002;
     let mut best = f64::INFINITY;
@@ -324,7 +324,7 @@ fn commits_for(solved: &mut Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) ->
 
 /// The whole percent of `key` at which the non-decreasing `found` is nearest to `wanted`. A percent for which `found`
 /// returns `None` is too large.
-fn where_it_reaches(wanted: f64, key: &str, found: &dyn Fn(u32) -> Option<f64>) -> u32 {
+fn bisect_pct(wanted: f64, key: &str, found: &dyn Fn(u32) -> Option<f64>) -> u32 {
     let all = range(key);
     let (mut below, mut above) = (*all.start(), *all.end() + 1);
     // Bisects for the largest percent that does not exceed `wanted`; the next one may be nearer.
@@ -346,7 +346,7 @@ fn nearest(factor: f64, key: &str) -> u32 {
 /// Allowed range of `key` in the option table.
 fn range(key: &str) -> RangeInclusive<u32> {
     match find(Test::Storage, key).map(|spec| spec.kind) {
-        Some(Kind::Whole { min, max, .. }) => min as u32..=u32::try_from(max).unwrap_or(u32::MAX),
+        Some(OptionKind::Whole { min, max, .. }) => min as u32..=u32::try_from(max).unwrap_or(u32::MAX),
         _ => 1..=100,
     }
 }

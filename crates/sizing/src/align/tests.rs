@@ -25,7 +25,7 @@ fn offsets(large_block_reads: u32, large_block_writes: u32, read_size: u32, writ
 }
 
 fn asked(config: &ActConfig, min_io_bytes: u32) -> DriveIo {
-    Load::of(config, min_io_bytes).unwrap().io()
+    RequestedLoad::of(config, min_io_bytes).unwrap().io()
 }
 
 /// Number of rounds until all four numbers are within 2 %, on a device that turns requested I/O into `reached`.
@@ -157,7 +157,7 @@ fn another_rule_explains_an_offset_that_is_off() {
 
 #[test]
 fn few_large_blocks_and_many_sizes_take_longer() {
-    let seconds = |more: &str| Load::of(&config(more), 512).unwrap().seconds_for(0.005);
+    let seconds = |more: &str| RequestedLoad::of(&config(more), 512).unwrap().seconds_for(0.005);
     let usual = seconds("");
     assert!((1.0..10.0).contains(&usual), "{usual}");
     assert!(seconds("arrival: poisson\n") > 20.0, "the root of 1,679 large blocks a second is 2.4 % of them");
@@ -165,7 +165,7 @@ fn few_large_blocks_and_many_sizes_take_longer() {
     assert!(seconds("lbr-req-offset: 1\n") > 20.0, "and so for 13 per second");
     let tenth = config("");
     let tenth = ActConfig { read_reqs_per_sec: 1047, write_reqs_per_sec: 596, ..tenth };
-    let ratio = Load::of(&tenth, 512).unwrap().seconds_for(0.005) / usual;
+    let ratio = RequestedLoad::of(&tenth, 512).unwrap().seconds_for(0.005) / usual;
     assert!((9.9..10.1).contains(&ratio), "{ratio}");
 }
 

@@ -246,7 +246,7 @@ impl Namespace {
     fn take(&mut self, reply: &str) {
         let mut named = Vec::new();
         for (name, value) in pairs(reply) {
-            named.extend(Place::of(name).map(|place| (place, value)));
+            named.extend(DeviceKey::of(name).map(|place| (place, value)));
             self.newest.insert(name.to_owned(), value.to_owned());
         }
         named.retain(|(place, _)| matches!(place.field, "" | "shadow"));
@@ -306,14 +306,14 @@ impl Namespace {
 }
 
 /// The device in a key such as `storage-engine.device[0].writes`, `storage-engine.file[0]`, `dev` (3.x).
-struct Place<'a> {
+struct DeviceKey<'a> {
     is_file: bool,
     /// `None` if the version repeats the name for each device.
     index: Option<usize>,
     field: &'a str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> DeviceKey<'a> {
     fn of(name: &'a str) -> Option<Self> {
         let bare = name.strip_prefix("storage-engine.").unwrap_or(name);
         let (kind, rest) = bare.split_at(bare.find(['[', '.']).unwrap_or(bare.len()));
@@ -331,7 +331,7 @@ impl<'a> Place<'a> {
 }
 
 /// The devices in their order.
-fn storage_devices(named: &[(Place<'_>, &str)]) -> Vec<StorageDevice> {
+fn storage_devices(named: &[(DeviceKey<'_>, &str)]) -> Vec<StorageDevice> {
     let names = named.iter().filter(|(place, _)| place.field.is_empty()).take(DEVICES_MAX);
     let mut devices: Vec<_> = names
         .enumerate()

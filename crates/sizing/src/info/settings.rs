@@ -112,7 +112,7 @@ fn find<'a>(reply: &'a str, names: &[&str]) -> Option<&'a str> {
 
 /// The relevant settings of a node, with the replies that show their current values: namespaces on devices and their
 /// configuration, the service's configuration, log sinks and their levels.
-pub struct Current<'a> {
+pub struct NodeSettings<'a> {
     /// Name and reply of [`get_config`].
     pub namespaces: Vec<(&'a str, &'a str)>,
     /// Reply of `get-config:context=service`.
@@ -121,7 +121,7 @@ pub struct Current<'a> {
     pub sinks: Vec<(u32, &'a str, &'a str)>,
 }
 
-impl Current<'_> {
+impl NodeSettings<'_> {
     /// Each relevant setting with its current value (`None` if this server does not report it) and the required value.
     pub fn settings(&self) -> Vec<(Setting, Option<String>, &'static str)> {
         let mut settings = Vec::new();
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn only_what_is_not_so_already_is_changed() {
         let on = DEVICE.replace("false", "true");
-        let current = Current {
+        let current = NodeSettings {
             namespaces: vec![
                 ("off", DEVICE),
                 ("on", &on),
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn servers_before_3_9_have_one_switch_for_all() {
-        let current = Current {
+        let current = NodeSettings {
             namespaces: vec![("a", "storage-engine=device;dev=/dev/a"), ("b", "storage-engine=device;dev=/dev/b")],
             service: "paxos=x;storage-benchmarks=false",
             sinks: vec![(0, "/a.log", "cf:misc:INFO;drv_ssd:WARNING")],

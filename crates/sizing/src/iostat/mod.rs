@@ -66,7 +66,7 @@ pub fn read(source: Source, near: Option<Date>) -> Result<Iostat, IostatError> {
     };
     let found = found.map_err(read_error)?;
     if input.is_cut() {
-        collector.say("the compressed data is truncated: it is read as far as it goes".to_owned());
+        collector.add_remark("the compressed data is truncated: it is read as far as it goes".to_owned());
     }
     let (iostat, reports) = collector.finish(near);
     match reports {
@@ -133,7 +133,7 @@ const MOST_OF_TEN: usize = 8;
 
 /// Classification of a first report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum First {
+enum FirstReport {
     SinceBoot,
     OfInterval,
     Unknown,
@@ -146,17 +146,17 @@ fn drop_firsts(reports: &mut Vec<Report>, firsts: &[usize]) -> Vec<String> {
     let mut is_used = vec![true; reports.len()];
     let mut sentences: Vec<(usize, &str)> = Vec::new();
     for (begin, end) in firsts.iter().copied().zip(ends) {
-        let first = told(&reports[begin..end]);
+        let first = classify_first(&reports[begin..end]);
         let sentence = match first {
-            First::OfInterval => "the first report is used: its numbers show that it covers an interval (iostat -y)",
-            First::SinceBoot => "the first report is left out: its numbers show that it covers the time since boot",
-            First::Unknown if end - begin == 1 => {
+            FirstReport::OfInterval => "the first report is used: its numbers show that it covers an interval (iostat -y)",
+            FirstReport::SinceBoot => "the first report is left out: its numbers show that it covers the time since boot",
+            FirstReport::Unknown if end - begin == 1 => {
                 "the only report is left out: without iostat -y it covers the time since boot; record more with \
                  iostat -xty 10"
             }
-            First::Unknown => "the first report is left out: without iostat -y it covers the time since boot",
+            FirstReport::Unknown => "the first report is left out: without iostat -y it covers the time since boot",
         };
-        is_used[begin] = first == First::OfInterval;
+        is_used[begin] = first == FirstReport::OfInterval;
         match sentences.iter_mut().find(|(_, known)| *known == sentence) {
             Some((number, _)) => *number += 1,
             None => sentences.push((1, sentence)),
@@ -168,8 +168,8 @@ fn drop_firsts(reports: &mut Vec<Report>, firsts: &[usize]) -> Vec<String> {
     sentences.into_iter().map(|(number, sentence)| format!("{sentence}{}", runs(number))).collect()
 }
 
-fn told(run: &[Report]) -> First {
-    let [first, rest @ ..] = run else { return First::Unknown };
+fn classify_first(run: &[Report]) -> FirstReport {
+    let [first, rest @ ..] = run else { return FirstReport::Unknown };
     let rates = |reports: &[Report]| {
         let rates = reports.iter().take(100).flat_map(|report| report.devices.iter().flat_map(counts));
         // As hundredths; a repeated number adds no evidence.
@@ -190,16 +190,16 @@ fn told(run: &[Report]) -> First {
     };
     // On a busy host some intervals last 10.01 s.
     let most = |seconds: &u32| *seconds > 0 && fitting(&rest, *seconds) * 10 >= rest.len() * MOST_OF_TEN;
-    let Some(seconds) = tried.into_iter().find(most) else { return First::Unknown };
+    let Some(seconds) = tried.into_iter().find(most) else { return FirstReport::Unknown };
     let of_rest = fitting(&rest, seconds);
     let of_first = fitting(&first, seconds);
     if by_chance(of_rest, seconds) > CHANCE_MAX {
-        return First::Unknown;
+        return FirstReport::Unknown;
     }
     match of_first == first.len() {
-        true if by_chance(of_first, seconds) <= CHANCE_MAX => First::OfInterval,
-        false if of_rest == rest.len() => First::SinceBoot,
-        _ => First::Unknown,
+        true if by_chance(of_first, seconds) <= CHANCE_MAX => FirstReport::OfInterval,
+        false if of_rest == rest.len() => FirstReport::SinceBoot,
+        _ => FirstReport::Unknown,
     }
 }
 

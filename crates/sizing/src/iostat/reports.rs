@@ -1,6 +1,6 @@
 //! Groups rows of tables into reports, each with its time and its run of iostat.
 
-use super::time::{self, Written};
+use super::time::{self, WrittenDate};
 use super::{DeviceRates, Iostat, Report};
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::Offset;
@@ -34,8 +34,8 @@ const DEVICES_MAX: usize = 4096;
 
 /// Time of a report, as written.
 #[derive(Debug, Clone, Copy)]
-struct Moment {
-    date: Option<Written>,
+struct ReportTime {
+    date: Option<WrittenDate>,
     of_banner: bool,
     time: Time,
     offset: Option<Offset>,
@@ -46,19 +46,19 @@ struct Moment {
 pub(super) struct Collector {
     name: String,
     /// Reports, their times, and whether each is the first one after a banner.
-    reports: Vec<(Vec<DeviceRates>, Option<Moment>, bool)>,
+    reports: Vec<(Vec<DeviceRates>, Option<ReportTime>, bool)>,
     open: Vec<(String, [Option<f64>; FIELDS])>,
     /// Index of each device in the open report.
     places: HashMap<String, usize>,
     /// True for each field that the open report has so far.
     has: [bool; FIELDS],
     devices_over: u64,
-    moment: Option<Moment>,
+    moment: Option<ReportTime>,
     /// The date of the last banner.
-    date: Option<Written>,
+    date: Option<WrittenDate>,
     /// True until the first report after that banner.
     first: bool,
-    dates: Vec<Written>,
+    dates: Vec<WrittenDate>,
     rows: usize,
     left_out: u64,
     unread: u64,
@@ -73,12 +73,12 @@ impl Collector {
     }
 
     /// Adds a remark.
-    pub(super) fn say(&mut self, sentence: String) {
+    pub(super) fn add_remark(&mut self, sentence: String) {
         self.remarks.push(format!("{}: {sentence}", self.name));
     }
 
     /// Begins a new run of iostat.
-    pub(super) fn banner(&mut self, date: Option<Written>) {
+    pub(super) fn banner(&mut self, date: Option<WrittenDate>) {
         self.close();
         self.moment = None;
         self.first = true;
@@ -87,13 +87,13 @@ impl Collector {
     }
 
     /// Begins a report with its time.
-    pub(super) fn moment(&mut self, date: Option<Written>, time: Time, offset: Option<Offset>) {
+    pub(super) fn moment(&mut self, date: Option<WrittenDate>, time: Time, offset: Option<Offset>) {
         self.close();
         let (date, of_banner) = (date.or(self.date), date.is_none());
         if date != self.dates.last().copied() {
             self.dates.extend(date);
         }
-        self.moment = Some(Moment { date, of_banner, time, offset });
+        self.moment = Some(ReportTime { date, of_banner, time, offset });
     }
 
     /// Begins a table. If its columns differ from those of the open report, it is part of that report.
@@ -171,7 +171,7 @@ impl Collector {
                 last = None;
             }
             let offset = moment.and_then(|moment| moment.offset);
-            let at = moment.and_then(|Moment { date, of_banner, time, .. }| {
+            let at = moment.and_then(|ReportTime { date, of_banner, time, .. }| {
                 let date = date?.date(order)?;
                 // After a banner, times have no date, so midnights must be counted.
                 Some(if of_banner { time::after(last, date, time) } else { date.to_datetime(time) })
@@ -182,9 +182,9 @@ impl Collector {
         }
         let found = reports.len();
         let dropped = super::drop_firsts(&mut reports, &firsts);
-        dropped.into_iter().for_each(|sentence| self.say(sentence));
+        dropped.into_iter().for_each(|sentence| self.add_remark(sentence));
         if !sure && let Some(date) = self.dates.first().and_then(|date| date.date(order)) {
-            self.say(format!(
+            self.add_remark(format!(
                 "its dates can be read in two ways (day or month first); the first one is read as {date}"
             ));
         }
@@ -198,11 +198,11 @@ impl Collector {
         ] {
             if number > 0 {
                 let (noun, rest) = what.split_once(' ').unwrap_or((what, ""));
-                self.say(format!("{} {rest}", count(number, noun)));
+                self.add_remark(format!("{} {rest}", count(number, noun)));
             }
         }
         if reports.iter().any(|report| report.at.is_none()) {
-            self.say(
+            self.add_remark(
                 "reports have no time, so all of them are used; with iostat -t only those of the window are".to_owned(),
             );
         }

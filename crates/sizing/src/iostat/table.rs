@@ -94,7 +94,7 @@ pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> 
     }
     let skipped = lines.skipped;
     if skipped.long_lines > 0 || skipped.nul_bytes > 0 {
-        collector.say(format!("{} long lines and {} NUL bytes are skipped", skipped.long_lines, skipped.nul_bytes));
+        collector.add_remark(format!("{} long lines and {} NUL bytes are skipped", skipped.long_lines, skipped.nul_bytes));
     }
     Ok(found.unwrap_or_else(|| "nothing".to_owned()))
 }
@@ -162,7 +162,7 @@ const REPORT_BYTES_MAX: usize = 8 << 20;
 
 /// State of the scan of a JSON document.
 #[derive(Debug, Default)]
-struct Objects {
+struct JsonScanner {
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -181,7 +181,7 @@ struct Statistics {
 
 /// Reads JSON to its end. Returns a description of the JSON, for an error message.
 pub(super) fn read_json<R: Read>(mut input: R, collector: &mut Collector) -> io::Result<String> {
-    let mut objects = Objects::default();
+    let mut objects = JsonScanner::default();
     let mut window = vec![0; 64 << 10];
     loop {
         match input.read(&mut window) {
@@ -195,7 +195,7 @@ pub(super) fn read_json<R: Read>(mut input: R, collector: &mut Collector) -> io:
     Ok("JSON that is not iostat's or has no complete report".to_owned())
 }
 
-impl Objects {
+impl JsonScanner {
     fn byte(&mut self, byte: u8, collector: &mut Collector) {
         let mut closes = false;
         if self.in_string {
@@ -279,7 +279,7 @@ impl Objects {
             0 => return,
             _ => "early; all reports are complete",
         };
-        collector.say(format!("its JSON ends {how} (iostat was killed, or still runs)"));
+        collector.add_remark(format!("its JSON ends {how} (iostat was killed, or still runs)"));
     }
 }
 

@@ -14,7 +14,7 @@ use jiff::tz::Offset;
 
 /// A date as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct WrittenDate {
     parts: [u16; 3],
     /// True if the year comes first.
     year_first: bool,
@@ -29,7 +29,7 @@ pub(super) enum Order {
     DayMonth,
 }
 
-impl Written {
+impl WrittenDate {
     pub(super) fn date(self, order: Order) -> Option<Date> {
         let [a, b, c] = self.parts;
         let (year, month, day) = match (self.year_first, self.day_first || order == Order::DayMonth) {
@@ -43,7 +43,7 @@ impl Written {
 }
 
 /// Reads a line that is a time, with or without a date and an offset from UTC.
-pub(super) fn moment(line: &str) -> Option<(Option<Written>, Time, Option<Offset>)> {
+pub(super) fn moment(line: &str) -> Option<(Option<WrittenDate>, Time, Option<Offset>)> {
     if line.len() > 80 {
         return None;
     }
@@ -87,7 +87,7 @@ fn offset(text: &str) -> Option<Offset> {
 }
 
 /// Reads a date at the beginning of a text.
-pub(super) fn written(text: &str) -> Option<Written> {
+pub(super) fn written(text: &str) -> Option<WrittenDate> {
     let groups = groups(text);
     let [(_, a), (at, b), (end, c), ..] = groups[..] else { return None };
     let year_first = a.len() == 4;
@@ -96,7 +96,7 @@ pub(super) fn written(text: &str) -> Option<Written> {
     let parts = [a.parse().ok()?, b.parse().ok()?, c.parse().ok()?];
     let compact = end - groups[0].0 <= 16;
     let day_first = !year_first && between == Some('.');
-    (fits && compact).then_some(Written { parts, year_first, day_first })
+    (fits && compact).then_some(WrittenDate { parts, year_first, day_first })
 }
 
 /// Groups of digits with their positions.
@@ -118,7 +118,7 @@ fn groups(text: &str) -> Vec<(usize, &str)> {
 
 /// Order of day and month in the dates, and true if it is certain: by a date that fits one order only, by times that
 /// never go back, or by being near `near`.
-pub(super) fn order(dates: &[Written], near: Option<Date>) -> (Order, bool) {
+pub(super) fn order(dates: &[WrittenDate], near: Option<Date>) -> (Order, bool) {
     let unclear: Vec<_> = dates.iter().filter(|date| !date.year_first && !date.day_first).collect();
     let fits = |order| unclear.iter().all(|date| date.date(order).is_some());
     let span = |order| {

@@ -14,7 +14,7 @@
 mod scan;
 mod slices;
 
-pub use scan::{Found, scan};
+pub use scan::{ScanResult, scan};
 pub use slices::{Slice, Table, table};
 
 use crate::server_log::Unit;
@@ -23,7 +23,7 @@ use std::fmt;
 
 /// Options of a table.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct HistogramQuery {
     /// Name of the histogram: `{test}-read`, or `read` of all namespaces.
     pub histogram: String,
     /// The namespace, if it is not part of the name.
@@ -31,7 +31,7 @@ pub struct Wanted {
     /// Length of a slice, s.
     pub slice_sec: i64,
     /// Start of the table.
-    pub from: From,
+    pub from: TableStart,
     /// Length of the table, s.
     pub duration_sec: Option<i64>,
     /// Number of thresholds.
@@ -45,7 +45,7 @@ pub struct Wanted {
 
 /// Start of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum From {
+pub enum TableStart {
     /// The start of the log.
     Head,
     /// Five minutes before the end of the log.
@@ -65,7 +65,7 @@ enum Scale {
     Records,
 }
 
-impl Wanted {
+impl HistogramQuery {
     fn scale(&self) -> Scale {
         let is_of = |names: &[&str]| names.iter().any(|name| self.histogram.contains(name));
         if is_of(&["device-read-size", "device-write-size"]) {

@@ -1,8 +1,8 @@
 //! The dumps of one histogram, out of logs.
 
-use super::Wanted;
+use super::HistogramQuery;
 use crate::lines::{Repeats, Skipped};
-use crate::server_log::order::{self, Begun};
+use crate::server_log::order::{self, LogFile};
 use crate::server_log::text::{self, DUMP};
 use crate::server_log::{LogError, Stamps, Unit, same_node};
 use crate::source::{ReadError, Source};
@@ -20,7 +20,7 @@ const TOGETHER_SEC: i64 = 5;
 
 /// A dump of the wanted histogram.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Dumped {
+pub(super) struct ScannedDump {
     /// By the log's own clock, whole seconds.
     pub(super) at: DateTime,
     /// Index of the dump's name among the wanted names.
@@ -31,8 +31,8 @@ pub(super) struct Dumped {
 }
 
 #[derive(Debug, Default)]
-pub struct Found {
-    pub(super) dumps: Vec<Dumped>,
+pub struct ScanResult {
+    pub(super) dumps: Vec<ScannedDump>,
     /// Time of the first line.
     pub head: Option<DateTime>,
     /// Time of the last line.
@@ -45,7 +45,7 @@ pub struct Found {
     pub remarks: Vec<String>,
 }
 
-impl Found {
+impl ScanResult {
     /// Number of times the histogram occurs.
     pub fn number(&self) -> usize {
         self.dumps.len()
@@ -53,11 +53,11 @@ impl Found {
 }
 
 /// Reads logs of one node to their ends, in the order of time.
-pub fn scan(sources: Vec<Source>, wanted: &Wanted) -> Result<Found, LogError> {
+pub fn scan(sources: Vec<Source>, wanted: &HistogramQuery) -> Result<ScanResult, LogError> {
     let (files, empty) = order::in_order(sources)?;
     let mut scanner = Scanner::new(wanted);
     if !empty.is_empty() {
-        scanner.say(format!("empty files: {}", empty.join(", ")));
+        scanner.add_remark(format!("empty files: {}", empty.join(", ")));
     }
     for mut file in files {
         scanner.file(&mut file)?;
@@ -66,11 +66,11 @@ pub fn scan(sources: Vec<Source>, wanted: &Wanted) -> Result<Found, LogError> {
 }
 
 struct Scanner<'a> {
-    wanted: &'a Wanted,
+    wanted: &'a HistogramQuery,
     dump: Finder<'static>,
     stamps: Stamps,
-    found: Found,
-    open: Option<(Dumped, u64)>,
+    found: ScanResult,
+    open: Option<(ScannedDump, u64)>,
     incomplete: u64,
     left_out: u64,
     repeats: Repeats,
@@ -81,12 +81,12 @@ struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    fn new(wanted: &'a Wanted) -> Self {
+    fn new(wanted: &'a HistogramQuery) -> Self {
         Self {
             wanted,
             dump: Finder::new(DUMP),
             stamps: Stamps::default(),
-            found: Found::default(),
+            found: ScanResult::default(),
             open: None,
             incomplete: 0,
             left_out: 0,
@@ -98,11 +98,11 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn say(&mut self, sentence: String) {
+    fn add_remark(&mut self, sentence: String) {
         self.found.remarks.push(sentence);
     }
 
-    fn file(&mut self, file: &mut Begun) -> Result<(), LogError> {
+    fn file(&mut self, file: &mut LogFile) -> Result<(), LogError> {
         let cannot = |source| ReadError { name: file.name.clone(), source };
         if !file.head.is_empty() && !self.cut_line.is_empty() {
             let line = [&self.cut_line[..], &file.head].concat();
@@ -112,7 +112,7 @@ impl<'a> Scanner<'a> {
         loop {
             let number = file.lines.number + 1;
             let Some(line) = file.lines.next_line().map_err(cannot)? else { break };
-            if !line.whole {
+            if !line.is_complete {
                 self.cut_line = line.bytes.to_vec();
             } else if let Some(id) = self.line(line.bytes) {
                 same_node(&mut self.node, id, &file.name, number)?;
@@ -121,12 +121,12 @@ impl<'a> Scanner<'a> {
         let (name, Skipped { long_lines, long_bytes, nul_bytes }) = (&file.name, file.lines.skipped);
         if long_lines > 0 || nul_bytes > 0 {
             let lines = count(long_lines, "line");
-            self.say(format!(
+            self.add_remark(format!(
                 "{name}: skipped {lines} that were too long ({long_bytes} bytes) and {nul_bytes} NUL bytes at the start of lines"
             ));
         }
         if file.lines.input.is_cut() {
-            self.say(format!("{}: the compressed data is truncated: it is read as far as it goes", file.name));
+            self.add_remark(format!("{}: the compressed data is truncated: it is read as far as it goes", file.name));
         }
         Ok(())
     }
@@ -189,7 +189,7 @@ impl<'a> Scanner<'a> {
             self.series.len() - 1
         });
         let at = at.round(jiff::civil::DateTimeRound::new().smallest(jiff::Unit::Second).mode(jiff::RoundMode::Trunc));
-        let dumped = Dumped { at: at.unwrap_or_default(), series, unit, total: header.total, buckets: Vec::new() };
+        let dumped = ScannedDump { at: at.unwrap_or_default(), series, unit, total: header.total, buckets: Vec::new() };
         self.open = Some((dumped, 0));
         if header.total == 0 {
             self.close();
@@ -233,7 +233,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn finish(mut self) -> Found {
+    fn finish(mut self) -> ScanResult {
         self.close();
         let memory = "beyond the memory limit, left out; give the files one by one";
         for (number, of, what) in [
@@ -242,7 +242,7 @@ impl<'a> Scanner<'a> {
             (self.repeated, "line", "equal to the one before, left out"),
         ] {
             if number > 0 {
-                self.say(format!("{} {what}", count(number, of)));
+                self.add_remark(format!("{} {what}", count(number, of)));
             }
         }
         self.found

@@ -1,7 +1,7 @@
 //! Turns dumps into slices: the counts between two dumps.
 
-use super::scan::{Dumped, Found};
-use super::{From, Wanted};
+use super::scan::{ScannedDump, ScanResult};
+use super::{TableStart, HistogramQuery};
 use crate::server_log::{Unit, order};
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
@@ -63,14 +63,14 @@ struct Counts {
     buckets: Vec<u64>,
 }
 
-pub fn table(found: &Found, wanted: &Wanted) -> Table {
+pub fn table(found: &ScanResult, wanted: &HistogramQuery) -> Table {
     let tail = found.tail.unwrap_or_default();
     let before = |duration| tail.checked_sub(duration).unwrap_or(DateTime::MIN);
     let asked_from = match wanted.from {
-        From::Head => None,
-        From::Tail => Some(before(TAIL)),
-        From::Before(seconds) => Some(before(SignedDuration::from_secs(seconds)).max(found.head.unwrap_or_default())),
-        From::At(at) => Some(at.max(found.head.unwrap_or_default())),
+        TableStart::Head => None,
+        TableStart::Tail => Some(before(TAIL)),
+        TableStart::Before(seconds) => Some(before(SignedDuration::from_secs(seconds)).max(found.head.unwrap_or_default())),
+        TableStart::At(at) => Some(at.max(found.head.unwrap_or_default())),
     };
     let asked_from = asked_from.map(whole_seconds);
     let thresholds = wanted.thresholds();
@@ -150,7 +150,7 @@ struct Gap {
     is_restart: bool,
 }
 
-fn gaps(found: &Found, wanted: &Wanted) -> Vec<Gap> {
+fn gaps(found: &ScanResult, wanted: &HistogramQuery) -> Vec<Gap> {
     let mut groups = Groups::new(found, wanted);
     let all: Vec<Counts> = std::iter::from_fn(|| groups.next_from(DateTime::MIN)).collect();
     let distances: Vec<f64> = all.windows(2).map(|pair| pair[1].at.duration_since(pair[0].at).as_secs_f64()).collect();
@@ -202,7 +202,7 @@ fn whole_seconds(at: DateTime) -> DateTime {
 /// Groups the dumps of one tick: one of each namespace.
 #[derive(Clone)]
 struct Groups<'a> {
-    dumps: &'a [Dumped],
+    dumps: &'a [ScannedDump],
     /// Number of dumps before `dumps`.
     taken: usize,
     /// True if a line follows the last one.
@@ -215,7 +215,7 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    fn new(found: &'a Found, wanted: &Wanted) -> Self {
+    fn new(found: &'a ScanResult, wanted: &HistogramQuery) -> Self {
         let together = wanted.namespace.is_none() && !wanted.names_a_namespace();
         Self {
             dumps: &found.dumps,
@@ -262,10 +262,10 @@ impl<'a> Groups<'a> {
     }
 
     /// Number of leading dumps that belong to one tick.
-    fn number_of(&self, dumps: &[Dumped]) -> usize {
+    fn number_of(&self, dumps: &[ScannedDump]) -> usize {
         let Some(first) = dumps.first() else { return 0 };
         let until = first.at.saturating_add(TOGETHER);
-        let same = |dump: &&Dumped| dump.series != first.series && dump.at <= until;
+        let same = |dump: &&ScannedDump| dump.series != first.series && dump.at <= until;
         1 + if self.together { dumps[1..].iter().take_while(same).count() } else { 0 }
     }
 }

@@ -19,23 +19,23 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-fn from(text: &str) -> From {
+fn from(text: &str) -> TableStart {
     match text {
-        "head" => From::Head,
-        "tail" => From::Tail,
+        "head" => TableStart::Head,
+        "tail" => TableStart::Tail,
         _ => match text.strip_prefix('-') {
-            Some(text) => From::Before(seconds(text).unwrap()),
-            None => From::At(DateTime::strptime("%b %d %Y %H:%M:%S", text).unwrap()),
+            Some(text) => TableStart::Before(seconds(text).unwrap()),
+            None => TableStart::At(DateTime::strptime("%b %d %Y %H:%M:%S", text).unwrap()),
         },
     }
 }
 
-fn wanted(command: &str) -> (Wanted, String) {
-    let mut wanted = Wanted {
+fn wanted(command: &str) -> (HistogramQuery, String) {
+    let mut wanted = HistogramQuery {
         histogram: String::new(),
         namespace: None,
         slice_sec: 10,
-        from: From::Tail,
+        from: TableStart::Tail,
         duration_sec: None,
         buckets: 3,
         every: 3,
@@ -59,7 +59,7 @@ fn wanted(command: &str) -> (Wanted, String) {
     (wanted, log)
 }
 
-fn page(sources: Vec<Source>, wanted: &Wanted, log: &str) -> String {
+fn page(sources: Vec<Source>, wanted: &HistogramQuery, log: &str) -> String {
     let found = scan(sources, wanted).unwrap();
     let table = table(&found, wanted);
     if table.from.is_none() {
@@ -114,7 +114,7 @@ fn log_at(ticks: &[(usize, u64)], unit: &str) -> String {
 
 fn table_of(text: &str, command: &str) -> Table {
     let (wanted, _) = wanted(command);
-    let wanted = Wanted { as_asloglatency: false, ..wanted };
+    let wanted = HistogramQuery { as_asloglatency: false, ..wanted };
     table(&scan(vec![source(text)], &wanted).unwrap(), &wanted)
 }
 

@@ -7,7 +7,7 @@
 //! configuration, and in its log if the log goes back to the server's start. Otherwise they are derived from two
 //! counters of the same quantity, or from iostat.
 
-use super::sources::Facts;
+use super::sources::NamespaceFacts;
 use crate::info::{Build, FIXED_BLOCK_BYTES, FLUSH_BYTES};
 use crate::server_log::order::is_between;
 use crate::server_log::{DriveLine, Dump, ServerLog};
@@ -52,14 +52,14 @@ fn ends<'a, S>(
 
 /// Counts of a histogram within a window.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Counted {
+pub struct HistogramCounts {
     pub count: u64,
     /// Time in which the values were counted, seconds.
     pub seconds: f64,
     pub buckets: Vec<u64>,
 }
 
-impl Counted {
+impl HistogramCounts {
     /// Difference of two dumps; `None` if the window has fewer than two, or the counts went back. Counts and time
     /// across a clock step are left out.
     pub fn of(dumps: &[Dump], window: Window, steps: &[Timestamp]) -> Option<Self> {
@@ -96,7 +96,7 @@ impl Counted {
 
 /// Growth of a drv_ssd line's counters, write blocks per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Blockwise {
+pub struct BlockRates {
     /// Time in which the blocks were counted, seconds.
     pub seconds: f64,
     /// Written, including defragmentation's writes.
@@ -117,7 +117,7 @@ pub struct Blockwise {
     pub free_wblocks: f64,
 }
 
-impl Blockwise {
+impl BlockRates {
     /// Growth between the first and the last line within `window`, except across steps of the clock; for a single line
     /// in a log of averages, the rates that it printed for the last 20 s.
     pub fn of(lines: &[DriveLine], window: Window, log: &ServerLog) -> Option<Self> {
@@ -191,7 +191,7 @@ const NEAR: f64 = 0.1;
 
 /// Sizes of a device's large blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blocks {
+pub struct BlockSizes {
     pub block_bytes: u64,
     /// Bytes of the I/O that moves a block, or a part of it.
     pub io_bytes: u64,
@@ -206,15 +206,15 @@ pub struct Blocks {
 pub fn of_device(
     log: &ServerLog,
     key: &(String, String),
-    facts: &Facts,
+    facts: &NamespaceFacts,
     window: Window,
     kib_written_per_sec: Option<f64>,
-) -> Blocks {
+) -> BlockSizes {
     let (namespace, device) = key;
     let lines = log.drives.get(key).map_or(&[][..], Vec::as_slice);
-    let blocks_per_sec = Blockwise::of(lines, window, log).map(|blocks| blocks.writes);
+    let blocks_per_sec = BlockRates::of(lines, window, log).map(|blocks| blocks.writes);
     let dumps = log.histograms.get(&format!("{{{namespace}}}-{device}-write"));
-    let counted = dumps.and_then(|dumps| Counted::of(dumps, window, &log.clock_steps));
+    let counted = dumps.and_then(|dumps| HistogramCounts::of(dumps, window, &log.clock_steps));
     let ios_per_sec = counted.map(|counted| counted.per_sec());
     let ios_a_block = ios_per_sec.zip(blocks_per_sec).and_then(|(ios, blocks)| power_of_two(ios / blocks));
     let start = log.start_of(window);
@@ -232,7 +232,7 @@ pub fn of_device(
                  - {fixed}"
             )
         });
-        Blocks { block_bytes, io_bytes, origin, assumed }
+        BlockSizes { block_bytes, io_bytes, origin, assumed }
     };
     let guessed = |block_bytes: u64, io_bytes: u64, what: &str, option: &str| {
         let size = kib(io_bytes);
@@ -240,7 +240,7 @@ pub fn of_device(
             "{device}: {what} is assumed to be {size} - no input states it: give the log with the server's start, the server's \
              configuration by --info, or {option}"
         ));
-        Blocks { block_bytes, io_bytes, origin: format!("{what}, assumed"), assumed }
+        BlockSizes { block_bytes, io_bytes, origin: format!("{what}, assumed"), assumed }
     };
     // True if write blocks are always 8 MiB. The version decides; if it is unknown, features of such versions do:
     // flush-size, counts of partial writes, several writes per block.
@@ -311,16 +311,16 @@ mod tests {
     #[test]
     fn only_what_was_counted_within_the_window_counts() {
         let dumps = [dump(0, &[1]), dump(10, &[1, 2]), dump(20, &[1, 4, 6]), dump(30, &[9, 9, 9])];
-        let counted = Counted::of(&dumps, window(5, 25), &[]).unwrap();
-        assert_eq!(counted, Counted { count: 8, seconds: 10.0, buckets: vec![0, 2, 6] });
+        let counted = HistogramCounts::of(&dumps, window(5, 25), &[]).unwrap();
+        assert_eq!(counted, HistogramCounts { count: 8, seconds: 10.0, buckets: vec![0, 2, 6] });
         assert_eq!(counted.per_sec(), 0.8);
         assert_eq!(counted.pct_over(), [100.0, 75.0, 0.0], "of at least 1 and 2 bytes");
-        assert_eq!(Counted::of(&dumps, window(5, 15), &[]), None, "one dump is no difference");
+        assert_eq!(HistogramCounts::of(&dumps, window(5, 15), &[]), None, "one dump is no difference");
         let steps = [Timestamp::from_second(15).unwrap()];
-        let counted = Counted::of(&dumps, window(0, 30), &steps).unwrap();
+        let counted = HistogramCounts::of(&dumps, window(0, 30), &steps).unwrap();
         assert_eq!((counted.count, counted.seconds), (2 + 16, 20.0), "not what was counted while the clock was set");
         assert_eq!(
-            Counted::of(&[dump(0, &[5]), dump(9, &[4])], window(0, 9), &[]),
+            HistogramCounts::of(&[dump(0, &[5]), dump(9, &[4])], window(0, 9), &[]),
             None,
             "counts that went back show a restart"
         );

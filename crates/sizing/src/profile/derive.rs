@@ -1,7 +1,7 @@
 //! Derives the load of each device from all sources.
 
-use super::counters::{self, Blocks, Blockwise, Counted};
-use super::sources::{self, Facts, IostatError, Seen, SizingError, Sources, Wanted};
+use super::counters::{self, BlockSizes, BlockRates, HistogramCounts};
+use super::sources::{self, NamespaceFacts, IostatMismatch, IostatMeans, SizingError, Sources, ProfileOptions};
 use super::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Window, window};
 use crate::drive_io::DriveIo;
 use crate::server_log::{DriveLine, ServerLog, Start};
@@ -14,7 +14,7 @@ const COVERED: f64 = 0.6;
 /// Suffix of the namespace that stands for the shadow devices of another.
 const SHADOW: &str = "-shadow";
 
-pub fn profile(sources: &Sources, wanted: &Wanted) -> Result<Profile, SizingError> {
+pub fn profile(sources: &Sources, wanted: &ProfileOptions) -> Result<Profile, SizingError> {
     if sources.logs.is_empty() {
         return Err(SizingError::NoLog);
     }
@@ -74,7 +74,7 @@ pub fn drive_of(device: &str) -> String {
 /// Sources of one node.
 struct NodeSources<'a> {
     sources: &'a Sources,
-    wanted: &'a Wanted,
+    wanted: &'a ProfileOptions,
     log: &'a ServerLog,
     id: String,
 }
@@ -152,7 +152,7 @@ impl NodeSources<'_> {
             }
             let sharers = devices.iter().filter(|(other, _)| other == namespace).count();
             let alone = devices.iter().filter(|(_, other)| self.drive(other) == self.drive(device)).count() == 1;
-            let written = seen.get(&self.drive(device)).filter(|_| alone).map(Seen::written_kib_per_sec);
+            let written = seen.get(&self.drive(device)).filter(|_| alone).map(IostatMeans::written_kib_per_sec);
             let (load, assumed, device_checks) = self.load(namespace, device, sharers, window, written)?;
             if !asked(namespace) {
                 loads.push(load);
@@ -259,7 +259,7 @@ impl NodeSources<'_> {
         devices
     }
 
-    fn iostat(&self, error: IostatError) -> SizingError {
+    fn iostat(&self, error: IostatMismatch) -> SizingError {
         SizingError::Iostat { node: self.id.clone(), error }
     }
 
@@ -272,7 +272,7 @@ impl NodeSources<'_> {
         &self,
         devices: &BTreeSet<(String, String)>,
         window: Window,
-    ) -> Result<BTreeMap<String, Seen>, SizingError> {
+    ) -> Result<BTreeMap<String, IostatMeans>, SizingError> {
         let Some(iostat) = self.sources.iostats.get(&self.id) else { return Ok(BTreeMap::new()) };
         let mut by_drive: BTreeMap<String, Vec<String>> = BTreeMap::new();
         devices.iter().for_each(|(_, device)| by_drive.entry(self.drive(device)).or_default().push(device.clone()));
@@ -283,15 +283,15 @@ impl NodeSources<'_> {
         by_drive.into_iter().map(mean).collect()
     }
 
-    fn counted(&self, name: &str, window: Window) -> Option<Counted> {
-        Counted::of(self.log.histograms.get(name)?, window, &self.log.clock_steps)
+    fn counted(&self, name: &str, window: Window) -> Option<HistogramCounts> {
+        HistogramCounts::of(self.log.histograms.get(name)?, window, &self.log.clock_steps)
     }
 
-    fn facts(&self, namespace: &str, window: Window) -> Facts {
+    fn facts(&self, namespace: &str, window: Window) -> NamespaceFacts {
         let told = |node: &str| self.sources.facts.get(&(node.to_owned(), namespace.to_owned())).cloned();
         let told = told(&self.id).or_else(|| told("")).unwrap_or_default();
         match self.log.start_of(window) {
-            Some(start) => told.or(Facts::of_start(start, namespace)),
+            Some(start) => told.or(NamespaceFacts::of_start(start, namespace)),
             None => told,
         }
     }
@@ -327,12 +327,12 @@ impl NodeSources<'_> {
         let keys = [(namespace.to_owned(), device.to_owned()), (String::new(), device.to_owned())];
         let key = keys.into_iter().find(|key| self.log.drives.contains_key(key)).unwrap_or_default();
         let facts = self.facts(namespace, window);
-        let Blocks { block_bytes, io_bytes, origin, assumed } =
+        let BlockSizes { block_bytes, io_bytes, origin, assumed } =
             counters::of_device(self.log, &key, &facts, window, kib_written_per_sec);
         let ios_a_block = block_bytes as f64 / io_bytes as f64;
         let lines = self.log.drives.get(&key).map_or(&[][..], Vec::as_slice);
         let drive_rates =
-            Blockwise::of(lines, window, self.log).ok_or_else(|| too_short(format!("the drv_ssd line of {device}")))?;
+            BlockRates::of(lines, window, self.log).ok_or_else(|| too_short(format!("the drv_ssd line of {device}")))?;
 
         let device_reads = of_device("read");
         let (device_lbr, device_writes) = (of_device("large-block-read"), of_device("write"));
@@ -344,14 +344,14 @@ impl NodeSources<'_> {
             })
         });
         let split = if sharers == 1 { String::new() } else { format!(", divided by {sharers} devices") };
-        let logged = |counted: &Counted, name: &str| format!("{name}: {} in {:.0} s", counted.count, counted.seconds);
+        let logged = |counted: &HistogramCounts, name: &str| format!("{name}: {} in {:.0} s", counted.count, counted.seconds);
         let counter = |what: &str| {
             format!("drv_ssd: {what} in {:.0} s, times {ios_a_block:.0} I/Os a block", drive_rates.seconds)
         };
-        let of_sizes = |what: &str, counted: &Counted| {
+        let of_sizes = |what: &str, counted: &HistogramCounts| {
             format!("{}{split}", logged(counted, &format!("{{{namespace}}}-device-{what}-size")))
         };
-        let of_histogram = |what: &str, counted: &Counted| logged(counted, &format!("{{{namespace}}}-{device}-{what}"));
+        let of_histogram = |what: &str, counted: &HistogramCounts| logged(counted, &format!("{{{namespace}}}-{device}-{what}"));
         let defrag_writes = drive_rates.defrag_writes.map(|blocks| blocks * ios_a_block);
         let (lbw, lbw_origin) = match &device_writes {
             _ if commit_to_device => {
@@ -370,7 +370,7 @@ impl NodeSources<'_> {
             namespace: namespace.to_owned(),
             device: device.to_owned(),
             drive: self.drive(device),
-            reads_per_sec: device_reads.as_ref().map_or(reads.per_sec() / sharers as f64, Counted::per_sec),
+            reads_per_sec: device_reads.as_ref().map_or(reads.per_sec() / sharers as f64, HistogramCounts::per_sec),
             read_sizes_pct_over: reads.pct_over(),
             writes_per_sec,
             write_sizes_pct_over: writes.pct_over(),

@@ -24,7 +24,7 @@ pub mod window;
 pub use counters::Window;
 
 use crate::drive_io::DriveIo;
-use counters::{Blockwise, mean_bytes};
+use counters::{BlockRates, mean_bytes};
 use serde::{Deserialize, Serialize};
 
 /// Version of the format of `profile.json`.
@@ -237,7 +237,7 @@ const EDGE_BLOCKS: f64 = 5.0;
 /// device's own histogram and by the histogram of sizes. `lbr`, `writes`: the rates by the device's own histogram.
 fn of_device(
     load: &DeviceLoad,
-    blocks: &Blockwise,
+    blocks: &BlockRates,
     ios_a_block: f64,
     reads: Option<[f64; 2]>,
     lbr: Option<f64>,

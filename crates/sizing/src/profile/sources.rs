@@ -23,12 +23,12 @@ pub struct Sources {
     /// iostat's output, by the node's id.
     pub iostats: BTreeMap<String, Iostat>,
     /// Configuration, by the node's id (empty: all nodes) and the namespace.
-    pub facts: BTreeMap<(String, String), Facts>,
+    pub facts: BTreeMap<(String, String), NamespaceFacts>,
 }
 
 /// Configuration of a namespace, from the user or the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct NamespaceFacts {
     /// Source, a phrase.
     pub origin: String,
     pub build: Option<Build>,
@@ -43,7 +43,7 @@ pub struct Facts {
     pub shadows: BTreeMap<String, String>,
 }
 
-impl Facts {
+impl NamespaceFacts {
     /// Facts from a node's replies on `namespace`.
     pub fn of(node: &InfoReplies, namespace: &Namespace) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl Facts {
 }
 
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct ProfileOptions {
     /// Only these namespaces; empty: all.
     pub namespaces: Vec<String>,
     /// Only lines from here on.
@@ -142,7 +142,7 @@ pub enum SizingError {
     WhileIostat { error: Box<WindowError>, from: Timestamp, to: Timestamp },
     /// iostat's output does not match the load.
     #[error("node {node}: {error}")]
-    Iostat { node: String, error: IostatError },
+    Iostat { node: String, error: IostatMismatch },
     /// The node of an iostat output is unknown.
     #[error("--iostat {wanted}=...: there is no such node - found: {}", .found.join(", "))]
     NoNode { wanted: String, found: Vec<String> },
@@ -153,7 +153,7 @@ const CLOCK_SEC: i64 = 1;
 
 /// Why iostat gives no numbers for a drive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum IostatError {
+pub enum IostatMismatch {
     /// The reports are from another time.
     #[error(
         "iostat's reports are of {first} to {last}, but the load is of {from} to {to} - give iostat's output of that \
@@ -173,7 +173,7 @@ pub enum IostatError {
 
 /// Mean of iostat's rates.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Seen {
+pub struct IostatMeans {
     /// iostat's counts, which include flushes.
     io: DriveIo,
     flushes_per_sec: f64,
@@ -181,7 +181,7 @@ pub struct Seen {
     pub missing_sec: f64,
 }
 
-impl Seen {
+impl IostatMeans {
     pub fn written_kib_per_sec(&self) -> f64 {
         self.io.written_kib_per_sec
     }
@@ -194,14 +194,14 @@ impl Seen {
     }
 }
 
-type Result<T> = std::result::Result<T, IostatError>;
+type Result<T> = std::result::Result<T, IostatMismatch>;
 
 /// The mean of the reports within `window` for `drive`, or for the `devices` on it.
 ///
 /// Reports without a time are all included.
-pub fn mean(iostat: &Iostat, drive: &str, devices: &[String], window: Window, zone: Offset) -> Result<Seen> {
+pub fn mean(iostat: &Iostat, drive: &str, devices: &[String], window: Window, zone: Offset) -> Result<IostatMeans> {
     if iostat.reports.is_empty() {
-        return Err(IostatError::NoReport);
+        return Err(IostatMismatch::NoReport);
     }
     let (reports, missing_sec) = within(iostat, window, zone)?;
     // The line of the drive, else the lines of its partitions.
@@ -211,14 +211,14 @@ pub fn mean(iostat: &Iostat, drive: &str, devices: &[String], window: Window, zo
     let names: Vec<&str> = if found.contains(drive) { vec![drive] } else { partitions };
     if names.is_empty() || !names.iter().all(|name| found.contains(name)) {
         let found = found.into_iter().map(str::to_owned).collect();
-        return Err(IostatError::OtherDevices { drive: drive.to_owned(), found });
+        return Err(IostatMismatch::OtherDevices { drive: drive.to_owned(), found });
     }
-    Ok(Seen { missing_sec, ..mean_of(&reports, &names) })
+    Ok(IostatMeans { missing_sec, ..mean_of(&reports, &names) })
 }
 
 /// The mean of `reports` (at least one) for all `devices` together. A device without a line in a report counts as
 /// zeros: iostat -z leaves out idle devices.
-pub fn mean_of(reports: &[&Report], devices: &[&str]) -> Seen {
+pub fn mean_of(reports: &[&Report], devices: &[&str]) -> IostatMeans {
     let lines: Vec<&DeviceRates> =
         reports.iter().flat_map(|report| &report.devices).filter(|rates| devices.contains(&&*rates.device)).collect();
     let mean = |of: fn(&DeviceRates) -> f64| lines.iter().map(|rates| of(rates)).sum::<f64>() / reports.len() as f64;
@@ -228,7 +228,7 @@ pub fn mean_of(reports: &[&Report], devices: &[&str]) -> Seen {
         read_kib_per_sec: mean(|rates| rates.rkb_s),
         written_kib_per_sec: mean(|rates| rates.wkb_s),
     };
-    Seen { io, flushes_per_sec: mean(|rates| rates.f_s.unwrap_or(0.0)), missing_sec: 0.0 }
+    IostatMeans { io, flushes_per_sec: mean(|rates| rates.f_s.unwrap_or(0.0)), missing_sec: 0.0 }
 }
 
 /// Period that iostat covers; `None`: its reports have no time.
@@ -240,7 +240,7 @@ pub fn span(iostat: &Iostat, of_log: Option<(Timestamp, Timestamp)>, zone: Offse
     // The first report covers the time before it, probably as long as the next interval.
     let begin = first - times.get(1).map_or(SignedDuration::ZERO, |next| next.duration_since(first).abs());
     match of_log {
-        Some((from, to)) if last < from || first > to => Err(IostatError::OtherTime { first, last, from, to }),
+        Some((from, to)) if last < from || first > to => Err(IostatMismatch::OtherTime { first, last, from, to }),
         _ => Ok(Some(Window { from: begin, to: last })),
     }
 }
@@ -270,7 +270,7 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>
     let longest = indices.iter().map(|index| seconds(*index)).fold(0.0, f64::max);
     if reports.is_empty() {
         let (first, last) = (times[0], times[times.len() - 1]);
-        return Err(IostatError::OtherTime { first, last, from: window.from, to: window.to });
+        return Err(IostatMismatch::OtherTime { first, last, from: window.from, to: window.to });
     }
     // Up to one interval may be missing at each end.
     let missing = window.seconds() - shown;
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(of("sd", &["sdb", "sdc"]).unwrap(), io(3.0));
         let found = ["sda", "sdb", "sdc"].map(str::to_owned).to_vec();
         for devices in [&[][..], &["sda", "sdx"]] {
-            let other = Err(IostatError::OtherDevices { drive: "sdd".to_owned(), found: found.clone() });
+            let other = Err(IostatMismatch::OtherDevices { drive: "sdd".to_owned(), found: found.clone() });
             assert_eq!(of("sdd", devices), other);
         }
     }

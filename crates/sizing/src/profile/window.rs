@@ -94,7 +94,7 @@ pub fn find(
     let sized = || series.iter().filter(|series| series.name.ends_with("-size"));
     let first = sized().filter_map(|series| series.points.first()).map(|(at, _)| *at).fold(first, Timestamp::max);
     let last = sized().filter_map(|series| series.points.last()).map(|(at, _)| *at).fold(last, Timestamp::min);
-    let (mut windows, mut longest) = (Vec::new(), None::<Steady>);
+    let (mut windows, mut longest) = (Vec::new(), None::<SteadyWindow>);
     for (begin, end) in whole_stretches(&series, &log.restarts, first, last) {
         for steady in steady_windows(&series, begin, end) {
             if longest.as_ref().is_none_or(|longest| steady.cells > longest.cells) {
@@ -227,7 +227,7 @@ fn whole_stretches(
 }
 
 #[derive(Debug, Clone)]
-struct Steady {
+struct SteadyWindow {
     window: Window,
     cells: usize,
     /// Sum of all rates.
@@ -236,7 +236,7 @@ struct Steady {
     ended_by: Option<(String, f64, f64)>,
 }
 
-impl Steady {
+impl SteadyWindow {
     /// The window without its unsettled start and end, but never shorter than `at_least_sec`.
     fn settled(&self, series: &[Series], at_least_sec: u32) -> Window {
         let spare = self.cells.saturating_sub(at_least_sec.div_ceil(CELL_SEC as u32) as usize);
@@ -268,7 +268,7 @@ fn unsettled(values: &[f64], most: usize) -> usize {
 }
 
 /// All steady windows between two instants that cannot be extended.
-fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<Steady> {
+fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<SteadyWindow> {
     let cell = SignedDuration::from_secs(CELL_SEC);
     let cells = (end.duration_since(begin).as_secs() / CELL_SEC) as usize;
     let edge = |n: usize| begin + cell * n as i32;
@@ -276,7 +276,7 @@ fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<St
     let steady = |from: usize, to: usize, ended_by| {
         let mean = |rates: &Vec<f64>| rates[from..to].iter().sum::<f64>() / (to - from) as f64;
         let window = Window { from: edge(from), to: edge(to) };
-        Steady { window, cells: to - from, ops_per_sec: rates.iter().map(mean).sum(), ended_by }
+        SteadyWindow { window, cells: to - from, ops_per_sec: rates.iter().map(mean).sum(), ended_by }
     };
     let mut bands: Vec<Band> = rates.iter().map(|rates| Band::new(rates)).collect();
     let (mut windows, mut from) = (Vec::new(), 0);

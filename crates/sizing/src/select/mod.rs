@@ -11,7 +11,7 @@
 //! of drives. If the drive ran this very load, or a multiple of it, all four ratios agree and the number is measured;
 //! otherwise it is an estimate that errs on the safe side for sizes in between.
 
-use crate::align::Load;
+use crate::align::RequestedLoad;
 use crate::drive_io::DriveIo;
 use crate::profile::Profile;
 use load::workload::act::ActConfig;
@@ -91,7 +91,7 @@ pub struct Supply {
 
 /// Options that scale the demand or limit a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Terms {
+pub struct SizingTerms {
     /// The load as a multiple of the current one.
     pub scale: f64,
     /// The data as a multiple of the current amount.
@@ -152,7 +152,7 @@ pub struct Need {
 }
 
 /// Number of drives for a load; `None` if a required rate is 0 on the drive, so that no number suffices.
-pub fn need(demand: &Demand, supply: &Supply, terms: &Terms) -> Option<Need> {
+pub fn need(demand: &Demand, supply: &Supply, terms: &SizingTerms) -> Option<Need> {
     // Rounding keeps infinity, which is handled below.
     let whole = |(exact, limit): (f64, Limit)| ((exact - limit.slack()).ceil().max(1.0), exact, limit);
     let each = demand.nodes.iter().flat_map(|node| shares(node, supply, terms)).map(whole);
@@ -162,7 +162,7 @@ pub fn need(demand: &Demand, supply: &Supply, terms: &Terms) -> Option<Need> {
 }
 
 /// Drives that a node needs by each limit. Unknown limits are left out.
-fn shares(node: &NodeDemand, supply: &Supply, terms: &Terms) -> Vec<(f64, Limit)> {
+fn shares(node: &NodeDemand, supply: &Supply, terms: &SizingTerms) -> Vec<(f64, Limit)> {
     let (asked, does) = (node.io().numbers(), supply.io.numbers());
     let by = |n: usize| if does[n] > 0.0 { asked[n] * terms.scale / does[n] } else { f64::INFINITY };
     let load = (0..4).filter(|n| asked[*n] > 0.0).map(|n| (by(n), Limit::OF_LOAD[n]));
@@ -193,7 +193,7 @@ pub fn published(x: f64) -> DriveIo {
         write_reqs_per_sec: writes,
         ..ActConfig::default()
     };
-    let load = Load::of(&config, MIN_IO_BYTES).map(|load| load.io()).unwrap_or_default();
+    let load = RequestedLoad::of(&config, MIN_IO_BYTES).map(|load| load.io()).unwrap_or_default();
     load.map(|n| n * x)
 }
 

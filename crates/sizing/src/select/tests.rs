@@ -1,6 +1,6 @@
 use super::*;
 
-const NOW: Terms = Terms { scale: 1.0, data_scale: 1.0, fill: 0.5, years: 5.0 };
+const NOW: SizingTerms = SizingTerms { scale: 1.0, data_scale: 1.0, fill: 0.5, years: 5.0 };
 
 fn io(reads: f64, writes: f64, read_kib: f64, written_kib: f64) -> DriveIo {
     DriveIo::from([reads, writes, read_kib, written_kib])
@@ -36,7 +36,7 @@ fn the_worst_of_operations_and_bytes_decides_on_the_busiest_node() {
         assert!((found.exact - exact).abs() < 1e-9, "{found:?}");
         assert!(found.limit == limit || exact == 1.0, "{found:?}");
     }
-    let twice = need(&demand(), &supply(io(3000.0, 300.0, 60_000.0, 38_400.0)), &Terms { scale: 2.0, ..NOW }).unwrap();
+    let twice = need(&demand(), &supply(io(3000.0, 300.0, 60_000.0, 38_400.0)), &SizingTerms { scale: 2.0, ..NOW }).unwrap();
     assert_eq!(twice.per_node, 2);
     let none = need(&demand(), &supply(io(3000.0, 0.0, 60_000.0, 38_400.0)), &NOW);
     assert_eq!(none, None, "no number of drives suffices if one drive sustains no writes");
@@ -49,9 +49,9 @@ fn room_and_wear_decide_where_they_are_known() {
     let room = Supply { capacity_bytes: Some(480e9), ..supply(fast) };
     let found = need(&demand(), &room, &NOW).unwrap();
     assert_eq!((found.per_node, found.limit), (2, Limit::Capacity));
-    assert_eq!(need(&demand(), &room, &Terms { data_scale: 2.5, ..NOW }).unwrap().per_node, 5);
-    assert_eq!(need(&demand(), &room, &Terms { scale: 2.5, ..NOW }).unwrap().per_node, 2, "the load is not the data");
-    assert_eq!(need(&demand(), &room, &Terms { fill: 1.0, ..NOW }).unwrap().per_node, 1);
+    assert_eq!(need(&demand(), &room, &SizingTerms { data_scale: 2.5, ..NOW }).unwrap().per_node, 5);
+    assert_eq!(need(&demand(), &room, &SizingTerms { scale: 2.5, ..NOW }).unwrap().per_node, 2, "the load is not the data");
+    assert_eq!(need(&demand(), &room, &SizingTerms { fill: 1.0, ..NOW }).unwrap().per_node, 1);
     let nearly = Supply { capacity_bytes: Some(399e9), ..supply(fast) };
     assert_eq!(need(&demand(), &nearly, &NOW).unwrap().per_node, 3, "data beyond the capacity is never ignored");
     let whole = Supply { capacity_bytes: Some(400e9), ..supply(fast) };

@@ -1,8 +1,8 @@
 //! Collects the lines of one node, in the order of time, into a [`ServerLog`].
 
 use super::order::{add_steps, is_between};
-use super::text::{self, DumpHeader, Parts, Stamp, Stamps};
-use super::{BUCKETS, Dump, Kind, LogError, Place, ServerLog, Start, Strange, same_node};
+use super::text::{self, DumpHeader, LogMessage, Stamp, Stamps};
+use super::{BUCKETS, Dump, Oddity, LogError, LinePosition, ServerLog, Start, Oddities, same_node};
 use crate::lines::{LINE_BYTES_MAX, Line, Lines, Repeats};
 use crate::source::ReadError;
 use jiff::{SignedDuration, Timestamp};
@@ -37,10 +37,10 @@ const STARTS_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     log: ServerLog,
-    strange: Strange,
+    strange: Oddities,
     stamps: Stamps,
     /// The histogram to which the next buckets belong.
-    open: Option<Open>,
+    open: Option<OpenDump>,
     /// The unfinished last line of a file: the next file may have the rest.
     cut_line: Vec<u8>,
     repeats: Repeats,
@@ -63,7 +63,7 @@ pub(super) struct Collector {
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenDump {
     name: String,
     dump: Dump,
     counted: u64,
@@ -90,8 +90,8 @@ impl Collector {
     }
 
     /// Adds a remark.
-    pub(super) fn say(&mut self, sentence: String) {
-        self.strange.say(sentence);
+    pub(super) fn add_remark(&mut self, sentence: String) {
+        self.strange.add_remark(sentence);
     }
 
     /// Reads a file to its end. `head`: text before its first line with a time, which may be the rest of the previous
@@ -100,18 +100,18 @@ impl Collector {
         let cannot = |source| ReadError { name: file.to_owned(), source };
         self.log.files.push(file.to_owned());
         if !head.is_empty() {
-            self.join(head, Place { file, line: 1 });
+            self.join(head, LinePosition { file, line: 1 });
         }
         // No rest of the previous file's last line was found: read the line as it is.
         if !self.cut_line.is_empty() {
             let cut = std::mem::take(&mut self.cut_line);
-            self.line(Line { bytes: &cut, whole: false }, Place { file, line: 0 });
+            self.line(Line { bytes: &cut, is_complete: false }, LinePosition { file, line: 0 });
         }
         loop {
             let number = lines.number + 1;
             let Some(line) = lines.next_line().map_err(cannot)? else { break };
-            if line.whole {
-                self.line(line, Place { file, line: number });
+            if line.is_complete {
+                self.line(line, LinePosition { file, line: number });
             } else {
                 self.cut_line = line.bytes.to_vec();
             }
@@ -127,13 +127,13 @@ impl Collector {
     }
 
     /// Joins `head` to the unfinished last line of the previous file, if there is one.
-    fn join(&mut self, head: &[u8], place: Place<'_>) {
+    fn join(&mut self, head: &[u8], place: LinePosition<'_>) {
         let cut = std::mem::take(&mut self.cut_line);
         if cut.is_empty() {
-            return self.strange.count(Kind::Unstamped, place, head);
+            return self.strange.count(Oddity::Unstamped, place, head);
         }
-        self.strange.count(Kind::Joined, place, head);
-        self.line(Line { bytes: &[&cut[..], head].concat(), whole: true }, place);
+        self.strange.count(Oddity::Joined, place, head);
+        self.line(Line { bytes: &[&cut[..], head].concat(), is_complete: true }, place);
     }
 
     /// Completes the log.
@@ -143,32 +143,32 @@ impl Collector {
         // A number at the very end of the file may be truncated.
         if cut.last().is_some_and(u8::is_ascii_digit) {
             self.strange
-                .say(format!("{file}: the last line is incomplete and left out; the server may still be writing it"));
+                .add_remark(format!("{file}: the last line is incomplete and left out; the server may still be writing it"));
         } else if !cut.is_empty() {
-            self.line(Line { bytes: &cut, whole: false }, Place { file: &file, line: 0 });
+            self.line(Line { bytes: &cut, is_complete: false }, LinePosition { file: &file, line: 0 });
         }
-        self.close(Place { file: &file, line: 0 });
+        self.close(LinePosition { file: &file, line: 0 });
         if self.nul_bytes > 0 {
             let bytes = Grouped(self.nul_bytes);
-            self.strange.say(format!(
+            self.strange.add_remark(format!(
                 "{bytes} NUL bytes before lines, skipped: the log was truncated (copytruncate) while the server wrote \
                  to it"
             ));
         }
         if self.long.0 > 0 {
             let (lines, bytes) = (count(self.long.0, "line"), Grouped(self.long.1));
-            self.strange.say(format!("{lines} of more than {LINE_BYTES_MAX} bytes, {bytes} bytes in total, skipped"));
+            self.strange.add_remark(format!("{lines} of more than {LINE_BYTES_MAX} bytes, {bytes} bytes in total, skipped"));
         }
         if self.not_noted > 0 {
             let (times, lines) = (Grouped(RESTARTS_MAX as u64), lines_of_series(self.not_noted));
-            self.strange.say(format!(
+            self.strange.add_remark(format!(
                 "counters went back more than {times} times: several nodes in one file? {lines} with further resets \
                  left out"
             ));
         }
         if !self.distance.is_zero() {
             let sec = self.distance.as_secs();
-            self.strange.say(format!(
+            self.strange.add_remark(format!(
                 "the log exceeds the memory limit: histograms and drive lines closer than {sec} s to the one before \
                  are left out"
             ));
@@ -183,10 +183,10 @@ impl Collector {
         self.log
     }
 
-    fn line(&mut self, line: Line<'_>, place: Place<'_>) {
+    fn line(&mut self, line: Line<'_>, place: LinePosition<'_>) {
         let Some((stamp, rest)) = self.stamps.split(line.bytes) else {
             if !line.bytes.is_empty() {
-                self.strange.count(Kind::Unstamped, place, line.bytes);
+                self.strange.count(Oddity::Unstamped, place, line.bytes);
             }
             return;
         };
@@ -194,12 +194,12 @@ impl Collector {
         let Some(parts) = text::parts(rest) else { return };
         let (is_histogram, is_drive) = (parts.file == b"hist.c", parts.context.starts_with(b"drv_"));
         if (is_histogram || is_drive) && self.repeats.is_repeat(line.bytes) {
-            return self.strange.count(Kind::Repeated, place, line.bytes);
+            return self.strange.count(Oddity::Repeated, place, line.bytes);
         }
         match parts {
             _ if is_histogram => self.histogram(parts.text, at, place),
             _ if is_drive => self.drive(parts.text, at, place),
-            Parts { context: b"config", .. } => {
+            LogMessage { context: b"config", .. } => {
                 self.node(parts, place);
                 self.configuration(parts.text);
             }
@@ -213,7 +213,7 @@ impl Collector {
     }
 
     /// The instant of a line. Handles changes of the clock and the time zone.
-    fn time(&mut self, stamp: Stamp, place: Place<'_>) -> Timestamp {
+    fn time(&mut self, stamp: Stamp, place: LinePosition<'_>) -> Timestamp {
         let at = stamp.instant();
         let Some(last) = self.last.replace(stamp) else {
             self.log.span = Some((at, at));
@@ -224,7 +224,7 @@ impl Collector {
         }
         if last.offset != stamp.offset {
             let (from, to) = (last.offset, stamp.offset);
-            self.strange.say(format!("{place}: the time zone of the log changes from GMT{from} to GMT{to}"));
+            self.strange.add_remark(format!("{place}: the time zone of the log changes from GMT{from} to GMT{to}"));
         }
         let step = at.duration_since(last.instant());
         if step > CLOCK_JUMP {
@@ -245,18 +245,18 @@ impl Collector {
     }
 
     /// Drops entries logged before the machine's clock was set: their true time is unknown.
-    fn clock_was_set(&mut self, at: Timestamp, place: Place<'_>) {
+    fn clock_was_set(&mut self, at: Timestamp, place: LinePosition<'_>) {
         let left_out = self.keep_only(|kept| kept >= CLOCK_SET);
         self.log.span = Some((at, at));
-        self.strange.say(format!("{place}: the clock was set to {at}; {left_out} with earlier times left out"));
+        self.strange.add_remark(format!("{place}: the clock was set to {at}; {left_out} with earlier times left out"));
     }
 
     /// Handles a step back. If the earlier lines had a wrong, later date, they are dropped. Otherwise new lines are
     /// ignored until the clock reaches the previous time again.
-    fn clock_went_back(&mut self, at: Timestamp, step: SignedDuration, place: Place<'_>) {
+    fn clock_went_back(&mut self, at: Timestamp, step: SignedDuration, place: LinePosition<'_>) {
         let back = span(step.unsigned_abs().as_secs());
         if self.before_jump.take().is_none_or(|before| before > at) {
-            self.strange.say(format!("{place}: the clock of the log goes back by {back}, to {at}"));
+            self.strange.add_remark(format!("{place}: the clock of the log goes back by {back}, to {at}"));
             return;
         }
         let left_out = self.keep_only(|kept| kept <= at);
@@ -264,7 +264,7 @@ impl Collector {
             *end = at;
         }
         self.strange
-            .say(format!("{place}: earlier lines have times up to {back} later; {left_out} with such times left out"));
+            .add_remark(format!("{place}: earlier lines have times up to {back} later; {left_out} with such times left out"));
     }
 
     /// Drops all entries whose time `keeps` rejects. Returns the number of dropped histograms and drive lines, in
@@ -278,19 +278,19 @@ impl Collector {
         lines_of_series((before - self.kept) as u64)
     }
 
-    fn histogram(&mut self, text: &[u8], at: Timestamp, place: Place<'_>) {
+    fn histogram(&mut self, text: &[u8], at: Timestamp, place: LinePosition<'_>) {
         if let Some(header) = text.strip_prefix(text::DUMP) {
             self.close(place);
             match text::dump_header(header) {
                 Some(DumpHeader { name, total, unit: Ok(unit) }) => {
                     let dump = Dump { at, unit, total, buckets: Vec::new() };
-                    self.open = Some(Open { name: name.to_owned(), dump, counted: 0 });
+                    self.open = Some(OpenDump { name: name.to_owned(), dump, counted: 0 });
                     if total == 0 {
                         self.close(place);
                     }
                 }
-                Some(_) => self.strange.count(Kind::UnknownUnit, place, text),
-                None => self.strange.count(Kind::Unread, place, text),
+                Some(_) => self.strange.count(Oddity::UnknownUnit, place, text),
+                None => self.strange.count(Oddity::Unread, place, text),
             }
             return;
         }
@@ -298,15 +298,15 @@ impl Collector {
         if !text.trim_ascii_start().starts_with(b"(") {
             return;
         }
-        let Some((found, count)) = text::buckets(text) else { return self.strange.count(Kind::Unread, place, text) };
+        let Some((found, count)) = text::buckets(text) else { return self.strange.count(Oddity::Unread, place, text) };
         let found = &found[..count];
         // Buckets that do not ascend, or a much later line, belong to another histogram.
         let follows =
-            |open: &Open| open.dump.buckets.len() <= found[0].0 && at.duration_since(open.dump.at).abs() <= TOGETHER;
+            |open: &OpenDump| open.dump.buckets.len() <= found[0].0 && at.duration_since(open.dump.at).abs() <= TOGETHER;
         if self.open.as_ref().is_some_and(|open| !follows(open)) {
             self.close(place);
         }
-        let Some(open) = &mut self.open else { return self.strange.count(Kind::LostBuckets, place, text) };
+        let Some(open) = &mut self.open else { return self.strange.count(Oddity::LostBuckets, place, text) };
         for (bucket, count) in found {
             if open.dump.buckets.len() <= *bucket {
                 open.dump.buckets.resize(bucket + 1, 0);
@@ -320,23 +320,23 @@ impl Collector {
     }
 
     /// Ends the histogram that is open.
-    fn close(&mut self, place: Place<'_>) {
-        let Some(Open { name, mut dump, counted }) = self.open.take() else { return };
+    fn close(&mut self, place: LinePosition<'_>) {
+        let Some(OpenDump { name, mut dump, counted }) = self.open.take() else { return };
         let difference = dump.total.abs_diff(counted);
         if difference > dump.total / 1000 {
-            return self.strange.count(Kind::IncompleteDump, place, name.as_bytes());
+            return self.strange.count(Oddity::IncompleteDump, place, name.as_bytes());
         }
         if difference > 0 {
-            self.strange.count(Kind::UnevenDump, place, name.as_bytes());
+            self.strange.count(Oddity::UnevenDump, place, name.as_bytes());
         }
         if self.log.histograms.len() >= SERIES_MAX && !self.log.histograms.contains_key(&name) {
-            return self.strange.count(Kind::Unread, place, name.as_bytes());
+            return self.strange.count(Oddity::Unread, place, name.as_bytes());
         }
         dump.buckets.shrink_to_fit();
         if let Some(last) = self.log.histograms.get(&name).and_then(|dumps| dumps.last())
             && dump.at <= last.at
         {
-            self.strange.count(Kind::NotLater, place, name.as_bytes());
+            self.strange.count(Oddity::NotLater, place, name.as_bytes());
             if dump.total > last.total {
                 self.went_back.insert(last.at);
             }
@@ -351,7 +351,7 @@ impl Collector {
             }
             if unit_changed {
                 let changed = format!("from {} to {}", last.unit, dump.unit);
-                self.strange.count(Kind::UnitChanged, place, changed.as_bytes());
+                self.strange.count(Oddity::UnitChanged, place, changed.as_bytes());
             } else if !began && dump.at.duration_since(last.at) < self.distance {
                 return;
             }
@@ -360,23 +360,23 @@ impl Collector {
         self.keep();
     }
 
-    fn drive(&mut self, text: &[u8], at: Timestamp, place: Place<'_>) {
+    fn drive(&mut self, text: &[u8], at: Timestamp, place: LinePosition<'_>) {
         if memchr::memmem::find(text, text::WBLOCKS.as_bytes()).is_some() {
             let Some((device, bytes)) = text::wblocks(text) else {
-                return self.strange.count(Kind::Unread, place, text);
+                return self.strange.count(Oddity::Unread, place, text);
             };
             if let Some(before) = self.started().write_block_bytes.insert(device.to_owned(), bytes)
                 && before != bytes
             {
                 self.strange
-                    .say(format!("{place}: the write blocks of {device} change from {before} to {bytes} bytes"));
+                    .add_remark(format!("{place}: the write blocks of {device} change from {before} to {bytes} bytes"));
             }
             return;
         }
         if !text::is_drive_line(text) {
             return;
         }
-        let Some(line) = text::drive_line(text) else { return self.strange.count(Kind::Unread, place, text) };
+        let Some(line) = text::drive_line(text) else { return self.strange.count(Oddity::Unread, place, text) };
         let key = (line.namespace.to_owned(), line.device.to_owned());
         if let Some(detail) = line.detail() {
             match self.log.drives.get_mut(&key).and_then(|lines| lines.last_mut()) {
@@ -386,19 +386,19 @@ impl Collector {
                     of.printed.direct_frees = line.rate(&["direct-frees"]);
                 }
                 // The drive line that this detail belongs to was left out.
-                _ if !self.distance.is_zero() || self.strange.number(Kind::NotLater) > 0 => {}
-                _ => self.strange.count(Kind::Unread, place, text),
+                _ if !self.distance.is_zero() || self.strange.number(Oddity::NotLater) > 0 => {}
+                _ => self.strange.count(Oddity::Unread, place, text),
             }
             return;
         }
-        let Some(line) = line.at(at) else { return self.strange.count(Kind::Unread, place, text) };
+        let Some(line) = line.at(at) else { return self.strange.count(Oddity::Unread, place, text) };
         if self.log.drives.len() >= SERIES_MAX && !self.log.drives.contains_key(&key) {
-            return self.strange.count(Kind::Unread, place, text);
+            return self.strange.count(Oddity::Unread, place, text);
         }
         let lines = self.log.drives.entry(key).or_default();
         if let Some(last) = lines.last() {
             if line.at <= last.at {
-                self.strange.count(Kind::NotLater, place, text);
+                self.strange.count(Oddity::NotLater, place, text);
                 if line.writes > last.writes {
                     self.went_back.insert(last.at);
                 }
@@ -418,7 +418,7 @@ impl Collector {
         self.keep();
     }
 
-    fn start(&mut self, build: &str, at: Timestamp, place: Place<'_>) {
+    fn start(&mut self, build: &str, at: Timestamp, place: LinePosition<'_>) {
         self.close(place);
         self.section.clear();
         self.keys = 0;
@@ -438,7 +438,7 @@ impl Collector {
         }
         starts.push(Start::of(at, Some(build.to_owned())));
         if let Some(before) = last.filter(|before| before != build) {
-            self.strange.say(format!("{place}: the server's version changes from {before} to {build}"));
+            self.strange.add_remark(format!("{place}: the server's version changes from {before} to {build}"));
         }
     }
 
@@ -451,7 +451,7 @@ impl Collector {
         &mut self.log.starts[last]
     }
 
-    fn node(&mut self, parts: Parts<'_>, place: Place<'_>) {
+    fn node(&mut self, parts: LogMessage<'_>, place: LinePosition<'_>) {
         let Some(id) = text::node_id(parts) else { return };
         self.other_node = same_node(&mut self.log.node_id, id, place.file, place.line).err();
     }

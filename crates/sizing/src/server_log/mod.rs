@@ -203,7 +203,7 @@ const QUOTED_CHARS: usize = 80;
 
 /// A kind of oddity, in the order of remarks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum Oddity {
     /// A line without a time stamp that continues no other line.
     Unstamped,
     /// A histogram without all of its buckets.
@@ -226,7 +226,7 @@ enum Kind {
     Repeated,
 }
 
-impl Kind {
+impl Oddity {
     fn text(self, number: u64) -> String {
         let (what, then) = match self {
             Self::Unstamped => ("line", "without a time, left out"),
@@ -252,31 +252,31 @@ impl Kind {
 
 /// Position of a line.
 #[derive(Debug, Clone, Copy)]
-struct Place<'a> {
+struct LinePosition<'a> {
     file: &'a str,
     line: u64,
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for LinePosition<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} line {}", self.file, self.line)
     }
 }
 
 #[derive(Debug, Default)]
-struct Strange {
-    kinds: BTreeMap<Kind, (u64, String)>,
+struct Oddities {
+    kinds: BTreeMap<Oddity, (u64, String)>,
     /// Oddities that occur once, as sentences.
-    said: Vec<String>,
+    sentences: Vec<String>,
     left_out: u64,
 }
 
 /// Maximum number of sentences kept.
 const SAID_MAX: usize = 200;
 
-impl Strange {
+impl Oddities {
     /// Counts an oddity of `kind`, and stores the position of the first one.
-    fn count(&mut self, kind: Kind, place: Place<'_>, what: &[u8]) {
+    fn count(&mut self, kind: Oddity, place: LinePosition<'_>, what: &[u8]) {
         let (number, _) = self.kinds.entry(kind).or_insert_with(|| {
             let text: String = String::from_utf8_lossy(what).chars().take(QUOTED_CHARS).collect();
             (0, format!("{place}: {}", quoted(&text)))
@@ -285,21 +285,21 @@ impl Strange {
     }
 
     /// Number of oddities of `kind`.
-    fn number(&self, kind: Kind) -> u64 {
+    fn number(&self, kind: Oddity) -> u64 {
         self.kinds.get(&kind).map_or(0, |(number, _)| *number)
     }
 
     /// Adds a remark.
-    fn say(&mut self, sentence: String) {
-        if self.said.len() < SAID_MAX { self.said.push(sentence) } else { self.left_out += 1 }
+    fn add_remark(&mut self, sentence: String) {
+        if self.sentences.len() < SAID_MAX { self.sentences.push(sentence) } else { self.left_out += 1 }
     }
 
     fn remarks(self) -> Vec<String> {
-        let mut remarks = self.said;
+        let mut remarks = self.sentences;
         if self.left_out > 0 {
             remarks.push(format!("and {} more such remarks", self.left_out));
         }
-        let kind = |(kind, (number, first)): (Kind, _)| format!("{}; the first: {first}", kind.text(number));
+        let kind = |(kind, (number, first)): (Oddity, _)| format!("{}; the first: {first}", kind.text(number));
         remarks.extend(self.kinds.into_iter().map(kind));
         remarks
     }

@@ -28,7 +28,7 @@ const SKIPPED_BYTES_MAX: u64 = 64 << 30;
 const SLACK: SignedDuration = SignedDuration::from_secs(10);
 
 /// A file whose beginning has been read.
-pub(crate) struct Begun {
+pub(crate) struct LogFile {
     pub(crate) name: String,
     /// Bytes before the first line with a time.
     pub(crate) head: Vec<u8>,
@@ -42,7 +42,7 @@ pub(crate) struct Begun {
 /// Files sorted by their start times, and the names of empty files.
 ///
 /// Errors: a file cannot be read, or is not a log of the database; all files are empty.
-pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<Begun>, Vec<String>), LogError> {
+pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<LogFile>, Vec<String>), LogError> {
     let (mut begun, mut empty) = (Vec::new(), Vec::new());
     for source in sources {
         match begin(source)? {
@@ -82,7 +82,7 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
 
 /// Reads up to the first line with a time, and on until the node is known. `Err` with the file's name: the file is
 /// empty.
-fn begin(source: Source) -> Result<Result<Begun, String>, LogError> {
+fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
     let (name, input) = source.into_parts();
     let mut lines = Lines::new(input);
     let (mut stamps, mut head, mut found) = (Stamps::default(), Vec::new(), None);
@@ -111,7 +111,7 @@ fn begin(source: Source) -> Result<Result<Begun, String>, LogError> {
             continue;
         }
         kept.extend_from_slice(line.bytes);
-        if line.whole {
+        if line.is_complete {
             kept.push(b'\n');
         }
         count += 1;
@@ -127,7 +127,7 @@ fn begin(source: Source) -> Result<Result<Begun, String>, LogError> {
         return Err(LogError::NotServerLog { name, found });
     };
     lines.unread(&kept, count);
-    Ok(Ok(Begun { name, head, unstamped, begin, node, lines }))
+    Ok(Ok(LogFile { name, head, unstamped, begin, node, lines }))
 }
 
 /// Describes a line that is not a log line.
@@ -138,7 +138,7 @@ fn described(line: &[u8]) -> String {
 
 /// Reads a file into the log of its node. A file that names no node belongs to the only node, or to one whose files it
 /// does not overlap.
-fn read_to_end(mut file: Begun, only: Option<&String>, nodes: &mut Nodes) -> Result<(), LogError> {
+fn read_to_end(mut file: LogFile, only: Option<&String>, nodes: &mut Nodes) -> Result<(), LogError> {
     let node = file.node.as_ref().or(only).cloned();
     let overlaps = |collector: &Collector| collector.end().is_some_and(|end| file.begin.duration_since(end) < -SLACK);
     let belongs = |(id, collector): &(Option<String>, Collector)| match file.node {
@@ -159,15 +159,15 @@ fn read_to_end(mut file: Begun, only: Option<&String>, nodes: &mut Nodes) -> Res
     {
         let (name, early) = (&file.name, span(end.duration_since(file.begin).as_secs().unsigned_abs()));
         let what = format!("{name} begins {early} before the end of {before}: lines in both files are read once");
-        collector.say(what);
+        collector.add_remark(what);
     }
     if file.unstamped > 0 {
         let lines = count_of(file.unstamped, "line");
-        collector.say(format!("{}: {lines} before the first line with a time, left out", file.name));
+        collector.add_remark(format!("{}: {lines} before the first line with a time, left out", file.name));
     }
     collector.read(&file.name, &file.head, &mut file.lines)?;
     if file.lines.input.is_cut() {
-        collector.say(format!("{}: the compressed data is truncated: it is read as far as it goes", file.name));
+        collector.add_remark(format!("{}: the compressed data is truncated: it is read as far as it goes", file.name));
     }
     Ok(())
 }

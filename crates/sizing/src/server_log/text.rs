@@ -20,7 +20,7 @@ use memchr::{memchr, memmem};
 use results::units::is_unprintable;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Parts<'a> {
+pub(crate) struct LogMessage<'a> {
     /// Such as `info`, `drv_ssd`.
     pub(crate) context: &'a [u8],
     /// `hist.c`, without folder and line.
@@ -30,7 +30,7 @@ pub(crate) struct Parts<'a> {
 }
 
 /// Splits the text after a stamp: `LEVEL (context): (file.c:line) text`.
-pub(crate) fn parts(line: &[u8]) -> Option<Parts<'_>> {
+pub(crate) fn parts(line: &[u8]) -> Option<LogMessage<'_>> {
     let open = memchr(b'(', &line[..line.len().min(16)])?;
     let rest = &line[open + 1..];
     let close = memchr(b')', rest)?;
@@ -40,7 +40,7 @@ pub(crate) fn parts(line: &[u8]) -> Option<Parts<'_>> {
     let file = &file[..memchr(b':', file).unwrap_or(file.len())];
     let file = &file[memchr::memrchr(b'/', file).map_or(0, |at| at + 1)..];
     let text = &rest[close + 1..];
-    Some(Parts { context, file, text: text.strip_prefix(b" ").unwrap_or(text) })
+    Some(LogMessage { context, file, text: text.strip_prefix(b" ").unwrap_or(text) })
 }
 
 /// First words of the line that begins a histogram.
@@ -102,7 +102,7 @@ pub(crate) fn buckets(text: &[u8]) -> Option<([(usize, u64); BUCKETS_OF_LINE_MAX
 
 /// A line with the counters of a drive.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct DriveText<'a> {
+pub(crate) struct DriveCounts<'a> {
     /// Empty in old versions.
     pub(crate) namespace: &'a str,
     /// Such as `/dev/sdb`.
@@ -121,7 +121,7 @@ pub(crate) fn is_drive_line(text: &[u8]) -> bool {
 }
 
 /// Reads a line with the counters of a drive.
-pub(crate) fn drive_line(text: &[u8]) -> Option<DriveText<'_>> {
+pub(crate) fn drive_line(text: &[u8]) -> Option<DriveCounts<'_>> {
     let text = printable(text)?;
     let (head, rest) = text.split_once(": ")?;
     let (namespace, device) = match head.strip_prefix('{') {
@@ -156,10 +156,10 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveText<'_>> {
             counts.push((key, number(count)?, printed));
         }
     }
-    Some(DriveText { namespace, device, counts })
+    Some(DriveCounts { namespace, device, counts })
 }
 
-impl DriveText<'_> {
+impl DriveCounts<'_> {
     /// The count of a key; `names` has its names in all versions.
     fn count(&self, names: &[&str]) -> Option<u64> {
         self.counts.iter().rfind(|(key, ..)| names.contains(key)).map(|(_, count, _)| *count)
@@ -248,7 +248,7 @@ pub(crate) fn start(text: &[u8]) -> Option<&str> {
 }
 
 /// The node's id, from a ticker line or from lines of the start.
-pub(crate) fn node_id(parts: Parts<'_>) -> Option<String> {
+pub(crate) fn node_id(parts: LogMessage<'_>) -> Option<String> {
     let id = match parts.text.strip_prefix(b"NODE-ID ") {
         Some(id) => id,
         None if parts.context == b"config" => parts.text.strip_prefix(b"node-id ")?,

@@ -9,8 +9,8 @@
 //! A node keeps its number for the run, even if it returns with another address. Replies are not trusted: after an
 //! empty map, or a truncated or endless reply, the node only loses its partitions.
 
-use super::replies::{COPIES_MAX, Owned, owned, rack};
-use crate::nodes::{self, Access, Connection, Host, NODES_MAX, Peer, PeersQuery, at_once, connect, peers};
+use super::replies::{COPIES_MAX, NodePartitions, parse_partitions, rack};
+use crate::nodes::{self, Access, Connection, Host, NODES_MAX, Peer, PeersQuery, in_parallel, connect, peers};
 use crate::wire::query::{begin_of, is_refusal};
 use crate::{Digest, PARTITIONS, partition};
 use results::units::quoted;
@@ -52,14 +52,14 @@ pub struct Node {
 
 /// Owners of partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Map {
+pub struct PartitionMap {
     /// Indexed by the number of the node.
     pub nodes: Vec<Node>,
     /// Number of the node, by copy and partition. The first copy is the master's.
     copies: Vec<Vec<Option<u16>>>,
 }
 
-impl Map {
+impl PartitionMap {
     /// The numbers of the nodes that have the record, the master first.
     pub fn owners(&self, digest: &Digest) -> impl Iterator<Item = usize> {
         let partition = usize::from(partition(digest));
@@ -89,7 +89,7 @@ impl Map {
 /// A cluster. A thread queries the nodes until this is dropped.
 pub struct Cluster {
     pub(super) access: Arc<Access>,
-    map: Arc<Mutex<Arc<Map>>>,
+    map: Arc<Mutex<Arc<PartitionMap>>>,
     /// True if records of the namespace have one bin without a name, an option of servers before 7.0.
     pub has_single_bins: bool,
     /// Dropping the sender ends the thread; a message triggers a query at once.
@@ -97,7 +97,7 @@ pub struct Cluster {
 }
 
 /// A connection to a node. Errors: the error number for the waiting operations, and a sentence.
-pub(super) type Connected = Result<Connection, (i32, String)>;
+pub(super) type ConnectResult = Result<Connection, (i32, String)>;
 
 impl Cluster {
     /// Finds the cluster that has one of `seeds` as a node, for `namespace`. `alternate`: use the nodes' alternate
@@ -107,17 +107,17 @@ impl Cluster {
     pub fn find(seeds: &[Host], namespace: &str, access: Access, alternate: bool) -> Result<Arc<Self>, String> {
         let access = Arc::new(access);
         let query = PeersQuery { tls: access.tls.is_some(), alternate };
-        let nodes::Cluster { mut nodes, missing } = nodes::find(seeds, Some(query), &access);
+        let nodes::DiscoveredNodes { mut nodes, missing } = nodes::find_nodes(seeds, Some(query), &access);
         if nodes.is_empty() {
             let (why, advice) = (missing.join("; "), "check host, port, login and TLS, and that the server runs");
             return Err(format!("cannot find the cluster - no seed answered: {why} - {advice}"));
         }
         // Seeds come first, because the run is named after the first node.
         nodes.sort_by_key(|node| seeds.iter().position(|seed| *seed == node.host).unwrap_or(seeds.len()));
-        let mut asker = Asker::new(nodes, namespace, seeds, query, access.clone())?;
+        let mut asker = ClusterPoller::new(nodes, namespace, seeds, query, access.clone())?;
         let map = asker.ask();
         if map.masters().iter().all(Option::is_none) {
-            let failed = |asked: &Asked| Some(format!("node {}: {}", asked.node, asked.failed.as_ref()?));
+            let failed = |asked: &PolledNode| Some(format!("node {}: {}", asked.node, asked.failed.as_ref()?));
             if let Some(why) = asker.nodes.iter().find_map(failed) {
                 return Err(format!("cannot find the partitions of namespace {} - {why}", quoted(namespace)));
             }
@@ -131,20 +131,20 @@ impl Cluster {
         let map = Arc::new(Mutex::new(Arc::new(map)));
         let (ask, asked) = channel();
         let shared = map.clone();
-        spawn("tend", move || tend(asker, &shared, &asked))?;
+        spawn("tend", move || keep_map_current(asker, &shared, &asked))?;
         Ok(Arc::new(Self { access, map, has_single_bins, ask }))
     }
 
     /// The map that was made last.
-    pub fn map(&self) -> Arc<Map> {
+    pub fn map(&self) -> Arc<PartitionMap> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Starts a thread that connects to `node`, and sends `slot` and the connection to `made`.
-    pub(super) fn connect(&self, node: Node, slot: usize, made: Sender<(usize, Connected)>, waker: Waker) {
+    pub(super) fn connect(&self, node: Node, slot: usize, made: Sender<(usize, ConnectResult)>, waker: Waker) {
         let (access, failed) = (self.access.clone(), made.clone());
         let spawned = spawn("connect", move || {
-            if made.send((slot, connected(&node, &access))).is_ok() {
+            if made.send((slot, connect_node(&node, &access))).is_ok() {
                 waker.wake();
             }
         });
@@ -155,7 +155,7 @@ impl Cluster {
 }
 
 /// A new connection to `node`, logged in.
-pub(super) fn connected(node: &Node, access: &Access) -> Connected {
+pub(super) fn connect_node(node: &Node, access: &Access) -> ConnectResult {
     let socket = connect(&node.host, access.timeout);
     let socket = socket.map_err(|error| (error.raw_os_error().unwrap_or(libc::ETIMEDOUT), error.to_string()))?;
     let connection = Connection::begin(socket, &node.tls_name, access, &mut node.session.clone());
@@ -171,7 +171,7 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), String>
 }
 
 /// Keeps `map` up to date until the sender of `asked` is dropped; a message triggers a query at once.
-fn tend(mut asker: Asker, map: &Mutex<Arc<Map>>, asked: &Receiver<()>) {
+fn keep_map_current(mut asker: ClusterPoller, map: &Mutex<Arc<PartitionMap>>, asked: &Receiver<()>) {
     loop {
         match asked.recv_timeout(TEND) {
             Err(RecvTimeoutError::Disconnected) => return,
@@ -192,13 +192,13 @@ fn tend(mut asker: Asker, map: &Mutex<Arc<Map>>, asked: &Receiver<()>) {
 }
 
 /// Queries the nodes.
-struct Asker {
+struct ClusterPoller {
     namespace: String,
     access: Arc<Access>,
     query: PeersQuery,
     seeds: Vec<Host>,
     /// Indexed by the number of the node.
-    nodes: Vec<Asked>,
+    nodes: Vec<PolledNode>,
     /// Sends peers to the thread that looks for them, and receives the nodes that the thread found.
     wanted: Sender<Vec<Peer>>,
     found: Receiver<Vec<nodes::Node>>,
@@ -206,18 +206,18 @@ struct Asker {
 }
 
 /// A node, and the results of its last queries.
-struct Asked {
+struct PolledNode {
     node: nodes::Node,
     /// Why the last query failed, if it did.
     failed: Option<String>,
     /// Generations of peers and partitions at the last query, and the number of that query's connection.
     generations: Option<(Vec<String>, u64)>,
     peers: Vec<Peer>,
-    owned: Option<Owned>,
+    owned: Option<NodePartitions>,
     rack: Option<u32>,
 }
 
-impl Asked {
+impl PolledNode {
     fn new(node: nodes::Node) -> Self {
         Self { node, failed: None, generations: None, peers: Vec::new(), owned: None, rack: None }
     }
@@ -244,14 +244,14 @@ impl Asked {
         };
         self.peers = list.and_then(|list| peers(&list).ok()).unwrap_or_default();
         self.peers.truncate(NODES_MAX);
-        self.owned = owned(&replicas.unwrap_or_default(), namespace)?;
+        self.owned = parse_partitions(&replicas.unwrap_or_default(), namespace)?;
         self.rack = rack_ids.and_then(|ids| rack(&ids, namespace));
         self.generations = generations;
         Ok(())
     }
 }
 
-impl Asker {
+impl ClusterPoller {
     /// Queries `nodes` for `namespace`, and nodes that join them.
     ///
     /// Errors: a sentence, if a thread cannot be started.
@@ -267,27 +267,27 @@ impl Asker {
         spawn("look for nodes", move || {
             for wanted in to_look {
                 let reach = |peer: Peer| nodes::Node::reach(&peer.hosts, peer.tls_name.as_deref(), &looking);
-                let reached = at_once(wanted, reach).into_iter().flatten().collect();
+                let reached = in_parallel(wanted, reach).into_iter().flatten().collect();
                 if tell.send(reached).is_err() {
                     return;
                 }
             }
         })?;
         let (namespace, seeds) = (namespace.to_owned(), seeds.to_vec());
-        let nodes = nodes.into_iter().map(Asked::new).collect();
+        let nodes = nodes.into_iter().map(PolledNode::new).collect();
         Ok(Self { namespace, access, query, seeds, nodes, wanted, found, is_looking: false })
     }
 
     /// Queries the nodes that answered last time for their partitions. Another thread looks for all other nodes,
     /// because they may cost timeouts.
-    fn ask(&mut self) -> Map {
+    fn ask(&mut self) -> PartitionMap {
         while let Ok(found) = self.found.try_recv() {
             self.is_looking = false;
             found.into_iter().for_each(|node| self.add(node));
         }
         let (namespace, query, access) = (&self.namespace, self.query, &*self.access);
         let nodes = self.nodes.iter_mut().filter(|asked| asked.answers()).collect();
-        at_once(nodes, |asked: &mut Asked| asked.failed = asked.refresh(namespace, query, access).err());
+        in_parallel(nodes, |asked: &mut PolledNode| asked.failed = asked.refresh(namespace, query, access).err());
         let wanted = self.missing();
         if !self.is_looking && !wanted.is_empty() {
             self.is_looking = self.wanted.send(wanted).is_ok();
@@ -314,30 +314,30 @@ impl Asker {
         if let Some(known) = self.nodes.iter_mut().find(|asked| asked.node.id == node.id) {
             if !known.answers() {
                 // The node keeps its partitions until it is queried, unless another node reports them.
-                *known = Asked { owned: known.owned.take(), ..Asked::new(node) };
+                *known = PolledNode { owned: known.owned.take(), ..PolledNode::new(node) };
             }
         } else if self.nodes.len() < NODES_MAX {
-            self.nodes.push(Asked::new(node));
+            self.nodes.push(PolledNode::new(node));
         } else if let Some(left) = self.nodes.iter_mut().find(|asked| !asked.answers() && asked.owned.is_none()) {
-            *left = Asked::new(node);
+            *left = PolledNode::new(node);
         }
     }
 
-    fn map(&self) -> Map {
+    fn map(&self) -> PartitionMap {
         let most = self.nodes.iter().filter_map(|asked| Some(asked.owned.as_ref()?.copies.len())).max();
         let mut copies = vec![vec![None; usize::from(PARTITIONS)]; most.unwrap_or(1).min(COPIES_MAX)];
         // A node that does not answer keeps its partitions, unless another node reports them.
         let mut nodes: Vec<_> =
             self.nodes.iter().enumerate().filter_map(|(at, asked)| Some((at, asked, asked.owned.as_ref()?))).collect();
-        nodes.sort_by_key(|(_, asked, owned)| (asked.answers(), owned.regime));
+        nodes.sort_by_key(|(_, asked, owned)| (asked.answers(), parse_partitions.regime));
         for (number, _, owned) in nodes {
-            for (nodes, bitmap) in copies.iter_mut().zip(&owned.copies) {
+            for (nodes, bitmap) in copies.iter_mut().zip(&parse_partitions.copies) {
                 let is_owned = |partition: usize| bitmap[partition / 8] & (0x80 >> (partition % 8)) != 0;
                 let owned = nodes.iter_mut().enumerate().filter(|(partition, _)| is_owned(*partition));
-                owned.for_each(|(_, node)| *node = Some(number as u16));
+                parse_partitions.for_each(|(_, node)| *node = Some(number as u16));
             }
         }
-        let node = |(number, Asked { node, rack, .. }): (usize, &Asked)| Node {
+        let node = |(number, PolledNode { node, rack, .. }): (usize, &PolledNode)| Node {
             number,
             name: node.id.clone(),
             host: node.host.clone(),
@@ -347,7 +347,7 @@ impl Asker {
             build: node.build.clone(),
             pipelines: node.features.split(';').any(|feature| feature == "pipelining"),
         };
-        Map { nodes: self.nodes.iter().enumerate().map(node).collect(), copies }
+        PartitionMap { nodes: self.nodes.iter().enumerate().map(node).collect(), copies }
     }
 
     /// Namespace settings from the first node that reports them; empty if no node does.

@@ -8,7 +8,7 @@
 //! ```
 
 use super::replies::Entry;
-use crate::wire::frame::{self, Kind, Malformed};
+use crate::wire::frame::{self, FrameKind, Malformed};
 use crate::wire::message::{self, Header, field, info1};
 use crate::wire::request;
 use crate::{Digest, Transaction};
@@ -21,20 +21,20 @@ use std::sync::Arc;
 
 /// Appends the request for `transaction`, which the server may work on for `timeout_ms`.
 pub(super) fn put_request(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, timeout_ms: u32) {
-    let begin = frame::begin(out, Kind::Message);
+    let begin = frame::begin(out, FrameKind::Message);
     request::put(out, namespace, transaction, false, timeout_ms);
     frame::end(out, begin);
 }
 
 /// A request with an outstanding reply.
 #[derive(Debug)]
-pub(super) struct Awaited {
+pub(super) struct PendingReply {
     /// The transaction's token; `None` if the transaction has ended.
     pub(super) token: Option<u32>,
     /// Number of nodes that were tried before.
     pub(super) tries: usize,
     /// For a batch: the keys for this node.
-    pub(super) part: Option<Part>,
+    pub(super) part: Option<BatchPart>,
 }
 
 /// A connection, or a free slot for one.
@@ -50,7 +50,7 @@ pub(super) struct Connection {
     /// True while the connection closes: some of its operations on the ring are not complete.
     pub(super) is_ending: bool,
     /// Requests with an outstanding reply, in the order of the replies.
-    pub(super) awaited: VecDeque<Awaited>,
+    pub(super) awaited: VecDeque<PendingReply>,
     /// Received bytes of an incomplete reply.
     pub(super) arrived: Vec<u8>,
     /// Bytes to send.
@@ -126,7 +126,7 @@ impl Connection {
 }
 
 /// Returns the next key.
-pub type Keys = Box<dyn FnMut() -> u64>;
+pub type KeySource = Box<dyn FnMut() -> u64>;
 
 /// Settings of batch reads.
 #[derive(Clone)]
@@ -135,11 +135,11 @@ pub struct BatchReads {
     pub records: u32,
     /// Makes the source of further keys for an issuing thread, from the thread's number and the number of threads. No
     /// key belongs to two threads.
-    pub keys: Arc<dyn Fn(usize, usize) -> Keys + Send + Sync>,
+    pub keys: Arc<dyn Fn(usize, usize) -> KeySource + Send + Sync>,
 }
 
 /// Index of a record in its batch, and its digest.
-pub(super) type Key = (u32, Digest);
+pub(super) type IndexedDigest = (u32, Digest);
 
 /// Allows the server to read in the thread that received the request, and asks for an entry for every key. Source: the
 /// Go client.
@@ -151,7 +151,7 @@ const INFO_AND_TTL: u8 = 0b1010;
 const REPEAT: u8 = 1;
 
 /// Appends the request for all bins of `keys`, which the server may work on for `timeout_ms`.
-pub(super) fn put_batch(out: &mut Vec<u8>, namespace: &[u8], set: &[u8], keys: &[Key], timeout_ms: u32) {
+pub(super) fn put_batch(out: &mut Vec<u8>, namespace: &[u8], set: &[u8], keys: &[IndexedDigest], timeout_ms: u32) {
     let mut body = (keys.len() as u32).to_be_bytes().to_vec();
     body.push(FLAGS);
     for (position, (_, digest)) in (0u32..).zip(keys) {
@@ -168,7 +168,7 @@ pub(super) fn put_batch(out: &mut Vec<u8>, namespace: &[u8], set: &[u8], keys: &
             message::put_field(&mut body, field::SET, set);
         }
     }
-    let begin = frame::begin(out, Kind::Message);
+    let begin = frame::begin(out, FrameKind::Message);
     Header { info: [info1::BATCH, 0, 0, 0], timeout: timeout_ms, fields: 1, ..Header::default() }.put(out);
     message::put_field(out, field::BATCH, &body);
     frame::end(out, begin);
@@ -176,20 +176,20 @@ pub(super) fn put_batch(out: &mut Vec<u8>, namespace: &[u8], set: &[u8], keys: &
 
 /// One node's part of a batch in flight.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct BatchPart {
     /// By position in the request; `None`: answered.
-    keys: Vec<Option<Key>>,
+    keys: Vec<Option<IndexedDigest>>,
 }
 
-impl Part {
-    pub(super) fn new(keys: Vec<Key>) -> Self {
+impl BatchPart {
+    pub(super) fn new(keys: Vec<IndexedDigest>) -> Self {
         Self { keys: keys.into_iter().map(Some).collect() }
     }
 
     /// The keys that `entry` answers: one key, or all keys left if it is the last entry.
     ///
     /// Errors: `entry` answers an unknown or answered key, or is the last and leaves some without an answer.
-    pub(super) fn answered(&mut self, entry: &Entry<'_>) -> Result<Vec<Key>, Malformed> {
+    pub(super) fn answered(&mut self, entry: &Entry<'_>) -> Result<Vec<IndexedDigest>, Malformed> {
         let wrong = Malformed::Body("records of a batch");
         match entry.is_last {
             true if entry.code == 0 && self.rest().next().is_some() => Err(wrong),
@@ -200,7 +200,7 @@ impl Part {
     }
 
     /// Keys without an answer.
-    pub(super) fn rest(&self) -> impl Iterator<Item = Key> + '_ {
+    pub(super) fn rest(&self) -> impl Iterator<Item = IndexedDigest> + '_ {
         self.keys.iter().flatten().copied()
     }
 }
@@ -208,7 +208,7 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{Object, Value};
+    use crate::object::{RecordSpec, ValueType};
     use crate::wire::{Command, Limits, parse};
     use crate::{Work, Write};
     use sys::op::OpKind;
@@ -217,7 +217,7 @@ mod tests {
     fn a_server_understands_what_is_asked() {
         for (set, replace) in [(&b""[..], false), (b"users", true)] {
             let object =
-                Object { set: set.into(), bins: 3, value: Value::String(20), single_bin: false, replace, began: 9 };
+                RecordSpec { set: set.into(), bins: 3, value: ValueType::String(20), single_bin: false, replace, began: 9 };
             for kind in [OpKind::Read, OpKind::Write] {
                 let asked = object.transaction(kind, 77, 1);
                 let mut bytes = Vec::new();
@@ -248,7 +248,7 @@ mod batch_tests {
     #[test]
     fn a_server_understands_a_batch_as_it_does_those_of_real_clients() {
         for set in [&b""[..], b"users"] {
-            let keys: Vec<Key> = (0..3).map(|key| (7 - key, digest(set, 1, &[key as u8]))).collect();
+            let keys: Vec<IndexedDigest> = (0..3).map(|key| (7 - key, digest(set, 1, &[key as u8]))).collect();
             let mut bytes = Vec::new();
             put_batch(&mut bytes, b"test", set, &keys, 50);
             let (_, body) = frame::take(&mut &bytes[..], 1 << 20).unwrap().unwrap();

@@ -19,19 +19,19 @@ mod connection;
 pub mod replies;
 mod routes;
 
-pub use connection::{BatchReads, Keys};
+pub use connection::{BatchReads, KeySource};
 pub use replies::Stored;
 pub use routes::Replica;
 
-use crate::issuer::{Answer, Issuer, Seen};
-use crate::object::Object;
+use crate::issuer::{Answer, Issuer, CompletionTime};
+use crate::object::RecordSpec;
 use crate::{Overload, Verification};
-use cluster::{Cluster, Connected, Map};
-use connection::{Awaited, Connection, Part, put_batch, put_request};
-use engine::net::{Arrivals, Completion as NetCompletion, Event, Net};
+use cluster::{Cluster, ConnectResult, PartitionMap};
+use connection::{PendingReply, Connection, BatchPart, put_batch, put_request};
+use engine::net::{ReceiveBuffers, Completion as NetCompletion, SocketCompletion, NetEngine};
 use engine::uring::Setup;
 use engine::{IoEngine, Wait};
-use routes::{MAP_NS, Request, ToNode, Waiting};
+use routes::{MAP_NS, Request, NodeRoute, WaitingRequest};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ const ARRIVAL_BYTES: usize = 16 << 10;
 pub struct ClientSettings {
     pub cluster: Arc<Cluster>,
     pub namespace: String,
-    pub object: Arc<Object>,
+    pub object: Arc<RecordSpec>,
     /// Counts and verifies the records that are read.
     pub verification: Arc<Verification>,
     /// Settings of batch reads; `None`: each read is for one record.
@@ -71,7 +71,7 @@ pub struct ClientSettings {
 
 /// A transaction in flight.
 #[derive(Debug, Default)]
-struct Out {
+struct TransactionInFlight {
     /// Distinguishes the transaction from earlier ones with the same token; 0: unused.
     number: u64,
     /// Number of records without an answer.
@@ -82,21 +82,21 @@ struct Out {
 
 /// A client on one thread.
 pub struct Client {
-    net: Net,
+    net: NetEngine,
     settings: ClientSettings,
-    map: Arc<Map>,
+    map: Arc<PartitionMap>,
     map_ns: u64,
     issuer: Issuer,
     /// Source of the further keys of batches.
-    keys: Option<Keys>,
+    keys: Option<KeySource>,
     connections: Vec<Connection>,
     slots_max: usize,
     slots_each: usize,
-    nodes: Vec<ToNode>,
+    nodes: Vec<NodeRoute>,
     /// Requests whose partition has no known owner.
-    unowned: VecDeque<Waiting>,
+    unowned: VecDeque<WaitingRequest>,
     /// Indexed by token.
-    out: Vec<Out>,
+    out: Vec<TransactionInFlight>,
     numbers: u64,
     /// Deadline (ns), token and number of each transaction, in the order of issue.
     deadlines: VecDeque<(u64, u32, u64)>,
@@ -104,8 +104,8 @@ pub struct Client {
     events: Vec<NetCompletion>,
     /// Connections with bytes to send.
     listed: Vec<usize>,
-    made: Receiver<(usize, Connected)>,
-    tell_made: Sender<(usize, Connected)>,
+    made: Receiver<(usize, ConnectResult)>,
+    tell_made: Sender<(usize, ConnectResult)>,
 }
 
 impl Client {
@@ -117,9 +117,9 @@ impl Client {
         let slots_each = depth.div_ceil(settings.pipeline.max(1) as usize).max(1);
         let slots_max = slots_each * (map.nodes.len() + NODES_SPARE);
         let buffers = depth.next_power_of_two().clamp(*ARRIVALS.start(), *ARRIVALS.end());
-        let arrivals = Arrivals { buffers: buffers as u16, bytes: ARRIVAL_BYTES };
+        let arrivals = ReceiveBuffers { buffers: buffers as u16, bytes: ARRIVAL_BYTES };
         let setup = Setup { in_flight_max: 2 * slots_max, memory_bytes: 0, ..setup };
-        let (net, _) = Net::new(Vec::new(), arrivals, setup)?;
+        let (net, _) = NetEngine::new(Vec::new(), arrivals, setup)?;
         let (tell_made, made) = channel();
         let mut client = Self {
             net,
@@ -142,13 +142,13 @@ impl Client {
             tell_made,
             map,
         };
-        client.nodes.resize_with(client.map.nodes.len(), ToNode::default);
+        client.nodes.resize_with(client.map.nodes.len(), NodeRoute::default);
         client.connect_ahead()?;
         Ok(client)
     }
 
-    fn send(&mut self, slot: usize, waiting: Waiting) {
-        let Waiting { token, tries, request, .. } = waiting;
+    fn send(&mut self, slot: usize, waiting: WaitingRequest) {
+        let WaitingRequest { token, tries, request, .. } = waiting;
         let Self { settings, out, connections, .. } = self;
         let (namespace, unsent) = (settings.namespace.as_bytes(), &mut connections[slot].unsent);
         let part = match request {
@@ -158,10 +158,10 @@ impl Client {
             }
             Request::Batch(keys) => {
                 put_batch(unsent, namespace, &settings.object.set, &keys, settings.timeout_ms);
-                Some(Part::new(keys))
+                Some(BatchPart::new(keys))
             }
         };
-        connections[slot].awaited.push_back(Awaited { token: Some(token), tries, part });
+        connections[slot].awaited.push_back(PendingReply { token: Some(token), tries, part });
         out[token as usize].slots.push(slot);
         self.list(slot);
     }
@@ -179,7 +179,7 @@ impl Client {
         self.numbers += 1;
         let number = self.numbers;
         if self.out.len() <= token as usize {
-            self.out.resize_with(token as usize + 1, Out::default);
+            self.out.resize_with(token as usize + 1, TransactionInFlight::default);
         }
         let out = &mut self.out[token as usize];
         let records = if let Request::Batch(keys) = &request { keys.len() as u32 } else { 1 };
@@ -187,10 +187,10 @@ impl Client {
         out.slots.clear();
         let until_ns = self.net.now() + u64::from(self.settings.timeout_ms.max(1)) * 1_000_000;
         self.deadlines.push_back((until_ns, token, number));
-        self.route(Waiting { token, number, tries: 0, request });
+        self.route(WaitingRequest { token, number, tries: 0, request });
     }
 
-    fn finish(&mut self, token: u32, answer: Answer<'_>, seen: Seen) {
+    fn finish(&mut self, token: u32, answer: Answer<'_>, seen: CompletionTime) {
         self.out[token as usize].number = 0;
         if let Some((completion, next)) = self.issuer.end(token, answer, seen) {
             self.done.push(completion);
@@ -205,8 +205,8 @@ impl Client {
         let connection = &mut self.connections[slot];
         connection.end();
         connection.unsent.clear();
-        let seen = Seen { at_ns: self.net.now(), unseen_ns: 0 };
-        for Awaited { token, tries, part } in std::mem::take(&mut self.connections[slot].awaited) {
+        let seen = CompletionTime { at_ns: self.net.now(), unseen_ns: 0 };
+        for PendingReply { token, tries, part } in std::mem::take(&mut self.connections[slot].awaited) {
             let Some(token) = token else { continue };
             // The request may have been sent.
             let lost = Answer::lost(errno, true);
@@ -228,10 +228,10 @@ impl Client {
         }
     }
 
-    fn event(&mut self, event: Event) {
-        let Event { token, outcome, op, seen_ns, unseen_ns, .. } = event;
+    fn event(&mut self, event: SocketCompletion) {
+        let SocketCompletion { token, outcome, op, seen_ns, unseen_ns, .. } = event;
         let slot = token as usize / 2;
-        let seen = Seen { at_ns: seen_ns, unseen_ns };
+        let seen = CompletionTime { at_ns: seen_ns, unseen_ns };
         match op {
             Some(NetOp::Send { mut bytes, .. }) => {
                 let connection = &mut self.connections[slot];

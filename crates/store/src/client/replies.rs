@@ -2,12 +2,12 @@
 //! records can be verified.
 
 use super::ClientSettings;
-use super::cluster::connected;
+use super::cluster::connect_node;
 use super::connection::put_request;
 use crate::PARTITIONS;
-use crate::object::Value;
+use crate::object::ValueType;
 use crate::ops::{self, particle};
-use crate::wire::frame::{self, Kind, Malformed};
+use crate::wire::frame::{self, FrameKind, Malformed};
 use crate::wire::message::{self, Fields, Header, info3};
 use crate::wire::query::begin_of;
 use base64::Engine as _;
@@ -37,7 +37,7 @@ pub struct Entry<'a> {
 /// Takes the body of the first reply off `bytes`. `None` if it is incomplete.
 pub fn take_reply<'a>(bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Malformed> {
     match frame::take(bytes, REPLY_BYTES_MAX)? {
-        Some((Kind::Message, body)) => Ok(Some(body)),
+        Some((FrameKind::Message, body)) => Ok(Some(body)),
         Some((kind, _)) => Err(Malformed::Kind(kind as u8)),
         None => Ok(None),
     }
@@ -54,7 +54,7 @@ pub fn take_entry<'a>(body: &mut &'a [u8]) -> Result<Entry<'a>, Malformed> {
 
 /// Partitions of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owned {
+pub struct NodePartitions {
     /// Increases with each change of masters. If two nodes claim a partition, the one with the higher regime has it.
     pub regime: u32,
     /// A bitmap for each copy: the partitions of which the node is master, then those of which it is a replica.
@@ -65,7 +65,7 @@ pub struct Owned {
 /// node does not have the namespace.
 ///
 /// Errors: a sentence, if the maps are malformed.
-pub fn owned(replicas: &str, namespace: &str) -> Result<Option<Owned>, String> {
+pub fn parse_partitions(replicas: &str, namespace: &str) -> Result<Option<NodePartitions>, String> {
     let Some(value) = of_namespace(replicas, namespace) else { return Ok(None) };
     let wrong = || format!("expected partitions such as {namespace}:0,1,MAP, found {}", begin_of(value));
     let mut parts = value.split(',');
@@ -74,7 +74,7 @@ pub fn owned(replicas: &str, namespace: &str) -> Result<Option<Owned>, String> {
     let short = |map: &&str| map.len() < 2 * MAP_BYTES;
     let decoded = |map: &str| BASE64.decode(Some(map).filter(short)?).ok().filter(|map| map.len() == MAP_BYTES);
     let copies: Vec<_> = parts.skip(1).take(COPIES_MAX).map(decoded).collect::<Option<_>>().ok_or_else(wrong)?;
-    if copies.is_empty() { Err(wrong()) } else { Ok(Some(Owned { regime, copies })) }
+    if copies.is_empty() { Err(wrong()) } else { Ok(Some(NodePartitions { regime, copies })) }
 }
 
 /// The value of a namespace among `ns:value;ns:value`.
@@ -93,7 +93,7 @@ pub struct Stored {
     /// Number of bins.
     pub bins: u16,
     /// Type and length of the first value.
-    pub value: Value,
+    pub value: ValueType,
 }
 
 impl ClientSettings {
@@ -101,14 +101,14 @@ impl ClientSettings {
     /// write.
     ///
     /// Errors: a sentence, if the record's node cannot be queried or sends an unexpected reply.
-    pub fn stored(&self, key: u64) -> Result<Option<Stored>, String> {
+    pub fn probe_record(&self, key: u64) -> Result<Option<Stored>, String> {
         let transaction = self.object.transaction(OpKind::Read, key, 0);
         let map = self.cluster.map();
         let Some(node) = map.master(&transaction.digest) else { return Ok(None) };
         let mut request = Vec::new();
         put_request(&mut request, self.namespace.as_bytes(), &transaction, self.timeout_ms);
-        let mut connection = connected(&map.nodes[node], &self.cluster.access).map_err(|(_, error)| error)?;
-        let body = connection.exchange(Kind::Message, &request)?;
+        let mut connection = connect_node(&map.nodes[node], &self.cluster.access).map_err(|(_, error)| error)?;
+        let body = connection.exchange(FrameKind::Message, &request)?;
         let entry = take_entry(&mut &body[..]).map_err(|error| error.to_string())?;
         Ok(if entry.code == 0 { of(entry.bins) } else { None })
     }
@@ -118,9 +118,9 @@ fn of(bins: &[u8]) -> Option<Stored> {
     let first = ops::entries(bins).next()?;
     let bytes = first.value.len() as u32;
     let value = match first.particle {
-        particle::INTEGER => Value::Integer,
-        particle::STRING => Value::String(bytes),
-        particle::BLOB => Value::Blob(bytes),
+        particle::INTEGER => ValueType::Integer,
+        particle::STRING => ValueType::String(bytes),
+        particle::BLOB => ValueType::Blob(bytes),
         _ => return None,
     };
     Some(Stored { bins: ops::entries(bins).count() as u16, value })
@@ -131,14 +131,14 @@ mod tests {
     use super::*;
     use crate::Work;
     use crate::Write;
-    use crate::object::{Object, Value};
+    use crate::object::{RecordSpec, ValueType};
     use sys::op::OpKind;
 
     #[test]
     fn a_map_has_a_bit_for_each_partition_and_copy() {
         let (all, none) = (format!("{}8=", "/".repeat(682)), format!("{}A=", "A".repeat(682)));
         let of = |text: &str| {
-            let Owned { regime, copies } = owned(text, "test").unwrap()?;
+            let NodePartitions { regime, copies } = parse_partitions(text, "test").unwrap()?;
             let bits = |map: &Vec<u8>| map.iter().map(|byte| byte.count_ones()).sum::<u32>();
             Some((regime, copies.iter().map(bits).collect::<Vec<_>>()))
         };
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!((of(""), of("test")), (None, None));
         let long = format!("test:0,1,{}", "/".repeat(1 << 20));
         for wrong in ["test:", "test:0,1", "test:0,1,////", "test:0,1,!", &format!("test:x,1,{all}"), &long] {
-            let error = owned(wrong, "test").unwrap_err();
+            let error = parse_partitions(wrong, "test").unwrap_err();
             assert!(error.starts_with("expected partitions such as") && error.len() < 200, "{error}");
         }
     }
@@ -164,10 +164,10 @@ mod tests {
     #[test]
     fn a_reply_that_is_torn_or_lies_is_no_reply() {
         let object =
-            Object { set: [].into(), bins: 2, value: Value::Blob(9), single_bin: false, replace: false, began: 9 };
+            RecordSpec { set: [].into(), bins: 2, value: ValueType::Blob(9), single_bin: false, replace: false, began: 9 };
         let Work::Write(Write { ops, .. }) = object.transaction(OpKind::Write, 5, 1).work else { panic!() };
         let mut bytes = Vec::new();
-        let begin = frame::begin(&mut bytes, Kind::Message);
+        let begin = frame::begin(&mut bytes, FrameKind::Message);
         Header { result: 3, fields: 1, ops: 2, ..Header::default() }.put(&mut bytes);
         message::put_field(&mut bytes, 99, b"of a later server");
         bytes.extend_from_slice(&ops);

@@ -4,10 +4,10 @@
 //! another node.
 
 use super::Client;
-use super::cluster::connected;
-use super::connection::{Awaited, Connection, Key};
+use super::cluster::connect_node;
+use super::connection::{PendingReply, Connection, IndexedDigest};
 use super::replies::{take_entry, take_reply};
-use crate::issuer::{Answer, Seen};
+use crate::issuer::{Answer, CompletionTime};
 use crate::wire::Malformed;
 use crate::{Digest, ResultCode, Transaction, Work, nodes};
 use engine::IoEngine;
@@ -58,12 +58,12 @@ impl FromStr for Replica {
 #[derive(Debug)]
 pub(super) enum Request {
     One(Transaction),
-    Batch(Vec<Key>),
+    Batch(Vec<IndexedDigest>),
 }
 
 /// A request that has no connection.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingRequest {
     pub(super) token: u32,
     pub(super) number: u64,
     /// Number of nodes that were tried before.
@@ -73,13 +73,13 @@ pub(super) struct Waiting {
 
 /// An issuing thread's state for one node.
 #[derive(Debug, Default)]
-pub(super) struct ToNode {
+pub(super) struct NodeRoute {
     /// Slots of the node's connections.
     pub(super) slots: Vec<usize>,
     /// Connections that may accept requests; some entries are stale.
     pub(super) free: Vec<usize>,
     /// Requests waiting for a connection.
-    pub(super) waiting: VecDeque<Waiting>,
+    pub(super) waiting: VecDeque<WaitingRequest>,
     /// Number of connections that are being made.
     pub(super) wanted: usize,
     /// Earliest time of the next attempt to connect.
@@ -94,7 +94,7 @@ impl Client {
         let map = self.map.clone();
         for node in &map.nodes {
             for _ in 0..self.slots_each.div_ceil(map.nodes.len()) {
-                let made = connected(node, &self.settings.cluster.access).map_err(|(_, error)| {
+                let made = connect_node(node, &self.settings.cluster.access).map_err(|(_, error)| {
                     io::Error::other(format!("cannot connect to node {} at {} - {error}", node.name, node.host))
                 })?;
                 let Some(slot) = self.slot(node.number) else { break };
@@ -171,8 +171,8 @@ impl Client {
     }
 
     /// Sends a request, or queues it at its node. A batch is split among its nodes.
-    pub(super) fn route(&mut self, waiting: Waiting) {
-        let Waiting { token, number, tries, request } = waiting;
+    pub(super) fn route(&mut self, waiting: WaitingRequest) {
+        let WaitingRequest { token, number, tries, request } = waiting;
         match request {
             Request::One(transaction) => {
                 let replica = match transaction.work {
@@ -180,23 +180,23 @@ impl Client {
                     _ => self.settings.replica,
                 };
                 let node = self.node_of(&transaction.digest, replica, number, tries);
-                self.route_to(node, Waiting { token, number, tries, request: Request::One(transaction) });
+                self.route_to(node, WaitingRequest { token, number, tries, request: Request::One(transaction) });
             }
             Request::Batch(keys) => {
-                let node_of = |key: Key| {
+                let node_of = |key: IndexedDigest| {
                     (self.node_of(&key.1, self.settings.replica, number.wrapping_add(key.0.into()), tries), key)
                 };
                 let mut keys: Vec<_> = keys.into_iter().map(node_of).collect();
                 keys.sort_by_key(|(node, _)| *node);
                 for part in keys.chunk_by(|(one, _), (other, _)| one == other) {
                     let request = Request::Batch(part.iter().map(|(_, key)| *key).collect());
-                    self.route_to(part[0].0, Waiting { token, number, tries, request });
+                    self.route_to(part[0].0, WaitingRequest { token, number, tries, request });
                 }
             }
         }
     }
 
-    fn route_to(&mut self, node: Option<usize>, waiting: Waiting) {
+    fn route_to(&mut self, node: Option<usize>, waiting: WaitingRequest) {
         let Some(node) = node else { return self.unowned.push_back(waiting) };
         match self.pick(node) {
             Some(slot) => self.send(slot, waiting),
@@ -235,7 +235,7 @@ impl Client {
         let map = self.settings.cluster.map();
         if !Arc::ptr_eq(&map, &self.map) {
             self.map = map;
-            self.nodes.resize_with(self.map.nodes.len(), ToNode::default);
+            self.nodes.resize_with(self.map.nodes.len(), NodeRoute::default);
             let waiting = self.nodes.iter_mut().flat_map(|node| node.waiting.drain(..));
             let waiting: Vec<_> = waiting.chain(self.unowned.drain(..)).collect();
             self.route_again(waiting);
@@ -246,7 +246,7 @@ impl Client {
     }
 
     /// Routes requests again, except those of ended transactions.
-    fn route_again(&mut self, waiting: Vec<Waiting>) {
+    fn route_again(&mut self, waiting: Vec<WaitingRequest>) {
         for waiting in waiting {
             if self.out[waiting.token as usize].number == waiting.number {
                 self.route(waiting);
@@ -299,7 +299,7 @@ impl Client {
 
 impl Client {
     /// Takes received bytes; returns an error number if they violate the protocol.
-    pub(super) fn arrived(&mut self, slot: usize, bytes: &[u8], seen: Seen) -> Option<i32> {
+    pub(super) fn arrived(&mut self, slot: usize, bytes: &[u8], seen: CompletionTime) -> Option<i32> {
         if self.connections[slot].is_ending {
             return None;
         }
@@ -322,7 +322,7 @@ impl Client {
     }
 
     /// Ends the transactions whose replies are in `bytes`; returns the rest.
-    fn replies<'a>(&mut self, slot: usize, mut bytes: &'a [u8], seen: Seen) -> (&'a [u8], Option<i32>) {
+    fn replies<'a>(&mut self, slot: usize, mut bytes: &'a [u8], seen: CompletionTime) -> (&'a [u8], Option<i32>) {
         loop {
             match take_reply(&mut bytes).and_then(|body| body.map(|body| self.reply(slot, body, seen)).transpose()) {
                 Ok(Some(())) => {}
@@ -337,17 +337,17 @@ impl Client {
     /// Takes a reply to the oldest request of a connection.
     ///
     /// Errors: `body` is not a valid reply.
-    fn reply(&mut self, slot: usize, mut body: &[u8], seen: Seen) -> Result<(), Malformed> {
+    fn reply(&mut self, slot: usize, mut body: &[u8], seen: CompletionTime) -> Result<(), Malformed> {
         loop {
             let entry = take_entry(&mut body)?;
             let answer = Answer::of(ResultCode(entry.code), entry.bins);
             let awaited = self.connections[slot].awaited.front_mut();
-            let Awaited { token, tries, part } = awaited.ok_or(Malformed::Body("reply without a request"))?;
+            let PendingReply { token, tries, part } = awaited.ok_or(Malformed::Body("reply without a request"))?;
             let (token, tries) = (*token, *tries);
             let Some(part) = part else {
                 self.connections[slot].awaited.pop_front();
                 if let Some(token) = token
-                    && !(self.is_elsewhere(answer.outcome) && self.retry_read(token, tries))
+                    && !(self.lacks_copy(answer.outcome) && self.retry_read(token, tries))
                 {
                     self.finish(token, answer, seen);
                 }
@@ -377,16 +377,16 @@ impl Client {
         let may = self.settings.replica != Replica::Master && tries < self.map.owners(&digest).count();
         if may {
             let number = self.out[token as usize].number;
-            self.route(Waiting { token, number, tries, request });
+            self.route(WaitingRequest { token, number, tries, request });
         }
         may
     }
 
     /// Takes the answer about one record of a batch.
-    pub(super) fn record(&mut self, token: u32, key: Key, tries: usize, answer: Answer<'_>, seen: Seen) {
+    pub(super) fn record(&mut self, token: u32, key: IndexedDigest, tries: usize, answer: Answer<'_>, seen: CompletionTime) {
         let is_lost = !matches!(answer.outcome, Outcome::Done | Outcome::Result(_));
         let request = Request::Batch(vec![key]);
-        if (is_lost || self.is_elsewhere(answer.outcome)) && self.retry(token, tries, key.1, request) {
+        if (is_lost || self.lacks_copy(answer.outcome)) && self.retry(token, tries, key.1, request) {
             return;
         }
         self.issuer.answer(token, key.0, answer);
@@ -398,7 +398,7 @@ impl Client {
     }
 
     /// True if the outcome says that the node has no copy of the record. In this case the nodes are queried again.
-    fn is_elsewhere(&self, outcome: Outcome) -> bool {
+    fn lacks_copy(&self, outcome: Outcome) -> bool {
         let is_elsewhere = outcome == Outcome::Result(ResultCode::UNAVAILABLE.0);
         if is_elsewhere {
             // Fails only if the cluster's thread has ended.
@@ -418,7 +418,7 @@ impl Client {
             if present != number {
                 continue;
             }
-            let seen = Seen { at_ns: now_ns, unseen_ns: 0 };
+            let seen = CompletionTime { at_ns: now_ns, unseen_ns: 0 };
             let slots = std::mem::take(&mut self.out[token as usize].slots);
             if slots.is_empty() {
                 // The request was certainly never sent. The reason is the node's error, if there is one.

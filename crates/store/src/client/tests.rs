@@ -7,11 +7,11 @@ mod membership;
 
 use super::*;
 use crate::nodes::{Access, Host, Login, Tls};
-use crate::object::Value;
+use crate::object::ValueType;
 use crate::testing::all;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use fake::{Manner, Server};
+use fake::{FaultMode, Server};
 use results::judge::Refused;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::Ordering;
@@ -27,7 +27,7 @@ fn refusal(address: SocketAddr, namespace: &str, access: Access) -> String {
 
 /// False if the kernel has no io_uring with sockets: the test is skipped.
 fn has_ring() -> bool {
-    let is_there = Net::new(Vec::new(), Arrivals { buffers: 1, bytes: 4096 }, Setup::new(1, 0));
+    let is_there = NetEngine::new(Vec::new(), ReceiveBuffers { buffers: 1, bytes: 4096 }, Setup::new(1, 0));
     if let Err(error) = &is_there {
         println!("skipped: no io_uring with sockets: {error}");
     }
@@ -63,13 +63,13 @@ fn what_a_server_forgets_or_changes_is_told() {
     let server = Server::new();
     let mut client = server.client(2, PATIENT_MS);
     all(&mut client, OpKind::Write, 20, 8);
-    server.set(Manner::Forgets);
+    server.set(FaultMode::Forgets);
     all(&mut client, OpKind::Write, 10, 8);
     let outcomes = all(&mut client, OpKind::Read, 20, 8);
     let old = |key| Outcome::Wrong { key, wrong: WrongRecord::Old { acknowledged: 2, found: 1 } };
     assert_eq!(outcomes[..10], (0..10).map(old).collect::<Vec<_>>());
     assert!(outcomes[10..].iter().all(|outcome| outcome.is_done()));
-    server.set(Manner::Flips);
+    server.set(FaultMode::Flips);
     let outcomes = all(&mut client, OpKind::Read, 20, 8);
     // Header and name of the bin are 12 bytes.
     let is_torn = |outcome: &Outcome| {
@@ -77,7 +77,7 @@ fn what_a_server_forgets_or_changes_is_told() {
     };
     assert!(outcomes.iter().all(is_torn), "{outcomes:?}");
     server.state.records.lock().unwrap().clear();
-    server.set(Manner::Serves);
+    server.set(FaultMode::Serves);
     let outcomes = all(&mut client, OpKind::Read, 30, 8);
     let missing = |(key, acknowledged)| Outcome::Wrong { key, wrong: WrongRecord::Missing { acknowledged } };
     let acknowledged = (0..30).zip([2; 10].into_iter().chain([1; 10]).chain([0; 10]));
@@ -95,14 +95,14 @@ fn an_insertion_waits_until_an_overloaded_server_takes_it_and_a_measurement_fail
     }
     let server = Server::new();
     let mut client = server.client(2, PATIENT_MS);
-    server.set(Manner::Overloaded(30));
+    server.set(FaultMode::Overloaded(30));
     client.settings.overload.set_waits(true);
     assert!(all(&mut client, OpKind::Write, 50, 8).iter().all(|outcome| outcome.is_done()));
     assert_eq!(server.state.requests.load(Ordering::Relaxed), 80);
     assert_eq!(client.settings.overload.waited(), 8, "those that were out: each once");
     assert!(all(&mut client, OpKind::Read, 50, 8).iter().all(|outcome| outcome.is_done()));
     client.settings.overload.set_waits(false);
-    server.set(Manner::Overloaded(u32::MAX));
+    server.set(FaultMode::Overloaded(u32::MAX));
     assert_eq!(all(&mut client, OpKind::Write, 9, 8), [Outcome::Result(18); 9]);
 }
 
@@ -115,16 +115,16 @@ fn a_server_that_closes_lies_or_hangs_costs_what_was_out_and_the_rest_goes_on() 
     for pipeline in [1, 4] {
         let server = Server::new();
         let mut client = server.client(pipeline, PATIENT_MS);
-        for manner in [Manner::Closes, Manner::Lies, Manner::Repeats] {
+        for manner in [FaultMode::Closes, FaultMode::Lies, FaultMode::Repeats] {
             server.set(manner);
             let outcomes = all(&mut client, OpKind::Write, 60, 8);
             let failed = outcomes.iter().filter(|outcome| !outcome.is_done()).count();
-            assert!(failed > 0 || manner == Manner::Repeats, "{manner:?}");
+            assert!(failed > 0 || manner == FaultMode::Repeats, "{manner:?}");
             assert!(
                 outcomes.iter().all(|outcome| outcome.is_done() || lost.contains(outcome)),
                 "{manner:?} {outcomes:?}"
             );
-            server.set(Manner::Serves);
+            server.set(FaultMode::Serves);
             assert!(all(&mut client, OpKind::Write, 60, 8).iter().all(|outcome| outcome.is_done()), "after {manner:?}");
             let outcomes = all(&mut client, OpKind::Read, 60, 8);
             assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{manner:?}: {outcomes:?}");
@@ -132,7 +132,7 @@ fn a_server_that_closes_lies_or_hangs_costs_what_was_out_and_the_rest_goes_on() 
     }
     let server = Server::new();
     let mut client = server.client(4, 200);
-    server.set(Manner::Hangs);
+    server.set(FaultMode::Hangs);
     assert_eq!(all(&mut client, OpKind::Write, 20, 8), [Outcome::Errno(libc::ETIMEDOUT); 20]);
 }
 
@@ -148,7 +148,7 @@ fn two_nodes_each_get_what_is_theirs_and_one_that_is_gone_fails_its_own_alone() 
     assert!(all(&mut client, OpKind::Write, 200, 8).iter().all(|outcome| outcome.is_done()));
     let counts = [&one, &other].map(|server| server.state.requests.load(Ordering::Relaxed));
     assert!(counts.iter().all(|count| *count > 60) && counts.iter().sum::<u32>() == 200, "{counts:?}");
-    other.set(Manner::Refuses(11));
+    other.set(FaultMode::Refuses(11));
     let outcomes = all(&mut client, OpKind::Read, 200, 8);
     let refused = outcomes.iter().filter(|outcome| **outcome == Outcome::Result(11)).count();
     assert_eq!(refused as u32, counts[1]);
@@ -181,12 +181,12 @@ fn each_connection_logs_in_by_the_session_of_the_first() {
     let logins = || server.state.logins.each_ref().map(|count| count.load(Ordering::Relaxed));
     assert_eq!(logins(), [1, 2], "for the queries, and for two connections of four transactions");
     assert!(all(&mut client, OpKind::Write, 60, 8).iter().all(|outcome| outcome.is_done()));
-    assert!(client.settings.stored(0).unwrap().is_some(), "a probe logs in, too");
+    assert!(client.settings.probe_record(0).unwrap().is_some(), "a probe logs in, too");
     assert_eq!(logins(), [1, 3]);
     // New connections log in by the same session.
-    server.set(Manner::Closes);
+    server.set(FaultMode::Closes);
     all(&mut client, OpKind::Write, 20, 8);
-    server.set(Manner::Serves);
+    server.set(FaultMode::Serves);
     assert!(all(&mut client, OpKind::Read, 60, 8).iter().all(|outcome| outcome.is_done()));
     assert!(logins()[0] == 1 && logins()[1] > 3, "{:?}", logins());
 }
@@ -233,7 +233,7 @@ fn over_tls_records_of_any_size_are_written_and_read() {
         server.state.records.lock().unwrap().clear();
     }
     let mut client = server.client_with(access("node.test"), 300, 1, PATIENT_MS);
-    server.set(Manner::Lies);
+    server.set(FaultMode::Lies);
     assert_eq!(all(&mut client, OpKind::Write, 8, 8), [Outcome::Errno(libc::EPROTO); 8]);
     let error = refusal(server.address, "test", access("other.test"));
     assert!(error.contains("cannot begin TLS with other.test - invalid peer certificate"), "{error}");

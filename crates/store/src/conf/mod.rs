@@ -176,7 +176,7 @@ impl fmt::Display for Problems {
 
 /// A valid configuration.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Parsed {
+pub struct ParsedConfig {
     pub config: Config,
     /// A note for each directive without effect.
     pub notes: Vec<Problem>,

@@ -2,7 +2,7 @@
 //! need a missing feature.
 
 use super::blocks::{self, Directive, FILE_BYTES_MAX, bytes, flag, number, seconds, text};
-use super::{Config, Level, Log, NamespaceConfig, Parsed, Problem, Problems};
+use super::{Config, Level, Log, NamespaceConfig, ParsedConfig, Problem, Problems};
 use crate::Namespace;
 use results::units::{printable, quoted};
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ const NAMESPACES_MAX: usize = 32;
 const DEVICES_MAX: usize = 128;
 
 /// Reads a configuration. More than 1 MiB is refused unread.
-pub fn parse(file: &[u8]) -> Result<Parsed, Problems> {
+pub fn parse(file: &[u8]) -> Result<ParsedConfig, Problems> {
     let mut problems = Problems::default();
     let whole = |text: String| Problems(vec![Problem { line: None, text }]);
     if file.len() > FILE_BYTES_MAX {
@@ -31,7 +31,7 @@ pub fn parse(file: &[u8]) -> Result<Parsed, Problems> {
     reader.file(&directives);
     reader.problems.0.sort_by_key(|problem| problem.line.unwrap_or(usize::MAX));
     match reader.problems.0.is_empty() {
-        true => Ok(Parsed { config: reader.config, notes: reader.notes }),
+        true => Ok(ParsedConfig { config: reader.config, notes: reader.notes }),
         false => Err(reader.problems),
     }
 }

@@ -29,7 +29,7 @@ fn the_example_says_what_it_seems_to() {
 #[test]
 fn a_file_of_the_real_server_is_read_with_what_has_no_effect_said() {
     let text = include_str!("../../tests/data/two-namespaces.conf");
-    let Parsed { config, notes } = parse(text.as_bytes()).unwrap();
+    let ParsedConfig { config, notes } = parse(text.as_bytes()).unwrap();
     let said: Vec<_> = notes.iter().map(ToString::to_string).collect();
     assert_eq!(
         said,

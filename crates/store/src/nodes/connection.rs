@@ -6,7 +6,7 @@
 //! given authorities and a name.
 
 use super::Host;
-use crate::wire::frame::{HEADER_BYTES, Kind};
+use crate::wire::frame::{HEADER_BYTES, FrameKind};
 use crate::wire::query::{
     Login, NO_SECURITY, UNKNOWN_COMMAND, body_bytes, info_replies, info_request, security_reply, security_result,
 };
@@ -39,7 +39,7 @@ impl Default for Access {
 
 /// A connection. Unusable after an error.
 pub struct Connection {
-    socket: Timed,
+    socket: DeadlineSocket,
     tls: Option<Box<ClientConnection>>,
     timeout: Duration,
 }
@@ -53,7 +53,7 @@ impl Connection {
         access: &Access,
         session: &mut Option<Vec<u8>>,
     ) -> Result<Self, String> {
-        let mut socket = Timed { socket, deadline: Instant::now() + access.timeout };
+        let mut socket = DeadlineSocket { socket, deadline: Instant::now() + access.timeout };
         let tls = access.tls.as_ref().map(|tls| tls.begin(tls_name, &mut socket, access.timeout)).transpose()?;
         let mut connection = Self { socket, tls: tls.map(Box::new), timeout: access.timeout };
         if let Some(login) = &access.login {
@@ -64,7 +64,7 @@ impl Connection {
 
     /// The socket and the TLS state, for use in a ring.
     pub(crate) fn into_parts(self) -> (TcpStream, Option<Box<ClientConnection>>) {
-        let Timed { socket, .. } = self.socket;
+        let DeadlineSocket { socket, .. } = self.socket;
         // Users of the ring have their own deadlines.
         let _ = socket.set_read_timeout(None).and_then(|()| socket.set_write_timeout(None));
         (socket, self.tls)
@@ -72,7 +72,7 @@ impl Connection {
 
     /// Queries the values of `names`; `None` for names that the server skips.
     pub fn ask(&mut self, names: &[String]) -> Result<Vec<Option<String>>, String> {
-        let body = self.exchange(Kind::Info, &info_request(names))?;
+        let body = self.exchange(FrameKind::Info, &info_request(names))?;
         info_replies(names, &body)
     }
 
@@ -96,16 +96,16 @@ impl Connection {
 
     /// Sends a security message. Returns the result code and the session's token.
     fn security(&mut self, request: &[u8]) -> Result<(u8, Option<Vec<u8>>), String> {
-        security_reply(&self.exchange(Kind::Security, request)?)
+        security_reply(&self.exchange(FrameKind::Security, request)?)
     }
 
     /// Sends a request and receives the body of its reply.
-    pub(crate) fn exchange(&mut self, kind: Kind, request: &[u8]) -> Result<Vec<u8>, String> {
+    pub(crate) fn exchange(&mut self, kind: FrameKind, request: &[u8]) -> Result<Vec<u8>, String> {
         let timeout = self.timeout;
         self.socket.deadline = Instant::now() + timeout;
         let mut stream = self.stream();
         let sent = stream.write_all(request).and_then(|()| stream.flush());
-        sent.map_err(|error| format!("cannot send a request - {}", why(&error, timeout)))?;
+        sent.map_err(|error| format!("cannot send a request - {}", describe_error(&error, timeout)))?;
         let mut header = [0; HEADER_BYTES];
         receive(&mut stream, &mut header, 0, timeout)?;
         let length = body_bytes(header, kind)?;
@@ -141,7 +141,7 @@ fn receive(stream: &mut impl Read, buffer: &mut [u8], had: usize, timeout: Durat
             Ok(length) => filled += length,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => {
-                return Err(format!("incomplete reply - {} - received {} bytes", why(&error, timeout), had + filled));
+                return Err(format!("incomplete reply - {} - received {} bytes", describe_error(&error, timeout), had + filled));
             }
         }
     }
@@ -170,12 +170,12 @@ pub(crate) fn connect(host: &Host, timeout: Duration) -> io::Result<TcpStream> {
 }
 
 /// A socket with one deadline for all its reads and writes.
-pub(super) struct Timed {
+pub(super) struct DeadlineSocket {
     pub(super) socket: TcpStream,
     pub(super) deadline: Instant,
 }
 
-impl Timed {
+impl DeadlineSocket {
     fn remaining(&self) -> io::Result<Option<Duration>> {
         match self.deadline.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(ErrorKind::TimedOut.into()),
@@ -184,14 +184,14 @@ impl Timed {
     }
 }
 
-impl Read for Timed {
+impl Read for DeadlineSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.socket.set_read_timeout(self.remaining()?)?;
         self.socket.read(buffer)
     }
 }
 
-impl Write for Timed {
+impl Write for DeadlineSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.socket.set_write_timeout(self.remaining()?)?;
         self.socket.write(bytes)
@@ -203,7 +203,7 @@ impl Write for Timed {
 }
 
 /// Describes a socket error for a message.
-pub(super) fn why(error: &io::Error, timeout: Duration) -> String {
+pub(super) fn describe_error(error: &io::Error, timeout: Duration) -> String {
     match error.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => format!("timed out after {} s", timeout.as_secs()),
         _ => error.to_string(),
@@ -229,7 +229,7 @@ impl Tls {
         let mut roots = RootCertStore::empty();
         let (taken, _) = roots.add_parsable_certificates(certificates(authorities)?);
         if taken == 0 {
-            return Err(refused(authorities, "none of its certificates can be used"));
+            return Err(tls_file_error(authorities, "none of its certificates can be used"));
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
@@ -238,10 +238,10 @@ impl Tls {
             Some((certificate, key)) => {
                 let parsed = PrivateKeyDer::from_pem_slice(&pem(key)?);
                 let parsed =
-                    parsed.map_err(|error| refused(key, &format!("it has no unencrypted private key: {error}")))?;
+                    parsed.map_err(|error| tls_file_error(key, &format!("it has no unencrypted private key: {error}")))?;
                 let config = builder.with_client_auth_cert(certificates(certificate)?, parsed);
                 config.map_err(|error| {
-                    refused(certificate, &format!("the certificate does not match its private key: {error}"))
+                    tls_file_error(certificate, &format!("the certificate does not match its private key: {error}"))
                 })?
             }
             None => builder.with_no_client_auth(),
@@ -250,7 +250,7 @@ impl Tls {
     }
 
     /// Does the TLS handshake with a node. The certificate must be for `name`, or for the name that the user gave.
-    pub(super) fn begin(&self, name: &str, socket: &mut Timed, timeout: Duration) -> Result<ClientConnection, String> {
+    pub(super) fn begin(&self, name: &str, socket: &mut DeadlineSocket, timeout: Duration) -> Result<ClientConnection, String> {
         let wanted = self.name.as_deref().unwrap_or(name);
         let server = ServerName::try_from(wanted.to_owned());
         let server = server.map_err(|_| format!("{wanted} is not a valid name for a certificate - give --tls-name"))?;
@@ -258,7 +258,7 @@ impl Tls {
         let mut connection = connection.map_err(|error| format!("cannot begin TLS - {error}"))?;
         while connection.is_handshaking() {
             connection.complete_io(socket).map_err(|error| {
-                let why = why(&error, timeout);
+                let why = describe_error(&error, timeout);
                 format!("cannot begin TLS with {wanted} - {why} - check --tls-cafile, --tls-name and the port")
             })?;
         }
@@ -271,15 +271,15 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match certificates {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        Ok(_) => Err(refused(path, "it has no certificate (-----BEGIN CERTIFICATE-----)")),
-        Err(error) => Err(refused(path, &error.to_string())),
+        Ok(_) => Err(tls_file_error(path, "it has no certificate (-----BEGIN CERTIFICATE-----)")),
+        Err(error) => Err(tls_file_error(path, &error.to_string())),
     }
 }
 
 fn pem(path: &Path) -> Result<Vec<u8>, String> {
-    files::read(path, Links::Followed, PEM_BYTES_MAX).map_err(|error| refused(path, &error.to_string()))
+    files::read(path, Links::Followed, PEM_BYTES_MAX).map_err(|error| tls_file_error(path, &error.to_string()))
 }
 
-fn refused(path: &Path, why: &str) -> String {
+fn tls_file_error(path: &Path, why: &str) -> String {
     format!("cannot use {} for TLS - {why} - give a PEM file", path.display())
 }

@@ -22,7 +22,7 @@ pub use connection::{Access, Connection, Tls};
 pub(crate) use connection::connect;
 
 use crate::wire::query::{begin_of, is_refusal};
-use connection::why;
+use connection::describe_error;
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Instant;
@@ -134,7 +134,7 @@ impl Node {
     fn connection(&mut self, access: &Access) -> Result<&mut Connection, String> {
         if self.connection.is_none() {
             let socket = connect(&self.host, access.timeout);
-            let socket = socket.map_err(|error| format!("cannot connect - {}", why(&error, access.timeout)))?;
+            let socket = socket.map_err(|error| format!("cannot connect - {}", describe_error(&error, access.timeout)))?;
             let mut connection = Connection::begin(socket, &self.tls_name, access, &mut self.session)?;
             if !self.id.is_empty() {
                 // Another node may have this address by now.
@@ -172,7 +172,7 @@ impl std::fmt::Display for Node {
 }
 
 /// The nodes of a cluster that were found. Without nodes if no seed answered.
-pub struct Cluster {
+pub struct DiscoveredNodes {
     /// By id.
     pub nodes: Vec<Node>,
     /// A sentence for each node that could not be reached or queried.
@@ -180,7 +180,7 @@ pub struct Cluster {
 }
 
 /// Finds the nodes of a cluster: the `seeds`, and their peers unless `query` is `None`.
-pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Cluster {
+pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> DiscoveredNodes {
     let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
     let mut missing = Vec::new();
     // Peers already tried, by id, or by address if the id is unknown.
@@ -189,7 +189,7 @@ pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Clust
     let seed = |seed: &Host| Peer { node: String::new(), tls_name: None, hosts: vec![seed.clone()] };
     let mut wanted: Vec<_> = seeds.map(seed).collect();
     for _ in 0..ROUNDS_MAX {
-        let reached = at_once(std::mem::take(&mut wanted), |peer| {
+        let reached = in_parallel(std::mem::take(&mut wanted), |peer| {
             let reached = Node::reach(&peer.hosts, peer.tls_name.as_deref(), access);
             reached.map_err(|error| match peer.node.as_str() {
                 "" => format!("cannot ask {error}"),
@@ -206,7 +206,7 @@ pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Clust
         }
         tried.extend(new.iter().map(|node| node.id.clone()));
         if let Some(query) = query {
-            peers_of_new = at_once(new.iter_mut().collect(), |node| {
+            peers_of_new = in_parallel(new.iter_mut().collect(), |node| {
                 node.peers(query, access).map_err(|error| format!("cannot ask node {node} for its peers - {error}"))
             });
         }
@@ -222,11 +222,11 @@ pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Clust
         }
         nodes.extend(new.into_iter().map(|node| (node.id.clone(), node)));
     }
-    Cluster { nodes: nodes.into_values().collect(), missing }
+    DiscoveredNodes { nodes: nodes.into_values().collect(), missing }
 }
 
 /// Does `work` on all `items` concurrently, with a thread for each, so that a slow item does not delay the others.
-pub fn at_once<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+pub fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let work = &work;
     thread::scope(|scope| {
         let threads: Vec<_> = items.into_iter().map(|item| scope.spawn(move || work(item))).collect();

@@ -25,7 +25,7 @@ pub type Bitmap = [u8; 512];
 
 /// This node and its view of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct NodeView {
     pub id: u64,
     /// Host and port for clients.
     pub address: (IpAddr, u16),
@@ -38,7 +38,7 @@ pub struct Node {
     /// Partitions of which this node is the master, then those of which it is the replica.
     pub partitions: Vec<Bitmap>,
     /// Partitions of this node in namespaces with one copy of each record.
-    pub own: Bitmap,
+    pub single_copy_partitions: Bitmap,
     /// Number of partitions whose writes are refused.
     pub unavailable: u64,
     pub takeover: Option<Takeover>,
@@ -54,7 +54,7 @@ pub struct Takeover {
     pub failed: u64,
 }
 
-impl Node {
+impl NodeView {
     /// A single node.
     pub fn alone(id: u64, address: (IpAddr, u16)) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl Node {
             peers_generation: 0,
             partition_generation: 0,
             partitions: vec![[0xff; 512]],
-            own: [0xff; 512],
+            single_copy_partitions: [0xff; 512],
             unavailable: 0,
             takeover: None,
         }
@@ -75,7 +75,7 @@ impl Node {
 #[derive(Debug, Clone)]
 pub struct Facts {
     pub config: Config,
-    pub node: Node,
+    pub node: NodeView,
     /// Bytes of each device of each namespace, in the order of the configuration.
     pub device_bytes: Vec<Vec<u64>>,
     /// Time since the start, s.
@@ -109,7 +109,7 @@ impl Facts {
     /// Partitions of this node in a namespace: those of which it is the master, then those of which it is the replica.
     pub(crate) fn columns(&self, namespace: usize) -> &[Bitmap] {
         match self.config.namespaces[namespace].replication_factor {
-            1 => std::slice::from_ref(&self.node.own),
+            1 => std::slice::from_ref(&self.node.single_copy_partitions),
             _ => &self.node.partitions,
         }
     }
@@ -147,14 +147,14 @@ pub enum Origin {
 
 /// Kind of a transaction, with the real server's distinction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum TransactionKind {
     /// Reads, or checks existence.
     Read,
     Write,
     Delete,
 }
 
-impl Kind {
+impl TransactionKind {
     /// Kind of `work`. `None` for a write or comparison of another node.
     pub fn of(work: &Work) -> Option<Self> {
         match work {
@@ -178,10 +178,10 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    fn record(&mut self, kind: Kind, result: ResultCode) {
+    fn record(&mut self, kind: TransactionKind, result: ResultCode) {
         match result {
             ResultCode::OK => self.success += 1,
-            ResultCode::NOT_FOUND if kind != Kind::Write => self.not_found += 1,
+            ResultCode::NOT_FOUND if kind != TransactionKind::Write => self.not_found += 1,
             ResultCode::TIMEOUT => self.timeout += 1,
             _ => self.error += 1,
         }
@@ -248,7 +248,7 @@ pub struct NamespaceCounts {
 impl NamespaceCounts {
     /// Counts a finished transaction. `time`: its duration, in ms or us as configured.
     #[inline]
-    pub fn record(&mut self, origin: Origin, kind: Kind, result: ResultCode, time: u64) {
+    pub fn record(&mut self, origin: Origin, kind: TransactionKind, result: ResultCode, time: u64) {
         match result {
             ResultCode::KEY_BUSY => self.key_busy += 1,
             ResultCode::TOO_BIG => self.record_too_big += 1,
@@ -257,15 +257,15 @@ impl NamespaceCounts {
         let of = self.of(origin);
         match kind {
             _ if result == ResultCode::UNAVAILABLE => of.refused += 1,
-            Kind::Read => {
+            TransactionKind::Read => {
                 of.read.record(kind, result);
                 of.read_times.record(time);
             }
-            Kind::Write => {
+            TransactionKind::Write => {
                 of.write.record(kind, result);
                 of.write_times.record(time);
             }
-            Kind::Delete => of.delete.record(kind, result),
+            TransactionKind::Delete => of.delete.record(kind, result),
         }
     }
 
@@ -275,7 +275,7 @@ impl NamespaceCounts {
         match result {
             ResultCode::UNAVAILABLE => of.refused += 1,
             ResultCode::NOT_FOUND => of.proxy.success += 1,
-            _ => of.proxy.record(Kind::Write, result),
+            _ => of.proxy.record(TransactionKind::Write, result),
         }
     }
 

@@ -17,7 +17,7 @@ const CONFIGURATION: &str = "service {\n\tmicrosecond-histograms true\n\tcluster
 pub(crate) fn facts() -> Facts {
     Facts {
         config: conf::parse(CONFIGURATION.as_bytes()).unwrap().config,
-        node: Node::alone(0x32C9_0100_0000_FC02, ("127.0.0.1".parse().unwrap(), 3_000)),
+        node: NodeView::alone(0x32C9_0100_0000_FC02, ("127.0.0.1".parse().unwrap(), 3_000)),
         device_bytes: vec![vec![1_000 * (128 << 10); 2]],
         uptime_sec: 0,
         wall_ms: 1_795_000_000_000,
@@ -65,13 +65,13 @@ fn core_after(seconds: u64) -> Counts {
         ..NamespaceCounts::default()
     };
     for _ in 0..seconds {
-        namespace.record(Origin::Client, Kind::Read, ResultCode::OK, 0);
-        namespace.record(Origin::Client, Kind::Read, ResultCode::NOT_FOUND, 1);
-        namespace.record(Origin::Client, Kind::Read, ResultCode::OK, 5);
-        namespace.record(Origin::Client, Kind::Read, ResultCode::OK, 1 << 20);
-        namespace.record(Origin::Client, Kind::Write, ResultCode::DEVICE_OVERLOAD, 700);
-        namespace.record(Origin::Batch, Kind::Read, ResultCode::TIMEOUT, 700);
-        namespace.record(Origin::Client, Kind::Delete, ResultCode::OK, 700);
+        namespace.record(Origin::Client, TransactionKind::Read, ResultCode::OK, 0);
+        namespace.record(Origin::Client, TransactionKind::Read, ResultCode::NOT_FOUND, 1);
+        namespace.record(Origin::Client, TransactionKind::Read, ResultCode::OK, 5);
+        namespace.record(Origin::Client, TransactionKind::Read, ResultCode::OK, 1 << 20);
+        namespace.record(Origin::Client, TransactionKind::Write, ResultCode::DEVICE_OVERLOAD, 700);
+        namespace.record(Origin::Batch, TransactionKind::Read, ResultCode::TIMEOUT, 700);
+        namespace.record(Origin::Client, TransactionKind::Delete, ResultCode::OK, 700);
     }
     Counts { namespaces: vec![namespace], connections_opened: 5, connections_closed: 2, ..Counts::default() }
 }

@@ -12,9 +12,9 @@
 
 use super::Store;
 use crate::Disk;
-use crate::index::Place;
-use crate::io::Pending;
-use crate::record::{Found, UNIT, Walk};
+use crate::index::RecordLocation;
+use crate::io::OpPurpose;
+use crate::record::{BlockItem, UNIT, BlockWalk};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 
@@ -49,7 +49,7 @@ enum Stage {
     Moving {
         block: u32,
         buf: Buf,
-        walk: Walk,
+        walk: BlockWalk,
     },
 }
 
@@ -102,7 +102,7 @@ impl Store {
         let volume = &self.volumes[number];
         let (target, bytes) = (volume.space.target, volume.bytes_of(block..block + 1));
         self.collectors[number].stage = Stage::Reading { block, tries };
-        self.io.submit(Pending::Collect { volume: number as u8 }, (target, OpKind::Read), bytes, buf, disk);
+        self.io.submit(OpPurpose::Collect { volume: number as u8 }, (target, OpKind::Read), bytes, buf, disk);
     }
 
     pub(super) fn on_block_read(&mut self, number: usize, done: Completion, disk: &mut impl Disk) {
@@ -110,7 +110,7 @@ impl Store {
         let volume = &mut self.volumes[number];
         volume.counted.large_block_read_us.record((done.completed_ns - done.issued_ns) / 1_000);
         if done.outcome.is_done() {
-            let walk = Walk::new(volume.block_bytes, volume.blocks.get(block).seed);
+            let walk = BlockWalk::new(volume.block_bytes, volume.blocks.get(block).seed);
             self.collectors[number].stage = Stage::Moving { block, buf: done.buf, walk };
             return;
         }
@@ -119,38 +119,38 @@ impl Store {
             return self.read_block(number, block, tries + 1, done.buf, disk);
         }
         self.io.recycle(done.buf);
-        self.leave(number, block, &done.outcome.to_string(), disk.now_ns());
+        self.end_collection(number, block, &done.outcome.to_string(), disk.now_ns());
     }
 
     /// Ends the collection of a block. Logs `why` if live records are left in it.
-    fn leave(&mut self, number: usize, block: u32, why: &str, now: u64) {
+    fn end_collection(&mut self, number: usize, block: u32, why: &str, now: u64) {
         let volume = &mut self.volumes[number];
         volume.blocks.collected(block);
         let live = volume.blocks.get(block).live;
         self.collectors[number].next_ns = now + u64::from(self.namespace.defrag_sleep_us) * 1_000;
         if live > 0 {
-            volume.leave(block);
+            volume.abandon(block);
             let what = format!("{} bytes of records in write block {block}", live as usize * UNIT);
             self.remark(Some(number), format!("{what} could not be moved - {why}"));
         }
     }
 
-    fn move_records(&mut self, number: usize, block: u32, buf: Buf, mut walk: Walk, disk: &mut impl Disk) -> u64 {
+    fn move_records(&mut self, number: usize, block: u32, buf: Buf, mut walk: BlockWalk, disk: &mut impl Disk) -> u64 {
         let (now, bytes) = (disk.now_ns(), self.volumes[number].block_bytes);
         let mut moved = 0;
         while moved < SLICE && self.volumes[number].blocks.get(block).live > 0 {
             let before = walk;
             let (record, at, len) = match walk.next(&buf[..bytes]) {
-                Found::Record(record, at, len) => (record, at, len),
-                Found::Seal(_) | Found::Flaw(_) => continue,
-                Found::End(_) => {
+                BlockItem::Record(record, at, len) => (record, at, len),
+                BlockItem::Seal(_) | BlockItem::Flaw(_) => continue,
+                BlockItem::End(_) => {
                     self.io.recycle(buf);
-                    self.leave(number, block, "the records are damaged", now);
+                    self.end_collection(number, block, "the records are damaged", now);
                     return self.collect_next(number, disk);
                 }
             };
             let units = (len / UNIT) as u32;
-            let place = Place { block, offset: (at / UNIT) as u32, units, volume: number as u8 };
+            let place = RecordLocation { block, offset: (at / UNIT) as u32, units, volume: number as u8 };
             if self.index.get(&record.digest).is_none_or(|entry| entry.place != place) {
                 continue;
             }
@@ -176,7 +176,7 @@ impl Store {
             return now;
         }
         self.io.recycle(buf);
-        self.leave(number, block, "", now);
+        self.end_collection(number, block, "", now);
         self.collect_next(number, disk)
     }
 }

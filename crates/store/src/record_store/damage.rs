@@ -12,7 +12,7 @@
 
 use super::Store;
 use crate::index::Entry;
-use crate::record::{FIRST_BYTE, Flaw};
+use crate::record::{FIRST_BYTE, UnreadablePart};
 use crate::seal::NUMBER_LAST;
 use crate::volume::blocks::{Block, State};
 use crate::{Disk, Losses};
@@ -24,16 +24,16 @@ const NAMED_MAX: u64 = 20;
 
 /// A block with a valid header, but with an unreadable part or without a complete last piece.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Suspect {
+pub(super) struct IncompleteBlock {
     pub(super) block: u32,
     pub(super) sequence: u64,
     /// Start and end of the last intact piece, bytes.
     pub(super) last_seal: u32,
     pub(super) pieces_end: u32,
-    pub(super) flaws: Vec<Flaw>,
+    pub(super) flaws: Vec<UnreadablePart>,
     pub(super) records: Vec<Entry>,
     /// The part behind the last intact piece.
-    pub(super) end: Option<Flaw>,
+    pub(super) end: Option<UnreadablePart>,
     /// True if the part behind the last intact piece holds records.
     pub(super) is_torn: bool,
 }
@@ -57,7 +57,7 @@ impl Store {
         progress.used = progress.used.max(progress.evidence.certain);
         let mut cut = Losses::default();
         for suspect in &mut progress.suspects {
-            let Suspect { block, sequence, last_seal, .. } = *suspect;
+            let IncompleteBlock { block, sequence, last_seal, .. } = *suspect;
             verdict.renew.insert(block);
             if progress.evidence.has_ended(block, sequence) {
                 continue;
@@ -68,8 +68,8 @@ impl Store {
             let end = suspect.end.map(|flaw| match durable.saturating_sub(flaw.at) {
                 0 => (flaw, false),
                 bytes => {
-                    let sure = Flaw::unsealed(flaw.at as usize, bytes.min(flaw.bytes) as usize);
-                    (Flaw { records: sure.records.max(1), ..sure }, true)
+                    let sure = UnreadablePart::unsealed(flaw.at as usize, bytes.min(flaw.bytes) as usize);
+                    (UnreadablePart { records: sure.records.max(1), ..sure }, true)
                 }
             });
             // Without records in the part behind the last piece, no write to that part was interrupted.
@@ -97,21 +97,21 @@ impl Store {
             };
             if is_lost {
                 verdict.renew.insert(block);
-                let flaw = Flaw::unsealed(FIRST_BYTE, block_bytes as usize - FIRST_BYTE);
-                self.add(number, block, &mut verdict.losses, &[Flaw { at: 0, bytes: block_bytes, ..flaw }]);
+                let flaw = UnreadablePart::unsealed(FIRST_BYTE, block_bytes as usize - FIRST_BYTE);
+                self.add(number, block, &mut verdict.losses, &[UnreadablePart { at: 0, bytes: block_bytes, ..flaw }]);
             }
         }
         let no_marks = progress.mark.is_none() && progress.used > 0;
         let damaged_marks = if no_marks { 2 } else { progress.damaged_marks };
-        self.say(number, damaged_marks, &verdict.losses, &cut);
+        self.log_findings(number, damaged_marks, &verdict.losses, &cut);
         progress.verdict = Some(verdict);
         self.scan = Some(scan);
     }
 
     /// Adds the damage of a block, and logs it.
-    fn add(&mut self, number: usize, block: u32, losses: &mut Losses, flaws: &[Flaw]) {
+    fn add(&mut self, number: usize, block: u32, losses: &mut Losses, flaws: &[UnreadablePart]) {
         let Some(first) = flaws.first() else { return };
-        let of = |count: fn(&Flaw) -> u32| flaws.iter().map(|flaw| u64::from(count(flaw))).sum();
+        let of = |count: fn(&UnreadablePart) -> u32| flaws.iter().map(|flaw| u64::from(count(flaw))).sum();
         let (bytes, records) = (of(|flaw| flaw.bytes), of(|flaw| flaw.records));
         *losses += Losses { blocks: 1, bytes, records };
         if losses.blocks <= NAMED_MAX {
@@ -122,7 +122,7 @@ impl Store {
     }
 
     /// Adds the log lines about a volume.
-    fn say(&mut self, number: usize, damaged_marks: usize, losses: &Losses, cut: &Losses) {
+    fn log_findings(&mut self, number: usize, damaged_marks: usize, losses: &Losses, cut: &Losses) {
         if damaged_marks > 0 {
             let why = "are missing or damaged - damage to the last writes cannot be distinguished from a crash";
             self.remark(Some(number), format!("{damaged_marks} of the 2 end-of-log marks {why}"));

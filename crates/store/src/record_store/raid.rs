@@ -15,9 +15,9 @@
 //! because an older version with a longer lifetime may still be on the device.
 
 use super::transact::tombstone;
-use super::{NOBODY, Store};
-use crate::io::Pending;
-use crate::record::{Found, Walk};
+use super::{NO_CLIENT, Store};
+use crate::io::OpPurpose;
+use crate::record::{BlockItem, BlockWalk};
 use crate::{Disk, Reply, ResultCode};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
@@ -33,7 +33,7 @@ const REST_NS: u64 = 5_000_000_000;
 
 /// A search for tombstones that hide nothing.
 #[derive(Debug, Default)]
-pub(super) struct Raider {
+pub(super) struct TombRaider {
     stage: Stage,
     next_ns: u64,
     /// True if memory is short: the search does not sleep between blocks.
@@ -62,32 +62,32 @@ enum Stage {
     /// Read in flight: volume, block, and the block's seed.
     Reading(usize, u32, u32),
     /// Examine the records of a block that was read: volume, block, contents, position.
-    Walking(usize, u32, Buf, Walk),
+    Walking(usize, u32, Buf, BlockWalk),
     /// Remove marked tombstones, from this index entry on.
     Removing(u32),
 }
 
 impl Store {
     /// Continues the search. Returns the time of the next step.
-    pub(super) fn raid(&mut self, disk: &mut impl Disk) -> u64 {
+    pub(super) fn drive_tomb_raider(&mut self, disk: &mut impl Disk) -> u64 {
         let now = disk.now_ns();
         let period = self.raid_period_ns();
-        if self.raider.next_ns == 0 {
-            self.raider.next_ns = now + period;
+        if self.tomb_raider.next_ns == 0 {
+            self.tomb_raider.next_ns = now + period;
         }
-        let is_waiting = matches!(self.raider.stage, Stage::Waiting);
-        if is_waiting && self.is_short_of_memory() && now >= self.raider.again_ns && !self.draining {
-            self.raider = Raider { is_urgent: true, began_ns: now, next_ns: now, ..Raider::default() };
+        let is_waiting = matches!(self.tomb_raider.stage, Stage::Waiting);
+        if is_waiting && self.is_short_of_memory() && now >= self.tomb_raider.again_ns && !self.draining {
+            self.tomb_raider = TombRaider { is_urgent: true, began_ns: now, next_ns: now, ..TombRaider::default() };
         }
         // A periodic search becomes urgent when memory gets short.
-        self.raider.is_urgent |= !is_waiting && self.is_short_of_memory();
-        if now < self.raider.next_ns {
+        self.tomb_raider.is_urgent |= !is_waiting && self.is_short_of_memory();
+        if now < self.tomb_raider.next_ns {
             let is_short = is_waiting && !self.draining && self.is_short_of_memory();
-            return self.raider.next_ns.min(if is_short { self.raider.again_ns } else { u64::MAX });
+            return self.tomb_raider.next_ns.min(if is_short { self.tomb_raider.again_ns } else { u64::MAX });
         }
-        let (stage, pause) = match std::mem::take(&mut self.raider.stage) {
+        let (stage, pause) = match std::mem::take(&mut self.tomb_raider.stage) {
             reading @ Stage::Reading(..) => {
-                self.raider.stage = reading;
+                self.tomb_raider.stage = reading;
                 return u64::MAX;
             }
             Stage::Walking(_, _, buf, _) if self.draining => {
@@ -97,7 +97,7 @@ impl Store {
             _ if self.draining => (Stage::Waiting, period),
             // An unreadable block may hold any version of a record.
             Stage::Waiting if self.volumes.iter().any(|volume| volume.blocks.has_bad()) => (Stage::Waiting, period),
-            Stage::Waiting if self.raider.is_urgent => {
+            Stage::Waiting if self.tomb_raider.is_urgent => {
                 self.volumes.iter_mut().for_each(|volume| volume.blocks.begin_to_empty());
                 (Stage::Emptying, 0)
             }
@@ -136,12 +136,12 @@ impl Store {
                     let bytes = volume.block_bytes;
                     let buf = if self.io.may_begin() { self.io.buffer(bytes, disk) } else { None };
                     let Some(buf) = buf else {
-                        (self.raider.stage, self.raider.next_ns) = (Stage::Looking(number, block), now + PAUSE_NS);
-                        return self.raider.next_ns;
+                        (self.tomb_raider.stage, self.tomb_raider.next_ns) = (Stage::Looking(number, block), now + PAUSE_NS);
+                        return self.tomb_raider.next_ns;
                     };
-                    self.raider.stage = Stage::Reading(number, block, volume.blocks.get(block).seed);
+                    self.tomb_raider.stage = Stage::Reading(number, block, volume.blocks.get(block).seed);
                     let (target, bytes) = (volume.space.target, volume.bytes_of(block..block + 1));
-                    self.io.submit(Pending::Raid, (target, OpKind::Read), bytes, buf, disk);
+                    self.io.submit(OpPurpose::Raid, (target, OpKind::Read), bytes, buf, disk);
                     return u64::MAX;
                 }
             },
@@ -150,24 +150,24 @@ impl Store {
                 let (mut is_over, mut hides) = (false, false);
                 for _ in 0..TURN {
                     match walk.next(&buf[..bytes]) {
-                        Found::Record(record, ..) if !record.tombstone => {
+                        BlockItem::Record(record, ..) if !record.tombstone => {
                             hides |= self.index.unmark(&record.digest, number as u8, block);
                         }
-                        Found::End(_) => {
+                        BlockItem::End(_) => {
                             is_over = true;
                             break;
                         }
                         _ => {}
                     }
                 }
-                if hides && self.raider.is_urgent && self.volumes[number].blocks.queue_used(block) {
-                    self.raider.gained += 1;
+                if hides && self.tomb_raider.is_urgent && self.volumes[number].blocks.queue_used(block) {
+                    self.tomb_raider.gained += 1;
                 }
                 if !is_over {
                     (Stage::Walking(number, block, buf, walk), 0)
                 } else {
                     self.io.recycle(buf);
-                    let sleep_us = if self.raider.is_urgent { 0 } else { self.namespace.tomb_raider_sleep_us };
+                    let sleep_us = if self.tomb_raider.is_urgent { 0 } else { self.namespace.tomb_raider_sleep_us };
                     (Stage::Looking(number, block + 1), u64::from(sleep_us) * 1_000)
                 }
             }
@@ -181,21 +181,21 @@ impl Store {
                     self.volumes[usize::from(entry.place.volume)].blocks.remove(entry.place.block, entry.place.units);
                     self.count(old.as_ref(), None);
                     self.statistics.raided += 1;
-                    self.raider.gained += 1;
+                    self.tomb_raider.gained += 1;
                 }
                 if to == self.index.end() { (Stage::Waiting, period) } else { (Stage::Removing(to), PAUSE_NS) }
             }
         };
         if matches!(stage, Stage::Waiting) {
             // A search that gained little would gain little again.
-            let is_fruitless = self.raider.is_urgent && self.raider.gained * 64 <= self.index.len();
-            let rest_ns = if is_fruitless { REST_NS.max(now - self.raider.began_ns) } else { PAUSE_NS };
-            self.raider = Raider { next_ns: now + pause, again_ns: now + rest_ns, is_fruitless, ..Raider::default() };
+            let is_fruitless = self.tomb_raider.is_urgent && self.tomb_raider.gained * 64 <= self.index.len();
+            let rest_ns = if is_fruitless { REST_NS.max(now - self.tomb_raider.began_ns) } else { PAUSE_NS };
+            self.tomb_raider = TombRaider { next_ns: now + pause, again_ns: now + rest_ns, is_fruitless, ..TombRaider::default() };
         } else {
-            (self.raider.stage, self.raider.next_ns) = (stage, now + pause);
+            (self.tomb_raider.stage, self.tomb_raider.next_ns) = (stage, now + pause);
         }
-        let begins_again = matches!(self.raider.stage, Stage::Waiting) && !self.draining && self.is_short_of_memory();
-        self.raider.next_ns.min(if begins_again { self.raider.again_ns } else { u64::MAX })
+        let begins_again = matches!(self.tomb_raider.stage, Stage::Waiting) && !self.draining && self.is_short_of_memory();
+        self.tomb_raider.next_ns.min(if begins_again { self.tomb_raider.again_ns } else { u64::MAX })
     }
 
     fn raid_period_ns(&self) -> u64 {
@@ -211,22 +211,22 @@ impl Store {
     }
 
     pub(super) fn on_raided(&mut self, done: Completion) {
-        let Stage::Reading(number, block, seed) = std::mem::take(&mut self.raider.stage) else { return };
+        let Stage::Reading(number, block, seed) = std::mem::take(&mut self.tomb_raider.stage) else { return };
         let volume = &self.volumes[number];
         if done.outcome.is_done() && volume.is_certain(block) && volume.blocks.get(block).seed == seed {
-            let walk = Walk::new(volume.block_bytes, seed);
-            self.raider.stage = Stage::Walking(number, block, done.buf, walk);
+            let walk = BlockWalk::new(volume.block_bytes, seed);
+            self.tomb_raider.stage = Stage::Walking(number, block, done.buf, walk);
             return;
         }
         self.io.recycle(done.buf);
         if done.outcome.is_done() {
             // The block was reused during the read.
-            self.raider.stage = Stage::Looking(number, block);
+            self.tomb_raider.stage = Stage::Looking(number, block);
         } else {
             self.volumes[number].counted.errors += 1;
-            (self.raider.is_urgent, self.raider.is_fruitless) = (false, true);
-            self.raider.again_ns = self.raider.next_ns + REST_NS;
-            self.raider.next_ns += self.raid_period_ns();
+            (self.tomb_raider.is_urgent, self.tomb_raider.is_fruitless) = (false, true);
+            self.tomb_raider.again_ns = self.tomb_raider.next_ns + REST_NS;
+            self.tomb_raider.next_ns += self.raid_period_ns();
         }
     }
 }
@@ -264,7 +264,7 @@ impl Store {
             let body = self.tombstone_body(&digest);
             let tombstone = tombstone(digest, entry.version + 1, entry.generation, &body);
             self.version = self.version.max(tombstone.version);
-            if self.save(NOBODY, &tombstone, false, Reply::of(ResultCode::OK), now).is_err() {
+            if self.save(NO_CLIENT, &tombstone, false, Reply::of(ResultCode::OK), now).is_err() {
                 refused = Some(number);
                 break;
             }

@@ -6,10 +6,10 @@
 //! parts. The cold start ends with a flush, because the data may have been only in the drive's cache.
 
 use super::Store;
-use super::damage::{Suspect, Verdict};
-use crate::index::{Entry, Place};
-use crate::io::Pending;
-use crate::record::{BlockHeader, Flaw, Found, Header, UNIT, Walk, is_later, moves};
+use super::damage::{IncompleteBlock, Verdict};
+use crate::index::{Entry, RecordLocation};
+use crate::io::OpPurpose;
+use crate::record::{BlockHeader, UnreadablePart, BlockItem, HeaderState, UNIT, BlockWalk, is_later, moves};
 use crate::seal::{Evidence, Mark, NUMBER_MAX};
 use crate::volume::unwritten_max;
 use crate::{Disk, MARKS_BYTES};
@@ -35,7 +35,7 @@ pub(super) fn chunk_bytes(block_bytes: usize) -> usize {
 /// A cold start in progress.
 #[derive(Debug)]
 pub(super) struct Scan {
-    pub(super) volumes: Vec<Progress>,
+    pub(super) volumes: Vec<VolumeScan>,
     /// Records of a block that are not indexed yet.
     found: Vec<Entry>,
     /// True if the losses were accepted.
@@ -44,7 +44,7 @@ pub(super) struct Scan {
 
 /// Cold start of one volume.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Progress {
+pub(super) struct VolumeScan {
     /// Next block to read.
     next: u32,
     /// One past the last used block.
@@ -59,7 +59,7 @@ pub(super) struct Progress {
     pub(super) damaged_marks: usize,
     pub(super) evidence: Evidence,
     /// Blocks with a valid header that are damaged or incomplete.
-    pub(super) suspects: Vec<Suspect>,
+    pub(super) suspects: Vec<IncompleteBlock>,
     pub(super) verdict: Option<Verdict>,
     pub(super) is_started: bool,
     is_done: bool,
@@ -67,7 +67,7 @@ pub(super) struct Progress {
 
 impl Scan {
     pub(super) fn new(volumes: usize) -> Self {
-        Self { volumes: vec![Progress::default(); volumes], found: Vec::with_capacity(BATCH), is_accepted: false }
+        Self { volumes: vec![VolumeScan::default(); volumes], found: Vec::with_capacity(BATCH), is_accepted: false }
     }
 }
 
@@ -77,7 +77,7 @@ impl Store {
         for number in 0..self.volumes.len() {
             while self.read_chunk(number, disk) {}
         }
-        let all = |is_so: fn(&Progress) -> bool| self.scan.as_ref().is_some_and(|scan| scan.volumes.iter().all(is_so));
+        let all = |is_so: fn(&VolumeScan) -> bool| self.scan.as_ref().is_some_and(|scan| scan.volumes.iter().all(is_so));
         if all(|progress| progress.is_done) {
             self.scan = None;
             if self.index.is_full() {
@@ -130,7 +130,7 @@ impl Store {
         progress.next = progress.next.max(blocks.end);
         progress.flying += 1;
         let (target, bytes) = (volume.space.target, volume.bytes_of(blocks.clone()));
-        self.io.submit(Pending::Scan { volume: number as u8, blocks, tries }, (target, OpKind::Read), bytes, buf, disk);
+        self.io.submit(OpPurpose::Scan { volume: number as u8, blocks, tries }, (target, OpKind::Read), bytes, buf, disk);
         true
     }
 
@@ -139,7 +139,7 @@ impl Store {
         let Some(buf) = self.io.buffer(MARKS_BYTES as usize, disk) else { return false };
         let space = &self.volumes[number].space;
         let (target, bytes) = (space.target, space.marks..space.marks + MARKS_BYTES);
-        self.io.submit(Pending::Marks { volume: number as u8, tries }, (target, OpKind::Read), bytes, buf, disk);
+        self.io.submit(OpPurpose::Marks { volume: number as u8, tries }, (target, OpKind::Read), bytes, buf, disk);
         if let Some(scan) = &mut self.scan {
             let progress = &mut scan.volumes[number];
             (progress.reads_marks, progress.flying) = (true, progress.flying + 1);
@@ -193,43 +193,43 @@ impl Store {
     }
 
     /// Examines a block that was read: indexes its records, or keeps it as a suspect.
-    fn take_block(&mut self, number: usize, block: u32, bytes: &[u8], progress: &mut Progress, found: &mut Vec<Entry>) {
+    fn take_block(&mut self, number: usize, block: u32, bytes: &[u8], progress: &mut VolumeScan, found: &mut Vec<Entry>) {
         let volume = &mut self.volumes[number];
         let header = BlockHeader::read(bytes, volume.space.id, block);
-        if header == Header::None {
+        if header == HeaderState::None {
             return;
         }
         progress.used = progress.used.max(block + 1);
         let header = match header {
             // Only crafted bytes have greater numbers; no store reaches them.
-            Header::Whole(header) if header.sequence < NUMBER_MAX => header,
+            HeaderState::Whole(header) if header.sequence < NUMBER_MAX => header,
             _ => return volume.blocks.damaged(block),
         };
         volume.sequence = volume.sequence.max(header.sequence);
         volume.blocks.found(block, header.sequence, header.seed());
         let blocks = volume.blocks.len() as u32;
-        let mut walk = Walk::new(bytes.len(), header.seed());
-        let mut suspect = Suspect { block, sequence: header.sequence, ..Suspect::default() };
+        let mut walk = BlockWalk::new(bytes.len(), header.seed());
+        let mut suspect = IncompleteBlock { block, sequence: header.sequence, ..IncompleteBlock::default() };
         loop {
             match walk.next(bytes) {
-                Found::Seal(seal) => {
+                BlockItem::Seal(seal) => {
                     progress.evidence.add(&seal.bounds, blocks, NUMBER_MAX);
                     (suspect.last_seal, suspect.pieces_end) = (seal.at, seal.end);
                 }
-                Found::Record(record, at, len)
+                BlockItem::Record(record, at, len)
                     if self.volume_of(&record.digest) == number && record.version < NUMBER_MAX =>
                 {
                     let (offset, units) = ((at / UNIT) as u32, (len / UNIT) as u32);
-                    let place = Place { block, offset, units, volume: number as u8 };
+                    let place = RecordLocation { block, offset, units, volume: number as u8 };
                     let mut entry = Entry::of(&record, place);
                     entry.moves = moves(&bytes[at..]);
                     suspect.is_torn |= at as u32 >= suspect.pieces_end;
                     found.push(entry);
                 }
                 // Crafted bytes that look like a record.
-                Found::Record(_, at, len) => suspect.flaws.push(Flaw { at: at as u32, bytes: len as u32, records: 1 }),
-                Found::Flaw(flaw) => suspect.flaws.push(flaw),
-                Found::End(end) => {
+                BlockItem::Record(_, at, len) => suspect.flaws.push(UnreadablePart { at: at as u32, bytes: len as u32, records: 1 }),
+                BlockItem::Flaw(flaw) => suspect.flaws.push(flaw),
+                BlockItem::End(end) => {
                     suspect.end = end;
                     if end.is_none() && suspect.flaws.is_empty() {
                         return self.take_records(found);
@@ -271,7 +271,7 @@ impl Store {
 
     pub(super) fn flush_device(&mut self, number: usize, tries: u32, disk: &mut impl Disk) {
         let target = self.volumes[number].space.target;
-        let pending = Pending::Flush { volume: number as u8, tries };
+        let pending = OpPurpose::Flush { volume: number as u8, tries };
         self.io.submit(pending, (target, OpKind::Flush), 0..0, Buf::empty(), disk);
     }
 

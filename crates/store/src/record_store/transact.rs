@@ -1,7 +1,7 @@
 //! Executes a transaction, first with the index entry alone, then with the record's bytes if they are needed.
 
-use super::{NOBODY, Store};
-use crate::index::{Entry, Place};
+use super::{NO_CLIENT, Store};
+use crate::index::{Entry, RecordLocation};
 use crate::record::{KEY_BYTES_MAX, Record, SET_BYTES_MAX, UNIT};
 use crate::{
     Delete, Digest, Exists, Generation, Replies, Reply, ResultCode, Transaction, Ttl, Version, Work, Write, ops,
@@ -24,9 +24,9 @@ pub(super) type Answer = Result<Option<Reply>, ResultCode>;
 pub(super) enum Step {
     Reply(Reply),
     /// Memory is full and is being reclaimed.
-    Waits,
+    Defer,
     /// The record's bytes are needed.
-    Needs(Place),
+    Needs(RecordLocation),
     /// The record's bytes are not needed.
     Go,
 }
@@ -78,7 +78,7 @@ impl Store {
                     Some(ResultCode::OUT_OF_SPACE)
                         if self.may_defer() && self.is_reclaiming() && !self.stops_writes() =>
                     {
-                        return Step::Waits;
+                        return Step::Defer;
                     }
                     Some(code) => return refuse(code),
                     None => {}
@@ -120,10 +120,10 @@ impl Store {
             }),
             Work::Write(write) => self.put(number, transaction, write, record, now),
             Work::Delete(Delete { image, .. }) => {
-                self.bury(number, &transaction.digest, *image, Reply::of(ResultCode::OK), now)
+                self.write_tombstone(number, &transaction.digest, *image, Reply::of(ResultCode::OK), now)
             }
-            Work::Image(bytes) => self.take_over(number, &transaction.digest, bytes, now),
-            Work::Compare(other) => self.differ(number, &transaction.digest, *other, record, now),
+            Work::Image(bytes) => self.apply_image(number, &transaction.digest, bytes, now),
+            Work::Compare(other) => self.reply_to_compare(number, &transaction.digest, *other, record, now),
             Work::Exists | Work::Version => Err(ResultCode::SERVER_ERROR),
         };
         match result {
@@ -159,7 +159,7 @@ impl Store {
         }
         if applied.bins.is_empty() {
             entry.ok_or(ResultCode::NOT_FOUND)?;
-            return self.bury(number, &digest, write.image, reply, now);
+            return self.write_tombstone(number, &digest, write.image, reply, now);
         }
         let void_time = match (write.policy.ttl, &entry) {
             (Ttl::NEVER, _) => 0,
@@ -195,7 +195,7 @@ impl Store {
     }
 
     /// Writes a tombstone in the place of a record.
-    fn bury(&mut self, number: u64, digest: &Digest, image: bool, reply: Reply, now: u64) -> Answer {
+    fn write_tombstone(&mut self, number: u64, digest: &Digest, image: bool, reply: Reply, now: u64) -> Answer {
         let generation = self.index.get(digest).map_or(0, |entry| entry.generation);
         let body = self.tombstone_body(digest);
         let version = self.next_version(now);
@@ -208,7 +208,7 @@ impl Store {
     }
 
     /// Applies another node's write. Errors: this node has a newer version, or cannot take the write now.
-    fn take_over(&mut self, number: u64, digest: &Digest, image: &[u8], now: u64) -> Answer {
+    fn apply_image(&mut self, number: u64, digest: &Digest, image: &[u8], now: u64) -> Answer {
         let record = Record::read(image, IMAGE_SEED).filter(|record| record.digest == *digest);
         let record = record.filter(|record| record.version <= self.now_us(now) + AHEAD_US);
         let record = record.ok_or(ResultCode::PARAMETER)?;
@@ -233,7 +233,7 @@ impl Store {
     /// the other node may be a write that nobody acknowledged; then this node's record gets an even greater version.
     /// The reply has the version of the image; 0: no image. Errors: the other version is more than a day ahead of this
     /// node's clock.
-    fn differ(
+    fn reply_to_compare(
         &mut self,
         number: u64,
         digest: &Digest,
@@ -259,7 +259,7 @@ impl Store {
             // The tombstone search has removed the entry meanwhile, or neither node has a record.
             (None, Some(_)) => same,
             (None, None) if other.tombstone => same,
-            (Some(version), None) if version < other.number => self.bury(number, digest, true, sent(other.number), now),
+            (Some(version), None) if version < other.number => self.write_tombstone(number, digest, true, sent(other.number), now),
             (known, None) => {
                 let version = known.unwrap_or_else(|| self.next_version(now));
                 let body = self.tombstone_body(digest);
@@ -288,7 +288,7 @@ impl Store {
         let image = image.then(|| self::image(record));
         let (generation, void_time_sec) = (record.generation, record.void_time);
         let reply = Reply { generation, void_time_sec, image, ..reply };
-        if self.namespace.commit_to_device && number != NOBODY {
+        if self.namespace.commit_to_device && number != NO_CLIENT {
             self.volumes[usize::from(place.volume)].answer_when_durable(place, number, reply);
             return Ok(None);
         }

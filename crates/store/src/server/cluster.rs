@@ -7,7 +7,7 @@
 //! u8 0xfb | u8 kind | u16 namespace, result or mode | u32 bytes of the body | u64 number | body      little-endian
 //! ```
 
-use super::pair::Word;
+use super::pair::ModeVersion;
 use crate::wire::Malformed;
 use crate::{Digest, PARTITIONS, ResultCode, Version, digest};
 use sys::random::Random;
@@ -64,7 +64,7 @@ impl Cluster {
         &self.nodes
     }
 
-    pub fn own(&self) -> &Node {
+    pub fn own_node(&self) -> &Node {
         &self.nodes[self.own]
     }
 
@@ -103,19 +103,19 @@ fn hash(number: u64) -> u64 {
 
 /// A message between nodes.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Said<'a> {
+pub enum NodeMessage<'a> {
     /// Node id, mode, number of the process, namespaces without records, and the settings that all nodes must share.
-    Hello { id: u64, word: Word, process: u64, empty: u32, common: &'a [u8] },
+    Hello { id: u64, word: ModeVersion, process: u64, empty: u32, common: &'a [u8] },
     /// Asks for an answer with the same number.
-    Ping { number: u64, word: Word },
+    Ping { number: u64, word: ModeVersion },
     /// The answer to a ping.
-    Pong { number: u64, word: Word },
+    Pong { number: u64, word: ModeVersion },
     /// A record written by the sender.
     Image { number: u64, namespace: u16, digest: Digest, image: &'a [u8] },
     /// Result of an `Image`.
     Done { number: u64, result: ResultCode },
     /// A client's transaction on a partition of the receiver, in the format of clients.
-    Proxy { number: u64, word: Word, message: &'a [u8] },
+    Proxy { number: u64, word: ModeVersion, message: &'a [u8] },
     /// The reply to a `Proxy`, in the format of clients.
     Answer { number: u64, reply: &'a [u8] },
     /// The version that the sender has of a record.
@@ -127,9 +127,9 @@ pub enum Said<'a> {
 }
 
 /// Not a valid message: close the connection.
-pub(super) const NOT_SAID: Malformed = Malformed::Body("fields");
+pub(super) const INVALID_NODE_MESSAGE: Malformed = Malformed::Body("fields");
 
-impl Said<'_> {
+impl NodeMessage<'_> {
     /// Appends the message to `out`.
     pub fn put(&self, out: &mut Vec<u8>) {
         let mut put = |what: u8, word: u16, number: u64, body: &[&[u8]]| {
@@ -141,21 +141,21 @@ impl Said<'_> {
             body.iter().for_each(|part| out.extend_from_slice(part));
         };
         match *self {
-            Said::Hello { id, word, process, empty, common } => {
+            NodeMessage::Hello { id, word, process, empty, common } => {
                 put(0, word.number(), id, &[&process.to_le_bytes(), &empty.to_le_bytes(), common]);
             }
-            Said::Image { number, namespace, digest, image } => put(1, namespace, number, &[&digest, image]),
-            Said::Done { number, result } => put(2, result.0.into(), number, &[]),
-            Said::Proxy { number, word, message } => put(3, word.number(), number, &[message]),
-            Said::Answer { number, reply } => put(4, 0, number, &[reply]),
-            Said::Ping { number, word } => put(5, word.number(), number, &[]),
-            Said::Pong { number, word } => put(6, word.number(), number, &[]),
-            Said::Compare { number, namespace, digest, version } => {
+            NodeMessage::Image { number, namespace, digest, image } => put(1, namespace, number, &[&digest, image]),
+            NodeMessage::Done { number, result } => put(2, result.0.into(), number, &[]),
+            NodeMessage::Proxy { number, word, message } => put(3, word.number(), number, &[message]),
+            NodeMessage::Answer { number, reply } => put(4, 0, number, &[reply]),
+            NodeMessage::Ping { number, word } => put(5, word.number(), number, &[]),
+            NodeMessage::Pong { number, word } => put(6, word.number(), number, &[]),
+            NodeMessage::Compare { number, namespace, digest, version } => {
                 let version = version.number << 1 | u64::from(version.tombstone);
                 put(7, namespace, number, &[&digest, &version.to_le_bytes()]);
             }
-            Said::Compared { number, version } => put(8, 0, number, &[&version.to_le_bytes()]),
-            Said::ComparedAll { comparison, core, cores } => {
+            NodeMessage::Compared { number, version } => put(8, 0, number, &[&version.to_le_bytes()]),
+            NodeMessage::ComparedAll { comparison, core, cores } => {
                 put(9, comparison, u64::from(core) << 32 | u64::from(cores), &[]);
             }
         }
@@ -163,45 +163,45 @@ impl Said<'_> {
 }
 
 fn split<const N: usize>(body: &[u8]) -> Result<([u8; N], &[u8]), Malformed> {
-    body.split_first_chunk().map(|(field, rest)| (*field, rest)).ok_or(NOT_SAID)
+    body.split_first_chunk().map(|(field, rest)| (*field, rest)).ok_or(INVALID_NODE_MESSAGE)
 }
 
 /// Takes the first message off `bytes`. `None` if it is incomplete. Errors: wrong magic number, mode, or length.
-pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, Malformed> {
+pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<NodeMessage<'a>>, Malformed> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let [magic, what, w0, w1, l0, l1, l2, l3, number @ ..] = *header;
     let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
     if magic != MAGIC || len > BODY_BYTES_MAX {
-        return Err(NOT_SAID);
+        return Err(INVALID_NODE_MESSAGE);
     }
     let Some((body, rest)) = rest.split_at_checked(len) else { return Ok(None) };
     let (word, number) = (u16::from_le_bytes([w0, w1]), u64::from_le_bytes(number));
-    let said_word = || Word::of(word).ok_or(NOT_SAID);
+    let said_word = || ModeVersion::of(word).ok_or(INVALID_NODE_MESSAGE);
     let said = match what {
         0 => {
             let (process, rest) = split(body)?;
             let (empty, common) = split(rest)?;
             let (process, empty) = (u64::from_le_bytes(process), u32::from_le_bytes(empty));
-            Said::Hello { id: number, word: said_word()?, process, empty, common }
+            NodeMessage::Hello { id: number, word: said_word()?, process, empty, common }
         }
         1 => {
             let (digest, image) = split(body)?;
-            Said::Image { number, namespace: word, digest, image }
+            NodeMessage::Image { number, namespace: word, digest, image }
         }
-        2 => Said::Done { number, result: ResultCode(word as u8) },
-        3 => Said::Proxy { number, word: said_word()?, message: body },
-        4 => Said::Answer { number, reply: body },
-        5 => Said::Ping { number, word: said_word()? },
-        6 => Said::Pong { number, word: said_word()? },
+        2 => NodeMessage::Done { number, result: ResultCode(word as u8) },
+        3 => NodeMessage::Proxy { number, word: said_word()?, message: body },
+        4 => NodeMessage::Answer { number, reply: body },
+        5 => NodeMessage::Ping { number, word: said_word()? },
+        6 => NodeMessage::Pong { number, word: said_word()? },
         7 => {
             let (digest, version) = split(body)?;
             let version = u64::from_le_bytes(split(version)?.0);
             let version = Version { number: version >> 1, tombstone: version & 1 != 0 };
-            Said::Compare { number, namespace: word, digest, version }
+            NodeMessage::Compare { number, namespace: word, digest, version }
         }
-        8 => Said::Compared { number, version: u64::from_le_bytes(split(body)?.0) },
-        9 => Said::ComparedAll { comparison: word, core: (number >> 32) as u32, cores: number as u32 },
-        _ => return Err(NOT_SAID),
+        8 => NodeMessage::Compared { number, version: u64::from_le_bytes(split(body)?.0) },
+        9 => NodeMessage::ComparedAll { comparison: word, core: (number >> 32) as u32, cores: number as u32 },
+        _ => return Err(INVALID_NODE_MESSAGE),
     };
     *bytes = rest;
     Ok(Some(said))
@@ -235,23 +235,23 @@ mod tests {
 
     #[test]
     fn what_nodes_say_is_read_as_it_was_put_and_anything_else_is_refused() {
-        let word = |mode| Word { mode, changes: 4095 };
+        let word = |mode| ModeVersion { mode, changes: 4095 };
         let all = [
-            Said::Hello { id: 7, word: word(Mode::Starting), process: 5, empty: 6, common: b"a\nb" },
-            Said::Ping { number: 8, word: word(Mode::Paired) },
-            Said::Pong { number: 8, word: word(Mode::Handing) },
-            Said::Image { number: 1 << 40, namespace: 1, digest: [3; 20], image: b"image" },
-            Said::Done { number: 5, result: ResultCode::OUT_OF_SPACE },
-            Said::Proxy { number: 6, word: word(Mode::Behind), message: b"message" },
-            Said::Answer { number: 6, reply: b"" },
-            Said::Compare {
+            NodeMessage::Hello { id: 7, word: word(Mode::Starting), process: 5, empty: 6, common: b"a\nb" },
+            NodeMessage::Ping { number: 8, word: word(Mode::Paired) },
+            NodeMessage::Pong { number: 8, word: word(Mode::Handing) },
+            NodeMessage::Image { number: 1 << 40, namespace: 1, digest: [3; 20], image: b"image" },
+            NodeMessage::Done { number: 5, result: ResultCode::OUT_OF_SPACE },
+            NodeMessage::Proxy { number: 6, word: word(Mode::Behind), message: b"message" },
+            NodeMessage::Answer { number: 6, reply: b"" },
+            NodeMessage::Compare {
                 number: 7,
                 namespace: 2,
                 digest: [4; 20],
                 version: Version { number: 1 << 60, tombstone: true },
             },
-            Said::Compared { number: 7, version: 9 },
-            Said::ComparedAll { comparison: 4095, core: 3, cores: 4 },
+            NodeMessage::Compared { number: 7, version: 9 },
+            NodeMessage::ComparedAll { comparison: 4095, core: 3, cores: 4 },
         ];
         let mut bytes = Vec::new();
         all.iter().for_each(|said| said.put(&mut bytes));
@@ -280,7 +280,7 @@ mod tests {
             header(1, u32::MAX),
             vec![2; 64],
         ] {
-            assert_eq!(take(&mut &wrong[..]), Err(NOT_SAID));
+            assert_eq!(take(&mut &wrong[..]), Err(INVALID_NODE_MESSAGE));
         }
     }
 }

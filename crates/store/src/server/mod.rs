@@ -41,12 +41,12 @@ pub fn cores(config: &Config) -> u16 {
 }
 
 /// Ends the server if a shard fails or panics: the other shards cannot continue without its part.
-struct Failure<'a>(&'a State);
+struct StopOnFailure<'a>(&'a State);
 
-impl Drop for Failure<'_> {
+impl Drop for StopOnFailure<'_> {
     fn drop(&mut self) {
         self.0.has_failed.store(true, Ordering::Release);
-        self.0.tell_all(|| Message::Stop);
+        self.0.send_to_all(|| Message::Stop);
     }
 }
 
@@ -72,7 +72,7 @@ impl Server {
         let thread = |core: usize, listeners| {
             let (state, tell) = (state.clone(), tell.clone());
             let run = move || {
-                let failure = Failure(&state);
+                let failure = StopOnFailure(&state);
                 let made = Shard::new(core, &state, listeners);
                 let _ = tell.send(made.as_ref().map(|_| ()).map_err(String::clone));
                 drop(tell);
@@ -106,7 +106,7 @@ impl Server {
 
     /// Answers pending requests, writes the buffers, and ends. Errors: a sentence, if a ring failed.
     pub fn stop(mut self) -> Result<(), String> {
-        self.state.tell_all(|| Message::Stop);
+        self.state.send_to_all(|| Message::Stop);
         let ended = self
             .threads
             .drain(..)
@@ -117,7 +117,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.state.tell_all(|| Message::Stop);
+        self.state.send_to_all(|| Message::Stop);
         self.threads.drain(..).for_each(|thread| _ = thread.join());
     }
 }
@@ -172,7 +172,7 @@ fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<AtomicBoo
         }
         refused_ns = is_refused.filter(|refused| *refused).and(refused_ns.or(Some(now_ns)));
         if core == 0 && refused_ns.is_some() {
-            state.look(refused_ns);
+            state.check_takeover(refused_ns);
         }
         let waits = core == 0 && tries && state.pair.mode().is_starting();
         if waits && now_ns > waits_ns.get_or_insert(now_ns).saturating_add(SILENCE_NS) {

@@ -3,11 +3,11 @@
 //! A mailbox is a lock-free queue of messages for the thread of a core, with a wake-up if the thread sleeps.
 
 use super::cluster::Cluster;
-use super::pair::{self, Found, Mode, Pair};
+use super::pair::{self, DeviceContents, Mode, Pair};
 use crate::conf::Config;
 use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Transactions};
-use crate::wire::{self, Command, Fault};
-use crate::{DeviceHeader, Digest, IoCounted, IoCounts, Losses, PARTITIONS, Reply, Transaction};
+use crate::wire::{self, Command, MessageError};
+use crate::{DeviceHeader, Digest, IoSnapshot, IoCounts, Losses, PARTITIONS, Reply, Transaction};
 use crossbeam_queue::SegQueue;
 use device::target::Target;
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -109,7 +109,7 @@ pub struct State {
     /// Number of shards that have indexed all their records.
     pub(super) ready: AtomicUsize,
     /// Number of shards that have reported the contents of their devices, and all these contents together.
-    pub(super) start: Mutex<(usize, Found)>,
+    pub(super) start: Mutex<(usize, DeviceContents)>,
     /// Number of shards that do not open because of damage.
     pub(super) refused: AtomicUsize,
     /// Number of shards' links to other nodes that are up.
@@ -140,9 +140,9 @@ impl State {
         let cluster = &setup.cluster;
         let facts = Facts {
             config: setup.config.clone(),
-            node: observe::Node {
-                own: bitmap(|partition| cluster.has(partition, 0)),
-                ..observe::Node::alone(cluster.own().id, setup.address)
+            node: observe::NodeView {
+                single_copy_partitions: bitmap(|partition| cluster.has(partition, 0)),
+                ..observe::NodeView::alone(cluster.own_node().id, setup.address)
             },
             device_bytes: setup
                 .devices
@@ -224,12 +224,12 @@ impl State {
     }
 
     /// Counts of the I/O of the server's stores.
-    pub fn io(&self) -> IoCounted {
+    pub fn io(&self) -> IoSnapshot {
         self.io.now()
     }
 
     /// The transactions of a client's message.
-    pub(super) fn parse(&self, message: &[u8]) -> Result<Command, Fault> {
+    pub(super) fn parse(&self, message: &[u8]) -> Result<Command, MessageError> {
         let namespaces = &self.setup.config.namespaces;
         let namespace_of = |name: &[u8]| namespaces.iter().position(|of| of.settings.name.as_bytes() == name);
         wire::parse(message, self.setup.limits.batch, namespace_of)
@@ -279,7 +279,7 @@ impl State {
         let is_linked = self.links.load(Ordering::Acquire) > 0;
         let places = cluster.nodes().len().min(2);
         let partitions: Vec<_> = (0..places)
-            .map(|place| bitmap(|partition| self.pair.place(cluster, partition, true) == Some(place)))
+            .map(|place| bitmap(|partition| self.pair.role(cluster, partition, true) == Some(place)))
             .collect();
         let is_alone = matches!(mode, Mode::Ahead | Mode::Handing) && !is_linked;
         let peers: Vec<_> = cluster.others().filter(|_| !is_alone).map(|(_, node)| node.clone()).collect();
@@ -302,7 +302,7 @@ impl State {
         (self.setup.log)(Line::warning(context, source, text));
     }
 
-    pub(super) fn tell_all(&self, message: impl Fn() -> Message) {
+    pub(super) fn send_to_all(&self, message: impl Fn() -> Message) {
         for mailbox in &self.mailboxes {
             mailbox.push(message());
             mailbox.wake();

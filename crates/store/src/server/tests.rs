@@ -2,9 +2,9 @@ use super::*;
 use crate::observe::{Counts, NamespaceCounts};
 use crate::ops::{self, Entry, operation, particle};
 use crate::wire::message::{self, Header, field, info1, info2, info3};
-use crate::wire::{Kind, frame};
+use crate::wire::{FrameKind, frame};
 use crate::{DeviceHeader, ResultCode};
-use device::guard::{Answers, Guard, Request};
+use device::guard::{EraseAnswers, Guard, Request};
 use device::target::Target;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -74,7 +74,7 @@ impl Bench {
         );
         let config = crate::conf::parse(text.as_bytes()).unwrap().config;
         let guard = Guard::new(Some(dir.path().join("state")));
-        let mut answers = Answers::named([request.path.clone()]);
+        let mut answers = EraseAnswers::named([request.path.clone()]);
         let consent = guard.consent(&[request], &mut answers).unwrap().remove(0);
         let header = DeviceHeader::new(&config.namespaces[0].settings, 1, 0, cores, 1);
         let setup = Setup {
@@ -139,7 +139,7 @@ impl Bench {
 struct Client(TcpStream);
 
 impl Client {
-    fn reply(&mut self) -> io::Result<(Kind, Vec<u8>)> {
+    fn reply(&mut self) -> io::Result<(FrameKind, Vec<u8>)> {
         let mut header = [0; frame::HEADER_BYTES];
         self.0.read_exact(&mut header)?;
         let (kind, len) = frame::header(header, 1 << 30).unwrap();
@@ -151,7 +151,7 @@ impl Client {
     /// Result, generation and the first value of the next reply.
     fn result(&mut self) -> (u8, u32, Vec<u8>) {
         let (kind, body) = self.reply().unwrap();
-        assert_eq!(kind, Kind::Message);
+        assert_eq!(kind, FrameKind::Message);
         let mut rest = &body[..];
         let header = Header::take(&mut rest).unwrap();
         (header.result, header.generation, ops::entries(rest).next().map_or(Vec::new(), |op| op.value.to_vec()))
@@ -178,7 +178,7 @@ fn digest_of(key: u32) -> crate::Digest {
 
 fn message(info: [u8; 4], key: u32, bins: &[Entry<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
-    let begin = frame::begin(&mut out, Kind::Message);
+    let begin = frame::begin(&mut out, FrameKind::Message);
     Header { info, timeout: 1000, fields: 3, ops: bins.len() as u16, ..Header::default() }.put(&mut out);
     message::put_field(&mut out, field::NAMESPACE, b"test");
     message::put_field(&mut out, field::SET, b"set");
@@ -199,7 +199,7 @@ fn get(key: u32) -> Vec<u8> {
 
 fn info(body: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    let begin = frame::begin(&mut out, Kind::Info);
+    let begin = frame::begin(&mut out, FrameKind::Info);
     out.extend_from_slice(body);
     frame::end(&mut out, begin);
     out
@@ -221,7 +221,7 @@ fn pipelined_requests_are_answered_in_their_order_whichever_core_has_the_record(
         assert_eq!(client.result(), (0, 1, Vec::new()));
         assert_eq!(client.result(), (0, 1, key.to_be_bytes().to_vec()));
         let (kind, text) = client.reply().unwrap();
-        assert_eq!((kind, text.starts_with(format!("x{key}\tERROR").as_bytes())), (Kind::Info, true));
+        assert_eq!((kind, text.starts_with(format!("x{key}\tERROR").as_bytes())), (FrameKind::Info, true));
     }
     thread.join().unwrap();
     assert_eq!(client.ask(&get(2_000)).0, 2, "not found");
@@ -275,7 +275,7 @@ fn what_is_no_frame_closes_its_connection_and_no_other() {
     assert_eq!(good.ask(&get(1)), (0, 1, b"x".to_vec()));
     // An unsupported request, such as a login, is answered.
     good.0.write_all(&[2, 2, 0, 0, 0, 0, 0, 0]).unwrap();
-    assert_eq!(good.reply().unwrap().0, Kind::Security);
+    assert_eq!(good.reply().unwrap().0, FrameKind::Security);
     let mut other = put(3, b"z");
     let at = other.windows(4).position(|bytes| bytes == b"test").unwrap();
     other[at..at + 4].copy_from_slice(b"none");
@@ -393,7 +393,7 @@ fn batch(keys: std::ops::Range<u32>) -> Vec<u8> {
         message::put_field(&mut body, field::SET, b"set");
     }
     let mut out = Vec::new();
-    let begin = frame::begin(&mut out, Kind::Message);
+    let begin = frame::begin(&mut out, FrameKind::Message);
     Header { info: [info1::READ | info1::BATCH, 0, 0, 0], fields: 1, ..Header::default() }.put(&mut out);
     message::put_field(&mut out, field::BATCH, &body);
     frame::end(&mut out, begin);

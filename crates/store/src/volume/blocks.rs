@@ -67,7 +67,7 @@ pub(crate) struct Block {
 
 /// Numbers of blocks since the start: queued for collection, skipped because empty, and freed without being queued.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Flows {
+pub(crate) struct BlockPathCounts {
     pub(crate) queued: u64,
     pub(crate) skipped: u64,
     pub(crate) direct: u64,
@@ -103,7 +103,7 @@ pub(crate) struct Blocks {
     pub(crate) live: u64,
     /// Number of the last record.
     pub(crate) appended: u64,
-    pub(crate) flows: Flows,
+    pub(crate) flows: BlockPathCounts,
     /// Where the search for the emptiest block continues.
     looked: usize,
     sweep: usize,

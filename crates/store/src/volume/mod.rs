@@ -17,7 +17,7 @@ mod writes;
 use crate::namespace::DeviceStatistics;
 use crate::record::{BlockHeader, FIRST_BYTE, Record, UNIT, seal_moved, seed_at};
 use crate::seal::{Bounds, SEAL};
-use crate::{Namespace, Reply, ResultCode, Space, index::Place};
+use crate::{Namespace, Reply, ResultCode, Space, index::RecordLocation};
 use blocks::{Blocks, NO_BUFFER};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -212,7 +212,7 @@ impl Volume {
     }
 
     /// Handles a block whose remaining records cannot be moved. The next cold start judges the block as it is.
-    pub(crate) fn leave(&mut self, block: u32) {
+    pub(crate) fn abandon(&mut self, block: u32) {
         let sequence = self.blocks.get(block).sequence;
         self.incomplete.retain(|incomplete| *incomplete != sequence);
     }
@@ -249,7 +249,7 @@ impl Volume {
         units: u32,
         now: u64,
         write: impl FnOnce(&mut [u8], u32),
-    ) -> Result<Place, ResultCode> {
+    ) -> Result<RecordLocation, ResultCode> {
         if self.failing || self.refuses {
             return Err(ResultCode::SERVER_ERROR);
         }
@@ -275,7 +275,7 @@ impl Volume {
         buffer.filled = at + len;
         write(&mut buffer.bytes[at..at + len], seed_at(buffer.header.seed(), at));
         self.blocks.add(buffer.block, units);
-        Ok(Place { block: buffer.block, offset: (at / UNIT) as u32, units, volume: self.number })
+        Ok(RecordLocation { block: buffer.block, offset: (at / UNIT) as u32, units, volume: self.number })
     }
 
     /// Begins a new block for a current buffer, and queues the previous buffer for a write.
@@ -358,12 +358,12 @@ impl Volume {
     }
 
     /// Start value of the checksum of the record at `place`.
-    pub(crate) fn seed_of(&self, place: Place) -> u32 {
+    pub(crate) fn seed_of(&self, place: RecordLocation) -> u32 {
         seed_at(self.blocks.get(place.block).seed, place.offset as usize * UNIT)
     }
 
     /// The bytes of a record, if its block is in memory.
-    pub(crate) fn in_memory(&self, place: Place) -> Option<&[u8]> {
+    pub(crate) fn in_memory(&self, place: RecordLocation) -> Option<&[u8]> {
         let buffer = self.buffers.get(self.blocks.get(place.block).buffer as usize)?.as_ref()?;
         buffer.bytes.get(place.offset as usize * UNIT..(place.offset + place.units) as usize * UNIT)
     }
@@ -393,14 +393,14 @@ impl Volume {
     }
 
     /// Copies a record into another block. `bytes`: the record as on the device.
-    pub(crate) fn append_copy(&mut self, bytes: &[u8], now: u64) -> Result<Place, ResultCode> {
+    pub(crate) fn append_copy(&mut self, bytes: &[u8], now: u64) -> Result<RecordLocation, ResultCode> {
         self.append(Purpose::Collected, (bytes.len() / UNIT) as u32, now, |room, seed| {
             room.copy_from_slice(bytes);
             seal_moved(room, seed);
         })
     }
 
-    pub(crate) fn append_record(&mut self, record: &Record<'_>, now: u64) -> Result<Place, ResultCode> {
+    pub(crate) fn append_record(&mut self, record: &Record<'_>, now: u64) -> Result<RecordLocation, ResultCode> {
         let purpose = if record.tombstone { Purpose::Tombstone } else { Purpose::Record };
         self.append(purpose, record.units(), now, |room, seed| record.write(room, seed))
     }

@@ -5,8 +5,8 @@
 
 use super::blocks::State;
 use super::{Buffer, Piece, Purpose, Volume};
-use crate::index::Place;
-use crate::io::{Io, Pending};
+use crate::index::RecordLocation;
+use crate::io::{Io, OpPurpose};
 use crate::record::UNIT;
 use crate::seal::{Bounds, Evidence, Mark, Seal};
 use crate::{Disk, Losses, Replies, Reply, ResultCode};
@@ -44,7 +44,7 @@ impl Volume {
     }
 
     /// Triggers the write of the record at `place`, and sends `reply` once the record is on the device.
-    pub(crate) fn answer_when_durable(&mut self, place: Place, number: u64, reply: Reply) {
+    pub(crate) fn answer_when_durable(&mut self, place: RecordLocation, number: u64, reply: Reply) {
         let index = self.blocks.get(place.block).buffer;
         let Some(buffer) = self.buffers.get_mut(index as usize).and_then(Option::as_mut) else { return };
         buffer.waiting.push_back(((place.offset + place.units) as usize * UNIT, number, reply));
@@ -112,7 +112,7 @@ impl Volume {
             self.flying += 1;
             self.counted.partial_writes += u64::from(!buffer.closed);
             let begin = self.space.range.start + u64::from(buffer.block) * self.block_bytes as u64;
-            let pending = Pending::Write { volume: self.number, buffer: number };
+            let pending = OpPurpose::Write { volume: self.number, buffer: number };
             let bytes = begin + buffer.written as u64..begin + end as u64;
             io.submit(pending, (self.space.target, OpKind::Write), bytes, buf, disk);
         }
@@ -322,7 +322,7 @@ impl Volume {
         (self.marks.is_flying, self.marks.is_hurried) = (true, false);
         let begin = self.space.marks + self.marks.last.slot();
         let bytes = begin..begin + self.sector as u64;
-        io.submit(Pending::Mark { volume: self.number }, (self.space.target, OpKind::Write), bytes, buf, disk);
+        io.submit(OpPurpose::Mark { volume: self.number }, (self.space.target, OpKind::Write), bytes, buf, disk);
         u64::MAX
     }
 

@@ -17,7 +17,7 @@ pub const BODY_BYTES_MAX: usize = 128 << 20;
 
 /// Contents of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     /// Text: names in the request, names and values in the reply.
     Info = 1,
     /// A login or another security message.
@@ -50,15 +50,15 @@ pub enum Malformed {
 }
 
 /// Parses the header of a frame: its kind, and the bytes of its body, at most `limit`.
-pub fn header(bytes: [u8; HEADER_BYTES], limit: usize) -> Result<(Kind, usize), Malformed> {
+pub fn header(bytes: [u8; HEADER_BYTES], limit: usize) -> Result<(FrameKind, usize), Malformed> {
     if bytes[0] != VERSION {
         return Err(Malformed::Version(bytes[0]));
     }
     let kind = match bytes[1] {
-        1 => Kind::Info,
-        2 => Kind::Security,
-        3 => Kind::Message,
-        4 => Kind::Compressed,
+        1 => FrameKind::Info,
+        2 => FrameKind::Security,
+        3 => FrameKind::Message,
+        4 => FrameKind::Compressed,
         other => return Err(Malformed::Kind(other)),
     };
     let length = u64::from_be_bytes(bytes) & ((1 << 48) - 1);
@@ -69,7 +69,7 @@ pub fn header(bytes: [u8; HEADER_BYTES], limit: usize) -> Result<(Kind, usize), 
 }
 
 /// Takes the first frame off `bytes`: its kind and body. `None` if it is incomplete.
-pub fn take<'a>(bytes: &mut &'a [u8], limit: usize) -> Result<Option<(Kind, &'a [u8])>, Malformed> {
+pub fn take<'a>(bytes: &mut &'a [u8], limit: usize) -> Result<Option<(FrameKind, &'a [u8])>, Malformed> {
     let Some((first, rest)) = bytes.split_first_chunk() else { return Ok(None) };
     let (kind, length) = header(*first, limit)?;
     let Some((body, rest)) = rest.split_at_checked(length) else { return Ok(None) };
@@ -78,7 +78,7 @@ pub fn take<'a>(bytes: &mut &'a [u8], limit: usize) -> Result<Option<(Kind, &'a 
 }
 
 /// Appends the header of a frame whose body follows. Pass the returned position to [`end`], which fills in the length.
-pub fn begin(out: &mut Vec<u8>, kind: Kind) -> usize {
+pub fn begin(out: &mut Vec<u8>, kind: FrameKind) -> usize {
     let begin = out.len();
     out.extend_from_slice(&[VERSION, kind as u8, 0, 0, 0, 0, 0, 0]);
     begin
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_frame_is_taken_once_all_of_it_has_arrived() {
         let mut bytes = b"before".to_vec();
-        let at = begin(&mut bytes, Kind::Info);
+        let at = begin(&mut bytes, FrameKind::Info);
         bytes.extend_from_slice(b"build\n");
         end(&mut bytes, at);
         assert_eq!(bytes[6..14], [2, 1, 0, 0, 0, 0, 0, 6]);
@@ -106,7 +106,7 @@ mod tests {
             assert_eq!(take(&mut &bytes[6..cut], 6), Ok(None), "{cut}");
         }
         let mut rest = &bytes[6..];
-        assert_eq!(take(&mut rest, 6), Ok(Some((Kind::Info, &b"build\n"[..]))));
+        assert_eq!(take(&mut rest, 6), Ok(Some((FrameKind::Info, &b"build\n"[..]))));
         assert_eq!(rest, [2]);
     }
 

@@ -9,7 +9,7 @@
 //!
 //! In the reply to a batch, each entry has the index of its key in the field of the timeout.
 
-use super::frame::{self, Kind, Malformed};
+use super::frame::{self, FrameKind, Malformed};
 use super::query::put_security;
 use super::request::expects_last;
 use crate::{Reply, ResultCode, ops};
@@ -199,7 +199,7 @@ pub(crate) fn take_ops<'a>(bytes: &mut &'a [u8], count: u16) -> Result<&'a [u8],
 /// Appends the reply to one transaction.
 pub fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
     out.reserve(frame::HEADER_BYTES + HEADER_BYTES + reply.ops.len());
-    let begin = frame::begin(out, Kind::Message);
+    let begin = frame::begin(out, FrameKind::Message);
     put_entry(out, 0, reply);
     frame::end(out, begin);
 }
@@ -228,7 +228,7 @@ pub fn put_last(out: &mut Vec<u8>, result: ResultCode) {
 
 /// Appends the refusal of the message `body`: one reply, marked as the last one if the client expects several.
 pub fn put_refusal(out: &mut Vec<u8>, body: &[u8], result: ResultCode) {
-    let begin = frame::begin(out, Kind::Message);
+    let begin = frame::begin(out, FrameKind::Message);
     match expects_last(body) {
         true => put_last(out, result),
         false => put_entry(out, 0, &Reply::of(result)),
@@ -237,9 +237,9 @@ pub fn put_refusal(out: &mut Vec<u8>, body: &[u8], result: ResultCode) {
 }
 
 /// Appends the answer to an unsupported frame: a login, a compressed message.
-pub fn put_unsupported(out: &mut Vec<u8>, kind: Kind) {
+pub fn put_unsupported(out: &mut Vec<u8>, kind: FrameKind) {
     match kind {
-        Kind::Security => put_security(out, ResultCode::NO_SECURITY.0, 0, &[]),
+        FrameKind::Security => put_security(out, ResultCode::NO_SECURITY.0, 0, &[]),
         _ => put_refusal(out, &[], ResultCode::UNSUPPORTED),
     }
 }

@@ -18,5 +18,5 @@ pub mod request;
 #[cfg(test)]
 mod tests;
 
-pub use frame::{Kind, Malformed};
-pub use request::{Command, Fault, Keyed, Limits, Request, parse};
+pub use frame::{FrameKind, Malformed};
+pub use request::{Command, MessageError, BatchKey, Limits, Request, parse};

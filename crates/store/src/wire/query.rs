@@ -8,7 +8,7 @@
 //!
 //! Sources: the server's `proto.h` and `security.h`; the names of commands and fields are from the Go client.
 
-use super::frame::{self, HEADER_BYTES, Kind, Malformed};
+use super::frame::{self, HEADER_BYTES, FrameKind, Malformed};
 use super::message;
 use results::units::{Grouped, quoted};
 
@@ -35,7 +35,7 @@ const COST: u32 = 10;
 const SECURITY_BYTES: usize = 16;
 
 /// Length of the body behind the header of a reply of `kind`, bytes. Errors: a sentence.
-pub fn body_bytes(header: [u8; HEADER_BYTES], kind: Kind) -> Result<usize, String> {
+pub fn body_bytes(header: [u8; HEADER_BYTES], kind: FrameKind) -> Result<usize, String> {
     match frame::header(header, REPLY_BYTES_MAX) {
         Ok((found, bytes)) if found == kind => Ok(bytes),
         Err(Malformed::Length { bytes, .. }) => {
@@ -57,7 +57,7 @@ pub fn body_bytes(header: [u8; HEADER_BYTES], kind: Kind) -> Result<usize, Strin
 /// A request for the values of `names`.
 pub fn info_request(names: &[String]) -> Vec<u8> {
     let mut out = Vec::new();
-    let begin = frame::begin(&mut out, Kind::Info);
+    let begin = frame::begin(&mut out, FrameKind::Info);
     names.iter().for_each(|name| out.extend_from_slice(format!("{name}\n").as_bytes()));
     frame::end(&mut out, begin);
     out
@@ -148,7 +148,7 @@ fn security_request(command: u8, fields: &[(u8, &[u8])]) -> Vec<u8> {
 
 /// Appends a security message: a request with a `command`, or a reply with a `result`.
 pub(crate) fn put_security(out: &mut Vec<u8>, result: u8, command: u8, fields: &[(u8, &[u8])]) {
-    let begin = frame::begin(out, Kind::Security);
+    let begin = frame::begin(out, FrameKind::Security);
     out.extend_from_slice(&[0, result, command, fields.len() as u8]);
     out.extend_from_slice(&[0; SECURITY_BYTES - 4]);
     for (id, value) in fields {
@@ -220,11 +220,11 @@ mod tests {
 
     #[test]
     fn headers_of_anything_else_and_of_any_length_are_told() {
-        assert_eq!(body_bytes(*b"\x02\x01\0\0\0\0\0\x05", Kind::Info), Ok(5));
-        let error = body_bytes(*b"HTTP/1.1", Kind::Info).unwrap_err();
+        assert_eq!(body_bytes(*b"\x02\x01\0\0\0\0\0\x05", FrameKind::Info), Ok(5));
+        let error = body_bytes(*b"HTTP/1.1", FrameKind::Info).unwrap_err();
         let begin = "expected a reply that begins with 02 01 (Aerospike's protocol), found 48 54 54 50 2f 31 2e 31 (\"HTTP/1.1\")";
         assert!(error.starts_with(begin), "{error}");
-        let error = body_bytes(*b"\x02\x01\x80\0\0\0\0\0", Kind::Info).unwrap_err();
+        let error = body_bytes(*b"\x02\x01\x80\0\0\0\0\0", FrameKind::Info).unwrap_err();
         assert_eq!(error, "expected a reply of at most 16,777,216 bytes, found one of 140,737,488,355,328 bytes");
     }
 

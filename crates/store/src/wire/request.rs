@@ -39,7 +39,7 @@ pub struct Request {
 
 /// One key of a batch.
 #[derive(Debug, Clone)]
-pub struct Keyed {
+pub struct BatchKey {
     /// Index of the key, which the reply repeats.
     pub index: u32,
     /// The request, or the reason for its refusal.
@@ -52,12 +52,12 @@ pub enum Command {
     /// One transaction.
     Single { request: Request, timeout_ms: u32 },
     /// Many keys, with a timeout for all of them.
-    Batch { requests: Vec<Keyed>, timeout_ms: u32 },
+    Batch { requests: Vec<BatchKey>, timeout_ms: u32 },
 }
 
 /// Why a message is not a [`Command`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Fault {
+pub enum MessageError {
     /// Not a message: close the connection.
     #[error(transparent)]
     Malformed(#[from] Malformed),
@@ -67,19 +67,19 @@ pub enum Fault {
 }
 
 /// Parses the message `body`. `namespace_of` returns the index of a namespace by name.
-pub fn parse(body: &[u8], limits: Limits, namespace_of: impl Fn(&[u8]) -> Option<usize>) -> Result<Command, Fault> {
+pub fn parse(body: &[u8], limits: Limits, namespace_of: impl Fn(&[u8]) -> Option<usize>) -> Result<Command, MessageError> {
     let mut rest = body;
     let header = Header::take(&mut rest)?;
     let fields = Fields::take(&mut rest, header.fields)?;
     let ops = take_ops(&mut rest, header.ops)?;
     if let Some(code) = fields.refused {
-        return Err(Fault::Refused(code));
+        return Err(MessageError::Refused(code));
     }
     if let Some(batch) = fields.batch.filter(|_| header.info[0] & info1::BATCH != 0) {
         let requests = batch_of(batch, limits, namespace_of)?;
         return Ok(Command::Batch { requests, timeout_ms: header.timeout });
     }
-    let request = request(&header, &fields, fields.digest, ops, &namespace_of).map_err(Fault::Refused)?;
+    let request = request(&header, &fields, fields.digest, ops, &namespace_of).map_err(MessageError::Refused)?;
     Ok(Command::Single { request, timeout_ms: header.timeout })
 }
 
@@ -266,12 +266,12 @@ fn batch_of(
     mut bytes: &[u8],
     limits: Limits,
     namespace_of: impl Fn(&[u8]) -> Option<usize>,
-) -> Result<Vec<Keyed>, Fault> {
+) -> Result<Vec<BatchKey>, MessageError> {
     let count = u32::from_be_bytes(take_bytes(&mut bytes)?);
     let [_flags] = take_bytes(&mut bytes)?;
     if count == 0 || count > limits.batch_requests {
         let code = if count == 0 { ResultCode::PARAMETER } else { ResultCode::BATCH_REQUESTS };
-        return Err(Fault::Refused(code));
+        return Err(MessageError::Refused(code));
     }
     let mut requests = Vec::with_capacity((count as usize).min(bytes.len() / 25));
     let mut row = None;
@@ -287,13 +287,13 @@ fn batch_of(
         // A key of 25 bytes may repeat the operations of the previous key.
         copied += ops.len() + fields.key.len();
         if copied > limits.batch_bytes {
-            return Err(Fault::Refused(ResultCode::PARAMETER));
+            return Err(MessageError::Refused(ResultCode::PARAMETER));
         }
         let request = match fields.refused {
             Some(code) => Err(code),
             None => request(&header, &fields, Some(&digest), ops, &namespace_of),
         };
-        requests.push(Keyed { index, request });
+        requests.push(BatchKey { index, request });
     }
     Ok(requests)
 }

@@ -1,8 +1,8 @@
 //! Tests with recorded requests of real clients, and with constructed ones.
 
 use super::message::{self, Header, field, info1, info2, info3};
-use super::request::Keyed;
-use super::{Command, Fault, Kind, Limits, frame, parse, request};
+use super::request::BatchKey;
+use super::{Command, MessageError, FrameKind, Limits, frame, parse, request};
 use crate::ops::{self, Entry, operation, particle};
 use crate::{Digest, Exists, Generation, Reply, ResultCode, Transaction, Ttl, Work, digest};
 
@@ -16,7 +16,7 @@ fn recorded(client: &str, direction: &str) -> Vec<Vec<u8>> {
             let bytes: Vec<_> =
                 (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
             let (kind, body) = frame::take(&mut &bytes[..], 1_000).unwrap().unwrap();
-            assert_eq!(kind, Kind::Message);
+            assert_eq!(kind, FrameKind::Message);
             body.to_vec()
         })
         .collect()
@@ -26,7 +26,7 @@ fn namespace_of(name: &[u8]) -> Option<usize> {
     (name == b"test").then_some(7)
 }
 
-fn parsed(body: &[u8]) -> Result<Command, Fault> {
+fn parsed(body: &[u8]) -> Result<Command, MessageError> {
     parse(body, Limits::default(), namespace_of)
 }
 
@@ -36,7 +36,7 @@ fn single(body: &[u8]) -> Result<Transaction, ResultCode> {
             assert_eq!(request.namespace, 7);
             Ok(request.transaction)
         }
-        Err(Fault::Refused(code)) => Err(code),
+        Err(MessageError::Refused(code)) => Err(code),
         other => panic!("{other:?}"),
     }
 }
@@ -83,7 +83,7 @@ fn what_real_clients_ask_is_understood() {
         assert_eq!(ops::entries(&bins).map(|bin| bin.name).collect::<Vec<_>>(), [b"b"]);
         let Ok(Command::Batch { requests, timeout_ms }) = parsed(&batch) else { panic!("{client}") };
         assert!((998..=1000).contains(&timeout_ms));
-        for (Keyed { index, request }, (expected, digest)) in requests.into_iter().zip([(0, key), (1, missing)]) {
+        for (BatchKey { index, request }, (expected, digest)) in requests.into_iter().zip([(0, key), (1, missing)]) {
             let transaction = request.unwrap().transaction;
             assert!(matches!(transaction.work, Work::ReadAll), "{client}");
             assert_eq!((index, transaction.digest, &*transaction.set), (expected, digest, set.as_bytes()));
@@ -97,7 +97,7 @@ fn replies_are_the_real_server_s_to_the_byte() {
     for body in ["go", "python", "java"].iter().flat_map(|client| recorded(client, "<")) {
         let mut rest = &body[..];
         let mut out = Vec::new();
-        let begin = frame::begin(&mut out, Kind::Message);
+        let begin = frame::begin(&mut out, FrameKind::Message);
         while !rest.is_empty() {
             let header = Header::take(&mut rest).unwrap();
             let bins = message::take_ops(&mut rest, header.ops).unwrap().to_vec();
@@ -242,10 +242,10 @@ fn a_refusal_is_the_last_reply_where_several_are_expected() {
     assert!(refusal(&message([info1::BATCH, 0, 0, 0], &[(field::BATCH, b"")], &[])));
     assert!(!refusal(&message([info1::READ, 0, 0, 0], &KEY, &[])));
     let mut out = Vec::new();
-    message::put_unsupported(&mut out, Kind::Security);
+    message::put_unsupported(&mut out, FrameKind::Security);
     assert_eq!((&out[..10], out.len()), (&[2, 2, 0, 0, 0, 0, 0, 16, 0, 51][..], 24));
     out.clear();
-    message::put_unsupported(&mut out, Kind::Compressed);
+    message::put_unsupported(&mut out, FrameKind::Compressed);
     assert_eq!((out[1], out[13], out.len()), (3, 16, 30));
 }
 
@@ -302,7 +302,7 @@ fn a_batch_has_reads_and_writes_and_each_key_its_own_answer() {
 #[test]
 fn a_batch_that_would_take_too_much_is_refused_and_a_torn_one_is_malformed() {
     let refused = |body: &[u8], limits| match parse(body, limits, namespace_of) {
-        Err(Fault::Refused(code)) => code,
+        Err(MessageError::Refused(code)) => code,
         other => panic!("{other:?}"),
     };
     let limits = Limits { batch_requests: 2, batch_bytes: 40 };
@@ -315,7 +315,7 @@ fn a_batch_that_would_take_too_much_is_refused_and_a_torn_one_is_malformed() {
     assert!(parse(&batch(2, &[&write, &[1]]), limits, namespace_of).is_ok());
     assert_eq!(refused(&batch(2, &[&write, &[1]]), Limits { batch_bytes: 37, ..limits }), ResultCode::PARAMETER);
     for torn in [batch(2, &[&write]), batch(1, &[&[1]]), batch(1, &[&write[..write.len() - 1]])] {
-        assert!(matches!(parsed(&torn), Err(Fault::Malformed(_))));
+        assert!(matches!(parsed(&torn), Err(MessageError::Malformed(_))));
     }
     assert_eq!(refused(&message([info1::READ | info1::BATCH, 0, 0, 0], &[], &[]), limits), ResultCode::NO_NAMESPACE);
 }
@@ -325,12 +325,12 @@ fn a_message_cut_anywhere_or_with_larger_counts_is_malformed() {
     for body in recorded("python", ">") {
         assert!(parsed(&body).is_ok());
         for cut in 0..body.len() {
-            assert!(matches!(parsed(&body[..cut]), Err(Fault::Malformed(_))), "{cut}");
+            assert!(matches!(parsed(&body[..cut]), Err(MessageError::Malformed(_))), "{cut}");
         }
         for at in [18, 20] {
             let mut more = body.clone();
             more[at] = 255;
-            assert!(matches!(parsed(&more), Err(Fault::Malformed(_))), "{at}");
+            assert!(matches!(parsed(&more), Err(MessageError::Malformed(_))), "{at}");
         }
     }
 }

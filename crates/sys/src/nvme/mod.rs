@@ -143,13 +143,13 @@ impl Query {
 /// of the answer in `answer`: whole dwords; for Identify exactly [`IDENTIFY_BYTES`]. Returns the command's result.
 ///
 /// Without a timeout: the kernel resets a controller that does not answer in time.
-pub fn ask(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result<u32, QueryError> {
+pub fn send_query(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result<u32, QueryError> {
     // A drive sends the whole Identify structure, even if the command requests fewer bytes.
-    let fits = query.command(0).opcode != IDENTIFY || answer.len() == IDENTIFY_BYTES;
-    let Some(len) = u32::try_from(answer.len()).ok().filter(|len| len % 4 == 0 && fits) else {
+    let fits = query.command(0).opcode != IDENTIFY || query_bytes.len() == IDENTIFY_BYTES;
+    let Some(len) = u32::try_from(query_bytes.len()).ok().filter(|len| len % 4 == 0 && fits) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
     };
-    let addr = if answer.is_empty() { 0 } else { answer.as_mut_ptr() as u64 };
+    let addr = if query_bytes.is_empty() { 0 } else { query_bytes.as_mut_ptr() as u64 };
     let mut command = Command { addr, data_len: len, ..query.command(len) };
     // SAFETY: the kernel reads and writes one `nvme_passthru_cmd` (its layout, see above) and writes at most `data_len`
     // bytes at `addr`; both outlive the call, which returns when the command has ended.
@@ -161,9 +161,9 @@ pub fn ask(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result<u32, Q
 }
 
 /// [`ask`] for an answer of `len` bytes.
-pub fn answer(fd: BorrowedFd<'_>, query: Query, len: usize) -> Result<Vec<u8>, QueryError> {
+pub fn query_bytes(fd: BorrowedFd<'_>, query: Query, len: usize) -> Result<Vec<u8>, QueryError> {
     let mut bytes = vec![0; len];
-    ask(fd, query, &mut bytes).map(|_| bytes)
+    send_query(fd, query, &mut bytes).map(|_| bytes)
 }
 
 /// Identifier of the namespace behind a block or character device (`NVME_IOCTL_ID`).
@@ -321,9 +321,9 @@ mod tests {
     #[test]
     fn what_is_no_nvme_drive_answers_with_an_error() {
         let null = std::fs::File::open("/dev/null").unwrap();
-        assert!(matches!(answer(null.as_fd(), Query::Smart, LOG_PAGE_BYTES), Err(QueryError::Io(_))));
+        assert!(matches!(query_bytes(null.as_fd(), Query::Smart, LOG_PAGE_BYTES), Err(QueryError::Io(_))));
         assert!(namespace_id(null.as_fd()).is_err());
-        let short = answer(null.as_fd(), Query::Controller, 512).unwrap_err();
+        let short = query_bytes(null.as_fd(), Query::Controller, 512).unwrap_err();
         assert!(matches!(short, QueryError::Io(error) if error.kind() == io::ErrorKind::InvalidInput));
     }
 

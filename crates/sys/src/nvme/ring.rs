@@ -58,13 +58,13 @@ pub struct Namespace {
 const RANGE_BYTES: usize = 16;
 
 /// Form of NVMe commands on namespaces, numbered as targets 0, 1...
-pub struct Commands {
+pub struct NvmeForm {
     namespaces: Vec<Namespace>,
     /// Range of each deallocation, by token. The drive reads the range as data of the command.
     ranges: Buf,
 }
 
-impl Commands {
+impl NvmeForm {
     /// Form for `namespaces`. Panics if a block size is no power of two, or if a partition start or transfer limit is
     /// not block-aligned.
     pub fn new(namespaces: Vec<Namespace>) -> Self {
@@ -78,7 +78,7 @@ impl Commands {
     }
 }
 
-impl Form for Commands {
+impl Form for NvmeForm {
     type Entry = squeue::Entry128;
     type Completion = cqueue::Entry32;
     type Op = Op;
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use crate::op::Placement;
 
-    fn commands(pool: &mut Pool) -> Commands {
+    fn commands(pool: &mut Pool) -> NvmeForm {
         let namespace = |nsid, block_bytes, first_byte, fua| Namespace {
             nsid,
             block_bytes,
@@ -199,7 +199,7 @@ mod tests {
             fua,
             placement_ids: vec![7, 0x102, 3],
         };
-        let mut commands = Commands::new(vec![namespace(1, 512, 0, false), namespace(2, 4096, 1 << 20, true)]);
+        let mut commands = NvmeForm::new(vec![namespace(1, 512, 0, false), namespace(2, 4096, 1 << 20, true)]);
         commands.ranges = pool.cut(RANGE_BYTES * 4).unwrap();
         commands
     }

@@ -1,7 +1,7 @@
 //! The checks against fake trees of /proc and /sys.
 
 use super::super::refusal::Refusal;
-use super::super::subject::Overlap;
+use super::super::target_devices::Overlap;
 use super::*;
 use crate::discover::tests::fake_nvme;
 use crate::fake_tree::FakeTree;
@@ -55,12 +55,12 @@ impl Machine {
         self.write("proc/self/mountinfo", &format!("40 1 {number} / {at} rw - ext4 x rw\n"));
     }
 
-    fn subject(&self, minor: u32) -> Subject {
+    fn subject(&self, minor: u32) -> TargetDevices {
         self.subject_of(DevNum { major: 259, minor })
     }
 
-    fn subject_of(&self, number: DevNum) -> Subject {
-        Subject::of_device(number, &SysDir::of_block(&self.roots.sys, number).unwrap(), &self.roots)
+    fn subject_of(&self, number: DevNum) -> TargetDevices {
+        TargetDevices::of_device(number, &SysDir::of_block(&self.roots.sys, number).unwrap(), &self.roots)
     }
 
     /// Refusals of the device `number`, as text.
@@ -74,8 +74,8 @@ impl Machine {
     }
 }
 
-fn refusals(subject: &Subject, machine: &Machine) -> Vec<String> {
-    let mut findings = Findings::default();
+fn refusals(subject: &TargetDevices, machine: &Machine) -> Vec<String> {
+    let mut findings = Objections::default();
     subject.check_kernel_users(&machine.roots, &mut findings);
     findings.reasons.iter().map(ToString::to_string).collect()
 }
@@ -141,7 +141,7 @@ fn a_file_behind_a_loop_device_is_held() {
     let machine = Machine::new();
     let file = machine.write("image", "");
     machine.add_device("loop9", "7:9", &[("loop/backing_file", &format!("{}\n", file.display()))]);
-    let subject = Subject::of_file(&fs::metadata(&file).unwrap());
+    let subject = TargetDevices::of_file(&fs::metadata(&file).unwrap());
     let text = refusals(&subject, &machine).join(" | ");
     assert!(text.starts_with("it is held by the loop device loop9;"), "{text}");
     machine.mount("7:9", "/mnt");
@@ -259,7 +259,7 @@ fn the_other_path_to_a_drive_counts_as_the_drive() {
     }
     let paths = |minor| {
         let subject = machine.subject(minor);
-        subject.doors().map(|node| node.which.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+        subject.access_nodes().map(|node| node.which.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(paths(0), ["it", "/dev/nvme1n1,"]);
     assert_eq!(paths(2), ["it", "/dev/nvme1n1p2"]);
@@ -329,7 +329,7 @@ fn what_is_exported_is_in_use() {
     assert_eq!(machine.refused("259:0"), "");
 
     let file = machine.write("image", "");
-    let subject = Subject::of_file(&fs::metadata(&file).unwrap());
+    let subject = TargetDevices::of_file(&fs::metadata(&file).unwrap());
     for (info, device, image) in [
         (
             "iBlock device: nvme0n1p2  UDEV PATH: /dev/none  readonly: 0\n        Major: 259 Minor: 2  CLAIMED: IBLOCK\n",
@@ -360,7 +360,7 @@ fn what_is_exported_is_in_use() {
 fn exports_that_cannot_be_looked_at_are_said() {
     let machine = Machine::new();
     machine.write("sys/module/nvmet/refcnt", "0\n");
-    let mut findings = Findings::default();
+    let mut findings = Objections::default();
     machine.subject(0).check_kernel_users(&machine.roots, &mut findings);
     assert!(matches!(&findings.notes[..], [one] if one.starts_with("exports of nvmet could not be examined")));
 }
@@ -371,7 +371,7 @@ fn a_swap_file_is_swap() {
     let file = machine.write("swap file", "");
     let line = format!("{} file 1 0 -1\n", file.display().to_string().replace(' ', "\\040"));
     machine.write("proc/swaps", &format!("Filename Type Size Used Priority\n{line}"));
-    let subject = Subject::of_file(&fs::metadata(&file).unwrap());
+    let subject = TargetDevices::of_file(&fs::metadata(&file).unwrap());
     let text = refusals(&subject, &machine).join(" | ");
     assert!(text.starts_with("it is used as swap; turn it off (`swapoff "), "{text}");
 }
@@ -380,7 +380,7 @@ fn a_swap_file_is_swap() {
 fn what_could_not_be_read_is_said_once() {
     let machine = Machine::new();
     fs::remove_file(machine.roots.proc.join("1/mountinfo")).unwrap();
-    let mut findings = Findings::default();
+    let mut findings = Objections::default();
     machine.subject(0).check_kernel_users(&machine.roots, &mut findings);
     machine.subject(0).check_kernel_users(&machine.roots, &mut findings);
     let notes = &findings.notes;
@@ -396,7 +396,7 @@ fn all_reasons_are_listed_at_once_and_each_mount_once() {
     machine.write("proc/1/mountinfo", mounts);
     let holder = machine.disk().join("nvme0n1p2/holders/md7");
     fs::create_dir_all(holder).unwrap();
-    let mut findings = Findings::default();
+    let mut findings = Objections::default();
     machine.subject(0).check_kernel_users(&machine.roots, &mut findings);
     let text = Refusal { device: "/dev/x".into(), reasons: findings.reasons }.to_string();
     assert!(text.starts_with("refusing to write to /dev/x - 4 reasons: (1) its partition"), "{text}");
@@ -412,7 +412,7 @@ fn a_disk_and_its_partition_overlap_and_two_partitions_do_not() {
     let (disk, part) = (machine.subject(0), machine.subject(2));
     let bytes = Some(Overlap::Bytes);
     assert_eq!([disk.overlaps(&part), part.overlaps(&disk), disk.overlaps(&disk)], [bytes; 3]);
-    let file = |name| Subject::of_file(&fs::metadata(machine.write(name, "")).unwrap());
+    let file = |name| TargetDevices::of_file(&fs::metadata(machine.write(name, "")).unwrap());
     assert_eq!(file("a").overlaps(&file("a")), bytes);
     assert_eq!((file("a").overlaps(&file("b")), file("a").overlaps(&disk)), (None, None));
 }

@@ -92,7 +92,7 @@ impl Bench {
 
     /// Consent for the device, without anybody to ask.
     pub(super) fn consent(&self, request: &Request) -> Result<WriteConsent, String> {
-        let answer = self.guard().consent(std::slice::from_ref(request), &mut Answers::default());
+        let answer = self.guard().consent(std::slice::from_ref(request), &mut EraseAnswers::default());
         answer.map(|mut consents| consents.remove(0)).map_err(|refused| refused.to_string())
     }
 

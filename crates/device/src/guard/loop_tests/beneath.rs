@@ -1,6 +1,6 @@
 //! Tests of devices below and beside the target: backing files of loop devices, and other users of these files.
 
-use super::super::subject::Relation;
+use super::super::target_devices::Relation;
 use super::*;
 use crate::discover::{DevNum, SysDir};
 use std::fs;
@@ -15,7 +15,7 @@ fn kernel_name(device: &str) -> &str {
 #[track_caller]
 fn assert_refused_whatever_is_said(bench: &Bench, request: &Request, why: &[&str]) {
     let before = fs::read(bench.path("image")).unwrap();
-    let answers = &mut Answers::named([request.path.clone()]);
+    let answers = &mut EraseAnswers::named([request.path.clone()]);
     let text = bench.guard().consent(std::slice::from_ref(request), answers).unwrap_err().to_string();
     why.iter().for_each(|why| assert!(text.contains(why), "`{why}` is not in `{text}`"));
     assert!(before == fs::read(bench.path("image")).unwrap());
@@ -51,16 +51,16 @@ fn loop_devices_on_one_file_are_told_apart_by_the_bytes_that_they_show() {
     let Some((other, detach)) = bench.attach(&image, &half) else { return };
     assert!(bench.consent(&bench.request()).is_ok(), "the other one shows the other half");
     let both = [bench.request(), Request::new(&other, "test")];
-    assert!(bench.guard().consent(&both, &mut Answers::default()).is_ok());
+    assert!(bench.guard().consent(&both, &mut EraseAnswers::default()).is_ok());
     drop(detach);
 
     let Some((other, _detach)) = bench.attach(&image, &["--offset", "16776704"]) else { return };
     bench.assert_refused(&format!("its backing file {image} is held by the loop device {}", kernel_name(&other)));
     let both = [bench.request(), Request::new(&other, "test")];
-    let text = bench.guard().consent(&both, &mut Answers::default()).unwrap_err().to_string();
+    let text = bench.guard().consent(&both, &mut EraseAnswers::default()).unwrap_err().to_string();
     assert!(text.contains(&format!("{other} - it has bytes in common with {}", bench.device)), "{text}");
     let both = [bench.request(), file_request(&image)];
-    let text = bench.guard().consent(&both, &mut Answers::default()).unwrap_err().to_string();
+    let text = bench.guard().consent(&both, &mut EraseAnswers::default()).unwrap_err().to_string();
     assert!(text.contains(&format!("{image} - it has bytes in common with {}", bench.device)), "{text}");
 }
 
@@ -118,7 +118,7 @@ fn a_loop_device_on_a_block_device_is_one_with_it() {
     bench.assert_refused(&held);
     assert!(bench.consent(&Request::new(&upper, "test")).is_ok(), "the upper one is nobody's");
     let both = [bench.request(), Request::new(&upper, "test")];
-    let text = bench.guard().consent(&both, &mut Answers::default()).unwrap_err().to_string();
+    let text = bench.guard().consent(&both, &mut EraseAnswers::default()).unwrap_err().to_string();
     assert!(text.contains(&format!("{upper} - it has bytes in common with {}", bench.device)), "{text}");
     {
         let open = other_process::hold_open(&bench.device);
@@ -165,7 +165,7 @@ fn two_paths_to_one_drive_are_one_drive() {
     File::create(bench.path("other image")).unwrap().set_len(SIZE).unwrap();
     let Some((other, _detach)) = bench.attach(&bench.path("other image"), &[]) else { return };
     let guard = one_drive(&bench, [&bench.device, &other]);
-    let refused = |requests: &[Request]| guard.consent(requests, &mut Answers::default()).unwrap_err().to_string();
+    let refused = |requests: &[Request]| guard.consent(requests, &mut EraseAnswers::default()).unwrap_err().to_string();
 
     let both = refused(&[bench.request(), Request::new(&other, "test")]);
     let why =
@@ -179,7 +179,7 @@ fn two_paths_to_one_drive_are_one_drive() {
         assert!(text.contains(&why), "{text}");
     }
     // While flashproof writes through one path, nobody can claim the other path.
-    let consent = guard.consent(&[bench.request()], &mut Answers::default()).unwrap();
+    let consent = guard.consent(&[bench.request()], &mut EraseAnswers::default()).unwrap();
     assert!(claim(&other).is_err(), "the other path is claimed");
     let consent = crate::target::Target::writable(consent.into_iter().next().unwrap());
     assert!(claim(&other).is_err(), "and stays so");
@@ -188,8 +188,8 @@ fn two_paths_to_one_drive_are_one_drive() {
     let text = refused(&[bench.request()]);
     assert!(text.contains("/dev/sdy, another path to the same drive, reserved for another user"), "{text}");
     drop(claimed);
-    drop(guard.consent(&[bench.shared()], &mut Answers::default()).unwrap());
-    assert!(guard.consent(&[bench.request()], &mut Answers::default()).is_ok());
+    drop(guard.consent(&[bench.shared()], &mut EraseAnswers::default()).unwrap());
+    assert!(guard.consent(&[bench.request()], &mut EraseAnswers::default()).is_ok());
 }
 
 fn claim(device: &str) -> std::io::Result<File> {
@@ -205,8 +205,8 @@ fn what_moves_the_other_path_is_seen() {
     let guard = one_drive(&bench, [&bench.device, &other]);
     let number = DevNum::of_stat(fs::metadata(&bench.device).unwrap().rdev());
     let dir = SysDir::of_block(&guard.roots.sys, number).unwrap();
-    let subject = super::super::subject::Subject::of_device(number, &dir, &guard.roots);
-    assert_eq!(subject.doors().map(|node| node.relation).collect::<Vec<_>>(), [Relation::Itself, Relation::OtherPath]);
+    let subject = super::super::target_devices::TargetDevices::of_device(number, &dir, &guard.roots);
+    assert_eq!(subject.access_nodes().map(|node| node.relation).collect::<Vec<_>>(), [Relation::Itself, Relation::OtherPath]);
     let device = OpenDirect::new(&other);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -215,7 +215,7 @@ fn what_moves_the_other_path_is_seen() {
                 device.read();
             }
         });
-        let consent = guard.consent(&[bench.request()], &mut Answers::default()).map(|_| ());
+        let consent = guard.consent(&[bench.request()], &mut EraseAnswers::default()).map(|_| ());
         stop.store(true, Ordering::Relaxed);
         let text = consent.unwrap_err().to_string();
         assert!(text.contains("it is in use by something that could not be found"), "{text}");

@@ -32,7 +32,7 @@ impl Drive {
     }
 
     fn consent(&self, path: &str, names: &[&str]) -> Result<(), String> {
-        let mut answers = Answers::named(names.iter().map(|&name| name.to_owned()));
+        let mut answers = EraseAnswers::named(names.iter().map(|&name| name.to_owned()));
         let consent = self.guard.consent(&[Request::new(path, "test")], &mut answers);
         consent.map(|_| ()).map_err(|refused| refused.to_string())
     }
@@ -128,7 +128,7 @@ fn on_a_terminal_the_path_means_what_is_seen_beside_it() {
     let device = drive.bench.device.clone();
     for (typed, is_enough) in [(device.as_str(), true), ("S123", true), ("S124", false), ("yes", false)] {
         let mut asked = String::new();
-        let mut answers = Answers::named([device.clone()]).or_ask(|question| {
+        let mut answers = EraseAnswers::named([device.clone()]).or_ask(|question| {
             asked = question.to_string();
             Some(typed.to_owned())
         });
@@ -153,7 +153,7 @@ fn a_device_without_a_name_of_its_own_is_given_up_by_its_path() {
 
 /// Calls `change` during the question about the drive, and returns the resulting refusal.
 fn refused_after(drive: &Drive, change: impl Fn()) -> String {
-    let mut answers = Answers::default().or_ask(|question| {
+    let mut answers = EraseAnswers::default().or_ask(|question| {
         change();
         Some(question.name.to_owned())
     });
@@ -179,10 +179,10 @@ fn another_drive_between_the_look_and_the_claim_is_seen() {
     let Some(drive) = Drive::new(&attributes) else { return };
     let request = drive.bench.request();
     let examined = |change: &dyn Fn()| {
-        let found = examine::look_up(&drive.guard, &request).unwrap();
+        let found = examine::resolve_target(&drive.guard, &request).unwrap();
         change();
         let reasons = examine::examine(&drive.guard, &request, found).map(|_| ()).unwrap_err();
-        Refused(vec![Refusal { device: "x".into(), reasons }]).to_string()
+        GuardRefusals(vec![Refusal { device: "x".into(), reasons }]).to_string()
     };
     let wwid = drive.bench.dir.path().join("sys/devices/sdx/wwid");
     let text = examined(&|| fs::write(&wwid, "eui.0025385b21404322").unwrap());

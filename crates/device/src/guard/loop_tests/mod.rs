@@ -23,7 +23,7 @@ fn assert_asked(bench: &Bench, why: &str) {
 
     let mut asked = 0;
     let typed = bench.device.clone();
-    let mut answers = Answers::default().or_ask(|question| {
+    let mut answers = EraseAnswers::default().or_ask(|question| {
         asked += 1;
         assert!(!question.evidence.is_empty());
         Some(typed.clone())
@@ -33,7 +33,7 @@ fn assert_asked(bench: &Bench, why: &str) {
     assert_eq!(asked, 1);
     assert!(!consents[0].erases().is_empty());
     drop(consents);
-    let named = &mut Answers::named([bench.device.clone()]);
+    let named = &mut EraseAnswers::named([bench.device.clone()]);
     assert!(bench.guard().consent(&[bench.request()], named).is_ok());
     assert!(before == bench.content(), "consent itself writes nothing");
 }
@@ -66,7 +66,7 @@ fn a_mounted_device_is_refused_with_its_mount_point() {
     bench.assert_refused(&format!("it is mounted at {at}; unmount it"));
     let shared = bench.consent(&bench.shared()).unwrap_err();
     assert!(shared.contains(&format!("it is mounted at {at}")), "{shared}");
-    let named = bench.guard().consent(&[bench.request()], &mut Answers::named([bench.device.clone()]));
+    let named = bench.guard().consent(&[bench.request()], &mut EraseAnswers::named([bench.device.clone()]));
     assert!(named.unwrap_err().to_string().contains("is mounted at"), "no answer overrules use");
 }
 
@@ -104,7 +104,7 @@ fn a_disk_in_use_stops_its_partition_and_both_cannot_be_named() {
     let Some(bench) = Bench::new(&["--partscan"]) else { return };
     let Some((_, node, _part)) = bench.with_partition() else { return };
     let part = Request::new(&node, "test");
-    let both = bench.guard().consent(&[bench.request(), part.clone()], &mut Answers::default()).unwrap_err();
+    let both = bench.guard().consent(&[bench.request(), part.clone()], &mut EraseAnswers::default()).unwrap_err();
     assert!(both.to_string().contains(&format!("bytes in common with {}, which is named too", bench.device)), "{both}");
     let _open = other_process::hold_open(&bench.device);
     let text = bench.consent(&part).unwrap_err();
@@ -285,7 +285,7 @@ fn an_aerospike_header_is_asked_for_by_its_namespace() {
 fn a_sample_that_is_not_zero_is_asked_for() {
     let Some(bench) = Bench::new(&[]) else { return };
     bench.put(SIZE - 1, &[1]);
-    let image = bench.guard().consent(&[bench.request()], &mut Answers::default()).unwrap_err().to_string();
+    let image = bench.guard().consent(&[bench.request()], &mut EraseAnswers::default()).unwrap_err().to_string();
     assert!(
         image.contains(&format!("data in 1 of 1026 samples, first at byte {} (there is no record", SIZE - 512)),
         "{image}"
@@ -298,7 +298,7 @@ fn what_happens_while_the_question_waits_is_seen() {
     let Some(bench) = Bench::new(&[]) else { return };
     bench.put(0, &[1]);
     let mut stranger = None;
-    let mut answers = Answers::default().or_ask(|question| {
+    let mut answers = EraseAnswers::default().or_ask(|question| {
         stranger = Some(other_process::hold_open(&bench.device));
         Some(question.name.to_owned())
     });
@@ -307,7 +307,7 @@ fn what_happens_while_the_question_waits_is_seen() {
     drop(answers);
     drop(stranger);
 
-    let mut answers = Answers::default().or_ask(|question| {
+    let mut answers = EraseAnswers::default().or_ask(|question| {
         std::fs::OpenOptions::new().write(true).open(bench.path("image")).unwrap().set_len(SIZE / 2).unwrap();
         succeed("losetup", &["--set-capacity", &bench.device]);
         Some(question.name.to_owned())
@@ -356,7 +356,7 @@ fn one_refused_device_stops_all_and_leaves_no_file() {
     bench.put(0, &[1]);
     let file = bench.path("new");
     let requests = [Request { file_size_bytes: Some(1 << 20), ..Request::new(&file, "test") }, bench.request()];
-    let refused = bench.guard().consent(&requests, &mut Answers::default()).unwrap_err();
+    let refused = bench.guard().consent(&requests, &mut EraseAnswers::default()).unwrap_err();
     assert_eq!(refused.0.len(), 1);
     assert_eq!(refused.0[0].device, bench.device);
     assert!(!exists(&file));

@@ -82,7 +82,7 @@ fn holds_a_consent_when_told_to() {
     let (Ok(device), Ok(state), Ok(shared)) = (device, state, shared) else { return };
     let guard = Guard { watch: Duration::ZERO, ..Guard::new(Some(state.into())) };
     let request = Request { shared: shared == "yes", ..Request::new(device, "test") };
-    let consents = guard.consent(&[request], &mut Answers::default()).unwrap();
+    let consents = guard.consent(&[request], &mut EraseAnswers::default()).unwrap();
     println!("consent is held");
     let _ = std::io::stdin().read(&mut [0]);
     drop(consents);

@@ -18,7 +18,7 @@ use std::fmt;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use sys::nvme::{Query, answer, ask, namespace_id};
+use sys::nvme::{Query, query_bytes, send_query, namespace_id};
 
 /// Maximum length of a log that is read; longer than the log of any real drive.
 const LOG_BYTES_MAX: usize = 1 << 16;
@@ -29,7 +29,7 @@ pub struct Fdp {
     /// Endurance group of the namespace, to which all other fields belong.
     pub endurance_group: u16,
     /// State of FDP.
-    pub state: State,
+    pub state: FdpState,
     /// Available configurations of the endurance group.
     pub configurations: Vec<Configuration>,
     /// User of each reclaim unit handle of the group.
@@ -45,7 +45,7 @@ pub struct Fdp {
 /// State of FDP in an endurance group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum FdpState {
     /// Not reported by the drive.
     #[default]
     Unknown,
@@ -54,7 +54,7 @@ pub enum State {
     On(u8),
 }
 
-impl State {
+impl FdpState {
     /// From the result of Get Features 1Dh.
     fn of_feature(result: u32) -> Self {
         if result & 1 != 0 { Self::On((result >> 8) as u8) } else { Self::Off }
@@ -130,21 +130,21 @@ impl Fdp {
 
     /// The answer; on an error the default value, after a note that `what` is unknown.
     fn known<T: Default>(&mut self, what: &str, answer: Result<T, QueryError>) -> T {
-        answer.unwrap_or_else(|error| {
+        query_bytes.unwrap_or_else(|error| {
             self.unknown.push(format!("{what}: {error}"));
             T::default()
         })
     }
 
     pub fn configuration(&self) -> Option<&Configuration> {
-        self.configurations.iter().find(|one| self.state == State::On(one.index))
+        self.configurations.iter().find(|one| self.state == FdpState::On(one.index))
     }
 
     /// Why writes to the namespace cannot name a placement handle; `None` if they can, or if this is unknown.
-    pub fn hindrance(&self) -> Option<&'static str> {
+    pub fn why_no_handles(&self) -> Option<&'static str> {
         match self.state {
-            State::Off => Some("the drive has FDP, but FDP is off"),
-            State::On(_) if self.placement.is_empty() && self.unknown.is_empty() => {
+            FdpState::Off => Some("the drive has FDP, but FDP is off"),
+            FdpState::On(_) if self.placement.is_empty() && self.unknown.is_empty() => {
                 Some("FDP is on, but the namespace was created without placement handles")
             }
             _ => None,
@@ -158,13 +158,13 @@ impl fmt::Display for Fdp {
         let bytes = |bytes: u64| units::bytes(bytes as f64);
         let group = self.endurance_group;
         match self.state {
-            State::On(index) => writeln!(f, "on in endurance group {group}, configuration {index}")?,
-            State::Off => writeln!(f, "off in endurance group {group}; available configurations:")?,
-            State::Unknown => writeln!(f, "unknown state in endurance group {group}; available configurations:")?,
+            FdpState::On(index) => writeln!(f, "on in endurance group {group}, configuration {index}")?,
+            FdpState::Off => writeln!(f, "off in endurance group {group}; available configurations:")?,
+            FdpState::Unknown => writeln!(f, "unknown state in endurance group {group}; available configurations:")?,
         }
         let is_shown = |one: &&Configuration| match self.state {
-            State::On(on) => on == one.index,
-            State::Off | State::Unknown => true,
+            FdpState::On(on) => on == one.index,
+            FdpState::Off | FdpState::Unknown => true,
         };
         for one in self.configurations.iter().filter(is_shown) {
             let Configuration { index, handles, reclaim_unit_bytes, reclaim_groups, .. } = one;
@@ -182,7 +182,7 @@ impl fmt::Display for Fdp {
             let handles: Vec<_> = self.placement.iter().map(|handle| handle.reclaim_unit_handle.to_string()).collect();
             let count = units::count(handles.len() as u64, "placement handle");
             writeln!(f, "its namespace may use {count}: reclaim unit handles {}", handles.join(", "))?;
-        } else if let Some(hindrance) = self.hindrance() {
+        } else if let Some(hindrance) = self.why_no_handles() {
             writeln!(
                 f,
                 "{hindrance}: writes cannot name a handle (`flashproof waf setup DEVICE` prints how to change this)"
@@ -210,9 +210,9 @@ impl Controller {
         let (fd, group) = (self.file.as_fd(), endurance_group);
         let page = log(fd, Query::FdpConfigurations(group), 16, |head| little_endian::<4>(head, 4));
         fdp.configurations = fdp.known("its configurations", page.map(|page| configurations(&page)));
-        let feature = ask(fd, Query::FdpFeature(group), &mut []);
-        fdp.state = fdp.known("the FDP state", feature.map(State::of_feature));
-        if matches!(fdp.state, State::On(_)) {
+        let feature = send_query(fd, Query::FdpFeature(group), &mut []);
+        fdp.state = fdp.known("the FDP state", feature.map(FdpState::of_feature));
+        if matches!(fdp.state, FdpState::On(_)) {
             let page = log(fd, Query::FdpUsage(group), 8, |head| 8 + 8 * little_endian::<2>(head, 0));
             fdp.handle_users = fdp.known("the users of its handles", page.map(|page| handle_users(&page)));
             let nsid = namespace_id(node.as_fd()).map_err(QueryError::Io);
@@ -232,7 +232,7 @@ impl Controller {
         let group = match self.nsid.filter(|_| has_fdp) {
             None => None,
             Some(nsid) => {
-                let identify = answer(self.file.as_fd(), Query::Namespace(nsid), IDENTIFY_BYTES)?;
+                let identify = query_bytes(self.file.as_fd(), Query::Namespace(nsid), IDENTIFY_BYTES)?;
                 Some(Namespace::parse(nsid, &identify).endurance_group).filter(|group| *group != 0)
             }
         };
@@ -244,7 +244,7 @@ impl Controller {
     /// Errors: as of any query; [`QueryError::Status`] if FDP is off.
     pub fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError> {
         let Some(group) = self.endurance_group()? else { return Ok(None) };
-        answer(self.file.as_fd(), Query::FdpStatistics(group), 64).map(|page| Some(statistics(&page)))
+        query_bytes(self.file.as_fd(), Query::FdpStatistics(group), 64).map(|page| Some(statistics(&page)))
     }
 }
 
@@ -252,7 +252,7 @@ impl Controller {
 pub(crate) fn is_supported(fd: BorrowedFd<'_>) -> Result<bool, QueryError> {
     /// Bit of `CTRATT`.
     const HAS_FDP: u128 = 1 << 19;
-    let controller = answer(fd, Query::Controller, IDENTIFY_BYTES)?;
+    let controller = query_bytes(fd, Query::Controller, IDENTIFY_BYTES)?;
     Ok(little_endian::<4>(&controller, 96) & HAS_FDP != 0)
 }
 
@@ -263,16 +263,16 @@ fn log(
     head_bytes: usize,
     len: impl Fn(&[u8]) -> u128,
 ) -> Result<Vec<u8>, QueryError> {
-    let head = answer(fd, query, head_bytes)?;
+    let head = query_bytes(fd, query, head_bytes)?;
     let whole = usize::try_from(len(&head)).unwrap_or(usize::MAX).clamp(head_bytes, LOG_BYTES_MAX);
-    answer(fd, query, whole.next_multiple_of(4))
+    query_bytes(fd, query, whole.next_multiple_of(4))
 }
 
 /// The placement list of the namespace `nsid` at `node`.
 pub(crate) fn placement_list(node: &File, nsid: u32) -> Result<Vec<PlacementHandle>, QueryError> {
     // A drive may refuse a request for more bytes than its list has; QEMU does ("Data SGL Length Invalid").
     let answer = log(node.as_fd(), Query::ReclaimUnitHandles(nsid), 16, |head| 16 + 32 * little_endian::<2>(head, 14))?;
-    Ok(placement_handles(&answer))
+    Ok(placement_handles(&query_bytes))
 }
 
 /// Parses log page 20h.
@@ -313,7 +313,7 @@ pub fn handle_users(page: &[u8]) -> Vec<HandleUser> {
 
 /// Parses the answer to I/O Management Receive.
 pub fn placement_handles(answer: &[u8]) -> Vec<PlacementHandle> {
-    let entries = answer.get(16..).unwrap_or_default().chunks_exact(32).take(little_endian::<2>(answer, 14) as usize);
+    let entries = query_bytes.get(16..).unwrap_or_default().chunks_exact(32).take(little_endian::<2>(query_bytes, 14) as usize);
     let handle = |entry: &[u8]| PlacementHandle {
         placement_id: little_endian::<2>(entry, 0) as u16,
         reclaim_unit_handle: little_endian::<2>(entry, 2) as u16,
@@ -362,7 +362,7 @@ mod tests {
     fn it_is_told_in_plain_words() {
         let on = Fdp {
             endurance_group: 1,
-            state: State::On(0),
+            state: FdpState::On(0),
             configurations: configurations(CONFIGURATIONS),
             placement: placement_handles(HANDLES)[..2].to_vec(),
             statistics: Some(Bytes { host: 4 << 30, media: 6 << 30, erased: 1 << 30 }),
@@ -375,22 +375,22 @@ mod tests {
         assert_eq!(lines[1], format!("configuration 0: {handles}, reclaim unit 16.8 MB, 1 reclaim group"));
         assert_eq!(lines[2], "its namespace may use 2 placement handles: reclaim unit handles 0, 1");
         assert!(lines[3].contains("device WAF 1.50"), "{text}");
-        assert_eq!((lines.len(), on.hindrance()), (4, None));
+        assert_eq!((lines.len(), on.why_no_handles()), (4, None));
         let without = Fdp { placement: Vec::new(), ..on.clone() };
         assert!(without.to_string().contains("the namespace was created without placement handles"), "{without}");
-        let off = Fdp { state: State::Off, statistics: None, ..without };
+        let off = Fdp { state: FdpState::Off, statistics: None, ..without };
         assert!(
             off.to_string().starts_with("off in endurance group 1; available configurations:\nconfiguration 0:"),
             "{off}"
         );
-        assert_eq!(off.hindrance(), Some("the drive has FDP, but FDP is off"));
-        let unknown = Fdp { state: State::Unknown, unknown: vec!["the FDP state: refused".to_owned()], ..off };
+        assert_eq!(off.why_no_handles(), Some("the drive has FDP, but FDP is off"));
+        let unknown = Fdp { state: FdpState::Unknown, unknown: vec!["the FDP state: refused".to_owned()], ..off };
         let text = unknown.to_string();
         assert!(
             text.starts_with("unknown state in") && text.contains("could not be read: the FDP state: refused"),
             "{text}"
         );
-        assert_eq!(unknown.hindrance(), None, "nobody is told to erase it");
+        assert_eq!(unknown.why_no_handles(), None, "nobody is told to erase it");
     }
 
     #[test]

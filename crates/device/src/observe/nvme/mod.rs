@@ -17,13 +17,13 @@ mod smart;
 
 use super::{DeviceNumber, block_dir};
 use crate::discover::{SysDir, controller_names};
-pub use smart::{CountedBy, OcpSmart, Smart};
+pub use smart::{CounterSource, OcpSmart, Smart};
 use std::cell::OnceCell;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 pub use sys::nvme::QueryError;
-use sys::nvme::{IDENTIFY_BYTES, LOG_PAGE_BYTES, Query, answer, ask};
+use sys::nvme::{IDENTIFY_BYTES, LOG_PAGE_BYTES, Query, query_bytes, send_query};
 
 /// An NVMe controller, open for queries.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Controller {
 
     fn page(&self, page: Query) -> Result<[u8; LOG_PAGE_BYTES], QueryError> {
         let mut bytes = [0; LOG_PAGE_BYTES];
-        ask(self.file.as_fd(), page, &mut bytes).map(|_| bytes)
+        send_query(self.file.as_fd(), page, &mut bytes).map(|_| bytes)
     }
 }
 
@@ -149,14 +149,14 @@ impl Controller {
     pub fn namespaces(&self) -> Result<Namespaces, QueryError> {
         /// Bit of `OACS` in the Identify Controller structure.
         const MANAGES_NAMESPACES: u128 = 1 << 3;
-        let ask = |query| answer(self.file.as_fd(), query, IDENTIFY_BYTES);
-        let controller = ask(Query::Controller)?;
+        let ask = |query| query_bytes(self.file.as_fd(), query, IDENTIFY_BYTES);
+        let controller = send_query(Query::Controller)?;
         let can_manage = little_endian::<2>(&controller, 256) & MANAGES_NAMESPACES != 0;
-        let list = ask(Query::NamespaceNumbers(can_manage))?;
+        let list = send_query(Query::NamespaceNumbers(can_manage))?;
         let numbers = list.chunks_exact(4).map(|nsid| little_endian::<4>(nsid, 0) as u32).take_while(|nsid| *nsid != 0);
         let namespace = |nsid| {
             let query = if can_manage { Query::AllocatedNamespace(nsid) } else { Query::Namespace(nsid) };
-            ask(query).map(|identify| Namespace::parse(nsid, &identify))
+            send_query(query).map(|identify| Namespace::parse(nsid, &identify))
         };
         Ok(Namespaces {
             controller_id: little_endian::<2>(&controller, 78) as u16,

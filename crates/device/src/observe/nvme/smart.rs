@@ -98,14 +98,14 @@ impl Smart {
 /// The log with the counters of written bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum CountedBy {
+pub enum CounterSource {
     /// Log page 22h: bytes of the namespace's endurance group.
     FdpStatistics,
     /// OCP's log page C0h for the media, and SMART's data units of 512,000 bytes for hosts. The erased bytes are 0.
     OcpSmart,
 }
 
-impl fmt::Display for CountedBy {
+impl fmt::Display for CounterSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::FdpStatistics => "FDP statistics (log page 22h)",
@@ -119,12 +119,12 @@ impl Controller {
     /// media bytes. [`Bytes::since`] gives the difference of two readings.
     ///
     /// Errors: the kernel or the drive refused a mandatory query.
-    pub fn counted(&self) -> Result<Option<(Bytes, CountedBy)>, QueryError> {
+    pub fn lifetime_bytes(&self) -> Result<Option<(Bytes, CounterSource)>, QueryError> {
         if let Some(bytes) = unless_refused(self.fdp_statistics())? {
-            return Ok(Some((bytes, CountedBy::FdpStatistics)));
+            return Ok(Some((bytes, CounterSource::FdpStatistics)));
         }
         match unless_refused(self.ocp_smart())? {
-            Some(ocp) => Ok(Some((by_ocp(&ocp, &self.smart()?), CountedBy::OcpSmart))),
+            Some(ocp) => Ok(Some((by_ocp(&ocp, &self.smart()?), CounterSource::OcpSmart))),
             None => Ok(None),
         }
     }

@@ -15,8 +15,8 @@
 
 pub use super::TelemetryError;
 use super::diskstats::{Counters, Rates, parse_line};
-use super::host::Host;
-use super::interrupts::Irq;
+use super::host::HostSampler;
+use super::interrupts::InterruptSampler;
 use super::nvme::Controller;
 use super::nvme::poll::{POLL_INTERVAL, Poller, Reading};
 use super::process::OwnProcess;
@@ -51,8 +51,8 @@ fn cell(value: f64) -> String {
 pub struct Sampler {
     columns: Vec<String>,
     diskstats: ProcFile,
-    devices: Vec<Device>,
-    host: Host,
+    devices: Vec<DeviceSampler>,
+    host: HostSampler,
     process: OwnProcess,
     taken: Instant,
 }
@@ -74,8 +74,8 @@ impl Sampler {
         let mut diskstats = open(root, "proc/diskstats")?;
         let failed = |source| TelemetryError { path: root.join("proc/diskstats"), source };
         let statistics = diskstats.read().map_err(failed)?;
-        let devices = devices.iter().map(|number| Device::find(root, *number, statistics)).collect();
-        let (host, process) = (Host::open(root)?, OwnProcess::open(root)?);
+        let devices = devices.iter().map(|number| DeviceSampler::find(root, *number, statistics)).collect();
+        let (host, process) = (HostSampler::open(root)?, OwnProcess::open(root)?);
         let mut sampler = Self { columns: Vec::new(), diskstats, devices, host, process, taken: Instant::now() };
         let mut cells = sampler.sample_rates(Duration::ZERO);
         cells.extend(sampler.devices.iter().flat_map(|device| device.health_cells(&Reading::default())));
@@ -152,19 +152,19 @@ const IOSTAT: [(Column, OfRates); 12] = [
 
 /// One device.
 #[derive(Debug)]
-struct Device {
+struct DeviceSampler {
     number: DeviceNumber,
     /// The kernel's name, or the number if the statistics do not have it.
     name: String,
     /// `None` while the statistics lack the device.
     counters: Option<Counters>,
     thermometer: Option<ProcFile>,
-    irq: Option<Irq>,
+    irq: Option<InterruptSampler>,
     /// `None` if it is not NVMe or does not return its SMART log.
     health: Option<Poller>,
 }
 
-impl Device {
+impl DeviceSampler {
     /// Finds the sources for the device `number`; `statistics`: text of /proc/diskstats.
     fn find(root: &Path, number: DeviceNumber, statistics: &str) -> Self {
         let mut lines = statistics.lines().filter_map(parse_line);
@@ -175,7 +175,7 @@ impl Device {
             name: name.unwrap_or_else(|| format!("{}:{}", number.0, number.1)),
             counters: None,
             thermometer: thermometer(root, number),
-            irq: Irq::find(root, number),
+            irq: InterruptSampler::find(root, number),
             health: drive.and_then(|drive| Poller::start(move |ocp, fdp| Reading::of(&drive, ocp, fdp), POLL_INTERVAL)),
         }
     }
@@ -241,18 +241,18 @@ mod health_tests {
     use super::*;
     use results::telemetry::Source;
 
-    fn device(drive: FakeDrive) -> Device {
-        let mut device = Device::find(Path::new("/nowhere"), (259, 0), "");
+    fn device(drive: FakeDrive) -> DeviceSampler {
+        let mut device = DeviceSampler::find(Path::new("/nowhere"), (259, 0), "");
         device.health = Poller::start(move |ocp, fdp| drive.reading(ocp, fdp), POLL_INTERVAL);
         device
     }
 
-    fn row(device: &mut Device) -> Vec<Option<f64>> {
+    fn row(device: &mut DeviceSampler) -> Vec<Option<f64>> {
         let reading = device.health.as_mut().unwrap().take();
         device.health_cells(&reading).into_iter().map(|(_, value)| value).collect()
     }
 
-    fn columns(device: &Device) -> Vec<Column> {
+    fn columns(device: &DeviceSampler) -> Vec<Column> {
         device.health_cells(&Reading::default()).into_iter().map(|(column, _)| column.column).collect()
     }
 
@@ -271,7 +271,7 @@ mod health_tests {
     fn a_throttle_count_that_lacks_ocps_part_once_is_not_measured_then() {
         let drive = FakeDrive { with_ocp: true, ..FakeDrive::default() };
         let reading = drive.reading(true, true);
-        let throttled = |device: &Device, reading: &Reading| device.health_cells(reading)[6].1;
+        let throttled = |device: &DeviceSampler, reading: &Reading| device.health_cells(reading)[6].1;
         let with_ocp = device(drive);
         assert_eq!(throttled(&with_ocp, &reading), Some(532.0));
         let without_log = Reading { ocp: None, ..reading };

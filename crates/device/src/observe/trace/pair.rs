@@ -94,7 +94,7 @@ const OF_SECTOR_MAX: usize = 1024;
 const NO_SECTOR: u64 = u64::MAX;
 
 /// Requests by device and first sector. Several requests of one sector can be in flight at once, the oldest first.
-type Waiting = HashMap<(DeviceNumber, u64), VecDeque<Pending>>;
+type RequestsBySector = HashMap<(DeviceNumber, u64), VecDeque<Pending>>;
 
 /// A request in flight; or a bio that waits for its requests, represented as a request.
 #[derive(Debug, Clone, Copy)]
@@ -109,17 +109,17 @@ struct Pending {
 /// Pairs events into requests. Events must arrive in the order of time ([`super::sort_by_time`]).
 #[derive(Debug, Default)]
 pub struct Pairing {
-    bios: Waiting,
+    bios: RequestsBySector,
     /// Bios that ended with EAGAIN and were not yet sent again.
-    refused: Waiting,
-    issued: Waiting,
+    refused: RequestsBySector,
+    issued: RequestsBySector,
     /// Requests that the driver requeued and that were not yet issued again.
-    requeued: Waiting,
+    requeued: RequestsBySector,
     /// Number of bios and requests in the maps.
     under_way: usize,
     /// Devices that have requests.
     with_requests: HashSet<DeviceNumber>,
-    ends: Ends,
+    ends: RecentEnds,
     requests: Vec<Request>,
     lost: u64,
 }
@@ -325,7 +325,7 @@ impl Pairing {
 }
 
 /// Appends an entry under `key`. If the list is full, removes and returns the oldest entry.
-fn put(waiting: &mut Waiting, key: (DeviceNumber, u64), of: Pending) -> Option<Pending> {
+fn put(waiting: &mut RequestsBySector, key: (DeviceNumber, u64), of: Pending) -> Option<Pending> {
     let under = waiting.entry(key).or_default();
     let gone = if under.len() == OF_SECTOR_MAX { under.pop_front() } else { None };
     under.push_back(of);
@@ -347,9 +347,9 @@ fn sector_key(event: &Event) -> u64 {
 
 /// Ends of the last requests, by device and operation.
 #[derive(Debug, Default)]
-pub(super) struct Ends(HashMap<(DeviceNumber, EventOp), ([u64; ENDS], usize)>);
+pub(super) struct RecentEnds(HashMap<(DeviceNumber, EventOp), ([u64; ENDS], usize)>);
 
-impl Ends {
+impl RecentEnds {
     /// True if `request` begins at the end of a recent request. Stores the end of `request`.
     pub(super) fn follows(&mut self, request: &Request) -> bool {
         if request.sectors == 0 {
@@ -367,7 +367,7 @@ impl Ends {
 }
 
 /// Takes the oldest entry under `key` that `fits`; removes an empty key.
-fn take(waiting: &mut Waiting, key: (DeviceNumber, u64), fits: impl Fn(&Pending) -> bool) -> Option<Pending> {
+fn take(waiting: &mut RequestsBySector, key: (DeviceNumber, u64), fits: impl Fn(&Pending) -> bool) -> Option<Pending> {
     let under = waiting.get_mut(&key)?;
     let taken = under.iter().position(fits).and_then(|at| under.remove(at));
     if under.is_empty() {
@@ -377,7 +377,7 @@ fn take(waiting: &mut Waiting, key: (DeviceNumber, u64), fits: impl Fn(&Pending)
 }
 
 /// Removes all entries, sorted by key, so that a trace gives the same order each time.
-fn drained(waiting: &mut Waiting) -> impl Iterator<Item = Pending> + use<> {
+fn drained(waiting: &mut RequestsBySector) -> impl Iterator<Item = Pending> + use<> {
     let mut entries: Vec<_> = waiting.drain().collect();
     entries.sort_unstable_by_key(|(key, _)| *key);
     entries.into_iter().flat_map(|(_, under)| under)

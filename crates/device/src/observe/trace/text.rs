@@ -16,7 +16,7 @@
 //! lines are counted, and the first is stored. Memory is bounded for any input.
 
 use super::event::{EventOp, Flags, parse_letters};
-use super::pair::Ends;
+use super::pair::RecentEnds;
 use super::{Event, EventKind, Pairing, Request, Task};
 use crate::observe::DeviceNumber;
 use crate::observe::diskstats::SECTOR_BYTES;
@@ -37,7 +37,7 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// Counts of a parsed text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Requests {
+pub struct TraceText {
     pub lines: u64,
     /// Lines that are not part of a trace.
     pub unread_lines: u64,
@@ -68,7 +68,7 @@ pub enum TextError {
     NoTrace { first: Option<(u64, String)> },
 }
 
-impl Requests {
+impl TraceText {
     /// Reads a text to its end and passes each request to `sink`, in the order of completion; requests without
     /// completion come last.
     pub fn read(input: impl Read, sink: &mut dyn FnMut(Request)) -> Result<Self, TextError> {
@@ -78,29 +78,29 @@ impl Requests {
         while next_line(&mut input, LINE_BYTES_MAX, &mut line)? {
             reader.facts.lines += 1;
             let meaning = if line.len() as u64 >= LINE_BYTES_MAX {
-                Meaning::None
+                ParsedLine::None
             } else {
                 reader.meaning(&String::from_utf8_lossy(&line))
             };
             match meaning {
-                Meaning::Event(Event { device, .. }) | Meaning::Request(Request { device, .. })
+                ParsedLine::Event(Event { device, .. }) | ParsedLine::Request(Request { device, .. })
                     if !reader.knows(device) =>
                 {
                     reader.facts.of_further_devices += 1;
                 }
-                Meaning::Event(event) => {
+                ParsedLine::Event(event) => {
                     reader.pairing.add(&event);
                     found = true;
                 }
-                Meaning::Request(mut request) => {
+                ParsedLine::Request(mut request) => {
                     request.sequential = reader.ends.follows(&request);
                     reader.facts.note(&request);
                     sink(request);
                     found = true;
                 }
-                Meaning::Lost(events) => reader.facts.lost = reader.facts.lost.saturating_add(events),
-                Meaning::Nothing => {}
-                Meaning::None => {
+                ParsedLine::Lost(events) => reader.facts.lost = reader.facts.lost.saturating_add(events),
+                ParsedLine::Nothing => {}
+                ParsedLine::None => {
                     reader.facts.unread_lines += 1;
                     let first = || String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned();
                     reader.facts.first_unread.get_or_insert_with(|| (reader.facts.lines, first()));
@@ -126,7 +126,7 @@ impl Requests {
 
 /// Parsed content of a line.
 #[derive(Debug, PartialEq)]
-enum Meaning {
+enum ParsedLine {
     Event(Event),
     Request(Request),
     /// Number of lost events.
@@ -139,11 +139,11 @@ enum Meaning {
 
 #[derive(Default)]
 struct Reader {
-    facts: Requests,
+    facts: TraceText,
     pairing: Pairing,
     /// Columns of the table; `None` before its heading.
     columns: Option<Columns>,
-    ends: Ends,
+    ends: RecentEnds,
     devices: HashSet<DeviceNumber>,
 }
 
@@ -161,25 +161,25 @@ impl Reader {
         });
     }
 
-    fn meaning(&mut self, line: &str) -> Meaning {
+    fn meaning(&mut self, line: &str) -> ParsedLine {
         let text = line.trim_ascii();
         if text.is_empty() {
-            return Meaning::Nothing;
+            return ParsedLine::Nothing;
         }
         if text.starts_with('#') || text.starts_with("CPU:") || text.starts_with("CPU ") {
-            return lost(text).map_or(Meaning::Nothing, Meaning::Lost);
+            return lost(text).map_or(ParsedLine::Nothing, ParsedLine::Lost);
         }
         if let Some(event) = ftrace(text) {
             return event;
         }
         if let Some(columns) = Columns::of(text) {
             self.columns = Some(columns);
-            return Meaning::Nothing;
+            return ParsedLine::Nothing;
         }
         if let Some(request) = self.columns.as_ref().and_then(|columns| columns.request(text)) {
-            return Meaning::Request(request);
+            return ParsedLine::Request(request);
         }
-        blkparse(text).unwrap_or(Meaning::None)
+        blkparse(text).unwrap_or(ParsedLine::None)
     }
 }
 
@@ -201,7 +201,7 @@ fn lost(text: &str) -> Option<u64> {
 pub const LOST_COMMENT: &str = "# lost events:";
 
 /// Parses a line of ftrace; `None` for other lines.
-fn ftrace(line: &str) -> Option<Meaning> {
+fn ftrace(line: &str) -> Option<ParsedLine> {
     for (at, _) in line.match_indices("block_") {
         // perf script prints the subsystem before the event name.
         let head = line[..at].strip_suffix("block:").unwrap_or(&line[..at]);
@@ -216,12 +216,12 @@ fn ftrace(line: &str) -> Option<Meaning> {
             "block_bio_queue" => EventKind::Queue,
             "block_bio_complete" => EventKind::Return,
             name if name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') => {
-                return Some(Meaning::Nothing);
+                return Some(ParsedLine::Nothing);
             }
             _ => continue,
         };
         if let Some(event) = event(kind, time_ns, cpu, task, body) {
-            return Some(Meaning::Event(event));
+            return Some(ParsedLine::Event(event));
         }
     }
     None
@@ -281,7 +281,7 @@ fn event(kind: EventKind, time_ns: u64, cpu: u32, task: Task, body: &str) -> Opt
 }
 
 /// `8,0  1  17  0.000012345  1234  D  RS 1293793 + 17 [asd]`
-fn blkparse(line: &str) -> Option<Meaning> {
+fn blkparse(line: &str) -> Option<ParsedLine> {
     let ([device, cpu, sequence, time, pid, action], rest) = first_words(line)?;
     let (cpu, time_ns, pid) = (number(cpu)? as u32, nanoseconds(time)?, number(pid)? as u32);
     number(sequence)?;
@@ -292,7 +292,7 @@ fn blkparse(line: &str) -> Option<Meaning> {
         "I" => EventKind::Insert,
         "R" => EventKind::Requeue,
         "Q" => EventKind::Queue,
-        _ => return Some(Meaning::Nothing),
+        _ => return Some(ParsedLine::Nothing),
     };
     let body = match rest.contains(" + ") {
         true => format!("{device} {rest}"),
@@ -302,7 +302,7 @@ fn blkparse(line: &str) -> Option<Meaning> {
             format!("{device} {letters} 0 + 0 {rest}")
         }
     };
-    event(kind, time_ns, cpu, Task::new(pid, ""), &body).map(Meaning::Event)
+    event(kind, time_ns, cpu, Task::new(pid, ""), &body).map(ParsedLine::Event)
 }
 
 /// Columns of a table of requests, by position. COMM can contain blanks, so the columns behind COMM are counted from

@@ -1,9 +1,9 @@
 use super::*;
 
 /// The requests in `text`, and its counts.
-fn read(text: impl AsRef<[u8]>) -> (Vec<Request>, Requests) {
+fn read(text: impl AsRef<[u8]>) -> (Vec<Request>, TraceText) {
     let mut requests = Vec::new();
-    let facts = Requests::read(text.as_ref(), &mut |request| requests.push(request)).unwrap();
+    let facts = TraceText::read(text.as_ref(), &mut |request| requests.push(request)).unwrap();
     (requests, facts)
 }
 
@@ -172,7 +172,7 @@ fn hostile_text_is_passed_over_in_bounded_memory() {
 
 #[test]
 fn a_text_without_a_trace_is_refused_and_its_first_line_shown() {
-    let refused = |text: &str| Requests::read(text.as_bytes(), &mut |_| ()).unwrap_err().to_string();
+    let refused = |text: &str| TraceText::read(text.as_bytes(), &mut |_| ()).unwrap_err().to_string();
     assert!(refused("").ends_with("(it is empty)"), "{}", refused(""));
     assert!(refused("\n\nHello \u{1b}[1m\nyou\n").ends_with("line 3: \"Hello \\u001b[1m\""), "{}", refused("Hello"));
 }
@@ -186,7 +186,7 @@ fn a_new_device_on_every_line_is_counted_and_not_kept() {
     });
     for text in [rows, events] {
         let mut devices = HashSet::new();
-        let facts = Requests::read(text.as_bytes(), &mut |request| _ = devices.insert(request.device)).unwrap();
+        let facts = TraceText::read(text.as_bytes(), &mut |request| _ = devices.insert(request.device)).unwrap();
         assert_eq!((devices.len(), facts.of_further_devices, facts.unread_lines), (256, 744, 0));
     }
 }

@@ -26,7 +26,7 @@ pub(super) enum Work {
 
 /// The end of a die's current work, as an event. Void if the work is suspended before.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Turn {
+pub(super) struct WorkEnd {
     die: u16,
     /// Value of [`Die::count`] at the start of the work; after a suspension the two values differ.
     count: u32,
@@ -72,7 +72,7 @@ impl Dies {
 
     /// Adds work to a die. If the work starts at once, returns its end.
     #[inline]
-    pub(super) fn add(&mut self, at: u32, work: Work, now_ns: u64) -> Option<(u64, Turn)> {
+    pub(super) fn add(&mut self, at: u32, work: Work, now_ns: u64) -> Option<(u64, WorkEnd)> {
         let die = &mut self.dies[at as usize];
         let Work::Read { from_ns, .. } = work else {
             if die.work.is_some() {
@@ -102,7 +102,7 @@ impl Dies {
     /// Ends a turn. Returns the finished work and the die's next turn. No work is finished if the turn was suspended,
     /// or if an array read has ended and its transfer begins. The channel is busy only during the transfer.
     #[inline]
-    pub(super) fn end(&mut self, turn: Turn, now_ns: u64) -> (Option<Work>, Option<(u64, Turn)>) {
+    pub(super) fn end(&mut self, turn: WorkEnd, now_ns: u64) -> (Option<Work>, Option<(u64, WorkEnd)>) {
         let at = u32::from(turn.die);
         let die = &mut self.dies[usize::from(turn.die)];
         if die.count != turn.count {
@@ -133,7 +133,7 @@ impl Dies {
 
     /// Begins new work.
     #[inline]
-    fn begin(&mut self, at: u32, work: Work, start_ns: u64) -> (u64, Turn) {
+    fn begin(&mut self, at: u32, work: Work, start_ns: u64) -> (u64, WorkEnd) {
         let die = &mut self.dies[at as usize];
         die.work = Some(work);
         die.reads_in_row = if matches!(work, Work::Read { .. }) { die.reads_in_row + 1 } else { 0 };
@@ -158,10 +158,10 @@ impl Dies {
 
     /// Marks the die as busy until `ends_ns`.
     #[inline]
-    fn until(&mut self, at: u32, ends_ns: u64) -> (u64, Turn) {
+    fn until(&mut self, at: u32, ends_ns: u64) -> (u64, WorkEnd) {
         let die = &mut self.dies[at as usize];
         die.ends_ns = ends_ns;
         die.count = die.count.wrapping_add(1);
-        (ends_ns, Turn { die: at as u16, count: die.count })
+        (ends_ns, WorkEnd { die: at as u16, count: die.count })
     }
 }

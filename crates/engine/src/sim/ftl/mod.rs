@@ -17,12 +17,12 @@ mod dies;
 #[cfg(test)]
 mod tests;
 
-use super::model::{Counted, Done, DriveModel};
+use super::model::{HostOpCounters, SimCompletion, DriveModel};
 use super::spec::{DriveSpec, Flash, FtlDrive};
 use crate::event_queue::EventQueue;
 use collection::{Collection, NO_STEP};
-use dies::{Dies, Turn, Work};
-use ftl::{Cause, Extent, Ftl, Media, SpecError};
+use dies::{Dies, WorkEnd, Work};
+use ftl::{ProgramCause, Extent, Ftl, FlashObserver, SpecError};
 use results::telemetry::Column;
 use results::written::Bytes;
 use std::collections::VecDeque;
@@ -43,7 +43,7 @@ pub struct FtlModel {
     /// Handles with at least one write.
     handles: Vec<u16>,
     /// By token: operations in the drive.
-    taken: Vec<Taken>,
+    taken: Vec<DriveOp>,
     /// Writes not fully buffered yet, in FIFO order.
     writes: VecDeque<Writing>,
     /// Capacity of the write buffer, host units.
@@ -51,7 +51,7 @@ pub struct FtlModel {
     /// Host units in the write buffer.
     buffered_units: u32,
     random: Random,
-    counted: Counted,
+    counted: HostOpCounters,
     /// Bytes of host writes that are completely buffered.
     host_bytes: u64,
     /// Counters before the run.
@@ -61,13 +61,13 @@ pub struct FtlModel {
 /// A future event inside the drive.
 #[derive(Debug, Clone, Copy)]
 enum Event {
-    Turn(Turn),
-    Done(Done),
+    Turn(WorkEnd),
+    Done(SimCompletion),
 }
 
 /// An operation in the drive.
 #[derive(Debug, Clone, Copy)]
-struct Taken {
+struct DriveOp {
     kind: OpKind,
     len: u32,
     /// Reads only: dies that have not finished their part.
@@ -93,7 +93,7 @@ struct Stripes {
     /// One bit per stripe: set while the stripe is in the buffer.
     buffered: Vec<u64>,
     /// Partly filled stripes, each with its number of host units.
-    begun: Vec<(u32, u32)>,
+    partial_stripes: Vec<(u32, u32)>,
     programs: Vec<(u32, u32)>,
     /// Stripes to read, each with the number of units to read.
     reads: Vec<(u32, u32)>,
@@ -109,7 +109,7 @@ impl Stripes {
             units_each,
             superblock_units,
             buffered: vec![0; stripes / 64 + 1],
-            begun: Vec::new(),
+            partial_stripes: Vec::new(),
             programs: Vec::new(),
             reads: Vec::new(),
             erases: Vec::new(),
@@ -150,21 +150,21 @@ impl Stripes {
     }
 }
 
-impl Media for Stripes {
-    fn program(&mut self, at: Extent, cause: Cause) {
+impl FlashObserver for Stripes {
+    fn program(&mut self, at: Extent, cause: ProgramCause) {
         for (stripe, units, behind) in self.parts(at) {
-            let host_units = if cause == Cause::Host { units } else { 0 };
-            let begun = match self.begun.iter().position(|(begun, _)| *begun == stripe) {
+            let host_units = if cause == ProgramCause::Host { units } else { 0 };
+            let begun = match self.partial_stripes.iter().position(|(begun, _)| *begun == stripe) {
                 Some(begun) => begun,
                 None => {
                     self.set_buffered(stripe, true);
-                    self.begun.push((stripe, 0));
-                    self.begun.len() - 1
+                    self.partial_stripes.push((stripe, 0));
+                    self.partial_stripes.len() - 1
                 }
             };
-            self.begun[begun].1 += host_units;
+            self.partial_stripes[begun].1 += host_units;
             if behind == self.units_each {
-                self.programs.push(self.begun.swap_remove(begun));
+                self.programs.push(self.partial_stripes.swap_remove(begun));
             }
         }
     }
@@ -190,7 +190,7 @@ impl FtlModel {
 
     /// All columns of the counters.
     pub(super) fn columns() -> Vec<Column> {
-        [&Counted::COLUMNS[..], &Self::COLUMNS].concat()
+        [&HostOpCounters::COLUMNS[..], &Self::COLUMNS].concat()
     }
 
     /// A preconditioned drive with the parameters of `drive` and of its FTL `of`. Uses the seed of `drive`, or `seed`
@@ -201,11 +201,11 @@ impl FtlModel {
         let mut ftl = Ftl::new(&of.spec, seed)?;
         let mut random = Random::for_part(seed, 1);
         precondition(&mut ftl, of.precondition_fills, &mut random);
-        Ok(Self::in_use(drive, of, ftl, random))
+        Ok(Self::with_ftl(drive, of, ftl, random))
     }
 
     /// As [`Self::new`], with an existing `ftl` in its current state. The spec of `ftl` must equal the spec in `of`.
-    pub fn in_use(drive: &DriveSpec, of: &FtlDrive, ftl: Ftl, random: Random) -> Self {
+    pub fn with_ftl(drive: &DriveSpec, of: &FtlDrive, ftl: Ftl, random: Random) -> Self {
         Self {
             controller_ns: of.flash.controller_ns.max(1),
             unit_bytes: of.spec.unit_bytes.into(),
@@ -219,7 +219,7 @@ impl FtlModel {
             buffer_units: (of.flash.buffer_bytes / u64::from(of.spec.unit_bytes)) as u32,
             buffered_units: 0,
             random,
-            counted: Counted::default(),
+            counted: HostOpCounters::default(),
             host_bytes: 0,
             before: ftl.counters(),
             ftl,
@@ -256,17 +256,17 @@ impl FtlModel {
     }
 
     #[inline]
-    fn ends(&mut self, at_ns: u64, token: u32, submitted_ns: u64, errno: i32) {
-        self.events.push(at_ns, Event::Done(Done { token, submitted_ns, errno }));
+    fn schedule_end(&mut self, at_ns: u64, token: u32, submitted_ns: u64, errno: i32) {
+        self.events.push(at_ns, Event::Done(SimCompletion { token, submitted_ns, errno }));
     }
 
     /// Counts an operation that ends at `at_ns`, with ENODEV if the drive is gone.
     #[inline]
-    fn done(&mut self, at_ns: u64, mut done: Done) -> Done {
+    fn done(&mut self, at_ns: u64, mut done: SimCompletion) -> SimCompletion {
         if self.drive.is_gone(at_ns) {
             done.errno = libc::ENODEV;
         }
-        let Taken { kind, len, .. } = self.taken[done.token as usize];
+        let DriveOp { kind, len, .. } = self.taken[done.token as usize];
         self.counted.add(kind, len.into(), done.errno);
         done
     }
@@ -301,7 +301,7 @@ impl FtlModel {
             self.read_part(token, stripe, units, from_ns);
         }
         if self.taken[token].parts == 0 {
-            self.ends(from_ns, op.token, now_ns, 0);
+            self.schedule_end(from_ns, op.token, now_ns, 0);
         }
     }
 
@@ -354,7 +354,7 @@ impl FtlModel {
             if units == 0 {
                 self.writes.pop_front();
                 self.host_bytes += u64::from(self.taken[token as usize].len);
-                self.ends(now_ns + self.controller_ns, token, submitted_ns, 0);
+                self.schedule_end(now_ns + self.controller_ns, token, submitted_ns, 0);
             }
             self.work_of_call(NO_STEP, now_ns);
             self.collect(now_ns);
@@ -421,13 +421,13 @@ fn precondition(ftl: &mut Ftl, fills: u32, random: &mut Random) {
 impl DriveModel for FtlModel {
     #[inline]
     fn submit(&mut self, op: &Op, now_ns: u64) {
-        let (token, taken) = (op.token as usize, Taken { kind: op.kind, len: op.len, parts: 0, submitted_ns: now_ns });
+        let (token, taken) = (op.token as usize, DriveOp { kind: op.kind, len: op.len, parts: 0, submitted_ns: now_ns });
         if self.taken.len() <= token {
             self.taken.resize(token + 1, taken);
         }
         self.taken[token] = taken;
         if let Some((errno, at_ns)) = self.refusal(op, now_ns) {
-            return self.ends(at_ns, op.token, now_ns, errno);
+            return self.schedule_end(at_ns, op.token, now_ns, errno);
         }
         match op.kind {
             OpKind::Read => return self.read(op, now_ns),
@@ -435,7 +435,7 @@ impl DriveModel for FtlModel {
             OpKind::Deallocate | OpKind::ResetZone => self.deallocate(op),
             OpKind::Write | OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(_) => {}
         }
-        self.ends(now_ns + self.controller_ns, op.token, now_ns, 0);
+        self.schedule_end(now_ns + self.controller_ns, op.token, now_ns, 0);
     }
 
     #[inline]
@@ -444,7 +444,7 @@ impl DriveModel for FtlModel {
     }
 
     #[inline]
-    fn advance(&mut self) -> Option<Done> {
+    fn advance(&mut self) -> Option<SimCompletion> {
         let (now_ns, event) = self.events.pop()?;
         let turn = match event {
             Event::Done(done) => return Some(self.done(now_ns, done)),
@@ -458,8 +458,8 @@ impl DriveModel for FtlModel {
             Work::Read { token, .. } => {
                 let read = &mut self.taken[token as usize];
                 read.parts -= 1;
-                let Taken { parts, submitted_ns, .. } = *read;
-                return (parts == 0).then(|| self.done(now_ns, Done { token, submitted_ns, errno: 0 }));
+                let DriveOp { parts, submitted_ns, .. } = *read;
+                return (parts == 0).then(|| self.done(now_ns, SimCompletion { token, submitted_ns, errno: 0 }));
             }
             Work::Collect { step, .. } => {
                 if let Some(filled) = self.collection.collected(step) {

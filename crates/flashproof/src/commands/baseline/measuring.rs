@@ -5,11 +5,11 @@ use device::observe::diskstats::{self, Counters};
 use load::baseline::Job;
 use load::workload::fio::FioLoad;
 use procedures::cross_check::{self, Side};
-use report::fio::{Durations, Kind, Totals};
+use report::fio::{Durations, KindStats, Totals};
 use results::cell::{Cell, Interval};
 use results::run_dir::Manifest;
 use results::steady::{ROUNDS_IN_WINDOW, Rounds, Steadiness};
-use session::recording::Watch;
+use session::recording::RunObserver;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -164,7 +164,7 @@ impl<'a> Measuring<'a> {
     }
 }
 
-impl Watch for Measuring<'_> {
+impl RunObserver for Measuring<'_> {
     fn begins(&mut self, manifest: &Manifest) {
         self.begun = Some(Begun {
             devices: manifest.devices.len(),
@@ -248,10 +248,10 @@ fn counters(load: &FioLoad) -> Vec<Option<Counters>> {
     load.devices.iter().map(|device| of(device.as_str())).collect()
 }
 
-fn done(kind: &Kind, bytes: u64, offered_iops: Option<f64>, seconds: f64) -> Done {
+fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -> Done {
     let service = latency(&kind.clat, 0);
     // Operations never done were scheduled before the last completion, so they took longer.
-    let answer = if offered_iops.is_some() { latency(&kind.answers(), kind.undone) } else { service.clone() };
+    let answer = if offered_iops.is_some() { latency(&kind.response_times(), kind.undone) } else { service.clone() };
     // Operations in flight at the end are not counted: with a deep queue and a short job they are a tenth.
     let in_time = kind.ops.saturating_sub(kind.overtime) as f64;
     let iops = if seconds > 0.0 { in_time / seconds } else { 0.0 };

@@ -18,9 +18,9 @@ use crate::args::BaselineArgs;
 use conclusions::baseline::{
     Done, Part, Point, Pts, conclude, has_failed, in_doubt, judge_job, point_of, points_of, saturated_at,
 };
-use conclusions::certify::Judged;
+use conclusions::certify::StageResult;
 use conclusions::series::{Identity, Rule, Series, State, Step};
-use load::baseline::{Form, Job};
+use load::baseline::{BaselineRequest, Job};
 use measuring::Measuring;
 use procedures::cross_check::{self, RealFio};
 use procedures::prep::{Preparation, Style, Wanted};
@@ -34,9 +34,9 @@ use results::units::{milliseconds, number, span};
 use serde_json::json;
 use session::devices::erasable;
 use session::failure::Failure;
-use session::runner::{Named, Opened, Patience, RunRequest};
-use session::signals::Switch;
-use session::{Manner, console};
+use session::runner::{NamedWorkload, Opened, FailureLimits, RunRequest};
+use session::signals::SignalHandler;
+use session::{CompatMode, console};
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
@@ -53,7 +53,7 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     let mut kept = Kept::open(&first, args.series.clone(), now, &[NOT_PREPARED], |options| {
         erasable(&request.spec(), !args.read_only, &options.erase, !options.dry_run)
     })?;
-    kept.series.settle();
+    kept.series.interrupt_running_steps();
     if kept.series.conclusion.is_some() {
         console::note(&format!("the baseline in {} ended before; --fresh begins anew", kept.dir.display()));
         return show_conclusion(&kept);
@@ -61,7 +61,7 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     if args.series.dry_run {
         return show_plan(&kept, &request, &drives);
     }
-    let switch = Switch::install("the job will be run again; the same command does", Manner::Own)?;
+    let switch = SignalHandler::install("the job will be run again; the same command does", CompatMode::Native)?;
     kept.save()?;
     let is_pts = !request.form.pts.is_empty();
     if !no_prep
@@ -76,7 +76,7 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     let mut opened = request.open(&kept.erase)?;
     loop {
         // A signal that arrived while the last job was being recorded takes effect here.
-        if switch.was_asked().is_some() {
+        if switch.signal_received().is_some() {
             return show_interruption(&kept);
         }
         let jobs = next_jobs(&request.form, &kept.series);
@@ -119,7 +119,7 @@ fn precondition(
     devices: Vec<String>,
     erase: &[String],
     quiet: bool,
-    switch: &Switch,
+    switch: &SignalHandler,
 ) -> Result<Option<ExitCode>, Failure> {
     let usual = Preparation::usual(devices, erase, Style::of(quiet));
     let purged = |fills| Wanted { discard_first: true, zeros: false, fills, restart: true, ..Wanted::USUAL };
@@ -138,11 +138,11 @@ fn precondition(
 }
 
 /// Maximum I/O errors of a run of jobs: a drive with an error has no further jobs.
-const PATIENCE: Patience = Patience::with_errors(100);
+const PATIENCE: FailureLimits = FailureLimits::with_errors(100);
 
 /// The next jobs, each with the number of its drive: the jobs furthest behind that can run at the same time. A failed
 /// drive has none; the others continue.
-fn next_jobs(form: &Form, series: &Series) -> Vec<(usize, Job)> {
+fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
     let of = |(device, identity): (usize, &Identity)| {
         let points = (!has_failed(series, device)).then(|| points_of(series, device))?;
         Some((device, form.next(&points, identity.size_bytes)?))
@@ -161,7 +161,7 @@ fn run_jobs(
     opened: &Opened,
     fio: Option<&RealFio>,
     kept: &mut Kept,
-    switch: &Switch,
+    switch: &SignalHandler,
 ) -> Result<ControlFlow<()>, Failure> {
     let borrowed: Vec<_> = jobs.iter().map(|(device, job)| (*device, job)).collect();
     let load = request.load(&borrowed)?;
@@ -181,11 +181,11 @@ fn run_jobs(
         round_sec: Some(first.round_sec),
         patience: PATIENCE,
         heading: Some(heading(request, first)),
-        ..RunRequest::new(Named::alone(load.clone(), lines.join("\n") + "\n"))
+        ..RunRequest::new(NamedWorkload::alone(load.clone(), lines.join("\n") + "\n"))
     };
     let mut measuring = Measuring::new(&load);
     let verdict = kept.run_step(index, asked(), None, switch, &mut measuring)?;
-    let judge = |verdict: &Verdict| -> Vec<Judged> {
+    let judge = |verdict: &Verdict| -> Vec<StageResult> {
         jobs.iter().map(|(device, _)| judge_job(verdict, *device, &request.devices[*device])).collect()
     };
     let judged = judge(&verdict);
@@ -209,7 +209,7 @@ fn run_jobs(
             let passed = judge(&verdict).iter().all(|judged| judged.outcome == Outcome::Pass);
             Ok(passed.then(|| measuring.sides()))
         })?;
-        if switch.was_asked().is_some() {
+        if switch.signal_received().is_some() {
             kept.series.steps[index..].iter_mut().for_each(|step| step.interrupt("a signal ended its cross-check"));
             kept.save()?;
             return Ok(ControlFlow::Break(()));

@@ -3,7 +3,7 @@
 use crate::args::BaselineArgs;
 use conclusions::baseline::{JOBS, Pts, job_name};
 use conclusions::series::{Identity, Purpose, Series};
-use load::baseline::{Form, Job, LARGE_BYTES, PTS_DEPTH, PTS_THREADS, size};
+use load::baseline::{BaselineRequest, Job, LARGE_BYTES, PTS_DEPTH, PTS_THREADS, size};
 use load::workload::fio::FioLoad;
 use load::workload::{RunSpec, Workload};
 use procedures::fio;
@@ -21,7 +21,7 @@ const SIMULATED_PTS_SEC: u64 = 2;
 /// The requested baseline.
 pub struct Request {
     /// Jobs and their times.
-    pub form: Form,
+    pub form: BaselineRequest,
     /// Devices by the user's names.
     pub devices: Vec<String>,
     no_prep: bool,
@@ -55,13 +55,13 @@ impl Request {
         let is_first = |(at, bytes): (usize, &u64)| (!args.bs[..at].contains(bytes)).then_some(*bytes);
         let block_sizes = args.bs.iter().enumerate().filter_map(is_first).collect();
         let pts_sec = if is_simulated { SIMULATED_PTS_SEC } else { PTS_SEC };
-        let form = Form {
+        let form = BaselineRequest {
             seconds: args.seconds(),
             simulated: is_simulated,
             read_only: args.read_only,
             block_sizes,
             depth_max: args.max_depth,
-            pts: Pts::ALL.into_iter().filter(|test| args.pts.iter().any(|asked| asked.word() == test.word())).collect(),
+            pts: Pts::ALL.into_iter().filter(|test| args.pts.iter().any(|asked| asked.option_name() == test.option_name())).collect(),
             pts_sec: args.pts_round.map_or(pts_sec, u64::from),
             // A power of two, so that every depth can be divided among them.
             threads: if is_simulated { 1 } else { 1 << cpus().min(PTS_THREADS).ilog2() },
@@ -94,7 +94,7 @@ impl Request {
 
     /// Names of the requested SNIA tests.
     fn tests(&self) -> Vec<&'static str> {
-        let mut words: Vec<_> = self.form.pts.iter().map(|test| test.word()).collect();
+        let mut words: Vec<_> = self.form.pts.iter().map(|test| test.option_name()).collect();
         words.dedup();
         words
     }
@@ -158,7 +158,7 @@ impl Request {
             return Err(Failure::usage(format!(
                 "cannot run the {} test of SNIA's PTS - a drive does no operations below {} bytes, and the test is about \
                  smaller ones - leave it out",
-                test.word(),
+                test.option_name(),
                 self.form.min_io_bytes
             )));
         }
@@ -177,7 +177,7 @@ impl Request {
         let (load, spec, consents) =
             (|| std::iter::once(&self.widest), self.spec(), Consents { erase, others: &[], shared: false });
         let devices = Devices::open(&spec, load(), &consents)?;
-        let engine = Engine::choose(&Demand::of(&spec, load()), &devices)?.with_one_life();
+        let engine = Engine::choose(&Demand::of(&spec, load()), &devices)?.with_persistent_drives();
         Ok(Opened { devices, engine })
     }
 
@@ -207,7 +207,7 @@ impl Request {
 }
 
 /// Largest operation of the jobs, bytes.
-fn largest(form: &Form) -> u64 {
+fn largest(form: &BaselineRequest) -> u64 {
     form.pts.iter().flat_map(|test| test.jobs()).map(|(_, bytes)| bytes).max().unwrap_or(LARGE_BYTES)
 }
 

@@ -2,22 +2,22 @@
 //! meanwhile.
 
 use super::put_back::{self, Folder, NodeChanges, NodeFile, PutBack};
-use super::{access, build, retry, shell};
+use super::{access, build, retry, shell_quoted};
 use crate::args::CollectArgs;
 use crate::commands::done;
 use results::units::{count, quoted, span};
 use session::console;
 use session::failure::Failure;
 use session::record::default_dir;
-use session::signals::Ending;
+use session::signals::EndSignals;
 use sizing::info::logs;
-use sizing::info::settings::{Change, Current, Setting, once_names, sample_names};
+use sizing::info::settings::{Change, NodeSettings, Setting, once_names, sample_names};
 use sizing::iostat::of_node;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
-use store::nodes::{self, Access, Cluster, Node, PeersQuery, at_once};
+use store::nodes::{self, Access, DiscoveredNodes, Node, PeersQuery, in_parallel};
 
 /// A node that is sampled.
 pub struct Watched {
@@ -63,11 +63,11 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     if args.host.is_empty() {
         let folder = Folder::create(dir)?;
         folder.copy(&args.log, &args.iostat)?;
-        return done(&format!("next: flashproof size profile {}\n", shell(&folder.dir.display().to_string())));
+        return done(&format!("next: flashproof size profile {}\n", shell_quoted(&folder.dir.display().to_string())));
     }
     let access = access(&args.nodes)?;
     let left = format!("if settings were changed, put them back: flashproof size restore {}", dir.display());
-    let ending = Ending::listen(left)?;
+    let ending = EndSignals::listen(left)?;
     let (watched, missing) = look(args, &access)?;
     let folder = Folder::create(dir)?;
     let files = watched.iter().map(|watched| folder.begin(&watched.node, &watched.once));
@@ -87,7 +87,7 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
 /// Finds the nodes and queries their configuration. Also returns what is missing.
 pub fn look(args: &CollectArgs, access: &Access) -> Result<(Vec<Watched>, Vec<String>), Failure> {
     let query = PeersQuery { tls: args.nodes.access.tls, alternate: args.services_alternate };
-    let Cluster { nodes, mut missing } = nodes::find(&args.host, Some(query).filter(|_| !args.one_node), access);
+    let DiscoveredNodes { nodes, mut missing } = nodes::find_nodes(&args.host, Some(query).filter(|_| !args.one_node), access);
     if nodes.is_empty() {
         let missing = missing.join("\n");
         return Err(Failure::environment(format!("{missing} - check --host, and that this machine may connect")));
@@ -106,7 +106,7 @@ pub fn look(args: &CollectArgs, access: &Access) -> Result<(Vec<Watched>, Vec<St
         }
     }
     let mut watched = Vec::new();
-    for looked in at_once(nodes, |node| Watched::look(node, &args.namespace, access)) {
+    for looked in in_parallel(nodes, |node| Watched::look(node, &args.namespace, access)) {
         match looked {
             Ok(node) => watched.push(node),
             Err(error) => missing.push(error),
@@ -136,11 +136,11 @@ impl Watched {
         Ok(this)
     }
 
-    fn current(&self) -> Current<'_> {
+    fn current(&self) -> NodeSettings<'_> {
         let reply =
             |name: &str| self.once.iter().find(|(asked, _)| asked == name).map_or("", |(_, value)| value.as_str());
         let config = |namespace| reply(&sizing::info::settings::get_config(build(&self.node), namespace));
-        Current {
+        NodeSettings {
             namespaces: self.namespaces.iter().map(|namespace| (namespace.as_str(), config(namespace))).collect(),
             service: reply("get-config:context=service"),
             sinks: self.logs.iter().map(|(sink, file)| (*sink, file.as_str(), reply(&format!("log/{sink}")))).collect(),
@@ -189,7 +189,7 @@ fn show(watched: &[Watched], args: &CollectArgs) {
 struct Collection<'a> {
     args: &'a CollectArgs,
     access: Access,
-    ending: Ending,
+    ending: EndSignals,
     watched: Vec<Watched>,
     files: Vec<NodeFile>,
 }
@@ -219,7 +219,7 @@ impl Collection<'_> {
     /// Samples, then warns of settings that another user turned off meanwhile: the logs lack their data.
     fn sample_and_check(&mut self) -> Result<(), Failure> {
         let sampled = self.sample();
-        at_once(self.watched.iter_mut().filter(|watched| !watched.is_away).collect(), |watched| {
+        in_parallel(self.watched.iter_mut().filter(|watched| !watched.is_away).collect(), |watched| {
             let was_on = watched.settings.iter().filter(|(_, now, wanted)| now.as_deref() == Some(wanted));
             for (setting, _, wanted) in was_on {
                 if let Ok(now) = put_back::value(&mut watched.node, setting, &self.access)
@@ -247,11 +247,11 @@ impl Collection<'_> {
             span(window.as_secs())
         ));
         for index in 1.. {
-            if self.ending.came().is_some() {
+            if self.ending.received().is_some() {
                 break;
             }
             let pairs: Vec<_> = self.watched.iter_mut().zip(&mut self.files).collect();
-            let sampled = at_once(pairs, |(watched, file)| watched.sample(file, &self.access));
+            let sampled = in_parallel(pairs, |(watched, file)| watched.sample(file, &self.access));
             sampled.into_iter().collect::<Result<(), _>>()?;
             let next = every * index;
             if next > window || self.ending.wait((began + next).saturating_duration_since(Instant::now())).is_some() {
@@ -283,7 +283,7 @@ impl Collection<'_> {
                 }
             }
         }
-        let _ = writeln!(text, "next: flashproof size profile {}", shell(&dir.display().to_string()));
+        let _ = writeln!(text, "next: flashproof size profile {}", shell_quoted(&dir.display().to_string()));
         text
     }
 
@@ -298,15 +298,15 @@ impl Collection<'_> {
             ));
         }
         for (node, file) in self.watched.iter().zip(&self.files) {
-            if file.samples < 2 && self.ending.came().is_none() {
+            if file.samples < 2 && self.ending.received().is_none() {
                 errors.push(format!("node {} gave {}, too few for a rate", node.node, count(file.samples, "sample")));
             } else if node.missed > 0 {
                 console::warning(&format!("node {} did not answer {}", node.node, count(node.missed, "time")));
             }
         }
-        match (errors.is_empty(), self.ending.came()) {
+        match (errors.is_empty(), self.ending.received()) {
             (false, _) => Err(Failure::environment(errors.join("\n"))),
-            (true, Some(_)) => Ok(Ending::exit_code()),
+            (true, Some(_)) => Ok(EndSignals::exit_code()),
             (true, None) => Ok(ExitCode::SUCCESS),
         }
     }
@@ -318,7 +318,7 @@ pub fn fetch(node: &Node, file: &str, folder: &Path) -> String {
     let name = Path::new(file).file_name().map_or_else(|| "log".into(), |name| name.to_string_lossy());
     let to = folder.join(format!("{}-{name}", node.id));
     match file.starts_with('/') {
-        true => format!("scp {} {}", shell(&format!("{host}:{file}")), shell(&to.display().to_string())),
+        true => format!("scp {} {}", shell_quoted(&format!("{host}:{file}")), shell_quoted(&to.display().to_string())),
         // The log goes to standard error, of a container or to systemd.
         false => format!("(on {host}: the log goes to {}, see journalctl -u aerospike or docker logs)", quoted(file)),
     }

@@ -16,9 +16,9 @@ use crate::args::{CollectArgs, NodeArgs, RestoreArgs};
 use crate::commands::done;
 use collect::{Watched, fetch};
 use put_back::{PutBack, asinfo};
-use session::console::{self, shell};
+use session::console::{self, shell_quoted};
 use session::failure::Failure;
-use session::signals::Ending;
+use session::signals::EndSignals;
 use sizing::info::Build;
 use sizing::info::settings::{Change, DETAIL, Setting};
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     };
     let access = access(&args.nodes)?;
-    let _listening = Ending::listen(format!(
+    let _listening = EndSignals::listen(format!(
         "settings still to restore are recorded in {dir} - restore them: flashproof size restore {dir}"
     ))?;
     put_back.put_back(&access, retry(&args.nodes))?;
@@ -86,7 +86,7 @@ fn of_nodes(watched: &[Watched], args: &CollectArgs) -> String {
             watched.iter().flat_map(|node| &node.changes).map(|change| change.setting.asadm_command(&to(change)));
         let commands: BTreeSet<_> = commands.collect();
         let command =
-            |line: &String| format!("asadm -h {} -p {} --enable -e {}\n", shell(&seed.name), seed.port, quotes(line));
+            |line: &String| format!("asadm -h {} -p {} --enable -e {}\n", shell_quoted(&seed.name), seed.port, quotes(line));
         commands.iter().map(command).collect::<String>()
     };
     let by_asinfo = |to: &dyn Fn(&Change) -> String| {
@@ -140,11 +140,11 @@ fn general(args: &CollectArgs) -> String {
         let _ = writeln!(text, "asadm --enable -e {}", quotes(&log.asadm_command(level)));
         text += "#    or by asinfo on each node; before 8.1, and from 8.1 on:\n";
         for build in [Build::new([8, 0, 0, 0]), Build::new([8, 1, 0, 0])] {
-            let _ = writeln!(text, "asinfo -v {}", shell(&of_namespace.command(benchmarks, Some(build))));
+            let _ = writeln!(text, "asinfo -v {}", shell_quoted(&of_namespace.command(benchmarks, Some(build))));
         }
-        let _ = writeln!(text, "asinfo -v {}", shell(&log.command(level, None)));
+        let _ = writeln!(text, "asinfo -v {}", shell_quoted(&log.command(level, None)));
         let old = Setting::OldBenchmarks.command(benchmarks, None);
-        let _ = writeln!(text, "#    before 3.9, instead of the setting of a namespace:\nasinfo -v {}", shell(&old));
+        let _ = writeln!(text, "#    before 3.9, instead of the setting of a namespace:\nasinfo -v {}", shell_quoted(&old));
         text
     };
     text += "# 1. Turn on what a sizing needs, by asadm on all nodes:\n";
@@ -168,7 +168,7 @@ fn meanwhile(args: &CollectArgs, namespaces: &[String]) -> String {
     );
     let names = ["node", "build"].map(str::to_owned).into_iter();
     for name in names.chain(namespaces.iter().map(|namespace| format!("namespace/{namespace}"))) {
-        let name = shell(&name);
+        let name = shell_quoted(&name);
         let _ = writeln!(text, "  printf '%s\\t%s\\n' {name} \"$(asinfo -v {name})\"");
     }
     text + "done > $NODE.info\n"
@@ -178,5 +178,5 @@ const NEXT: &str = "# 5. Size it, from the folder with all of these files:\nflas
 
 /// Quotes a word: double quotes if it contains nothing special to a shell, else single quotes.
 fn quotes(word: &str) -> String {
-    if word.contains(['"', '$', '`', '\\', '!', '\'']) { shell(word) } else { format!("\"{word}\"") }
+    if word.contains(['"', '$', '`', '\\', '!', '\'']) { shell_quoted(word) } else { format!("\"{word}\"") }
 }

@@ -10,14 +10,14 @@
 //! restored only if it still has the value that was set: a later change by a user is intended, and an unchanged setting
 //! needs nothing. Of two simultaneous collections, the second finds the settings on, changes none, and restores none.
 
-use super::{build, shell};
-use results::files::{self, Links, Over};
+use super::{build, shell_quoted};
+use results::files::{self, Links, ReplaceTarget};
 use results::units::{quoted, span};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use session::console;
 use session::failure::Failure;
-use session::signals::Ending;
+use session::signals::EndSignals;
 use sizing::info::settings::{Change, Setting};
 use sizing::info::{Build, FILE_ENDING, header_text, is_refusal, sample_text};
 use sizing::iostat::of_node;
@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
-use store::nodes::{Access, DEFAULT_PORT, Host, Node, at_once};
+use store::nodes::{Access, DEFAULT_PORT, Host, Node, in_parallel};
 
 pub const FILE: &str = "put-back.json";
 
@@ -76,7 +76,7 @@ impl NodeChanges {
 /// A command line of asinfo.
 pub fn asinfo(host: &str, command: &str) -> String {
     let host = Host::parse(host, DEFAULT_PORT).unwrap_or_else(|_| Host { name: host.to_owned(), port: DEFAULT_PORT });
-    format!("asinfo -h {} -p {} -v {}", shell(&host.name), host.port, shell(command))
+    format!("asinfo -h {} -p {} -v {}", shell_quoted(&host.name), host.port, shell_quoted(command))
 }
 
 impl PutBack {
@@ -109,12 +109,12 @@ impl PutBack {
         &self,
         nodes: impl Iterator<Item = &'a mut Node>,
         access: &Access,
-        ending: &Ending,
+        ending: &EndSignals,
     ) -> Result<(), String> {
         for node in nodes {
             let Some(planned) = self.nodes.iter().find(|planned| planned.node == node.id) else { continue };
             for change in &planned.changes {
-                if ending.came().is_some() {
+                if ending.received().is_some() {
                     return Ok(());
                 }
                 set(node, &change.setting, &change.to, access)
@@ -130,7 +130,7 @@ impl PutBack {
     pub fn put_back(self, access: &Access, patience: Duration) -> Result<(), Failure> {
         let nodes = self.nodes.clone();
         let left = Mutex::new(self);
-        let tried = at_once(nodes, |planned| {
+        let tried = in_parallel(nodes, |planned| {
             put_back_patiently(&planned, access, patience).map_err(|error| (planned.node.clone(), error))?;
             let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
             left.nodes.retain(|node| *node != planned);
@@ -154,7 +154,7 @@ impl PutBack {
                 commands.join("; ")
             ));
         }
-        let dir = shell(&files::dir_of(&self.path).display().to_string());
+        let dir = shell_quoted(&files::dir_of(&self.path).display().to_string());
         let options = match (&access.login, &access.tls) {
             (None, None) => "",
             _ => " (with the options for user and TLS)",
@@ -171,7 +171,7 @@ impl PutBack {
         let text = || serde_json::to_vec_pretty(&self.nodes).map_err(io::Error::other);
         let saved = match self.nodes.is_empty() {
             true => fs::remove_file(&self.path),
-            false => text().and_then(|text| files::replace(&self.path, &text, Over::Own)),
+            false => text().and_then(|text| files::replace(&self.path, &text, ReplaceTarget::Own)),
         };
         saved.map_err(|error| format!("cannot record the settings to restore in {} - {error}", self.path.display()))
     }
@@ -362,7 +362,7 @@ pub fn readable<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure
     let opened = paths
         .filter(|path| path.as_os_str() != "-")
         .map(|path| open(path).map(drop).map_err(|failure| failure.message));
-    session::failure::all(opened, Failure::usage).map(drop)
+    session::failure::collect_all(opened, Failure::usage).map(drop)
 }
 
 fn open(path: &Path) -> Result<File, Failure> {

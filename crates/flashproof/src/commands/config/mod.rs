@@ -15,7 +15,7 @@ use crate::args::ConfigArgs;
 use device::discover::{Drive, Roots, drives_of};
 use engine::DeviceName;
 use load::factor::Factor;
-use load::workload::act::legacy::{self, Reading, Translation};
+use load::workload::act::legacy::{self, ReadOptions, Translation};
 use load::workload::act::load_summary::LoadSummary;
 use load::workload::act::options::Test;
 use load::workload::act::reference::Document;
@@ -78,7 +78,7 @@ fn output(request: &ConfigRequest, args: &ConfigArgs) -> Output {
 
 /// Reads a configuration of any ACT version.
 fn translated(path: &Path, args: &ConfigArgs) -> Result<(String, Translation), Failure> {
-    let reading = Reading { test: args.model, act: args.act, cpus: args.cpus };
+    let reading = ReadOptions { test: args.model, act: args.act, cpus: args.cpus };
     Ok((path.display().to_string(), translation_of(path, &bytes_of(path)?, &reading)?))
 }
 
@@ -113,7 +113,7 @@ impl Draft {
         let keys = devices.into_iter().chain(duration).chain(request.set.iter().cloned());
         all(keys.filter_map(|(key, value)| config.set(&key, &value).err()).collect())?;
         let in_file = |key: &str| base.as_ref().is_some_and(|(_, translation)| translation.given.contains(&key));
-        config.settle(&|key| in_file(key) || request.sets(key));
+        config.apply_dependent_defaults(&|key| in_file(key) || request.sets(key));
         if base.is_none() && config.device_names.is_empty() {
             return Err(Failure::usage("no device is named - give --device, or CONFIG with a configuration"));
         }
@@ -228,7 +228,7 @@ impl Draft {
             Some(acts) => format!("its keys fit ACT {} to {}; --act says otherwise", acts.start(), acts.end()),
             None => "as --act says".to_owned(),
         };
-        let read_as = match translation.own {
+        let read_as = match translation.is_flashproof_file {
             true => "a file of flashproof".to_owned(),
             false => format!("read as a file of ACT {act}: {why}"),
         };

@@ -9,24 +9,24 @@ use super::done;
 use crate::args::{FIO_HELP, FioArgs};
 use load::workload::Workload;
 use load::workload::fio::{
-    BYTES_MAX, FioLoad, Job, Problem, Section, Surroundings, command_line, job_file, jobs, options, runs as runs_of,
+    BYTES_MAX, FioLoad, Job, Problem, Section, ParseContext, command_line, job_file, jobs, options, runs as runs_of,
 };
 use procedures::cross_check::{self, Checked, RealFio};
 use procedures::fio::{
     Counting, Logs, Ran, check_logs, check_polled, lay_out, left_out, page, save_states, settle, write_dumps,
 };
 use program::{Format, Program};
-use report::fio::{FIO_VERSION, begin, json, normal, terse};
+use report::fio::{FIO_VERSION, header_text, json, normal, terse};
 use results::files::{self as input, Links};
 use results::judge::Outcome;
 use results::units::{self, quoted};
 use session::devices::Consents;
 use session::failure::Failure;
-use session::record::Place;
-use session::runner::{Ended, Named, Opened, RunRequest, cpus, run as run_request, tool};
-use session::signals::Switch;
+use session::record::RunDirectory;
+use session::runner::{RunOutcome, NamedWorkload, Opened, RunRequest, cpus, run as run_request, tool};
+use session::signals::SignalHandler;
 use session::user_file::{is_ours, write_file};
-use session::{Manner, console};
+use session::{CompatMode, console};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ fn other_engines(loads: &[FioLoad]) -> BTreeSet<String> {
 }
 
 /// Runs `args` with the behaviour of `manner`.
-pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
+pub fn run(args: &FioArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
     let line = command_line(&args.words).map_err(several)?;
     tell(&line.warnings);
     let program = Program::of(&line.program)?;
@@ -62,7 +62,7 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
     }
     match () {
         () if program.help => return done(FIO_HELP),
-        () if program.version && manner == Manner::Fio => return done(&format!("{FIO_VERSION}\n")),
+        () if program.version && manner == CompatMode::Fio => return done(&format!("{FIO_VERSION}\n")),
         () if program.version => return done(&format!("{}\n", tool())),
         () if program.cmdhelp => return done(&options::help()),
         () => {}
@@ -94,15 +94,15 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let mut made = HashMap::new();
     let layouts: Vec<_> = loads.iter_mut().map(|load| settle(load, &mut made)).collect::<Result<_, _>>()?;
     check_outputs(&program, &loads)?;
-    let place = Place::of("fio", program.out.as_deref(), manner)?;
-    let switch = Switch::install("the run directory has no verdict and says so", Manner::Own)?;
+    let place = RunDirectory::of("fio", program.out.as_deref(), manner)?;
+    let switch = SignalHandler::install("the run directory has no verdict and says so", CompatMode::Native)?;
     let global = sections.iter().filter(|section| section.is_global()).flat_map(|section| {
         section.options.iter().map(|given| (given.name.clone(), given.value.clone().unwrap_or_else(|| "1".into())))
     });
     let global: Vec<_> = global.collect();
     if program.formats.contains(&Format::Normal) {
         let threads = loads.iter().map(|load| load.threads.len()).sum();
-        write_report(&program, &begin(&lines, threads))?;
+        write_report(&program, &header_text(&lines, threads))?;
     }
     let session =
         Session { manner, program: &program, place: &place, switch: &switch, text: &text, several: loads.len() > 1 };
@@ -126,20 +126,20 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
             Some(fio) => session.cross_check(fio, number, &mut runs, &mut show, &mut checks)?,
         };
         worst = worst.max(outcome);
-        if switch.was_asked().is_some() || runs.last().is_some_and(|ran| ran.load.is_last()) {
+        if switch.signal_received().is_some() || runs.last().is_some_and(|ran| ran.load.ends_all_runs()) {
             break;
         }
     }
     write_report(&program, &report(&program, &runs, &global, &checks))?;
-    if manner == Manner::Own {
+    if manner == CompatMode::Native {
         console::note(&format!("{place}"));
     }
     drop(place);
-    let is_complete = switch.was_asked().is_none();
+    let is_complete = switch.signal_received().is_none();
     let has_failed =
         |ran: &Ran| ran.totals.kinds.iter().any(|kind| kind.errors > 0) || !ran.missed(is_complete).is_empty();
     Ok(ExitCode::from(match manner {
-        Manner::Own => worst.exit_code(),
+        CompatMode::Native => worst.exit_code(),
         _ => u8::from(runs.iter().any(has_failed)),
     }))
 }
@@ -159,9 +159,9 @@ fn tell(warnings: &[Problem]) {
     warnings.iter().for_each(|warning| console::warning(&warning.to_string()));
 }
 
-fn surroundings<'a>(read: &'a mut dyn FnMut(&str) -> Result<String, String>, readonly: bool) -> Surroundings<'a> {
+fn surroundings<'a>(read: &'a mut dyn FnMut(&str) -> Result<String, String>, readonly: bool) -> ParseContext<'a> {
     let memory = sys::buffer::available_bytes().unwrap_or(0);
-    Surroundings {
+    ParseContext {
         read,
         variable: &|name| std::env::var(name).ok(),
         cpus: cpus(),
@@ -195,7 +195,7 @@ fn sections(
         // The jobs of a file wait for those of the previous file.
         let has_jobs = sections.iter().any(|section| !section.is_global());
         if let Some(first) = of_file.iter_mut().find(|section| !section.is_global()).filter(|_| has_jobs) {
-            let stonewall = load::workload::fio::Given { name: "stonewall".into(), value: None, at: file.clone() };
+            let stonewall = load::workload::fio::GivenOption { name: "stonewall".into(), value: None, at: file.clone() };
             first.options.push(stonewall);
         }
         sections.append(&mut of_file);
@@ -221,7 +221,7 @@ fn limit_streams(program: &Program, loads: &mut [FioLoad]) -> Result<(), Failure
         return Err(Failure::usage(format!("cannot judge {} - {why}", quoted(stream))));
     }
     if !program.sla_of.is_empty() {
-        loads.iter_mut().for_each(|load| load.limit(&program.sla_of, &program.sla));
+        loads.iter_mut().for_each(|load| load.set_limits(&program.sla_of, &program.sla));
     }
     loads.iter().try_for_each(|load| load.thresholds().map(drop)).map_err(Failure::usage)
 }
@@ -245,7 +245,7 @@ fn begin_lines(loads: &[FioLoad]) -> Vec<String> {
                 size(1),
                 size(2),
                 if load.is_simulated() { "io_uring" } else { engine_of(job) },
-                job.slots()
+                job.in_flight_max()
             ));
             if job.numjobs > 1 {
                 lines.push("...".into());
@@ -333,10 +333,10 @@ type Show<'a> = dyn FnMut(&[Ran]) -> Result<(), String> + 'a;
 
 /// Data common to all runs of a call.
 struct Session<'a> {
-    manner: Manner,
+    manner: CompatMode,
     program: &'a Program,
-    place: &'a Place,
-    switch: &'a Switch,
+    place: &'a RunDirectory,
+    switch: &'a SignalHandler,
     text: &'a str,
     several: bool,
 }
@@ -362,7 +362,7 @@ impl Session<'_> {
             patience: program.patience,
             quiet,
             trace: program.trace && !quiet,
-            ..RunRequest::new(Named::alone(load, text))
+            ..RunRequest::new(NamedWorkload::alone(load, text))
         }
     }
 
@@ -388,9 +388,9 @@ impl Session<'_> {
             let dir = self.dir(number).join(format!("round-{round}"));
             worst = worst.max(self.run(&dir, Some(&opened), runs, show)?);
             let sides = runs.last().map(|ran| cross_check::ours(&ran.load, &ran.totals, ran.cpu_ns()));
-            Ok(sides.filter(|_| self.switch.was_asked().is_none()))
+            Ok(sides.filter(|_| self.switch.signal_received().is_none()))
         })?;
-        if self.switch.was_asked().is_some() {
+        if self.switch.signal_received().is_some() {
             worst = worst.max(Outcome::Invalid);
         }
         checks.extend(checked);
@@ -407,7 +407,7 @@ impl Session<'_> {
     ) -> Result<Outcome, Failure> {
         let Some(ran) = runs.last_mut() else { return Ok(Outcome::Measured) };
         ran.logs = Logs::create(&ran.load, self.program.force)?;
-        let quiet = self.program.quiet || self.manner == Manner::Fio;
+        let quiet = self.program.quiet || self.manner == CompatMode::Fio;
         let request = self.request(ran.load.clone(), dir.to_owned(), self.text.to_owned(), quiet);
         let request = RunRequest { opened, ..request };
         let status_sec = self.program.status_sec;
@@ -423,8 +423,8 @@ impl Session<'_> {
                 failed: None,
             },
         )? {
-            Ended::Recorded(verdict) => verdict,
-            Ended::Unrecorded { verdict, failure } => {
+            RunOutcome::Recorded(verdict) => verdict,
+            RunOutcome::Unrecorded { verdict, failure } => {
                 console::notice(&verdict.to_string());
                 return Err(failure);
             }
@@ -443,7 +443,7 @@ impl Session<'_> {
                 ));
             }
         }
-        if self.manner == Manner::Own {
+        if self.manner == CompatMode::Native {
             let text = verdict.to_string();
             // The part up to the first empty line: the verdict and what decided it.
             let head = text.split("\n\n").next().unwrap_or_default();

@@ -6,7 +6,7 @@ use procedures::fio::Trigger;
 use results::judge::Sla;
 use results::units::quoted;
 use session::failure::Failure;
-use session::runner::Patience;
+use session::runner::FailureLimits;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ pub struct Program {
     /// Limits of single streams, by name.
     pub sla_of: BTreeMap<String, Sla>,
     pub slice_sec: u32,
-    pub patience: Patience,
+    pub patience: FailureLimits,
     pub trace: bool,
     pub cross_check: bool,
     pub quiet: bool,

@@ -15,7 +15,7 @@ mod search;
 use crate::args::{PredictArgs, RateArgs};
 use conclusions::baseline::Prediction;
 use conclusions::rating::{
-    Details, Finding, Move, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Seen, conclude, three_digits,
+    Details, SearchResult, NextRun, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, StepOutcome, conclude, three_digits,
 };
 use conclusions::series::{Identity, Purpose, Series, State, Step};
 use load::factor::Factor;
@@ -24,14 +24,14 @@ use load::workload::act::ActWorkload;
 use load::workload::act::load_summary::LoadSummary;
 use procedures::predict;
 use procedures::series::{self, Base1x, Drives, Kept, NOT_PREPARED, default_name, may_erase};
-use report::baseline::{parameters, predicted};
+use report::baseline::{parameters, prediction_sentence};
 use report::table::Table;
 use results::judge::{Outcome, Sla, round_sec};
 use results::units::span;
 use search::SearchRun;
 use session::failure::Failure;
-use session::signals::Switch;
-use session::{Manner, console};
+use session::signals::SignalHandler;
+use session::{CompatMode, console};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -44,7 +44,7 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     let mut kept = Kept::open(&first, args.series.clone(), now, &[NOT_PREPARED], |options| {
         may_erase(&request.base, args.no_prep, options)
     })?;
-    kept.series.settle();
+    kept.series.interrupt_running_steps();
     if kept.series.conclusion.as_ref().is_some_and(|conclusion| conclusion.outcome != Outcome::Invalid) {
         console::note(&format!("the search in {} ended before; --fresh begins anew", kept.dir.display()));
         return kept.show_conclusion("", &steps(&kept));
@@ -52,7 +52,7 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     if args.series.dry_run {
         return show_plan(&kept, &request, &drives);
     }
-    let switch = Switch::install("the step will be run again; the same command does", Manner::Own)?;
+    let switch = SignalHandler::install("the step will be run again; the same command does", CompatMode::Native)?;
     kept.series.conclusion = None;
     kept.save()?;
     if !args.no_prep
@@ -74,11 +74,11 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Runs loads until the rating is found; `None`: interrupted.
-fn climb(args: &RateArgs, request: &Request, kept: &mut Kept, switch: &Switch) -> Result<Option<Finding>, Failure> {
+fn climb(args: &RateArgs, request: &Request, kept: &mut Kept, switch: &SignalHandler) -> Result<Option<SearchResult>, Failure> {
     let mut search = SearchRun::replayed(request, &kept.series);
     loop {
         // A signal that arrived while the last step or preparation was being recorded takes effect here.
-        if switch.was_asked().is_some() {
+        if switch.signal_received().is_some() {
             return Ok(None);
         }
         let moved = match search.next(request) {
@@ -187,23 +187,23 @@ impl Request {
 
     /// Maximum duration of a move, seconds; `wait_sec` is the longest time before a slow spell so far. On a real drive
     /// a confirmation contains several spells.
-    pub fn longest_sec(&self, moved: Move, wait_sec: f64) -> u64 {
+    pub fn longest_sec(&self, moved: NextRun, wait_sec: f64) -> u64 {
         let Slice { sec, round_sec } = self.slice(moved.multiple());
         match moved {
-            Move::Recover(_) => RECOVERY_ROUNDS_MAX as u64 * round_sec,
-            Move::Confirm(_) if !self.simulated => {
+            NextRun::Recover(_) => RECOVERY_ROUNDS_MAX as u64 * round_sec,
+            NextRun::Confirm(_) if !self.simulated => {
                 let spells_sec = (SPELLS_IN_WINDOW as f64 * wait_sec) as u64;
                 sec.max(spells_sec.div_ceil(round_sec) * round_sec)
             }
-            Move::Try(_) | Move::Confirm(_) => sec,
+            NextRun::Try(_) | NextRun::Confirm(_) => sec,
         }
     }
 
     /// Minimum time in which a move can have a result, seconds.
-    pub fn least_sec(&self, moved: Move, wait_sec: f64) -> u64 {
+    pub fn least_sec(&self, moved: NextRun, wait_sec: f64) -> u64 {
         match moved {
-            Move::Confirm(_) => self.longest_sec(moved, wait_sec),
-            Move::Try(_) | Move::Recover(_) => ROUNDS_MIN as u64 * self.slice(moved.multiple()).round_sec,
+            NextRun::Confirm(_) => self.longest_sec(moved, wait_sec),
+            NextRun::Try(_) | NextRun::Recover(_) => ROUNDS_MIN as u64 * self.slice(moved.multiple()).round_sec,
         }
     }
 
@@ -222,7 +222,7 @@ impl Request {
         base.set_duration(u32::try_from(seconds).unwrap_or(u32::MAX));
         let devices: Vec<usize> = (0..base.spec().device_names.len()).collect();
         let factor: Factor = multiple.to_string().parse().map_err(Failure::usage)?;
-        base.at(factor, &devices).map_err(|errors| {
+        base.multiplied(factor, &devices).map_err(|errors| {
             let errors: Vec<_> = errors.iter().map(|error| format!("{multiple}x: {error}")).collect();
             Failure::usage(errors.join("\n"))
         })
@@ -309,11 +309,11 @@ fn row(step: &Step) -> Vec<String> {
 /// Result of a step, in a word or two.
 fn shown(step: &Step) -> &'static str {
     match (step.state, Details::of(step).map(|details| details.judged.seen)) {
-        (State::Done, Some(Seen::Held)) => "held",
-        (State::Done, Some(Seen::Failed)) => "not held",
-        (State::Done, Some(Seen::Broken)) => "operations failed",
-        (State::Done, Some(Seen::NotSteady)) => "not steady",
-        (State::Done, Some(Seen::OurLimit)) => "not ours to tell",
+        (State::Done, Some(StepOutcome::Held)) => "held",
+        (State::Done, Some(StepOutcome::Failed)) => "not held",
+        (State::Done, Some(StepOutcome::Broken)) => "operations failed",
+        (State::Done, Some(StepOutcome::NotSteady)) => "not steady",
+        (State::Done, Some(StepOutcome::OurLimit)) => "not ours to tell",
         (State::Running, _) => "running",
         _ => "interrupted",
     }
@@ -324,7 +324,7 @@ const MISSES_TOLD: usize = 3;
 
 /// Predicts from the directory of a baseline.
 pub fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
-    let switch = Switch::install("no result was saved; the same command starts it again", Manner::Own)?;
+    let switch = SignalHandler::install("no result was saved; the same command starts it again", CompatMode::Native)?;
     let predictions = predict::predict(&args.dir, &args.load, args.force, &switch)?;
     if let Some(predictions) = &predictions {
         console::result(&self::predictions(predictions))?;
@@ -339,7 +339,7 @@ fn predictions(predictions: &[Prediction]) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail.
     for prediction in predictions {
-        let _ = writeln!(page, "\n{}", predicted(prediction));
+        let _ = writeln!(page, "\n{}", prediction_sentence(prediction));
         let _ = writeln!(page, "  {}", prediction.unknown);
         for miss in prediction.misses.iter().take(MISSES_TOLD) {
             let _ = writeln!(page, "  {miss}");

@@ -2,7 +2,7 @@
 
 use super::{Request, shown};
 use crate::args::RateArgs;
-use conclusions::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
+use conclusions::rating::{Details, SearchResult, JudgedStep, NextRun, Search, StepOutcome, Shares, Stop, StepPurpose, Watcher};
 use conclusions::series::{Rule, Series, State, Step};
 use procedures::series::{Kept, alone, now_unix_ms};
 use results::cell::Interval;
@@ -12,13 +12,13 @@ use results::units::span;
 use serde_json::json;
 use session::console;
 use session::failure::Failure;
-use session::recording::Watch;
-use session::runner::{Patience, RunRequest};
-use session::signals::Switch;
+use session::recording::RunObserver;
+use session::runner::{FailureLimits, RunRequest};
+use session::signals::SignalHandler;
 use std::ops::ControlFlow;
 
 /// Maximum I/O errors of a step: any of them fails it, so a dying drive is not loaded further.
-const PATIENCE: Patience = Patience::with_errors(100);
+const PATIENCE: FailureLimits = FailureLimits::with_errors(100);
 
 /// Consecutive steps limited by this program or host after which the search ends.
 const OUR_LIMIT_MAX: u32 = 3;
@@ -32,7 +32,7 @@ const RANGE_ABOVE: f64 = 1.1;
 pub struct SearchRun {
     search: Search,
     /// Shares at each load that was held, from its last run.
-    shares: Vec<(Move, Vec<Shares>)>,
+    shares: Vec<(NextRun, Vec<Shares>)>,
     /// Longest time before a slow spell of the drive so far, seconds.
     wait_sec: f64,
     /// Simulated drives are new in each run, so none has to recover from overload.
@@ -61,7 +61,7 @@ impl SearchRun {
         for step in &series.steps {
             search.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
             // A limit of this program or host at that time need not apply now.
-            if let Some(details) = Details::of(step).filter(|details| details.judged.seen != Seen::OurLimit) {
+            if let Some(details) = Details::of(step).filter(|details| details.judged.seen != StepOutcome::OurLimit) {
                 search.take(details.moved, &details.judged);
             }
         }
@@ -69,7 +69,7 @@ impl SearchRun {
     }
 
     /// The next move. `Err`: the finding, if there is no move or no time for it.
-    pub fn next(&self, request: &Request) -> Result<Move, Finding> {
+    pub fn next(&self, request: &Request) -> Result<NextRun, SearchResult> {
         let moved = self.search.next()?;
         let needed_sec = request.least_sec(moved, self.wait_sec);
         match request.max_sec {
@@ -99,8 +99,8 @@ impl SearchRun {
             least_sec += request.least_sec(moved, self.wait_sec);
             most_sec += request.longest_sec(moved, self.wait_sec);
             match moved.multiple() <= rating {
-                true => search.held(moved, matches!(moved, Move::Confirm(_))),
-                false => search.not_held(moved, !self.simulated),
+                true => search.record_held(moved, matches!(moved, NextRun::Confirm(_))),
+                false => search.record_not_held(moved, !self.simulated),
             }
         }
         (least_sec, most_sec)
@@ -109,11 +109,11 @@ impl SearchRun {
     /// Runs a move and takes its result. The step is saved in `kept` before and after. `Break`: a signal ended it.
     pub fn run(
         &mut self,
-        moved: Move,
+        moved: NextRun,
         args: &RateArgs,
         request: &Request,
         kept: &mut Kept,
-        switch: &Switch,
+        switch: &SignalHandler,
     ) -> Result<ControlFlow<()>, Failure> {
         let step = self.step(moved, request, &kept.series);
         let (duration_sec, slice) = (step.duration_sec, request.slice(moved.multiple()));
@@ -127,7 +127,7 @@ impl SearchRun {
             }
         };
         // The log of a script has only the result.
-        if console::is_watched() {
+        if console::stderr_is_terminal() {
             console::note(&format!("\n{}: at most {}", step.name, span(step.duration_sec)));
         }
         let (index, heading) = (kept.series.steps.len(), step.name.clone());
@@ -150,7 +150,7 @@ impl SearchRun {
         step.ended_unix_ms = Some(now_unix_ms());
         self.ran_sec += verdict.ran_sec;
         let cut_short = duration_sec < longest_sec && verdict.end == End::Completed;
-        if judged.seen == Seen::Interrupted || cut_short {
+        if judged.seen == StepOutcome::Interrupted || cut_short {
             self.time_up = cut_short;
             let why = if self.time_up { "the time that was given is used up" } else { judged.why.as_str() };
             step.interrupt(why);
@@ -166,45 +166,45 @@ impl SearchRun {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn target(&self, moved: Move) -> Target {
+    fn target(&self, moved: NextRun) -> StepPurpose {
         match moved {
             // The confirmation covers the rare events of a simulated drive, at little cost.
-            Move::Try(_) if self.simulated => Target::Try { wait_sec: 0.0, exact: true },
-            Move::Try(_) => Target::Try { wait_sec: self.wait_sec, exact: false },
-            Move::Confirm(_) => Target::Whole,
-            Move::Recover(multiple) => {
+            NextRun::Try(_) if self.simulated => StepPurpose::Try { wait_sec: 0.0, exact: true },
+            NextRun::Try(_) => StepPurpose::Try { wait_sec: self.wait_sec, exact: false },
+            NextRun::Confirm(_) => StepPurpose::Whole,
+            NextRun::Recover(multiple) => {
                 let earlier = self.shares.iter().rev().find(|(at, _)| at.multiple() == multiple);
-                Target::Return(earlier.map(|(_, shares)| shares.clone()).unwrap_or_default())
+                StepPurpose::Return(earlier.map(|(_, shares)| shares.clone()).unwrap_or_default())
             }
         }
     }
 
-    fn take(&mut self, moved: Move, judged: &Judged) {
-        self.our_limit = if judged.seen == Seen::OurLimit { self.our_limit + 1 } else { 0 };
+    fn take(&mut self, moved: NextRun, judged: &JudgedStep) {
+        self.our_limit = if judged.seen == StepOutcome::OurLimit { self.our_limit + 1 } else { 0 };
         self.wait_sec = self.wait_sec.max(judged.longest_wait_sec());
         match judged.seen {
-            Seen::Held => {
+            StepOutcome::Held => {
                 self.shares.push((moved, judged.shares.clone()));
-                self.search.held(moved, judged.whole);
+                self.search.record_held(moved, judged.whole);
             }
-            Seen::Failed => self.search.not_held(moved, !self.simulated),
+            StepOutcome::Failed => self.search.record_not_held(moved, !self.simulated),
             // A drive that does not recover is still slow.
-            Seen::NotSteady => self.search.not_held(moved, matches!(moved, Move::Recover(_))),
-            Seen::Broken => self.search.stop(Stop::Broken),
+            StepOutcome::NotSteady => self.search.record_not_held(moved, matches!(moved, NextRun::Recover(_))),
+            StepOutcome::Broken => self.search.stop(Stop::Broken),
             // A busy minute passes, so the move is repeated.
-            Seen::OurLimit if self.our_limit < OUR_LIMIT_MAX => {}
-            Seen::OurLimit => self.search.stop(Stop::OurLimit),
-            Seen::Interrupted => {}
+            StepOutcome::OurLimit if self.our_limit < OUR_LIMIT_MAX => {}
+            StepOutcome::OurLimit => self.search.stop(Stop::OurLimit),
+            StepOutcome::Interrupted => {}
         }
     }
 
     /// The step of a move, marked as begun.
-    fn step(&self, moved: Move, request: &Request, series: &Series) -> Step {
+    fn step(&self, moved: NextRun, request: &Request, series: &Series) -> Step {
         let multiple = moved.multiple();
         let (name, rule) = match moved {
-            Move::Try(_) => (format!("{multiple}x"), Rule::Limits),
-            Move::Recover(_) => (format!("recovery at {multiple}x"), Rule::Recovers),
-            Move::Confirm(_) => (format!("confirmation at {multiple}x"), Rule::Limits),
+            NextRun::Try(_) => (format!("{multiple}x"), Rule::Limits),
+            NextRun::Recover(_) => (format!("recovery at {multiple}x"), Rule::Recovers),
+            NextRun::Confirm(_) => (format!("confirmation at {multiple}x"), Rule::Limits),
         };
         let left_sec = request.max_sec.map_or(u64::MAX, |max_sec| (max_sec - self.ran_sec) as u64);
         let dir = format!("{:02}-{}", series.steps.len() + 1, name.replace(" at ", "-"));
@@ -216,12 +216,12 @@ impl SearchRun {
 }
 
 /// Ends a step with its result.
-fn end(step: &mut Step, moved: Move, judged: &Judged, ran_sec: f64) {
+fn end(step: &mut Step, moved: NextRun, judged: &JudgedStep, ran_sec: f64) {
     step.state = State::Done;
     step.outcome = Some(match judged.seen {
-        Seen::Held => Outcome::Pass,
-        Seen::Failed | Seen::Broken => Outcome::Fail,
-        Seen::NotSteady | Seen::OurLimit | Seen::Interrupted => Outcome::Invalid,
+        StepOutcome::Held => Outcome::Pass,
+        StepOutcome::Failed | StepOutcome::Broken => Outcome::Fail,
+        StepOutcome::NotSteady | StepOutcome::OurLimit | StepOutcome::Interrupted => Outcome::Invalid,
     });
     step.reason.clone_from(&judged.why);
     step.details = json!(Details { moved, judged: judged.clone(), ran_sec });
@@ -229,13 +229,13 @@ fn end(step: &mut Step, moved: Move, judged: &Judged, ran_sec: f64) {
 
 /// Observer of a step's run.
 struct Watched {
-    target: Target,
+    target: StepPurpose,
     /// Duration of the step unless ended early, seconds.
     step_sec: u64,
     watcher: Option<Watcher>,
 }
 
-impl Watch for Watched {
+impl RunObserver for Watched {
     fn begins(&mut self, manifest: &Manifest) {
         self.watcher = Some(Watcher::new(manifest, self.target.clone(), self.step_sec));
     }

@@ -12,12 +12,12 @@ use results::judge::Outcome;
 use session::console;
 use session::failure::Failure;
 use session::user_file::{check_page, write_file, write_page};
-use sizing::configuration::{Configuration, Test, busiest_node, configurations};
+use sizing::configuration::{Configuration, TestOptions, busiest_node, configurations};
 use sizing::info::{self, InfoReplies};
 use sizing::profile::Profile;
 use sizing::profile::derive::{id, profile};
-use sizing::profile::sources::{Facts, Sources, Wanted};
-use sizing::select::Terms;
+use sizing::profile::sources::{NamespaceFacts, Sources, ProfileOptions};
+use sizing::select::SizingTerms;
 use sizing::server_log::ServerLog;
 use sizing::source::Source;
 use sizing::{iostat, pasted, server_log};
@@ -38,7 +38,7 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     }
     let sources = read(args)?;
     let profile = profile(&sources, &wanted(args, &sources.logs)).map_err(Failure::usage)?;
-    let test = Test { device: args.device.clone(), duration_sec: args.duration, factor: args.scale };
+    let test = TestOptions { device: args.device.clone(), duration_sec: args.duration, factor: args.scale };
     let node = args.node.as_deref().or_else(|| busiest_node(&profile)).unwrap_or_default();
     let configured = configurations(&profile, node, &test);
     let json = super::json(&profile)?;
@@ -220,7 +220,7 @@ fn node_of(node: Option<&str>, path: &Path, nodes: &[String]) -> Result<String, 
 }
 
 /// Configuration of each namespace, from the replies in `path`. Replies without a node name belong to the only node.
-fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Facts>, Failure> {
+fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), NamespaceFacts>, Failure> {
     let read = if path.is_dir() { info::read_folder(path) } else { info::read_file(path).map(|replies| vec![replies]) };
     let replies = read.map_err(|error| {
         Failure::usage(format!("cannot read {} - {error} - give a NODE.info file, or a folder of them", path.display()))
@@ -247,7 +247,7 @@ fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Fac
                 return Vec::new();
             }
         };
-        let facts = replies.namespaces.iter().map(|(name, namespace)| (name.clone(), Facts::of(replies, namespace)));
+        let facts = replies.namespaces.iter().map(|(name, namespace)| (name.clone(), NamespaceFacts::of(replies, namespace)));
         facts.map(|(name, facts)| ((node.clone(), name), facts)).collect::<Vec<_>>()
     };
     Ok(replies.iter().flat_map(of_node).collect())
@@ -259,18 +259,18 @@ fn is_id(node: &str) -> bool {
 }
 
 /// Block sizes given by the user.
-fn told(args: &SizeArgs) -> Option<Facts> {
+fn told(args: &SizeArgs) -> Option<NamespaceFacts> {
     let (write_block_bytes, flush_bytes) = (args.write_block_size, args.flush_size);
-    (write_block_bytes.is_some() || flush_bytes.is_some()).then(|| Facts {
+    (write_block_bytes.is_some() || flush_bytes.is_some()).then(|| NamespaceFacts {
         origin: "the command line".to_owned(),
         write_block_bytes,
         flush_bytes,
-        ..Facts::default()
+        ..NamespaceFacts::default()
     })
 }
 
 /// Options of the profile; times of day are placed in the logs.
-fn wanted(args: &SizeArgs, logs: &[ServerLog]) -> Wanted {
+fn wanted(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
     let last = logs.iter().filter_map(|log| log.span).map(|(_, last)| last).max();
     let first = logs.iter().filter_map(|log| log.span).map(|(first, _)| first).min();
     // A time of day is on the log's last day, or the day before if only that day contains it.
@@ -288,7 +288,7 @@ fn wanted(args: &SizeArgs, logs: &[ServerLog]) -> Wanted {
     };
     let from = at(args.from, first);
     let to = at(args.to, from.or(first));
-    Wanted {
+    ProfileOptions {
         namespaces: args.namespace.clone(),
         from,
         to,
@@ -305,7 +305,7 @@ pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {
         ratings: args.ratings.as_deref(),
         given: args.given.given(args.warranty),
     };
-    let terms = Terms { scale: args.scale, data_scale: args.data_scale, fill: args.fill / 100.0, years: args.warranty };
+    let terms = SizingTerms { scale: args.scale, data_scale: args.data_scale, fill: args.fill / 100.0, years: args.warranty };
     let selection = select::select(&args.profile, args.accept_unbalanced, &shelf, terms)?;
     console::result(&match () {
         () if args.json => super::json(&selection)?,

@@ -240,7 +240,7 @@ fn reached_rows(profile: &Profile, configurations: &[Configuration]) -> Vec<(Str
         rows.push((name.clone(), "the server's counters".to_owned(), *predicted));
         rows.extend(iostat.map(|seen| (name, "iostat, without flushes".to_owned(), seen)));
     }
-    rows.extend(configurations.iter().map(|one| (String::new(), format!("{}.conf", one.namespace), one.asks)));
+    rows.extend(configurations.iter().map(|one| (String::new(), format!("{}.conf", one.namespace), one.requested_io)));
     rows
 }
 

@@ -17,8 +17,8 @@ use procedures::configuration::read_trace;
 use results::units::{self, quoted};
 use session::console;
 use session::failure::Failure;
-use session::signals::Ending;
-use session::tracing::{self, Place};
+use session::signals::EndSignals;
+use session::tracing::{self, BlockPosition};
 use session::user_file::write_file;
 use show::Shown;
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {
 fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
     let subject = Subject::of(&args.devices)?;
     let ending =
-        Ending::listen("nothing is shown of the trace; the next one removes what it set up in the kernel".to_owned())?;
+        EndSignals::listen("nothing is shown of the trace; the next one removes what it set up in the kernel".to_owned())?;
     let trace = subject.start(args.buffer << 20)?;
     // Printed only now: everything after this line is in the trace.
     let length =
@@ -166,7 +166,7 @@ const SETTLED_AFTER_NS: u64 = 10_000_000;
 /// Devices to trace.
 #[derive(Debug)]
 pub struct Subject {
-    places: Vec<Place>,
+    places: Vec<BlockPosition>,
     names: Vec<String>,
     /// True if a device has no requests, only bios.
     bios: bool,
@@ -229,7 +229,7 @@ impl Subject {
         &self,
         mut trace: Trace,
         seconds: Option<u32>,
-        ending: &Ending,
+        ending: &EndSignals,
         sink: &mut Sink<'_>,
     ) -> Result<Traced, Failure> {
         let begin_ns = monotonic_ns();
@@ -239,7 +239,7 @@ impl Subject {
         let mut gone = None;
         let mut wanted = true;
         let mut now_ns = begin_ns;
-        while wanted && gone.is_none() && now_ns < end_ns && ending.came().is_none() {
+        while wanted && gone.is_none() && now_ns < end_ns && ending.received().is_none() {
             ending.wait(READ_EVERY.min(Duration::from_nanos(end_ns - now_ns)));
             now_ns = monotonic_ns();
             tracing::read(&mut trace, &self.places, &mut held).map_err(Failure::environment)?;
@@ -279,7 +279,7 @@ impl Subject {
     fn give(&self, pairing: &mut Pairing, sink: &mut Sink<'_>) -> Result<bool, Failure> {
         // On a disk with partitions, only requests to traced partitions; a flush concerns the whole disk.
         let ours = |request: &Request| {
-            let on = |place: &&Place| place.disk == request.device;
+            let on = |place: &&BlockPosition| place.disk == request.device;
             self.places.iter().filter(on).any(|place| request.sectors == 0 || place.sectors.contains(&request.sector))
         };
         let requests: Vec<_> = pairing.drain().filter(ours).collect();
@@ -288,8 +288,8 @@ impl Subject {
 
     /// Name of a device that has disappeared, or has no medium.
     fn gone(&self) -> Option<String> {
-        let is_there = |place: &Place| {
-            let (major, minor) = place.own;
+        let is_there = |place: &BlockPosition| {
+            let (major, minor) = place.device_number;
             let size = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size"));
             size.is_ok_and(|size| size.trim() != "0")
         };
@@ -297,7 +297,7 @@ impl Subject {
     }
 }
 
-fn place(index: usize, name: &str, facts: &DeviceFacts) -> Result<Place, Failure> {
+fn place(index: usize, name: &str, facts: &DeviceFacts) -> Result<BlockPosition, Failure> {
     let why = match facts.kind {
         Kind::RegularFile => {
             "it is a file, whose requests are those of the device that its file system is on; name that (findmnt -T FILE)"
@@ -306,7 +306,7 @@ fn place(index: usize, name: &str, facts: &DeviceFacts) -> Result<Place, Failure
         _ if facts.size_bytes == 0 => "it has no size: nothing is attached to it; name a device that is in use",
         Kind::WholeDisk | Kind::Partition => {
             let none = || Failure::usage(format!("cannot trace {name} - it has no device number"));
-            return Place::of(index, facts).ok_or_else(none);
+            return BlockPosition::of(index, facts).ok_or_else(none);
         }
     };
     Err(Failure::usage(format!("cannot trace {name} - {why}")))

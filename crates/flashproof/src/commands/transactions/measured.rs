@@ -4,7 +4,7 @@ use super::page::{Row, Side};
 use super::{Running, Site, Table};
 use crate::commands::client::{as_devices, check_open_files};
 use load::workload::records::{READS, WRITES};
-use report::text::Summary;
+use report::text::RunSummary;
 use results::cell::Interval;
 use results::judge::{SliceShares, Verdict};
 use results::run_dir::{Intervals, Manifest, read};
@@ -13,9 +13,9 @@ use results::units;
 use session::console;
 use session::engine::Engine;
 use session::failure::Failure;
-use session::recording::Watch;
+use session::recording::RunObserver;
 use session::runner::Opened;
-use session::signals::Switch;
+use session::signals::SignalHandler;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ use store::client::{ClientSettings, Replica};
 use store::conf::{Config, Level, NamespaceConfig};
 use store::embedded::VIRTUAL_CPU_NS;
 use store::nodes::Access;
-use store::object::Object;
+use store::object::RecordSpec;
 use store::observe::{Line, NamespaceCounts};
 use store::server::{Cluster, Device, Limits, Node, Server, Setup, State};
-use store::{IoCounted, Namespace, Overload, Verification};
+use store::{IoSnapshot, Namespace, Overload, Verification};
 use sys::process::process_cpu_ns;
 
 /// Busy fraction from which the CPU is the limit.
@@ -45,20 +45,20 @@ const AT_DRIVE_MIN: f64 = 0.5;
 /// I/O of the devices, and CPU time of this process, in a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Seen {
-    io: IoCounted,
+    io: IoSnapshot,
     cpu_ns: u64,
 }
 
 /// Observes a run from within. The observation ends with the last interval, so the writes of a closing store are
 /// excluded.
 pub(super) struct Watched<'a> {
-    io: &'a dyn Fn() -> IoCounted,
+    io: &'a dyn Fn() -> IoSnapshot,
     before: Seen,
     after: Seen,
 }
 
 impl<'a> Watched<'a> {
-    pub(super) fn new(io: &'a dyn Fn() -> IoCounted) -> Self {
+    pub(super) fn new(io: &'a dyn Fn() -> IoSnapshot) -> Self {
         Self { io, before: Seen::default(), after: Seen::default() }
     }
 
@@ -72,7 +72,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-impl Watch for Watched<'_> {
+impl RunObserver for Watched<'_> {
     fn begins(&mut self, _: &Manifest) {
         self.before = self.now();
     }
@@ -98,7 +98,7 @@ impl Table<'_> {
         let Seen { io, cpu_ns } = *seen;
         let over_loopback = matches!(running.site, Site::Loopback(_));
         let copies = if kind.replicated { 2 } else { 1 };
-        let summary = Summary::read(dir).map_err(Failure::environment)?;
+        let summary = RunSummary::read(dir).map_err(Failure::environment)?;
         let side = |stream: &str| {
             let group = verdict.groups.iter().find(|group| group.stream == stream)?;
             let sum = |of: fn(&SliceShares) -> u64| group.slices.iter().map(of).sum::<u64>();
@@ -290,7 +290,7 @@ impl Loopback {
     }
 
     /// Name and clients for a run.
-    pub(super) fn opened(&self, object: Arc<Object>, verify: bool, overload: Arc<Overload>) -> (String, Opened) {
+    pub(super) fn opened(&self, object: Arc<RecordSpec>, verify: bool, overload: Arc<Overload>) -> (String, Opened) {
         let (name, devices) = as_devices(&self.namespace, &self.cluster.map());
         let settings = ClientSettings {
             cluster: self.cluster.clone(),
@@ -308,7 +308,7 @@ impl Loopback {
     }
 
     /// Waits until no write block is queued for a device, as an opening of the store does; not for a hung device.
-    pub(super) fn settle(&self, switch: &Switch) {
+    pub(super) fn settle(&self, switch: &SignalHandler) {
         let blocks = |server: &Server| {
             let waiting = |of: &NamespaceCounts| of.store.devices.iter().map(|device| device.write_q).sum::<u64>();
             server.state().facts(|facts| facts.counts.namespaces.iter().map(waiting).sum::<u64>())
@@ -316,16 +316,16 @@ impl Loopback {
         let begin = Instant::now();
         while self.servers.iter().any(|server| blocks(server) > 0)
             && begin.elapsed() < PATIENCE
-            && switch.was_asked().is_none()
+            && switch.signal_received().is_none()
         {
             thread::sleep(Duration::from_millis(20));
         }
     }
 
     /// Function that returns the I/O of all servers so far.
-    pub(super) fn io(&self) -> impl Fn() -> IoCounted + use<> {
+    pub(super) fn io(&self) -> impl Fn() -> IoSnapshot + use<> {
         let states: Vec<Arc<State>> = self.servers.iter().map(|server| server.state().clone()).collect();
-        move || states.iter().fold(IoCounted::default(), |sum, state| sum.plus(&state.io()))
+        move || states.iter().fold(IoSnapshot::default(), |sum, state| sum.plus(&state.io()))
     }
 
     /// Stops the servers. Errors: data in memory was not written to their devices.

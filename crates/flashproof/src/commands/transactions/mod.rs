@@ -17,7 +17,7 @@ use engine::DeviceName;
 use load::choice::Engine as Wanted;
 use load::keys::Keys;
 use load::rate::Rate;
-use load::workload::records::{Mix, Records};
+use load::workload::records::{Mix, RecordWorkload};
 use load::workload::{DeviceShape, RunSpec, Workload};
 use measured::{Loopback, Seen, Watched};
 use page::Row;
@@ -29,15 +29,15 @@ use session::engine::{Demand, Engine};
 use session::failure::Failure;
 use session::in_process::{InProcess, began};
 use session::record::default_dir;
-use session::runner::{Named, Opened, RunRequest, cpus, findings, fresh_seed, run as run_request};
-use session::signals::Switch;
+use session::runner::{NamedWorkload, Opened, RunRequest, cpus, findings, fresh_seed, run as run_request};
+use session::signals::SignalHandler;
 use session::user_file::write_file;
-use session::{Manner, console};
+use session::{CompatMode, console};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use store::object::{Object, Value};
-use store::{DEVICE_HEADER_BYTES, DeviceHeader, IoCounted, IoCounts, Namespace, Overload, Verification};
+use store::object::{RecordSpec, ValueType};
+use store::{DEVICE_HEADER_BYTES, DeviceHeader, IoSnapshot, IoCounts, Namespace, Overload, Verification};
 
 /// Default fill of the device by the records of a row: below the mark at which blocks are collected.
 const FILL: f64 = 0.4;
@@ -122,7 +122,7 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(&dir)
         .map_err(|error| Failure::environment(format!("cannot create {} - {error}", dir.display())))?;
     let (kinds, names) = asked(args, &dir)?;
-    let switch = Switch::install("the table has no further row", Manner::Own)?;
+    let switch = SignalHandler::install("the table has no further row", CompatMode::Native)?;
     let table = Table { args, dir: &dir, names, seed: args.seed.unwrap_or_else(fresh_seed), switch };
     let rows = table.rows(&kinds);
     if args.devices.is_empty() {
@@ -142,7 +142,7 @@ struct Table<'a> {
     /// Devices; only rows with replication use the second.
     names: Vec<DeviceName>,
     seed: u64,
-    switch: Switch,
+    switch: SignalHandler,
 }
 
 /// Parameters of a run.
@@ -169,11 +169,11 @@ struct Running {
     kind: RowKind,
     keys: u32,
     site: Site,
-    object: Object,
+    object: RecordSpec,
     /// True while transactions wait for an overloaded device, as insertions do; also counts those that waited.
     overload: Arc<Overload>,
     /// I/O of the devices.
-    io: Box<dyn Fn() -> IoCounted>,
+    io: Box<dyn Fn() -> IoSnapshot>,
 }
 
 impl Table<'_> {
@@ -209,10 +209,10 @@ impl Table<'_> {
         Ok(rows)
     }
 
-    fn workload(&self, target: DeviceName, threads: u32, record_bytes: u32, keys: u32, phase: &Phase<'_>) -> Records {
+    fn workload(&self, target: DeviceName, threads: u32, record_bytes: u32, keys: u32, phase: &Phase<'_>) -> RecordWorkload {
         let block = u64::from(Namespace::new("").write_block_bytes);
         let is_device = self.names.contains(&target);
-        Records {
+        RecordWorkload {
             file_size_bytes: (is_device && self.is_file()).then_some(self.args.size),
             device_bytes_min: if is_device { DEVICE_HEADER_BYTES + u64::from(threads) * BLOCKS_MIN * block } else { 0 },
             target,
@@ -245,7 +245,7 @@ impl Table<'_> {
                 if let Site::Loopback(loopback) = &running.site {
                     loopback.settle(&self.switch);
                 }
-                if failed > 0 || self.switch.was_asked().is_some() {
+                if failed > 0 || self.switch.signal_received().is_some() {
                     let first = verdict.failures.first().map(|first| format!(": {first}")).unwrap_or_default();
                     return Err(Failure::device(format!(
                         "cannot go on with row {kind} - not all of its records could be inserted{first} - what was recorded is in {}",
@@ -291,10 +291,10 @@ impl Table<'_> {
         let room = (least_bytes.saturating_sub(DEVICE_HEADER_BYTES) as f64 * FILL) as u64 / stored;
         let keys = args.keys.unwrap_or(room.clamp(1, KEYS_MAX) as u32).max(cores.into());
         namespace.memory_bytes = u64::from(keys) * 64 * 4 + (64 << 20);
-        let object = Object {
+        let object = RecordSpec {
             set: [].into(),
             bins: 1,
-            value: Value::String(kind.bytes),
+            value: ValueType::String(kind.bytes),
             single_bin: true,
             replace: true,
             began: began(is_simulated),
@@ -350,7 +350,7 @@ impl Table<'_> {
             Site::Here(opened) => (self.names[0].clone(), self.cores().into(), &**opened),
             Site::Loopback(loopback) => {
                 // Clients treat earlier records as those of another run.
-                let object = Object { began: began(false), ..running.object.clone() };
+                let object = RecordSpec { began: began(false), ..running.object.clone() };
                 let (name, opened) = loopback.opened(Arc::new(object), self.args.verify, running.overload.clone());
                 clients = opened;
                 (DeviceName::Path(name), threads(self.args.connections), &clients)
@@ -365,7 +365,7 @@ impl Table<'_> {
             findings: Some(findings),
             heading: Some(purpose),
             trace: phase.name == "measure",
-            ..self.args.record.request(Named::alone(workload, command_line()))
+            ..self.args.record.request(NamedWorkload::alone(workload, command_line()))
         };
         running.overload.set_waits(phase.mix == Mix::Insert);
         let mut watched = Watched::new(&running.io);

@@ -3,7 +3,7 @@
 //! A closed loop of one operation shows service times and their variation; more operations in flight show the number of
 //! channels; large blocks show the bandwidth. A parameter with two sources gets two estimates, and the search decides.
 
-use super::{CHANNELS, Datum, JITTER, READ, STALL_EVERY, STALL_MS, Values, WAY, WINDOW, normal};
+use super::{CHANNELS, ComparedPoint, JITTER, READ, STALL_EVERY, STALL_MS, Values, WAY, WINDOW, normal};
 use conclusions::baseline::Done;
 
 /// Minimum length of a stall: this multiple of the 98th percentile, and half a millisecond.
@@ -25,8 +25,8 @@ struct Pure<'a> {
 }
 
 /// Closed-loop points with reads (0) or writes (1) only.
-fn pure<'a>(data: &'a [Datum<'_>], way: usize) -> Vec<Pure<'a>> {
-    let of = |datum: &'a Datum<'_>| {
+fn pure<'a>(data: &'a [ComparedPoint<'_>], way: usize) -> Vec<Pure<'a>> {
+    let of = |datum: &'a ComparedPoint<'_>| {
         let done = [&datum.point.reads, &datum.point.writes];
         let alone = done[1 - way].is_none() && datum.shown[way].is_some();
         let done = done[way].as_ref().filter(|done| alone && done.offered_iops.is_none())?;
@@ -61,7 +61,7 @@ fn at(done: &Done, percent: f64) -> f64 {
 }
 
 impl Way {
-    fn of(data: &[Datum<'_>], way: usize) -> Option<Self> {
+    fn of(data: &[ComparedPoint<'_>], way: usize) -> Option<Self> {
         let pure = pure(data, way);
         let by = |key: &dyn Fn(&Pure<'_>) -> (f64, f64)| {
             pure.iter().min_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal))
@@ -98,7 +98,7 @@ impl Way {
 
 /// Length (milliseconds) and period (seconds) of stalls, from latencies at queue depth 1: each stall delays one
 /// operation, by its length.
-fn stalls(data: &[Datum<'_>]) -> Option<(f64, f64)> {
+fn stalls(data: &[ComparedPoint<'_>]) -> Option<(f64, f64)> {
     let (mut lengths_us, mut alone) = (Vec::new(), Vec::new());
     for way in [0, 1] {
         for Pure { done, .. } in pure(data, way).into_iter().filter(|pure| pure.depth == 1.0) {
@@ -123,7 +123,7 @@ fn stalls(data: &[Datum<'_>]) -> Option<(f64, f64)> {
 
 /// Starting points of the search; `stalls_known`: a watch has measured the stalls. Empty without points of reads alone
 /// and of writes alone.
-pub(super) fn starts(data: &[Datum<'_>], stalls_known: bool) -> Vec<Values> {
+pub(super) fn starts(data: &[ComparedPoint<'_>], stalls_known: bool) -> Vec<Values> {
     let (Some(reads), Some(writes)) = (Way::of(data, 0), Way::of(data, 1)) else { return Vec::new() };
     let ways = [&reads, &writes];
     let stalls = if stalls_known { None } else { stalls(data) };

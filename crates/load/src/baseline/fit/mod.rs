@@ -18,11 +18,11 @@ mod replay;
 use conclusions::baseline::{Estimate, Parameter, Part, Point, Stalls};
 use conclusions::percentile::BEYOND_COMPARED;
 use engine::sim::DriveSpec;
-use replay::{Job, PERCENTS, Shown};
+use replay::{Job, PERCENTS, JobResults};
 use results::units;
 
 /// A parameter of the queueing model.
-struct Kind {
+struct ParameterKind {
     /// Name in a `sim:` description.
     name: &'static str,
     /// True for whole numbers.
@@ -32,8 +32,8 @@ struct Kind {
     max: f64,
 }
 
-const fn kind(name: &'static str, whole: bool, more_is_faster: bool, max: f64) -> Kind {
-    Kind { name, whole, more_is_faster, max }
+const fn kind(name: &'static str, whole: bool, more_is_faster: bool, max: f64) -> ParameterKind {
+    ParameterKind { name, whole, more_is_faster, max }
 }
 
 const COUNT: usize = 11;
@@ -41,7 +41,7 @@ const COUNT: usize = 11;
 /// A value for each of [`KINDS`]; 0: the drive has no such property.
 type Values = [f64; COUNT];
 
-const KINDS: [Kind; COUNT] = [
+const KINDS: [ParameterKind; COUNT] = [
     kind("channels", true, true, 4096.0),
     kind("read-us", false, false, 1e7),
     kind("write-us", false, false, 1e7),
@@ -158,7 +158,7 @@ pub struct Fit {
 ///
 /// Errors: why the points are insufficient.
 pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32, stalls: Option<&Stalls>) -> Result<Fit, String> {
-    let data: Vec<_> = points.iter().filter_map(|point| Datum::of(point, stalls)).collect();
+    let data: Vec<_> = points.iter().filter_map(|point| ComparedPoint::of(point, stalls)).collect();
     if data.len() > POINTS_MAX {
         return Err(format!(
             "{} are too many for a fit, which uses at most {}",
@@ -197,15 +197,15 @@ pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32, stalls: Opt
 }
 
 /// A point that can be compared.
-struct Datum<'a> {
+struct ComparedPoint<'a> {
     point: &'a Point,
     job: Job,
-    shown: [Option<Shown>; 2],
+    shown: [Option<JobResults>; 2],
     /// The job met a stall that the simulated job does not meet.
     met_stall: bool,
 }
 
-impl<'a> Datum<'a> {
+impl<'a> ComparedPoint<'a> {
     fn of(point: &'a Point, stalls: Option<&Stalls>) -> Option<Self> {
         let part = matches!(point.part, Part::Depth | Part::Profile | Part::Rate | Part::Grid);
         let ways = [point.reads.as_ref(), point.writes.as_ref()];
@@ -214,7 +214,7 @@ impl<'a> Datum<'a> {
         };
         let sound = part && point.doubt.is_none() && ways.into_iter().flatten().all(sound);
         let job = Job::of(point).filter(|_| sound)?;
-        let shown = ways.map(|done| done.and_then(Shown::measured));
+        let shown = ways.map(|done| done.and_then(JobResults::measured));
         let met_stall = stalls.is_some_and(|stalls| met_stall(point, stalls));
         // In an open loop everything behind a stall is late, so such a point says nothing about the drive without
         // stalls.
@@ -222,7 +222,7 @@ impl<'a> Datum<'a> {
     }
 
     /// Logarithms of simulated over measured values, each with its expected deviation.
-    fn compared(&self, shown: &[Option<Shown>; 2]) -> Vec<(f64, f64)> {
+    fn compared(&self, shown: &[Option<JobResults>; 2]) -> Vec<(f64, f64)> {
         let mut all = Vec::with_capacity(12);
         let done = [&self.point.reads, &self.point.writes];
         let both = self.shown.iter().zip(shown).zip(done);
@@ -255,7 +255,7 @@ fn met_stall(point: &Point, stalls: &Stalls) -> bool {
 }
 
 struct Search<'a> {
-    data: &'a [Datum<'a>],
+    data: &'a [ComparedPoint<'a>],
     base: String,
     stalls: Option<&'a Stalls>,
 }
@@ -281,7 +281,7 @@ impl Search<'_> {
     /// Distance of a drive from the points; infinite for an invalid drive.
     fn cost(&self, values: &Values) -> f64 {
         let Ok(drive) = self.text(values).parse::<DriveSpec>() else { return f64::INFINITY };
-        let of = |datum: &Datum<'_>| {
+        let of = |datum: &ComparedPoint<'_>| {
             let compared = datum.compared(&datum.job.run(&drive));
             // Quadratic for small deviations, linear for large ones: a single outlier must not dominate the fit.
             compared.iter().map(|(off, near)| 2.0 * ((1.0 + (off / near).powi(2)).sqrt() - 1.0)).sum::<f64>()
@@ -380,10 +380,10 @@ impl Search<'_> {
     }
 }
 
-impl Datum<'_> {
+impl ComparedPoint<'_> {
     /// Deviation, and a sentence about it if it is large.
-    fn miss(&self, shown: &[Option<Shown>; 2]) -> Option<(f64, String)> {
-        let one = |(way, (measured, shown)): (usize, (&Option<Shown>, &Option<Shown>))| {
+    fn miss(&self, shown: &[Option<JobResults>; 2]) -> Option<(f64, String)> {
+        let one = |(way, (measured, shown)): (usize, (&Option<JobResults>, &Option<JobResults>))| {
             let (measured, shown) = (measured.as_ref()?, shown.as_ref()?);
             let off =
                 if self.job.is_closed() && !self.met_stall { (shown.iops / measured.iops).ln().abs() } else { 0.0 };
@@ -392,7 +392,7 @@ impl Datum<'_> {
             let times = compared.iter().filter_map(|&at| measured.times_us[at].zip(shown.times_us[at]));
             let far = times.filter(|(measured, shown)| (measured - shown).abs() > MISS_US);
             let late = far.map(|(measured, shown)| (shown / measured).ln().abs()).fold(0.0, f64::max);
-            let told = |shown: &Shown| {
+            let told = |shown: &JobResults| {
                 let at = |name, at: usize| {
                     shown.times_us[at].map(|us| format!(", {name} {}", units::duration((us * 1e3) as u64)))
                 };

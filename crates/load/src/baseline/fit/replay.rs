@@ -32,14 +32,14 @@ pub(super) const PERCENTS: [f64; 5] = [10.0, 50.0, 90.0, 99.0, 99.9];
 
 /// Results of one direction of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Shown {
+pub(super) struct JobResults {
     /// Operations per second.
     pub(super) iops: f64,
     /// Microseconds at [`PERCENTS`]; `None` if there are too few operations for it.
     pub(super) times_us: [Option<f64>; PERCENTS.len()],
 }
 
-impl Shown {
+impl JobResults {
     /// The measured results; `None` if they are unusable.
     pub(super) fn measured(done: &Done) -> Option<Self> {
         let times_us = PERCENTS.map(|percent| done.answer_at(percent).us());
@@ -100,7 +100,7 @@ impl Job {
     }
 
     /// Runs the job on `drive`. Returns the results of reads and of writes.
-    pub(super) fn run(&self, drive: &DriveSpec) -> [Option<Shown>; 2] {
+    pub(super) fn run(&self, drive: &DriveSpec) -> [Option<JobResults>; 2] {
         let period_ns = drive.stalls.every_ns.max(drive.window_ns).max(1);
         let mut periods = 0;
         // Whole periods of stalls: a fraction of a period would contain a whole stall, or none.
@@ -115,7 +115,7 @@ impl Job {
             ops >= OPS_MAX || now_ns >= lasts_ns || (ended && ops >= OPS_MIN && now_ns / period_ns >= PERIODS)
         };
         let (times_ns, seconds) = Running::new(self, drive).run(enough);
-        times_ns.map(|times_ns| Shown::of(times_ns, seconds))
+        times_ns.map(|times_ns| JobResults::of(times_ns, seconds))
     }
 
     /// Runs for `at_least_ns`. Returns all times, nanoseconds, and the seconds that passed.

@@ -34,13 +34,13 @@ pub fn check(config: &ActConfig) -> Vec<Problem> {
 /// Finds values that contradict each other. Each value must be in its range.
 pub(super) fn conflicts(config: &ActConfig) -> Vec<Problem> {
     let mut found = Conflicts { config, problems: Vec::new() };
-    found.of_simulated_with_others();
+    found.check_simulated();
     if config.read_reqs_per_sec == 0 && config.write_reqs_per_sec == 0 {
         let what = "read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them";
         found.add(&["read-reqs-per-sec", "write-reqs-per-sec"], what);
     }
     if config.test == Test::Storage {
-        found.of_storage();
+        found.check_storage();
     }
     found.problems
 }
@@ -61,7 +61,7 @@ impl Conflicts<'_> {
     }
 
     /// Simulated drives run on virtual time and have their own size.
-    fn of_simulated_with_others(&mut self) {
+    fn check_simulated(&mut self) {
         let names = &self.config.device_names;
         let (simulated, real): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.drive().is_some());
         let Some(simulated) = simulated.first().map(|name| Quoted::new(name.as_str())) else { return };
@@ -81,7 +81,7 @@ impl Conflicts<'_> {
         }
     }
 
-    fn of_storage(&mut self) {
+    fn check_storage(&mut self) {
         let config = self.config;
         let large_block_bytes = config.large_block_op_kbytes.saturating_mul(1024);
         let ActConfig { record_bytes: min_bytes, record_bytes_range_max: max_bytes, commit_min_bytes, .. } = *config;
@@ -103,7 +103,7 @@ impl Conflicts<'_> {
             self.add(&[key, LARGE_BLOCK], what);
         }
         match config.has_histograms() {
-            true => self.of_histograms(large_block_bytes),
+            true => self.check_histograms(large_block_bytes),
             false => self.of_missing_histograms(),
         }
         if config.disable_odsync && config.commit_to_device {
@@ -139,7 +139,7 @@ impl Conflicts<'_> {
         }
     }
 
-    fn of_histograms(&mut self, large_block_bytes: u32) {
+    fn check_histograms(&mut self, large_block_bytes: u32) {
         let (config, standard) = (self.config, ActConfig::default());
         let histogram = if config.storage_read_histogram.is_some() { READ_HISTOGRAM } else { WRITE_HISTOGRAM };
         for (key, bytes, remedy) in [
@@ -189,12 +189,12 @@ impl Conflicts<'_> {
         }
         // For writes that are packed into large blocks, only the mean size matters.
         let issued_writes = config.write_sizes().filter(|_| config.commit_to_device);
-        self.of_sizes(READ_HISTOGRAM, "read-size-offset", config.read_sizes(), config.read_sizes(), large_block_bytes);
-        self.of_sizes(WRITE_HISTOGRAM, "write-size-offset", config.write_sizes(), issued_writes, large_block_bytes);
+        self.check_sizes(READ_HISTOGRAM, "read-size-offset", config.read_sizes(), config.read_sizes(), large_block_bytes);
+        self.check_sizes(WRITE_HISTOGRAM, "write-size-offset", config.write_sizes(), issued_writes, large_block_bytes);
     }
 
     /// Checks that the sizes of a histogram fit a large block: each separate read or write is one record.
-    fn of_sizes(
+    fn check_sizes(
         &mut self,
         key: &'static str,
         offset_key: &'static str,

@@ -41,7 +41,7 @@ impl ActConfig {
     }
 
     /// Sets values that depend on which keys were given. `given` returns true for a given key.
-    pub fn settle(&mut self, given: &dyn Fn(&str) -> bool) {
+    pub fn apply_dependent_defaults(&mut self, given: &dyn Fn(&str) -> bool) {
         // A histogram gives the sizes, so a default size must not apply.
         if self.has_histograms() && !given("record-bytes") {
             self.record_bytes = 0;

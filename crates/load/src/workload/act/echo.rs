@@ -4,7 +4,7 @@
 //! The load that runs is [`Derived`], which is exact.
 
 use super::config::ActConfig;
-use super::options::{Default, OptionSpec, Since};
+use super::options::{OptionDefault, OptionSpec, Since};
 use super::rates::{Derived, StorageDerived};
 use super::table::options_of;
 
@@ -110,7 +110,7 @@ pub fn blocks(config: &ActConfig, rates: &Derived) -> String {
 /// ACT 6.6 can read it too, unless it holds one of the settings that ACT does not have.
 pub fn to_text(config: &ActConfig) -> String {
     let is_said = |spec: &OptionSpec, value: &str| {
-        spec.since == Since::Act66 || !matches!(spec.default, Default::Value(text) if text == value)
+        spec.since == Since::Act66 || !matches!(spec.default, OptionDefault::Value(text) if text == value)
     };
     let set = options_of(config.test).filter_map(|spec| Some((spec, config.text(spec.name)?)));
     set.filter(|(spec, value)| is_said(spec, value)).map(|(spec, value)| format!("{}: {value}\n", spec.name)).collect()

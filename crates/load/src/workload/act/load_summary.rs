@@ -19,9 +19,9 @@ const SEC_PER_DAY: f64 = 86_400.0;
 
 /// Operations of one stream, over all devices.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Flow {
+pub struct StreamLoad {
     /// Name of the stream, for people.
-    pub what: &'static str,
+    pub stream: &'static str,
     /// True if the stream writes.
     pub writes: bool,
     pub rate: Rate,
@@ -33,7 +33,7 @@ pub struct Flow {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadSummary {
     /// The streams with a rate, reads first.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<StreamLoad>,
     /// The drives, each with its devices.
     pub drives: Vec<Drive>,
     /// Length of the test in seconds.
@@ -77,7 +77,7 @@ impl LoadSummary {
             let told = "The tomb raider reads as fast as the devices and its pauses allow; its reads are not counted.";
             summary.remarks.push(told.into());
         }
-        if summary.flows.iter().any(|flow| flow.what.starts_with("record")) {
+        if summary.flows.iter().any(|flow| flow.stream.starts_with("record")) {
             summary.remarks.extend(assumed_sectors(drives));
         }
         summary
@@ -108,7 +108,7 @@ impl LoadSummary {
             by_clients.join(" and ")
         );
         Self {
-            flows: flows.map(|&(what, writes, rate, bytes_mean)| Flow { what, writes, rate, bytes_mean }).collect(),
+            flows: flows.map(|&(what, writes, rate, bytes_mean)| StreamLoad { stream: what, writes, rate, bytes_mean }).collect(),
             drives: drives.to_vec(),
             duration_sec: config.test_duration_sec,
             remarks: closed.then_some(told).into_iter().collect(),
@@ -140,7 +140,7 @@ impl LoadSummary {
             let bytes = Grouped(flow.bytes_mean.round() as u64).to_string();
             lines.push(format!(
                 "  {:<18} {:>12} /s x {:>9} bytes = {} {}",
-                flow.what,
+                flow.stream,
                 per_sec(flow.rate),
                 bytes,
                 speed(flow.bytes_per_sec()),
@@ -184,7 +184,7 @@ impl LoadSummary {
     }
 }
 
-impl Flow {
+impl StreamLoad {
     pub fn bytes_per_sec(&self) -> f64 {
         self.rate.per_sec_f64() * self.bytes_mean
     }

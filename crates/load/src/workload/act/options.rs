@@ -50,7 +50,7 @@ impl fmt::Display for Since {
 
 /// Allowed values of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum OptionKind {
     /// Device names separated by commas, semicolons or white space; at most [`DEVICES_MAX`].
     Devices,
     Whole {
@@ -78,9 +78,9 @@ pub struct OptionSpec {
     /// Unit of the value; may be empty.
     pub unit: &'static str,
     /// Allowed values.
-    pub kind: Kind,
+    pub kind: OptionKind,
     /// Value when the key is missing, in the format of a file.
-    pub default: Default,
+    pub default: OptionDefault,
     /// Program that first read the option.
     pub since: Since,
     /// Tests that read the option.
@@ -93,7 +93,7 @@ pub struct OptionSpec {
 
 /// Behaviour when a key is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Default {
+pub enum OptionDefault {
     /// The file is refused. The text is an example value.
     Mandatory(&'static str),
     /// This value is used.
@@ -111,7 +111,7 @@ impl OptionSpec {
     /// The word or number for "not set" in a file.
     pub(crate) fn unset_word(&self) -> Option<&'static str> {
         match self.default {
-            Default::Unset { word, .. } => word,
+            OptionDefault::Unset { word, .. } => word,
             _ => None,
         }
     }
@@ -124,23 +124,23 @@ impl OptionSpec {
     /// Allowed values, as text: `0 to 100`, `yes, no`.
     pub fn range(&self) -> String {
         match self.kind {
-            Kind::Devices => format!("1 to {DEVICES_MAX} names"),
-            Kind::Whole { min, max, power_of_two } => {
+            OptionKind::Devices => format!("1 to {DEVICES_MAX} names"),
+            OptionKind::Whole { min, max, power_of_two } => {
                 let min = if self.unset_word() == Some("0") { 0 } else { min };
                 format!("{min} to {max}{}", if power_of_two { ", a power of two" } else { "" })
             }
-            Kind::YesNo => "yes, no".into(),
-            Kind::Choice(words) => words.join(", "),
-            Kind::Histogram => format!("up to {BUCKETS_MAX} percentages, the last 0"),
-            Kind::Word => "any word".into(),
+            OptionKind::YesNo => "yes, no".into(),
+            OptionKind::Choice(words) => words.join(", "),
+            OptionKind::Histogram => format!("up to {BUCKETS_MAX} percentages, the last 0"),
+            OptionKind::Word => "any word".into(),
         }
     }
 
     /// Allowed values, as the end of a sentence that starts with "give".
-    pub fn wanted(&self) -> String {
+    pub fn expected(&self) -> String {
         match self.kind {
-            Kind::Devices => format!("1 to {DEVICES_MAX} device names separated by commas or spaces"),
-            Kind::Whole { min, max, power_of_two } => {
+            OptionKind::Devices => format!("1 to {DEVICES_MAX} device names separated by commas or spaces"),
+            OptionKind::Whole { min, max, power_of_two } => {
                 let number = if power_of_two { "a power of two" } else { "a whole number" };
                 let unit = if self.unit.is_empty() { String::new() } else { format!(" ({})", self.unit) };
                 let zero = power_of_two && min == 0 || self.unset_word() == Some("0");
@@ -148,25 +148,25 @@ impl OptionSpec {
                 let min = if power_of_two { min.max(1) } else { min };
                 format!("{zero}{number} from {min} to {max}{unit}")
             }
-            Kind::YesNo => "yes or no".into(),
-            Kind::Choice(words) => format!("one of {}", words.join(", ")),
-            Kind::Histogram => format!(
+            OptionKind::YesNo => "yes or no".into(),
+            OptionKind::Choice(words) => format!("one of {}", words.join(", ")),
+            OptionKind::Histogram => format!(
                 "1 to {BUCKETS_MAX} percentages separated by commas, of the sizes over 1, 2, 4, ... bytes, that do not \
                  rise and end in 0"
             ),
-            Kind::Word => "one word".into(),
+            OptionKind::Word => "one word".into(),
         }
     }
 
     /// True for a key of ACT 4 that is translated or ignored, so that a configuration does not keep it.
     pub(super) fn is_translated(&self) -> bool {
-        self.since == Since::Act4 && matches!(self.default, Default::Unset { .. })
+        self.since == Since::Act4 && matches!(self.default, OptionDefault::Unset { .. })
     }
 
     /// Sets the field `setting` from `text`. On an error the field keeps its value.
     pub(super) fn set(&self, setting: &mut dyn Setting, text: &str) -> Result<(), Problem> {
         let set = match text {
-            "" if self.kind != Kind::Devices => Err(ValueProblem::Other("no value".to_owned())),
+            "" if self.kind != OptionKind::Devices => Err(ValueProblem::Other("no value".to_owned())),
             _ => setting.set(self, text),
         };
         set.map_err(|found| self.problem(found))
@@ -176,7 +176,7 @@ impl OptionSpec {
     pub(super) fn problem(&self, found: ValueProblem) -> Problem {
         match found {
             ValueProblem::NoSuchDrive(message) => Problem::Other(format!("{}: {message}", self.name)),
-            found => Problem::Other(format!("{}: {found} - give {}", self.name, self.wanted())),
+            found => Problem::Other(format!("{}: {found} - give {}", self.name, self.expected())),
         }
     }
 }
@@ -346,7 +346,7 @@ impl Setting for String {
 }
 
 fn check_range(spec: &OptionSpec, number: u64) -> Result<(), ValueProblem> {
-    let Kind::Whole { min, max, power_of_two } = spec.kind else { return Ok(()) };
+    let OptionKind::Whole { min, max, power_of_two } = spec.kind else { return Ok(()) };
     if number < min {
         Err(ValueProblem::TooSmall(number))
     } else if number > max {

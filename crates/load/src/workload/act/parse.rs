@@ -3,7 +3,7 @@
 use super::check::conflicts;
 use super::config::{ActConfig, threads_of_queues, unknown};
 use super::dialect::{FILE_BYTES_MAX, lines};
-use super::options::{Default, Test};
+use super::options::{OptionDefault, Test};
 use super::problem::{ConfigErrors, Located, Problem};
 use super::table::options_of;
 use std::collections::HashMap;
@@ -42,7 +42,7 @@ pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigError
     reader.missing();
     reader.translate();
     let given = |key: &str| reader.seen.contains_key(key);
-    reader.config.settle(&given);
+    reader.config.apply_dependent_defaults(&given);
     for problem in conflicts(&reader.config) {
         reader.conflict(problem);
     }
@@ -53,12 +53,12 @@ pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigError
 struct Reader {
     config: ActConfig,
     /// Per known key: its first line, and if its value could be read.
-    seen: HashMap<&'static str, Seen>,
+    seen: HashMap<&'static str, SeenKey>,
     problems: Vec<(Option<usize>, Problem)>,
     warnings: Vec<(Option<usize>, String)>,
 }
 
-struct Seen {
+struct SeenKey {
     line: usize,
     readable: bool,
 }
@@ -73,14 +73,14 @@ impl Reader {
             return self.problems.push((Some(number), Problem::given_twice(spec.name, first.line)));
         }
         let result = spec.set(setting, value);
-        self.seen.insert(spec.name, Seen { line: number, readable: result.is_ok() });
+        self.seen.insert(spec.name, SeenKey { line: number, readable: result.is_ok() });
         self.problems.extend(result.err().map(|problem| (Some(number), problem)));
     }
 
     /// Reports mandatory keys that are missing.
     fn missing(&mut self) {
         for spec in options_of(self.config.test) {
-            if let Default::Mandatory(example) = spec.default
+            if let OptionDefault::Mandatory(example) = spec.default
                 && !self.seen.contains_key(spec.name)
             {
                 self.problems.push((None, Problem::MissingKey { key: spec.name, example }));

@@ -13,7 +13,7 @@
 //! are keys that are not set. [`parse`](super::parse()) reads a document back to an equal configuration.
 
 use super::config::ActConfig;
-use super::options::{Default, OptionSpec, Since, Test, tests_word};
+use super::options::{OptionDefault, OptionSpec, Since, Test, tests_word};
 use super::table::{all, find, options_of};
 use results::units::wrapped;
 use std::fmt::{self, Write};
@@ -93,10 +93,10 @@ pub fn markdown() -> String {
 
 fn default_text(spec: &OptionSpec) -> String {
     match spec.default {
-        Default::Mandatory(_) => "none, must be given".into(),
-        Default::Value(text) => text.into(),
-        Default::Unset { word: Some(word), what } => format!("{word}: {what}"),
-        Default::Unset { word: None, what } => format!("not set: {what}"),
+        OptionDefault::Mandatory(_) => "none, must be given".into(),
+        OptionDefault::Value(text) => text.into(),
+        OptionDefault::Unset { word: Some(word), what } => format!("{word}: {what}"),
+        OptionDefault::Unset { word: None, what } => format!("not set: {what}"),
     }
 }
 
@@ -149,8 +149,8 @@ impl fmt::Display for Document {
 impl Document {
     fn option(&self, f: &mut fmt::Formatter<'_>, spec: &OptionSpec) -> fmt::Result {
         let default = match spec.default {
-            Default::Mandatory(text) | Default::Value(text) => text,
-            Default::Unset { word, .. } => word.unwrap_or_default(),
+            OptionDefault::Mandatory(text) | OptionDefault::Value(text) => text,
+            OptionDefault::Unset { word, .. } => word.unwrap_or_default(),
         };
         let value = self.config.text(spec.name);
         let is_set = value.as_ref().is_some_and(|value| spec.since == Since::Act66 || value != default);

@@ -4,7 +4,7 @@
 //! sizes and times are unchanged. Rates are whole numbers in a file, so rounding is reported.
 
 use super::config::ActConfig;
-use super::options::{Kind, OptionSpec};
+use super::options::{OptionKind, OptionSpec};
 use super::table::options_of;
 use crate::factor::{Factor, ONE, decimal};
 use std::fmt;
@@ -23,7 +23,7 @@ pub const LOAD_1X: [(&str, u64); 2] =
 const RATIO_KEYS: [&str; 2] = ["total-lbw-per-sec", "direct-frees"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scaled {
+pub struct ScaledRate {
     pub key: &'static str,
     /// Rate before, per second.
     pub from: u64,
@@ -33,7 +33,7 @@ pub struct Scaled {
     pub rounded: Option<String>,
 }
 
-impl fmt::Display for Scaled {
+impl fmt::Display for ScaledRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "was {}, is {}", self.from, self.to)?;
         match &self.rounded {
@@ -47,7 +47,7 @@ impl fmt::Display for Scaled {
 ///
 /// Returns the rates that were multiplied, in the order of the option table. Errors: a sentence for each rate that
 /// cannot be multiplied; nothing changes then.
-pub fn scale(config: &mut ActConfig, factor: Factor) -> Result<Vec<Scaled>, Vec<String>> {
+pub fn scale(config: &mut ActConfig, factor: Factor) -> Result<Vec<ScaledRate>, Vec<String>> {
     let rates: Vec<_> = options_of(config.test)
         .filter(|spec| is_rate(spec))
         .filter_map(|spec| Some((spec, config.number(spec.name).filter(|rate| *rate > 0)?)))
@@ -58,7 +58,7 @@ pub fn scale(config: &mut ActConfig, factor: Factor) -> Result<Vec<Scaled>, Vec<
 /// Sets the rates of `config` to `factor` times the 1x load of `drives` drives.
 ///
 /// Result and errors as for [`scale`].
-pub fn set_load(config: &mut ActConfig, factor: Factor, drives: u64) -> Result<Vec<Scaled>, Vec<String>> {
+pub fn set_load(config: &mut ActConfig, factor: Factor, drives: u64) -> Result<Vec<ScaledRate>, Vec<String>> {
     let specs = options_of(config.test).filter_map(|spec| {
         let (_, rate) = LOAD_1X.iter().find(|(key, _)| *key == spec.name)?;
         Some(times(spec, rate.saturating_mul(drives), factor))
@@ -71,12 +71,12 @@ fn is_rate(spec: &OptionSpec) -> bool {
     spec.unit.ends_with("/s") && !RATIO_KEYS.contains(&spec.name)
 }
 
-fn times(spec: &OptionSpec, from: u64, factor: Factor) -> Result<Scaled, String> {
+fn times(spec: &OptionSpec, from: u64, factor: Factor) -> Result<ScaledRate, String> {
     let (key, product) = (spec.name, u128::from(from) * u128::from(factor.billionths));
     let nearest = (product + u128::from(ONE / 2)) / u128::from(ONE);
     let exact = decimal(product);
     let max = match spec.kind {
-        Kind::Whole { max, .. } => max,
+        OptionKind::Whole { max, .. } => max,
         _ => u64::MAX,
     };
     match u64::try_from(nearest) {
@@ -86,7 +86,7 @@ fn times(spec: &OptionSpec, from: u64, factor: Factor) -> Result<Scaled, String>
         )),
         Ok(to) if to <= max => {
             let rounded = (u128::from(to) * u128::from(ONE) != product).then_some(exact);
-            Ok(Scaled { key, from, to, rounded })
+            Ok(ScaledRate { key, from, to, rounded })
         }
         _ => Err(format!(
             "{key}: {factor} x {from} is {exact} per second, but at most {max} can be configured - give a smaller factor"
@@ -96,8 +96,8 @@ fn times(spec: &OptionSpec, from: u64, factor: Factor) -> Result<Scaled, String>
 
 fn set_all(
     config: &mut ActConfig,
-    rates: impl Iterator<Item = Result<Scaled, String>>,
-) -> Result<Vec<Scaled>, Vec<String>> {
+    rates: impl Iterator<Item = Result<ScaledRate, String>>,
+) -> Result<Vec<ScaledRate>, Vec<String>> {
     let (scaled, errors): (Vec<_>, Vec<_>) = rates.partition(Result::is_ok);
     if !errors.is_empty() {
         return Err(errors.into_iter().filter_map(Result::err).collect());

@@ -160,7 +160,7 @@ fn percent_ppm(position: usize, text: &str) -> Result<u32, String> {
 
 /// Position of a size in its bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Within {
+pub enum BucketPosition {
     Lower,
     Upper,
     /// Anywhere, each size as likely as another.
@@ -186,22 +186,22 @@ choice! {
 
 impl SizeWithinBucket {
     /// The rule for the sizes of reads.
-    pub fn of_reads(self) -> Within {
-        self.or(Within::Lower)
+    pub fn of_reads(self) -> BucketPosition {
+        self.unless_paper(BucketPosition::Lower)
     }
 
     /// The rule for the sizes of writes.
-    pub fn of_writes(self) -> Within {
-        self.or(Within::Upper)
+    pub fn of_writes(self) -> BucketPosition {
+        self.unless_paper(BucketPosition::Upper)
     }
 
-    fn or(self, papers: Within) -> Within {
+    fn unless_paper(self, papers: BucketPosition) -> BucketPosition {
         match self {
             Self::Paper => papers,
-            Self::Lower => Within::Lower,
-            Self::Upper => Within::Upper,
-            Self::Uniform => Within::Uniform,
-            Self::LogUniform => Within::LogUniform,
+            Self::Lower => BucketPosition::Lower,
+            Self::Upper => BucketPosition::Upper,
+            Self::Uniform => BucketPosition::Uniform,
+            Self::LogUniform => BucketPosition::LogUniform,
         }
     }
 }
@@ -215,7 +215,7 @@ pub struct HistogramSizes {
     /// Shares per bucket.
     pub histogram: SizeHistogram,
     /// Position of sizes in their bucket.
-    pub within: Within,
+    pub within: BucketPosition,
     /// Multiplier, percent, at least 1; 100 changes nothing.
     pub offset_pct: u32,
 }
@@ -224,10 +224,10 @@ impl HistogramSizes {
     /// Mean size as an exact fraction of bytes, before rounding to a device.
     pub fn mean_bytes(&self) -> (u128, u128) {
         let (scale, mean): (u128, fn(Bucket) -> u128) = match self.within {
-            Within::Lower => (1, |bucket| bucket.lower_bytes.into()),
-            Within::Upper => (1, |bucket| bucket.upper_bytes.into()),
-            Within::Uniform => (2, |bucket| u128::from(bucket.lower_bytes) + u128::from(bucket.upper_bytes)),
-            Within::LogUniform => (1_000_000_000, |bucket| match bucket.upper_bytes - bucket.lower_bytes {
+            BucketPosition::Lower => (1, |bucket| bucket.lower_bytes.into()),
+            BucketPosition::Upper => (1, |bucket| bucket.upper_bytes.into()),
+            BucketPosition::Uniform => (2, |bucket| u128::from(bucket.lower_bytes) + u128::from(bucket.upper_bytes)),
+            BucketPosition::LogUniform => (1_000_000_000, |bucket| match bucket.upper_bytes - bucket.lower_bytes {
                 0 => u128::from(bucket.upper_bytes) * 1_000_000_000,
                 width => u128::from(width) * LOG2_E_BILLIONTHS,
             }),
@@ -239,14 +239,14 @@ impl HistogramSizes {
     /// Smallest size, in whole bytes, at least 1.
     pub fn bytes_min(&self) -> u32 {
         let smallest = self.histogram.buckets().next().unwrap_or(self.histogram.largest());
-        let edge = if self.within == Within::Upper { smallest.upper_bytes } else { smallest.lower_bytes };
+        let edge = if self.within == BucketPosition::Upper { smallest.upper_bytes } else { smallest.lower_bytes };
         self.scaled_bytes(edge)
     }
 
     /// Largest size, in whole bytes, at least 1.
     pub fn bytes_max(&self) -> u32 {
         let largest = self.histogram.largest();
-        let edge = if self.within == Within::Lower { largest.lower_bytes } else { largest.upper_bytes };
+        let edge = if self.within == BucketPosition::Lower { largest.lower_bytes } else { largest.upper_bytes };
         self.scaled_bytes(edge)
     }
 
@@ -276,15 +276,15 @@ impl HistogramSizes {
         let (lower, upper) = (u64::from(bucket.lower_bytes) * offset, u64::from(bucket.upper_bytes) * offset);
         let step = u64::from(step_bytes) * 100;
         match self.within {
-            Within::Lower => vec![(lower.div_ceil(step), self.one())],
-            Within::Upper => vec![(upper.div_ceil(step), self.one())],
-            _ if lower == upper => vec![(upper.div_ceil(step), self.one())],
+            BucketPosition::Lower => vec![(lower.div_ceil(step), self.weight_sum())],
+            BucketPosition::Upper => vec![(upper.div_ceil(step), self.weight_sum())],
+            _ if lower == upper => vec![(upper.div_ceil(step), self.weight_sum())],
             within => {
                 let steps = lower / step + 1..=upper.div_ceil(step);
                 let up_to = |at: u64| match within {
-                    Within::LogUniform => self.log_share(at, lower),
+                    BucketPosition::LogUniform => self.log_share(at, lower),
                     // Divides exactly: both widths are powers of two times the offset.
-                    _ => (at - lower) * (self.one() / (upper - lower)),
+                    _ => (at - lower) * (self.weight_sum() / (upper - lower)),
                 };
                 let below = |step_number: u64| up_to((step_number * step).clamp(lower, upper));
                 steps.map(|n| (n, below(n) - below(n - 1))).collect()
@@ -293,14 +293,14 @@ impl HistogramSizes {
     }
 
     /// Sum of the weights of a bucket: a multiple of the width of each bucket.
-    fn one(&self) -> u64 {
+    fn weight_sum(&self) -> u64 {
         u64::from(self.offset_pct) << BUCKETS_MAX
     }
 
     /// Share of the sizes from `lower` to twice `lower` that lies below `at`, in units of [`Self::one`].
     fn log_share(&self, at: u64, lower: u64) -> u64 {
         // The result is 0 at the lower edge and exactly `one` at the upper edge, where the quotient is exactly 2.
-        ((at as f64 / lower as f64).log2() * self.one() as f64).round() as u64
+        ((at as f64 / lower as f64).log2() * self.weight_sum() as f64).round() as u64
     }
 }
 
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(refused("50.00001,0"), "value 1 is \"50.00001\", with more than four decimals");
     }
 
-    fn sizes(text: &str, within: Within, offset_pct: u32) -> HistogramSizes {
+    fn sizes(text: &str, within: BucketPosition, offset_pct: u32) -> HistogramSizes {
         HistogramSizes { histogram: SizeHistogram::parse(text).unwrap(), within, offset_pct }
     }
 
@@ -384,12 +384,12 @@ mod tests {
     #[test]
     fn means_are_those_of_the_rules() {
         let mean = |within, offset_pct| f64_of(sizes(TWO, within, offset_pct).mean_bytes());
-        assert_eq!(mean(Within::Lower, 100), 0.25 * 512.0 + 0.75 * 2048.0);
-        assert_eq!(mean(Within::Upper, 100), 0.25 * 1024.0 + 0.75 * 4096.0);
-        assert_eq!(mean(Within::Uniform, 100), 0.25 * 768.0 + 0.75 * 3072.0);
+        assert_eq!(mean(BucketPosition::Lower, 100), 0.25 * 512.0 + 0.75 * 2048.0);
+        assert_eq!(mean(BucketPosition::Upper, 100), 0.25 * 1024.0 + 0.75 * 4096.0);
+        assert_eq!(mean(BucketPosition::Uniform, 100), 0.25 * 768.0 + 0.75 * 3072.0);
         let log = (0.25 * 512.0 + 0.75 * 2048.0) / std::f64::consts::LN_2;
-        assert!((mean(Within::LogUniform, 100) - log).abs() < 1e-6);
-        let upper = sizes(TWO, Within::Upper, 90).mean_bytes();
+        assert!((mean(BucketPosition::LogUniform, 100) - log).abs() < 1e-6);
+        let upper = sizes(TWO, BucketPosition::Upper, 90).mean_bytes();
         assert_eq!(upper.0 * 10, upper.1 * 29_952, "2995.2 exactly");
     }
 
@@ -399,21 +399,21 @@ mod tests {
             let sizes = sizes(TWO, within, offset);
             (sizes.bytes_min(), sizes.bytes_max())
         };
-        assert_eq!(bounds(Within::Lower, 100), (512, 2048));
-        assert_eq!(bounds(Within::Upper, 100), (1024, 4096));
-        assert_eq!(bounds(Within::Uniform, 93), (477, 3810));
-        assert_eq!(bounds(Within::LogUniform, 200), (1024, 8192));
+        assert_eq!(bounds(BucketPosition::Lower, 100), (512, 2048));
+        assert_eq!(bounds(BucketPosition::Upper, 100), (1024, 4096));
+        assert_eq!(bounds(BucketPosition::Uniform, 93), (477, 3810));
+        assert_eq!(bounds(BucketPosition::LogUniform, 200), (1024, 8192));
     }
 
     #[test]
     fn tables_hold_what_the_rules_draw_rounded_up_to_the_step() {
         let drawn = |within, offset, step| sizes(TWO, within, offset).table(step).sizes().collect::<Vec<_>>();
-        assert_eq!(drawn(Within::Lower, 100, 512), [512, 2048]);
-        assert_eq!(drawn(Within::Upper, 100, 4096), [4096]);
-        assert_eq!(drawn(Within::Upper, 90, 512), [1024, 4096], "921.6 and 3686.4 bytes");
-        assert_eq!(drawn(Within::Uniform, 100, 512), [1024, 2560, 3072, 3584, 4096]);
-        assert_eq!(drawn(Within::LogUniform, 50, 512), [512, 1536, 2048]);
-        assert_eq!(sizes("0", Within::Lower, 1).table(512).sizes().collect::<Vec<_>>(), [512], "not nothing");
+        assert_eq!(drawn(BucketPosition::Lower, 100, 512), [512, 2048]);
+        assert_eq!(drawn(BucketPosition::Upper, 100, 4096), [4096]);
+        assert_eq!(drawn(BucketPosition::Upper, 90, 512), [1024, 4096], "921.6 and 3686.4 bytes");
+        assert_eq!(drawn(BucketPosition::Uniform, 100, 512), [1024, 2560, 3072, 3584, 4096]);
+        assert_eq!(drawn(BucketPosition::LogUniform, 50, 512), [512, 1536, 2048]);
+        assert_eq!(sizes("0", BucketPosition::Lower, 1).table(512).sizes().collect::<Vec<_>>(), [512], "not nothing");
     }
 
     #[test]
@@ -426,10 +426,10 @@ mod tests {
             (0..100_000).for_each(|_| counts[(table.draw(&mut random) / 128 - 5) as usize] += 1);
             counts.iter().map(|count| f64::from(*count) / 100_000.0).collect()
         };
-        for share in shares(Within::Uniform) {
+        for share in shares(BucketPosition::Uniform) {
             assert!((share - 0.25).abs() < 0.01, "{share}");
         }
-        for (n, share) in shares(Within::LogUniform).into_iter().enumerate() {
+        for (n, share) in shares(BucketPosition::LogUniform).into_iter().enumerate() {
             let expected = ((5.0 + n as f64) / (4.0 + n as f64)).log2();
             assert!((share - expected).abs() < 0.01, "{n}: {share}, not {expected}");
         }

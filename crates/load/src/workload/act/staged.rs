@@ -37,14 +37,14 @@ const ISSUE_KEYS: [&str; 8] = [
 
 /// A load of 1x on all its devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Base {
+pub struct BaseLoad {
     /// The load on the devices of the series.
     config: ActConfig,
     /// The load as given, on its own devices: rates are rounded only once, from here to a run.
     given: ActConfig,
 }
 
-impl Base {
+impl BaseLoad {
     /// ACT's own load of 1x, 2,000 reads and 1,000 writes per second on each of `devices`, paced by `arrival`.
     pub fn of_act(devices: &[DeviceName], arrival: Arrival) -> Self {
         let times = |rate: u64| u32::try_from(rate.saturating_mul(devices.len() as u64)).unwrap_or(u32::MAX);
@@ -67,7 +67,7 @@ impl Base {
         let own = config.device_names.len();
         let mut base = Self { given: config.clone(), config };
         if !devices.is_empty() {
-            spread(&mut base.config, Factor::ONE, devices.len(), own)?;
+            scale_to_devices(&mut base.config, Factor::ONE, devices.len(), own)?;
             base.config.device_names = devices.to_vec();
         }
         Ok(base)
@@ -90,11 +90,11 @@ impl Base {
     /// `factor` times the load of 1x, on the devices at these positions.
     ///
     /// Errors: rates that cannot be multiplied, each a sentence.
-    pub fn at(&self, factor: Factor, devices: &[usize]) -> Result<Load<ActWorkload>, Vec<String>> {
+    pub fn multiplied(&self, factor: Factor, devices: &[usize]) -> Result<Load<ActWorkload>, Vec<String>> {
         let names = &self.config.device_names;
         let chosen: Vec<_> = devices.iter().filter_map(|device| names.get(*device).cloned()).collect();
         let mut config = self.given.clone();
-        let rounded = spread(&mut config, factor, chosen.len(), self.given.device_names.len())?;
+        let rounded = scale_to_devices(&mut config, factor, chosen.len(), self.given.device_names.len())?;
         config.device_names = chosen;
         let text = to_text(&config);
         let sentences = |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -124,7 +124,7 @@ impl Base {
 
 /// Multiplies all rates by `factor` and by `devices` / `of`. Bounds on operations in flight scale with the devices
 /// alone.
-fn spread(config: &mut ActConfig, factor: Factor, devices: usize, of: usize) -> Result<Vec<String>, Vec<String>> {
+fn scale_to_devices(config: &mut ActConfig, factor: Factor, devices: usize, of: usize) -> Result<Vec<String>, Vec<String>> {
     let share = |factor: Factor| factor.share(devices as u64, of as u64).map_err(|error| vec![error.to_string()]);
     let scaled = scale(config, share(factor)?)?;
     for key in BOUNDS.into_iter().filter(|_| devices != of) {
@@ -162,23 +162,23 @@ mod tests {
 
     #[test]
     fn thirty_x_is_60000_reads_and_30000_writes_a_device_alone_and_in_company() {
-        let mut base = Base::of_act(&names(3), Arrival::Paced);
+        let mut base = BaseLoad::of_act(&names(3), Arrival::Paced);
         base.set_duration(86_400);
-        let alone = base.at(factor("30"), &[1]).unwrap();
+        let alone = base.multiplied(factor("30"), &[1]).unwrap();
         assert_eq!(rates(&alone), (60_000, 30_000));
         assert_eq!(alone.workload.config().device_names, [DeviceName::Path("/dev/d1".into())]);
         assert_eq!(alone.workload.config().test_duration_sec, 86_400);
-        assert_eq!(rates(&base.at(factor("60"), &[0, 1, 2]).unwrap()), (360_000, 180_000));
+        assert_eq!(rates(&base.multiplied(factor("60"), &[0, 1, 2]).unwrap()), (360_000, 180_000));
         assert!(base.is_standard());
     }
 
     #[test]
     fn a_file_is_the_load_of_1x_of_all_its_devices() {
         let text = "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 1000\nservice-threads: 9\n";
-        let base = Base::of_config(parsed(text), &[]).unwrap();
-        let alone = base.at(factor("3"), &[0]).unwrap();
+        let base = BaseLoad::of_config(parsed(text), &[]).unwrap();
+        let alone = base.multiplied(factor("3"), &[0]).unwrap();
         assert_eq!((rates(&alone), alone.workload.config().service_threads), ((1_500, 0), Some(5)));
-        let both = base.at(factor("3"), &[0, 1]).unwrap();
+        let both = base.multiplied(factor("3"), &[0, 1]).unwrap();
         assert_eq!((rates(&both), both.workload.config().service_threads), ((3_000, 0), Some(9)));
         assert!(!base.is_standard());
     }
@@ -186,16 +186,16 @@ mod tests {
     #[test]
     fn other_devices_get_what_those_of_the_file_would_each() {
         let text = "device-names: /dev/a\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
-        let base = Base::of_config(parsed(text), &names(3)).unwrap();
+        let base = BaseLoad::of_config(parsed(text), &names(3)).unwrap();
         assert_eq!(base.config().device_names, names(3));
-        assert_eq!(rates(&base.at(factor("1"), &[0, 1, 2]).unwrap()), (6_000, 3_000));
+        assert_eq!(rates(&base.multiplied(factor("1"), &[0, 1, 2]).unwrap()), (6_000, 3_000));
         assert!(base.is_standard(), "ACT's own file, on more devices");
     }
 
     #[test]
     fn a_load_that_is_another_than_acts_is_told_from_it() {
         let acts = "device-names: /dev/a\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
-        let is_acts = |more: &str| Base::of_config(parsed(&format!("{acts}{more}")), &[]).unwrap().is_standard();
+        let is_acts = |more: &str| BaseLoad::of_config(parsed(&format!("{acts}{more}")), &[]).unwrap().is_standard();
         for same in ["", "arrival: act\n", "report-interval-sec: 10\nseed: 7\npacing: spin\n"] {
             assert!(is_acts(same), "{same}");
         }
@@ -208,27 +208,27 @@ mod tests {
     #[test]
     fn what_is_rounded_is_said_and_what_cannot_be_is_refused() {
         let text = "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 5\n";
-        let base = Base::of_config(parsed(text), &[]).unwrap();
-        let load = base.at(factor("1"), &[0]).unwrap();
+        let base = BaseLoad::of_config(parsed(text), &[]).unwrap();
+        let load = base.multiplied(factor("1"), &[0]).unwrap();
         assert_eq!(rates(&load), (3, 0));
         assert_eq!(load.rounded, ["read-reqs-per-sec: was 5, is 3, rounded from 2.5: rates are whole numbers"]);
-        let errors = base.at(factor("0.01"), &[0]).unwrap_err();
+        let errors = base.multiplied(factor("0.01"), &[0]).unwrap_err();
         assert!(errors[0].starts_with("read-reqs-per-sec: 0.005 x 5 is 0.025 per second"), "{errors:?}");
     }
 
     #[test]
     fn rates_are_rounded_once_and_not_before_they_are_multiplied() {
         let text = "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 5\n";
-        let load = Base::of_config(parsed(text), &names(1)).unwrap().at(factor("30"), &[0]).unwrap();
+        let load = BaseLoad::of_config(parsed(text), &names(1)).unwrap().multiplied(factor("30"), &[0]).unwrap();
         assert_eq!((rates(&load), load.rounded), ((75, 0), Vec::new()), "30 times 2.5");
         let text =
             "device-names: /dev/a /dev/b\ntest-duration-sec: 60\nread-reqs-per-sec: 3999\nwrite-reqs-per-sec: 2000\n";
-        assert!(!Base::of_config(parsed(text), &names(1)).unwrap().is_standard(), "1,999.5 reads a second");
+        assert!(!BaseLoad::of_config(parsed(text), &names(1)).unwrap().is_standard(), "1,999.5 reads a second");
     }
 
     #[test]
     fn the_text_is_a_file_that_says_the_same() {
-        let load = Base::of_act(&names(2), Arrival::Paced).at(factor("2"), &[0, 1]).unwrap();
+        let load = BaseLoad::of_act(&names(2), Arrival::Paced).multiplied(factor("2"), &[0, 1]).unwrap();
         let again = ActWorkload::of(parsed(&load.text)).unwrap();
         assert_eq!(again, load.workload);
     }

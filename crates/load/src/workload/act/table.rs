@@ -5,13 +5,13 @@
 //! allowed values, the default, and the texts; parsing, checking, the echo, `--help` and docs/options.md all read it.
 //! Defaults and ranges of ACT's keys are those of ACT's `cfg_storage.c`. If a range is narrower, the advice says why.
 
-use super::options::{BOTH, Default, INDEX, Kind, OptionSpec, STORAGE, Setting, Since, Test};
+use super::options::{BOTH, OptionDefault, INDEX, OptionKind, OptionSpec, STORAGE, Setting, Since, Test};
 use super::sizes::{SizeHistogram, SizeWithinBucket};
 use crate::choice::{Arrival, Choice, Engine, Pacing};
 use engine::DeviceName;
 
 /// Any number that ACT's 32-bit fields hold.
-const ANY: Kind = Kind::Whole { min: 0, max: U32_MAX, power_of_two: false };
+const ANY: OptionKind = OptionKind::Whole { min: 0, max: U32_MAX, power_of_two: false };
 pub(super) const U32_MAX: u64 = u32::MAX as u64;
 /// Aerospike's largest write block. Source: ACT 6.6, `WBLOCK_SIZE`.
 pub(crate) const LARGE_BLOCK_KBYTES_MAX: u64 = 8 * 1024;
@@ -23,8 +23,8 @@ const REQ_OFFSET_PCT_MAX: u64 = 1000;
 /// The edges of a bucket are a factor of two apart.
 const SIZE_OFFSET_PCT_MAX: u64 = 200;
 
-pub(super) const fn from(min: u64, max: u64) -> Kind {
-    Kind::Whole { min, max, power_of_two: false }
+pub(super) const fn from(min: u64, max: u64) -> OptionKind {
+    OptionKind::Whole { min, max, power_of_two: false }
 }
 
 /// Values of columns that a row omits: an option of ACT 6.6's storage test, any number, default 0.
@@ -32,7 +32,7 @@ pub(super) const ROW: OptionSpec = OptionSpec {
     name: "",
     unit: "",
     kind: ANY,
-    default: Default::Value("0"),
+    default: OptionDefault::Value("0"),
     since: Since::Act66,
     tests: STORAGE,
     help: "",
@@ -91,7 +91,7 @@ macro_rules! options {
 
 options! {
     "device-names" => device_names: Vec<DeviceName> [
-        kind: Kind::Devices, default: Default::Mandatory("/dev/nvme0n1"), tests: BOTH,
+        kind: OptionKind::Devices, default: OptionDefault::Mandatory("/dev/nvme0n1"), tests: BOTH,
     ] {
         help: "The devices to test, separated by commas, semicolons or spaces; writing tests erase them.",
         advice: "Rates are totals over all of them. A name that starts with sim: is a simulated drive on virtual \
@@ -100,7 +100,7 @@ options! {
     }
     "file-size-mbytes" => file_size_mbytes: Option<u32> [
         unit: "MiB", kind: from(1, U32_MAX),
-        default: Default::Unset { word: Some("0"), what: "the names are devices" }, tests: BOTH,
+        default: OptionDefault::Unset { word: Some("0"), what: "the names are devices" }, tests: BOTH,
     ] {
         help: "Tests regular files of this size instead of devices.",
         advice: "For trying things out: a file measures the file system as well. Direct I/O is used where the file \
@@ -108,7 +108,7 @@ options! {
     }
     "service-threads" => service_threads: Option<u32> [
         kind: from(1, SERVICE_THREADS_MAX),
-        default: Default::Unset { word: Some("0"), what: "1024 for each device, or fewer if its queue or memory holds fewer" }, tests: BOTH,
+        default: OptionDefault::Unset { word: Some("0"), what: "1024 for each device, or fewer if its queue or memory holds fewer" }, tests: BOTH,
     ] {
         help: "Maximum number of operations in flight that clients wait for, over all devices: record operations, or index \
                reads in the index test.",
@@ -117,26 +117,26 @@ options! {
                  drive does.",
     }
     "cache-threads" => cache_threads: u32 [
-        kind: from(1, SERVICE_THREADS_MAX), default: Default::Value("8"), tests: INDEX,
+        kind: from(1, SERVICE_THREADS_MAX), default: OptionDefault::Value("8"), tests: INDEX,
     ] {
         help: "Maximum number of page updates in flight, over all devices: each reads 4 KiB, then writes 4 KiB.",
         advice: "Models the threads that do the device I/O behind a mapped index. A drive that is too slow for \
                  them falls behind by more than max-lag-sec, which stops the test.",
     }
     "test-duration-sec" => test_duration_sec: u32 [
-        unit: "s", kind: from(1, U32_MAX), default: Default::Mandatory("86400"), tests: BOTH,
+        unit: "s", kind: from(1, U32_MAX), default: OptionDefault::Mandatory("86400"), tests: BOTH,
     ] {
         help: "How long the load runs.",
         advice: "A day (86400) certifies; anything shorter is called a screening.",
     }
     "report-interval-sec" => report_interval_sec: u32 [
-        unit: "s", kind: from(1, U32_MAX), default: Default::Value("1"), tests: BOTH,
+        unit: "s", kind: from(1, U32_MAX), default: OptionDefault::Value("1"), tests: BOTH,
     ] {
         help: "Time between two reports in the log.",
         advice: "The finest resolution of a later analysis. Raise it only to make the log of a long run smaller.",
     }
     "microsecond-histograms" => microsecond_histograms: bool [
-        kind: Kind::YesNo, default: Default::Value("no"), tests: BOTH,
+        kind: OptionKind::YesNo, default: OptionDefault::Value("no"), tests: BOTH,
     ] {
         help: "Counts the log's histograms in microseconds instead of milliseconds.",
         advice: "For drives whose reads all end within a millisecond. The verdict is exact either way.",
@@ -151,7 +151,7 @@ options! {
         advice: "1000 for each device is the load called 1x.",
     }
     "record-bytes" => record_bytes: u32 [
-        unit: "bytes", kind: from(0, RECORD_BYTES_MAX), default: Default::Value("1536"),
+        unit: "bytes", kind: from(0, RECORD_BYTES_MAX), default: OptionDefault::Value("1536"),
     ] {
         help: "Size of a record, or of the smallest record if record-bytes-range-max is set.",
         advice: "Take the size of the database's records on the device. It is rounded up to 16 bytes as stored, and \
@@ -163,15 +163,15 @@ options! {
         advice: "0 makes all records the same size. Any other value has to be larger than record-bytes.",
     }
     "large-block-op-kbytes" => large_block_op_kbytes: u32 [
-        unit: "KiB", kind: Kind::Whole { min: 1, max: LARGE_BLOCK_KBYTES_MAX, power_of_two: true },
-        default: Default::Value("128"),
+        unit: "KiB", kind: OptionKind::Whole { min: 1, max: LARGE_BLOCK_KBYTES_MAX, power_of_two: true },
+        default: OptionDefault::Value("128"),
     ] {
         help: "Size of the blocks in which the database flushes and defragments.",
         advice: "Take the database's write-block size or flush size.",
     }
     // The maximum keeps every exact rate in 64 bits; it is far above that of any cluster.
     "replication-factor" => replication_factor: u32 [
-        kind: from(1, 1_000_000), default: Default::Value("1"), tests: BOTH,
+        kind: from(1, 1_000_000), default: OptionDefault::Value("1"), tests: BOTH,
     ] {
         help: "Copies of each record in the cluster: multiplies the writes that this node does.",
         advice: "Set it if write-reqs-per-sec is the rate of client writes to one node of a replicating cluster.",
@@ -181,30 +181,30 @@ options! {
         advice: "0 models replaces, 100 updates.",
     }
     "defrag-lwm-pct" => defrag_lwm_pct: u32 [
-        unit: "%", kind: from(0, 99), default: Default::Value("50"), tests: BOTH,
+        unit: "%", kind: from(0, 99), default: OptionDefault::Value("50"), tests: BOTH,
     ] {
         help: "Defragmentation threshold: the traffic of large blocks, or of page updates, is multiplied by 100 / (100 - \
                this).",
         advice: "Take the database's defrag-lwm-pct. 50 doubles the writes, 75 quadruples them; 0 is no \
                  defragmentation.",
     }
-    "no-defrag-reads" => no_defrag_reads: bool [kind: Kind::YesNo, default: Default::Value("no")] {
+    "no-defrag-reads" => no_defrag_reads: bool [kind: OptionKind::YesNo, default: OptionDefault::Value("no")] {
         help: "Defragments without large-block reads.",
         advice: "For a database that keeps its data in memory and uses the device only as its backing.",
     }
-    "compress-pct" => compress_pct: u32 [unit: "%", kind: from(0, 100), default: Default::Value("100")] {
+    "compress-pct" => compress_pct: u32 [unit: "%", kind: from(0, 100), default: OptionDefault::Value("100")] {
         help: "Size to which the written data can be compressed, as a share of the original.",
         advice: "100 is random data. Lower it only for drives that compress and data known to be compressible.",
     }
-    "disable-odsync" => disable_odsync: bool [kind: Kind::YesNo, default: Default::Value("no"), tests: BOTH] {
+    "disable-odsync" => disable_odsync: bool [kind: OptionKind::YesNo, default: OptionDefault::Value("no"), tests: BOTH] {
         help: "Opens the devices without O_DSYNC: a write counts as done before it is durable.",
         advice: "Only for a database that is configured so. Not possible together with commit-to-device.",
     }
-    "commit-to-device" => commit_to_device: bool [kind: Kind::YesNo, default: Default::Value("no")] {
+    "commit-to-device" => commit_to_device: bool [kind: OptionKind::YesNo, default: OptionDefault::Value("no")] {
         help: "Writes each record by itself instead of in large blocks, which then carry defragmentation only.",
         advice: "For a database that commits every record to the device before it answers.",
     }
-    "tomb-raider" => tomb_raider: bool [kind: Kind::YesNo, default: Default::Value("no")] {
+    "tomb-raider" => tomb_raider: bool [kind: OptionKind::YesNo, default: OptionDefault::Value("no")] {
         help: "Reads each device from end to end, one large block at a time, throughout the test.",
         advice: "For a database that purges tombstones. Keep tomb-raider-sleep-usec above 0 to leave room for \
                  other operations.",
@@ -214,41 +214,41 @@ options! {
         advice: "ACT's README states a default of 1000, but its code uses 0, and so does flashproof. Take the database's \
                  tomb-raider-sleep.",
     }
-    "max-lag-sec" => max_lag_sec: u32 [unit: "s", default: Default::Value("10"), tests: BOTH] {
+    "max-lag-sec" => max_lag_sec: u32 [unit: "s", default: OptionDefault::Value("10"), tests: BOTH] {
         help: "Stops the test once a stream is this far behind its schedule.",
         advice: "0 never stops the test. The end of the run says whether the drive or flashproof was slow.",
     }
     "commit-min-bytes" => commit_min_bytes: u32 [
-        unit: "bytes", kind: Kind::Whole { min: 0, max: RECORD_BYTES_MAX, power_of_two: true }, since: Since::Act4,
+        unit: "bytes", kind: OptionKind::Whole { min: 0, max: RECORD_BYTES_MAX, power_of_two: true }, since: Since::Act4,
     ] {
         help: "Rounds the size and the offset of every commit write to a multiple of this.",
         advice: "0, or a value below the device's minimum I/O size, rounds to that size. Needs commit-to-device; at most a \
                  large block.",
     }
     "num-queues" => num_queues: Option<u32> [
-        kind: from(1, U32_MAX), default: Default::Unset { word: None, what: "service-threads decides" },
+        kind: from(1, U32_MAX), default: OptionDefault::Unset { word: None, what: "service-threads decides" },
         since: Since::Act4,
     ] {
         help: "Becomes service-threads: num-queues x threads-per-queue.",
         advice: "Write service-threads instead; it takes precedence if both are given.",
     }
     "threads-per-queue" => threads_per_queue: Option<u32> [
-        kind: from(1, U32_MAX), default: Default::Unset { word: None, what: "service-threads decides" },
+        kind: from(1, U32_MAX), default: OptionDefault::Unset { word: None, what: "service-threads decides" },
         since: Since::Act4,
     ] {
         help: "Becomes service-threads: num-queues x threads-per-queue.",
         advice: "Write service-threads instead; it takes precedence if both are given.",
     }
     "scheduler-mode" => scheduler_mode: String [
-        kind: Kind::Word, default: Default::Unset { word: None, what: "the scheduler is not changed" },
+        kind: OptionKind::Word, default: OptionDefault::Unset { word: None, what: "the scheduler is not changed" },
         since: Since::Act4,
     ] {
         help: "Ignored: the I/O scheduler of the device is recorded, never changed.",
         advice: "Set the scheduler with a udev rule, or write to /sys/block/NAME/queue/scheduler before the run.",
     }
     "storage-read-histogram" => storage_read_histogram: Option<SizeHistogram> [
-        unit: "%", kind: Kind::Histogram,
-        default: Default::Unset { word: None, what: "record-bytes gives the sizes" }, since: Since::Paper,
+        unit: "%", kind: OptionKind::Histogram,
+        default: OptionDefault::Unset { word: None, what: "record-bytes gives the sizes" }, since: Since::Paper,
     ] {
         help: "Sizes of record reads as a live database counted them: the share over 1, 2, 4, ... bytes.",
         advice: "Take the averages of the database's device-read-size histogram, up to the first 0, \
@@ -256,8 +256,8 @@ options! {
                  it out.",
     }
     "storage-write-histogram" => storage_write_histogram: Option<SizeHistogram> [
-        unit: "%", kind: Kind::Histogram,
-        default: Default::Unset { word: None, what: "record-bytes gives the sizes" }, since: Since::Paper,
+        unit: "%", kind: OptionKind::Histogram,
+        default: OptionDefault::Unset { word: None, what: "record-bytes gives the sizes" }, since: Since::Paper,
     ] {
         help: "Sizes of record writes, in the same form; their mean gives the large-block writes.",
         advice: "Take the averages of the device-write-size histogram, and set write-reqs-per-sec to the \
@@ -273,31 +273,31 @@ options! {
         advice: "Take it from the drv_ssd detail line of the log, at the same time as total-lbw-per-sec.",
     }
     "lbr-req-offset" => lbr_req_offset: u32 [
-        unit: "%", kind: from(1, REQ_OFFSET_PCT_MAX), default: Default::Value("100"), since: Since::Paper,
+        unit: "%", kind: from(1, REQ_OFFSET_PCT_MAX), default: OptionDefault::Value("100"), since: Since::Paper,
     ] {
         help: "Multiplies the large-block reads of a histogram load; 100 leaves them as they are.",
         advice: "Use it to match the large-block reads observed on the live database's device.",
     }
     "lbw-req-offset" => lbw_req_offset: u32 [
-        unit: "%", kind: from(1, REQ_OFFSET_PCT_MAX), default: Default::Value("100"), since: Since::Paper,
+        unit: "%", kind: from(1, REQ_OFFSET_PCT_MAX), default: OptionDefault::Value("100"), since: Since::Paper,
     ] {
         help: "Multiplies the large-block writes of a histogram load, but not its reads.",
         advice: "Use it to match the writes per second that iostat shows on the live database's device.",
     }
     "read-size-offset" => read_size_offset: u32 [
-        unit: "%", kind: from(1, SIZE_OFFSET_PCT_MAX), default: Default::Value("100"), since: Since::Paper,
+        unit: "%", kind: from(1, SIZE_OFFSET_PCT_MAX), default: OptionDefault::Value("100"), since: Since::Paper,
     ] {
         help: "Multiplies the sizes drawn from storage-read-histogram.",
         advice: "Use it to match the bytes read per second. Buckets are powers of two, so the right value is between 50 and 200.",
     }
     "write-size-offset" => write_size_offset: u32 [
-        unit: "%", kind: from(1, SIZE_OFFSET_PCT_MAX), default: Default::Value("100"), since: Since::Paper,
+        unit: "%", kind: from(1, SIZE_OFFSET_PCT_MAX), default: OptionDefault::Value("100"), since: Since::Paper,
     ] {
         help: "Multiplies the sizes of storage-write-histogram, and with them the large-block reads and writes.",
         advice: "Use it before lbr-req-offset and lbw-req-offset if large-block reads and writes are off by the same factor.",
     }
     "size-within-bucket" => size_within_bucket: SizeWithinBucket [
-        kind: Kind::Choice(SizeWithinBucket::WORDS), default: Default::Value("paper"), since: Since::Flashproof,
+        kind: OptionKind::Choice(SizeWithinBucket::WORDS), default: OptionDefault::Value("paper"), since: Since::Flashproof,
     ] {
         help: "Position of a size in its bucket of a histogram.",
         advice: "paper puts reads at the lower edge and writes at the upper, which reproduces the sizing paper's own \
@@ -305,7 +305,7 @@ options! {
                  log-uniform with smaller sizes more likely. docs/method.md compares them.",
     }
     "arrival" => arrival: Arrival [
-        kind: Kind::Choice(Arrival::WORDS), default: Default::Value("paced"), since: Since::Flashproof, tests: BOTH,
+        kind: OptionKind::Choice(Arrival::WORDS), default: OptionDefault::Value("paced"), since: Since::Flashproof, tests: BOTH,
     ] {
         help: "How the start times of operations are scheduled.",
         advice: "paced spaces them evenly on each device; poisson models many independent clients; act repeats ACT \
@@ -314,13 +314,13 @@ options! {
                  large blocks paced.",
     }
     "pacing" => pacing: Pacing [
-        kind: Kind::Choice(Pacing::WORDS), default: Default::Value("sleep"), since: Since::Flashproof, tests: BOTH,
+        kind: OptionKind::Choice(Pacing::WORDS), default: OptionDefault::Value("sleep"), since: Since::Flashproof, tests: BOTH,
     ] {
         help: "How an issuing thread waits for the next operation.",
         advice: "spin costs a whole core for each issuing thread and issues within microseconds of the schedule.",
     }
     "engine" => engine: Engine [
-        kind: Kind::Choice(Engine::WORDS), default: Default::Value("auto"), since: Since::Flashproof, tests: BOTH,
+        kind: OptionKind::Choice(Engine::WORDS), default: OptionDefault::Value("auto"), since: Since::Flashproof, tests: BOTH,
     ] {
         help: "Interface through which operations reach the kernel.",
         advice: "auto takes io_uring. If io_uring is forbidden, as in most containers, auto takes Linux AIO (io_submit), and if \
@@ -330,7 +330,7 @@ options! {
                  need none of them.",
     }
     "seed" => seed: Option<u64> [
-        kind: from(0, u64::MAX), default: Default::Unset { word: None, what: "chosen at the start and recorded" },
+        kind: from(0, u64::MAX), default: OptionDefault::Unset { word: None, what: "chosen at the start and recorded" },
         since: Since::Flashproof, tests: BOTH,
     ] {
         help: "Seed of all random choices.",
@@ -338,14 +338,14 @@ options! {
                  alone is repeated exactly.",
     }
     "large-block-concurrency" => large_block_concurrency: u32 [
-        kind: from(1, 1024), default: Default::Value("1"), since: Since::Flashproof,
+        kind: from(1, 1024), default: OptionDefault::Value("1"), since: Since::Flashproof,
     ] {
         help: "Maximum number of large-block reads, and of large-block writes, in flight on each device.",
         advice: "ACT does one at a time. Raise it when the database flushes from several threads.",
     }
     "shards" => shards: Option<u32> [
         kind: from(1, 1024),
-        default: Default::Unset { word: Some("0"), what: "as many as the load needs and the CPUs allow" },
+        default: OptionDefault::Unset { word: Some("0"), what: "as many as the load needs and the CPUs allow" },
         since: Since::Flashproof, tests: BOTH,
     ] {
         help: "Number of issuing threads.",
@@ -445,12 +445,12 @@ mod tests {
                 let mut config = ActConfig::new(test);
                 let (_, setting) = config.setting(spec.name).unwrap_or_else(|| panic!("{}", spec.name));
                 match spec.default {
-                    Default::Mandatory(example) => {
+                    OptionDefault::Mandatory(example) => {
                         assert!(setting.check(spec).is_err(), "{}", spec.name);
                         spec.set(config.field_mut(spec.name).unwrap(), example).unwrap();
                     }
-                    Default::Value(text) => assert_eq!(setting.text().as_deref(), Some(text), "{}", spec.name),
-                    Default::Unset { .. } => assert_eq!(setting.text(), None, "{}", spec.name),
+                    OptionDefault::Value(text) => assert_eq!(setting.text().as_deref(), Some(text), "{}", spec.name),
+                    OptionDefault::Unset { .. } => assert_eq!(setting.text(), None, "{}", spec.name),
                 }
             }
         }

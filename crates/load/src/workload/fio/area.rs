@@ -4,8 +4,8 @@
 //! Source: fio's `setup_strided_zone_mode()`.
 
 use super::job::DIRECTIONS;
-use super::pattern::{Draw, Map};
-use super::thread::Thread;
+use super::pattern::{OffsetSampler, RandomMap};
+use super::thread::JobClone;
 use super::value::Size;
 use super::zbd::ZonedArea;
 use crate::workload::{CannotRun, DeviceShape};
@@ -25,38 +25,38 @@ pub(super) struct Area {
     pub(super) len: u64,
     /// Next sequential offset of each direction, relative to `start`.
     pub(super) next: [u64; DIRECTIONS],
-    pub(super) order: Order,
+    pub(super) order: OffsetOrder,
     /// Range written since the last flush: first byte and end.
     pub(super) written: Option<(u64, u64)>,
     /// Bytes of this device or file that the job uses, in all windows together.
     pub(super) used: u64,
     /// With `zonemode=strided`: the area is the current window.
-    pub(super) zones: Option<Zones>,
+    pub(super) zones: Option<StridedWindows>,
     /// With `zonemode=zbd`: the zones of the area, which are written from start to end.
     pub(super) zbd: Option<ZonedArea>,
 }
 
 /// Selects the next block of an area.
 #[derive(Debug, Clone)]
-pub(super) enum Order {
+pub(super) enum OffsetOrder {
     /// Sequential, with `skip` bytes between operations; negative: backwards.
     Sequential { skip: i64 },
     /// Random order that visits each unit once before any is repeated. One map for all directions, or a map for each
     /// direction if their units differ.
-    Mapped(Vec<Map>),
+    Mapped(Vec<RandomMap>),
     /// Random offsets that may repeat, with their alignment in bytes.
-    Drawn(Vec<Option<(Draw, u64)>>),
+    Drawn(Vec<Option<(OffsetSampler, u64)>>),
 }
 
 impl Area {
     /// Counts an operation of `len` bytes, and advances the window after `zonesize` bytes of operations.
     #[inline]
-    pub(super) fn stride(&mut self, len: u64) {
+    pub(super) fn advance_window(&mut self, len: u64) {
         let next = self.zones.as_mut().and_then(|zones| zones.next_start(self.start, len, self.len));
         if let Some(start) = next {
             (self.start, self.next) = (start, [0; DIRECTIONS]);
-            if let Order::Mapped(maps) = &mut self.order {
-                maps.iter_mut().for_each(Map::clear);
+            if let OffsetOrder::Mapped(maps) = &mut self.order {
+                maps.iter_mut().for_each(RandomMap::clear);
             }
         }
     }
@@ -74,27 +74,27 @@ impl Area {
     ) -> (u64, u64) {
         let last = self.next[direction];
         let (at, len) = match &mut self.order {
-            Order::Sequential { skip } => {
-                let at = if *skip == 0 { last } else { skipped(last, *skip, self.len) };
+            OffsetOrder::Sequential { skip } => {
+                let at = if *skip == 0 { last } else { wrapped_offset(last, *skip, self.len) };
                 // Wrap around at the end.
                 let at = if self.len - at < unit { 0 } else { at };
                 (at, wanted.min((self.len - at) / unit * unit))
             }
             order if !jumps && self.len - last >= unit => {
                 let len = wanted.min((self.len - last) / unit * unit);
-                if let Order::Mapped(maps) = order {
+                if let OffsetOrder::Mapped(maps) = order {
                     // This operation is sequential: its offset comes from the last operation, not from the random map,
                     // where its blocks may be marked already.
-                    map_of(maps, direction).take(last / unit, len / unit);
+                    map_of(maps, direction).mark_visited(last / unit, len / unit);
                 }
                 (last, len)
             }
-            Order::Mapped(maps) => {
+            OffsetOrder::Mapped(maps) => {
                 let map = map_of(maps, direction);
-                let first = map.free_from(random.below(self.len / unit));
-                (first * unit, map.take(first, wanted / unit) * unit)
+                let first = map.next_unvisited(random.below(self.len / unit));
+                (first * unit, map.mark_visited(first, wanted / unit) * unit)
             }
-            Order::Drawn(draws) => {
+            OffsetOrder::Drawn(draws) => {
                 let at = draws[direction].as_ref().map_or(0, |(draw, align)| draw.next(random) * align);
                 (at, wanted.min((self.len - at) / unit * unit))
             }
@@ -106,7 +106,7 @@ impl Area {
 
 /// The map of a direction: its own map, or the map that all directions share.
 #[inline]
-fn map_of(maps: &mut [Map], direction: usize) -> &mut Map {
+fn map_of(maps: &mut [RandomMap], direction: usize) -> &mut RandomMap {
     let last = maps.len() - 1;
     &mut maps[direction.min(last)]
 }
@@ -114,7 +114,7 @@ fn map_of(maps: &mut [Map], direction: usize) -> &mut Map {
 /// Offset of the next operation in a range of `len` bytes: `skip` bytes after `last`, the end of the previous
 /// operation. As in fio, the first operation begins at 0, and an operation that would leave the range wraps to its
 /// other end.
-fn skipped(last: u64, skip: i64, len: u64) -> u64 {
+fn wrapped_offset(last: u64, skip: i64, len: u64) -> u64 {
     let next = if last == 0 { Some(0) } else { last.checked_add_signed(skip).filter(|at| *at < len) };
     let again = if skip > 0 { Some(0) } else { len.checked_add_signed(skip) };
     next.or(again).unwrap_or(0)
@@ -122,8 +122,8 @@ fn skipped(last: u64, skip: i64, len: u64) -> u64 {
 
 /// The area of the device `shape` for the lane of a clone that issues `directions`. `parts`: number of devices or files
 /// that share the job's `size`. `begin` overrides the job's `offset`.
-pub(super) fn area(
-    thread: &Thread,
+pub(super) fn new_area(
+    thread: &JobClone,
     directions: &[usize],
     parts: u64,
     begin: Option<u64>,
@@ -137,7 +137,7 @@ pub(super) fn area(
     let unit = job.unit_bytes();
     // As in fio a percentage is rounded up to whole operations.
     let first = |size: Size| match size {
-        Size::Percent(_) => size.of(whole).div_ceil(unit) * unit,
+        Size::Percent(_) => size.bytes_of(whole).div_ceil(unit) * unit,
         Size::Bytes(bytes) => bytes,
     };
     let given = || first(job.offset).saturating_add(first(job.offset_increment).saturating_mul(clone));
@@ -148,7 +148,7 @@ pub(super) fn area(
     let wanted = match job.size {
         None => room,
         // Percent of the whole device or file, limited by the room after the offset.
-        Some(percent @ Size::Percent(_)) => percent.of(whole).min(room),
+        Some(percent @ Size::Percent(_)) => percent.bytes_of(whole).min(room),
         Some(Size::Bytes(bytes)) => bytes / parts,
     };
     // As in fio, a job ends at the end of the device. Only a random job without a map, whose offsets may repeat, still
@@ -187,7 +187,7 @@ pub(super) fn area(
     }
     // Sizes of a split that are not multiples of the smallest would leave gaps in a map.
     let order = match job.random {
-        false => Order::Sequential { skip: job.skip },
+        false => OffsetOrder::Sequential { skip: job.skip },
         true if job.has_map() => {
             for sizes in directions.iter().map(|direction| &job.sizes[*direction]) {
                 let unit = sizes.min_bytes();
@@ -201,9 +201,9 @@ pub(super) fn area(
             // for an operation, which would be truncated.
             let units =
                 |direction| if directions.contains(&direction) { len / job.sizes[direction].min_bytes() } else { 0 };
-            Order::Mapped(match job.shares_map(directions) {
-                true => vec![Map::new(units(directions[0]))],
-                false => (0..DIRECTIONS).map(|direction| Map::new(units(direction))).collect(),
+            OffsetOrder::Mapped(match job.shares_map(directions) {
+                true => vec![RandomMap::new(units(directions[0]))],
+                false => (0..DIRECTIONS).map(|direction| RandomMap::new(units(direction))).collect(),
             })
         }
         true => {
@@ -212,10 +212,10 @@ pub(super) fn area(
                 let align = job.align_bytes(direction);
                 // Number of aligned offsets at which the smallest operation fits.
                 let blocks = (len - job.sizes[direction].min_bytes()) / align + 1;
-                let draw = Draw::new(&job.distribution[direction], blocks, align, random).map_err(cannot)?;
+                let draw = OffsetSampler::new(&job.distribution[direction], blocks, align, random).map_err(cannot)?;
                 draws[direction] = Some((draw, align));
             }
-            Order::Drawn(draws)
+            OffsetOrder::Drawn(draws)
         }
     };
     Ok(Area {
@@ -248,7 +248,7 @@ pub struct ZoneOptions {
 
 /// Movement of an area's window.
 #[derive(Debug, Clone)]
-pub(super) struct Zones {
+pub(super) struct StridedWindows {
     size: u64,
     step: u64,
     /// Start of the first window, and end of the device or file.
@@ -260,25 +260,25 @@ pub(super) struct Zones {
 impl ZoneOptions {
     /// Length of a window, and its movement over the range that begins at byte `first` of a device of `whole` bytes.
     /// `None` without `zonemode=strided`. Errors: sizes that do not fit.
-    pub(super) fn of(self, first: u64, whole: u64) -> Result<Option<(u64, Zones)>, String> {
+    pub(super) fn of(self, first: u64, whole: u64) -> Result<Option<(u64, StridedWindows)>, String> {
         if !self.strided {
             return Ok(None);
         }
-        let size = self.size.map_or(0, |size| size.of(whole));
-        let range = self.range.map_or(size, |range| range.of(whole));
-        let skip = self.skip.map_or(0, |skip| skip.of(whole));
+        let size = self.size.map_or(0, |size| size.bytes_of(whole));
+        let range = self.range.map_or(size, |range| range.bytes_of(whole));
+        let skip = self.skip.map_or(0, |skip| skip.bytes_of(whole));
         let room = whole.saturating_sub(first);
         match range.min(size) {
             0 => Err("zonemode=strided moves its window after zonesize bytes of operations, but zonesize is missing - give zonesize".into()),
             _ if range > room => {
                 Err(format!("a window of {range} bytes is larger than the {room} bytes of the range - lower zonerange or zonesize"))
             }
-            _ => Ok(Some((range, Zones { size, step: range.saturating_add(skip), first, end: whole, done: 0 }))),
+            _ => Ok(Some((range, StridedWindows { size, step: range.saturating_add(skip), first, end: whole, done: 0 }))),
         }
     }
 }
 
-impl Zones {
+impl StridedWindows {
     /// Counts `len` bytes of operations in the window at `start`. Returns the start of the next window once `zonesize`
     /// bytes are done.
     pub(super) fn next_start(&mut self, start: u64, len: u64, window: u64) -> Option<u64> {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Pauses of a job (`thinktime`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Think {
+pub struct ThinkTime {
     pub pause_ns: u64,
     /// Operations between two pauses; 0: not limited by number.
     pub blocks: u64,
@@ -21,7 +21,7 @@ pub struct Think {
 
 /// Options of a job that searches for a depth.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Target {
+pub struct LatencyTarget {
     /// Latency target.
     pub latency_ns: u64,
     /// Time per depth, nanoseconds.
@@ -29,15 +29,15 @@ pub struct Target {
     /// Percent of operations that must meet the target.
     pub percentile: f64,
     /// True for `latency_run`: the search continues after the depth is found, and adapts it.
-    pub goes_on: bool,
+    pub keeps_adapting: bool,
 }
 
 /// Bound on the operations in flight of a closed loop, in addition to the job's depth.
 #[derive(Debug)]
-pub(super) enum Bound {
+pub(super) enum ClosedLoopBound {
     Depth,
     Pauses(Pauses),
-    Search(Search),
+    Search(DepthSearch),
     /// Once the depth is reached, nothing is issued until the queue has drained to `refill_at` operations.
     Drains {
         refill_at: u32,
@@ -46,7 +46,7 @@ pub(super) enum Bound {
 
 #[derive(Debug)]
 pub(super) struct Pauses {
-    think: Think,
+    think: ThinkTime,
     /// Operations since the last pause.
     pub(super) begun: u64,
     /// End of the last pause, nanoseconds.
@@ -54,12 +54,12 @@ pub(super) struct Pauses {
 }
 
 impl Pauses {
-    pub(super) fn new(think: Think, from_ns: u64) -> Self {
+    pub(super) fn new(think: ThinkTime, from_ns: u64) -> Self {
         Self { think, begun: 0, since_ns: from_ns }
     }
 
     pub(super) fn width(&mut self, now_ns: u64, in_flight: u32) -> (u32, u64) {
-        let Think { pause_ns, blocks, work_ns } = self.think;
+        let ThinkTime { pause_ns, blocks, work_ns } = self.think;
         let is_due =
             (blocks > 0 && self.begun >= blocks) || (work_ns > 0 && now_ns >= self.since_ns.saturating_add(work_ns));
         if is_due && in_flight > 0 {
@@ -79,8 +79,8 @@ impl Pauses {
 /// Source: fio's `lat_target_check()` and its callees. Unlike fio, flashproof never retries the full depth after a
 /// failure.
 #[derive(Debug, Default)]
-pub(super) struct Search {
-    target: Target,
+pub(super) struct DepthSearch {
+    target: LatencyTarget,
     /// Depth of the job.
     most: u32,
     depth: u32,
@@ -93,7 +93,7 @@ pub(super) struct Search {
     began_ns: u64,
     ends_ns: u64,
     ops: u64,
-    over: u64,
+    slow_ops: u64,
     /// True while operations in flight drain before the next window.
     drains: bool,
     /// True once the depth is found: the current window measures the result.
@@ -101,37 +101,37 @@ pub(super) struct Search {
     pub(super) is_done: bool,
 }
 
-impl Search {
-    pub(super) fn new(target: Target, most: u32, from_ns: u64) -> Self {
+impl DepthSearch {
+    pub(super) fn new(target: LatencyTarget, most: u32, from_ns: u64) -> Self {
         let ends_ns = from_ns.saturating_add(target.window_ns);
         Self { target, most, depth: 1, low: 1, began_ns: from_ns, ends_ns, ..Self::default() }
     }
 
     /// Counts an operation that completed at `now_ns`.
-    pub(super) fn took(&mut self, now_ns: u64, latency_ns: u64, progress: &Progress) {
+    pub(super) fn record(&mut self, now_ns: u64, latency_ns: u64, progress: &Progress) {
         if self.drains || now_ns < self.began_ns || self.is_done {
             return;
         }
         self.ops += 1;
         let is_over = latency_ns > self.target.latency_ns;
-        self.over += u64::from(is_over);
+        self.slow_ops += u64::from(is_over);
         if is_over && self.target.percentile >= 100.0 {
-            self.failed(now_ns, progress);
+            self.missed_target(now_ns, progress);
         } else if now_ns >= self.ends_ns {
-            let held = (self.ops - self.over) as f64 * 100.0 / self.ops as f64;
-            if held >= self.target.percentile { self.held(now_ns, progress) } else { self.failed(now_ns, progress) }
+            let held = (self.ops - self.slow_ops) as f64 * 100.0 / self.ops as f64;
+            if held >= self.target.percentile { self.met_target(now_ns, progress) } else { self.missed_target(now_ns, progress) }
         }
         progress.depth.set(self.depth.into());
     }
 
-    fn failed(&mut self, now_ns: u64, progress: &Progress) {
+    fn missed_target(&mut self, now_ns: u64, progress: &Progress) {
         self.is_last = false;
         progress.counts_from_ns.set(0);
         if self.depth == 1 {
             // As in fio, the job gives up only if every operation must meet the target.
             self.is_done = self.target.percentile >= 100.0;
             if self.is_done {
-                progress.set_missed("at queue depth 1 an operation took longer than latency_target".into());
+                progress.set_failure("at queue depth 1 an operation took longer than latency_target".into());
             }
             return self.begin(now_ns);
         }
@@ -144,20 +144,20 @@ impl Search {
         self.drains = true;
     }
 
-    fn held(&mut self, now_ns: u64, progress: &Progress) {
+    fn met_target(&mut self, now_ns: u64, progress: &Progress) {
         let before = self.depth;
         self.low = before;
         if self.high == Some(before + 1) {
             self.stable += 1;
             // A depth that missed the target before may meet it now.
-            if self.target.goes_on && self.stable >= 3 {
+            if self.target.keeps_adapting && self.stable >= 3 {
                 (self.high, self.stable) = (Some(before + 2), 0);
             }
         }
         let next = self.high.map_or(before * 2, |high| (before + high) / 2);
         self.depth = next.clamp(1, self.most);
         self.is_done = self.is_last && self.depth == before;
-        self.is_last = !self.target.goes_on && self.depth == before;
+        self.is_last = !self.target.keeps_adapting && self.depth == before;
         if self.is_last && !self.is_done {
             // The result's window is aligned to seconds of the run, because reports count whole seconds.
             let from_ns = now_ns.div_ceil(NS_PER_SEC) * NS_PER_SEC;
@@ -172,7 +172,7 @@ impl Search {
 
     fn begin(&mut self, from_ns: u64) {
         (self.began_ns, self.ends_ns) = (from_ns, from_ns.saturating_add(self.target.window_ns));
-        (self.ops, self.over) = (0, 0);
+        (self.ops, self.slow_ops) = (0, 0);
     }
 
     pub(super) fn width(&mut self, now_ns: u64, in_flight: u32) -> (u32, u64) {
@@ -188,7 +188,7 @@ impl Search {
 
 /// Minimum poll interval of a job that waits for the other jobs of its flow group, nanoseconds. fio polls without a
 /// pause.
-const LOOK_NS: u64 = 20_000;
+const FLOW_POLL_NS: u64 = 20_000;
 
 /// A job's `flow` options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -223,7 +223,7 @@ impl Flow {
 
     /// True if the job may issue an operation now; the operation is then counted.
     #[inline]
-    pub(super) fn take(&mut self) -> bool {
+    pub(super) fn try_issue(&mut self) -> bool {
         let FlowGroup { ops, weights } = &*self.group;
         if !std::mem::replace(&mut self.has_joined, true) {
             weights.fetch_add(self.options.weight, Ordering::Relaxed);
@@ -239,8 +239,8 @@ impl Flow {
     }
 
     /// Time until the next poll, nanoseconds.
-    pub(super) fn look_after_ns(&self) -> u64 {
-        self.options.sleep_ns.max(LOOK_NS)
+    pub(super) fn poll_interval_ns(&self) -> u64 {
+        self.options.sleep_ns.max(FLOW_POLL_NS)
     }
 }
 
@@ -257,8 +257,8 @@ mod tests {
     use super::*;
 
     /// The depths tried on a drive whose operations take `latency_ns(depth)`; at most `windows` of them.
-    fn tried(target: Target, most: u32, windows: usize, latency_ns: impl Fn(u32) -> u64) -> (Vec<u32>, Search) {
-        let (mut search, progress) = (Search::new(target, most, 0), Progress::default());
+    fn tried(target: LatencyTarget, most: u32, windows: usize, latency_ns: impl Fn(u32) -> u64) -> (Vec<u32>, DepthSearch) {
+        let (mut search, progress) = (DepthSearch::new(target, most, 0), Progress::default());
         let (mut now_ns, mut depths) = (0, Vec::new());
         for _ in 0..windows {
             let (depth, _) = search.width(now_ns, 0);
@@ -266,7 +266,7 @@ mod tests {
             let until_ns = search.ends_ns;
             while !search.is_done && !search.drains && search.ends_ns == until_ns {
                 now_ns += 1_000_000;
-                search.took(now_ns, latency_ns(depth), &progress);
+                search.record(now_ns, latency_ns(depth), &progress);
             }
             if search.is_done {
                 break;
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn the_depth_doubles_until_it_fails_and_is_then_bisected() {
-        let target = Target { latency_ns: 1_000, window_ns: 50_000_000, percentile: 99.0, goes_on: false };
+        let target = LatencyTarget { latency_ns: 1_000, window_ns: 50_000_000, percentile: 99.0, keeps_adapting: false };
         let (depths, search) = tried(target, 64, 99, |depth| u64::from(depth) * 100);
         assert_eq!(
             depths,
@@ -288,12 +288,12 @@ mod tests {
         // All depths meet the target, or none.
         assert_eq!(tried(target, 6, 99, |_| 5).0, [1, 2, 4, 6, 6]);
         assert_eq!(tried(target, 64, 5, |_| 5_000).0, [1, 1, 1, 1, 1], "the search continues at depth 1, as in fio");
-        let all = Target { percentile: 100.0, ..target };
+        let all = LatencyTarget { percentile: 100.0, ..target };
         let (depths, search) = tried(all, 64, 99, |_| 5_000);
         assert!(depths == [1] && search.is_done, "{depths:?}");
         assert_eq!(tried(all, 9, 99, |depth| if depth > 8 { 2_000 } else { 1 }).0, [1, 2, 4, 8, 9, 8, 8]);
         // The search follows the drive for as long as it runs.
-        let (depths, search) = tried(Target { goes_on: true, ..target }, 64, 30, |depth| u64::from(depth) * 100);
+        let (depths, search) = tried(LatencyTarget { keeps_adapting: true, ..target }, 64, 30, |depth| u64::from(depth) * 100);
         assert!(
             !search.is_done && depths.len() == 30 && depths[20..].iter().all(|depth| (9..=11).contains(depth)),
             "{depths:?}"
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_pause_comes_after_so_many_operations_or_so_much_time() {
-        let think = Think { pause_ns: 500, blocks: 3, work_ns: 0 };
+        let think = ThinkTime { pause_ns: 500, blocks: 3, work_ns: 0 };
         let mut pauses = Pauses::new(think, 0);
         assert_eq!(pauses.width(0, 0), (3, 0));
         pauses.begun = 2;
@@ -310,7 +310,7 @@ mod tests {
         pauses.begun += 1;
         assert_eq!(pauses.width(20, 1).0, 0, "wait for the operation in flight");
         assert_eq!(pauses.width(30, 0), (3, 530));
-        let mut pauses = Pauses::new(Think { pause_ns: 500, blocks: 0, work_ns: 1_000 }, 0);
+        let mut pauses = Pauses::new(ThinkTime { pause_ns: 500, blocks: 0, work_ns: 1_000 }, 0);
         pauses.begun = 9;
         assert_eq!(pauses.width(999, 4), (u32::MAX, 0));
         assert_eq!(pauses.width(1_000, 4).0, 0);
@@ -326,11 +326,11 @@ mod tests {
         let (mut heavy, mut light) = (join(8), join(1));
         let mut counts = [0; 2];
         for _ in 0..10_000 {
-            counts[0] += u64::from(heavy.take());
-            counts[1] += u64::from(light.take());
+            counts[0] += u64::from(heavy.try_issue());
+            counts[1] += u64::from(light.try_issue());
         }
         assert!(counts[1].abs_diff(counts[0] / 8) <= 2, "{counts:?}");
-        let alone = |flow: &mut Flow| (0..1_000).filter(|_| flow.take()).count();
+        let alone = |flow: &mut Flow| (0..1_000).filter(|_| flow.try_issue()).count();
         assert!(alone(&mut heavy) < 20, "the heavy job waits for the light one");
         drop(light);
         assert_eq!(alone(&mut heavy), 1_000);

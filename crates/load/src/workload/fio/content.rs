@@ -11,9 +11,9 @@ const GOLDEN: u64 = 0x61c8_8646_80b5_83eb;
 with_defaults! {
     /// Options for the contents of writes.
     #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct Content {
+    pub struct ContentOptions {
         pub zeros: bool = false,
-        pub pattern: Option<Filler> = None,
+        pub pattern: Option<BytePattern> = None,
         /// Percent of each chunk that is zeros, or the pattern.
         pub compress_pct: u64 = 0,
         /// Bytes of a chunk; 0: the smallest write.
@@ -29,7 +29,7 @@ with_defaults! {
     }
 }
 
-impl Content {
+impl ContentOptions {
     /// True if all data of each write is new and random: [`sys::salt::Salt`] then provides it.
     pub(super) fn is_random(&self) -> bool {
         !self.zeros && self.pattern.is_none() && self.compress_pct == 0 && self.dedupe_pct == 0
@@ -72,8 +72,8 @@ pub(super) fn fill_random(data: &mut [u8], seed: u64, key: Option<u64>) {
 
 /// The contents of one stream's writes, in the order of the writes.
 #[derive(Debug)]
-pub(super) struct Contents {
-    content: Content,
+pub(super) struct ContentSource {
+    content: ContentOptions,
     segment: usize,
     random: Random,
     /// Seed of the last buffer that was not a repeat.
@@ -82,9 +82,9 @@ pub(super) struct Contents {
     set: (u64, u64),
 }
 
-impl Contents {
+impl ContentSource {
     /// Contents of writes of at least `min_bytes` to `area_bytes`.
-    pub(super) fn new(content: Content, min_bytes: u64, area_bytes: u64, seed: u64, shared_seed: u64) -> Self {
+    pub(super) fn new(content: ContentOptions, min_bytes: u64, area_bytes: u64, seed: u64, shared_seed: u64) -> Self {
         let chunk = if content.chunk_bytes == 0 { min_bytes } else { content.chunk_bytes.min(min_bytes) };
         let set = (area_bytes.saturating_mul(content.working_set_pct) / 100 / min_bytes.max(1)).max(1);
         let set_seed = if content.dedupe_global { shared_seed } else { seed };
@@ -94,7 +94,7 @@ impl Contents {
     }
 
     pub(super) fn fill(&mut self, data: &mut [u8], key: u64) {
-        let Content { zeros, pattern, compress_pct, dedupe_pct, dedupe_from_set, .. } = &self.content;
+        let ContentOptions { zeros, pattern, compress_pct, dedupe_pct, dedupe_from_set, .. } = &self.content;
         match pattern {
             _ if *compress_pct > 0 || *dedupe_pct > 0 => {}
             Some(pattern) => return pattern.fill(data, 0, 0),
@@ -126,13 +126,13 @@ const OFFSET_BYTES: usize = 8;
 
 /// A byte pattern of `buffer_pattern` or `verify_pattern`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Filler {
+pub struct BytePattern {
     bytes: Vec<u8>,
     /// Positions in the pattern that the block's offset replaces.
     pub(super) offsets: Vec<usize>,
 }
 
-impl Filler {
+impl BytePattern {
     /// Parses `text`: a sequence of strings in quotes, decimal and hexadecimal numbers, and `%o` if `has_offsets`. A
     /// file name between apostrophes is an error; fio reads the pattern from such a file.
     pub(super) fn parse(text: &str, has_offsets: bool) -> Result<Self, String> {
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn chunks_have_their_share_of_zeros_or_of_the_pattern_at_the_end() {
-        let content = Content { compress_pct: 25, ..Content::default() };
+        let content = ContentOptions { compress_pct: 25, ..ContentOptions::default() };
         let mut data = [0xaa; 8192];
         content.fill_mixed(&mut data, 7, 4096, Some(42));
         for chunk in data.chunks(4096) {
@@ -242,15 +242,15 @@ mod tests {
             );
             assert!(chunk[..3072].chunks(512).all(|sector| sys::salt::is_stamped(sector, 42)));
         }
-        let pattern = Filler::parse("\"ab\"", false).ok();
-        Content { compress_pct: 100, pattern, ..Content::default() }.fill_mixed(&mut data, 7, 4096, None);
+        let pattern = BytePattern::parse("\"ab\"", false).ok();
+        ContentOptions { compress_pct: 100, pattern, ..ContentOptions::default() }.fill_mixed(&mut data, 7, 4096, None);
         assert!(data.chunks(2).all(|pair| pair == b"ab"));
     }
 
     #[test]
     fn buffers_repeat_as_often_as_they_are_to() {
-        let distinct = |content: Content| {
-            let mut contents = Contents::new(content, 4096, 400 * 4096, 1, 9);
+        let distinct = |content: ContentOptions| {
+            let mut contents = ContentSource::new(content, 4096, 400 * 4096, 1, 9);
             let mut buffers = HashSet::new();
             let mut data = vec![0; 8192];
             (0..2_000).for_each(|_| {
@@ -260,17 +260,17 @@ mod tests {
             });
             buffers.len()
         };
-        let repeat = Content { dedupe_pct: 75, ..Content::default() };
+        let repeat = ContentOptions { dedupe_pct: 75, ..ContentOptions::default() };
         let seen = distinct(repeat.clone());
         assert!((430..570).contains(&seen), "{seen} of 2,000, a quarter");
         // 1,500 draws from a set of 100.
-        let set = distinct(Content { dedupe_from_set: true, working_set_pct: 25, ..repeat });
+        let set = distinct(ContentOptions { dedupe_from_set: true, working_set_pct: 25, ..repeat });
         assert!((530..670).contains(&set), "{set}");
-        assert_eq!(distinct(Content { dedupe_pct: 100, ..Content::default() }), 1);
+        assert_eq!(distinct(ContentOptions { dedupe_pct: 100, ..ContentOptions::default() }), 1);
     }
 
     fn bytes(text: &str) -> Vec<u8> {
-        Filler::parse(text, true).unwrap_or_else(|why| panic!("{text}: {why}")).bytes
+        BytePattern::parse(text, true).unwrap_or_else(|why| panic!("{text}: {why}")).bytes
     }
 
     #[test]
@@ -287,15 +287,15 @@ mod tests {
         assert_eq!(bytes(&format!("0x{}", "fe".repeat(21))), [0xfe; 21]);
         assert_eq!((bytes("0"), bytes("256"), bytes("0xabc")), (vec![0], vec![0, 1], vec![0x0a, 0xbc]));
         for wrong in ["", "\"a", "0x", "%p", "1 2", "99999999999", "'file'", "-", "é"] {
-            assert!(Filler::parse(wrong, true).is_err(), "{wrong}");
+            assert!(BytePattern::parse(wrong, true).is_err(), "{wrong}");
         }
-        assert!(Filler::parse("%o", false).is_err() && Filler::parse(&"1".repeat(9), true).is_ok());
-        assert!(Filler::parse(&format!("0x{}", "00".repeat(513)), true).is_err());
+        assert!(BytePattern::parse("%o", false).is_err() && BytePattern::parse(&"1".repeat(9), true).is_ok());
+        assert!(BytePattern::parse(&format!("0x{}", "00".repeat(513)), true).is_err());
     }
 
     #[test]
     fn a_part_is_cut_out_of_the_whole() {
-        let pattern = Filler::parse("\"ab\"%o", true).unwrap();
+        let pattern = BytePattern::parse("\"ab\"%o", true).unwrap();
         let mut whole = [0; 95];
         pattern.fill(&mut whole, 0, 0x1122);
         assert_eq!(whole[..14], [b'a', b'b', 0x22, 0x11, 0, 0, 0, 0, 0, 0, b'a', b'b', 0x22, 0x11]);

@@ -8,7 +8,7 @@
 //! A minimum rate is checked at completions, beginning two seconds after the ramp time. Each check covers the time
 //! since the previous check, at least one `rate_cycle`. Source: fio's `__check_min_rate()`.
 
-use super::job::{DIRECTIONS, Job, Wanted};
+use super::job::{DIRECTIONS, Job, RateTarget};
 use super::value::{MICROSECONDS, Unit, number};
 use super::{NS_PER_SEC, locked};
 use crate::choice::with_defaults;
@@ -95,7 +95,7 @@ impl SteadyOptions {
 
 /// State of the criterion.
 #[derive(Debug, Clone, Default)]
-pub struct Steadiness {
+pub struct SteadyStateStatus {
     /// The last intervals, at most as many as the criterion covers: operations per second, bytes per second, mean
     /// latency in nanoseconds.
     pub intervals: VecDeque<[u64; 3]>,
@@ -108,7 +108,7 @@ pub struct Steadiness {
 
 /// Steadiness of a report entry, shared by its clones.
 #[derive(Debug, Default)]
-pub struct Steady {
+pub struct SteadyStateDetector {
     pub options: SteadyOptions,
     /// End of the current interval, nanoseconds of the run.
     next_ns: AtomicU64,
@@ -116,12 +116,12 @@ pub struct Steady {
     from_ns: u64,
     /// Operations, bytes, sum of latencies in the current interval.
     sums: [AtomicU64; 3],
-    state: Mutex<Steadiness>,
+    state: Mutex<SteadyStateStatus>,
     /// When the criterion was met, nanoseconds of the run.
     ended_ns: AtomicU64,
 }
 
-impl Steady {
+impl SteadyStateDetector {
     /// `begin_ns`: end of the job's start delay and ramp time, nanoseconds of the run.
     pub(super) fn new(options: SteadyOptions, begin_ns: u64) -> Self {
         let from_ns = begin_ns.saturating_add(options.ramp_ns);
@@ -129,7 +129,7 @@ impl Steady {
         Self { options, next_ns, from_ns, ended_ns: u64::MAX.into(), ..Self::default() }
     }
 
-    pub fn state(&self) -> Steadiness {
+    pub fn state(&self) -> SteadyStateStatus {
         locked(&self.state).clone()
     }
 
@@ -140,7 +140,7 @@ impl Steady {
     }
 
     /// Counts an operation that completed at `now_ns`.
-    pub(super) fn took(&self, now_ns: u64, bytes: u64, latency_ns: u64) {
+    pub(super) fn record(&self, now_ns: u64, bytes: u64, latency_ns: u64) {
         if now_ns >= self.next_ns.load(Ordering::Relaxed) {
             self.close(now_ns);
         }
@@ -175,7 +175,7 @@ impl Steady {
     }
 }
 
-impl Steadiness {
+impl SteadyStateStatus {
     fn judge(&mut self, options: &SteadyOptions) {
         let values = || self.intervals.iter().map(|interval| interval[options.measure] as f64);
         let count = self.intervals.len() as f64;
@@ -217,46 +217,46 @@ const OWN_ONE_IN: u64 = 10;
 struct Cycle {
     began_ns: Option<u64>,
     /// Operations or bytes.
-    did: u64,
+    amount: u64,
     lag_max_ns: u64,
 }
 
 #[derive(Debug)]
-pub(super) struct LeastRate {
-    wanted: [Wanted; DIRECTIONS],
+pub(super) struct MinRateCheck {
+    wanted: [RateTarget; DIRECTIONS],
     cycle_ns: u64,
     settled_ns: u64,
     cycles: [Cycle; DIRECTIONS],
 }
 
-impl LeastRate {
+impl MinRateCheck {
     /// The minimum rate of `job`, which begins at `from_ns`.
     pub(super) fn new(job: &Job, from_ns: u64) -> Self {
         let settled_ns = from_ns.saturating_add(job.ramp_ns).saturating_add(SETTLE_NS);
-        Self { wanted: job.least, cycle_ns: job.rate_cycle_ns.max(1), settled_ns, cycles: Default::default() }
+        Self { wanted: job.min_rates, cycle_ns: job.rate_cycle_ns.max(1), settled_ns, cycles: Default::default() }
     }
 
     /// Counts an operation of `bytes` in `direction`. Returns a description if the operation ends a cycle below the
     /// minimum rate.
-    pub(super) fn took(&mut self, direction: usize, bytes: u32, times: &Times) -> Option<String> {
+    pub(super) fn record(&mut self, direction: usize, bytes: u32, times: &Times) -> Option<String> {
         let (least, did, unit) = match self.wanted[direction] {
-            Wanted::Unlimited => return None,
-            Wanted::Iops(least) => (least, 1, ""),
-            Wanted::Bytes(least) => (least, bytes.into(), "bytes of "),
+            RateTarget::Unlimited => return None,
+            RateTarget::Iops(least) => (least, 1, ""),
+            RateTarget::Bytes(least) => (least, bytes.into(), "bytes of "),
         };
         let now_ns = times.completed_ns();
         if now_ns < self.settled_ns {
             return None;
         }
         let cycle = &mut self.cycles[direction];
-        cycle.did += did;
+        cycle.amount += did;
         cycle.lag_max_ns = cycle.lag_max_ns.max(times.lag_ns());
         let began_ns = cycle.began_ns.unwrap_or(now_ns);
         let passed_ns = now_ns.saturating_sub(began_ns);
         if cycle.began_ns.is_some() && passed_ns < self.cycle_ns {
             return None;
         }
-        let Cycle { did, lag_max_ns, .. } =
+        let Cycle { amount: did, lag_max_ns, .. } =
             std::mem::replace(cycle, Cycle { began_ns: Some(now_ns), ..Cycle::default() });
         if passed_ns == 0 || lag_max_ns > passed_ns / OWN_ONE_IN {
             return None;
@@ -277,31 +277,31 @@ impl LeastRate {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::{Given, Section};
+    use super::super::text::{GivenOption, Section};
     use super::*;
 
     fn options(given: &[(&str, &str)]) -> SteadyOptions {
-        let given_as = |(name, text): &(&str, &str)| Given {
+        let given_as = |(name, text): &(&str, &str)| GivenOption {
             name: (*name).to_owned(),
             value: Some((*text).to_owned()),
             at: String::new(),
         };
         let section = Section { name: "a".into(), options: given.iter().map(given_as).collect() };
         let (mut job, mut problems) = (Job::default(), Vec::new());
-        job.take(&section, &mut problems, &mut Vec::new());
+        job.apply_section(&section, &mut problems, &mut Vec::new());
         assert_eq!((problems, job.steady.check()), (Vec::new(), None), "{given:?}");
         job.steady
     }
 
     /// The second after which a job with `iops` in each second ends; `None`: the criterion is not met.
-    fn ends_after(options: SteadyOptions, iops: &[u64]) -> (Option<u64>, Steadiness) {
-        let steady = Steady::new(options, 0);
+    fn ends_after(options: SteadyOptions, iops: &[u64]) -> (Option<u64>, SteadyStateStatus) {
+        let steady = SteadyStateDetector::new(options, 0);
         for (second, iops) in iops.iter().enumerate() {
             (0..*iops).for_each(|op| {
-                steady.took(second as u64 * NS_PER_SEC + op * (NS_PER_SEC / iops), 4096, 1_000 * second as u64);
+                steady.record(second as u64 * NS_PER_SEC + op * (NS_PER_SEC / iops), 4096, 1_000 * second as u64);
             });
         }
-        steady.took(iops.len() as u64 * NS_PER_SEC, 4096, 0);
+        steady.record(iops.len() as u64 * NS_PER_SEC, 4096, 0);
         let ended = Some(steady.ended_ns()).filter(|ns| *ns < u64::MAX);
         (ended.map(|ns| ns / NS_PER_SEC), steady.state())
     }
@@ -324,8 +324,8 @@ mod tests {
         // A second without any operation is not steady.
         let gap = [100, 100, 0, 100, 100, 100];
         assert_eq!(ends_after(deviation, &gap).0, Some(6));
-        let idle = Steady::new(deviation, 0);
-        idle.took(10 * NS_PER_SEC, 1, 1);
+        let idle = SteadyStateDetector::new(deviation, 0);
+        idle.record(10 * NS_PER_SEC, 1, 1);
         assert_eq!(idle.ended_ns(), u64::MAX, "idle time is not a steady state");
     }
 
@@ -347,12 +347,12 @@ mod tests {
 
     /// Cycles below the minimum of 9 reads per second, for reads that complete at these instants.
     fn of(instants_ms: &[u64], lag_ms: u64) -> Vec<(u64, String)> {
-        let least = [Wanted::Iops(9), Wanted::Unlimited, Wanted::Unlimited];
-        let mut rate = LeastRate::new(&Job { least, ..Job::default() }, 0);
+        let least = [RateTarget::Iops(9), RateTarget::Unlimited, RateTarget::Unlimited];
+        let mut rate = MinRateCheck::new(&Job { min_rates: least, ..Job::default() }, 0);
         let took = |ms: &u64| {
             let (done_ns, lag_ns) = (ms * MS, lag_ms * MS);
             let times = Times::new(done_ns - lag_ns, done_ns - lag_ns, done_ns, done_ns);
-            rate.took(0, 4096, &times).map(|short| (*ms, short))
+            rate.record(0, 4096, &times).map(|short| (*ms, short))
         };
         instants_ms.iter().filter_map(took).collect()
     }

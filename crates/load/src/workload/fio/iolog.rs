@@ -7,8 +7,8 @@
 
 use super::job::{FLUSHES, KINDS, TRIMS, WRITES, kind_number};
 use super::locked;
-use super::parse::{BLOCK_MAX, one_of};
-use super::text::Surroundings;
+use super::parse::{BLOCK_MAX, parse_word};
+use super::text::ParseContext;
 use super::thread::Counter;
 use crate::choice::with_defaults;
 use crate::stream::Request;
@@ -67,7 +67,7 @@ const ACTIONS: [(&str, OpKind); 5] = [
 const KIND_NAMES: [&str; KINDS] = ["read", "write", "trim", "sync"];
 
 /// Parses the value of `replay_skip`: `write,trim`.
-pub(super) fn skipped(text: &str) -> Result<[bool; KINDS], String> {
+pub(super) fn parse_replay_skip(text: &str) -> Result<[bool; KINDS], String> {
     let mut skip = [false; KINDS];
     for word in text.split(',') {
         let kind = KIND_NAMES.iter().position(|known| *known == word.trim());
@@ -78,7 +78,7 @@ pub(super) fn skipped(text: &str) -> Result<[bool; KINDS], String> {
 
 /// An operation of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Logged {
+pub struct LoggedOp {
     pub kind: OpKind,
     /// Index into [`Iolog::files`].
     pub file: u16,
@@ -90,14 +90,14 @@ pub struct Logged {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Iolog {
     pub files: Vec<String>,
-    pub operations: Arc<[Logged]>,
+    pub operations: Arc<[LoggedOp]>,
     /// Due times of the operations, ascending, nanoseconds; the last time is repeated as the end. Empty: a closed loop.
     pub at_ns: Arc<[u64]>,
 }
 
 impl Iolog {
     /// Reads the log of `options`. Errors: the reason.
-    pub(super) fn read(options: &ReplayOptions, path: &str, around: &Surroundings<'_>) -> Result<Self, String> {
+    pub(super) fn read(options: &ReplayOptions, path: &str, around: &ParseContext<'_>) -> Result<Self, String> {
         let cannot = |why: String| format!("cannot replay the log {} - {why}", quoted(path));
         let bytes =
             files::read(Path::new(path), Links::Followed, BYTES_MAX).map_err(|error| cannot(error.to_string()))?;
@@ -153,7 +153,7 @@ impl Iolog {
                 [name, action, offset, len] => [name, action, offset, len],
                 _ => return Err(wrong()),
             };
-            let kind = one_of(action, &ACTIONS).map_err(|_| wrong())?;
+            let kind = parse_word(action, &ACTIONS).map_err(|_| wrong())?;
             let offset: u64 = offset.parse().map_err(|_| wrong())?;
             let len: u32 = len.parse().map_err(|_| wrong())?;
             let name = options.redirect.as_deref().unwrap_or(name);
@@ -163,7 +163,7 @@ impl Iolog {
             });
             let align = options.align.max(1);
             let offset_on_device = offset / options.scale.max(1) / align * align;
-            let mut operation = Logged { kind, file: file as u16, offset: offset_on_device, len };
+            let mut operation = LoggedOp { kind, file: file as u16, offset: offset_on_device, len };
             if kind_number(operation.kind) == FLUSHES {
                 (operation.offset, operation.len) = (0, 0);
             } else if len == 0 || u64::from(len) > BLOCK_MAX || offset.checked_add(len.into()).is_none() {
@@ -218,7 +218,7 @@ impl Iolog {
     pub(super) fn check(&self, shapes: &[&DeviceShape], direct: bool) -> Result<(), String> {
         for operation in self.operations.iter().filter(|operation| kind_number(operation.kind) != FLUSHES) {
             let Some(shape) = shapes.get(usize::from(operation.file)) else { continue };
-            let (Logged { kind, offset, .. }, len) = (*operation, u64::from(operation.len));
+            let (LoggedOp { kind, offset, .. }, len) = (*operation, u64::from(operation.len));
             let (DeviceShape { name, size_bytes, .. }, unit) = (shape, u64::from(shape.min_io_bytes));
             if offset + len > *size_bytes {
                 return Err(format!(
@@ -237,32 +237,32 @@ impl Iolog {
 
 /// Operations for a log that a job writes, in the order in which they were issued.
 #[derive(Debug, Default)]
-pub struct Issued {
+pub struct IssuedOps {
     /// Nanoseconds of the run, operation.
     unwritten: Mutex<Vec<(u64, Request)>>,
     /// Operations that the log writer took and holds back for sorting. No issuing thread waits for this lock.
-    held: Mutex<Vec<(u64, Request)>>,
+    held_back: Mutex<Vec<(u64, Request)>>,
     /// Operations dropped because they were not written in time.
-    pub left_out: Counter,
+    pub dropped: Counter,
 }
 
 /// Time for which operations are held back to sort them by issue time, nanoseconds: an operation that was issued later
 /// may complete earlier.
 const HOLD_NS: u64 = 2_000_000_000;
 
-impl Issued {
+impl IssuedOps {
     pub(super) fn add(&self, request: &Request, times: &Times) {
         let mut unwritten = locked(&self.unwritten);
         match unwritten.len() < KEPT_MAX {
             true => unwritten.push((times.completed_ns() - times.service_ns(), *request)),
-            false => self.left_out.add(1),
+            false => self.dropped.add(1),
         }
     }
 
     /// Log lines that are ready; with `is_over`, all remaining lines. `name` returns the name of a target.
     pub fn take(&self, is_over: bool, name: impl Fn(u16) -> String) -> String {
         let new = std::mem::take(&mut *locked(&self.unwritten));
-        let mut held = locked(&self.held);
+        let mut held = locked(&self.held_back);
         held.extend(new);
         held.sort_by_key(|(issued_ns, ..)| *issued_ns);
         let last_ns = held.last().map_or(0, |(issued_ns, ..)| *issued_ns);
@@ -302,7 +302,7 @@ mod tests {
             time_scale: 200,
             align: 4_096,
             scale: 3,
-            skip: skipped("write,sync").unwrap(),
+            skip: parse_replay_skip("write,sync").unwrap(),
             ..ReplayOptions::default()
         };
         let log = parse(&options, V3).unwrap();
@@ -340,6 +340,6 @@ mod tests {
         ] {
             assert_eq!(parse(&ReplayOptions::default(), text).map_err(|(at, _)| at), Err(line), "{text}");
         }
-        assert!(skipped("reads").is_err());
+        assert!(parse_replay_skip("reads").is_err());
     }
 }

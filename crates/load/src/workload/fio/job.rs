@@ -2,13 +2,13 @@
 
 use super::NS_PER_SEC;
 use super::area::ZoneOptions;
-use super::closed::{FlowOptions, Target, Think};
-use super::content::Content;
+use super::closed::{FlowOptions, LatencyTarget, ThinkTime};
+use super::content::ContentOptions;
 use super::ends::SteadyOptions;
 use super::iolog::{Iolog, ReplayOptions};
 use super::pattern::{Distribution, Sizes};
 use super::priority::PriorityOptions;
-use super::text::{COMMAND_LINE, Given, Problem, Section, Surroundings};
+use super::text::{COMMAND_LINE, GivenOption, Problem, Section, ParseContext};
 use super::value::Size;
 use super::verify::VerifyOptions;
 use super::zbd::{ZbdOptions, ZoneTables};
@@ -65,7 +65,7 @@ pub(super) fn kind_number(kind: OpKind) -> usize {
 
 /// Rate target of a direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Wanted {
+pub enum RateTarget {
     /// As fast as possible.
     #[default]
     Unlimited,
@@ -75,7 +75,7 @@ pub enum Wanted {
     Bytes(u64),
 }
 
-impl Wanted {
+impl RateTarget {
     /// Rate in operations of `mean_bytes`; `None` if unlimited.
     pub fn rate(self, mean_bytes: f64) -> Option<Rate> {
         match self {
@@ -139,7 +139,7 @@ with_defaults! {
         pub number_ios: Option<u64> = None,
         /// Number of repetitions.
         pub loops: u64 = 1,
-        pub wanted: [Wanted; DIRECTIONS] = [Wanted::Unlimited; DIRECTIONS],
+        pub rates: [RateTarget; DIRECTIONS] = [RateTarget::Unlimited; DIRECTIONS],
         /// True for exponentially distributed gaps between operations.
         pub poisson: bool = false,
         /// Queue depth.
@@ -187,7 +187,7 @@ with_defaults! {
         /// Flags of sync_file_range.
         pub write_back: WriteBack = WriteBack::default(),
         /// Contents of writes.
-        pub content: Content = Content::default(),
+        pub content: ContentOptions = ContentOptions::default(),
         /// Options of `verify`.
         pub verify: VerifyOptions = VerifyOptions::default(),
         /// True if random offsets may repeat before every block was visited.
@@ -205,7 +205,7 @@ with_defaults! {
         /// Time between two pauses; 0: not limited by time.
         pub think_work_ns: u64 = 0,
         /// Latency target of the search for a depth.
-        pub latency_target: Target = Target { latency_ns: 0, window_ns: 0, percentile: 100.0, goes_on: false },
+        pub latency_target: LatencyTarget = LatencyTarget { latency_ns: 0, window_ns: 0, percentile: 100.0, keeps_adapting: false },
         /// Maximum latency of each direction: a slower operation ends the job.
         pub latency_max_ns: [u64; DIRECTIONS] = [u64::MAX; DIRECTIONS],
         /// Bytes skipped between sequential operations; negative: backwards.
@@ -222,7 +222,7 @@ with_defaults! {
         pub exit_all: bool = false,
         pub exit_what: ExitWhat = ExitWhat::Group,
         /// True if the job writes until the device is full.
-        pub fills: bool = false,
+        pub fills_device: bool = false,
         /// Pattern for the names of the job's own files.
         pub filename_format: String = "$jobname.$jobnum.$filenum".into(),
         /// True if log lines have the operation's offset.
@@ -230,7 +230,7 @@ with_defaults! {
         /// True if log lines have the operation's priority.
         pub log_prio: bool = false,
         /// Minimum rate of each direction, checked in each cycle.
-        pub least: [Wanted; DIRECTIONS] = [Wanted::Unlimited; DIRECTIONS],
+        pub min_rates: [RateTarget; DIRECTIONS] = [RateTarget::Unlimited; DIRECTIONS],
         /// Length of a cycle.
         pub rate_cycle_ns: u64 = NS_PER_SEC,
         /// True if reported together with the other jobs of its group.
@@ -281,7 +281,7 @@ with_defaults! {
         /// Options as given in the job's own section.
         pub given: Vec<(String, String)> = Vec::new(),
         /// All options in force by fio's names, global options first.
-        pub in_force: Vec<Given> = Vec::new(),
+        pub in_force: Vec<GivenOption> = Vec::new(),
     }
 }
 
@@ -319,7 +319,7 @@ impl Job {
     }
 
     /// True if the job does operations of a kind.
-    pub(super) fn has(&self, kind: usize) -> bool {
+    pub(super) fn has_kind(&self, kind: usize) -> bool {
         match kind {
             FLUSHES if self.iolog.is_some() => self.iolog.as_ref().is_some_and(|log| log.of_kind(FLUSHES).0 > 0),
             FLUSHES => (self.flushes() || self.end_flush || self.reads_back()) && self.does[WRITES],
@@ -358,7 +358,7 @@ impl Job {
 
     /// Operations per second of a direction; `None` if unlimited.
     pub(super) fn rate(&self, direction: usize) -> Option<Rate> {
-        self.wanted[direction].rate(self.sizes[direction].mean_bytes())
+        self.rates[direction].rate(self.sizes[direction].mean_bytes())
     }
 
     /// Alignment of random offsets of a direction, bytes.
@@ -367,8 +367,8 @@ impl Job {
     }
 
     /// Maximum number of operations in flight.
-    pub fn slots(&self) -> u64 {
-        match self.think() {
+    pub fn in_flight_max(&self) -> u64 {
+        match self.think_time() {
             _ if self.is_sync_engine => 1,
             Some(think) if think.blocks > 0 => self.depth.min(think.blocks),
             _ => self.depth,
@@ -376,29 +376,29 @@ impl Job {
     }
 
     /// Pauses, if any.
-    pub fn think(&self) -> Option<Think> {
+    pub fn think_time(&self) -> Option<ThinkTime> {
         let pause_ns = self.think_ns.into_iter().max().filter(|_| self.think_ns[0] > 0)?;
         // Default: one operation, then a pause, unless a time is given.
         let blocks = self.think_blocks.unwrap_or(u64::from(self.think_work_ns == 0));
-        Some(Think { pause_ns, blocks, work_ns: self.think_work_ns })
+        Some(ThinkTime { pause_ns, blocks, work_ns: self.think_work_ns })
     }
 
     /// Operations in flight to which a full queue drains before more are issued; `None`: the queue does not drain.
     pub(super) fn refill_at(&self) -> Option<u32> {
-        let slots = self.slots();
+        let slots = self.in_flight_max();
         let at = self.refill_low.max(1).min(slots.saturating_sub(self.refill_after.max(1)));
         (at + 1 < slots).then_some(at as u32)
     }
 
     /// Latency target, if the job searches for a depth.
-    pub fn target(&self) -> Option<Target> {
+    pub fn target(&self) -> Option<LatencyTarget> {
         Some(self.latency_target).filter(|target| target.latency_ns > 0)
     }
 
     /// True if any direction has a rate.
     pub fn has_rates(&self) -> bool {
         let is_timed = self.iolog.as_ref().is_some_and(|log| !log.at_ns.is_empty());
-        is_timed || self.directions().any(|direction| self.wanted[direction] != Wanted::Unlimited)
+        is_timed || self.directions().any(|direction| self.rates[direction] != RateTarget::Unlimited)
     }
 
     /// Directions that the job does: reads (0), writes (1), trims (2).
@@ -409,7 +409,7 @@ impl Job {
 
     /// Largest write, bytes.
     pub(super) fn written_max_bytes(&self) -> u64 {
-        self.sizes[self.written_as()].max_bytes()
+        self.sizes[self.write_size_direction()].max_bytes()
     }
 
     /// Directions of each lane. With rates, each direction has its own lane; without rates, one lane has all
@@ -479,12 +479,12 @@ impl Job {
     }
 
     /// Takes the operations from a log, overriding all options that choose operations.
-    fn replays(&mut self, log: Iolog) {
+    fn replay_log(&mut self, log: Iolog) {
         for direction in 0..DIRECTIONS {
             let (count, bytes) = log.of_kind(direction);
             (self.does[direction], self.sizes[direction]) = (count > 0, Sizes::same(bytes.max(1)));
         }
-        (self.random, self.trim_write, self.fills) = (false, false, false);
+        (self.random, self.trim_write, self.fills_device) = (false, false, false);
         (self.size, self.io_size, self.filesize, self.offset) = (None, None, None, Size::Bytes(0));
         (self.offset_increment, self.skip, self.number_ios) = (Size::Bytes(0), 0, None);
         // Clones share the files of the log.
@@ -496,7 +496,7 @@ impl Job {
     fn null_drive(&self, clone: u64, file: u64) -> String {
         let name: String = self.name.chars().filter(char::is_ascii_alphanumeric).collect();
         let bytes = match self.size.or(self.filesize.map(Size::Bytes)) {
-            Some(Size::Bytes(bytes)) => bytes.saturating_add(self.offset.of(0)).clamp(1 << 20, 1 << 50),
+            Some(Size::Bytes(bytes)) => bytes.saturating_add(self.offset.bytes_of(0)).clamp(1 << 20, 1 << 50),
             _ => 1 << 40,
         };
         let speed = "channels=4096+read-us=1+write-us=1+jitter-pct=0+read-mbps=0+write-mbps=0";
@@ -507,12 +507,12 @@ impl Job {
     fn check(&self) -> Vec<String> {
         let (zones, zbd, [reads, writes, trims]) = (self.zones, self.zbd, self.does);
         let (has_rates, has_log) = (self.has_rates(), self.iolog.is_some());
-        let (thinks, searches) = (self.think().is_some(), self.target().is_some());
+        let (thinks, searches) = (self.think_time().is_some(), self.target().is_some());
         let writes_alone = writes && !reads && !trims;
-        let paces = self.time_based || self.loops > 1 || self.wanted != [Wanted::Unlimited; DIRECTIONS];
+        let paces = self.time_based || self.loops > 1 || self.rates != [RateTarget::Unlimited; DIRECTIONS];
         let has_others = paces || self.flushes() || self.end_flush || self.is_null || zones.strided || thinks;
-        let is_plain = self.skip == 0 && !self.trim_write && !self.fills && !has_log && !self.is_null;
-        let can_append = writes_alone && matches!(self.size, Some(Size::Bytes(_))) && !has_log && !self.fills;
+        let is_plain = self.skip == 0 && !self.trim_write && !self.fills_device && !has_log && !self.is_null;
+        let can_append = writes_alone && matches!(self.size, Some(Size::Bytes(_))) && !has_log && !self.fills_device;
         let rules = [
             (self.time_based && self.runtime_ns.is_none())
                 .then_some("time_based without a runtime would never end - give runtime"),
@@ -553,7 +553,7 @@ impl Job {
         wrong.extend(rates.filter(|rate| *rate > Rate::MAX_PER_SEC).map(|rate| {
             format!("{} operations per second are more than one per nanosecond, the resolution of flashproof's clock - give a lower rate", units::number(rate))
         }));
-        if self.fills && (self.random || !writes_alone) {
+        if self.fills_device && (self.random || !writes_alone) {
             wrong.push("fill_device is for sequential writes - give rw=write, or leave fill_device out".into());
         }
         let uneven = self.directions().find(|of| self.align_bytes(*of) != self.sizes[*of].min_bytes());
@@ -569,17 +569,17 @@ impl Job {
 /// The jobs of all `sections`, in their order. Errors: every mistake in them.
 pub fn jobs(
     sections: &[Section],
-    around: &Surroundings<'_>,
+    around: &ParseContext<'_>,
     warnings: &mut Vec<Problem>,
 ) -> Result<Vec<Job>, Vec<Problem>> {
     let (mut global, mut jobs, mut problems) = (Job::default(), Vec::new(), Vec::new());
     for section in sections {
         if section.is_global() {
-            global.take(section, &mut problems, warnings);
+            global.apply_section(section, &mut problems, warnings);
             continue;
         }
         let mut job = Job { name: section.name.clone(), ..global.clone() };
-        job.take(section, &mut problems, warnings);
+        job.apply_section(section, &mut problems, warnings);
         // NVMe passthrough bypasses the page cache; mapped pages are always in the page cache.
         job.direct |= job.is_passthrough;
         if job.is_mapped {
@@ -590,11 +590,11 @@ pub fn jobs(
         }
         if let Some(path) = job.replay.file.clone() {
             match Iolog::read(&job.replay, &path, around) {
-                Ok(log) => job.replays(log),
+                Ok(log) => job.replay_log(log),
                 Err(why) => problems.push(Problem::of_job(&job.name, why)),
             }
         }
-        if job.fills {
+        if job.fills_device {
             (job.size, job.io_size) = (None, None);
         }
         if job.verify.batch == 0 {

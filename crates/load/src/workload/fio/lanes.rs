@@ -1,16 +1,16 @@
 //! Lanes of a job: areas of its devices, order, buffers, start times.
 
-use super::area::area;
-use super::closed::{Bound, Flow, FlowGroup, Pauses, Search};
-use super::content::Contents;
-use super::ends::LeastRate;
-use super::job::{FLUSHES, Job, KINDS, READS, TRIMS, WRITES, Wanted};
+use super::area::new_area;
+use super::closed::{ClosedLoopBound, Flow, FlowGroup, Pauses, DepthSearch};
+use super::content::ContentSource;
+use super::ends::MinRateCheck;
+use super::job::{FLUSHES, Job, KINDS, READS, TRIMS, WRITES, RateTarget};
 use super::stream::{FioStream, StreamState};
-use super::thread::{Recorded, Thread};
+use super::thread::{RecordedStream, JobClone};
 use super::verify::Verify;
 use crate::plan::{Arrival, BufferClass, Fill, Plan};
 use crate::schedule::{Listed, Poisson, Schedule, phase};
-use crate::workload::{CannotRun, DeviceShape, Place};
+use crate::workload::{CannotRun, DeviceShape, PlanOffsets};
 use results::units::quoted;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,26 +19,26 @@ use sys::random::Random;
 use sys::salt::Salt;
 
 /// Parameters of all lanes of a run.
-pub(super) struct Lanes<'a> {
+pub(super) struct LaneBuilder<'a> {
     pub(super) devices: &'a [DeviceShape],
     /// Lengths of the files that jobs append to, before the run.
     pub(super) appended: &'a HashMap<String, u64>,
     pub(super) seed: u64,
-    pub(super) place: &'a Place,
+    pub(super) place: &'a PlanOffsets,
     /// Recorded streams, in order.
-    pub(super) streams: &'a [Recorded],
+    pub(super) streams: &'a [RecordedStream],
     /// Groups of jobs that share operations, by `flow_id`.
     pub(super) flows: RefCell<HashMap<u64, Arc<FlowGroup>>>,
 }
 
-impl Lanes<'_> {
+impl LaneBuilder<'_> {
     /// Adds the lanes of `thread`, at index `at` of all threads, to `plan`.
-    pub(super) fn add(&self, thread: &Thread, at: usize, plan: &mut Plan) -> Result<(), CannotRun> {
+    pub(super) fn add(&self, thread: &JobClone, at: usize, plan: &mut Plan) -> Result<(), CannotRun> {
         let job = &thread.job;
         let cannot = |why: String| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name)));
         let no_rate = || cannot("the rate is too low for the size of the operations - give a higher rate".into());
         let flow_group = || self.flows.borrow_mut().entry(job.flow.id).or_default().clone();
-        let slots = job.slots() as u32;
+        let slots = job.in_flight_max() as u32;
         let names = thread.names();
         let shapes: Vec<_> =
             names.iter().filter_map(|name| self.devices.iter().find(|device| device.name == *name)).collect();
@@ -49,7 +49,7 @@ impl Lanes<'_> {
         for directions in &lanes {
             let of_lane = shapes.iter().zip(&written).map(|(shape, buffers)| {
                 let begin = self.appended.get(&shape.name).copied();
-                area(thread, directions, names.len() as u64, begin, shape, *buffers, &mut random)
+                new_area(thread, directions, names.len() as u64, begin, shape, *buffers, &mut random)
             });
             areas.push(of_lane.collect::<Result<Vec<_>, _>>()?);
         }
@@ -57,7 +57,7 @@ impl Lanes<'_> {
         let used: u64 = areas[0].iter().map(|area| area.used).sum();
         let total = match job.iolog.is_some() || job.time_based {
             true => u64::MAX,
-            false => job.io_size.map_or(used, |size| size.of(used)).saturating_mul(job.loops),
+            false => job.io_size.map_or(used, |size| size.bytes_of(used)).saturating_mul(job.loops),
         };
         let ops = if let Some(log) = &job.iolog {
             log.check(&shapes, job.direct).map_err(cannot)?;
@@ -68,7 +68,7 @@ impl Lanes<'_> {
             job.number_ios.map_or(u64::MAX, |ops| ops.saturating_mul(job.loops))
         };
         let mut buffers = [0; KINDS];
-        let has = |kind: usize| if kind < TRIMS { job.does[kind] } else { kind == FLUSHES || job.has(kind) };
+        let has = |kind: usize| if kind < TRIMS { job.does[kind] } else { kind == FLUSHES || job.has_kind(kind) };
         for kind in (0..KINDS).filter(|kind| *kind != WRITES && has(*kind)) {
             let len_bytes = if kind == READS { job.sizes[kind].max_bytes() as usize } else { 0 };
             buffers[kind] = add_buffers(plan, BufferClass::plain(len_bytes, slots))?;
@@ -77,14 +77,14 @@ impl Lanes<'_> {
         let checked_buffers = job.reads_back().then(|| add_buffers(plan, checked)).transpose()?;
         let limit = plan.add_limit(slots, true);
         let cells = std::array::from_fn(|kind| {
-            let stream = self.streams.iter().position(|stream| *stream == Recorded { thread: at, kind });
+            let stream = self.streams.iter().position(|stream| *stream == RecordedStream { thread: at, kind });
             stream.map_or(0, |stream| self.place.cell(stream, 0))
         });
         // The total is divided among the lanes by their rates.
-        let bytes_per_sec = |lane: &[usize]| match job.wanted[lane[0]] {
-            Wanted::Bytes(bytes) => bytes as f64,
-            Wanted::Iops(iops) => iops as f64 * job.sizes[lane[0]].mean_bytes(),
-            Wanted::Unlimited => 0.0,
+        let bytes_per_sec = |lane: &[usize]| match job.rates[lane[0]] {
+            RateTarget::Bytes(bytes) => bytes as f64,
+            RateTarget::Iops(iops) => iops as f64 * job.sizes[lane[0]].mean_bytes(),
+            RateTarget::Unlimited => 0.0,
         };
         let ops_per_sec = |lane: &[usize]| bytes_per_sec(lane) / job.sizes[lane[0]].mean_bytes().max(1.0);
         let is_each_rated = lanes.iter().all(|lane| bytes_per_sec(lane) > 0.0);
@@ -126,7 +126,7 @@ impl Lanes<'_> {
             let verify = verifies.then(|| Verify::new(thread, seed, areas.iter().map(|area| area.len)));
             let verify = verify.transpose().map_err(cannot)?;
             let contents = (makes_data && !job.content.is_random() && verify.is_none()).then(|| {
-                Contents::new(job.content.clone(), job.sizes[WRITES].min_bytes(), area_bytes, seed, self.seed)
+                ContentSource::new(job.content.clone(), job.sizes[WRITES].min_bytes(), area_bytes, seed, self.seed)
             });
             let mut last_ns = u64::MAX;
             if let Arrival::Scheduled(schedule) = &mut arrival {
@@ -147,17 +147,17 @@ impl Lanes<'_> {
                 cells,
                 buffers,
                 random: random_of_lane,
-                bound: match (job.think(), job.target(), job.refill_at()) {
-                    (Some(think), ..) => Bound::Pauses(Pauses::new(think, from_ns)),
+                bound: match (job.think_time(), job.target(), job.refill_at()) {
+                    (Some(think), ..) => ClosedLoopBound::Pauses(Pauses::new(think, from_ns)),
                     (None, Some(target), _) => {
-                        Bound::Search(Search::new(target, slots, from_ns.saturating_add(job.ramp_ns)))
+                        ClosedLoopBound::Search(DepthSearch::new(target, slots, from_ns.saturating_add(job.ramp_ns)))
                     }
-                    (None, None, Some(refill_at)) => Bound::Drains { refill_at },
-                    (None, None, None) => Bound::Depth,
+                    (None, None, Some(refill_at)) => ClosedLoopBound::Drains { refill_at },
+                    (None, None, None) => ClosedLoopBound::Depth,
                 },
                 until_ns,
                 last_ns,
-                least: LeastRate::new(job, from_ns),
+                least: MinRateCheck::new(job, from_ns),
                 end_flush: job.end_flush && makes_data,
                 verify,
                 checked_buffers,
@@ -180,7 +180,7 @@ impl Lanes<'_> {
         random: &mut Random,
         plan: &mut Plan,
     ) -> Result<Vec<u16>, CannotRun> {
-        let slots = job.slots() as u32;
+        let slots = job.in_flight_max() as u32;
         let (mut by_key, mut buffers) = (HashMap::new(), Vec::new());
         for shape in shapes {
             // Without salt, all devices share one class.
@@ -193,7 +193,7 @@ impl Lanes<'_> {
                     let len_bytes = job.written_max_bytes() as usize;
                     let class = match is_salt {
                         true => BufferClass::fresh(len_bytes, slots, Salt::new(random.next_u64(), 100, key)),
-                        false => BufferClass { len_bytes, count: slots, fill: Fill::Made },
+                        false => BufferClass { len_bytes, count: slots, fill: Fill::ByStream },
                     };
                     add_buffers(plan, class)?
                 }

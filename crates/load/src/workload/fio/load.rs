@@ -1,16 +1,16 @@
 //! All jobs that run at once, as a [`Workload`].
 
-use super::ends::Steady;
+use super::ends::SteadyStateDetector;
 use super::job::{DEPTH_MAX, ExitWhat, FLUSHES, Job, KINDS, WRITES};
-use super::lanes::Lanes;
-use super::pattern::Map;
+use super::lanes::LaneBuilder;
+use super::pattern::RandomMap;
 use super::text::Problem;
-use super::thread::{Exit, Recorded, Thread};
+use super::thread::{ExitGroups, RecordedStream, JobClone};
 use super::verify;
 use super::{NS_PER_SEC, locked};
 use crate::choice::Engine;
 use crate::plan::{Plan, SALTED_AHEAD};
-use crate::workload::{CannotRun, Choices, DeviceShape, Extras, RunPlan, RunSpec, Workload, recorded};
+use crate::workload::{CannotRun, BuildContext, DeviceShape, Extras, RunPlan, RunSpec, Workload, stream_info};
 use engine::DeviceName;
 use engine::calls::Mapping;
 use results::cell::StreamInfo;
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use sys::call::Access;
+use sys::call::MapAccess;
 use sys::process;
 
 /// Maximum number of files and devices of a run: each is open, and has its own write buffers and counters.
@@ -35,7 +35,7 @@ const IDLE_CELL_BYTES: u64 = 8 << 10;
 
 /// A unit of reporting: a clone, or with `group_reporting` a whole group.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct ReportEntry {
     /// First job of the entry.
     pub job: Arc<Job>,
     pub group: usize,
@@ -46,8 +46,8 @@ pub struct Entry {
 /// All jobs that run at once.
 #[derive(Debug, Clone)]
 pub struct FioLoad {
-    pub threads: Vec<Thread>,
-    pub entries: Vec<Entry>,
+    pub threads: Vec<JobClone>,
+    pub entries: Vec<ReportEntry>,
     /// Devices and files, each once.
     pub devices: Vec<DeviceName>,
     /// Size of each file; `None` for devices.
@@ -67,7 +67,7 @@ pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
     while let Some(first) = jobs.next() {
         let others = std::iter::from_fn(|| jobs.next_if(|job| !job.stonewall));
         let at_once = std::iter::once(first).chain(others).collect();
-        together.extend(in_turns(at_once, &together)?);
+        together.extend(split_by_wait_for(at_once, &together)?);
     }
     for of_run in together {
         match FioLoad::new(of_run, &mut group, &mut number) {
@@ -80,7 +80,7 @@ pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
 }
 
 /// Splits the jobs between two stonewalls into runs by `wait_for`. `before`: jobs of earlier runs.
-fn in_turns(jobs: Vec<Job>, before: &[Vec<Job>]) -> Result<Vec<Vec<Job>>, Vec<Problem>> {
+fn split_by_wait_for(jobs: Vec<Job>, before: &[Vec<Job>]) -> Result<Vec<Vec<Job>>, Vec<Problem>> {
     let mut turns: Vec<Vec<Job>> = vec![Vec::new()];
     let has = |jobs: &[Job], name: &str| jobs.iter().any(|job| job.name == name);
     let problem = |job: &Job, why: String| Err(vec![Problem::of_job(&job.name, why)]);
@@ -116,8 +116,8 @@ fn in_turns(jobs: Vec<Job>, before: &[Vec<Job>]) -> Result<Vec<Vec<Job>>, Vec<Pr
 
 impl FioLoad {
     fn new(jobs: Vec<Job>, group: &mut usize, number: &mut usize) -> Result<Self, Vec<Problem>> {
-        let (mut threads, mut entries, mut devices) = (Vec::new(), Vec::<Entry>::new(), Vec::<DeviceName>::new());
-        let mut problems = agree(&jobs);
+        let (mut threads, mut entries, mut devices) = (Vec::new(), Vec::<ReportEntry>::new(), Vec::<DeviceName>::new());
+        let mut problems = differing_settings(&jobs);
         // Each name of a device or file, with true if a job writes to it.
         let mut seen = HashMap::<String, bool>::new();
         for (place, job) in jobs.into_iter().map(Arc::new).enumerate() {
@@ -143,9 +143,9 @@ impl FioLoad {
                 *seen.entry(name).or_default() |= job.writes();
             }
             for clone in 0..job.numjobs {
-                let is_of = |entry: &Entry| job.group_reporting && entry.job.group_reporting && entry.group == *group;
+                let is_of = |entry: &ReportEntry| job.group_reporting && entry.job.group_reporting && entry.group == *group;
                 let entry = entries.iter().position(is_of).unwrap_or_else(|| {
-                    entries.push(Entry { job: job.clone(), group: *group, threads: Vec::new() });
+                    entries.push(ReportEntry { job: job.clone(), group: *group, threads: Vec::new() });
                     entries.len() - 1
                 });
                 if entries[entry].job.steady != job.steady && clone == 0 {
@@ -154,18 +154,18 @@ impl FioLoad {
                 }
                 entries[entry].threads.push(threads.len());
                 *number += 1;
-                threads.push(Thread::new(job.clone(), clone, *number, entry));
+                threads.push(JobClone::new(job.clone(), clone, *number, entry));
             }
         }
         let (appended, limits) = Default::default();
         let mut load = Self { threads, entries, devices, file_size_bytes: None, appended, limits };
-        load.renew();
+        load.reset();
         let is_simulated = load.is_simulated();
-        let has = |thread: &Thread, name: &String| thread.names().contains(name);
+        let has = |thread: &JobClone, name: &String| thread.names().contains(name);
         let is_shared = |name: &String| load.threads.iter().filter(|thread| has(thread, name)).count() > 1;
-        let shares = |thread: &Thread| thread.names().iter().any(is_shared);
-        let first = |is_unfit: &dyn Fn(&&Thread) -> bool| load.threads.iter().find(is_unfit);
-        let problem = |why: &'static str| move |thread: &Thread| Problem::of_job(&thread.job.name, why);
+        let shares = |thread: &JobClone| thread.names().iter().any(is_shared);
+        let first = |is_unfit: &dyn Fn(&&JobClone) -> bool| load.threads.iter().find(is_unfit);
+        let problem = |why: &'static str| move |thread: &JobClone| Problem::of_job(&thread.job.name, why);
         let unfit = [
             first(&|thread| is_simulated && thread.job.flush_every[2] > 0)
                 .map(problem("sync_file_range needs a page cache, which simulated drives do not have - leave it out")),
@@ -196,13 +196,13 @@ impl FioLoad {
     }
 
     /// Resets the state of an earlier run.
-    pub fn renew(&mut self) {
+    pub fn reset(&mut self) {
         let groups = self.entries.iter().map(|entry| entry.group);
         let (first, last) = (groups.clone().min().unwrap_or(0), groups.max().unwrap_or(0));
         let ended: Arc<[AtomicU64]> = (first..=last).map(|_| AtomicU64::new(u64::MAX)).collect();
         let any_exits = self.threads.iter().any(|thread| thread.job.exit_all);
         let begin_ns = |job: &Job| job.start_delay_ns.saturating_add(job.ramp_ns);
-        let steady = |job: &Job| job.steady.is_on.then(|| Arc::new(Steady::new(job.steady, begin_ns(job))));
+        let steady = |job: &Job| job.steady.is_on.then(|| Arc::new(SteadyStateDetector::new(job.steady, begin_ns(job))));
         let by_entry: Vec<_> = self.entries.iter().map(|entry| steady(&entry.job)).collect();
         for thread in &mut self.threads {
             let (job, own) = (&thread.job, self.entries[thread.entry].group - first);
@@ -211,10 +211,10 @@ impl FioLoad {
                 ExitWhat::Group => own..own + 1,
                 ExitWhat::Stonewall | ExitWhat::All => 0..ended.len(),
             };
-            *thread = Thread {
+            *thread = JobClone {
                 steady: by_entry[thread.entry].clone(),
-                exit: any_exits.then(|| Exit { groups: ended.clone(), own, ends }),
-                ..Thread::new(job.clone(), thread.clone, thread.number, thread.entry)
+                exit: any_exits.then(|| ExitGroups { groups: ended.clone(), own, ends }),
+                ..JobClone::new(job.clone(), thread.clone, thread.number, thread.entry)
             };
         }
     }
@@ -225,24 +225,24 @@ impl FioLoad {
     }
 
     /// True if a job ends all later runs, too (`exit_what=all`).
-    pub fn is_last(&self) -> bool {
+    pub fn ends_all_runs(&self) -> bool {
         self.jobs().any(|job| job.exit_all && job.exit_what == ExitWhat::All)
     }
 
     /// The clones that use `device`.
-    fn on(&self, device: &DeviceName) -> impl Iterator<Item = &Thread> {
+    fn clones_on(&self, device: &DeviceName) -> impl Iterator<Item = &JobClone> {
         let device = device.as_str().to_owned();
         self.threads.iter().filter(move |thread| thread.names().contains(&device))
     }
 
     /// True if a job appends to `device`.
     pub fn appends_to(&self, device: &DeviceName) -> bool {
-        self.on(device).any(|thread| thread.job.appends)
+        self.clones_on(device).any(|thread| thread.job.appends)
     }
 
     /// The size that the file `device` must have for its jobs; `None` if no job requires a size.
-    pub fn wanted_file_bytes(&self, device: &DeviceName) -> Option<u64> {
-        let of = |thread: &Thread| {
+    pub fn required_file_bytes(&self, device: &DeviceName) -> Option<u64> {
+        let of = |thread: &JobClone| {
             let job = &thread.job;
             if let Some(log) = &job.iolog {
                 return log.end_bytes(device.as_str());
@@ -251,7 +251,7 @@ impl FioLoad {
             let used = start.zip(thread.part_bytes()).map(|(start, bytes)| start.saturating_add(bytes));
             job.filesize.max(used)
         };
-        self.on(device).filter_map(of).max()
+        self.clones_on(device).filter_map(of).max()
     }
 
     /// The jobs, without clones.
@@ -261,16 +261,16 @@ impl FioLoad {
 
     /// Recorded streams: entry and kind, once for each clone.
     pub fn streams(&self) -> Vec<(usize, usize)> {
-        self.records().into_iter().map(|Recorded { thread, kind }| (self.threads[thread].entry, kind)).collect()
+        self.recorded_streams().into_iter().map(|RecordedStream { thread, kind }| (self.threads[thread].entry, kind)).collect()
     }
 
-    fn records(&self) -> Vec<Recorded> {
-        let of_entry = |entry: &Entry| {
+    fn recorded_streams(&self) -> Vec<RecordedStream> {
+        let of_entry = |entry: &ReportEntry| {
             let threads = entry.threads.clone();
-            (0..KINDS).flat_map(move |kind| threads.clone().into_iter().map(move |thread| Recorded { thread, kind }))
+            (0..KINDS).flat_map(move |kind| threads.clone().into_iter().map(move |thread| RecordedStream { thread, kind }))
         };
         let all = self.entries.iter().flat_map(of_entry);
-        all.filter(|recorded| self.threads[recorded.thread].job.has(recorded.kind)).collect()
+        all.filter(|recorded| self.threads[recorded.thread].job.has_kind(recorded.kind)).collect()
     }
 
     /// Reported streams, in order: entry, kind, and number of recorded streams summed in it.
@@ -286,7 +286,7 @@ impl FioLoad {
 
     /// Sets the limits of the streams in `of`, and the limits `others` for all other judged streams. Ignores streams
     /// that this load does not have.
-    pub fn limit(&mut self, of: &BTreeMap<String, Sla>, others: &Sla) {
+    pub fn set_limits(&mut self, of: &BTreeMap<String, Sla>, others: &Sla) {
         for StreamInfo { name, judged, .. } in self.stream_infos() {
             let sla = of.get(&name).or(Some(others).filter(|others| judged && !others.is_unlimited())).cloned();
             if sla.is_some() {
@@ -304,14 +304,14 @@ impl FioLoad {
 
     /// Names of the streams: the job's name, with its number if the name is not unique.
     pub(super) fn stream_infos(&self) -> Vec<StreamInfo> {
-        let streams = self.records();
+        let streams = self.recorded_streams();
         let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
-        let name = |Recorded { thread, kind }: &Recorded| {
+        let name = |RecordedStream { thread, kind }: &RecordedStream| {
             let job: String = self.threads[*thread].job.name.chars().map(plain).collect();
             format!("{job}-{}", ["reads", "writes", "trims", "flushes"][*kind])
         };
         let names: Vec<_> = streams.iter().map(name).collect();
-        let info = |(place, Recorded { thread, kind }): (usize, &Recorded)| {
+        let info = |(place, RecordedStream { thread, kind }): (usize, &RecordedStream)| {
             let job = &self.threads[*thread].job;
             let until_ns = job.end_ns().saturating_sub(job.ramp_ns);
             let (name, same) = (&names[place], |of: &[String]| of.iter().filter(|name| **name == names[place]).count());
@@ -322,7 +322,7 @@ impl FioLoad {
                 limits,
                 from_ns: job.start_delay_ns,
                 until_ns: Some(until_ns).filter(|_| job.runtime_ns.is_some()),
-                ..recorded(&name, judged, job.iops(*kind).unwrap_or(0.0))
+                ..stream_info(&name, judged, job.iops(*kind).unwrap_or(0.0))
             }
         };
         streams.iter().enumerate().map(info).collect()
@@ -342,24 +342,24 @@ impl FioLoad {
         let queues = shards.iter().filter(|shard| !shard.synchronous).count() as u64;
         let all = self.streams().len() as u64 * devices.len() as u64;
         // A synchronous shard records a single clone.
-        let own = |recorded: &Recorded| self.threads[recorded.thread].names().len() as u64;
-        let recorded = self.records().iter().map(own).sum::<u64>().min(all);
+        let own = |recorded: &RecordedStream| self.threads[recorded.thread].names().len() as u64;
+        let recorded = self.recorded_streams().iter().map(own).sum::<u64>().min(all);
         let idle = all * (shards.len() as u64 - queues);
         let cells = all * queues * CELL_BYTES + 2 * recorded * CELL_BYTES + idle * IDLE_CELL_BYTES;
-        let used = |thread: &Thread| {
+        let used = |thread: &JobClone| {
             let names = thread.names();
             let whole = devices.iter().filter(|device| names.contains(&device.name)).map(|device| device.size_bytes);
-            whole.map(|whole| thread.job.size.map_or(whole, |size| size.of(whole).min(whole))).sum::<u64>()
+            whole.map(|whole| thread.job.size.map_or(whole, |size| size.bytes_of(whole).min(whole))).sum::<u64>()
         };
-        let of = |thread: &Thread| {
+        let of = |thread: &JobClone| {
             let (job, used) = (&thread.job, used(thread));
             let maps: usize = job.lanes().iter().map(|lane| if job.shares_map(lane) { 1 } else { lane.len() }).sum();
-            let map_bytes = if job.has_map() { Map::bytes_of(used / job.unit_bytes()) * maps as u64 } else { 0 };
-            let read_back = if job.reads_back() { used / job.grain() * verify::ENTRY_BYTES } else { 0 };
+            let map_bytes = if job.has_map() { RandomMap::bytes_of(used / job.unit_bytes()) * maps as u64 } else { 0 };
+            let read_back = if job.reads_back() { used / job.size_divisor() * verify::ENTRY_BYTES } else { 0 };
             // Each further device or file has its own class of write buffers.
             let of_writes = if job.does[WRITES] { thread.names().len() - 1 } else { 0 };
             let classes = job.directions().count() + usize::from(job.reads_back()) + of_writes;
-            let class_bytes = job.largest_bytes() * (job.slots() + u64::from(SALTED_AHEAD));
+            let class_bytes = job.largest_bytes() * (job.in_flight_max() + u64::from(SALTED_AHEAD));
             class_bytes.saturating_mul(classes as u64).saturating_add(map_bytes).saturating_add(read_back)
         };
         let bytes = self.threads.iter().map(of).fold(cells, u64::saturating_add);
@@ -371,7 +371,7 @@ impl FioLoad {
 }
 
 /// Finds settings that must be equal in all jobs of a run, but differ.
-fn agree(jobs: &[Job]) -> Vec<Problem> {
+fn differing_settings(jobs: &[Job]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let first = &jobs[0];
     let mut check = |what: &str, value: &dyn Fn(&Job) -> String| {
@@ -433,15 +433,15 @@ impl Workload for FioLoad {
     }
 
     fn cached_range(&self, device: &DeviceName, size_bytes: u64) -> Option<Range<u64>> {
-        let keeps = self.on(device).any(|thread| thread.job.keeps_cache || thread.job.pre_reads);
-        let range = |thread: &Thread| {
+        let keeps = self.clones_on(device).any(|thread| thread.job.keeps_cache || thread.job.pre_reads);
+        let range = |thread: &JobClone| {
             let job = &thread.job;
-            let increment = job.offset_increment.of(size_bytes).saturating_mul(thread.clone);
-            let start = job.offset.of(size_bytes).saturating_add(increment);
-            let len = thread.part_bytes().unwrap_or_else(|| job.size.map_or(size_bytes, |part| part.of(size_bytes)));
+            let increment = job.offset_increment.bytes_of(size_bytes).saturating_mul(thread.clone);
+            let start = job.offset.bytes_of(size_bytes).saturating_add(increment);
+            let len = thread.part_bytes().unwrap_or_else(|| job.size.map_or(size_bytes, |part| part.bytes_of(size_bytes)));
             start.min(size_bytes)..start.saturating_add(len).min(size_bytes)
         };
-        let pre_read = self.on(device).filter(|thread| thread.job.pre_reads).map(range);
+        let pre_read = self.clones_on(device).filter(|thread| thread.job.pre_reads).map(range);
         let all = pre_read.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
         keeps.then(|| all.unwrap_or(0..0))
     }
@@ -461,7 +461,7 @@ impl Workload for FioLoad {
     fn build(
         &self,
         devices: &[DeviceShape],
-        choices: &Choices,
+        choices: &BuildContext,
         run: &mut RunPlan,
     ) -> Result<WorkloadRecord, CannotRun> {
         let (shard_of, shards) = self.shards(choices.shards_max.max(1) as usize);
@@ -470,9 +470,9 @@ impl Workload for FioLoad {
         for (plan, Plan { cpus, synchronous, .. }) in run.shards.iter_mut().zip(shards) {
             (plan.cpus, plan.synchronous) = (cpus, synchronous);
         }
-        let streams = self.records();
+        let streams = self.recorded_streams();
         let (seed, appended) = (choices.seed, &self.appended);
-        let lanes = Lanes { devices, appended, seed, place, streams: &streams, flows: Default::default() };
+        let lanes = LaneBuilder { devices, appended, seed, place, streams: &streams, flows: Default::default() };
         for (at, thread) in self.threads.iter().enumerate() {
             let plan = &mut run.shards[shard_of[at]];
             lanes.add(thread, at, plan)?;
@@ -481,7 +481,7 @@ impl Workload for FioLoad {
                 let targets = || devices.iter().filter(|device| names.contains(&device.name));
                 plan.mapping = thread.job.is_mapped.then(|| Mapping {
                     targets: targets().map(|device| device.target).collect(),
-                    access: Access { random: thread.job.random, syncs: thread.job.syncs_mapped },
+                    access: MapAccess { random: thread.job.random, syncs: thread.job.syncs_mapped },
                 });
                 let own = (0..streams.len()).filter(|stream| streams[*stream].thread == at);
                 let cells = |stream| targets().map(move |device| place.cell(stream, device.target));
@@ -504,8 +504,8 @@ impl FioLoad {
     /// one thread per CPU of the set.
     pub(super) fn shards(&self, shards_max: usize) -> (Vec<usize>, Vec<Plan>) {
         let is_simulated = self.is_simulated();
-        let set = |thread: &Thread| if is_simulated { Vec::new() } else { thread.cpus() };
-        let is_synchronous = |thread: &Thread| thread.job.is_sync_engine && !is_simulated;
+        let set = |thread: &JobClone| if is_simulated { Vec::new() } else { thread.cpus() };
+        let is_synchronous = |thread: &JobClone| thread.job.is_sync_engine && !is_simulated;
         let (mut shard_of, mut shards) = (Vec::new(), Vec::new());
         // Issuing threads of each CPU set, used in turn.
         let mut turns = HashMap::new();
@@ -551,7 +551,7 @@ impl FioLoad {
     fn record(&self) -> Config {
         let mut settings = Vec::new();
         for job in self.jobs() {
-            settings.push((format!("{}: in-flight-max", job.name), job.slots().to_string()));
+            settings.push((format!("{}: in-flight-max", job.name), job.in_flight_max().to_string()));
             settings.push((format!("{}: jobs", job.name), job.numjobs.to_string()));
             settings.extend(job.given.iter().map(|(name, value)| (format!("{}: {name}", job.name), value.clone())));
         }

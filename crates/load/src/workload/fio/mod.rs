@@ -37,15 +37,15 @@ mod value;
 mod verify;
 mod zbd;
 
-pub use ends::{Steadiness, Steady};
-pub use iolog::{Iolog, Issued};
+pub use ends::{SteadyStateStatus, SteadyStateDetector};
+pub use iolog::{Iolog, IssuedOps};
 pub use job::{ExitWhat, FLUSHES, Job, KINDS, jobs};
-pub use load::{Entry, FioLoad, runs};
-pub use priority::ByPriority;
+pub use load::{ReportEntry, FioLoad, runs};
+pub use priority::LatenciesByPriority;
 pub use samples::{BINS, Sample, Samples};
 pub use stream::FioStream;
-pub use text::{BYTES_MAX, CommandLine, Given, Problem, Section, Surroundings, command_line, job_file};
-pub use thread::{Progress, Thread};
+pub use text::{BYTES_MAX, CommandLine, GivenOption, Problem, Section, ParseContext, command_line, job_file};
+pub use thread::{Progress, JobClone};
 pub use value::{BYTES, SECONDS, Size, number as parse_number};
 pub use verify::{Damage, State as VerifyState, VerifyCounts};
 
@@ -60,12 +60,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod testing {
-    use super::text::Surroundings;
+    use super::text::ParseContext;
 
     /// A machine with 4 CPUs and `SIZE` in its environment.
-    pub(super) fn around<'a>(read: &'a mut dyn FnMut(&str) -> Result<String, String>) -> Surroundings<'a> {
+    pub(super) fn around<'a>(read: &'a mut dyn FnMut(&str) -> Result<String, String>) -> ParseContext<'a> {
         let variable: &dyn Fn(&str) -> Option<String> = &|name| (name == "SIZE").then(|| "64".to_owned());
-        Surroundings { read, variable, cpus: 4, page_bytes: 4096, memory_mbytes: 1_000, readonly: false }
+        ParseContext { read, variable, cpus: 4, page_bytes: 4096, memory_mbytes: 1_000, readonly: false }
     }
 }
 

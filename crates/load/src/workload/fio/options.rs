@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 /// Type of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// 0 or 1; the option alone means 1.
     Bool,
     /// Any other value.
@@ -18,10 +18,10 @@ pub enum Kind {
 
 /// A supported option.
 #[derive(Debug)]
-pub struct Known {
+pub struct KnownOption {
     pub name: &'static str,
     pub aliases: &'static [&'static str],
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Default value.
     pub default: &'static str,
     /// Meaning, as the help and the documentation show it.
@@ -32,11 +32,11 @@ pub struct Known {
 #[derive(Debug, Clone, Copy)]
 pub enum Support {
     /// Supported.
-    Known(&'static Known),
+    Known(&'static KnownOption),
     /// Accepted without effect, with the reason.
-    NoDifference(&'static str),
+    NoEffect(&'static str),
     /// Unsupported, with the load that would run without it.
-    Missing(&'static str),
+    Unsupported(&'static str),
 }
 
 macro_rules! known {
@@ -46,7 +46,7 @@ macro_rules! known {
 }
 
 /// The supported options, in the order of fio's manual.
-pub static KNOWN: &[Known] = known! {
+pub static KNOWN: &[KnownOption] = known! {
     "name" Value = "section": "name of the job; on the command line, --name begins a new job",
     "description" Value = "none": "free text",
     "filename" Value = "JOB.NUMBER.FILE": "devices, files or simulated drives (`sim:...`), separated by `:` (`\\:` within a name); operations use them in turn",
@@ -273,7 +273,7 @@ static MISSING: &[&str] = &[
 const ZERO_COUNTS: [&str; 5] = ["percentage_sequential", "uid", "gid", "plids", "fdp_pli"];
 
 /// True if an unsupported option has no effect with `value`.
-pub(super) fn is_off(name: &str, value: Option<&str>) -> bool {
+pub(super) fn has_no_effect(name: &str, value: Option<&str>) -> bool {
     let Some(value) = value.map(str::trim) else { return false };
     let is_nothing = value == "none" || (!ZERO_COUNTS.contains(&name) && value.parse::<f64>() == Ok(0.0));
     is_nothing || (name, value) == ("rw_sequencer", "sequential")
@@ -316,18 +316,18 @@ pub fn find(name: &str) -> Option<Support> {
     let known = KNOWN.iter().find(|option| option.name == name || option.aliases.contains(&name));
     known
         .map(Support::Known)
-        .or_else(|| text_of(NO_DIFFERENCE, name).map(Support::NoDifference))
-        .or_else(|| text_of(MISSING, name).map(Support::Missing))
+        .or_else(|| text_of(NO_DIFFERENCE, name).map(Support::NoEffect))
+        .or_else(|| text_of(MISSING, name).map(Support::Unsupported))
 }
 
 /// For an option of the program: true if it takes a value.
-pub(super) fn of_program(name: &str) -> Option<bool> {
+pub(super) fn program_option_takes_value(name: &str) -> Option<bool> {
     let takes_value = has(PROGRAM_WITH_VALUE, name);
     (takes_value || has(PROGRAM_ALONE, name)).then_some(takes_value)
 }
 
 /// The remedy for an option of fio's program that is unsupported.
-pub(super) fn missing_of_program(name: &str) -> Option<&'static str> {
+pub(super) fn program_option_remedy(name: &str) -> Option<&'static str> {
     text_of(PROGRAM_MISSING, name)
 }
 
@@ -339,7 +339,7 @@ pub fn nearest(unknown: &str) -> Option<&'static str> {
 /// The tables of `docs/fio.md`.
 pub fn markdown() -> String {
     let mut text = String::from("| option | default | meaning |\n|---|---|---|\n");
-    for Known { name, aliases, default, meaning, .. } in KNOWN {
+    for KnownOption { name, aliases, default, meaning, .. } in KNOWN {
         let names: Vec<_> = std::iter::once(name).chain(*aliases).map(|name| format!("`{name}`")).collect();
         let _ = writeln!(text, "| {} | {default} | {meaning} |", names.join(", "));
     }
@@ -362,7 +362,7 @@ pub fn markdown() -> String {
 /// A line for each supported option, for `--cmdhelp`.
 pub fn help() -> String {
     let width = KNOWN.iter().map(|option| option.name.len()).max().unwrap_or(0);
-    let line = |option: &Known| {
+    let line = |option: &KnownOption| {
         let meaning = option.meaning.replace('`', "");
         units::wrapped(&format!("{:width$}  {meaning} [{}]", option.name, option.default), &" ".repeat(width + 2), 118)
     };
@@ -381,7 +381,7 @@ mod tests {
         let others = entries(NO_DIFFERENCE).chain(entries(MISSING)).flat_map(|(names, _)| names.split(' '));
         for name in known.copied().chain(others) {
             assert!(seen.insert(name), "{name} is in the table twice");
-            assert!(of_program(name).is_none(), "{name} is an option of the program too");
+            assert!(program_option_takes_value(name).is_none(), "{name} is an option of the program too");
         }
     }
 }

@@ -19,13 +19,13 @@ const PERCENTILES_MAX: usize = 20;
 
 /// An option's value as text, and the meaning of the suffix `k`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Value<'a> {
+pub(super) struct OptionValue<'a> {
     pub(super) text: &'a str,
     pub(super) kb_base: u64,
 }
 
-impl Value<'_> {
-    pub(super) fn yes(self) -> Result<bool, String> {
+impl OptionValue<'_> {
+    pub(super) fn boolean(self) -> Result<bool, String> {
         match number(self.text, Unit::Plain)? {
             0 => Ok(false),
             1 => Ok(true),
@@ -88,7 +88,7 @@ fn unless_blank<'a, T>(text: &'a str, read: impl FnOnce(&'a str) -> Result<T, St
 }
 
 /// Looks `text` up in a table of words.
-pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
+pub(super) fn parse_word<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
     let known = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
     known.ok_or_else(|| {
         format!("the value must be one of {}", words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", "))
@@ -100,7 +100,7 @@ pub(super) fn positive(value: u64) -> Result<u64, String> {
 }
 
 pub(super) fn above_zero(size: Size) -> Result<Size, String> {
-    if size.of(100) > 0 || matches!(size, Size::Bytes(1..)) { Ok(size) } else { Err("the value must not be 0".into()) }
+    if size.bytes_of(100) > 0 || matches!(size, Size::Bytes(1..)) { Ok(size) } else { Err("the value must not be 0".into()) }
 }
 
 /// Steps of sync_file_range, and the number of writes between two calls: `wait_before,write:8`.
@@ -162,7 +162,7 @@ pub(super) fn cpus_of_nodes(text: &str, about: impl Fn(&str) -> Option<String>) 
 pub(super) fn memory_policy(text: &str, is_single: bool) -> Result<(), String> {
     let policy = text.split_once(':').map_or(text, |(policy, _)| policy);
     let policies = [("default", true), ("local", true), ("prefer", false), ("bind", false), ("interleave", false)];
-    match one_of(policy, &policies)? || is_single {
+    match parse_word(policy, &policies)? || is_single {
         true => Ok(()),
         false => Err("flashproof sets no memory policy, and this machine has several NUMA nodes - leave the option out, and run flashproof under numactl".into()),
     }
@@ -225,7 +225,7 @@ pub(super) fn percentiles(text: &str) -> Result<Vec<f64>, String> {
     Ok(list)
 }
 
-pub(super) fn distribution(value: Value<'_>) -> Result<Distribution, String> {
+pub(super) fn distribution(value: OptionValue<'_>) -> Result<Distribution, String> {
     let (kind, parameters) = value.text.split_once(':').map_or((value.text, None), |(kind, of)| (kind, Some(of)));
     let parameter = |default: f64, is_right: fn(f64) -> bool, range: &str| {
         let parsed = parameters.map_or(Ok(default), |text| {
@@ -258,7 +258,7 @@ fn zones(text: Option<&str>, size: impl Fn(&str) -> Result<Size, String>) -> Res
         zones.push((unless_blank(access, |text| number(text, Unit::Plain))?, unless_blank(part_size, &size)?));
     }
     // As with sizes of operations, entries without a number share the rest.
-    let accesses = shared_out(zones.iter().map(|(access, _)| *access))?;
+    let accesses = complete_percentages(zones.iter().map(|(access, _)| *access))?;
     let percent = |size: &Size| if let Size::Percent(percent) = size { *percent } else { 0 };
     let given: u64 = zones.iter().filter_map(|(_, size)| size.as_ref()).map(percent).sum();
     let blank = zones.iter().filter(|(_, size)| size.is_none()).count() as u64;
@@ -271,9 +271,9 @@ fn zones(text: Option<&str>, size: impl Fn(&str) -> Result<Size, String>) -> Res
 }
 
 /// The sizes `4k-64k`.
-pub(super) fn size_range(value: Value<'_>) -> Result<Sizes, String> {
+pub(super) fn size_range(value: OptionValue<'_>) -> Result<Sizes, String> {
     let (min, max) = value.text.split_once('-').ok_or("a range must be like 4k-64k")?;
-    let bytes = |text| Value { text, ..value }.block_bytes();
+    let bytes = |text| OptionValue { text, ..value }.block_bytes();
     let (min_bytes, max_bytes) = (bytes(min)?, bytes(max)?);
     match min_bytes <= max_bytes {
         true => Ok(Sizes::Range { min_bytes, max_bytes }),
@@ -282,20 +282,20 @@ pub(super) fn size_range(value: Value<'_>) -> Result<Sizes, String> {
 }
 
 /// The sizes `4k/10:64k/50:32k/`.
-pub(super) fn size_split(value: Value<'_>) -> Result<Sizes, String> {
+pub(super) fn size_split(value: OptionValue<'_>) -> Result<Sizes, String> {
     let mut parts = Vec::new();
     for part in value.text.split(':') {
         let (text, percent) = part.split_once('/').unwrap_or((part, ""));
         let percent = unless_blank(percent, |text| number(text, Unit::Plain))?;
-        parts.push((Value { text, ..value }.block_bytes()?, percent));
+        parts.push((OptionValue { text, ..value }.block_bytes()?, percent));
     }
-    let percents = shared_out(parts.iter().map(|(_, percent)| *percent))?;
+    let percents = complete_percentages(parts.iter().map(|(_, percent)| *percent))?;
     Ok(Sizes::Split(parts.into_iter().zip(percents).map(|((bytes, _), percent)| (bytes, percent)).collect()))
 }
 
 /// Completes percentages: missing ones share the rest to 100. Errors: the sum is above 100, or below 100 and none is
 /// missing.
-fn shared_out(given: impl Iterator<Item = Option<u64>> + Clone) -> Result<Vec<u64>, String> {
+fn complete_percentages(given: impl Iterator<Item = Option<u64>> + Clone) -> Result<Vec<u64>, String> {
     let sum = given.clone().flatten().fold(0, u64::saturating_add);
     let blank = given.clone().filter(Option::is_none).count() as u64;
     match 100_u64.checked_sub(sum) {

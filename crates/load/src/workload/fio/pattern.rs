@@ -93,7 +93,7 @@ const NORMAL_DRAWS: u32 = 12;
 
 /// Draws blocks of `0..blocks`.
 #[derive(Debug, Clone)]
-pub(super) struct Draw {
+pub(super) struct OffsetSampler {
     ranks: Ranks,
     blocks: u64,
     /// Multiplier that spreads ranks over the range, so that popular blocks are not neighbours. The multiplier and
@@ -116,7 +116,7 @@ enum Ranks {
     Zoned(Vec<(u64, u64, u64)>),
 }
 
-impl Draw {
+impl OffsetSampler {
     /// `blocks` must not be 0. Errors: the distribution does not fit the range, a phrase.
     pub(super) fn new(
         distribution: &Distribution,
@@ -176,7 +176,7 @@ fn zones_in_blocks(zones: &[(u64, Size)], blocks: u64, block_bytes: u64) -> Resu
             Size::Bytes(bytes) => end_bytes.saturating_add(bytes),
             Size::Percent(part) => {
                 percent += part;
-                Size::Percent(percent).of(whole)
+                Size::Percent(percent).bytes_of(whole)
             }
         };
         let end = (end_bytes / block_bytes).min(blocks);
@@ -194,13 +194,13 @@ fn zones_in_blocks(zones: &[(u64, Size)], blocks: u64, block_bytes: u64) -> Resu
 /// Visited units as levels of bitmaps. The lowest level has a bit per unit; each higher level has a bit per full word
 /// of the level below, up to a single word.
 #[derive(Debug, Clone)]
-pub(super) struct Map {
+pub(super) struct RandomMap {
     levels: Vec<Vec<u64>>,
     units: u64,
     free: u64,
 }
 
-impl Map {
+impl RandomMap {
     pub(super) fn new(units: u64) -> Self {
         let (mut levels, mut bits) = (Vec::new(), units);
         loop {
@@ -229,7 +229,7 @@ impl Map {
     }
 
     /// The next unvisited unit from `wanted` on, wrapping around. Once all units are visited, the map is cleared.
-    pub(super) fn free_from(&mut self, wanted: u64) -> u64 {
+    pub(super) fn next_unvisited(&mut self, wanted: u64) -> u64 {
         if self.free == 0 {
             self.clear();
         }
@@ -257,7 +257,7 @@ impl Map {
     }
 
     /// Marks up to `count` unvisited units from `first` on; returns their number.
-    pub(super) fn take(&mut self, first: u64, count: u64) -> u64 {
+    pub(super) fn mark_visited(&mut self, first: u64, count: u64) -> u64 {
         let mut taken = 0;
         while taken < count && first + taken < self.units {
             let mut at = first + taken;
@@ -281,31 +281,31 @@ impl Map {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse::{Value, size_range, size_split};
+    use super::super::parse::{OptionValue, size_range, size_split};
     use super::*;
 
     #[test]
     fn a_map_gives_each_unit_its_turn_and_then_begins_anew() {
         for units in [1, 63, 64, 65, 4_096, 4_097, 300_000] {
-            let (mut map, mut random) = (Map::new(units), Random::new(units));
+            let (mut map, mut random) = (RandomMap::new(units), Random::new(units));
             for _lap in 0..2 {
                 let mut seen = vec![false; units as usize];
                 for _ in 0..units {
-                    let unit = map.free_from(random.below(units));
-                    assert_eq!(map.take(unit, 1), 1);
+                    let unit = map.next_unvisited(random.below(units));
+                    assert_eq!(map.mark_visited(unit, 1), 1);
                     assert!(!std::mem::replace(&mut seen[unit as usize], true), "{unit} of {units} again");
                 }
                 assert_eq!(map.free, 0);
             }
         }
-        let mut map = Map::new(100);
-        assert_eq!((map.take(10, 5), map.take(8, 9), map.free_from(8)), (5, 2, 15));
-        assert_eq!((map.take(98, 9), map.free_from(98)), (2, 0), "not beyond the end, and from the beginning again");
+        let mut map = RandomMap::new(100);
+        assert_eq!((map.mark_visited(10, 5), map.mark_visited(8, 9), map.next_unvisited(8)), (5, 2, 15));
+        assert_eq!((map.mark_visited(98, 9), map.next_unvisited(98)), (2, 0), "not beyond the end, and from the beginning again");
     }
 
     fn counts(distribution: &Distribution, blocks: u64, draws: u32) -> Vec<f64> {
         let mut random = Random::new(3);
-        let draw = Draw::new(distribution, blocks, 4096, &mut random).unwrap();
+        let draw = OffsetSampler::new(distribution, blocks, 4096, &mut random).unwrap();
         let mut counts = vec![0.0; blocks as usize];
         (0..draws).for_each(|_| counts[draw.next(&mut random) as usize] += 1.0);
         counts
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn sizes_come_in_their_proportions() {
         let mut random = Random::new(1);
-        let value = |text| Value { text, kb_base: 1024 };
+        let value = |text| OptionValue { text, kb_base: 1024 };
         let split = size_split(value("4k/10:64k/50:32k/")).unwrap();
         assert_eq!(split, Sizes::Split(vec![(4_096, 10), (65_536, 50), (32_768, 40)]));
         let drawn: Vec<_> = (0..100_000).map(|_| split.draw(&mut random)).collect();

@@ -3,7 +3,7 @@
 //! Source: fio's engines/cmdprio.c.
 
 use super::locked;
-use super::parse::Value;
+use super::parse::OptionValue;
 use super::pattern::by_percent;
 use super::value::{Unit, number};
 use results::cell::{Latencies, latencies};
@@ -30,7 +30,7 @@ const PARTS_MAX: Parts = [3, 7, 1023];
 
 /// Priority of a fraction of the operations of a direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Share {
+struct PriorityShare {
     /// Size of these operations; `None`: any size.
     bytes: Option<u64>,
     percent: u64,
@@ -44,13 +44,13 @@ pub struct PriorityOptions {
     job: Parts,
     /// `cmdprio_class`, `cmdprio`, `cmdprio_hint` of reads and writes.
     commands: [Parts; DIRECTIONS],
-    by_percentage: [Vec<Share>; DIRECTIONS],
-    by_size: [Vec<Share>; DIRECTIONS],
+    by_percentage: [Vec<PriorityShare>; DIRECTIONS],
+    by_size: [Vec<PriorityShare>; DIRECTIONS],
 }
 
 impl PriorityOptions {
     /// Applies the option `name`. Errors: the reason, a phrase.
-    pub(super) fn set(&mut self, name: &str, value: Value<'_>) -> Result<(), String> {
+    pub(super) fn set(&mut self, name: &str, value: OptionValue<'_>) -> Result<(), String> {
         // The second value is for writes. Without it, reads and writes have the same value.
         let (reads, writes) = value.text.split_once(',').unwrap_or((value.text, value.text));
         let part = if name.ends_with("class") {
@@ -65,10 +65,10 @@ impl PriorityOptions {
             "prio" | "prioclass" | "priohint" => self.job[part] = within(value.text, 0, most)?,
             "cmdprio_percentage" => {
                 let all = [within(reads, 0, 100)?, within(writes, 0, 100)?].map(u64::from);
-                self.by_percentage = all.map(|percent| vec![Share { bytes: None, percent, parts: None }]);
+                self.by_percentage = all.map(|percent| vec![PriorityShare { bytes: None, percent, parts: None }]);
             }
             "cmdprio_bssplit" => {
-                self.by_size = [split(Value { text: reads, ..value })?, split(Value { text: writes, ..value })?];
+                self.by_size = [split(OptionValue { text: reads, ..value })?, split(OptionValue { text: writes, ..value })?];
             }
             _ => {
                 let least = u16::from(part == CLASS);
@@ -81,7 +81,7 @@ impl PriorityOptions {
 
     /// Finds contradictions.
     pub(super) fn check(&self) -> Option<&'static str> {
-        let is_given = |shares: &[Vec<Share>; DIRECTIONS]| shares.iter().flatten().any(|share| share.percent > 0);
+        let is_given = |shares: &[Vec<PriorityShare>; DIRECTIONS]| shares.iter().flatten().any(|share| share.percent > 0);
         if is_given(&self.by_percentage) && is_given(&self.by_size) {
             return Some("cmdprio_percentage and cmdprio_bssplit contradict each other - leave one out");
         }
@@ -126,9 +126,9 @@ fn within(text: &str, least: u16, most: u16) -> Result<u16, String> {
 }
 
 /// `64k/25/1/1:64k/75/3/2:1024k/0`: size, percent of the operations of this size, class and level, hint.
-fn split(value: Value<'_>) -> Result<Vec<Share>, String> {
+fn split(value: OptionValue<'_>) -> Result<Vec<PriorityShare>, String> {
     let form = "the value must be like 64k/25:1m/75, 64k/25/1/0 with class and level, or 64k/25/1/0/2 with a hint";
-    let mut shares: Vec<Share> = Vec::new();
+    let mut shares: Vec<PriorityShare> = Vec::new();
     for part in value.text.split(':') {
         let fields: Vec<_> = part.split('/').collect();
         let field = |at: usize, most: u16| match number(fields[at], Unit::Plain)? {
@@ -141,8 +141,8 @@ fn split(value: Value<'_>) -> Result<Vec<Share>, String> {
             5 => Some([field(2, PARTS_MAX[CLASS])?, field(3, PARTS_MAX[LEVEL])?, field(4, PARTS_MAX[HINT])?]),
             _ => return Err(form.into()),
         };
-        let bytes = Value { text: fields[0], ..value }.block_bytes()?;
-        shares.push(Share { bytes: Some(bytes), percent: field(1, 100)?.into(), parts });
+        let bytes = OptionValue { text: fields[0], ..value }.block_bytes()?;
+        shares.push(PriorityShare { bytes: Some(bytes), percent: field(1, 100)?.into(), parts });
     }
     for share in &shares {
         let all: u64 = shares.iter().filter(|other| other.bytes == share.bytes).map(|share| share.percent).sum();
@@ -156,13 +156,13 @@ fn split(value: Value<'_>) -> Result<Vec<Share>, String> {
 
 /// Latencies of a clone by direction and priority.
 #[derive(Debug)]
-pub struct ByPriority {
+pub struct LatenciesByPriority {
     /// Start of the measurement, nanoseconds of the run.
     from_ns: u64,
     latencies: Mutex<BTreeMap<(usize, u16), Latencies>>,
 }
 
-impl ByPriority {
+impl LatenciesByPriority {
     pub(super) fn new(from_ns: u64) -> Self {
         Self { from_ns, latencies: Mutex::default() }
     }
@@ -186,7 +186,7 @@ mod tests {
 
     fn options(given: &[(&str, &str)]) -> PriorityOptions {
         let mut options = PriorityOptions::default();
-        given.iter().for_each(|(name, text)| options.set(name, Value { text, kb_base: 1024 }).unwrap());
+        given.iter().for_each(|(name, text)| options.set(name, OptionValue { text, kb_base: 1024 }).unwrap());
         options
     }
 
@@ -226,9 +226,9 @@ mod tests {
             ("cmdprio_bssplit", "64k/60:64k/50"),
             ("cmdprio_bssplit", "64k"),
         ] {
-            assert!(options.set(name, Value { text, kb_base: 1024 }).is_err(), "{name}={text}");
+            assert!(options.set(name, OptionValue { text, kb_base: 1024 }).is_err(), "{name}={text}");
         }
-        options.set("prio", Value { text: "3", kb_base: 1024 }).unwrap();
+        options.set("prio", OptionValue { text: "3", kb_base: 1024 }).unwrap();
         assert!(options.check().unwrap().contains("prioclass"));
     }
 }

@@ -59,11 +59,11 @@ pub struct Samples {
     until_ns: u64,
     /// True for a log of histograms.
     has_bins: bool,
-    kept: Mutex<Kept>,
+    kept: Mutex<SampleBuffer>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct SampleBuffer {
     samples: Vec<Sample>,
     /// Sums of the current period by direction, and the number of the period.
     open: [Sample; 3],
@@ -128,7 +128,7 @@ impl Samples {
     }
 }
 
-impl Kept {
+impl SampleBuffer {
     fn push(&mut self, sample: Sample) {
         if self.samples.len() < KEPT_MAX { self.samples.push(sample) } else { self.left_out += 1 }
     }

@@ -1,15 +1,15 @@
 //! Converts a section to a job: options with their values, and contradictions between them.
 
-use super::content::Filler;
-use super::iolog::skipped;
-use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, JOBS_MAX, Job, Wanted};
-use super::options::{Known, Support, find, is_off, nearest};
+use super::content::BytePattern;
+use super::iolog::parse_replay_skip;
+use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, JOBS_MAX, Job, RateTarget};
+use super::options::{KnownOption, Support, find, has_no_effect, nearest};
 use super::parse::{
-    Value, above_zero, cpus, cpus_of_mask, cpus_of_nodes, distribution, filenames, latency_percentile, memory_nodes,
-    memory_policy, one_of, percentiles, positive, rw_modifier, size_range, size_split, write_back,
+    OptionValue, above_zero, cpus, cpus_of_mask, cpus_of_nodes, distribution, filenames, latency_percentile, memory_nodes,
+    memory_policy, parse_word, percentiles, positive, rw_modifier, size_range, size_split, write_back,
 };
 use super::pattern::{Distribution, Sizes};
-use super::text::{COMMAND_LINE, Given, Problem, Section};
+use super::text::{COMMAND_LINE, GivenOption, Problem, Section};
 use super::value::{MICROSECONDS, SECONDS, Size, Unit, number};
 use super::verify::Method;
 use results::units::quoted;
@@ -17,7 +17,7 @@ use sys::op::WriteSync;
 
 impl Job {
     /// Applies the options of `section`. Adds errors to `problems`, and options without effect to `warnings`.
-    pub fn take(&mut self, section: &Section, problems: &mut Vec<Problem>, warnings: &mut Vec<Problem>) {
+    pub fn apply_section(&mut self, section: &Section, problems: &mut Vec<Problem>, warnings: &mut Vec<Problem>) {
         self.given.clear();
         if section.options.iter().any(|given| given.at == COMMAND_LINE) {
             self.given.push(("name".into(), section.name.clone()));
@@ -37,11 +37,11 @@ impl Job {
                     );
                     problem(format!("neither fio nor flashproof has this option - {advice}"));
                 }
-                Some(Support::Missing(_)) if is_off(&given.name, given.value.as_deref()) => {}
-                Some(Support::Missing(without)) => problem(format!(
+                Some(Support::Unsupported(_)) if has_no_effect(&given.name, given.value.as_deref()) => {}
+                Some(Support::Unsupported(without)) => problem(format!(
                     "flashproof does not support this option; without it, flashproof would run: {without} - leave it out if that is acceptable"
                 )),
-                Some(Support::NoDifference(why)) => {
+                Some(Support::NoEffect(why)) => {
                     let what = format!("{} has no effect: {why}", given.name);
                     warnings.push(Problem::new(&given.at, what));
                     self.in_force.push(given.clone());
@@ -58,17 +58,17 @@ impl Job {
                     }
                     // As in fio, options without a value are not reported.
                     self.given.extend(given.value.clone().map(|value| (known.name.to_owned(), value)));
-                    self.in_force.push(Given { name: known.name.to_owned(), ..given.clone() });
+                    self.in_force.push(GivenOption { name: known.name.to_owned(), ..given.clone() });
                 }
             }
         }
         contradictions(section, problems);
     }
 
-    fn set(&mut self, option: &Known, given: &Given) -> Result<(), String> {
+    fn set(&mut self, option: &KnownOption, given: &GivenOption) -> Result<(), String> {
         let text = given.value.as_deref().unwrap_or("1");
-        let value = Value { text, kb_base: self.kb_base };
-        let (yes, count) = (|| value.yes(), |least, most| value.count(least, most));
+        let value = OptionValue { text, kb_base: self.kb_base };
+        let (yes, count) = (|| value.boolean(), |least, most| value.count(least, most));
         let microseconds = || number(text, MICROSECONDS);
         // Without a value, a log is named after the job.
         let prefix = || Some(given.value.clone().unwrap_or_default());
@@ -105,7 +105,7 @@ impl Job {
             "fallocate" => {
                 let (words, sparse) =
                     (["native", "posix", "keep", "1", "truncate", "none", "0"], ["truncate", "none", "0"]);
-                self.sparse = one_of(text, &words.map(|word| (word, sparse.contains(&word))))?;
+                self.sparse = parse_word(text, &words.map(|word| (word, sparse.contains(&word))))?;
             }
             "read_iolog" => self.replay.file = Some(text.to_owned()),
             "replay_no_stall" => self.replay.no_stall = yes()?,
@@ -118,7 +118,7 @@ impl Job {
                 }
             }
             "replay_scale" => self.replay.scale = count(0, u64::MAX)?.max(1),
-            "replay_skip" => self.replay.skip = skipped(text)?,
+            "replay_skip" => self.replay.skip = parse_replay_skip(text)?,
             "write_iolog" => self.write_iolog = Some(text.to_owned()),
             "write_hist_log" => self.hist_log = prefix(),
             "log_hist_msec" => self.log_hist_msec = count(0, 3_600_000)?,
@@ -128,7 +128,7 @@ impl Job {
             "wait_for" => self.waits_for = Some(text.to_owned()),
             "zonemode" => {
                 let modes = [("none", (false, false)), ("strided", (true, false)), ("zbd", (false, true))];
-                (self.zones.strided, self.zbd.is_on) = one_of(text, &modes)?;
+                (self.zones.strided, self.zbd.is_on) = parse_word(text, &modes)?;
             }
             "zonecapacity" => self.zbd.capacity = count(1, u64::MAX)?,
             "read_beyond_wp" => self.zbd.reads_beyond = yes()?,
@@ -155,7 +155,7 @@ impl Job {
                     return Err("flashproof does not support this engine; without it, flashproof would run: io_uring on the same files or devices - give ioengine=io_uring if that is acceptable".into());
                 }
             }
-            "cmd_type" => one_of(text, &[("nvme", ())])?,
+            "cmd_type" => parse_word(text, &[("nvme", ())])?,
             "hipri" => self.is_polled = yes()?,
             "iodepth" => self.depth = count(1, DEPTH_MAX)?,
             "size" => self.size = Some(above_zero(sized()?)?),
@@ -171,9 +171,9 @@ impl Job {
             "randrepeat" => self.randrepeat = yes()?,
             "randseed" => self.randseed = Some(count(0, u64::MAX)?),
             "norandommap" => self.norandommap = yes()?,
-            "random_generator" => one_of(text, &[("tausworthe", ()), ("tausworthe64", ()), ("lfsr", ())])?,
+            "random_generator" => parse_word(text, &[("tausworthe", ()), ("tausworthe64", ()), ("lfsr", ())])?,
             "random_distribution" => self.distribution = value.by_direction(Distribution::Uniform, distribution)?,
-            "file_service_type" => self.random_file = one_of(text, &[("roundrobin", false), ("random", true)])?,
+            "file_service_type" => self.random_file = parse_word(text, &[("roundrobin", false), ("random", true)])?,
             "fsync" => self.flush_every[0] = count(0, u64::MAX)?,
             "fdatasync" => self.flush_every[1] = count(0, u64::MAX)?,
             "sync_file_range" => (self.write_back, self.flush_every[2]) = write_back(text)?,
@@ -182,7 +182,7 @@ impl Job {
             "numjobs" => self.numjobs = count(1, JOBS_MAX)?,
             "cpus_allowed" => self.cpus = cpus(text)?,
             "cpumask" => self.cpus = cpus_of_mask(number(text, Unit::Plain)?)?,
-            "cpus_allowed_policy" => self.splits_cpus = one_of(text, &[("shared", false), ("split", true)])?,
+            "cpus_allowed_policy" => self.splits_cpus = parse_word(text, &[("shared", false), ("split", true)])?,
             "runtime" => self.runtime_ns = Some(value.seconds_ns()?).filter(|ns| *ns > 0),
             "time_based" => self.time_based = yes()?,
             "ramp_time" => self.ramp_ns = value.seconds_ns()?,
@@ -192,12 +192,12 @@ impl Job {
             "thinktime" => self.think_ns[0] = microseconds()?,
             "thinktime_spin" => self.think_ns[1] = microseconds()?,
             "thinktime_blocks" => self.think_blocks = Some(count(1, u64::MAX)?),
-            "thinktime_blocks_type" => one_of(text, &[("complete", ()), ("issue", ())])?,
+            "thinktime_blocks_type" => parse_word(text, &[("complete", ()), ("issue", ())])?,
             "thinktime_iotime" => self.think_work_ns = number(text, SECONDS)?,
             "latency_target" => self.latency_target.latency_ns = microseconds()?,
             "latency_window" => self.latency_target.window_ns = microseconds()?,
             "latency_percentile" => self.latency_target.percentile = latency_percentile(text)?,
-            "latency_run" => self.latency_target.goes_on = yes()?,
+            "latency_run" => self.latency_target.keeps_adapting = yes()?,
             "max_latency" => {
                 let all = value.by_direction(0, |part| number(part.text, MICROSECONDS))?;
                 self.latency_max_ns = all.map(|ns| if ns > 0 { ns } else { u64::MAX });
@@ -211,21 +211,21 @@ impl Job {
             "exitall" => self.exit_all = yes()?,
             "exit_what" => {
                 let jobs = [("group", ExitWhat::Group), ("stonewall", ExitWhat::Stonewall), ("all", ExitWhat::All)];
-                self.exit_what = one_of(text, &jobs)?;
+                self.exit_what = parse_word(text, &jobs)?;
             }
-            "fill_device" => self.fills = yes()?,
+            "fill_device" => self.fills_device = yes()?,
             "filename_format" => self.filename_format = text.to_owned(),
             "log_offset" => self.log_offset = yes()?,
             "log_prio" => self.log_prio = yes()?,
-            "rate_min" => self.least = rates(value, Wanted::Bytes)?,
-            "rate_iops_min" => self.least = rates(value, Wanted::Iops)?,
+            "rate_min" => self.min_rates = rates(value, RateTarget::Bytes)?,
+            "rate_iops_min" => self.min_rates = rates(value, RateTarget::Iops)?,
             "rate_cycle" => self.rate_cycle_ns = count(1, 3_600_000)? * 1_000_000,
-            "rate" => self.wanted = rates(value, Wanted::Bytes)?,
-            "rate_iops" => self.wanted = rates(value, Wanted::Iops)?,
-            "rate_process" => self.poisson = one_of(text, &[("linear", false), ("poisson", true)])?,
+            "rate" => self.rates = rates(value, RateTarget::Bytes)?,
+            "rate_iops" => self.rates = rates(value, RateTarget::Iops)?,
+            "rate_process" => self.poisson = parse_word(text, &[("linear", false), ("poisson", true)])?,
             "sync" => {
                 let (no, data, file) = (WriteSync::No, WriteSync::Data, WriteSync::File);
-                self.sync = one_of(text, &[("none", no), ("dsync", data), ("sync", file), ("0", no), ("1", file)])?;
+                self.sync = parse_word(text, &[("none", no), ("dsync", data), ("sync", file), ("0", no), ("1", file)])?;
             }
             "stonewall" => self.stonewall = yes()?,
             "new_group" => self.new_group = yes()?,
@@ -246,7 +246,7 @@ impl Job {
             },
             "verify" => self.verify.method = Method::parse(text)?,
             "verify_pattern" => {
-                self.verify.pattern = Some(Filler::parse(text, true)?);
+                self.verify.pattern = Some(BytePattern::parse(text, true)?);
                 if self.verify.method == Method::None {
                     self.verify.method = Method::PatternHeader;
                 }
@@ -263,12 +263,12 @@ impl Job {
             "verify_state_load" => self.verify.loads_state = yes()?,
             "zero_buffers" => (self.content.zeros, self.content.pattern) = (yes()?, None),
             "buffer_pattern" => {
-                (self.content.zeros, self.content.pattern) = (false, Some(Filler::parse(text, false)?));
+                (self.content.zeros, self.content.pattern) = (false, Some(BytePattern::parse(text, false)?));
             }
             "buffer_compress_percentage" => self.content.compress_pct = count(0, 100)?,
             "buffer_compress_chunk" => self.content.chunk_bytes = count(0, 1 << 30)?,
             "dedupe_percentage" => self.content.dedupe_pct = count(0, 100)?,
-            "dedupe_mode" => self.content.dedupe_from_set = one_of(text, &[("repeat", false), ("working_set", true)])?,
+            "dedupe_mode" => self.content.dedupe_from_set = parse_word(text, &[("repeat", false), ("working_set", true)])?,
             "dedupe_working_set_percentage" => self.content.working_set_pct = count(0, 100)?,
             "dedupe_global" => self.content.dedupe_global = yes()?,
             name => unreachable!("{name} is in the option table, but no code applies it"),
@@ -298,12 +298,12 @@ impl Job {
 }
 
 /// Rates by direction. An empty entry and 0 leave a direction unlimited.
-fn rates(value: Value<'_>, of: fn(u64) -> Wanted) -> Result<[Wanted; DIRECTIONS], String> {
-    value.by_direction(Wanted::Unlimited, |part| match part.count(0, u64::MAX)? {
+fn rates(value: OptionValue<'_>, of: fn(u64) -> RateTarget) -> Result<[RateTarget; DIRECTIONS], String> {
+    value.by_direction(RateTarget::Unlimited, |part| match part.count(0, u64::MAX)? {
         0 if !value.text.contains(',') => {
             Err("a rate of 0 issues no operation - leave it out for no limit, or give a rate".into())
         }
-        0 => Ok(Wanted::Unlimited),
+        0 => Ok(RateTarget::Unlimited),
         rate => Ok(of(rate)),
     })
 }

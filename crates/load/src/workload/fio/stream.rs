@@ -1,11 +1,11 @@
 //! The operations of a job, or of one of its directions.
 
 use super::area::Area;
-use super::closed::{Bound, Flow};
-use super::content::Contents;
-use super::ends::LeastRate;
+use super::closed::{ClosedLoopBound, Flow};
+use super::content::ContentSource;
+use super::ends::MinRateCheck;
 use super::job::{DIRECTIONS, FLUSHES, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number};
-use super::thread::{Exit, Thread};
+use super::thread::{ExitGroups, JobClone};
 use super::verify::{OpAddress, Verify};
 use super::zbd::ZonedArea;
 use crate::stream::{LOST, Request, Stream};
@@ -16,12 +16,12 @@ use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 use sys::random::Random;
 
 /// Poll interval of an operation that waits for its zone, nanoseconds: another job may use the zone.
-const ZONES_LOOK_NS: u64 = 50_000;
+const ZONE_POLL_NS: u64 = 50_000;
 
 /// A source of a job's operations.
 #[derive(Debug)]
 pub struct FioStream {
-    pub(super) thread: Thread,
+    pub(super) thread: JobClone,
     pub(super) areas: Vec<Area>,
     /// Directions of the stream: one, or reads and writes.
     pub(super) directions: Vec<usize>,
@@ -37,13 +37,13 @@ pub struct FioStream {
     /// Buffer class of each kind. Writes use the buffer class of their area instead.
     pub(super) buffers: [u16; KINDS],
     pub(super) random: Random,
-    pub(super) bound: Bound,
+    pub(super) bound: ClosedLoopBound,
     /// End, nanoseconds.
     pub(super) until_ns: u64,
     /// Due time of the last operation, if there is a rate and a number of operations, nanoseconds.
     pub(super) last_ns: u64,
     /// Minimum rates.
-    pub(super) least: LeastRate,
+    pub(super) least: MinRateCheck,
     /// True if files are flushed at the end.
     pub(super) end_flush: bool,
     /// Verification of its data.
@@ -51,7 +51,7 @@ pub struct FioStream {
     /// Buffer class of the reads that are checked; `None`: all reads are checked.
     pub(super) checked_buffers: Option<u16>,
     /// Source of the data of writes, unless the data is verified or random (salt).
-    pub(super) contents: Option<Contents>,
+    pub(super) contents: Option<ContentSource>,
     /// Bytes and operations of each loop, and number of further loops, if each loop's writes are read back.
     pub(super) loops: (u64, u64, u64),
     pub(super) flow: Option<Flow>,
@@ -79,11 +79,11 @@ pub(super) struct StreamState {
     pub(super) now_ns: u64,
     phase: Phase,
     /// True if the last call of `next` returned no operation because the stream waits for its flow group or a zone.
-    is_held: bool,
+    is_waiting: bool,
     /// True once a write has begun.
     pub(super) has_written: bool,
     /// An operation that waits for its zone: direction, area, offset, maximum bytes.
-    pub(super) held: Option<(usize, usize, u64, u64)>,
+    pub(super) waiting_op: Option<(usize, usize, u64, u64)>,
     /// Zones that are being reset for a write, and the bytes of the write.
     pub(super) resets: Vec<(u64, u64)>,
 }
@@ -117,7 +117,7 @@ impl FioStream {
     }
 
     /// Ends the stream at `at_ns`, because its work is complete or cannot be completed.
-    pub(super) fn end_itself(&mut self, at_ns: u64) {
+    pub(super) fn finish(&mut self, at_ns: u64) {
         self.stop(at_ns);
         if !std::mem::replace(&mut self.state.is_done, true) {
             self.thread.progress.lanes_done.add(1);
@@ -126,7 +126,7 @@ impl FioStream {
 
     /// True if the next random operation has a new offset; false if it follows the last one.
     #[inline]
-    fn jumps(&mut self, direction: usize) -> bool {
+    fn is_new_offset(&mut self, direction: usize) -> bool {
         if self.state.run_left > 1 {
             self.state.run_left -= 1;
             return false;
@@ -137,7 +137,7 @@ impl FioStream {
     }
 
     #[inline]
-    fn direction(&mut self) -> usize {
+    fn choose_direction(&mut self) -> usize {
         match self.directions[..] {
             [only] => only,
             _ => usize::from(self.random.below(100) >= self.thread.job.read_pct),
@@ -145,7 +145,7 @@ impl FioStream {
     }
 
     #[inline]
-    fn area(&mut self) -> usize {
+    fn choose_area(&mut self) -> usize {
         match self.areas.len() {
             1 => 0,
             count if self.thread.job.random_file => self.random.below(count as u64) as usize,
@@ -230,9 +230,9 @@ impl FioStream {
     /// The next operation of the main phase, from the log or generated, with its area. `None`: no operation is left,
     /// or, if `state.held` is set, the operation waits for a zone.
     #[inline]
-    fn make(&mut self) -> Option<(usize, Request)> {
+    fn next_main_op(&mut self) -> Option<(usize, Request)> {
         self.ops_left -= 1;
-        if let Some(held) = self.state.held.take() {
+        if let Some(held) = self.state.waiting_op.take() {
             return self.make_in_zone(held);
         }
         if let Some(log) = &self.thread.job.iolog {
@@ -241,7 +241,7 @@ impl FioStream {
             let request = self.request(kind_number(kind), file, operation.offset, operation.len);
             return Some((file, Request { kind, ..request }));
         }
-        let (mut direction, area) = (self.direction(), self.area());
+        let (mut direction, area) = (self.choose_direction(), self.choose_area());
         if self.areas[area].zbd.is_some()
             && !self.state.has_written
             && self.thread.job.does[WRITES]
@@ -251,12 +251,12 @@ impl FioStream {
             direction = WRITES;
         }
         let wanted = self.thread.job.sizes[direction].draw(&mut self.random);
-        let (jumps, unit) = (self.jumps(direction), self.units[direction]);
+        let (jumps, unit) = (self.is_new_offset(direction), self.units[direction]);
         let (offset, len) = self.areas[area].next(direction, wanted, jumps, unit, &mut self.random);
         if self.areas[area].zbd.is_some() {
             return self.make_in_zone((direction, area, offset, wanted));
         }
-        self.areas[area].stride(len);
+        self.areas[area].advance_window(len);
         self.bytes_left = self.bytes_left.saturating_sub(len);
         Some((area, self.prioritized(direction, area, offset, len)))
     }
@@ -274,7 +274,7 @@ impl FioStream {
     fn begin(&mut self) {
         self.thread.progress.begin();
         self.state.in_flight += 1;
-        if let Bound::Pauses(pauses) = &mut self.bound {
+        if let ClosedLoopBound::Pauses(pauses) = &mut self.bound {
             pauses.begun += 1;
         }
     }
@@ -282,7 +282,7 @@ impl FioStream {
     /// The operation that follows in the same slot: the write after a trim, the flush after a number of writes. As in
     /// fio, no flush follows the last write.
     #[inline]
-    fn after(&mut self, request: &Request) -> Option<Request> {
+    fn follow_up(&mut self, request: &Request) -> Option<Request> {
         if self.thread.job.trim_write && request.kind == OpKind::Deallocate {
             let area = self.area_of(request)?;
             return Some(self.request(WRITES, area, request.offset, request.len));
@@ -334,7 +334,7 @@ impl FioStream {
 
     /// Reports the arrivals of a stream with a single direction, divided evenly over its areas. `None`: mixed
     /// directions, or a log.
-    fn counted(&self, arrivals: u64, tell: &mut dyn FnMut(u32, u64)) -> Option<()> {
+    fn count_arrivals(&self, arrivals: u64, tell: &mut dyn FnMut(u32, u64)) -> Option<()> {
         let [direction] = self.directions[..] else { return None };
         if self.thread.job.iolog.is_some() {
             return None;
@@ -359,27 +359,27 @@ impl Stream for FioStream {
             return Some(request);
         }
         if self.has_ended() {
-            self.end_itself(self.state.now_ns);
+            self.finish(self.state.now_ns);
             return None;
         }
         if self.state.phase != Phase::Main {
             return None;
         }
-        if self.state.held.is_none() && self.flow.as_mut().is_some_and(|flow| !flow.take()) {
-            self.state.is_held = true;
+        if self.state.waiting_op.is_none() && self.flow.as_mut().is_some_and(|flow| !flow.try_issue()) {
+            self.state.is_waiting = true;
             return None;
         }
         let request = loop {
-            let Some((area, request)) = self.make() else {
-                self.state.is_held = self.state.held.is_some();
+            let Some((area, request)) = self.next_main_op() else {
+                self.state.is_waiting = self.state.waiting_op.is_some();
                 // Without a waiting operation, the main phase is over.
-                return if self.state.is_held { None } else { Stream::next(self) };
+                return if self.state.is_waiting { None } else { Stream::next(self) };
             };
             if self.verify.as_mut().is_none_or(|verify| verify.is_next_written(area, request.offset)) {
                 break request;
             }
             if self.has_ended() || self.verify.as_ref().is_some_and(Verify::is_past_state) {
-                self.end_itself(self.state.now_ns);
+                self.finish(self.state.now_ns);
                 return None;
             }
         };
@@ -393,18 +393,18 @@ impl Stream for FioStream {
         Some(request)
     }
 
-    fn again_after_ns(&mut self) -> Option<u64> {
-        if !std::mem::take(&mut self.state.is_held) || self.thread.job.has_rates() {
+    fn retry_after_ns(&mut self) -> Option<u64> {
+        if !std::mem::take(&mut self.state.is_waiting) || self.thread.job.has_rates() {
             return None;
         }
-        if self.state.held.is_some() {
-            return Some(ZONES_LOOK_NS);
+        if self.state.waiting_op.is_some() {
+            return Some(ZONE_POLL_NS);
         }
-        Some(self.flow.as_ref()?.look_after_ns())
+        Some(self.flow.as_ref()?.poll_interval_ns())
     }
 
     fn stuck(&self) -> Option<String> {
-        if self.state.held.is_some() && !self.state.is_ended {
+        if self.state.waiting_op.is_some() && !self.state.is_ended {
             return Some("all zones for the next operation are in use, but no operation is in flight in them".into());
         }
         (self.state.phase != Phase::Main && !self.state.is_ended)
@@ -430,7 +430,7 @@ impl Stream for FioStream {
         let (Some(address), Some(verify)) = (self.address(request), &mut self.verify) else { return Ok(()) };
         let checked = verify.check(address, data);
         if checked.is_err() && verify.is_fatal() {
-            self.end_itself(self.state.now_ns);
+            self.finish(self.state.now_ns);
         }
         checked
     }
@@ -441,14 +441,14 @@ impl Stream for FioStream {
             && let Some(verify) = &mut self.verify
         {
             match request.kind {
-                OpKind::Write => verify.wrote(address, request.len as usize, outcome.is_done()),
+                OpKind::Write => verify.on_write_completed(address, request.len as usize, outcome.is_done()),
                 OpKind::Read if !outcome.is_done() && self.checked_buffers == Some(request.buffers) => {
                     verify.not_read(address, request.len as usize)
                 }
                 _ => {}
             }
         }
-        if let Some(next) = self.zone_is_back(request, outcome).or_else(|| self.after(request)) {
+        if let Some(next) = self.on_zone_completion(request, outcome).or_else(|| self.follow_up(request)) {
             return Some(next);
         }
         self.thread.progress.end();
@@ -473,12 +473,12 @@ impl Stream for FioStream {
             by_priority.add(direction, request.priority, times);
         }
         if let Some(steady) = &self.thread.steady {
-            steady.took(self.state.now_ns, request.len.into(), times.service_ns());
+            steady.record(self.state.now_ns, request.len.into(), times.service_ns());
         }
-        if let Bound::Search(search) = &mut self.bound {
-            search.took(self.state.now_ns, times.service_ns(), &self.thread.progress);
+        if let ClosedLoopBound::Search(search) = &mut self.bound {
+            search.record(self.state.now_ns, times.service_ns(), &self.thread.progress);
             if search.is_done {
-                self.end_itself(self.state.now_ns);
+                self.finish(self.state.now_ns);
             }
         }
         let (took_ns, most_ns) = (times.service_ns(), self.thread.job.latency_max_ns[direction]);
@@ -486,9 +486,9 @@ impl Stream for FioStream {
             let [took, most] = [took_ns, most_ns].map(units::duration);
             format!("an operation took {took}, longer than max_latency ({most})")
         });
-        if let Some(missed) = too_slow.or_else(|| self.least.took(direction, request.len, times)) {
-            self.thread.progress.set_missed(missed);
-            self.end_itself(self.state.now_ns);
+        if let Some(missed) = too_slow.or_else(|| self.least.record(direction, request.len, times)) {
+            self.thread.progress.set_failure(missed);
+            self.finish(self.state.now_ns);
         }
     }
 
@@ -502,7 +502,7 @@ impl Stream for FioStream {
 
     fn stop(&mut self, at_ns: u64) {
         (self.ops_left, self.state.is_ended, self.flow) = (0, true, None);
-        if let Some(Exit { groups, ends, .. }) = &self.thread.exit {
+        if let Some(ExitGroups { groups, ends, .. }) = &self.thread.exit {
             for group in &groups[ends.clone()] {
                 group.fetch_min(at_ns, Ordering::Relaxed);
             }
@@ -516,9 +516,9 @@ impl Stream for FioStream {
         }
         let (has_ended, in_flight) = (self.has_ended(), self.state.in_flight);
         let (width, from_ns) = match &mut self.bound {
-            Bound::Pauses(pauses) if !has_ended => pauses.width(now_ns, in_flight),
-            Bound::Search(search) if !has_ended => search.width(now_ns, in_flight),
-            Bound::Drains { refill_at } if !has_ended && in_flight > *refill_at => (in_flight, now_ns),
+            ClosedLoopBound::Pauses(pauses) if !has_ended => pauses.width(now_ns, in_flight),
+            ClosedLoopBound::Search(search) if !has_ended => search.width(now_ns, in_flight),
+            ClosedLoopBound::Drains { refill_at } if !has_ended && in_flight > *refill_at => (in_flight, now_ns),
             _ => (u32::MAX, now_ns),
         };
         (width, from_ns.max(self.thread.job.start_delay_ns))
@@ -539,7 +539,7 @@ impl Stream for FioStream {
             let target = self.areas[usize::from(operation.file)].target;
             cells(self.cells[kind_number(operation.kind)] + u32::from(target), 1);
         }
-        let _ = self.counted(arrivals, cells);
+        let _ = self.count_arrivals(arrivals, cells);
     }
 
     fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
@@ -548,7 +548,7 @@ impl Stream for FioStream {
             lost(cell, count);
             writes.into_iter().for_each(|further| lost(cell.wrapping_add(further), count));
         };
-        if self.counted(arrivals, &mut both).is_some() {
+        if self.count_arrivals(arrivals, &mut both).is_some() {
             return;
         }
         // Operations of a mixed job have no schedule, so at most a queue depth of them is lost.

@@ -394,7 +394,7 @@ fn writes_that_append_begin_at_the_end_that_a_file_has() {
     let (mut loads, _) = read("[a]\nfilename=x\nrw=write\nsize=16k\noffset=64k\nfile_append=1").unwrap();
     let load = &mut loads[0];
     load.appended.insert("x".into(), 8_192);
-    assert_eq!(load.wanted_file_bytes(&load.devices[0]), Some(24_576));
+    assert_eq!(load.required_file_bytes(&load.devices[0]), Some(24_576));
     let plan = planned(load, &[DeviceShape::new("x", 0, 24_576, 512)], 1).unwrap().0.shards.remove(0);
     let offsets: Vec<_> = operations_of(plan, 0, 99).into_iter().map(|(_, offset, _)| offset).collect();
     assert_eq!(offsets, [8_192, 12_288, 16_384, 20_480]);

@@ -5,7 +5,7 @@
 //! job file     -> sections ([name]), with included files, comments, variables
 //! ```
 
-use super::options::{Kind, Support, find, has, missing_of_program, of_program};
+use super::options::{ValueKind, Support, find, has, program_option_remedy, program_option_takes_value};
 use super::value::{Unit, expression};
 use results::units::quoted;
 
@@ -19,7 +19,7 @@ pub const BYTES_MAX: usize = 4 << 20;
 const OPTIONS_MAX: usize = 100_000;
 
 /// Environment for parsing jobs.
-pub struct Surroundings<'a> {
+pub struct ParseContext<'a> {
     /// Reads an included file. Errors: the reason.
     pub read: &'a mut dyn FnMut(&str) -> Result<String, String>,
     /// A variable of the environment.
@@ -38,7 +38,7 @@ pub struct Surroundings<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
     pub name: String,
-    pub options: Vec<Given>,
+    pub options: Vec<GivenOption>,
 }
 
 impl Section {
@@ -50,7 +50,7 @@ impl Section {
 
 /// An option as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Given {
+pub struct GivenOption {
     pub name: String,
     /// `None` for an option without a value.
     pub value: Option<String>,
@@ -135,10 +135,10 @@ fn with_hyphens(text: &str, at: &str, warnings: &mut Vec<Problem>) -> String {
 }
 
 /// An option with one hyphen, which fio accepts like one with two; `None` for other text.
-fn one_hyphen(token: &str) -> Option<&str> {
+fn strip_one_hyphen(token: &str) -> Option<&str> {
     let option = token.strip_prefix('-')?;
     let name = option.split('=').next().unwrap_or_default();
-    let is_known = find(name).is_some() || of_program(name).is_some();
+    let is_known = find(name).is_some() || program_option_takes_value(name).is_some();
     (is_known && name.len() > 1).then_some(option)
 }
 
@@ -153,7 +153,7 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             "-h" => "help",
             "-v" => "version",
             "-q" => "quiet",
-            text => match text.strip_prefix("--").or_else(|| one_hyphen(text)) {
+            text => match text.strip_prefix("--").or_else(|| strip_one_hyphen(text)) {
                 Some(option) => option,
                 None if text.starts_with('-') && text.len() > 1 => {
                     let why =
@@ -169,19 +169,19 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
         };
         let (name, value) = name_and_value(option);
         let (name, mut value) = (name.to_owned(), value.map(str::to_owned));
-        let of_program = of_program(&name);
-        if let Some(advice) = missing_of_program(&name) {
+        let of_program = program_option_takes_value(&name);
+        if let Some(advice) = program_option_remedy(&name) {
             problems.push(Problem::new(COMMAND_LINE, format!("flashproof does not support --{name} - {advice}")));
             continue;
         }
         let of_job = |kind| matches!(find(&name), Some(Support::Known(known)) if known.kind == kind);
-        let takes_value = of_program.unwrap_or_else(|| of_job(Kind::Value));
+        let takes_value = of_program.unwrap_or_else(|| of_job(ValueKind::Value));
         // A number after an option that is boolean, without effect or unsupported is its value.
         if value.is_none() && !takes_value && of_program.is_none() {
             value = tokens.next_if(|next| next.starts_with(|c: char| c.is_ascii_digit()) && !next.contains(['/', '.']));
         }
         if value.is_none() && takes_value {
-            value = tokens.next_if(|next| !next.starts_with("--") && one_hyphen(next).is_none());
+            value = tokens.next_if(|next| !next.starts_with("--") && strip_one_hyphen(next).is_none());
             if value.is_none() {
                 problems.push(Problem::new(COMMAND_LINE, format!("--{name} needs a value: --{name}=...")));
                 continue;
@@ -195,7 +195,7 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             if line.sections.is_empty() {
                 line.sections.push(Section { name: "global".into(), options: Vec::new() });
             }
-            let given = Given { name, value, at: COMMAND_LINE.into() };
+            let given = GivenOption { name, value, at: COMMAND_LINE.into() };
             line.sections.last_mut().expect("there is one").options.push(given);
         }
     }
@@ -206,7 +206,7 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
 pub fn job_file(
     name: &str,
     text: &str,
-    around: &mut Surroundings<'_>,
+    around: &mut ParseContext<'_>,
     warnings: &mut Vec<Problem>,
 ) -> Result<Vec<Section>, Vec<Problem>> {
     let mut reader =
@@ -218,7 +218,7 @@ pub fn job_file(
 struct Reader<'a, 'b> {
     /// True once includes nested too deep were reported.
     too_deep: bool,
-    around: &'a mut Surroundings<'b>,
+    around: &'a mut ParseContext<'b>,
     warnings: &'a mut Vec<Problem>,
     sections: Vec<Section>,
     problems: Vec<Problem>,
@@ -287,7 +287,7 @@ impl Reader<'_, '_> {
         match (value.map(|value| substituted(value.trim(), self.around)).transpose(), self.sections.last_mut()) {
             (Err(why), _) => self.problem(at, why),
             (Ok(value), Some(section)) => {
-                section.options.push(Given { name: name.trim().to_owned(), value, at: at.to_owned() });
+                section.options.push(GivenOption { name: name.trim().to_owned(), value, at: at.to_owned() });
             }
             (Ok(_), None) => self
                 .problem(at, format!("{} is before the first [section] - move it into a section", quoted(name.trim()))),
@@ -296,7 +296,7 @@ impl Reader<'_, '_> {
 }
 
 /// `value` with its variables replaced. Errors: a variable that is not set.
-fn substituted(value: &str, around: &Surroundings<'_>) -> Result<String, String> {
+fn substituted(value: &str, around: &ParseContext<'_>) -> Result<String, String> {
     let mut text = String::new();
     let mut rest = value;
     while let Some((before, behind)) = rest.split_once("${") {

@@ -1,10 +1,10 @@
 //! A clone of a job: its live statistics, the kinds of its operations that are recorded, and the clones that end with
 //! it.
 
-use super::ends::Steady;
-use super::iolog::Issued;
+use super::ends::SteadyStateDetector;
+use super::iolog::IssuedOps;
 use super::job::Job;
-use super::priority::ByPriority;
+use super::priority::LatenciesByPriority;
 use super::samples::Samples;
 use super::value::Size;
 use super::verify::VerifyCounts;
@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 /// A clone of a job.
 #[derive(Debug, Clone)]
-pub struct Thread {
+pub struct JobClone {
     pub job: Arc<Job>,
     pub clone: u64,
     /// Number among all clones, from 1.
@@ -27,15 +27,15 @@ pub struct Thread {
     /// Histograms of periods for `write_hist_log`, if given.
     pub histograms: Option<Arc<Samples>>,
     /// Operations for `write_iolog`, if given.
-    pub issued: Option<Arc<Issued>>,
+    pub issued: Option<Arc<IssuedOps>>,
     /// Latencies by priority, if the operations have several priorities.
-    pub by_priority: Option<Arc<ByPriority>>,
+    pub by_priority: Option<Arc<LatenciesByPriority>>,
     /// End of the entry by `steadystate`, if given.
-    pub steady: Option<Arc<Steady>>,
-    pub(super) exit: Option<Exit>,
+    pub steady: Option<Arc<SteadyStateDetector>>,
+    pub(super) exit: Option<ExitGroups>,
 }
 
-impl Thread {
+impl JobClone {
     /// A new clone, without `exitall` and `steadystate`.
     pub(super) fn new(job: Arc<Job>, clone: u64, number: usize, entry: usize) -> Self {
         let samples =
@@ -48,7 +48,7 @@ impl Thread {
             samples: job.logs.iter().any(Option::is_some).then(|| samples(job.log_avg_msec, false)),
             histograms: job.hist_log.is_some().then(|| samples(job.log_hist_msec, true)),
             issued: job.write_iolog.is_some().then(Arc::default),
-            by_priority: job.priority.is_mixed().then(|| Arc::new(ByPriority::new(job.ramp_ns))),
+            by_priority: job.priority.is_mixed().then(|| Arc::new(LatenciesByPriority::new(job.ramp_ns))),
             steady: None,
             exit: None,
             job,
@@ -104,7 +104,7 @@ impl Thread {
 
 /// A recorded stream, which is counted and judged separately: one kind of operation of a clone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Recorded {
+pub(super) struct RecordedStream {
     /// Index into [`super::FioLoad::threads`].
     pub(super) thread: usize,
     /// A direction, or [`super::FLUSHES`].
@@ -160,12 +160,12 @@ pub struct Progress {
 
 impl Progress {
     /// Why the job ended and failed: the latency target or rate that it missed, or the zones that it could not use.
-    pub fn missed(&self) -> Option<&str> {
+    pub fn failure(&self) -> Option<&str> {
         self.missed.get().map(String::as_str)
     }
 
     /// Records the first reason; later ones are ignored.
-    pub(super) fn set_missed(&self, what: String) {
+    pub(super) fn set_failure(&self, what: String) {
         let _ = self.missed.set(what);
     }
 
@@ -192,7 +192,7 @@ impl Progress {
 
 /// Ends jobs together (`exitall`).
 #[derive(Debug, Clone)]
-pub(super) struct Exit {
+pub(super) struct ExitGroups {
     /// By group of the run: the end of its jobs, nanoseconds since the run began.
     pub(super) groups: Arc<[AtomicU64]>,
     /// Index of this job's group in `groups`.

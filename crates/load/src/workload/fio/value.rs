@@ -33,7 +33,7 @@ pub enum Size {
 }
 
 impl Size {
-    pub fn of(self, whole_bytes: u64) -> u64 {
+    pub fn bytes_of(self, whole_bytes: u64) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
             Self::Percent(percent) => (u128::from(whole_bytes) * u128::from(percent) / 100) as u64,
@@ -246,7 +246,7 @@ mod tests {
             assert_eq!(number(text, unit), Ok(value), "{text}");
         }
         assert_eq!((size("20%", 1024), size("8m", 1024)), (Ok(Size::Percent(20)), Ok(Size::Bytes(8 << 20))));
-        assert_eq!((Size::Percent(25).of(1000), Size::Bytes(7).of(1000)), (250, 7));
+        assert_eq!((Size::Percent(25).bytes_of(1000), Size::Bytes(7).bytes_of(1000)), (250, 7));
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod in_zone;
 use super::job::{Job, TRIMS, WRITES};
 use super::locked;
 use super::pattern::Sizes;
-use super::thread::{Progress, Thread};
+use super::thread::{Progress, JobClone};
 use super::value::Size;
 use crate::workload::DeviceShape;
 use device::target::Zones;
@@ -46,11 +46,11 @@ pub struct ZbdOptions {
 
 /// Zones by device or file. Emulated zones keep their state from run to run, as in fio.
 #[derive(Debug, Default)]
-pub struct ZoneTables(pub(super) Mutex<HashMap<String, Arc<Table>>>);
+pub struct ZoneTables(pub(super) Mutex<HashMap<String, Arc<ZoneTable>>>);
 
 /// The zones of a device.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct ZoneTable {
     /// Zone report of the device; `None`: emulated zones.
     report: Option<Arc<Zones>>,
     zone_bytes: u64,
@@ -58,18 +58,18 @@ pub(super) struct Table {
     wanted_open: u64,
     open_max: usize,
     active_max: usize,
-    state: Mutex<State>,
+    state: Mutex<ZoneTableState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ZoneTableState {
     zones: Vec<Zone>,
     /// Zones that are written to, each with the clone that opened it.
     open: Vec<(usize, usize)>,
     /// Other zones that are open or half full.
     others: Vec<usize>,
     /// Zones that count toward the threshold of resets, and bytes written in them.
-    counted: Range<usize>,
+    reset_range: Range<usize>,
     written: u64,
     /// Writes until the next reset by this threshold.
     writes_left: u64,
@@ -100,7 +100,7 @@ struct Zone {
 /// The zones of an area of a job.
 #[derive(Debug, Clone)]
 pub(super) struct ZonedArea {
-    table: Arc<Table>,
+    table: Arc<ZoneTable>,
     /// Zones of the job.
     range: Range<usize>,
     /// Number of the clone.
@@ -113,7 +113,7 @@ impl Zone {
         self.full_at - self.at
     }
 
-    fn is_quiet(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.reads + self.writes == 0 && !self.is_reset
     }
 
@@ -122,7 +122,7 @@ impl Zone {
     }
 }
 
-impl Table {
+impl ZoneTable {
     fn new(shape: &DeviceShape, job: &Job) -> Result<Self, String> {
         let report =
             shape.zoned.clone().transpose().map_err(|why| format!("the zones of the device are unknown: {why}"))?;
@@ -197,21 +197,21 @@ impl Table {
             }
             most => most as usize,
         };
-        let state = Mutex::new(State { zones, open: Vec::new(), others, counted: 0..0, written: 0, writes_left: 0 });
+        let state = Mutex::new(ZoneTableState { zones, open: Vec::new(), others, reset_range: 0..0, written: 0, writes_left: 0 });
         Ok(Self { report, zone_bytes, wanted_open: job.zbd.open_max, open_max, active_max, state })
     }
 }
 
 impl ZonedArea {
     /// The whole zones in `bytes` of `shape`. Errors: the reason, a phrase.
-    pub(super) fn new(shape: &DeviceShape, thread: &Thread, bytes: Range<u64>) -> Result<Self, String> {
+    pub(super) fn new(shape: &DeviceShape, thread: &JobClone, bytes: Range<u64>) -> Result<Self, String> {
         let (job, Range { start, end }) = (&thread.job, bytes);
         let report = shape.zoned.as_ref().and_then(|zoned| zoned.as_ref().ok());
         let mut tables = locked(&job.zone_tables.0);
-        let is_same = |table: &&Arc<Table>| table.report.as_ref().map(Arc::as_ptr) == report.map(Arc::as_ptr);
+        let is_same = |table: &&Arc<ZoneTable>| table.report.as_ref().map(Arc::as_ptr) == report.map(Arc::as_ptr);
         let table = match tables.get(&shape.name).filter(is_same) {
             Some(table) => table.clone(),
-            None => Arc::new(Table::new(shape, job)?),
+            None => Arc::new(ZoneTable::new(shape, job)?),
         };
         tables.insert(shape.name.clone(), table.clone());
         let other = job.zones.size.is_some_and(|size| size != Size::Bytes(table.zone_bytes));
@@ -248,10 +248,10 @@ impl ZonedArea {
             return Err(format!("{why} (zones of {zone_bytes} bytes, of which {capacity} can be written)"));
         }
         if writes && job.zbd.reset_frequency > 0.0 {
-            if state.counted.is_empty() {
+            if state.reset_range.is_empty() {
                 state.written = state.zones[range.clone()].iter().map(|zone| zone.at - zone.start).sum();
-                (state.counted, state.writes_left) = (range.clone(), job.zbd.writes_between_resets());
-            } else if state.counted != range {
+                (state.reset_range, state.writes_left) = (range.clone(), job.zbd.writes_between_resets());
+            } else if state.reset_range != range {
                 return Err("jobs with zone_reset_frequency need the same range of zones - give all of them the same offset and size".into());
             }
         }
@@ -286,7 +286,7 @@ impl ZonedArea {
     }
 }
 
-impl State {
+impl ZoneTableState {
     fn age(&mut self, zones: Range<usize>) {
         self.zones[zones].iter_mut().for_each(|zone| zone.is_old = zone.at > zone.start);
     }
@@ -313,8 +313,8 @@ impl State {
 
     /// Counts a write once the threshold is reached; true if this write resets a zone.
     fn is_reset_due(&mut self, job: &Job) -> bool {
-        let bytes: u64 = self.zones[self.counted.clone()].first().map_or(0, |zone| zone.end - zone.start);
-        let most = bytes as f64 * self.counted.len() as f64 * job.zbd.reset_threshold;
+        let bytes: u64 = self.zones[self.reset_range.clone()].first().map_or(0, |zone| zone.end - zone.start);
+        let most = bytes as f64 * self.reset_range.len() as f64 * job.zbd.reset_threshold;
         if job.zbd.reset_frequency == 0.0 || (self.written as f64) < most {
             return false;
         }

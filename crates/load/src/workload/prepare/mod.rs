@@ -14,7 +14,7 @@ pub use order::{Order, OrderSpec};
 pub use sample::{Compared, Mismatch, SPOT_BYTES};
 pub use sweep::BLOCK_BYTES;
 
-use super::{Built, Choices, DeviceShape, NO_END_SEC, RunPlan, RunSpec, Workload, recorded};
+use super::{Built, BuildContext, DeviceShape, NO_END_SEC, RunPlan, RunSpec, Workload, stream_info};
 use crate::plan::{Arrival, BufferClass, Fill};
 use crate::stream::Stream;
 use engine::DeviceName;
@@ -115,7 +115,7 @@ impl Workload for Pass {
         self.random.as_ref().map_or(BLOCK_BYTES, |random| random.order.block_bytes()).into()
     }
 
-    fn build(&self, devices: &[DeviceShape], _: &Choices, run: &mut RunPlan) -> Built {
+    fn build(&self, devices: &[DeviceShape], _: &BuildContext, run: &mut RunPlan) -> Built {
         let Some(RandomPass { order, reached, first }) = &self.random else {
             let sweep = Sweep::new(self.range.clone(), self.mark.clone());
             return Ok(add(run, self.kind(), devices, sweep, BLOCK_BYTES, &[self.content.fill()]));
@@ -149,7 +149,7 @@ impl Workload for ReadBack {
         SPOT_BYTES as u64
     }
 
-    fn build(&self, devices: &[DeviceShape], _: &Choices, run: &mut RunPlan) -> Built {
+    fn build(&self, devices: &[DeviceShape], _: &BuildContext, run: &mut RunPlan) -> Built {
         Ok(add(run, self.kind(), devices, Sample::new(self), SPOT_BYTES as u32, &[Fill::AsIs]))
     }
 }
@@ -168,7 +168,7 @@ fn add(
     len_bytes: u32,
     fills: &[Fill],
 ) -> WorkloadRecord {
-    let place = run.add([recorded(kind, false, 0.0)], 1);
+    let place = run.add([stream_info(kind, false, 0.0)], 1);
     let plan = &mut run.shards[0];
     let depth = (IN_FLIGHT_BYTES / len_bytes).clamp(*DEPTHS.start(), *DEPTHS.end());
     let (limit, name) = (plan.add_limit(depth, false), place.lane_name(kind, &devices[0].name));

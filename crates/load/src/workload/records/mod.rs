@@ -12,10 +12,10 @@
 //! coordination. With skewed keys, each shard has the same distribution over its own keys.
 
 use super::{
-    Built, CannotRun, Choices, DeviceShape, Extras, MAX_LAG_SEC, Place, RunPlan, RunSpec, Workload, offered, recorded,
+    Built, CannotRun, BuildContext, DeviceShape, Extras, MAX_LAG_SEC, PlanOffsets, RunPlan, RunSpec, Workload, offered, stream_info,
     setting,
 };
-use crate::keys::{Draw, Keys};
+use crate::keys::{KeyGenerator, Keys};
 use crate::plan::{Arrival, BufferClass};
 use crate::rate::Rate;
 use crate::schedule::phase;
@@ -29,7 +29,7 @@ use sys::random::Random;
 
 /// Transactions and their target.
 #[derive(Debug, Clone)]
-pub struct Records {
+pub struct RecordWorkload {
     /// The device of an engine in this process, or the name of a namespace.
     pub target: DeviceName,
     /// Size, if it is a file.
@@ -116,7 +116,7 @@ pub const BATCH_SIZE: &str = "batch-read-size";
 pub const READS: &str = "reads";
 pub const WRITES: &str = "writes";
 
-impl Records {
+impl RecordWorkload {
     fn shards(&self, shards_max: u32) -> u32 {
         self.threads.clamp(1, shards_max.max(1)).min(self.depth).min(self.keys).max(1)
     }
@@ -128,7 +128,7 @@ impl Records {
         [(READS, read_share), (WRITES, 1.0 - read_share)]
             .into_iter()
             .filter(|(_, share)| *share > 0.0)
-            .map(|(name, share)| recorded(name, true, per_sec * share))
+            .map(|(name, share)| stream_info(name, true, per_sec * share))
             .collect()
     }
 
@@ -161,14 +161,14 @@ impl Records {
         let records = self.clone();
         move |shard, shards| {
             let (number, stride) = (shard as u32, shards as u32);
-            let mut draw = Draw::new(records.next_key, records.keys_of(number, stride));
+            let mut draw = KeyGenerator::new(records.next_key, records.keys_of(number, stride));
             let first = records.first_key + u64::from(number);
             let mut random = Random::for_part(!seed, u64::from(number));
             Box::new(move || first + u64::from(draw.next(&mut random)) * u64::from(stride))
         }
     }
 
-    fn stream(&self, shard: u32, shards: u32, place: &Place, target: u16, choices: &Choices) -> Transactions {
+    fn stream(&self, shard: u32, shards: u32, place: &PlanOffsets, target: u16, choices: &BuildContext) -> Transactions {
         let keys = self.keys_of(shard, shards);
         Transactions {
             request: Request { len: self.record_bytes, ..Request::new(OpKind::Write, 0, 0, place.buffers(0)) },
@@ -176,7 +176,7 @@ impl Records {
             reads: place.cell_of(READS, target).unwrap_or(0),
             writes: place.cell_of(WRITES, target).unwrap_or(0),
             read_pct: self.mix.read_pct(),
-            draw: Draw::new(if self.mix == Mix::Insert { Keys::Sequential } else { self.next_key }, keys),
+            draw: KeyGenerator::new(if self.mix == Mix::Insert { Keys::Sequential } else { self.next_key }, keys),
             left: (self.mix == Mix::Insert).then_some(keys),
             first: self.first_key + u64::from(shard),
             stride: shards.into(),
@@ -185,7 +185,7 @@ impl Records {
     }
 }
 
-impl Workload for Records {
+impl Workload for RecordWorkload {
     fn kind(&self) -> &'static str {
         TRANSACTIONS
     }
@@ -218,7 +218,7 @@ impl Workload for Records {
         self.device_bytes_min
     }
 
-    fn build(&self, devices: &[DeviceShape], choices: &Choices, run: &mut RunPlan) -> Built {
+    fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built {
         let [device] = devices else { return Err(CannotRun(format!("{} is not open", self.target))) };
         let shards = self.shards(choices.shards_max);
         let place = run.add(self.streams(), shards as usize);
@@ -253,7 +253,7 @@ pub struct Transactions {
     reads: u32,
     writes: u32,
     read_pct: u32,
-    draw: Draw,
+    draw: KeyGenerator,
     /// Keys still to be inserted; `None`: unlimited.
     left: Option<u32>,
     /// The shard's keys: `first + n * stride`.

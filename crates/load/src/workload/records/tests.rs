@@ -1,8 +1,8 @@
 use super::*;
 use crate::workload::test_sink::planned;
 
-fn records(mix: Mix) -> Records {
-    Records {
+fn records(mix: Mix) -> RecordWorkload {
+    RecordWorkload {
         target: DeviceName::simulated(),
         file_size_bytes: None,
         device_bytes_min: 0,
@@ -20,7 +20,7 @@ fn records(mix: Mix) -> Records {
     }
 }
 
-fn built(records: &Records) -> RunPlan {
+fn built(records: &RecordWorkload) -> RunPlan {
     let shape = DeviceShape::new("test", 0, 1 << 30, 512);
     planned(records, &[shape], 8).unwrap().0
 }
@@ -60,7 +60,7 @@ fn reads_and_updates_come_in_proportion_from_the_shards_own_keys() {
 #[test]
 fn what_is_lost_is_counted_by_the_share_of_each_and_no_insert_twice() {
     let lost = |mix, arrivals| {
-        let mut plan = built(&Records { threads: 1, ..records(mix) }).shards.remove(0);
+        let mut plan = built(&RecordWorkload { threads: 1, ..records(mix) }).shards.remove(0);
         let mut lost = [0; 2];
         plan.lanes[0].stream.lose(arrivals, &mut |cell, count| lost[cell as usize] += count);
         plan.lanes[0].stream.lose(arrivals, &mut |cell, count| lost[cell as usize] += count);
@@ -84,7 +84,7 @@ fn a_mix_is_written_as_the_benchmarks_of_aerospike_write_it() {
 
 #[test]
 fn a_batch_has_the_shards_own_keys_and_the_bytes_of_its_records() {
-    let records = Records { batch_records: 4, ..records(Mix::ReadUpdate { read_pct: 50 }) };
+    let records = RecordWorkload { batch_records: 4, ..records(Mix::ReadUpdate { read_pct: 50 }) };
     let keys = records.batch_keys(1);
     for shard in 0..3 {
         let mut next = keys(shard, 3);

@@ -20,7 +20,7 @@ mod trace;
 pub use trace::{OPERATIONS_MAX, Trace, TraceBuilder};
 
 use super::{
-    Built, CannotRun, Choices, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered, recorded, setting,
+    Built, CannotRun, BuildContext, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered, stream_info, setting,
 };
 use crate::plan::{Arrival, BufferClass, SALTED_AHEAD};
 use crate::schedule::{Listed, Schedule};
@@ -34,7 +34,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use sys::op::OpKind;
 use sys::random::Random;
-use trace::{Class, Group, LANE_MEMORY_BYTES, Operation};
+use trace::{Class, ClassOps, LANE_MEMORY_BYTES, Operation};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
@@ -42,7 +42,7 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 const SLOTS_MAX: u64 = 1_024;
 
 /// A number of slots below this, limited by memory, is reported.
-const SLOTS_TOLD: u64 = 16;
+const SLOTS_REPORTED_BELOW: u64 = 16;
 
 /// A trace to replay, and its targets.
 #[derive(Debug, Clone)]
@@ -103,15 +103,15 @@ impl Replay {
     /// Recorded streams. One of them is judged.
     fn streams(&self) -> Vec<StreamInfo> {
         let (classes, judged) = (self.trace.classes(), self.trace.judged());
-        classes.into_iter().map(|class| recorded(class.name(), Some(class) == judged, self.iops(class))).collect()
+        classes.into_iter().map(|class| stream_info(class.name(), Some(class) == judged, self.iops(class))).collect()
     }
 
     /// Counts the operations that must change to fit a device. Errors: operations do not fit the device.
-    fn check(&self, device: &DeviceShape, groups: &[(Class, &Group)]) -> Result<Changes, CannotRun> {
-        let mut changes = Changes::default();
+    fn check(&self, device: &DeviceShape, groups: &[(Class, &ClassOps)]) -> Result<ReplayChanges, CannotRun> {
+        let mut changes = ReplayChanges::default();
         let mut end = 0;
         for (class, group) in groups.iter().filter(|(class, _)| *class != Class::Flushes) {
-            let span = Span::of(device, *class);
+            let span = UsableRange::of(device, *class);
             for operation in group.operations.iter() {
                 let (offset, len) = span.covering(operation);
                 if len > span.usable_bytes {
@@ -140,7 +140,7 @@ impl Replay {
 
 /// Operations that are not replayed as they were recorded.
 #[derive(Debug, Default)]
-struct Changes {
+struct ReplayChanges {
     /// Enlarged to whole units of the device's direct I/O.
     rounded: u64,
     /// Wrapped around to the start of the device.
@@ -149,12 +149,12 @@ struct Changes {
 
 /// The part of a device that can be used, in its units.
 #[derive(Debug, Clone, Copy)]
-struct Span {
+struct UsableRange {
     unit_bytes: u64,
     usable_bytes: u64,
 }
 
-impl Span {
+impl UsableRange {
     fn of(device: &DeviceShape, class: Class) -> Self {
         // A flush has no offset.
         let unit_bytes = if class == Class::Flushes { 1 } else { device.min_io_bytes.into() };
@@ -169,7 +169,7 @@ impl Span {
     }
 
     /// Longest operation, bytes.
-    fn largest(self, group: &Group) -> u64 {
+    fn largest(self, group: &ClassOps) -> u64 {
         group.operations.iter().map(|operation| self.covering(operation).1).max().unwrap_or(0)
     }
 
@@ -203,11 +203,11 @@ impl Workload for Replay {
         self.trace.largest_bytes() + 4_096
     }
 
-    fn build(&self, devices: &[DeviceShape], choices: &Choices, run: &mut RunPlan) -> Built {
+    fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built {
         // The rate over the trace's span, not over the whole seconds of the run.
         let iops = self.trace.operations as f64 * NS_PER_SEC as f64 / self.trace.span_ns.max(1) as f64;
         let shards = choices.shards_for(iops);
-        let groups: Vec<_> = self.trace.devices().into_iter().map(|device| self.trace.on(device)).collect();
+        let groups: Vec<_> = self.trace.devices().into_iter().map(|device| self.trace.streams_on(device)).collect();
         let changes: Vec<_> =
             devices.iter().zip(&groups).map(|(device, groups)| self.check(device, groups)).collect::<Result<_, _>>()?;
         let mut few = Vec::new();
@@ -216,10 +216,10 @@ impl Workload for Replay {
             for (device, groups) in devices.iter().zip(&groups) {
                 for (class, group) in groups {
                     let cell = place.cell_of(class.name(), device.target).unwrap_or(0);
-                    let span = Span::of(device, *class);
+                    let span = UsableRange::of(device, *class);
                     let largest = span.largest(group);
-                    let carried = carried_by_memory(*class, largest);
-                    if shard == 0 && carried < SLOTS_TOLD {
+                    let carried = slots_in_memory(*class, largest);
+                    if shard == 0 && carried < SLOTS_REPORTED_BELOW {
                         few.push(setting(&format!("in-flight-max@{}@{}", class.name(), device.name), &carried));
                     }
                     let slots = slots(device, groups, *class, largest, choices, devices.len()) / shards;
@@ -251,7 +251,7 @@ impl Workload for Replay {
 
 impl Replay {
     /// Settings in force, for the manifest.
-    fn record(&self, devices: &[DeviceShape], changes: &[Changes], few: Vec<(String, String)>) -> Config {
+    fn record(&self, devices: &[DeviceShape], changes: &[ReplayChanges], few: Vec<(String, String)>) -> Config {
         let trace = &self.trace;
         let mut settings = vec![
             setting("operations", &trace.operations),
@@ -273,10 +273,10 @@ impl Replay {
 /// Maximum operations in flight of a stream on a device: the capacity of its queue, most of it for small operations.
 fn slots(
     device: &DeviceShape,
-    groups: &[(Class, &Group)],
+    groups: &[(Class, &ClassOps)],
     class: Class,
     largest: u64,
-    choices: &Choices,
+    choices: &BuildContext,
     devices: usize,
 ) -> u32 {
     let carried = choices.in_flight_max.map_or(u64::MAX, |most| u64::from(most) / devices as u64);
@@ -285,11 +285,11 @@ fn slots(
     let small = groups.iter().filter(|(class, _)| class.is_small()).count() as u64;
     let others = groups.len() as u64 - small;
     let share = if class.is_small() { queue.saturating_sub(others * other) / small.max(1) } else { other };
-    carried_by_memory(class, largest).min(share).max(1) as u32
+    slots_in_memory(class, largest).min(share).max(1) as u32
 }
 
 /// Number of operations whose buffers fit in the memory of a stream. `largest`: bytes of the largest operation.
-fn carried_by_memory(class: Class, largest: u64) -> u64 {
+fn slots_in_memory(class: Class, largest: u64) -> u64 {
     let buffers = if class.kind().moves_data() { LANE_MEMORY_BYTES / largest.max(1) } else { SLOTS_MAX };
     match class.kind() {
         OpKind::Write => buffers.saturating_sub(SALTED_AHEAD.into()).max(buffers / 2),
@@ -304,7 +304,7 @@ struct Playback {
     operations: Arc<[Operation]>,
     /// Indices of this shard's operations, over all laps.
     indices: StepBy<Range<u64>>,
-    span: Span,
+    span: UsableRange,
     /// Fields that all requests share.
     request: Request,
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::factor::Factor;
 use crate::plan::Plan;
 use crate::workload::test_sink::{instants, planned, seen_by_a_drive};
-use device::observe::trace::{EventOp, Flags, Request as Traced, Requests};
+use device::observe::trace::{EventOp, Flags, Request as Traced, TraceText};
 use sys::op::Op;
 
 const MS: u64 = 1_000_000;
@@ -268,7 +268,7 @@ fn damaged_text_is_read_or_refused_and_what_is_read_can_be_planned() {
         }
         let mut builder = TraceBuilder::default();
         let mut added = Ok(());
-        let read = Requests::read(&text[..], &mut |request| {
+        let read = TraceText::read(&text[..], &mut |request| {
             if added.is_ok() {
                 added = builder.add(&request);
             }

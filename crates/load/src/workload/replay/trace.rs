@@ -60,7 +60,7 @@ impl Class {
         }
     }
 
-    fn facts(self) -> (&'static str, OpKind) {
+    fn name_and_kind(self) -> (&'static str, OpKind) {
         match self {
             Self::Reads => ("reads", OpKind::Read),
             Self::Writes => ("writes", OpKind::Write),
@@ -72,12 +72,12 @@ impl Class {
     }
 
     pub fn name(self) -> &'static str {
-        self.facts().0
+        self.name_and_kind().0
     }
 
     /// Kind of its operations.
     pub fn kind(self) -> OpKind {
-        self.facts().1
+        self.name_and_kind().1
     }
 
     /// True for classes with many operations in flight.
@@ -108,7 +108,7 @@ impl Operation {
 
 /// The operations of a stream on a device, in the order of their instants.
 #[derive(Debug)]
-pub struct Group {
+pub struct ClassOps {
     /// Instants, nanoseconds since the first operation of the trace.
     pub at_ns: Arc<[u64]>,
     pub operations: Arc<[Operation]>,
@@ -191,7 +191,7 @@ impl TraceBuilder {
             group.sort_by_key(|(at_ns, _)| *at_ns);
             let at_ns = group.iter().map(|(at_ns, _)| scaled(*at_ns)).collect();
             let operations = group.into_iter().map(|(_, operation)| operation).collect();
-            Group { at_ns, operations }
+            ClassOps { at_ns, operations }
         };
         let span_ns = scaled(last);
         let groups = groups.into_iter().map(|(key, group)| (key, ordered(group))).collect();
@@ -202,7 +202,7 @@ impl TraceBuilder {
 /// A trace that can be replayed.
 #[derive(Debug)]
 pub struct Trace {
-    groups: BTreeMap<(DeviceNumber, Class), Group>,
+    groups: BTreeMap<(DeviceNumber, Class), ClassOps>,
     pub operations: u64,
     /// Requests that are not replayed: passthrough commands and the like.
     pub left_out: u64,
@@ -233,7 +233,7 @@ impl Trace {
     }
 
     /// Streams on a device.
-    pub fn on(&self, device: DeviceNumber) -> Vec<(Class, &Group)> {
+    pub fn streams_on(&self, device: DeviceNumber) -> Vec<(Class, &ClassOps)> {
         let own = self.groups.iter().filter(|((of, _), _)| *of == device);
         own.map(|((_, class), group)| (*class, group)).collect()
     }

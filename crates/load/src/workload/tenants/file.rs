@@ -81,13 +81,13 @@ impl Mix {
 }
 
 /// Error of one key, and the remedy.
-struct Wrong {
+struct KeyError {
     key: &'static str,
     why: String,
 }
 
-fn wrong<T>(key: &'static str, why: impl Into<String>) -> Result<T, Wrong> {
-    Err(Wrong { key, why: why.into() })
+fn wrong<T>(key: &'static str, why: impl Into<String>) -> Result<T, KeyError> {
+    Err(KeyError { key, why: why.into() })
 }
 
 /// `value` if it `fits`; otherwise an error that asks for a value of `key` as described by `wanted`.
@@ -96,7 +96,7 @@ fn fitting<T: std::fmt::Display>(
     value: T,
     fits: impl Fn(&T) -> bool,
     wanted: impl std::fmt::Display,
-) -> Result<T, Wrong> {
+) -> Result<T, KeyError> {
     if fits(&value) { Ok(value) } else { wrong(key, format!("is {value} - give {wanted}")) }
 }
 
@@ -131,7 +131,7 @@ impl Tenants {
                 _ => Ok(tenant),
             });
             tenants
-                .push(tenant.map_err(|Wrong { key, why }| at(offset_of(text, own_at, key), &format!("{key}: {why}")))?);
+                .push(tenant.map_err(|KeyError { key, why }| at(offset_of(text, own_at, key), &format!("{key}: {why}")))?);
         }
         let tenants = shared_out(tenants);
         let duration_sec = file.duration_sec.unwrap_or(3_600);
@@ -247,7 +247,7 @@ fn weight(own: &Options, defaults: &Options) -> u32 {
 }
 
 /// The tenant with the options `own`, and its part of the operations of all tenants.
-fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, Wrong> {
+fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, KeyError> {
     let defaults = &file.defaults;
     macro_rules! given {
         ($field:ident) => {
@@ -296,7 +296,7 @@ fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, Wrong> {
     })
 }
 
-fn name(own: &Options) -> Result<String, Wrong> {
+fn name(own: &Options) -> Result<String, KeyError> {
     let Some(name) = &own.name else { return wrong("name", "is missing - give each tenant a name") };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     match !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(is_plain) {
@@ -312,7 +312,7 @@ fn shown(text: &str) -> String {
     quoted(&text.chars().take(80).collect::<String>())
 }
 
-fn device(name: Option<String>) -> Result<Option<String>, Wrong> {
+fn device(name: Option<String>) -> Result<Option<String>, KeyError> {
     match name {
         Some(name) if name.is_empty() || name.contains('\0') => {
             wrong("device", format!("is {} - give the path of a device, or \"sim:\"", shown(&name)))
@@ -321,7 +321,7 @@ fn device(name: Option<String>) -> Result<Option<String>, Wrong> {
     }
 }
 
-fn checked(keys: Keys) -> Result<Keys, Wrong> {
+fn checked(keys: Keys) -> Result<Keys, KeyError> {
     let is_part = |pct: f64| pct > 0.0 && pct < 100.0;
     match keys {
         Keys::Zipfian { theta } if !(theta > 0.0 && theta <= 10.0) => {
@@ -337,7 +337,7 @@ fn checked(keys: Keys) -> Result<Keys, Wrong> {
     }
 }
 
-fn space(own: &Options, defaults: &Options) -> Result<Space, Wrong> {
+fn space(own: &Options, defaults: &Options) -> Result<Space, KeyError> {
     let bytes = |key, text: &Option<String>| match text {
         None => Ok(None),
         Some(text) => match size_bytes(&text.replace(' ', "")) {
@@ -377,7 +377,7 @@ fn shared_out(mut tenants: Vec<Tenant>) -> Vec<Tenant> {
 }
 
 /// Reads and writes per second.
-fn rates(own: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), Wrong> {
+fn rates(own: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), KeyError> {
     let defaults = &file.defaults;
     let absolute = [
         ("reads-per-sec", own.reads_per_sec.or(defaults.reads_per_sec)),

@@ -12,15 +12,15 @@
 //! store counts as long in use when a run begins: earlier data are not read back, only their positions matter. On a
 //! real drive, [`TenantFill`] first writes the space once from its beginning to its end.
 
-use super::host::{BlockWrite, Cause, Host, Step};
+use super::host::{BlockWrite, WriteCause, StoreModel, Step};
 use super::{Tenant, Tenants};
 use crate::plan::{Arrival, BufferClass, Plan};
 use crate::rate::Rate;
 use crate::schedule::phase;
 use crate::stream::{Extent, Request, SizeDistribution, Stream, Uniform};
 use crate::workload::{
-    Built, CannotRun, Choices, DeviceShape, MAX_LAG_SEC, NO_END_SEC, Place, RunPlan, RunSpec, Workload, offered,
-    recorded, setting,
+    Built, CannotRun, BuildContext, DeviceShape, MAX_LAG_SEC, NO_END_SEC, PlanOffsets, RunPlan, RunSpec, Workload, offered,
+    stream_info, setting,
 };
 use engine::DeviceName;
 use results::cell::StreamInfo;
@@ -51,7 +51,7 @@ pub struct TenantLoad {
     /// True if the tenant's device is the default device.
     is_default: bool,
     /// Its store, if already in use.
-    host: Option<Host>,
+    host: Option<StoreModel>,
 }
 
 impl TenantLoad {
@@ -78,7 +78,7 @@ impl TenantLoad {
     }
 
     /// Tenant number `place` of `tenants`, on `device`, with a store that continues in its current state.
-    pub fn in_use(tenants: Arc<Tenants>, place: usize, device: DeviceName, host: Host) -> Self {
+    pub fn in_use(tenants: Arc<Tenants>, place: usize, device: DeviceName, host: StoreModel) -> Self {
         Self { tenants, place, device, is_default: false, host: Some(host) }
     }
 
@@ -116,11 +116,11 @@ impl TenantLoad {
         let tenant = self.tenant();
         let (reads, blocks) = (tenant.reads.per_sec_f64(), tenant.client_blocks().per_sec_f64());
         let all = [
-            recorded(READS, true, reads),
-            recorded(WRITES, reads == 0.0, blocks),
+            stream_info(READS, true, reads),
+            stream_info(WRITES, reads == 0.0, blocks),
             // As many blocks are collected as are written.
-            recorded(DEFRAG_READS, false, blocks * waf),
-            recorded(DEFRAG_WRITES, false, blocks * (waf - 1.0)),
+            stream_info(DEFRAG_READS, false, blocks * waf),
+            stream_info(DEFRAG_WRITES, false, blocks * (waf - 1.0)),
         ];
         all.into_iter().filter(|stream| stream.offered_iops > 0.0).collect()
     }
@@ -165,14 +165,14 @@ impl Workload for TenantLoad {
         self.tenant().write_block_bytes.into()
     }
 
-    fn build(&self, devices: &[DeviceShape], choices: &Choices, run: &mut RunPlan) -> Built {
+    fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built {
         let [device] = devices else { return Err(CannotRun(format!("{} is not open", self.device))) };
         self.check_placements()?;
         let (tenant, range) = (self.tenant(), self.range(device.size_bytes)?);
         let blocks = (range.end - range.start) / u64::from(tenant.write_block_bytes);
         let host = match &self.host {
             Some(host) => host.clone(),
-            None => Host::new(tenant, blocks, choices.seed)?,
+            None => StoreModel::new(tenant, blocks, choices.seed)?,
         };
         let streams = self.streams(host.expected_engine_wa());
         let iops: f64 = self.tenants.tenants.iter().map(|other| other.reads.per_sec_f64()).sum();
@@ -193,7 +193,7 @@ impl Workload for TenantLoad {
 
 impl TenantLoad {
     /// Settings in force, for the manifest.
-    fn record(&self, device: &DeviceShape, range: &Range<u64>, host: &Host, streams: &[StreamInfo]) -> Config {
+    fn record(&self, device: &DeviceShape, range: &Range<u64>, host: &StoreModel, streams: &[StreamInfo]) -> Config {
         let (tenant, steady) = (self.tenant(), host.steady());
         let handle = |handle: Option<u16>| handle.map_or("none".to_owned(), |handle| handle.to_string());
         let settings = vec![
@@ -221,8 +221,8 @@ struct Builder<'a> {
     tenant: &'a Tenant,
     device: &'a DeviceShape,
     range: Range<u64>,
-    choices: &'a Choices,
-    place: Place,
+    choices: &'a BuildContext,
+    place: PlanOffsets,
     shards: u32,
 }
 
@@ -265,7 +265,7 @@ impl Builder<'_> {
         self.add_lane(records, arrival, slots, READS, plan);
     }
 
-    fn blocks(&self, host: Host, plan: &mut Plan) {
+    fn blocks(&self, host: StoreModel, plan: &mut Plan) {
         let tenant = self.tenant;
         let Some(arrival) = Arrival::even(tenant.client_blocks(), 0, 1, self.phase(1)) else { return };
         let slots = self.slots(BLOCK_SLOTS, tenant.write_block_bytes);
@@ -301,7 +301,7 @@ const SALT_PART: u64 = 2 << 32;
 /// The blocks of a tenant: its store, and the common fields of their operations, each at the first byte of the space.
 #[derive(Debug)]
 struct Blocks {
-    host: Host,
+    host: StoreModel,
     /// Set while the store has no free block.
     full: Option<CannotRun>,
     client: Request,
@@ -312,7 +312,7 @@ struct Blocks {
 impl Blocks {
     /// The next block of the store, if it has a free block for it.
     #[inline]
-    fn step<T>(&mut self, of: impl FnOnce(&mut Host) -> Result<T, CannotRun>) -> Option<T> {
+    fn step<T>(&mut self, of: impl FnOnce(&mut StoreModel) -> Result<T, CannotRun>) -> Option<T> {
         let next = of(&mut self.host);
         self.full = None;
         next.map_err(|full| self.full = Some(full)).ok()
@@ -320,8 +320,8 @@ impl Blocks {
 
     fn request(&self, step: Step) -> Request {
         let (of, block) = match step {
-            Step::Write(BlockWrite { block, cause: Cause::Client }) => (self.client, block),
-            Step::Write(BlockWrite { block, cause: Cause::Defrag }) => (self.defrag, block),
+            Step::Write(BlockWrite { block, cause: WriteCause::Client }) => (self.client, block),
+            Step::Write(BlockWrite { block, cause: WriteCause::Defrag }) => (self.defrag, block),
             Step::Read(block) => (self.collect, block),
         };
         Request { offset: of.offset + u64::from(block) * u64::from(of.len), ..of }
@@ -330,7 +330,7 @@ impl Blocks {
 
 impl Stream for Blocks {
     fn next(&mut self) -> Option<Request> {
-        let write = self.step(Host::client_block)?;
+        let write = self.step(StoreModel::client_block)?;
         Some(self.request(Step::Write(write)))
     }
 
@@ -339,7 +339,7 @@ impl Stream for Blocks {
     }
 
     fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
-        let step = self.step(Host::defrag_step).flatten()?;
+        let step = self.step(StoreModel::defrag_step).flatten()?;
         Some(self.request(step))
     }
 
@@ -381,10 +381,10 @@ impl Workload for TenantFill {
         vec![self.0.tenant().placement.map(Placement)]
     }
 
-    fn build(&self, devices: &[DeviceShape], choices: &Choices, run: &mut RunPlan) -> Built {
+    fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built {
         let [device] = devices else { return Err(CannotRun("it needs one device".to_owned())) };
         let (tenant, range) = (self.0.tenant(), self.0.range(device.size_bytes)?);
-        let place = run.add([recorded("fill", false, 0.0)], 1);
+        let place = run.add([stream_info("fill", false, 0.0)], 1);
         let plan = &mut run.shards[0];
         let block = tenant.write_block_bytes;
         let most =

@@ -34,7 +34,7 @@ pub(super) struct Line {
     pub(super) number: u64,
     pub(super) text: String,
     /// False if the newline was missing: this is then the last line, which may be incomplete.
-    pub(super) whole: bool,
+    pub(super) has_newline: bool,
 }
 
 impl Line {
@@ -100,7 +100,7 @@ impl<R: Read> Lines<R> {
         self.at += end;
         self.number += 1;
         let text = String::from_utf8_lossy(bytes).trim_end_matches(['\n', '\r']).to_owned();
-        Ok(Some(Line { number: self.number, text, whole: bytes.ends_with(b"\n") }))
+        Ok(Some(Line { number: self.number, text, has_newline: bytes.ends_with(b"\n") }))
     }
 
     /// The next line for which `wanted` is true; other lines before it are queued in `messages`.
@@ -113,7 +113,7 @@ impl<R: Read> Lines<R> {
             if wanted(&line) {
                 return Ok(Some(line));
             }
-            if line.whole {
+            if line.has_newline {
                 messages.push(line.text);
             }
         }

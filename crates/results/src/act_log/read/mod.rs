@@ -153,13 +153,13 @@ impl<R: Read> Reader<R> {
                 self.ended = true;
                 None
             }
-            Err(Fault::Truncated) => {
+            Err(ParseStop::Truncated) => {
                 self.ended = true;
                 let (line, complete_sec) = (self.lines.number(), self.last.after_sec);
                 self.truncation = Some(Truncation { line, complete_sec });
                 self.messages.pop().map(|message| Ok(Entry::Message(message)))
             }
-            Err(Fault::Error(mut error)) => {
+            Err(ParseStop::Error(mut error)) => {
                 self.ended = true;
                 self.messages.clear();
                 if let ReadError::Format { complete_sec, .. } = &mut error {
@@ -170,7 +170,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    fn next_entry(&mut self, wanted: &dyn Fn(u64) -> bool) -> Result<Option<Entry>, Fault> {
+    fn next_entry(&mut self, wanted: &dyn Fn(u64) -> bool) -> Result<Option<Entry>, ParseStop> {
         if let Some(chunk) = self.ahead.take() {
             self.last.clone_from(&chunk);
             if wanted(chunk.after_sec) {
@@ -180,7 +180,7 @@ impl<R: Read> Reader<R> {
         loop {
             let Some(line) = self.lines.next()? else { return Ok(None) };
             if !line.can_be_of_report() {
-                return if line.whole { Ok(Some(Entry::Message(line.text))) } else { Err(Fault::Truncated) };
+                return if line.has_newline { Ok(Some(Entry::Message(line.text))) } else { Err(ParseStop::Truncated) };
             }
             if line.text.is_empty() {
                 continue;
@@ -203,8 +203,8 @@ impl<R: Read> Reader<R> {
     fn learn_names(&mut self) -> Result<(), ReadError> {
         match self.first_report() {
             Ok(chunk) => self.ahead = chunk,
-            Err(Fault::Error(error)) => return Err(error),
-            Err(Fault::Truncated) => {
+            Err(ParseStop::Error(error)) => return Err(error),
+            Err(ParseStop::Truncated) => {
                 let (line, complete_sec) = (self.lines.number(), 0);
                 (self.truncation, self.ended) = (Some(Truncation { line, complete_sec }), true);
             }
@@ -213,7 +213,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Parses the time of a report from its first line.
-    fn after_sec(&self, line: &Line) -> Result<u64, Fault> {
+    fn after_sec(&self, line: &Line) -> Result<u64, ParseStop> {
         let after = self.dialect.after();
         let after_sec = line.text.strip_prefix(after).and_then(|rest| rest.strip_suffix(" sec:")).and_then(number);
         let Some(after_sec) = after_sec else { return Err(self.fault(line, &format!("\"{after}N sec:\""))) };
@@ -224,7 +224,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Reads a report from its second line to its empty line.
-    fn body(&mut self, after_sec: u64) -> Result<Chunk, Fault> {
+    fn body(&mut self, after_sec: u64) -> Result<Chunk, ParseStop> {
         let mut histograms = Vec::with_capacity(self.names.len());
         for index in 0..self.names.len() {
             let line = self.first_line_of_histogram()?;
@@ -243,7 +243,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Reads the first report of a log whose header has no histogram names, and takes the names from it.
-    fn first_report(&mut self) -> Result<Option<Chunk>, Fault> {
+    fn first_report(&mut self) -> Result<Option<Chunk>, ParseStop> {
         let after_sec = loop {
             match self.report_line()? {
                 None => return Ok(None),
@@ -276,22 +276,22 @@ impl<R: Read> Reader<R> {
     }
 
     /// The first line of a histogram. Skips the queue length that ACT 3 to 5 report before the histograms.
-    fn first_line_of_histogram(&mut self) -> Result<Line, Fault> {
+    fn first_line_of_histogram(&mut self) -> Result<Line, ParseStop> {
         loop {
-            let line = self.report_line()?.ok_or(Fault::Truncated)?;
-            if !(line.whole && self.dialect.is_queue_length(&line.text)) {
+            let line = self.report_line()?.ok_or(ParseStop::Truncated)?;
+            if !(line.has_newline && self.dialect.is_queue_length(&line.text)) {
                 return Ok(line);
             }
         }
     }
 
     /// Reads the bucket lines of the histogram at `index` until the counts add up to `total`.
-    fn buckets(&mut self, index: usize, total: u64) -> Result<ActBuckets, Fault> {
+    fn buckets(&mut self, index: usize, total: u64) -> Result<ActBuckets, ParseStop> {
         let mut buckets = ActBuckets::new(self.scale);
         let mut sum: u64 = 0;
         let mut lowest = 0;
         while sum < total {
-            let line = self.report_line()?.ok_or(Fault::Truncated)?;
+            let line = self.report_line()?.ok_or(ParseStop::Truncated)?;
             self.bucket_line(&line, index, &mut lowest, &mut sum, &mut buckets)?;
             if sum > total {
                 return Err(self.fault(&line, &format!("counts that add up to {total}")));
@@ -303,13 +303,13 @@ impl<R: Read> Reader<R> {
 
     /// Checks that no count vanished: a missing bucket means 0, and counts must never shrink. Without this check, a
     /// reader that skips reports could find a shrinking count that a reader of all reports would miss.
-    fn check_none_vanished(&self, index: usize, buckets: &ActBuckets) -> Result<(), Fault> {
+    fn check_none_vanished(&self, index: usize, buckets: &ActBuckets) -> Result<(), ParseStop> {
         let counts = self.last.histograms[index].counts().iter().zip(buckets.counts());
         let Some((bucket, (before, _))) = counts.enumerate().find(|(_, (before, now))| before > now) else {
             return Ok(());
         };
         let name = lines::quoted(&self.names[index]);
-        Err(Fault::Error(ReadError::Format {
+        Err(ParseStop::Error(ReadError::Format {
             line: self.lines.number(),
             expected: format!("histogram {name}, bucket {bucket:02}: at least the {before} of the report before"),
             found: "none".to_owned(),
@@ -325,7 +325,7 @@ impl<R: Read> Reader<R> {
         lowest: &mut usize,
         sum: &mut u64,
         buckets: &mut ActBuckets,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ParseStop> {
         let name = lines::quoted(&self.names[index]);
         let mut rest = line.text.as_str();
         if rest.is_empty() {
@@ -364,16 +364,16 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    fn fault(&self, line: &Line, expected: &str) -> Fault {
+    fn fault(&self, line: &Line, expected: &str) -> ParseStop {
         self.fault_at(line, expected, &line.text)
     }
 
     /// A format error; or a truncation, if the line is the incomplete last line of the file.
-    fn fault_at(&self, line: &Line, expected: &str, found: &str) -> Fault {
-        if !line.whole {
-            return Fault::Truncated;
+    fn fault_at(&self, line: &Line, expected: &str, found: &str) -> ParseStop {
+        if !line.has_newline {
+            return ParseStop::Truncated;
         }
-        Fault::Error(ReadError::Format {
+        ParseStop::Error(ReadError::Format {
             line: line.number,
             expected: expected.to_owned(),
             found: lines::quoted(found),
@@ -424,14 +424,14 @@ pub enum HeaderPart {
 }
 
 /// Why the parsing of a chunk or header stopped.
-enum Fault {
+enum ParseStop {
     /// A line violates the format.
     Error(ReadError),
     /// The file ends in the middle of a chunk or header.
     Truncated,
 }
 
-impl From<ReadError> for Fault {
+impl From<ReadError> for ParseStop {
     fn from(error: ReadError) -> Self {
         Self::Error(error)
     }

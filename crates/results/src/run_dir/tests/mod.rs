@@ -174,7 +174,7 @@ fn every_message_says_what_on_what_why_and_what_to_do() {
 }
 
 fn message(dir: &Path) -> String {
-    holds(dir).unwrap_err().to_string().replace(&format!("{}", dir_of(dir).display()), "")
+    dir_kind(dir).unwrap_err().to_string().replace(&format!("{}", dir_of(dir).display()), "")
 }
 
 #[test]
@@ -207,13 +207,13 @@ fn what_is_no_run_is_named_with_what_it_is_and_what_to_do() {
             .contains("the manifest is missing, although intervals.csv is there: without the manifest, nobody can")
     );
     let file = dir.join(INTERVALS);
-    let text = holds(&file).unwrap_err().to_string();
+    let text = dir_kind(&file).unwrap_err().to_string();
     assert!(
         text.contains("it is a file, and a run is a directory; give the directory that holds this file: /"),
         "{text}"
     );
     fs::write(dir.join(SERIES), "").unwrap();
-    assert_eq!(holds(&dir).unwrap(), Holds::Series);
+    assert_eq!(dir_kind(&dir).unwrap(), DirKind::Series);
     assert!(no_run(&dir).to_string().contains("this directory holds a series (series.json)"));
-    assert_eq!(holds(&dir.join("a")).unwrap(), Holds::Run);
+    assert_eq!(dir_kind(&dir.join("a")).unwrap(), DirKind::Run);
 }

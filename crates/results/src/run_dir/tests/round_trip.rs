@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::act_log::{Entry, Reader};
-use crate::cell::{Carried, Latencies, latencies};
+use crate::cell::{EarlierSliceOps, Latencies, latencies};
 use crate::counts::{Backlog, CellCounts};
 use base64::Engine;
 use hdrhistogram::serialization::Deserializer;
@@ -73,9 +73,9 @@ fn operations_of_earlier_slices_are_read_as_they_were_written_and_move_there() {
             cell.record_lost(SEC / 2);
             (cell.counts.silent_ns, cell.counts.held_by) = (70_000_000, 2);
             let mut carried = cell.counts;
-            carried.take_off(&CellCounts { ops: 10, bytes: 15_360, silent_ns: 70_000_000, ..CellCounts::default() });
+            carried.subtract(&CellCounts { ops: 10, bytes: 15_360, silent_ns: 70_000_000, ..CellCounts::default() });
             carried.held_by = 0;
-            interval.carried.push(Carried { cell: 0, slice: 0, counts: carried });
+            interval.carried.push(EarlierSliceOps { cell: 0, slice: 0, counts: carried });
         }
         counts.set(&interval, manifest.sla.tightest_ns());
         judge.add(&interval);

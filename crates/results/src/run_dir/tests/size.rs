@@ -27,7 +27,7 @@ fn busy_interval(manifest: &Manifest, index: u64, numbers: &mut Numbers) -> Inte
         }
         cell.counts.last_back_ns = (index + 1) * SEC - SEC / rate / 2;
     }
-    interval.round_ends(index * SEC);
+    interval.clear_recent_last_back(index * SEC);
     interval
 }
 

@@ -1,8 +1,8 @@
 //! Batch reads, and reads from replicas.
 
-use super::fake::{Liar, Manner, Server};
+use super::fake::{ReplyHook, FaultMode, Server};
 use super::*;
-use crate::wire::frame::{self, Kind};
+use crate::wire::frame::{self, FrameKind};
 use crate::wire::message;
 use crate::{Reply, ResultCode};
 use results::judge::Refused;
@@ -12,7 +12,7 @@ const RECORDS: u32 = 5;
 
 /// Makes each read a batch of five records: the key of the operation, then keys 0 to 19 in turn.
 fn batches(settings: &mut ClientSettings) {
-    let keys = |_, _| -> Keys {
+    let keys = |_, _| -> KeySource {
         let mut next = 0;
         Box::new(move || {
             next = (next + 1) % 20;
@@ -54,10 +54,10 @@ fn a_batch_is_read_from_all_of_its_nodes_and_every_record_of_it_is_verified() {
     assert_eq!(client.settings.verification.take().records, u64::from(20 * RECORDS));
     // Two records are old. Later batches read these as further keys.
     for server in &servers {
-        server.set(Manner::Forgets);
+        server.set(FaultMode::Forgets);
     }
     all(&mut client, OpKind::Write, 2, 1);
-    servers.iter().for_each(|server| server.set(Manner::Serves));
+    servers.iter().for_each(|server| server.set(FaultMode::Serves));
     let outcomes = all(&mut client, OpKind::Read, 20, 8);
     let old = |key| Outcome::Wrong { key, wrong: WrongRecord::Old { acknowledged: 2, found: 1 } };
     assert!(
@@ -73,14 +73,14 @@ fn a_batch_is_read_from_all_of_its_nodes_and_every_record_of_it_is_verified() {
 }
 
 /// Answers each message with an entry for each position and code, and with a last entry if `last` has a code.
-fn entries(entries: &'static [(u32, u8)], last: Option<u8>) -> Liar {
+fn entries(entries: &'static [(u32, u8)], last: Option<u8>) -> ReplyHook {
     Arc::new(move |kind, _, out: &mut dyn Write| {
         let mut bytes = Vec::new();
-        let begin = frame::begin(&mut bytes, Kind::Message);
+        let begin = frame::begin(&mut bytes, FrameKind::Message);
         entries.iter().for_each(|(index, code)| message::put_entry(&mut bytes, *index, &Reply::of(ResultCode(*code))));
         last.iter().for_each(|code| message::put_last(&mut bytes, ResultCode(*code)));
         frame::end(&mut bytes, begin);
-        (kind == Kind::Message).then(|| out.write_all(&bytes).is_ok())
+        (kind == FrameKind::Message).then(|| out.write_all(&bytes).is_ok())
     })
 }
 
@@ -176,7 +176,7 @@ fn a_read_whose_node_is_gone_or_has_no_copy_goes_to_another_and_is_answered_once
             });
             all(&mut client, OpKind::Write, 60, 8);
             replicate(&servers);
-            servers[1].set(Manner::Refuses(11));
+            servers[1].set(FaultMode::Refuses(11));
             let outcomes = all(&mut client, OpKind::Read, 60, 8);
             assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{replica:?} {batch}: {outcomes:?}");
             let [one, other] = servers;
@@ -185,7 +185,7 @@ fn a_read_whose_node_is_gone_or_has_no_copy_goes_to_another_and_is_answered_once
                 let outcomes = all(&mut client, OpKind::Read, 60, 8);
                 assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{replica:?} {batch}: {outcomes:?}");
             }
-            one.set(Manner::Refuses(11));
+            one.set(FaultMode::Refuses(11));
             let mut client = one.client_as(1_000, |settings| settings.replica = replica);
             let outcomes = all(&mut client, OpKind::Read, 8, 8);
             let is_refused = |outcome: &Outcome| {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ops::{self, Entry, operation};
-use crate::wire::frame::{self, Kind};
+use crate::wire::frame::{self, FrameKind};
 use crate::wire::{self, Command, Limits, message, query};
 use crate::{Digest, Reply, ResultCode, Work};
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Manner {
+pub(super) enum FaultMode {
     Serves,
     /// Acknowledges writes and does not do them.
     Forgets,
@@ -34,7 +34,7 @@ pub(super) enum Manner {
 }
 
 /// Answers a request instead of the server, and returns true if the connection stays open. `None`: the server answers.
-pub(super) type Liar = Arc<dyn Fn(Kind, &[u8], &mut dyn Write) -> Option<bool> + Send + Sync>;
+pub(super) type ReplyHook = Arc<dyn Fn(FrameKind, &[u8], &mut dyn Write) -> Option<bool> + Send + Sync>;
 
 /// A server. It stops when this is dropped.
 pub(super) struct Server {
@@ -43,7 +43,7 @@ pub(super) struct Server {
 }
 
 pub(super) struct State {
-    pub(super) manner: Mutex<Manner>,
+    pub(super) manner: Mutex<FaultMode>,
     pub(super) records: Mutex<HashMap<Digest, Vec<u8>>>,
     pub(super) requests: AtomicU32,
     pub(super) connections: AtomicU32,
@@ -54,7 +54,7 @@ pub(super) struct State {
     pub(super) generation: AtomicU32,
     pub(super) racks: Mutex<String>,
     /// Answers instead of the server, if it can.
-    pub(super) liar: Mutex<Option<Liar>>,
+    pub(super) liar: Mutex<Option<ReplyHook>>,
     /// True if the server has stopped: it closes all connections.
     pub(super) is_over: AtomicBool,
     /// True if the server closes new connections at once.
@@ -82,7 +82,7 @@ impl Server {
 
     pub(super) fn with_tls(name: &str, owned: &str, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
         let state = Arc::new(State {
-            manner: Mutex::new(Manner::Serves),
+            manner: Mutex::new(FaultMode::Serves),
             records: Mutex::default(),
             requests: AtomicU32::new(0),
             connections: AtomicU32::new(0),
@@ -146,7 +146,7 @@ impl Server {
         self.state.requests.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set(&self, manner: Manner) {
+    pub(super) fn set(&self, manner: FaultMode) {
         *self.state.manner.lock().unwrap() = manner;
     }
 
@@ -177,10 +177,10 @@ impl Drop for Server {
 }
 
 fn settings(cluster: Arc<Cluster>, bytes: u32, timeout_ms: u32) -> ClientSettings {
-    let object = Object {
+    let object = RecordSpec {
         set: (*b"set").into(),
         bins: 2,
-        value: Value::Blob(bytes),
+        value: ValueType::Blob(bytes),
         single_bin: false,
         replace: false,
         began: 170_000_000_000,
@@ -226,20 +226,20 @@ impl State {
             }
             let (mut rest, mut out, mut at_once) = (&bytes[..], Vec::new(), 0);
             while let Some((kind, body)) = frame::take(&mut rest, 1 << 20).unwrap() {
-                at_once += u32::from(kind == Kind::Message);
+                at_once += u32::from(kind == FrameKind::Message);
                 let liar = self.liar.lock().unwrap().clone();
                 let lie = liar.and_then(|liar| liar(kind, body, &mut socket));
                 match kind {
                     _ if lie == Some(false) => return,
                     _ if lie == Some(true) => {}
-                    Kind::Security => is_in |= self.log_in(body, &mut out),
-                    Kind::Info if !is_in => {
-                        let begin = frame::begin(&mut out, Kind::Info);
+                    FrameKind::Security => is_in |= self.log_in(body, &mut out),
+                    FrameKind::Info if !is_in => {
+                        let begin = frame::begin(&mut out, FrameKind::Info);
                         out.extend_from_slice(b"ERROR:80:not authenticated\n");
                         frame::end(&mut out, begin);
                     }
                     _ if !is_in => message::put_reply(&mut out, &Reply::of(ResultCode(80))),
-                    Kind::Info => self.info(body, &mut out),
+                    FrameKind::Info => self.info(body, &mut out),
                     _ if !self.transaction(body, &mut out) => return,
                     _ => {}
                 }
@@ -267,7 +267,7 @@ impl State {
     }
 
     fn info(&self, body: &[u8], out: &mut Vec<u8>) {
-        let begin = frame::begin(out, Kind::Info);
+        let begin = frame::begin(out, FrameKind::Info);
         for name in std::str::from_utf8(body).unwrap().lines() {
             let value = match name {
                 "node" => self.name.clone(),
@@ -296,11 +296,11 @@ impl State {
         let transaction = match wire::parse(body, Limits::default(), |_| Some(0)) {
             Ok(Command::Single { request, .. }) => request.transaction,
             Ok(Command::Batch { requests, .. }) => {
-                let begin = frame::begin(out, Kind::Message);
+                let begin = frame::begin(out, FrameKind::Message);
                 // In reverse order of the request.
-                for wire::Keyed { index, request } in requests.into_iter().rev() {
+                for wire::BatchKey { index, request } in requests.into_iter().rev() {
                     let mut answer = self.read(request.unwrap().transaction.digest);
-                    if let Manner::Refuses(code) = manner {
+                    if let FaultMode::Refuses(code) = manner {
                         answer = Reply::of(ResultCode(code));
                     }
                     message::put_entry(out, index, &answer);
@@ -313,7 +313,7 @@ impl State {
         };
         let mut answer = Reply::of(ResultCode::OK);
         match transaction.work {
-            Work::Write(_) if manner == Manner::Forgets => {}
+            Work::Write(_) if manner == FaultMode::Forgets => {}
             Work::Write(write) => {
                 let mut bins = Vec::new();
                 ops::entries(&write.ops)
@@ -323,16 +323,16 @@ impl State {
             _ => answer = self.read(transaction.digest),
         }
         match manner {
-            Manner::Hangs => return true,
-            Manner::Closes if number.is_multiple_of(5) => return false,
-            Manner::Lies => {
+            FaultMode::Hangs => return true,
+            FaultMode::Closes if number.is_multiple_of(5) => return false,
+            FaultMode::Lies => {
                 out.extend_from_slice(b"HTTP/1.1 400 Bad Request\r\n\r\n");
                 return true;
             }
-            Manner::Refuses(code) => answer.result = ResultCode(code),
-            Manner::Overloaded(requests) if number < requests => answer.result = ResultCode::DEVICE_OVERLOAD,
-            Manner::Repeats => message::put_reply(out, &answer),
-            Manner::Flips if !answer.ops.is_empty() => answer.ops[100] ^= 1,
+            FaultMode::Refuses(code) => answer.result = ResultCode(code),
+            FaultMode::Overloaded(requests) if number < requests => answer.result = ResultCode::DEVICE_OVERLOAD,
+            FaultMode::Repeats => message::put_reply(out, &answer),
+            FaultMode::Flips if !answer.ops.is_empty() => answer.ops[100] ^= 1,
             _ => {}
         }
         message::put_reply(out, &answer);

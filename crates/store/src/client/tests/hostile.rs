@@ -1,20 +1,20 @@
 //! Servers that send nonsense at each point of the protocol. The client reports an error in time, with bounded memory.
 
-use super::fake::{Liar, Server};
+use super::fake::{ReplyHook, Server};
 use super::*;
-use crate::wire::frame::Kind;
+use crate::wire::frame::FrameKind;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
 /// Nonsense instead of a reply: its name, and the function that sends it. True: the connection stays open.
-type Nonsense = (&'static str, fn(Kind, &mut dyn Write) -> bool);
+type Nonsense = (&'static str, fn(FrameKind, &mut dyn Write) -> bool);
 
 /// Bytes of endless replies.
 static SENT: AtomicU64 = AtomicU64::new(0);
 
 /// A header that announces a body of this many bytes.
-fn header(kind: Kind, bytes: u64) -> [u8; 8] {
+fn header(kind: FrameKind, bytes: u64) -> [u8; 8] {
     ((2 << 56) | (kind as u64) << 48 | bytes).to_be_bytes()
 }
 
@@ -31,7 +31,7 @@ const NONSENSE: [Nonsense; 12] = [
     ("half a header", |_, out| out.write_all(&[2, 1, 0]).is_err()),
     ("half a body", |kind, out| out.write_all(&header(kind, 100)).and(out.write_all(&[22; 40])).is_err()),
     ("an empty body", |kind, out| out.write_all(&header(kind, 0)).is_ok()),
-    ("another kind", |_, out| out.write_all(&header(Kind::Compressed, 3)).and(out.write_all(b"abc")).is_ok()),
+    ("another kind", |_, out| out.write_all(&header(FrameKind::Compressed, 3)).and(out.write_all(b"abc")).is_ok()),
     ("a gigabyte, announced", |kind, out| {
         out.write_all(&header(kind, 1 << 30)).is_ok() && endless(out, &[b'/'; 65_536])
     }),
@@ -45,9 +45,9 @@ const NONSENSE: [Nonsense; 12] = [
 ];
 
 /// Point of the protocol where a server lies: a kind of message, and for info a name in the request.
-type Point = (Kind, &'static str);
+type Point = (FrameKind, &'static str);
 
-fn lies(place: Point, nonsense: fn(Kind, &mut dyn Write) -> bool) -> Liar {
+fn lies(place: Point, nonsense: fn(FrameKind, &mut dyn Write) -> bool) -> ReplyHook {
     Arc::new(move |kind, body, out| {
         let is_place = kind == place.0 && body.windows(place.1.len().max(1)).any(|part| part == place.1.as_bytes());
         (is_place || kind == place.0 && place.1.is_empty()).then(|| nonsense(kind, out))
@@ -60,13 +60,13 @@ fn impatient(login: Option<Login>) -> Access {
 
 #[test]
 fn nonsense_at_the_start_is_an_error_in_time() {
-    let places = [(Kind::Security, ""), (Kind::Info, "features"), (Kind::Info, "generation"), (Kind::Info, "replicas")];
+    let places = [(FrameKind::Security, ""), (FrameKind::Info, "features"), (FrameKind::Info, "generation"), (FrameKind::Info, "replicas")];
     for place in places {
         for (what, nonsense) in NONSENSE {
             let server = Server::new();
-            *server.state.password.lock().unwrap() = (place.0 == Kind::Security).then_some("secret");
+            *server.state.password.lock().unwrap() = (place.0 == FrameKind::Security).then_some("secret");
             *server.state.liar.lock().unwrap() = Some(lies(place, nonsense));
-            let login = (place.0 == Kind::Security).then(|| Login::new("me", "secret".to_owned(), false).unwrap());
+            let login = (place.0 == FrameKind::Security).then(|| Login::new("me", "secret".to_owned(), false).unwrap());
             let (begin, sent) = (Instant::now(), SENT.load(Ordering::Relaxed));
             let found = Cluster::find(&[seed(server.address)], "test", impatient(login), false);
             let Err(error) = found else {
@@ -93,8 +93,8 @@ fn lengths_in_a_login_s_reply_are_checked() {
         let mut body = vec![0; 16];
         body[3] = fields[0];
         body.extend_from_slice(&fields[1..]);
-        let reply = [&header(Kind::Security, body.len() as u64)[..], &body].concat();
-        let liar: Liar = Arc::new(move |kind, _, out| (kind == Kind::Security).then(|| out.write_all(&reply).is_ok()));
+        let reply = [&header(FrameKind::Security, body.len() as u64)[..], &body].concat();
+        let liar: ReplyHook = Arc::new(move |kind, _, out| (kind == FrameKind::Security).then(|| out.write_all(&reply).is_ok()));
         *server.state.liar.lock().unwrap() = Some(liar);
         let error =
             refusal(server.address, "test", impatient(Some(Login::new("me", "secret".to_owned(), false).unwrap())));
@@ -116,9 +116,9 @@ fn values_of_any_length_and_content_are_refused_in_one_line() {
         ("replicas", ";".repeat(LONG)),
     ] {
         let server = Server::new();
-        let liar: Liar = Arc::new(move |kind, body, out| {
+        let liar: ReplyHook = Arc::new(move |kind, body, out| {
             let names = std::str::from_utf8(body).unwrap();
-            let is_place = kind == Kind::Info && names.lines().any(|asked| asked == name);
+            let is_place = kind == FrameKind::Info && names.lines().any(|asked| asked == name);
             let known = [("node", "BB9"), ("build", "8.0.0.15"), ("namespaces", "other"), ("features", "")];
             let known = |asked: &str| known.iter().find(|(name, _)| *name == asked).map_or("", |(_, value)| value);
             let line = |asked| format!("{asked}\t{}\n", if asked == name { &value } else { known(asked) });
@@ -139,8 +139,8 @@ fn peers_without_an_end_are_asked_up_to_a_limit() {
     // On each connection the node has another id, and reports many more peers at the same address.
     let server = Server::new();
     let (address, met) = (server.address, AtomicUsize::new(0));
-    let liar: Liar = Arc::new(move |kind, body, out| {
-        let names = std::str::from_utf8(body).ok().filter(|_| kind == Kind::Info)?;
+    let liar: ReplyHook = Arc::new(move |kind, body, out| {
+        let names = std::str::from_utf8(body).ok().filter(|_| kind == FrameKind::Info)?;
         let number = met.fetch_add(1, Ordering::Relaxed);
         let peers: Vec<_> = (0..40).map(|at| format!("[C{number}C{at},,[{address},{address}]]")).collect();
         let value = |name: &str| match name {
@@ -185,7 +185,7 @@ fn nonsense_instead_of_a_record_fails_the_transaction_in_time_and_the_next_succe
         let mut client = server.client(2, 2_000);
         assert!(all(&mut client, OpKind::Write, 8, 8).iter().all(|outcome| outcome.is_done()));
         let sent = SENT.load(Ordering::Relaxed);
-        *server.state.liar.lock().unwrap() = Some(lies((Kind::Message, ""), nonsense));
+        *server.state.liar.lock().unwrap() = Some(lies((FrameKind::Message, ""), nonsense));
         let begin = Instant::now();
         let outcomes = all(&mut client, OpKind::Read, 8, 8);
         assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Errno(_))), "{what}: {outcomes:?}");

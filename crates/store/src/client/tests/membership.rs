@@ -2,7 +2,7 @@
 
 use super::fake::Server;
 use super::*;
-use crate::wire::frame::Kind;
+use crate::wire::frame::FrameKind;
 use std::time::{Duration, Instant};
 
 /// A map of partitions: byte `first` for the lower half of the partitions, byte `second` for the upper half.
@@ -115,7 +115,7 @@ fn a_node_that_hangs_delays_neither_requests_to_others_nor_the_map_of_those_that
     let mut client = one.client(1, 3_000);
     assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
     // The node answers neither queries nor transactions any more, on old and new connections.
-    *other.state.liar.lock().unwrap() = Some(Arc::new(|_: Kind, _: &[u8], _: &mut dyn std::io::Write| Some(true)));
+    *other.state.liar.lock().unwrap() = Some(Arc::new(|_: FrameKind, _: &[u8], _: &mut dyn std::io::Write| Some(true)));
     let own = |client: &Client, key| client.map.master(&client.settings.object.digest(key)) == Some(0);
     let outcomes = all(&mut client, OpKind::Write, 16, 8);
     for (key, outcome) in (0..).zip(&outcomes) {

@@ -63,7 +63,7 @@ use super::cluster::Cluster;
 use super::state::lock;
 use crate::{Digest, digest};
 use mode::is_earlier;
-pub(super) use mode::{Devices, Found, Mode, Recorded, Word};
+pub(super) use mode::{DeviceIdentity, DeviceContents, Mode, ModeRecord, ModeVersion};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -98,13 +98,13 @@ pub(super) fn record_digest() -> Digest {
 }
 
 #[derive(Debug, Default)]
-struct Words {
+struct PairState {
     /// Time of the other node's last message.
     word_ns: u64,
     looked_ns: u64,
     /// Number of the other node's process, and its last reported mode.
     process: Option<u64>,
-    word: Option<Word>,
+    word: Option<ModeVersion>,
     /// Bits of the namespaces without records: at this node (0 once it takes records), and at the other node.
     empty: [u32; 2],
     /// True if the previous mode was [`Mode::Fresh`].
@@ -117,10 +117,10 @@ struct Words {
     /// Cores of this node without a pending write that the other node must get.
     drained: HashSet<usize>,
     /// This node's devices, as found at its start.
-    devices: Devices,
+    devices: DeviceIdentity,
 }
 
-impl Words {
+impl PairState {
     /// First: true if the other node, too, has no records in each namespace where this node has none. Second: the same
     /// with the nodes exchanged.
     fn covers(&self) -> [bool; 2] {
@@ -142,7 +142,7 @@ pub(super) struct Pair {
     since: AtomicU16,
     /// Send time of the last message that the other node answered in mode `Paired`.
     answered_ns: AtomicU64,
-    words: Mutex<Words>,
+    words: Mutex<PairState>,
     /// The mode that is on the device.
     recorded: AtomicU8,
     is_recording: AtomicBool,
@@ -155,9 +155,9 @@ impl Pair {
         let mode = if takes_over { Mode::Starting } else { Mode::Paired };
         Self {
             takes_over,
-            is_first: cluster.own().id == cluster.nodes()[0].id,
+            is_first: cluster.own_node().id == cluster.nodes()[0].id,
             cores,
-            word: AtomicU16::new(Word { mode, changes: 0 }.number()),
+            word: AtomicU16::new(ModeVersion { mode, changes: 0 }.number()),
             since: AtomicU16::new(0),
             answered_ns: AtomicU64::new(0),
             words: Mutex::default(),
@@ -170,8 +170,8 @@ impl Pair {
         self.takes_over
     }
 
-    pub(super) fn word(&self) -> Word {
-        Word::of(self.word.load(Ordering::SeqCst)).unwrap_or(Word { mode: Mode::Starting, changes: 0 })
+    pub(super) fn word(&self) -> ModeVersion {
+        ModeVersion::of(self.word.load(Ordering::SeqCst)).unwrap_or(ModeVersion { mode: Mode::Starting, changes: 0 })
     }
 
     pub(super) fn mode(&self) -> Mode {
@@ -180,10 +180,10 @@ impl Pair {
 
     /// The mode to tell the other node. `Ahead` is told only once it is recorded; otherwise a crash could leave no node
     /// that is ahead. `Behind` is told only once it is recorded, because before that the node takes no records.
-    pub(super) fn told(&self) -> Word {
+    pub(super) fn reported_mode(&self) -> ModeVersion {
         let word = self.word();
         let is_sure = !matches!(word.mode, Mode::Ahead | Mode::Behind) || self.is_recorded();
-        Word { mode: if is_sure { word.mode } else { Mode::Deciding }, ..word }
+        ModeVersion { mode: if is_sure { word.mode } else { Mode::Deciding }, ..word }
     }
 
     /// True if the previous mode was [`Mode::Fresh`].
@@ -191,7 +191,7 @@ impl Pair {
         lock(&self.words).was_fresh
     }
 
-    fn set(&self, words: &mut MutexGuard<'_, Words>, mode: Mode) -> Mode {
+    fn set(&self, words: &mut MutexGuard<'_, PairState>, mode: Mode) -> Mode {
         let before = self.mode();
         if before != mode {
             words.was_fresh = before == Mode::Fresh;
@@ -215,7 +215,7 @@ impl Pair {
 
     /// Role of this node for a partition: 0 master, 1 replica, `None` neither. `copies`: the namespace has two copies
     /// of each record.
-    pub(super) fn place(&self, cluster: &Cluster, partition: u16, copies: bool) -> Option<usize> {
+    pub(super) fn role(&self, cluster: &Cluster, partition: u16, copies: bool) -> Option<usize> {
         match self.mode() {
             _ if !copies => cluster.has(partition, 0).then_some(0),
             Mode::Paired => (0..2).find(|place| cluster.has(partition, *place)),
@@ -225,7 +225,7 @@ impl Pair {
     }
 
     /// Sets the mode that follows from the contents of the devices, once all records are indexed.
-    pub(super) fn started(&self, found: Found) -> Option<Mode> {
+    pub(super) fn started(&self, found: DeviceContents) -> Option<Mode> {
         if !self.takes_over {
             return None;
         }
@@ -254,7 +254,7 @@ impl Pair {
 
     /// Handles the greeting of a process of the other node. `empty`: bits of its namespaces without records. Returns
     /// this node's new mode, if the mode changes.
-    pub(super) fn greeted(&self, process: u64, word: Word, empty: u32, now_ns: u64) -> Option<Mode> {
+    pub(super) fn on_greeting(&self, process: u64, word: ModeVersion, empty: u32, now_ns: u64) -> Option<Mode> {
         let mut words = lock(&self.words);
         let before = words.process.replace(process);
         let is_new = before.is_some_and(|before| before != process);
@@ -271,7 +271,7 @@ impl Pair {
     }
 
     /// Handles the mode that a process of the other node reports. Returns this node's new mode, if the mode changes.
-    pub(super) fn heard(&self, process: u64, word: Word, now_ns: u64) -> Option<Mode> {
+    pub(super) fn on_mode_reported(&self, process: u64, word: ModeVersion, now_ns: u64) -> Option<Mode> {
         let mut words = lock(&self.words);
         match words.process {
             Some(known) if known == process => self.on_word(&mut words, word, false, now_ns),
@@ -280,7 +280,7 @@ impl Pair {
     }
 
     /// Handles an answer of a process of the other node to a message that was sent at `sent_ns`.
-    pub(super) fn answered(&self, process: u64, word: Word, sent_ns: u64) {
+    pub(super) fn answered(&self, process: u64, word: ModeVersion, sent_ns: u64) {
         if lock(&self.words).process == Some(process) && word.mode == Mode::Paired {
             self.answered_ns.fetch_max(sent_ns, Ordering::SeqCst);
         }
@@ -291,7 +291,7 @@ impl Pair {
         !self.takes_over || now_ns < self.answered_ns.load(Ordering::SeqCst) + LEASE_NS
     }
 
-    fn on_word(&self, words: &mut MutexGuard<'_, Words>, word: Word, is_new: bool, now_ns: u64) -> Option<Mode> {
+    fn on_word(&self, words: &mut MutexGuard<'_, PairState>, word: ModeVersion, is_new: bool, now_ns: u64) -> Option<Mode> {
         words.word_ns = words.word_ns.max(now_ns);
         if !self.takes_over || words.word.is_some_and(|known| word.is_before(known)) {
             return None;
@@ -309,7 +309,7 @@ impl Pair {
 
     /// Takes over if the other node is gone. Returns the time of its last message after a takeover. `refused_ns`: time
     /// since which all attempts to connect have been refused.
-    pub(super) fn look(&self, now_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
+    pub(super) fn check_takeover(&self, now_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
         let mut words = lock(&self.words);
         if now_ns.saturating_sub(words.looked_ns) > STOPPED_NS {
             words.word_ns = words.word_ns.max(now_ns);
@@ -332,7 +332,7 @@ impl Pair {
 
     /// True if a write must wait in this mode: in `Ahead` until the mode is recorded, in `Handing` until the other node
     /// has its partitions back.
-    pub(super) fn must_wait(&self, word: Word) -> bool {
+    pub(super) fn must_wait(&self, word: ModeVersion) -> bool {
         match word.mode {
             Mode::Handing => true,
             Mode::Ahead => self.recorded.load(Ordering::SeqCst) != Mode::Ahead as u8,
@@ -375,8 +375,8 @@ impl Pair {
     }
 
     /// The record of a mode.
-    pub(super) fn record_of(&self, mode: Mode) -> Recorded {
-        Recorded { mode, devices: lock(&self.words).devices }
+    pub(super) fn record_of(&self, mode: Mode) -> ModeRecord {
+        ModeRecord { mode, devices: lock(&self.words).devices }
     }
 
     /// Ends the recording. `mode`: the mode that is on the device; `None`: unknown. Returns this node's new mode, if
@@ -457,7 +457,7 @@ impl Pair {
 
     fn on_compared(&self, side: usize, number: u16, core: usize, cores: usize) -> Option<Mode> {
         let mut words = lock(&self.words);
-        if self.word() != (Word { mode: Mode::Ahead, changes: number }) {
+        if self.word() != (ModeVersion { mode: Mode::Ahead, changes: number }) {
             return None;
         }
         words.compared[side].insert(core);
@@ -472,7 +472,7 @@ impl Pair {
     /// mode changes.
     pub(in crate::server) fn drained(&self, number: u16, core: usize) {
         let mut words = lock(&self.words);
-        if self.word() == (Word { mode: Mode::Handing, changes: number }) {
+        if self.word() == (ModeVersion { mode: Mode::Handing, changes: number }) {
             words.drained.insert(core);
         }
     }

@@ -98,12 +98,12 @@ impl Mode {
 /// A node's mode as reported to the other node, and the node's number of mode changes, modulo 4096. The number orders
 /// messages that overtake each other on different connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Word {
+pub struct ModeVersion {
     pub mode: Mode,
     pub changes: u16,
 }
 
-impl Word {
+impl ModeVersion {
     pub(in crate::server) fn of(number: u16) -> Option<Self> {
         Some(Self { mode: Mode::of(number as u8 & 15)?, changes: number >> 4 })
     }
@@ -133,7 +133,7 @@ const BYTES: usize = 25;
 
 /// Identity of the devices of all namespaces with two copies of each record.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(in crate::server) struct Devices {
+pub(in crate::server) struct DeviceIdentity {
     /// The sets of all namespaces, XORed. Formatting the devices of a namespace changes this number.
     pub(in crate::server) sets: u64,
     /// Number of write blocks with accepted losses: in the store that has the record of the mode, and in the others.
@@ -142,18 +142,18 @@ pub(in crate::server) struct Devices {
 
 /// Contents of the record of a mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::server) struct Recorded {
+pub(in crate::server) struct ModeRecord {
     pub(in crate::server) mode: Mode,
-    pub(in crate::server) devices: Devices,
+    pub(in crate::server) devices: DeviceIdentity,
 }
 
-impl Recorded {
+impl ModeRecord {
     pub(in crate::server) fn read(bytes: &[u8]) -> Option<Self> {
         let mode = Mode::of(*bytes.last()?)?;
-        let Some(bytes) = bytes.first_chunk::<BYTES>() else { return Some(Self { mode, devices: Devices::default() }) };
+        let Some(bytes) = bytes.first_chunk::<BYTES>() else { return Some(Self { mode, devices: DeviceIdentity::default() }) };
         let [sets, here, elsewhere] =
             [0, 8, 16].map(|at| bytes[at..at + 8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte)));
-        Some(Self { mode, devices: Devices { sets, lost: [here, elsewhere] } })
+        Some(Self { mode, devices: DeviceIdentity { sets, lost: [here, elsewhere] } })
     }
 
     pub(in crate::server) fn to_bytes(self) -> [u8; BYTES] {
@@ -167,16 +167,16 @@ impl Recorded {
 
 /// Contents of this node's devices at the start, of namespaces with two copies of each record.
 #[derive(Debug, Default, Clone, Copy)]
-pub(in crate::server) struct Found {
-    pub(in crate::server) recorded: Option<Recorded>,
-    pub(in crate::server) devices: Devices,
+pub(in crate::server) struct DeviceContents {
+    pub(in crate::server) recorded: Option<ModeRecord>,
+    pub(in crate::server) devices: DeviceIdentity,
     /// Bits of these namespaces. The first one has the record of the mode.
     pub(in crate::server) copied: u32,
     /// Bits of the namespaces that have records.
     pub(in crate::server) full: u32,
 }
 
-impl Found {
+impl DeviceContents {
     /// Bits of the namespaces that have no records.
     pub(super) fn empty(&self) -> u32 {
         self.copied & !self.full
@@ -184,7 +184,7 @@ impl Found {
 
     /// Mode that the node has at the start; `None` for [`Mode::Starting`].
     pub(super) fn mode(&self) -> Option<Mode> {
-        let Devices { sets, lost } = self.recorded.map_or(Devices::default(), |of| of.devices);
+        let DeviceIdentity { sets, lost } = self.recorded.map_or(DeviceIdentity::default(), |of| of.devices);
         // A new namespace gets no records before the mode is recorded with its set.
         let has_new = self.empty() != 0 && sets != self.devices.sets;
         let is_damaged = lost != self.devices.lost;

@@ -15,9 +15,9 @@ const NAMESPACES: usize = 2;
 #[derive(Debug, Clone, Copy)]
 enum Message {
     /// Process, mode, namespaces without records, and send time of the message, or of the message that it answers.
-    Hello(u64, Word, u32, u64),
+    Hello(u64, ModeVersion, u32, u64),
     /// A ping or pong: as above, without namespaces.
-    Word(u64, Word, u64),
+    Word(u64, ModeVersion, u64),
     /// The number identifies the answer.
     Image {
         key: usize,
@@ -45,10 +45,10 @@ struct Record {
 /// Contents of a node's devices. After a crash while the mode is recorded, the old or the new record.
 #[derive(Debug, Default, Clone)]
 struct Device {
-    recorded: Option<Recorded>,
+    recorded: Option<ModeRecord>,
     records: BTreeMap<usize, Record>,
     /// The previous mode and the previous versions of the records, which damage brings back.
-    before: (Option<Recorded>, BTreeMap<usize, Record>),
+    before: (Option<ModeRecord>, BTreeMap<usize, Record>),
     /// For each namespace: its set, and the number of blocks that each core lost.
     sets: [u64; NAMESPACES],
     lost: [[u64; CORES]; NAMESPACES],
@@ -64,19 +64,19 @@ impl Device {
         before.and_then(|before| self.before.1.insert(key, before));
     }
 
-    fn record(&mut self, recorded: Recorded) {
+    fn record(&mut self, recorded: ModeRecord) {
         self.before.0 = self.recorded.replace(recorded);
     }
 
     /// `namespaces`: number of namespaces in the configuration.
-    fn found(&self, namespaces: usize) -> Found {
+    fn found(&self, namespaces: usize) -> DeviceContents {
         let is_full = |namespace: &usize| {
             self.records.iter().any(|(key, record)| namespace_of(*key) == *namespace && record.write > 0)
         };
         let lost = self.lost.as_flattened();
-        Found {
+        DeviceContents {
             recorded: self.recorded,
-            devices: Devices {
+            devices: DeviceIdentity {
                 sets: self.sets[..namespaces].iter().fold(0, |sets, set| sets ^ set),
                 lost: [lost[0], lost[1..].iter().sum()],
             },
@@ -105,7 +105,7 @@ struct Running {
     /// Cores whose link the other node has answered.
     linked: [bool; CORES],
     /// The mode that each core last reported.
-    told: [Word; CORES],
+    told: [ModeVersion; CORES],
     /// Keys of which the other node may lack a write.
     unsure: Vec<usize>,
 }
@@ -188,7 +188,7 @@ impl Story {
         pair.started(self.devices[at].found(self.namespaces[at]));
         let process = self.number();
         self.running[at] = Some(Running {
-            told: [pair.told(); CORES],
+            told: [pair.reported_mode(); CORES],
             pair,
             process,
             recording: None,
@@ -237,7 +237,7 @@ impl Story {
         let answers = self.running[1 - at].is_some() && !self.is_cut && self.namespaces[0] == self.namespaces[1];
         let (Some(running), true) = (&self.running[at], answers) else { return };
         if self.links[at][core].is_none() {
-            let hello = Message::Hello(running.process, running.pair.told(), running.pair.empty(), self.now_ns);
+            let hello = Message::Hello(running.process, running.pair.reported_mode(), running.pair.empty(), self.now_ns);
             self.links[at][core] = Some(VecDeque::from([hello]));
         }
     }
@@ -348,13 +348,13 @@ impl Story {
         }
         match message {
             Message::Hello(process, word, empty, sent_ns) => {
-                receiver.pair.greeted(process, word, empty, self.now_ns);
+                receiver.pair.on_greeting(process, word, empty, self.now_ns);
                 self.greeted[to][core] = receiver.pair.word().changes;
-                answer.push(Message::Hello(receiver.process, receiver.pair.told(), receiver.pair.empty(), sent_ns));
+                answer.push(Message::Hello(receiver.process, receiver.pair.reported_mode(), receiver.pair.empty(), sent_ns));
             }
             Message::Word(process, word, sent_ns) => {
-                receiver.pair.heard(process, word, self.now_ns);
-                answer.push(Message::Word(receiver.process, receiver.pair.told(), sent_ns));
+                receiver.pair.on_mode_reported(process, word, self.now_ns);
+                answer.push(Message::Word(receiver.process, receiver.pair.reported_mode(), sent_ns));
             }
             Message::Image { key, record, number } => {
                 let is_ok = self.take(to, key, record);
@@ -401,11 +401,11 @@ impl Story {
         running.linked[core] = true;
         match message {
             Message::Hello(process, word, empty, sent_ns) => {
-                running.pair.greeted(process, word, empty, self.now_ns);
+                running.pair.on_greeting(process, word, empty, self.now_ns);
                 running.pair.answered(process, word, sent_ns);
             }
             Message::Word(process, word, sent_ns) => {
-                running.pair.heard(process, word, self.now_ns);
+                running.pair.on_mode_reported(process, word, self.now_ns);
                 running.pair.answered(process, word, sent_ns);
             }
             Message::Done { number, is_ok } => self.on_done(at, number, is_ok),
@@ -416,13 +416,13 @@ impl Story {
     fn ping(&mut self, at: usize, core: usize) {
         let Some(running) = self.running[at].as_ref().filter(|of| of.linked[core]) else { return };
         let Some(link) = &mut self.links[at][core] else { return };
-        link.push_back(Message::Word(running.process, running.pair.told(), self.now_ns));
+        link.push_back(Message::Word(running.process, running.pair.reported_mode(), self.now_ns));
     }
 
     /// Makes a core report a new mode, if there is one.
     fn tell_word(&mut self, at: usize, core: usize) {
         let Some(running) = &mut self.running[at] else { return };
-        let word = running.pair.told();
+        let word = running.pair.reported_mode();
         if std::mem::replace(&mut running.told[core], word) != word {
             self.ping(at, core);
         }
@@ -432,7 +432,7 @@ impl Story {
         let is_refused = self.running[1 - at].is_none() && !self.is_cut;
         let since_ns = is_refused.then(|| self.died_ns[1 - at].max(self.healed_ns));
         let Some(running) = &self.running[at] else { return };
-        if running.pair.look(self.now_ns, since_ns).is_some() {
+        if running.pair.check_takeover(self.now_ns, since_ns).is_some() {
             *self.counts.entry("taken over").or_default() += 1;
         }
     }

@@ -13,25 +13,25 @@ fn pair(own: usize) -> Pair {
 }
 
 /// Contents of the devices of four namespaces. `is_damaged`: a store without the record of the mode has losses.
-fn found(recorded: Option<Mode>, has_records: bool, is_damaged: bool) -> Found {
-    let recorded = recorded.map(|mode| Recorded { mode, devices: Devices::default() });
-    let devices = Devices { lost: [0, is_damaged.into()], ..Devices::default() };
-    Found { recorded, devices, copied: 15, full: if has_records { 15 } else { 0 } }
+fn found(recorded: Option<Mode>, has_records: bool, is_damaged: bool) -> DeviceContents {
+    let recorded = recorded.map(|mode| ModeRecord { mode, devices: DeviceIdentity::default() });
+    let devices = DeviceIdentity { lost: [0, is_damaged.into()], ..DeviceIdentity::default() };
+    DeviceContents { recorded, devices, copied: 15, full: if has_records { 15 } else { 0 } }
 }
 
 /// As [`found`], with records in all namespaces except those of the bits `empty`.
-fn without(empty: u32, recorded: Mode) -> Found {
-    Found { full: 15 & !empty, ..found(Some(recorded), true, false) }
+fn without(empty: u32, recorded: Mode) -> DeviceContents {
+    DeviceContents { full: 15 & !empty, ..found(Some(recorded), true, false) }
 }
 
 /// The other node reports this mode, always from the same process.
 fn hear(pair: &Pair, mode: Mode, now_ns: u64) -> Option<Mode> {
     let changes = lock(&pair.words).word.map_or(0, |word| word.next(mode).changes);
-    greet(pair, 7, Word { mode, changes }, now_ns)
+    greet(pair, 7, ModeVersion { mode, changes }, now_ns)
 }
 
-fn greet(pair: &Pair, process: u64, word: Word, now_ns: u64) -> Option<Mode> {
-    pair.greeted(process, word, 0, now_ns)
+fn greet(pair: &Pair, process: u64, word: ModeVersion, now_ns: u64) -> Option<Mode> {
+    pair.on_greeting(process, word, 0, now_ns)
 }
 
 /// Records this node's mode, if it has to be recorded.
@@ -43,7 +43,7 @@ fn record(pair: &Pair) -> Option<Mode> {
 /// Checks for a takeover every 100 ms from `from_ns` on. Returns the time of the takeover, if it is within a minute.
 fn takeover(pair: &Pair, from_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
     let looks = (from_ns..from_ns + 60 * S).step_by(S as usize / 10);
-    looks.into_iter().find(|now_ns| pair.look(*now_ns, refused_ns.filter(|since_ns| since_ns <= now_ns)).is_some())
+    looks.into_iter().find(|now_ns| pair.check_takeover(*now_ns, refused_ns.filter(|since_ns| since_ns <= now_ns)).is_some())
 }
 
 /// Both cores compare all their records.
@@ -60,7 +60,7 @@ fn paired(own: usize) -> Pair {
     compare(&pair);
     assert_eq!(hear(&pair, Mode::Handing, S), None);
     assert_eq!(hear(&pair, Mode::Paired, S), Some(Mode::Paired));
-    pair.answered(7, Word { mode: Mode::Paired, changes: 2 }, S);
+    pair.answered(7, ModeVersion { mode: Mode::Paired, changes: 2 }, S);
     pair
 }
 
@@ -70,8 +70,8 @@ fn silence_lets_the_first_node_take_over_and_the_second_never() {
     assert_eq!(takeover(&paired(1), S, None), None);
     // But not a node that was stopped itself.
     let first = paired(0);
-    first.look(S, None);
-    assert_eq!(first.look(20 * S, None), None);
+    first.check_takeover(S, None);
+    assert_eq!(first.check_takeover(20 * S, None), None);
     assert_eq!(takeover(&first, 20 * S, None), Some(23 * S + S / 10));
 }
 
@@ -81,9 +81,9 @@ fn a_refused_connection_lets_either_take_over_unless_the_other_says_something() 
         let pair = paired(own);
         assert_eq!((takeover(&pair, S, Some(2 * S)), pair.mode()), (Some(3 * S), Mode::Ahead));
         let pair = paired(own);
-        assert_eq!((pair.look(2 * S, None), hear(&pair, Mode::Paired, 2 * S + S / 2)), (None, None));
-        assert_eq!(pair.look(3 * S, Some(2 * S)), None, "it still said something");
-        assert_eq!(pair.look(3 * S + S / 2, Some(2 * S)), Some(2 * S + S / 2));
+        assert_eq!((pair.check_takeover(2 * S, None), hear(&pair, Mode::Paired, 2 * S + S / 2)), (None, None));
+        assert_eq!(pair.check_takeover(3 * S, Some(2 * S)), None, "it still said something");
+        assert_eq!(pair.check_takeover(3 * S + S / 2, Some(2 * S)), Some(2 * S + S / 2));
     }
 }
 
@@ -93,9 +93,9 @@ fn the_second_does_not_take_over_from_a_first_that_may_have_done_so_before_it_di
     assert_eq!(takeover(&paired(0), S, late), Some(4 * S + S / 10), "by silence");
     assert_eq!(takeover(&paired(1), S, late), None);
     let second = paired(1);
-    second.answered(7, Word { mode: Mode::Deciding, changes: 2 }, 3 * S);
+    second.answered(7, ModeVersion { mode: Mode::Deciding, changes: 2 }, 3 * S);
     assert_eq!(takeover(&second, S, late), None, "it answered, but not as one of a pair");
-    second.answered(7, Word { mode: Mode::Paired, changes: 2 }, 3 * S);
+    second.answered(7, ModeVersion { mode: Mode::Paired, changes: 2 }, 3 * S);
     assert_eq!(takeover(&second, S, late), Some(5 * S + S / 10));
 }
 
@@ -114,13 +114,13 @@ fn a_node_that_took_over_is_ahead_when_that_is_recorded_and_after_a_restart() {
     record(&pair);
     takeover(&pair, S, None).unwrap();
     assert!(pair.must_wait(pair.word()) && pair.must_record());
-    assert_eq!((pair.mode(), pair.told().mode), (Mode::Ahead, Mode::Deciding));
+    assert_eq!((pair.mode(), pair.reported_mode().mode), (Mode::Ahead, Mode::Deciding));
     assert_eq!((pair.begin_record(), pair.begin_record()), (Some(Mode::Ahead), None));
     assert!(!pair.must_record() && pair.must_wait(pair.word()));
     assert_eq!(pair.end_record(None), None);
     assert!(pair.must_record() && pair.must_wait(pair.word()));
     record(&pair);
-    assert!(!pair.must_record() && !pair.must_wait(pair.word()) && pair.told().mode == Mode::Ahead);
+    assert!(!pair.must_record() && !pair.must_wait(pair.word()) && pair.reported_mode().mode == Mode::Ahead);
     let again = super::tests::pair(0);
     assert_eq!(again.started(found(Some(Mode::Ahead), true, false)), Some(Mode::Ahead));
     assert_eq!((again.must_wait(again.word()), hear(&again, Mode::Starting, S)), (false, None));
@@ -132,7 +132,7 @@ fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
     takeover(&pair, S, Some(2 * S)).unwrap();
     record(&pair);
     assert_eq!(pair.comparison(), None);
-    greet(&pair, 8, Word { mode: Mode::Behind, changes: 1 }, 9 * S);
+    greet(&pair, 8, ModeVersion { mode: Mode::Behind, changes: 1 }, 9 * S);
     let Some(Comparison { number, sends: true, .. }) = pair.comparison() else { panic!("{pair:?}") };
     compare(&pair);
     assert_eq!(pair.other_compared(number, 0, 2), None);
@@ -153,7 +153,7 @@ fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
     // With a new process records are compared, whatever mode it reports.
     for (process, mode) in [(9, Mode::Starting), (10, Mode::Damaged)] {
         let pair = paired(1);
-        greet(&pair, process, Word { mode, changes: 0 }, 9 * S);
+        greet(&pair, process, ModeVersion { mode, changes: 0 }, 9 * S);
         assert_eq!(pair.mode(), Mode::Ahead);
     }
 }
@@ -207,8 +207,8 @@ fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
 /// A node with records, and with new devices for the namespaces of these bits.
 fn new(own: usize, recorded: Option<Mode>, empty: u32) -> Pair {
     let pair = pair(own);
-    let devices = Devices { sets: 1, lost: [0; 2] };
-    pair.started(Found { devices, full: 15 & !empty, ..found(recorded, true, false) });
+    let devices = DeviceIdentity { sets: 1, lost: [0; 2] };
+    pair.started(DeviceContents { devices, full: 15 & !empty, ..found(recorded, true, false) });
     pair
 }
 
@@ -237,9 +237,9 @@ fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
             (Mode::MaybeAhead, 2, Mode::Starting, 2, None),
         ] {
             let node = new(own, Some(recorded), empty);
-            let word = Word { mode: other, changes: 1 };
+            let word = ModeVersion { mode: other, changes: 1 };
             let what = format!("{:?} {own} without {empty} hears {other:?} without {others}", node.mode());
-            assert_eq!(node.greeted(7, word, others, S), mode, "{what}");
+            assert_eq!(node.on_greeting(7, word, others, S), mode, "{what}");
         }
     }
     // The mode is the same after a restart, when the devices are not new any more.
@@ -254,9 +254,9 @@ fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
 
 #[test]
 fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
-    let now = Devices { sets: 7, lost: [2, 3] };
-    let mode = |recorded: Option<Recorded>, full| Found { recorded, devices: now, copied: 6, full }.mode();
-    let with = |sets, lost| move |mode| Some(Recorded { mode, devices: Devices { sets, lost } });
+    let now = DeviceIdentity { sets: 7, lost: [2, 3] };
+    let mode = |recorded: Option<ModeRecord>, full| DeviceContents { recorded, devices: now, copied: 6, full }.mode();
+    let with = |sets, lost| move |mode| Some(ModeRecord { mode, devices: DeviceIdentity { sets, lost } });
     let (same, new, here, elsewhere) = (with(7, [2, 3]), with(6, [2, 3]), with(7, [1, 3]), with(7, [2, 2]));
     use Mode::*;
     for (recorded, full, expected) in [
@@ -282,17 +282,17 @@ fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
         assert_eq!(mode(recorded, full), expected, "{recorded:?} with records in {full}");
     }
     // Without damage.
-    let mode = |full| Found { full, copied: 6, ..Found::default() }.mode();
+    let mode = |full| DeviceContents { full, copied: 6, ..DeviceContents::default() }.mode();
     assert_eq!([mode(0), mode(2), mode(4)], [Some(Fresh), None, Some(MaybeAhead)]);
 }
 
 #[test]
 fn a_recorded_mode_is_read_as_it_was_written_and_as_earlier_versions_wrote_it() {
-    let recorded = Recorded { mode: Mode::NewAhead, devices: Devices { sets: u64::MAX - 1, lost: [1 << 40, 3] } };
-    assert_eq!(Recorded::read(&recorded.to_bytes()), Some(recorded));
-    let devices = Devices::default();
-    assert_eq!(Recorded::read(&2_u64.to_be_bytes()), Some(Recorded { mode: Mode::Ahead, devices }));
-    assert_eq!((Recorded::read(&[99]), Recorded::read(&[])), (None, None));
+    let recorded = ModeRecord { mode: Mode::NewAhead, devices: DeviceIdentity { sets: u64::MAX - 1, lost: [1 << 40, 3] } };
+    assert_eq!(ModeRecord::read(&recorded.to_bytes()), Some(recorded));
+    let devices = DeviceIdentity::default();
+    assert_eq!(ModeRecord::read(&2_u64.to_be_bytes()), Some(ModeRecord { mode: Mode::Ahead, devices }));
+    assert_eq!((ModeRecord::read(&[99]), ModeRecord::read(&[])), (None, None));
 }
 
 #[test]
@@ -311,32 +311,32 @@ fn a_node_says_of_no_namespace_that_it_is_empty_once_records_may_come() {
 
 #[test]
 fn words_that_were_overtaken_and_those_of_an_earlier_process_count_for_nothing() {
-    let (pair, word) = (pair(1), |mode, changes| Word { mode, changes });
+    let (pair, word) = (pair(1), |mode, changes| ModeVersion { mode, changes });
     assert_eq!(greet(&pair, 7, word(Mode::Paired, 4094), S), None);
-    assert_eq!(pair.heard(7, word(Mode::Ahead, 4095), S), Some(Mode::Behind));
+    assert_eq!(pair.on_mode_reported(7, word(Mode::Ahead, 4095), S), Some(Mode::Behind));
     record(&pair);
     compare(&pair);
     for (process, mode, changes) in [(7, Mode::Paired, 4094), (6, Mode::Paired, 1), (7, Mode::Handing, 0)] {
-        assert_eq!((pair.heard(process, word(mode, changes), S), pair.mode()), (None, Mode::Behind));
+        assert_eq!((pair.on_mode_reported(process, word(mode, changes), S), pair.mode()), (None, Mode::Behind));
     }
-    assert_eq!(pair.heard(7, word(Mode::Paired, 1), S), Some(Mode::Paired));
+    assert_eq!(pair.on_mode_reported(7, word(Mode::Paired, 1), S), Some(Mode::Paired));
 }
 
 #[test]
 fn a_node_is_not_paired_by_a_comparison_that_it_had_no_part_in() {
     let behind = |compares: bool, number| {
         let pair = pair(1);
-        greet(&pair, 7, Word { mode: Mode::Ahead, changes: number }, S);
+        greet(&pair, 7, ModeVersion { mode: Mode::Ahead, changes: number }, S);
         record(&pair);
         if compares {
             compare(&pair);
         }
-        pair.heard(7, Word { mode: Mode::Paired, changes: 9 }, S)
+        pair.on_mode_reported(7, ModeVersion { mode: Mode::Paired, changes: 9 }, S)
     };
     assert_eq!([behind(true, 7), behind(false, 7), behind(true, 5)], [Some(Mode::Paired), None, None]);
     let begins = pair(1);
     begins.started(found(Some(Mode::Behind), true, false));
-    assert_eq!(greet(&begins, 7, Word { mode: Mode::Paired, changes: 2 }, S), None);
+    assert_eq!(greet(&begins, 7, ModeVersion { mode: Mode::Paired, changes: 2 }, S), None);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::super::connection::UNSENT_BYTES_MAX;
 use super::Shard;
-use super::transactions::{Asker, Origin};
-use crate::wire::{self, Keyed, frame, message};
+use super::transactions::{ReplyAddress, Origin};
+use crate::wire::{self, BatchKey, frame, message};
 use crate::{Reply, ResultCode, Work};
 
 /// Maximum number of keys of a batch that are in flight.
@@ -15,8 +15,8 @@ const BATCH_PART_BYTES: usize = 64 << 10;
 /// A batch that is not completely answered.
 #[derive(Debug)]
 pub(super) struct Batch {
-    asker: Asker,
-    rest: std::vec::IntoIter<Keyed>,
+    asker: ReplyAddress,
+    rest: std::vec::IntoIter<BatchKey>,
     in_flight: usize,
     deadline_ns: u64,
     /// The part of the reply that is not sent yet: one frame.
@@ -31,22 +31,22 @@ impl Batch {
         self.out.capacity() + self.bytes
     }
 
-    pub(super) fn new(asker: Asker, requests: Vec<Keyed>, deadline_ns: u64) -> Self {
+    pub(super) fn new(asker: ReplyAddress, requests: Vec<BatchKey>, deadline_ns: u64) -> Self {
         let bytes = requests.iter().map(held).sum();
         let mut out = Vec::new();
-        frame::begin(&mut out, wire::Kind::Message);
+        frame::begin(&mut out, wire::FrameKind::Message);
         Self { asker, rest: requests.into_iter(), in_flight: 0, deadline_ns, out, bytes }
     }
 }
 
 /// Bytes of memory that one key of a batch takes.
-fn held(keyed: &Keyed) -> usize {
+fn held(keyed: &BatchKey) -> usize {
     let ops = match keyed.request.as_ref().map(|request| &request.transaction.work) {
         Ok(Work::Write(write)) => write.ops.len() + write.key.len(),
         Ok(Work::Read(ops)) => ops.len(),
         _ => 0,
     };
-    size_of::<Keyed>() + ops
+    size_of::<BatchKey>() + ops
 }
 
 impl Shard {
@@ -63,7 +63,7 @@ impl Shard {
     pub(super) fn pump(&mut self, at: u32) {
         loop {
             let Some(batch) = self.batches.get(at) else { return };
-            let Asker { connection: to, serial, number } = batch.asker;
+            let ReplyAddress { connection: to, serial, number } = batch.asker;
             let Some(connection) = self.connections.get(to).filter(|of| of.serial == serial && !of.ended) else {
                 batch.rest = Vec::new().into_iter();
                 if batch.in_flight == 0 {
@@ -78,7 +78,7 @@ impl Shard {
             if batch.out.len() >= BATCH_PART_BYTES {
                 frame::end(&mut batch.out, 0);
                 connection.out().append(&mut batch.out);
-                frame::begin(&mut batch.out, wire::Kind::Message);
+                frame::begin(&mut batch.out, wire::FrameKind::Message);
                 self.list(to);
                 continue;
             }
@@ -87,12 +87,12 @@ impl Shard {
                 return;
             }
             match batch.rest.next() {
-                Some(Keyed { index, request: Ok(request) }) => {
+                Some(BatchKey { index, request: Ok(request) }) => {
                     batch.in_flight += 1;
                     let deadline_ns = batch.deadline_ns;
                     self.start(Origin::Batch { batch: at, index }, request, deadline_ns);
                 }
-                Some(Keyed { index, request: Err(code) }) => {
+                Some(BatchKey { index, request: Err(code) }) => {
                     message::put_entry(&mut batch.out, index, &Reply::of(code))
                 }
                 None if batch.in_flight > 0 => return,

@@ -1,13 +1,13 @@
 //! Turns received bytes into requests, and sends the bytes of replies.
 
-use super::super::cluster::{self, MAGIC, NOT_SAID, Said};
+use super::super::cluster::{self, MAGIC, INVALID_NODE_MESSAGE, NodeMessage};
 use super::super::connection::{Connection, Role};
 use super::super::pair::Mode;
 use super::super::state::{State, lock};
 use super::batches::Batch;
-use super::transactions::{Asker, Origin};
+use super::transactions::{ReplyAddress, Origin};
 use super::{CANCEL, RECEIVE, SEND, Shard};
-use crate::wire::{self, Command, Fault, Kind, Malformed, frame, message};
+use crate::wire::{self, Command, MessageError, FrameKind, Malformed, frame, message};
 use crate::{Digest, Reply, Transaction, Work};
 use engine::IoEngine as _;
 use std::net::TcpStream;
@@ -19,10 +19,10 @@ use sys::net::{Op, Outcome};
 const UNTAKEN_BYTES_MAX: usize = 64 << 10;
 
 fn hello(state: &State, out: &mut Vec<u8>) {
-    let (id, process) = (state.setup.cluster.own().id, state.process);
+    let (id, process) = (state.setup.cluster.own_node().id, state.process);
     // Read the empty namespaces before the mode, because they are valid only while the node starts.
-    let (empty, word) = (state.pair.empty(), state.pair.told());
-    Said::Hello { id, word, process, empty, common: &state.common() }.put(out);
+    let (empty, word) = (state.pair.empty(), state.pair.reported_mode());
+    NodeMessage::Hello { id, word, process, empty, common: &state.common() }.put(out);
 }
 
 impl Shard {
@@ -86,7 +86,7 @@ impl Shard {
             let Some(connection) = self.connections.get(at).filter(|connection| !connection.ended) else { return };
             connection.keep_input(input, taken);
         }
-        self.moved(bytes.len());
+        self.limit_memory(bytes.len());
         let Some(connection) = self.connections.get(at) else { return };
         let is_half = !connection.input.is_empty() && connection.may_take();
         let since_ns = connection.half_since_ns.filter(|_| taken == 0).unwrap_or(self.now_ns);
@@ -110,7 +110,7 @@ impl Shard {
             if !connection.may_take() {
                 break;
             }
-            let taken = if is_node { self.take_said(at, &mut rest) } else { self.take_frame(at, &mut rest) };
+            let taken = if is_node { self.take_node_message(at, &mut rest) } else { self.take_frame(at, &mut rest) };
             match taken {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -132,14 +132,14 @@ impl Shard {
         let Some((kind, body)) = frame::take(rest, state.setup.limits.frame_bytes)? else { return Ok(false) };
         let Some(connection) = self.connections.get(at) else { return Ok(false) };
         let (number, serial) = (connection.ask(), connection.serial);
-        let asker = Asker { connection: at, serial, number };
+        let asker = ReplyAddress { connection: at, serial, number };
         match kind {
-            Kind::Info => {
+            FrameKind::Info => {
                 connection.answer(number, |out| state.facts(|facts| wire::info::put(out, body, facts)));
                 self.counts.info_requests += 1;
             }
-            Kind::Security | Kind::Compressed => connection.answer(number, |out| message::put_unsupported(out, kind)),
-            Kind::Message => match state.parse(body) {
+            FrameKind::Security | FrameKind::Compressed => connection.answer(number, |out| message::put_unsupported(out, kind)),
+            FrameKind::Message => match state.parse(body) {
                 Ok(Command::Single { request, timeout_ms }) => {
                     self.start(Origin::Single(asker), request, state.deadline_ns(self.now_ns, timeout_ms));
                 }
@@ -148,11 +148,11 @@ impl Shard {
                     let held = batch.held();
                     let batch = self.batches.insert(batch);
                     connection.batch = Some((batch, held));
-                    self.moved(held);
+                    self.limit_memory(held);
                     self.pump(batch);
                 }
-                Err(Fault::Refused(code)) => connection.answer(number, |out| message::put_refusal(out, body, code)),
-                Err(Fault::Malformed(why)) => return Err(why),
+                Err(MessageError::Refused(code)) => connection.answer(number, |out| message::put_refusal(out, body, code)),
+                Err(MessageError::Malformed(why)) => return Err(why),
             },
         }
         self.list(at);
@@ -160,7 +160,7 @@ impl Shard {
     }
 
     /// Takes a node's message and executes it. `false` if it is incomplete.
-    fn take_said(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
+    fn take_node_message(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
         let Some(said) = cluster::take(rest)? else { return Ok(false) };
         let state = self.state.clone();
         let Some(connection) = self.connections.get(at) else { return Ok(false) };
@@ -169,9 +169,9 @@ impl Shard {
             return Ok(false);
         }
         let serial = connection.serial;
-        let asker = |number| Asker { connection: at, serial, number };
+        let asker = |number| ReplyAddress { connection: at, serial, number };
         match (said, connection.role) {
-            (Said::Hello { id, word, process, empty, common }, Role::Client) => {
+            (NodeMessage::Hello { id, word, process, empty, common }, Role::Client) => {
                 let known = state.setup.cluster.others().any(|(_, node)| node.id == id);
                 if !known || common != state.common() {
                     if !std::mem::replace(&mut self.has_refused, true) {
@@ -179,72 +179,72 @@ impl Shard {
                                     flashproof differ from those of this node - make them the same";
                         state.warn("hb", "hb.c", format!("node {id:016X} was refused - {what}"));
                     }
-                    return Err(NOT_SAID);
+                    return Err(INVALID_NODE_MESSAGE);
                 }
                 (connection.role, connection.process) = (Role::Inbound, process);
-                state.greeted(process, word, empty, self.now_ns);
+                state.on_greeting(process, word, empty, self.now_ns);
                 connection.greeted = state.pair.word().changes;
                 hello(&state, connection.out());
                 self.list(at);
             }
-            (Said::Hello { id, word, process, empty, .. }, Role::Outbound(node))
+            (NodeMessage::Hello { id, word, process, empty, .. }, Role::Outbound(node))
                 if id == state.setup.cluster.nodes()[node].id =>
             {
                 connection.process = process;
-                state.greeted(process, word, empty, self.now_ns);
+                state.on_greeting(process, word, empty, self.now_ns);
                 state.pair.answered(process, word, connection.heard_ns);
                 self.linked(at, node);
             }
-            (Said::Ping { number, word }, Role::Inbound) => {
-                state.heard(connection.process, word, self.now_ns);
-                Said::Pong { number, word: state.pair.told() }.put(connection.out());
+            (NodeMessage::Ping { number, word }, Role::Inbound) => {
+                state.on_mode_reported(connection.process, word, self.now_ns);
+                NodeMessage::Pong { number, word: state.pair.reported_mode() }.put(connection.out());
                 self.list(at);
             }
-            (Said::Pong { number, word }, Role::Outbound(_)) => {
-                state.heard(connection.process, word, self.now_ns);
+            (NodeMessage::Pong { number, word }, Role::Outbound(_)) => {
+                state.on_mode_reported(connection.process, word, self.now_ns);
                 // A number greater than that of the last ping must not extend the lease.
                 connection.heard_ns = connection.heard_ns.max(number.min(connection.pinged_ns));
                 state.pair.answered(connection.process, word, connection.heard_ns);
             }
-            (Said::Image { number, namespace, digest, image }, Role::Inbound) => {
+            (NodeMessage::Image { number, namespace, digest, image }, Role::Inbound) => {
                 self.start_for_node(Origin::Node(asker(number)), namespace, digest, Work::Image(image.to_vec()))?;
             }
-            (Said::Done { number, result }, Role::Outbound(node)) if self.links[node] == Some(at) => {
+            (NodeMessage::Done { number, result }, Role::Outbound(node)) if self.links[node] == Some(at) => {
                 self.on_done(number, result);
             }
-            (Said::Compare { number, namespace, digest, version }, Role::Inbound) => {
+            (NodeMessage::Compare { number, namespace, digest, version }, Role::Inbound) => {
                 let work = if state.pair.mode() == Mode::Ahead { Work::Compare(version) } else { Work::Version };
                 self.start_for_node(Origin::Compared(asker(number), namespace), namespace, digest, work)?;
             }
-            (Said::Compared { number, version }, Role::Outbound(node)) if self.links[node] == Some(at) => {
+            (NodeMessage::Compared { number, version }, Role::Outbound(node)) if self.links[node] == Some(at) => {
                 self.on_compared(number, version);
             }
             // Answers on an earlier link: their transactions have failed already.
-            (Said::Done { .. } | Said::Compared { .. }, Role::Outbound(_)) => {}
-            (Said::ComparedAll { comparison, core, cores }, Role::Inbound) => {
+            (NodeMessage::Done { .. } | NodeMessage::Compared { .. }, Role::Outbound(_)) => {}
+            (NodeMessage::ComparedAll { comparison, core, cores }, Role::Inbound) => {
                 if core >= cores || cores > u32::from(u16::MAX) {
-                    return Err(NOT_SAID);
+                    return Err(INVALID_NODE_MESSAGE);
                 }
                 state.on_mode(state.pair.other_compared(comparison, core as usize, cores as usize));
             }
-            (Said::Proxy { number, word, message }, Role::Inbound) => {
-                state.heard(connection.process, word, self.now_ns);
+            (NodeMessage::Proxy { number, word, message }, Role::Inbound) => {
+                state.on_mode_reported(connection.process, word, self.now_ns);
                 let origin = Origin::Proxied(asker(number));
                 match state.parse(message) {
                     Ok(Command::Single { request, timeout_ms }) => {
                         self.start(origin, request, state.deadline_ns(self.now_ns, timeout_ms));
                     }
-                    Err(Fault::Refused(code)) => self.answer(origin, Reply::of(code)),
-                    _ => return Err(NOT_SAID),
+                    Err(MessageError::Refused(code)) => self.answer(origin, Reply::of(code)),
+                    _ => return Err(INVALID_NODE_MESSAGE),
                 }
             }
-            (Said::Answer { number, reply }, Role::Outbound(node)) => {
+            (NodeMessage::Answer { number, reply }, Role::Outbound(node)) => {
                 let reply = message::parse_reply(reply)?;
                 if self.links[node] == Some(at) {
                     self.on_answer(number, reply);
                 }
             }
-            _ => return Err(NOT_SAID),
+            _ => return Err(INVALID_NODE_MESSAGE),
         }
         Ok(true)
     }
@@ -252,7 +252,7 @@ impl Shard {
     /// Begins a request of another node. Other nodes have no access to the record of this node's mode.
     fn start_for_node(&mut self, origin: Origin, namespace: u16, digest: Digest, work: Work) -> Result<(), Malformed> {
         if usize::from(namespace) >= self.stores.len() || digest == self.state.record_digest {
-            return Err(NOT_SAID);
+            return Err(INVALID_NODE_MESSAGE);
         }
         let transaction = Transaction { digest, set: Box::default(), work };
         self.start(origin, wire::Request { namespace: namespace.into(), transaction, at_master: false }, u64::MAX);
@@ -376,7 +376,7 @@ impl Shard {
     }
 
     /// Sends a message to a node. `false` if there is no link to that node.
-    pub(super) fn say(&mut self, node: usize, said: &Said<'_>) -> bool {
+    pub(super) fn send_to_node(&mut self, node: usize, said: &NodeMessage<'_>) -> bool {
         let Some(at) = self.links[node] else { return false };
         let Some(connection) = self.connections.get(at).filter(|connection| !connection.ended) else { return false };
         said.put(connection.out());

@@ -18,8 +18,8 @@
 //! it is unknown whether the other node has a write, the record is sent again. Until then, such reads and refusals are
 //! answered as unavailable.
 
-use super::super::cluster::Said;
-use super::super::pair::{Comparison, Mode, Word};
+use super::super::cluster::NodeMessage;
+use super::super::pair::{Comparison, Mode, ModeVersion};
 use super::transactions::Origin;
 use super::{MS, Shard};
 use crate::{Digest, PARTITIONS, Reply, ResultCode, Transaction, Version, Work, partition};
@@ -51,7 +51,7 @@ fn is_passing(result: ResultCode) -> bool {
 
 /// A core's part of a comparison.
 #[derive(Debug, Default)]
-pub(super) struct Migration {
+pub(super) struct CoreComparison {
     of: Comparison,
     /// Distinguishes the comparison from earlier ones.
     serial: u32,
@@ -59,7 +59,7 @@ pub(super) struct Migration {
     namespace: usize,
     next: u32,
     /// Records that could not be copied for a temporary reason.
-    again: Vec<Key>,
+    again: Vec<RecordKey>,
     flying: usize,
     /// No record is compared before this time.
     due_ns: u64,
@@ -122,7 +122,7 @@ impl Shard {
                     self.state.on_mode(self.state.pair.compared(of, self.core));
                     let (core, cores) = (self.core as u32, self.state.mailboxes.len() as u32);
                     if !of.sends {
-                        self.say(node, &Said::ComparedAll { comparison: of.number, core, cores });
+                        self.send_to_node(node, &NodeMessage::ComparedAll { comparison: of.number, core, cores });
                     }
                 }
                 return u64::MAX;
@@ -150,13 +150,13 @@ impl Shard {
         if let Some(pending) = self.pending.get(number) {
             pending.is_sent_to(node);
         }
-        self.say(node, &Said::Compare { number: number.into(), namespace, digest, version });
+        self.send_to_node(node, &NodeMessage::Compare { number: number.into(), namespace, digest, version });
     }
 
     fn begin_migration(&mut self, of: Comparison, pause_ns: u64) {
         self.serial = self.serial.wrapping_add(1);
         let (serial, due_ns) = (self.serial, self.now_ns + pause_ns);
-        self.migration = Some(Migration { of, serial, due_ns, ..Migration::default() });
+        self.migration = Some(CoreComparison { of, serial, due_ns, ..CoreComparison::default() });
     }
 
     /// Ends the comparison, because the other node is gone. Writes continue without it, so all records must be compared
@@ -173,7 +173,7 @@ impl Shard {
 
     /// The node that must also get a write of this record, if there is one. `word`: this node's mode when the write
     /// began, paired or ahead. Errors: that node is not connected, or cannot take more writes now.
-    pub(super) fn receiver(&mut self, word: Word, digest: &Digest) -> Result<Option<usize>, ResultCode> {
+    pub(super) fn receiver(&mut self, word: ModeVersion, digest: &Digest) -> Result<Option<usize>, ResultCode> {
         if word.mode == Mode::Paired {
             let replica = self.state.setup.cluster.replica(partition(digest));
             return replica.and_then(|node| self.refusal(node)).map_or(Ok(replica), Err);
@@ -209,7 +209,7 @@ impl Shard {
     }
 
     /// Handles the end of the comparison of a record, including the copy if there was one.
-    pub(super) fn on_comparison(&mut self, serial: u32, key: Key, reply: &Reply) {
+    pub(super) fn on_comparison(&mut self, serial: u32, key: RecordKey, reply: &Reply) {
         let Some(migration) = self.migration.as_mut().filter(|migration| migration.serial == serial) else { return };
         migration.flying = migration.flying.saturating_sub(1);
         match reply.result {
@@ -228,13 +228,13 @@ impl Shard {
     }
 
     /// True if this core is still comparing in this mode, so that the nodes are paired only after the record is copied.
-    pub(super) fn may_copy_later(&self, word: Word) -> bool {
-        let Some(Migration { of, is_begun: true, is_over: false, .. }) = &self.migration else { return false };
+    pub(super) fn may_copy_later(&self, word: ModeVersion) -> bool {
+        let Some(CoreComparison { of, is_begun: true, is_over: false, .. }) = &self.migration else { return false };
         of.sends && word.mode == Mode::Ahead && of.number == word.changes
     }
 
     /// Schedules another copy of a record that the other node could not take now.
-    pub(super) fn copy_later(&mut self, key: Key) {
+    pub(super) fn copy_later(&mut self, key: RecordKey) {
         if let Some(migration) = &mut self.migration {
             migration.again.push(key);
             migration.due_ns = migration.due_ns.max(self.now_ns + PASSING_NS);
@@ -248,7 +248,7 @@ impl Shard {
     }
 
     /// Begins the comparison again, because a record could not be compared or copied.
-    pub(super) fn compare_again(&mut self, result: ResultCode, key: Option<Key>) {
+    pub(super) fn compare_again(&mut self, result: ResultCode, key: Option<RecordKey>) {
         let current = self.state.pair.comparison();
         let of = self.migration.as_ref().map(|migration| migration.of).filter(|of| Some(*of) == current);
         match of {
@@ -300,25 +300,25 @@ impl Shard {
     }
 }
 
-type Key = (u16, Digest);
+type RecordKey = (u16, Digest);
 
 #[derive(Debug, Default)]
-pub(super) struct Copies {
+pub(super) struct CopiesInFlight {
     /// Numbers of the writes in flight, by record.
-    writes: HashMap<Key, Vec<u32>>,
+    writes: HashMap<RecordKey, Vec<u32>>,
     /// Records whose last write the other node may lack. True: the record is being sent again.
-    unsure: HashMap<Key, bool>,
+    unsure: HashMap<RecordKey, bool>,
     again_ns: u64,
 }
 
-impl Copies {
+impl CopiesInFlight {
     /// Adds a write of this record.
-    pub(super) fn begin(&mut self, key: Key, number: u32) {
+    pub(super) fn begin(&mut self, key: RecordKey, number: u32) {
         self.writes.entry(key).or_default().push(number);
     }
 
     /// Removes a write that is answered or has changed nothing.
-    pub(super) fn end(&mut self, key: Key, number: u32) {
+    pub(super) fn end(&mut self, key: RecordKey, number: u32) {
         if let Entry::Occupied(mut writes) = self.writes.entry(key) {
             writes.get_mut().retain(|of| *of != number);
             if writes.get().is_empty() {
@@ -331,7 +331,7 @@ impl Copies {
 impl Shard {
     /// Handles the store's reply to a linearizable read, or to a write that changed nothing. Returns the reply if it
     /// can be sent now.
-    pub(super) fn settle(&mut self, number: u32, key: Key, reply: Reply) -> Option<Reply> {
+    pub(super) fn settle(&mut self, number: u32, key: RecordKey, reply: Reply) -> Option<Reply> {
         self.copies.end(key, number);
         if self.copies.unsure.contains_key(&key) {
             return Some(Reply::of(ResultCode::UNAVAILABLE));
@@ -381,7 +381,7 @@ impl Shard {
 
     /// The reply to a write that this node has and the other node may lack. A node that is ahead acknowledges the write
     /// nevertheless.
-    pub(super) fn not_copied(&mut self, number: u32, key: Key, reply: Reply, result: ResultCode) -> Reply {
+    pub(super) fn not_copied(&mut self, number: u32, key: RecordKey, reply: Reply, result: ResultCode) -> Reply {
         let word = self.state.pair.word();
         if matches!(word.mode, Mode::Ahead | Mode::Handing) {
             if is_passing(result) && self.may_copy_later(word) {
@@ -443,14 +443,14 @@ impl Shard {
             }
             room -= 1;
             self.copies.unsure.insert(key, true);
-            self.compare(Origin::Again, node, namespace, digest, Version { number: 0, tombstone: false });
+            self.compare(Origin::CopyAgain, node, namespace, digest, Version { number: 0, tombstone: false });
         }
         self.copies.again_ns = self.now_ns + AGAIN_NS;
         self.copies.again_ns
     }
 
     /// Handles the result of sending a record again.
-    pub(super) fn on_copied_again(&mut self, key: Key, result: ResultCode) {
+    pub(super) fn on_copied_again(&mut self, key: RecordKey, result: ResultCode) {
         if result == ResultCode::OK {
             self.copies.unsure.remove(&key);
         } else if let Some(is_flying) = self.copies.unsure.get_mut(&key) {

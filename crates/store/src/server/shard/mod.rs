@@ -14,15 +14,15 @@ mod migration;
 mod modes;
 mod transactions;
 
-use super::cluster::Said;
+use super::cluster::NodeMessage;
 use super::connection::{Connection, Role, Slab};
-use super::pair::{LEASE_NS, PING_NS, Word};
+use super::pair::{LEASE_NS, PING_NS, ModeVersion};
 use super::state::{Message, State, lock};
 use crate::conf::NamespaceConfig;
 use crate::observe::{Counts, NamespaceCounts};
 use crate::{Disk, Namespace, Replies, Space, Store, Transaction, write_unit_bytes};
 use batches::Batch;
-use engine::net::{Arrivals, Completion, Event, Net};
+use engine::net::{ReceiveBuffers, Completion, SocketCompletion, NetEngine};
 use engine::uring::Setup;
 use engine::{IoEngine, Wait};
 use std::net::{TcpListener, TcpStream};
@@ -32,10 +32,10 @@ use std::sync::atomic::Ordering;
 use sys::buffer::Buf;
 use sys::net::{Op, Outcome};
 use sys::op;
-use transactions::{Answered, Origin, Pending};
+use transactions::{AnsweredTransaction, Origin, PendingTransaction};
 
 /// Receive buffers of a shard.
-const ARRIVALS: Arrivals = Arrivals { buffers: 512, bytes: 8 << 10 };
+const ARRIVALS: ReceiveBuffers = ReceiveBuffers { buffers: 512, bytes: 8 << 10 };
 
 const MS: u64 = 1_000_000;
 
@@ -58,7 +58,7 @@ const SEND: u32 = 1;
 const CANCEL: u32 = 2;
 
 /// The ring as a store's disk, with the time of the current pass.
-struct RingDisk<'a>(&'a mut Net, u64);
+struct RingDisk<'a>(&'a mut NetEngine, u64);
 
 impl Disk for RingDisk<'_> {
     fn now_ns(&mut self) -> u64 {
@@ -77,7 +77,7 @@ impl Disk for RingDisk<'_> {
 pub(super) struct Shard {
     core: usize,
     state: Arc<State>,
-    net: Net,
+    net: NetEngine,
     stores: Vec<(Store, Range<u32>)>,
     /// First token of the listeners. The tokens of connections follow.
     first_token: u32,
@@ -88,14 +88,14 @@ pub(super) struct Shard {
     dealt: usize,
     connections: Slab<Connection>,
     serial: u32,
-    pending: Slab<Pending>,
+    pending: Slab<PendingTransaction>,
     /// Transactions that wait until this node's mode is recorded: number, transaction, `at_master`.
     parked: Vec<(u32, Transaction, bool)>,
-    copies: migration::Copies,
+    copies: migration::CopiesInFlight,
     batches: Slab<Batch>,
     replies: Replies,
     /// Transactions that were answered in this pass.
-    answered: Vec<Answered>,
+    answered: Vec<AnsweredTransaction>,
     /// Connections with bytes to send.
     listed: Vec<u32>,
     /// True for cores that got messages in this pass.
@@ -103,11 +103,11 @@ pub(super) struct Shard {
     /// This shard's connection to each node.
     links: Vec<Option<u32>>,
     /// The mode that was last sent on all links.
-    told: Word,
+    told: ModeVersion,
     /// True once the refusal of a node was logged.
     has_refused: bool,
     /// This core's part of the comparison with the other node's records.
-    migration: Option<migration::Migration>,
+    migration: Option<migration::CoreComparison>,
     /// Earliest time of the next log line about a failed comparison.
     compares_again_ns: u64,
     /// After a failed copy of a record: earliest start of the next comparison.
@@ -151,7 +151,7 @@ impl Shard {
                 spaces.push(Space { write_unit_bytes: write_unit_bytes(target), ..space });
                 targets.push(target.clone());
             }
-            let namespace = namespace.share(cores);
+            let namespace = namespace.per_core(cores);
             let (tokens, bytes) = Store::needs(&namespace, spaces.len());
             let tokens = first_token..first_token + tokens;
             (first_token, memory_bytes) = (tokens.end, memory_bytes + bytes);
@@ -161,7 +161,7 @@ impl Shard {
         let tokens = first_token as usize + listeners.len() + connections * TOKENS_EACH as usize;
         let devices = targets.iter().map(|target| target.name().to_string()).collect();
         let size = Setup { in_flight_max: tokens, memory_bytes, epoch: state.began, harmless_gap_ns: u64::MAX };
-        let (mut net, _) = Net::new(targets, ARRIVALS, size)
+        let (mut net, _) = NetEngine::new(targets, ARRIVALS, size)
             .map_err(|error| format!("cannot make a ring - {error}{}", sys::remedy(&error, "")))?;
         state.mailboxes[core].set_waker(net.waker().clone());
         let open = |(namespace, spaces, tokens): (Namespace, Vec<_>, Range<u32>)| {
@@ -187,14 +187,14 @@ impl Shard {
             serial: 0,
             pending: Slab::new(),
             parked: Vec::new(),
-            copies: migration::Copies::default(),
+            copies: migration::CopiesInFlight::default(),
             batches: Slab::new(),
             replies: Vec::new(),
             answered: Vec::new(),
             listed: Vec::new(),
             mailed: vec![false; state.mailboxes.len()],
             links: vec![None; setup.cluster.nodes().len()],
-            told: state.pair.told(),
+            told: state.pair.reported_mode(),
             has_refused: false,
             migration: None,
             compares_again_ns: 0,
@@ -231,7 +231,7 @@ impl Shard {
                 self.on_message(message);
             }
             let due_ns = self.poll();
-            self.carry_on();
+            self.handle_replies();
             if !accepts && self.state.is_ready() {
                 accepts = true;
                 (0..self.listeners.len()).for_each(|at| self.accept(at));
@@ -263,7 +263,7 @@ impl Shard {
                     }
                     Completion::Net(event) => self.on_event(event),
                 }
-                self.carry_on();
+                self.handle_replies();
             }
         }
     }
@@ -288,16 +288,16 @@ impl Shard {
             #[cfg(test)]
             Message::Fail(_) => unreachable!("it ends the thread"),
         }
-        self.carry_on();
+        self.handle_replies();
     }
 
-    fn on_event(&mut self, event: Event) {
-        let Event { token, outcome, op, .. } = event;
+    fn on_event(&mut self, event: SocketCompletion) {
+        let SocketCompletion { token, outcome, op, .. } = event;
         let number = token - self.first_token;
         let listeners = self.listeners.len() as u32;
         if number < listeners {
             match outcome {
-                Outcome::Accepted(socket) => self.deal(socket),
+                Outcome::Accepted(socket) => self.assign_connection(socket),
                 Outcome::Errno(errno) if op.is_some() => {
                     let error = std::io::Error::from_raw_os_error(errno);
                     let what = sys::remedy(&error, "");
@@ -331,7 +331,7 @@ impl Shard {
     }
 
     /// Gives a connection to the next core in turn, if the limit allows one more.
-    fn deal(&mut self, socket: TcpStream) {
+    fn assign_connection(&mut self, socket: TcpStream) {
         let state = self.state.clone();
         if self.stops_ns.is_some() || state.connections.load(Ordering::Relaxed) >= state.setup.limits.connections {
             return;
@@ -391,7 +391,7 @@ impl Shard {
         let busy = self.connections.len() + self.pending.len() > 0 || self.stops_ns.is_some();
         let busy = busy || self.core == 0 && self.state.pair.takes_over();
         // Report a new mode at once: until the other node knows the mode, it passes on requests that are refused here.
-        let word = self.state.pair.told();
+        let word = self.state.pair.reported_mode();
         if std::mem::replace(&mut self.told, word) != word {
             self.links.clone().into_iter().flatten().for_each(|at| self.ping(at));
         }
@@ -410,7 +410,7 @@ impl Shard {
 
     /// Counts bytes that may stay in memory. From time to time, checks how many bytes all connections hold; above the
     /// limit, closes the connections that hold most.
-    fn moved(&mut self, bytes: usize) {
+    fn limit_memory(&mut self, bytes: usize) {
         self.moved_bytes += bytes;
         let limit = self.state.setup.limits.memory_bytes / self.state.mailboxes.len();
         if self.moved_bytes < limit / 16 {
@@ -436,7 +436,7 @@ impl Shard {
     /// Ends connections and transactions that have timed out, and pings the other nodes.
     fn sweep(&mut self) {
         if self.core == 0 && self.stops_ns.is_none() {
-            self.state.look(None);
+            self.state.check_takeover(None);
             self.state.record();
         }
         if !self.parked.is_empty() && !self.state.pair.must_wait(self.state.pair.word()) {
@@ -467,12 +467,12 @@ impl Shard {
 
     /// Asks a node for an answer, and reports this node's mode.
     fn ping(&mut self, at: u32) {
-        let (word, number) = (self.state.pair.told(), self.now_ns);
+        let (word, number) = (self.state.pair.reported_mode(), self.now_ns);
         let Some(connection) = self.connections.get(at).filter(|of| !of.ended && self.stops_ns.is_none()) else {
             return;
         };
         connection.pinged_ns = number;
-        Said::Ping { number, word }.put(connection.out());
+        NodeMessage::Ping { number, word }.put(connection.out());
         self.list(at);
     }
 

@@ -1,7 +1,7 @@
 //! The mode of this node in a pair: changes of the mode, the record of the mode, log lines, and transactions that wait
 //! for the record. [`super::super::pair`] has the rules.
 
-use super::super::pair::{self, Devices, Mode, Recorded, Word};
+use super::super::pair::{self, DeviceIdentity, Mode, ModeRecord, ModeVersion};
 use super::super::state::{Mailbox, Message, State, lock};
 use super::transactions::Origin;
 use super::{RingDisk, Shard};
@@ -23,9 +23,9 @@ impl State {
     }
 
     /// Takes over if the other node is gone; the rules are in [`super::super::pair`].
-    pub(in crate::server) fn look(&self, refused_ns: Option<u64>) {
+    pub(in crate::server) fn check_takeover(&self, refused_ns: Option<u64>) {
         let now_ns = self.now_ns();
-        let Some(since_ns) = self.pair.look(now_ns, refused_ns) else { return };
+        let Some(since_ns) = self.pair.check_takeover(now_ns, refused_ns) else { return };
         let ([before, failed_before], [all, failed]) = (lock(&self.cut).unwrap_or_default(), self.requests());
         let takeover = Takeover {
             ms: now_ns.saturating_sub(since_ns) / 1_000_000,
@@ -45,13 +45,13 @@ impl State {
     }
 
     /// Handles the mode that a process of another node reports on an existing connection.
-    pub(in crate::server) fn heard(&self, process: u64, word: Word, now_ns: u64) {
-        self.on_mode(self.pair.heard(process, word, now_ns));
+    pub(in crate::server) fn on_mode_reported(&self, process: u64, word: ModeVersion, now_ns: u64) {
+        self.on_mode(self.pair.on_mode_reported(process, word, now_ns));
     }
 
     /// Handles the greeting of a process of another node. `empty`: bits of its namespaces without records.
-    pub(in crate::server) fn greeted(&self, process: u64, word: Word, empty: u32, now_ns: u64) {
-        self.on_mode(self.pair.greeted(process, word, empty, now_ns));
+    pub(in crate::server) fn on_greeting(&self, process: u64, word: ModeVersion, empty: u32, now_ns: u64) {
+        self.on_mode(self.pair.on_greeting(process, word, empty, now_ns));
         let mode = self.pair.mode();
         let clear = |which| {
             format!("stop {which}, clear its devices and start it again: it then gets all records from its peer")
@@ -83,7 +83,7 @@ impl State {
     }
 
     /// Adds the contents of this shard's devices. The last shard sets this node's mode.
-    pub(in crate::server) fn started(&self, recorded: Option<Recorded>, full: u32, lost: [u64; 2]) {
+    pub(in crate::server) fn started(&self, recorded: Option<ModeRecord>, full: u32, lost: [u64; 2]) {
         let mut start = lock(&self.start);
         let (shards, found) = &mut *start;
         *shards += 1;
@@ -159,7 +159,7 @@ impl Shard {
             return self.ready(None);
         }
         let digest = self.state.record_digest;
-        let number = self.pend(Origin::Found, namespace as u16, digest);
+        let number = self.pend(Origin::ModeRead, namespace as u16, digest);
         let read = Transaction { digest, set: Box::default(), work: Work::ReadAll };
         let (store, _) = &mut self.stores[namespace];
         store.execute(number.into(), read, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
@@ -168,14 +168,14 @@ impl Shard {
     /// Handles the result of reading the record of this node's mode.
     pub(super) fn on_found(&mut self, reply: &Reply) {
         let recorded = match reply.result {
-            ResultCode::OK => ops::entries(&reply.ops).next().and_then(|entry| Recorded::read(entry.value)),
+            ResultCode::OK => ops::entries(&reply.ops).next().and_then(|entry| ModeRecord::read(entry.value)),
             ResultCode::NOT_FOUND => None,
-            _ => Some(Recorded { mode: Mode::MaybeAhead, devices: Devices::default() }),
+            _ => Some(ModeRecord { mode: Mode::MaybeAhead, devices: DeviceIdentity::default() }),
         };
         self.ready(recorded);
     }
 
-    fn ready(&mut self, recorded: Option<Recorded>) {
+    fn ready(&mut self, recorded: Option<ModeRecord>) {
         self.has_record = recorded.is_some();
         self.publish();
         let (mut full, mut lost) = (0, [0; 2]);
@@ -227,7 +227,7 @@ impl Shard {
             self.has_record = true;
             // The mode may have changed meanwhile.
             self.state.record();
-            self.state.tell_all(|| Message::Recorded);
+            self.state.send_to_all(|| Message::Recorded);
         }
     }
 

@@ -1,11 +1,11 @@
 //! Transactions in progress: origin, core or node of execution, and replica. Also publishes the counts of this core's
 //! transactions and stores for observers.
 
-use super::super::cluster::{BODY_BYTES_MAX, Said};
+use super::super::cluster::{BODY_BYTES_MAX, NodeMessage};
 use super::super::pair::{LEASE_NS, Mode};
 use super::super::state::Message;
 use super::{MS, RingDisk, Shard, lock};
-use crate::observe::{self, Kind};
+use crate::observe::{self, TransactionKind};
 use crate::wire::{Request, message, request};
 use crate::{Digest, Reply, ResultCode, Transaction, Work, ops, partition};
 use engine::IoEngine as _;
@@ -18,7 +18,7 @@ const NO_ANSWER: u64 = u64::MAX;
 
 /// Connection that gets the reply, by number and serial, and number of its request or message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Asker {
+pub(super) struct ReplyAddress {
     pub(super) connection: u32,
     pub(super) serial: u32,
     pub(super) number: u64,
@@ -28,23 +28,23 @@ pub(super) struct Asker {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A client.
-    Single(Asker),
+    Single(ReplyAddress),
     /// A client, for one key of a batch.
     Batch { batch: u32, index: u32 },
     /// Another core, by its number.
     Core { core: usize, number: u32 },
     /// Another node.
-    Node(Asker),
+    Node(ReplyAddress),
     /// Another node's client.
-    Proxied(Asker),
+    Proxied(ReplyAddress),
     /// Another node that compares its records, in this namespace.
-    Compared(Asker, u16),
+    Compared(ReplyAddress, u16),
     /// This node, which compares a record with the other node's.
     Comparison { serial: u32 },
     /// This node, which sends a record to the other node again.
-    Again,
+    CopyAgain,
     /// This node, which reads its recorded mode.
-    Found,
+    ModeRead,
     /// This node, which records its mode.
     Record(Mode),
     /// No client waits any more.
@@ -54,11 +54,11 @@ pub(super) enum Origin {
 
 /// A transaction without a reply so far.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct PendingTransaction {
     pub(super) origin: Origin,
     pub(super) namespace: u16,
     /// `None` for another node's write or comparison, or a transaction that another core counts.
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<TransactionKind>,
     pub(super) began_ns: u64,
     pub(super) digest: Digest,
     deadline_ns: u64,
@@ -76,13 +76,13 @@ pub(super) struct Pending {
     pub(super) readers: Vec<(u32, Reply)>,
 }
 
-impl Pending {
+impl PendingTransaction {
     pub(super) fn waits_for(&self, node: usize) -> bool {
         self.node == Some(node) && (self.is_proxied || self.reply.is_some())
     }
 
     pub(super) fn is_comparison(&self) -> bool {
-        matches!(self.origin, Origin::Comparison { .. } | Origin::Again)
+        matches!(self.origin, Origin::Comparison { .. } | Origin::CopyAgain)
     }
 
     /// Marks the transaction as one that `node` answers.
@@ -97,7 +97,7 @@ impl Pending {
 }
 
 /// True if a value to write is longer than any record. Such writes are refused at once.
-fn is_beyond(work: &Work, block_bytes: usize) -> bool {
+fn is_too_big(work: &Work, block_bytes: usize) -> bool {
     let Work::Write(write) = work else { return false };
     write.ops.len() > block_bytes && ops::entries(&write.ops).any(|entry| entry.value.len() > block_bytes)
 }
@@ -106,21 +106,21 @@ impl Shard {
     /// Adds a transaction without a deadline, and returns its number.
     pub(super) fn pend(&mut self, origin: Origin, namespace: u16, digest: Digest) -> u32 {
         let (began_ns, deadline_ns) = (self.now_ns, u64::MAX);
-        self.pending.insert(Pending { origin, namespace, began_ns, digest, deadline_ns, ..Pending::default() })
+        self.pending.insert(PendingTransaction { origin, namespace, began_ns, digest, deadline_ns, ..PendingTransaction::default() })
     }
 
     /// Begins a transaction, on this core or on the core or node that has the partition.
     pub(super) fn start(&mut self, origin: Origin, request: Request, deadline_ns: u64) {
         let Request { namespace, transaction, at_master } = request;
-        let (namespace, kind, digest) = (namespace as u16, Kind::of(&transaction.work), transaction.digest);
+        let (namespace, kind, digest) = (namespace as u16, TransactionKind::of(&transaction.work), transaction.digest);
         let began_ns = self.now_ns;
-        let pending = Pending { origin, namespace, kind, began_ns, digest, deadline_ns, ..Pending::default() };
+        let pending = PendingTransaction { origin, namespace, kind, began_ns, digest, deadline_ns, ..PendingTransaction::default() };
         let number = self.pending.insert(pending);
         let settings = &self.state.setup.config.namespaces[usize::from(namespace)].settings;
-        if is_beyond(&transaction.work, settings.write_block_bytes as usize) {
+        if is_too_big(&transaction.work, settings.write_block_bytes as usize) {
             return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
         }
-        let is_write = matches!(kind, Some(Kind::Write | Kind::Delete));
+        let is_write = matches!(kind, Some(TransactionKind::Write | TransactionKind::Delete));
         if is_write && self.has_copies(namespace) && transaction.digest == self.state.record_digest {
             return self.replies.push((number.into(), Reply::of(ResultCode::PARAMETER)));
         }
@@ -129,13 +129,13 @@ impl Shard {
 
     /// Executes a transaction on this core, or passes it to the core or node that has the partition.
     pub(super) fn route(&mut self, number: u32, namespace: u16, transaction: Transaction, at_master: bool) {
-        let (kind, partition) = (Kind::of(&transaction.work), partition(&transaction.digest));
+        let (kind, partition) = (TransactionKind::of(&transaction.work), partition(&transaction.digest));
         let (cluster, pair) = (&self.state.setup.cluster, &self.state.pair);
         let copies = self.has_copies(namespace);
-        let place = pair.place(cluster, partition, copies);
+        let place = pair.role(cluster, partition, copies);
         let is_here = match kind {
             None => true,
-            Some(Kind::Read) if !at_master => place.is_some(),
+            Some(TransactionKind::Read) if !at_master => place.is_some(),
             Some(_) => place == Some(0),
         };
         if !is_here {
@@ -189,8 +189,8 @@ impl Shard {
             return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
         }
         pending.is_sent_to(node);
-        let word = self.state.pair.told();
-        self.say(node, &Said::Proxy { number: number.into(), word, message: &message });
+        let word = self.state.pair.reported_mode();
+        self.send_to_node(node, &NodeMessage::Proxy { number: number.into(), word, message: &message });
     }
 
     /// Reason why a node cannot be sent anything now, if there is one.
@@ -259,7 +259,7 @@ impl Shard {
     }
 
     /// Handles all replies of the stores.
-    pub(super) fn carry_on(&mut self) {
+    pub(super) fn handle_replies(&mut self) {
         while !self.replies.is_empty() {
             let mut replies = std::mem::take(&mut self.replies);
             replies.drain(..).for_each(|(number, reply)| self.stored(number as u32, reply));
@@ -285,7 +285,7 @@ impl Shard {
             let settings = &self.state.setup.config.namespaces[usize::from(namespace)];
             let asynchronous = settings.answers_before_replica && is_paired;
             let answer = if asynchronous { NO_ANSWER } else { number.into() };
-            let is_sent = self.say(node, &Said::Image { number: answer, namespace, digest, image: &image });
+            let is_sent = self.send_to_node(node, &NodeMessage::Image { number: answer, namespace, digest, image: &image });
             if !is_sent || asynchronous && !self.has_lease(node) {
                 reply = self.not_copied(number, (namespace, digest), reply, ResultCode::TIMEOUT);
             } else if !asynchronous && let Some(pending) = self.pending.get(number) {
@@ -314,14 +314,14 @@ impl Shard {
         let readers = std::mem::take(&mut pending.readers);
         match pending.origin {
             Origin::Comparison { serial } => self.on_comparison(serial, key, &reply),
-            Origin::Again => self.on_copied_again(key, reply.result),
+            Origin::CopyAgain => self.on_copied_again(key, reply.result),
             origin => self.answer(origin, reply),
         }
         self.answer_readers(readers, pending.has_failed);
     }
 
     pub(super) fn answer(&mut self, origin: Origin, reply: Reply) {
-        let Asker { connection: at, serial, number } = match origin {
+        let ReplyAddress { connection: at, serial, number } = match origin {
             Origin::Single(asker) | Origin::Node(asker) | Origin::Proxied(asker) => asker,
             Origin::Compared(asker, namespace) => {
                 if reply.result == ResultCode::OK && self.state.pair.mode() == Mode::Ahead {
@@ -331,15 +331,15 @@ impl Shard {
             }
             Origin::Batch { batch, index } => return self.answer_key(batch, index, &reply),
             Origin::Core { core, number } => return self.mail(core, Message::Reply { number, reply }),
-            Origin::Found => return self.on_found(&reply),
+            Origin::ModeRead => return self.on_found(&reply),
             Origin::Record(mode) => return self.on_record(mode, reply.result),
-            Origin::Comparison { .. } | Origin::Again | Origin::Nobody => return,
+            Origin::Comparison { .. } | Origin::CopyAgain | Origin::Nobody => return,
         };
         let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.ended) else { return };
         match origin {
             Origin::Single(_) => {
                 connection.answer(number, |out| message::put_reply(out, &reply));
-                self.moved(reply.ops.len());
+                self.limit_memory(reply.ops.len());
             }
             Origin::Node(_) if number == NO_ANSWER => {}
             Origin::Proxied(_) => {
@@ -349,12 +349,12 @@ impl Shard {
                     entry.clear();
                     message::put_entry(&mut entry, 0, &Reply::of(ResultCode::TOO_BIG));
                 }
-                Said::Answer { number, reply: &entry }.put(connection.out());
+                NodeMessage::Answer { number, reply: &entry }.put(connection.out());
             }
             Origin::Compared(..) if reply.result == ResultCode::OK => {
-                Said::Compared { number, version: reply.version }.put(connection.out());
+                NodeMessage::Compared { number, version: reply.version }.put(connection.out());
             }
-            _ => Said::Done { number, result: reply.result }.put(connection.out()),
+            _ => NodeMessage::Done { number, result: reply.result }.put(connection.out()),
         }
         self.list(at);
     }
@@ -362,26 +362,26 @@ impl Shard {
     /// Answers transactions that have timed out. The transactions continue without a client.
     pub(super) fn time_out(&mut self) {
         let now_ns = self.now_ns;
-        let is_late = |of: &Pending| of.deadline_ns <= now_ns && of.origin != Origin::Nobody;
+        let is_late = |of: &PendingTransaction| of.deadline_ns <= now_ns && of.origin != Origin::Nobody;
         let late: Vec<_> = self.pending.iter().filter(|(_, of)| is_late(of)).map(|(number, _)| number).collect();
         for number in late {
             let Some(pending) = self.pending.get(number) else { continue };
             let (reply, readers) = (pending.reply.take(), std::mem::take(&mut pending.readers));
-            let nobody = Pending { origin: Origin::Nobody, reply, readers, ..*pending };
+            let nobody = PendingTransaction { origin: Origin::Nobody, reply, readers, ..*pending };
             let pending = std::mem::replace(pending, nobody);
             self.count(&pending, ResultCode::TIMEOUT);
             self.answer(pending.origin, Reply::of(ResultCode::TIMEOUT));
         }
-        self.carry_on();
+        self.handle_replies();
     }
 }
 
 /// An answered transaction, for the counters.
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct AnsweredTransaction {
     namespace: u16,
     from: observe::Origin,
-    kind: Kind,
+    kind: TransactionKind,
     result: ResultCode,
     began_ns: u64,
     is_proxied: bool,
@@ -403,16 +403,16 @@ impl Shard {
         lock(&self.state.counts[self.core]).clone_from(&self.counts);
     }
 
-    pub(super) fn count(&mut self, pending: &Pending, result: ResultCode) {
+    pub(super) fn count(&mut self, pending: &PendingTransaction, result: ResultCode) {
         let from = match pending.origin {
             Origin::Single(_) => observe::Origin::Client,
             Origin::Batch { .. } => observe::Origin::Batch,
             Origin::Proxied(_) => observe::Origin::Proxy,
             _ => return,
         };
-        let Pending { namespace, began_ns, is_proxied, .. } = *pending;
+        let PendingTransaction { namespace, began_ns, is_proxied, .. } = *pending;
         let Some(kind) = pending.kind else { return };
-        self.answered.push(Answered { namespace, from, kind, result, began_ns, is_proxied });
+        self.answered.push(AnsweredTransaction { namespace, from, kind, result, began_ns, is_proxied });
     }
 
     /// Counts the transactions answered in this pass, after their replies were passed to the ring.
@@ -422,7 +422,7 @@ impl Shard {
         }
         let now_ns = self.net.now();
         let unit_ns = if self.state.setup.config.microsecond_histograms { 1_000 } else { MS };
-        for Answered { namespace, from, kind, result, began_ns, is_proxied } in self.answered.drain(..) {
+        for AnsweredTransaction { namespace, from, kind, result, began_ns, is_proxied } in self.answered.drain(..) {
             let counts = &mut self.counts.namespaces[usize::from(namespace)];
             match is_proxied {
                 true => counts.record_proxied(from, result),

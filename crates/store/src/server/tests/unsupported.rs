@@ -10,7 +10,7 @@ const WRITE: [u8; 4] = [0, info2::WRITE, 0, 0];
 /// A message with these fields, and with an operation on a bin if there is one.
 fn frame_of(info: [u8; 4], fields: &[(u8, &[u8])], operation: Option<u8>) -> Vec<u8> {
     let mut out = Vec::new();
-    let begin = frame::begin(&mut out, Kind::Message);
+    let begin = frame::begin(&mut out, FrameKind::Message);
     Header { info, fields: fields.len() as u16, ops: operation.is_some().into(), ..Header::default() }.put(&mut out);
     fields.iter().for_each(|(kind, value)| message::put_field(&mut out, *kind, value));
     let op = |operation| Entry { operation, particle: particle::BLOB, name: b"b", value: b"" };
@@ -72,7 +72,7 @@ fn unsupported_requests_get_the_codes_of_the_documentation() {
                 client.0.write_all(&request).unwrap();
                 let (kind, body) = client.reply().unwrap();
                 let result = match kind {
-                    Kind::Security => body[1],
+                    FrameKind::Security => body[1],
                     _ => Header::take(&mut &body[..]).unwrap().result,
                 };
                 assert_eq!(result, code, "{phrase}: {request:?}");

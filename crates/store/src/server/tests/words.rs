@@ -1,17 +1,17 @@
 //! Tests of a node whose other node is played by the test.
 
-use super::super::cluster::{Said, take};
-use super::super::pair::{Mode, Word};
+use super::super::cluster::{NodeMessage, take};
+use super::super::pair::{Mode, ModeVersion};
 use super::*;
 
 /// The other node, with its connection to the only core of the node under test.
-struct Other {
+struct PlayedNode {
     node: Node,
     socket: TcpStream,
     input: Vec<u8>,
 }
 
-impl Other {
+impl PlayedNode {
     /// A node without records, and the other node.
     fn beside() -> Option<(Bench, Self)> {
         let [own, other] = [listener(), listener()];
@@ -24,7 +24,7 @@ impl Other {
     }
 
     /// Calls `is` with each message of the node, until `is` returns true.
-    fn hear(&mut self, mut is: impl FnMut(Said<'_>, &mut Vec<u8>) -> bool) {
+    fn hear(&mut self, mut is: impl FnMut(NodeMessage<'_>, &mut Vec<u8>) -> bool) {
         let mut out = Vec::new();
         loop {
             let mut rest = &self.input[..];
@@ -45,18 +45,18 @@ impl Other {
 
 #[test]
 fn each_new_mode_is_told_at_once() {
-    let Some((bench, mut other)) = Other::beside() else { return };
-    let word = |mode, changes| Word { mode, changes };
+    let Some((bench, mut other)) = PlayedNode::beside() else { return };
+    let word = |mode, changes| ModeVersion { mode, changes };
     let id = other.node.id;
     other.hear(|said, out| {
-        let Said::Hello { word: fresh, common, .. } = said else { panic!("{said:?}") };
+        let NodeMessage::Hello { word: fresh, common, .. } = said else { panic!("{said:?}") };
         assert_eq!(fresh, word(Mode::Fresh, 1));
-        Said::Hello { id, word: word(Mode::Fresh, 1), process: 9, empty: 1, common }.put(out);
+        NodeMessage::Hello { id, word: word(Mode::Fresh, 1), process: 9, empty: 1, common }.put(out);
         true
     });
     let mut words = Vec::new();
     other.hear(|said, _| {
-        let Said::Ping { word, .. } = said else { panic!("{said:?}") };
+        let NodeMessage::Ping { word, .. } = said else { panic!("{said:?}") };
         words.push(word);
         word.mode == Mode::Ahead
     });
@@ -67,12 +67,12 @@ fn each_new_mode_is_told_at_once() {
 
 #[test]
 fn two_nodes_without_all_records_are_logged_once_however_many_connections_they_have() {
-    let Some((bench, mut other)) = Other::beside() else { return };
-    let (id, behind) = (other.node.id, Word { mode: Mode::Behind, changes: 1 });
+    let Some((bench, mut other)) = PlayedNode::beside() else { return };
+    let (id, behind) = (other.node.id, ModeVersion { mode: Mode::Behind, changes: 1 });
     let mut common_lines = Vec::new();
     other.hear(|said, out| {
-        let Said::Hello { common, .. } = said else { panic!("{said:?}") };
-        Said::Hello { id, word: behind, process: 9, empty: 0, common }.put(out);
+        let NodeMessage::Hello { common, .. } = said else { panic!("{said:?}") };
+        NodeMessage::Hello { id, word: behind, process: 9, empty: 0, common }.put(out);
         common_lines = common.to_vec();
         true
     });
@@ -83,11 +83,11 @@ fn two_nodes_without_all_records_are_logged_once_however_many_connections_they_h
     bench.until("logged", |bench| logged(bench) == 1);
     for (process, lines) in [(9, 1), (9, 1), (10, 2), (10, 2)] {
         let Client(socket) = bench.client();
-        let mut link = Other { node: other.node.clone(), socket, input: Vec::new() };
+        let mut link = PlayedNode { node: other.node.clone(), socket, input: Vec::new() };
         let mut hello = Vec::new();
-        Said::Hello { id, word: behind, process, empty: 0, common: &common_lines }.put(&mut hello);
+        NodeMessage::Hello { id, word: behind, process, empty: 0, common: &common_lines }.put(&mut hello);
         link.socket.write_all(&hello).unwrap();
-        link.hear(|said, _| matches!(said, Said::Hello { .. }));
+        link.hear(|said, _| matches!(said, NodeMessage::Hello { .. }));
         assert_eq!(logged(&bench), lines, "process {process}");
     }
     bench.stop();

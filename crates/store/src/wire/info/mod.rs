@@ -6,7 +6,7 @@
 //!
 //! Names and formats are those of the real server 7.0. Values that this server does not have are left out.
 
-use super::frame::{self, Kind};
+use super::frame::{self, FrameKind};
 use crate::nodes::Host;
 use crate::observe::{BUILD, Facts, NamespaceCounts, Transactions};
 use base64::Engine;
@@ -26,7 +26,7 @@ const FEATURES: &str = "batch-any;batch-index;cluster-stable;float;peers;pipelin
 
 /// Appends the reply to the request `body`, a frame.
 pub fn put(out: &mut Vec<u8>, body: &[u8], facts: &Facts) {
-    let begin = frame::begin(out, Kind::Info);
+    let begin = frame::begin(out, FrameKind::Info);
     let mut names = body.split(|byte| *byte == b'\n').filter(|name| !name.is_empty()).peekable();
     if names.peek().is_none() {
         DEFAULT.iter().for_each(|name| put_value(out, name.as_bytes(), &answer(name, facts)));

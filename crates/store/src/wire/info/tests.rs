@@ -12,7 +12,7 @@ fn reply(request: &[u8], facts: &Facts) -> String {
     let mut out = Vec::new();
     put(&mut out, request, facts);
     let (kind, body) = frame::take(&mut &out[..], 4 << 20).unwrap().unwrap();
-    assert_eq!(kind, Kind::Info);
+    assert_eq!(kind, FrameKind::Info);
     String::from_utf8_lossy(body).into_owned()
 }
 

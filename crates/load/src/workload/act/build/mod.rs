@@ -20,7 +20,7 @@ use crate::schedule::{Even, Poisson, Schedule, Woken, phase};
 use crate::sizes::SizeTable;
 use crate::stream::{Extent, Request, Stream};
 use crate::workload::act::config::{ActConfig, SERVICE_THREADS_PER_DEVICE};
-use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, SHARD_IOPS};
+use crate::workload::{CannotRun, BuildContext, DeviceShape, PlanOffsets, RunPlan, SHARD_IOPS};
 use results::cell::StreamInfo;
 use std::sync::Arc;
 use sys::op::OpKind;
@@ -51,7 +51,7 @@ struct Builder<'a, D> {
     config: &'a ActConfig,
     derived: &'a D,
     devices: &'a [DeviceShape],
-    choices: &'a Choices,
+    choices: &'a BuildContext,
     /// Bytes of the largest operation that a client waits for, on any device, at least 1.
     client_bytes: u32,
     /// Maximum number of operations in flight on each device that no client waits for.
@@ -61,7 +61,7 @@ struct Builder<'a, D> {
     /// Number of issuing threads.
     shards: u32,
     /// Place of this workload in the run.
-    place: Place,
+    place: PlanOffsets,
 }
 
 impl<D> Builder<'_, D> {

@@ -4,21 +4,21 @@
 //! file.
 
 use super::super::dialect;
-use super::super::options::{Kind, OptionSpec, Setting, whole_number};
+use super::super::options::{OptionKind, OptionSpec, Setting, whole_number};
 use super::super::parse::located;
 use super::super::problem::{Located, Problem};
 use super::super::table::{ROW, U32_MAX, from};
 
 /// A file as lines.
 pub(super) struct Lines {
-    lines: Vec<Entry>,
+    lines: Vec<LegacyLine>,
     added: Vec<(&'static str, String)>,
     problems: Vec<(Option<usize>, Problem)>,
     /// Changes, each with the current key that it concerns.
     pub(super) changes: Vec<(&'static str, String)>,
 }
 
-struct Entry {
+struct LegacyLine {
     number: usize,
     key: String,
     value: String,
@@ -31,7 +31,7 @@ impl Lines {
             match line {
                 Ok(line) => {
                     let (key, value) = (line.key.to_owned(), line.value.to_owned());
-                    file.lines.push(Entry { number: line.number, key, value });
+                    file.lines.push(LegacyLine { number: line.number, key, value });
                 }
                 Err((number, problem)) => file.problems.push((Some(number), Problem::Other(problem))),
             }
@@ -77,7 +77,7 @@ impl Lines {
         self.take_entries(unwanted).into_iter().map(|entry| (entry.key, entry.value)).collect()
     }
 
-    fn take_entries(&mut self, unwanted: impl Fn(&str) -> bool) -> Vec<Entry> {
+    fn take_entries(&mut self, unwanted: impl Fn(&str) -> bool) -> Vec<LegacyLine> {
         let (taken, kept) = std::mem::take(&mut self.lines).into_iter().partition(|entry| unwanted(&entry.key));
         self.lines = kept;
         taken
@@ -91,7 +91,7 @@ impl Lines {
 
     /// Line and value of a key that is in no table, parsed as `kind`; removes its lines. Any other value gives `None`,
     /// and is recorded as an error.
-    pub(super) fn take_as<T: Setting + Default>(&mut self, key: &'static str, kind: Kind) -> Option<(usize, T)> {
+    pub(super) fn take_as<T: Setting + Default>(&mut self, key: &'static str, kind: OptionKind) -> Option<(usize, T)> {
         let (line, text) = self.take(key)?;
         let mut value = T::default();
         match (OptionSpec { name: key, kind, ..ROW }).set(&mut value, &text) {
@@ -106,7 +106,7 @@ impl Lines {
     /// Inserts a line in place of a removed one.
     pub(super) fn put(&mut self, number: usize, key: &str, value: impl ToString) {
         let place = self.lines.partition_point(|entry| entry.number <= number);
-        self.lines.insert(place, Entry { number, key: key.to_owned(), value: value.to_string() });
+        self.lines.insert(place, LegacyLine { number, key: key.to_owned(), value: value.to_string() });
     }
 
     /// Changes the value of a key that stays.
@@ -173,7 +173,7 @@ mod tests {
     fn bad_old_values_are_problems_with_their_line() {
         let mut lines = Lines::new(b"n: 0\nf: maybe\nn: 3\n: 4\n");
         assert_eq!(lines.take_number("n", 1), None);
-        assert_eq!(lines.take_as::<bool>("f", Kind::YesNo), None);
+        assert_eq!(lines.take_as::<bool>("f", OptionKind::YesNo), None);
         let texts: Vec<_> = lines.problems("x", Vec::new()).iter().map(ToString::to_string).collect();
         assert_eq!(
             texts,

@@ -28,7 +28,7 @@ pub const MAJORS: RangeInclusive<u8> = 1..=6;
 
 /// Test and ACT version of a file, if not given in the file.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Reading {
+pub struct ReadOptions {
     /// The test; `None`: recognised by the keys.
     pub test: Option<Test>,
     /// Major ACT version; `None`: recognised by the keys.
@@ -44,7 +44,7 @@ pub struct Translation {
     /// Major ACT version as which the file was read.
     pub act: u8,
     /// True for a file of flashproof: nothing in it is translated.
-    pub own: bool,
+    pub is_flashproof_file: bool,
     /// True if neither the file nor the user gave the test.
     pub test_by_default: bool,
     /// Possible major versions, by the keys; `None` if the version was given.
@@ -60,7 +60,7 @@ pub struct Translation {
 /// Reads a configuration of any ACT release, or in the current format.
 ///
 /// `file` is only named in messages. Errors: every mistake of the file.
-pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, ConfigErrors> {
+pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translation, ConfigErrors> {
     let mut lines = Lines::new(bytes);
     let told = test_of(&lines);
     let test = reading.test.or(told).unwrap_or_default();
@@ -105,7 +105,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
         Ok(Parsed { config, warnings }) if problems.is_empty() => {
             let candidates = if reading.act.is_some() { None } else { candidates.ok() };
             let test_by_default = reading.test.is_none() && told.is_none();
-            Ok(Translation { config, act, own, test_by_default, candidates, given, changes, warnings })
+            Ok(Translation { config, act, is_flashproof_file: own, test_by_default, candidates, given, changes, warnings })
         }
         _ => Err(ConfigErrors(problems)),
     }

@@ -20,17 +20,17 @@ const ACT5: &str = "device-names: /dev/sdb\ntest-duration-sec: 60\nread-reqs-per
 const BOTH: &str = "device-names: a\ntest-duration-sec: 5\nread-reqs-per-sec: 5\n";
 
 fn translated(text: &str) -> (ActConfig, Translation) {
-    read_as(text, &Reading::default())
+    read_as(text, &ReadOptions::default())
 }
 
-fn read_as(text: &str, reading: &Reading) -> (ActConfig, Translation) {
+fn read_as(text: &str, reading: &ReadOptions) -> (ActConfig, Translation) {
     let translation = read("a.conf", text.as_bytes(), reading).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(translation.config.test, Test::Storage);
     (translation.config.clone(), translation)
 }
 
 fn errors(text: &str) -> Vec<String> {
-    let errors = read("a.conf", text.as_bytes(), &Reading::default()).unwrap_err();
+    let errors = read("a.conf", text.as_bytes(), &ReadOptions::default()).unwrap_err();
     errors.0.iter().map(ToString::to_string).collect()
 }
 
@@ -112,15 +112,15 @@ fn threads_of_act_5_made_requests_and_its_queues_did_them() {
 #[test]
 fn an_index_test_is_told_by_its_keys_and_its_cache_threads_are_renamed() {
     let text = "device-names: a\ntest-duration-sec: 60\nread-reqs-per-sec: 2\nnum-cache-threads: 3\nnum-queues: 2\n";
-    let translation = read("a", text.as_bytes(), &Reading::default()).unwrap();
+    let translation = read("a", text.as_bytes(), &ReadOptions::default()).unwrap();
     assert_eq!(translation.act, 5);
     let config = &translation.config;
     assert_eq!(config.test, Test::Index);
     assert_eq!((config.cache_threads, config.service_threads), (3, Some(8)));
     assert!(translation.changes.contains(&("cache-threads", "was called num-cache-threads".to_owned())));
-    let index = Reading { test: Some(Test::Index), ..Reading::default() };
+    let index = ReadOptions { test: Some(Test::Index), ..ReadOptions::default() };
     assert_eq!(read("a", BOTH.as_bytes(), &index).unwrap().config.test, Test::Index);
-    assert_eq!(read("a", BOTH.as_bytes(), &Reading::default()).unwrap().config.test, Test::Storage);
+    assert_eq!(read("a", BOTH.as_bytes(), &ReadOptions::default()).unwrap().config.test, Test::Storage);
     let mixed = errors(&format!("{BOTH}cache-threads: 1\nupdate-pct: 5\n"));
     assert!(mixed.len() == 1 && mixed[0].starts_with("a.conf:4: cache-threads"), "{mixed:?}");
 }
@@ -149,7 +149,7 @@ fn what_was_left_to_the_cpus_is_written_out_when_they_are_known() {
         let (config, translation) = translated(&text);
         assert_eq!((translation.act, config.service_threads), (act, None));
         assert!(said(&translation).contains("service-threads|not given: ACT"), "{translation:?}");
-        let (config, _) = read_as(&text, &Reading { cpus: Some(16), ..Reading::default() });
+        let (config, _) = read_as(&text, &ReadOptions { cpus: Some(16), ..ReadOptions::default() });
         assert_eq!(config.service_threads, Some(threads));
     }
 }
@@ -168,7 +168,7 @@ fn the_dialect_is_told_by_its_keys() {
         let translation = translated(&text).1;
         assert_eq!((translation.act, translation.candidates), (act, Some(candidates)), "{text}");
     }
-    let forced = read_as(&paper, &Reading { act: Some(5), ..Reading::default() });
+    let forced = read_as(&paper, &ReadOptions { act: Some(5), ..ReadOptions::default() });
     assert_eq!((forced.0.record_bytes, forced.0.disable_odsync, forced.1.candidates), (1500, false, None));
 }
 
@@ -182,7 +182,7 @@ fn keys_of_two_acts_are_refused_until_it_is_said_which_it_was() {
          give the version of the file with --act; keys that this version did not know are then dropped"
         ]
     );
-    let (config, translation) = read_as(&both, &Reading { act: Some(2), ..Reading::default() });
+    let (config, translation) = read_as(&both, &ReadOptions { act: Some(2), ..ReadOptions::default() });
     assert_eq!(config.write_reqs_per_sec, 2975);
     assert!(said(&translation).contains("|write-reqs-per-sec: 5 was dropped: ACT 2 did not know"));
 }
@@ -262,9 +262,9 @@ fn commits_of_act_4_become_durable_and_that_is_said() {
 
 #[test]
 fn what_no_act_wrote_is_an_error_and_not_a_translation() {
-    assert!(read("a", &vec![b'#'; 2 << 20], &Reading::default()).unwrap_err().to_string().contains("too many"));
-    assert!(read("a", b"", &Reading::default()).is_err());
-    assert!(read("a", b"\xff\xfe\x00", &Reading::default()).is_err());
+    assert!(read("a", &vec![b'#'; 2 << 20], &ReadOptions::default()).unwrap_err().to_string().contains("too many"));
+    assert!(read("a", b"", &ReadOptions::default()).is_err());
+    assert!(read("a", b"\xff\xfe\x00", &ReadOptions::default()).is_err());
 }
 
 #[test]
@@ -275,15 +275,15 @@ fn a_file_of_flashproof_is_not_translated() {
         (format!("# {WRITTEN_BY} 0.1.0; run it\n{BOTH}"), true),
         (format!("{BOTH}arrival: act\nnum-queues: 2\nthreads-per-queue: 4\n"), false),
     ] {
-        let translation = read("a.conf", text.as_bytes(), &Reading { cpus: Some(4), ..Reading::default() }).unwrap();
-        assert_eq!(translation.own, own, "{text}");
+        let translation = read("a.conf", text.as_bytes(), &ReadOptions { cpus: Some(4), ..ReadOptions::default() }).unwrap();
+        assert_eq!(translation.is_flashproof_file, own, "{text}");
         assert_eq!(translation.changes.is_empty(), own, "threads for each CPU are a default of ACT's: {text}");
     }
 }
 
 #[test]
 fn a_file_that_fits_both_tests_is_one_of_storage_and_that_is_known() {
-    let read = |text: &str, test| read("a.conf", text.as_bytes(), &Reading { test, ..Reading::default() }).unwrap();
+    let read = |text: &str, test| read("a.conf", text.as_bytes(), &ReadOptions { test, ..ReadOptions::default() }).unwrap();
     let translation = read(BOTH, None);
     assert_eq!((translation.config.test, translation.test_by_default), (Test::Storage, true));
     assert!(!read(BOTH, Some(Test::Index)).test_by_default);

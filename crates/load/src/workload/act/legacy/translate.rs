@@ -6,7 +6,7 @@
 use super::super::act_keys;
 use super::super::config::threads_of_queues;
 use super::super::dialect::{Quoted, device_names};
-use super::super::options::{Default, Kind, OptionSpec, Test};
+use super::super::options::{OptionDefault, OptionKind, OptionSpec, Test};
 use super::super::problem::Problem;
 use super::super::table::{all, nearest, options_of};
 use super::lines::Lines;
@@ -28,7 +28,7 @@ pub(super) fn translate(lines: &mut Lines, test: Test, act: u8, cpus: Option<u32
     }
     drop_unknown(lines, test, act);
     if act <= 4 {
-        ask_for(lines, act);
+        report_missing(lines, act);
     }
     if act <= 2 {
         large_blocks(lines);
@@ -59,7 +59,7 @@ fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
     let unknown = |key: &str| match act_keys::find(key) {
         Some(of_act) => !of_act.known_to(act),
         // A misspelt mandatory key stays: the parser reports it, and the key that is missing.
-        None => !all().any(|spec| spec.name == key) && !meant(key).is_some_and(|key| is_asked_for(key, act)),
+        None => !all().any(|spec| spec.name == key) && !meant(key).is_some_and(|key| is_mandatory(key, act)),
     };
     for (key, value) in lines.take_all(unknown) {
         let meant = if act_keys::find(&key).is_some() { None } else { meant(&key) };
@@ -70,7 +70,7 @@ fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
 }
 
 /// Keys without a default in ACT 1 to 4, each with an example.
-const ASKED_FOR: [(&str, &str); 7] = [
+const MANDATORY_UNTIL_ACT4: [(&str, &str); 7] = [
     ("num-queues", "8"),
     ("threads-per-queue", "8"),
     ("report-interval-sec", "1"),
@@ -81,18 +81,18 @@ const ASKED_FOR: [(&str, &str); 7] = [
 ];
 
 /// True if a file of ACT `act` must have `key`.
-fn is_asked_for(key: &str, act: u8) -> bool {
-    let mandatory = |spec: &OptionSpec| spec.name == key && matches!(spec.default, Default::Mandatory(_));
-    act <= 4 && ASKED_FOR.iter().any(|(asked, _)| *asked == key) && known(key, act) || all().any(mandatory)
+fn is_mandatory(key: &str, act: u8) -> bool {
+    let mandatory = |spec: &OptionSpec| spec.name == key && matches!(spec.default, OptionDefault::Mandatory(_));
+    act <= 4 && MANDATORY_UNTIL_ACT4.iter().any(|(asked, _)| *asked == key) && known(key, act) || all().any(mandatory)
 }
 
 fn known(key: &str, act: u8) -> bool {
     act_keys::find(key).is_some_and(|key| key.known_to(act))
 }
 
-fn ask_for(lines: &mut Lines, act: u8) {
+fn report_missing(lines: &mut Lines, act: u8) {
     let own_queues = lines.value("queue-per-device") == Some("yes");
-    for (key, example) in ASKED_FOR {
+    for (key, example) in MANDATORY_UNTIL_ACT4 {
         if known(key, act) && !lines.has(key) && !(key == "num-queues" && own_queues) {
             lines.problem(None, Problem::MissingKey { key, example });
         }
@@ -180,7 +180,7 @@ fn lag_limit(lines: &mut Lines) {
 
 /// Queues and their threads, which ACT 1 to 5 had, become service threads.
 fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>) {
-    let per_device = lines.take_as("queue-per-device", Kind::YesNo);
+    let per_device = lines.take_as("queue-per-device", OptionKind::YesNo);
     let (has_queues, has_threads) = (lines.has("num-queues"), lines.has("threads-per-queue"));
     let queues = lines.take_number("num-queues", 1);
     let threads = lines.take_number("threads-per-queue", 1);
@@ -193,7 +193,7 @@ fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>) {
                  all devices together, so a slow device can take more than its part: the old limit cannot be kept"
             );
             lines.changed("service-threads", change);
-            product(lines, line, devices, threads);
+            put_service_threads(lines, line, devices, threads);
         }
         return;
     }
@@ -217,10 +217,10 @@ fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>) {
 fn queues_to_threads(lines: &mut Lines, line: usize, queues: u32, threads: u32) {
     let change = format!("was num-queues: {queues} x threads-per-queue: {threads}; ACT 6 dropped the queues");
     lines.changed("service-threads", change);
-    product(lines, line, queues, threads);
+    put_service_threads(lines, line, queues, threads);
 }
 
-fn product(lines: &mut Lines, line: usize, queues: u32, threads: u32) {
+fn put_service_threads(lines: &mut Lines, line: usize, queues: u32, threads: u32) {
     match threads_of_queues(queues, threads) {
         Ok(product) => lines.put(line, "service-threads", product),
         Err(problem) => lines.problem(Some(line), problem),

@@ -16,7 +16,7 @@ const SECTOR_BYTES: usize = 512;
 const OTHER_DATA: usize = 8;
 
 /// Maximum bytes of a digest in a message.
-const TOLD_BYTES: usize = 16;
+const SHOWN_BYTES: usize = 16;
 
 /// Address of a block.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ pub(super) struct BlockAddress {
 
 /// The write that a block should come from.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Origin {
+pub(super) struct WriteOrigin {
     /// Number of the write in its job.
     pub(super) write: u64,
     pub(super) seed: u64,
@@ -69,13 +69,13 @@ impl Blocks {
     }
 
     /// Fills `block` with the contents that the write `wanted` puts at `place`.
-    pub(super) fn put(&self, block: &mut [u8], place: BlockAddress, wanted: Origin) {
+    pub(super) fn put(&self, block: &mut [u8], place: BlockAddress, wanted: WriteOrigin) {
         self.put_straight(block, place, wanted);
-        self.turn(block);
+        self.swap_header(block);
     }
 
     /// Like [`Self::put`], with the header at the beginning.
-    fn put_straight(&self, block: &mut [u8], place: BlockAddress, wanted: Origin) {
+    fn put_straight(&self, block: &mut [u8], place: BlockAddress, wanted: WriteOrigin) {
         self.put_data(block, place, wanted.seed);
         if self.method.has_header() {
             let header = Header {
@@ -103,7 +103,7 @@ impl Blocks {
     }
 
     /// Moves the header of a block between the beginning and `verify_offset`, by swapping bytes.
-    fn turn(&self, block: &mut [u8]) {
+    fn swap_header(&self, block: &mut [u8]) {
         if self.job.verify.header_at > 0 {
             let (start, rest) = block.split_at_mut(self.job.verify.header_at as usize);
             let len = self.method.head_bytes() as usize;
@@ -116,14 +116,14 @@ impl Blocks {
         &mut self,
         block: &[u8],
         place: BlockAddress,
-        wanted: Option<Origin>,
+        wanted: Option<WriteOrigin>,
     ) -> Result<(), Box<Damage>> {
         let mut turned = std::mem::take(&mut self.scratch[0]);
         let mut straight = block;
         if self.job.verify.header_at > 0 {
             turned.clear();
             turned.extend_from_slice(block);
-            self.turn(&mut turned);
+            self.swap_header(&mut turned);
             straight = &turned;
         }
         let is_right = self.is_right(straight, place, wanted);
@@ -132,7 +132,7 @@ impl Blocks {
         checked
     }
 
-    fn is_right(&mut self, block: &[u8], place: BlockAddress, wanted: Option<Origin>) -> bool {
+    fn is_right(&mut self, block: &[u8], place: BlockAddress, wanted: Option<WriteOrigin>) -> bool {
         if self.method == Method::Pattern {
             return self.has_pattern(block, place);
         }
@@ -182,7 +182,7 @@ impl Blocks {
         self.put_data(&mut scratch, place, header.seed);
         let is_ours = scratch[from..] == block[from..];
         self.scratch[1] = scratch;
-        is_ours || self.images(block, header, place).iter().any(|image| image[from..] == block[from..])
+        is_ours || self.candidate_blocks(block, header, place).iter().any(|image| image[from..] == block[from..])
     }
 
     /// Compares sector by sector, so that no memory is needed for a whole block.
@@ -199,7 +199,7 @@ impl Blocks {
 
     /// The complete blocks to which `header` of `block` may belong: flashproof's block, and fio's, which derives the
     /// data of a whole operation from one seed.
-    fn images(&self, block: &[u8], header: &Header, place: BlockAddress) -> Vec<Vec<u8>> {
+    fn candidate_blocks(&self, block: &[u8], header: &Header, place: BlockAddress) -> Vec<Vec<u8>> {
         let bytes = header.bytes();
         let finished = |mut image: Vec<u8>| {
             let from = bytes + self.method.digest_bytes();
@@ -228,12 +228,12 @@ impl Blocks {
 
     /// Describes the damage of a block.
     #[cold]
-    fn explain(&self, block: &[u8], place: BlockAddress, wanted: Option<Origin>) -> Box<Damage> {
+    fn explain(&self, block: &[u8], place: BlockAddress, wanted: Option<WriteOrigin>) -> Box<Damage> {
         let (text, expected) = self.damage(block, place, wanted);
         let name = self.method.name();
         let text = format!("{name}: verify failed at offset {}, length {}: {text}", place.offset, block.len());
         let straight = |mut image: Vec<u8>| {
-            self.turn(&mut image);
+            self.swap_header(&mut image);
             image
         };
         let received = straight(block.to_vec());
@@ -241,11 +241,11 @@ impl Blocks {
     }
 
     /// Description of a wrong block, and the right block if it can be computed.
-    fn damage(&self, block: &[u8], place: BlockAddress, wanted: Option<Origin>) -> (String, Option<Vec<u8>>) {
+    fn damage(&self, block: &[u8], place: BlockAddress, wanted: Option<WriteOrigin>) -> (String, Option<Vec<u8>>) {
         let found = if self.method.has_header() { Header::of(block) } else { Err(HeaderError::Magic(0)) };
         if let Ok(header) = &found {
             let is_whole =
-                self.is_of_job(header) && self.images(block, header, place).iter().any(|image| image == block);
+                self.is_of_job(header) && self.candidate_blocks(block, header, place).iter().any(|image| image == block);
             let is_elsewhere = !self.is_of_job(header) || header.offset != place.offset;
             let is_of_other = wanted.is_some_and(|wanted| wanted.seed != header.seed);
             if is_elsewhere && (is_whole || wanted.is_none()) || is_of_other && is_whole {
@@ -254,7 +254,7 @@ impl Blocks {
         }
         let right = match wanted {
             Some(wanted) => Some(self.right(place, wanted)),
-            None if self.method == Method::Pattern => Some(self.right(place, Origin { write: 0, seed: 0 })),
+            None if self.method == Method::Pattern => Some(self.right(place, WriteOrigin { write: 0, seed: 0 })),
             None => self.nearest(block, place),
         };
         let difference = right.as_ref().and_then(|right| difference(block, right));
@@ -265,15 +265,15 @@ impl Blocks {
                 "the header is of write {} of job {}, but the data is of another write or was made with other options, so differing bits cannot be counted",
                 header.write, header.job
             ),
-            (None, Err(broken)) if self.method.has_header() => format!("foreign: {broken}, {}", begins(block)),
-            (None, Err(_)) => format!("foreign: {}", begins(block)),
+            (None, Err(broken)) if self.method.has_header() => format!("foreign: {broken}, {}", describe_start(block)),
+            (None, Err(_)) => format!("foreign: {}", describe_start(block)),
         };
         let bytes = self.method.digest_bytes();
         if let Ok(header) = &found
             && let Some((head, data)) = block.split_at_checked(header.bytes() + bytes)
             && bytes > 0
         {
-            let told = bytes.min(TOLD_BYTES);
+            let told = bytes.min(SHOWN_BYTES);
             let (stored, digest) = (&head[header.bytes()..][..told], &self.method.digest(data)[..told]);
             let _ = write!(text, "; expected {} {}, found {}", self.method.name(), hex(stored), hex(digest));
         }
@@ -281,7 +281,7 @@ impl Blocks {
     }
 
     /// The block that `wanted` writes, with its header at the beginning.
-    fn right(&self, place: BlockAddress, wanted: Origin) -> Vec<u8> {
+    fn right(&self, place: BlockAddress, wanted: WriteOrigin) -> Vec<u8> {
         let mut image = vec![0; self.len];
         self.put_straight(&mut image, place, wanted);
         image
@@ -291,16 +291,16 @@ impl Blocks {
     fn nearest(&self, block: &[u8], place: BlockAddress) -> Option<Vec<u8>> {
         let mut mended = block.to_vec();
         let header = Header::of(block).ok().or_else(|| {
-            let (header, bit) = Header::mended(block)?;
+            let (header, bit) = Header::corrected(block)?;
             mended[bit / 8] ^= 1 << (bit % 8);
             Some(header)
         });
-        let images = self.images(&mended, &header.filter(|header| self.is_here(header, place))?, place);
+        let images = self.candidate_blocks(&mended, &header.filter(|header| self.is_here(header, place))?, place);
         images.into_iter().min_by_key(|image| differing_bits(block, image).iter().sum::<u64>())
     }
 
     /// Description of a block that comes from another write, job or offset.
-    fn other_block(&self, header: &Header, place: BlockAddress, wanted: Option<Origin>) -> String {
+    fn other_block(&self, header: &Header, place: BlockAddress, wanted: Option<WriteOrigin>) -> String {
         let Header { job, len, offset, write, .. } = *header;
         let last = wanted.map_or(0, |wanted| wanted.write & u64::from(u16::MAX));
         match () {
@@ -331,10 +331,10 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Description of the first bytes of a foreign block.
-fn begins(block: &[u8]) -> String {
+fn describe_start(block: &[u8]) -> String {
     match block.iter().all(|byte| *byte == 0) {
         true => "the block is all zeros, so it was never written, or was trimmed".to_owned(),
-        false => format!("the block begins with {}", hex(&block[..block.len().min(TOLD_BYTES)])),
+        false => format!("the block begins with {}", hex(&block[..block.len().min(SHOWN_BYTES)])),
     }
 }
 

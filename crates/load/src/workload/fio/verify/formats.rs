@@ -116,7 +116,7 @@ impl Header {
     }
 
     /// The header at the beginning of `block` with one flipped bit corrected, and the number of that bit in the block.
-    pub(super) fn mended(block: &[u8]) -> Option<(Self, usize)> {
+    pub(super) fn corrected(block: &[u8]) -> Option<(Self, usize)> {
         let mut bytes = padded(block);
         (0..block.len().min(LATER_HEADER_BYTES) * 8).find_map(|bit| {
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -261,7 +261,7 @@ mod tests {
         for bit in 0..HEADER_BYTES * 8 {
             written[bit / 8] ^= 1 << (bit % 8);
             assert!(Header::of(&written).is_err(), "{bit}");
-            assert_eq!(Header::mended(&written), Some((header, bit)));
+            assert_eq!(Header::corrected(&written), Some((header, bit)));
             written[bit / 8] ^= 1 << (bit % 8);
         }
     }

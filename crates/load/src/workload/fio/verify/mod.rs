@@ -23,15 +23,15 @@ pub(super) use method::Method;
 pub(super) use options::{VerifyOptions, overlapping};
 pub use written::VerifyCounts;
 
-use super::thread::{Progress, Thread};
-use block::{BlockAddress, Blocks, Origin};
+use super::thread::{Progress, JobClone};
+use block::{BlockAddress, Blocks, WriteOrigin};
 use results::units::{self, count};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use sys::random::Random;
-use written::Written;
+use written::WriteTable;
 
 /// Bytes of memory for each block that is read back.
 pub(super) const ENTRY_BYTES: u64 = 8;
@@ -51,7 +51,7 @@ pub(super) struct OpAddress {
 pub(super) struct Verify {
     blocks: Blocks,
     /// Blocks to read back; `None`: all reads are checked.
-    written: Option<Written>,
+    written: Option<WriteTable>,
     seed: u64,
     /// Writes begun.
     writes: u64,
@@ -75,7 +75,7 @@ struct Backlog {
 
 impl Verify {
     /// The verification of a stream of `thread` on areas of these sizes. Error: the state cannot be loaded.
-    pub(super) fn new(thread: &Thread, seed: u64, areas: impl Iterator<Item = u64>) -> Result<Self, String> {
+    pub(super) fn new(thread: &JobClone, seed: u64, areas: impl Iterator<Item = u64>) -> Result<Self, String> {
         let (job, progress) = (&thread.job, thread.progress.clone());
         let mut state = None;
         if job.verify.loads_state && job.checks_reads() {
@@ -89,14 +89,14 @@ impl Verify {
             state = Some((loaded, 0));
         }
         if job.writes_blocks() {
-            progress.verify.expect_writes(job.slots());
+            progress.verify.expect_writes(job.in_flight_max());
         }
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let keeps = job.verify.backlog > 0 && job.reads_back();
-        let kept = if keeps { job.verify.backlog.max(job.verify.batch) * 2 + job.slots() } else { 0 };
+        let kept = if keeps { job.verify.backlog.max(job.verify.batch) * 2 + job.in_flight_max() } else { 0 };
         Ok(Self {
             blocks: Blocks::new(job.clone(), thread.number as u16, since_1970.as_secs() as u32),
-            written: job.reads_back().then(|| Written::new(job.grain(), areas)),
+            written: job.reads_back().then(|| WriteTable::new(job.size_divisor(), areas)),
             // Data of an earlier run must not pass as data of this one.
             seed: seed ^ since_1970.as_nanos() as u64,
             writes: 0,
@@ -107,8 +107,8 @@ impl Verify {
     }
 
     /// Write number `write`, with its data seed for the block at `offset`.
-    fn wanted(seed: u64, write: u64, offset: u64) -> Origin {
-        Origin { write, seed: Random::for_part(seed ^ offset, write).next_u64() }
+    fn origin_of(seed: u64, write: u64, offset: u64) -> WriteOrigin {
+        WriteOrigin { write, seed: Random::for_part(seed ^ offset, write).next_u64() }
     }
 
     /// Makes the data of a write.
@@ -122,7 +122,7 @@ impl Verify {
         for (number, block) in data.chunks_exact_mut(self.blocks.len).enumerate() {
             let from = number * self.blocks.len;
             let offset = address.offset + from as u64;
-            self.blocks.put(block, BlockAddress { offset, from }, Self::wanted(self.seed, write, offset));
+            self.blocks.put(block, BlockAddress { offset, from }, Self::origin_of(self.seed, write, offset));
         }
     }
 
@@ -135,7 +135,7 @@ impl Verify {
     }
 
     /// A write completed; `is_done`: successfully.
-    pub(super) fn wrote(&mut self, address: OpAddress, len: usize, is_done: bool) {
+    pub(super) fn on_write_completed(&mut self, address: OpAddress, len: usize, is_done: bool) {
         if is_done {
             self.progress.verify.end_write(address.area as u64, address.offset);
         }
@@ -153,11 +153,11 @@ impl Verify {
                 (backlog.since, backlog.left) = (0, options.batch);
             }
         }
-        self.tell();
+        self.publish_counts();
     }
 
-    fn tell(&self) {
-        if let Some(Written { due, unknown, grain, .. }) = &self.written {
+    fn publish_counts(&self) {
+        if let Some(WriteTable { due, unknown, grain, .. }) = &self.written {
             self.progress.verify.due_bytes.set(due * grain);
             self.progress.verify.unknown_bytes.set(unknown * grain);
         }
@@ -208,7 +208,7 @@ impl Verify {
             for (block, number) in part.chunks(len).zip(0..) {
                 let from = at as usize + number * len;
                 let offset = address.offset + from as u64;
-                let wanted = write.map(|write| Self::wanted(*seed, write, offset));
+                let wanted = write.map(|write| Self::origin_of(*seed, write, offset));
                 match blocks.check(block, BlockAddress { offset, from }, wanted) {
                     Ok(()) => right += block.len() as u64,
                     Err(damage) => {
@@ -221,7 +221,7 @@ impl Verify {
             }
         }
         self.progress.verify.checked_bytes.add(right);
-        self.tell();
+        self.publish_counts();
         match first {
             None => Ok(()),
             Some(text) if wrong == 1 => Err(text),

@@ -1,10 +1,10 @@
 //! The options of `verify`, contradictions between them, and a check for writers of one run that overwrite each other's
 //! blocks, which would look like damage.
 
-use super::super::content::Filler;
+use super::super::content::BytePattern;
 use super::super::job::{Job, READS, TRIMS, WRITES};
 use super::super::text::Problem;
-use super::super::thread::Thread;
+use super::super::thread::JobClone;
 use super::method::Method;
 use crate::choice::with_defaults;
 use results::units::greatest_divisor;
@@ -17,7 +17,7 @@ with_defaults! {
     #[derive(Debug, Clone, PartialEq)]
     pub struct VerifyOptions {
         pub method: Method = Method::None,
-        pub pattern: Option<Filler> = None,
+        pub pattern: Option<BytePattern> = None,
         /// Bytes of a block, which has its own header.
         pub interval: Option<u64> = None,
         /// Offset of the header in its block.
@@ -49,7 +49,7 @@ impl Job {
             self.align.swap(READS, WRITES);
             self.distribution.swap(READS, WRITES);
             self.random_pct.swap(READS, WRITES);
-            self.wanted.swap(READS, WRITES);
+            self.rates.swap(READS, WRITES);
         }
     }
 
@@ -79,32 +79,32 @@ impl Job {
     }
 
     /// Direction whose sizes the writes have: a write after a trim has the size of the trim.
-    pub(in super::super) fn written_as(&self) -> usize {
+    pub(in super::super) fn write_size_direction(&self) -> usize {
         if self.trim_write { TRIMS } else { WRITES }
     }
 
     /// Greatest common divisor of all sizes of the job's writes, or of its reads if there are no writes.
-    pub(in super::super) fn grain(&self) -> u64 {
-        let sizes = &self.sizes[if self.does[WRITES] { self.written_as() } else { READS }];
+    pub(in super::super) fn size_divisor(&self) -> u64 {
+        let sizes = &self.sizes[if self.does[WRITES] { self.write_size_direction() } else { READS }];
         sizes.each().into_iter().fold(sizes.min_bytes(), greatest_divisor)
     }
 
     /// Bytes of a block, which has its own header. As in fio, the size of each operation is a multiple.
     pub(in super::super) fn block_bytes(&self) -> u64 {
-        let grain = self.grain();
+        let grain = self.size_divisor();
         self.verify.interval.filter(|interval| grain.is_multiple_of(*interval)).unwrap_or(grain)
     }
 
     /// Finds contradictions among the options of `verify`.
     pub(in super::super) fn check_verify(&self) -> impl Iterator<Item = String> {
         let (verify, name) = (&self.verify, self.verify.method.name());
-        let (grain, block, head) = (self.grain(), self.block_bytes(), verify.method.head_bytes());
+        let (grain, block, head) = (self.size_divisor(), self.block_bytes(), verify.method.head_bytes());
         let most = block.saturating_sub(head);
         let has_pattern = matches!(verify.method, Method::Pattern | Method::PatternHeader);
         let is_of_one_size = |of: usize| self.sizes[of].min_bytes() == self.sizes[of].max_bytes();
         let has_offsets = verify.pattern.as_ref().is_some_and(|pattern| !pattern.offsets.is_empty());
         let strays = |bytes: u64| !bytes.is_multiple_of(grain);
-        let cuts_blocks = self.align[self.written_as()].is_some_and(strays) || strays(self.skip.unsigned_abs());
+        let cuts_blocks = self.align[self.write_size_direction()].is_some_and(strays) || strays(self.skip.unsigned_abs());
         let rules = [
             (self.iolog.is_some() || self.zones.strided)
                 .then(|| "verify tracks writes by their offset in one fixed range - leave out read_iolog and zonemode=strided, or leave out verify".into()),
@@ -128,16 +128,16 @@ impl Job {
 }
 
 /// The first job of `threads` that overwrites blocks of another job.
-pub(in super::super) fn overlapping(threads: &[Thread]) -> Option<Problem> {
+pub(in super::super) fn overlapping(threads: &[JobClone]) -> Option<Problem> {
     if !threads.iter().any(|thread| thread.job.reads_back()) {
         return None;
     }
-    let mut writers: HashMap<String, Vec<(Range<u64>, &Thread)>> = HashMap::new();
+    let mut writers: HashMap<String, Vec<(Range<u64>, &JobClone)>> = HashMap::new();
     for thread in threads.iter().filter(|thread| thread.job.writes()) {
         let range = range(thread);
         for name in thread.names() {
             let of_name = writers.entry(name.clone()).or_default();
-            let is_met = |(other, by): &&(Range<u64>, &Thread)| {
+            let is_met = |(other, by): &&(Range<u64>, &JobClone)| {
                 let meets = other.start < range.end && range.start < other.end;
                 meets && (by.job.reads_back() || thread.job.reads_back())
             };
@@ -156,7 +156,7 @@ pub(in super::super) fn overlapping(threads: &[Thread]) -> Option<Problem> {
 }
 
 /// Byte range that a clone uses of each of its files, as far as known before the files are opened.
-fn range(thread: &Thread) -> Range<u64> {
+fn range(thread: &JobClone) -> Range<u64> {
     let start = thread.start_bytes();
     let part = start.zip(thread.part_bytes()).filter(|_| !thread.job.zones.strided);
     start.unwrap_or(0)..part.map_or(u64::MAX, |(start, bytes)| start.saturating_add(bytes))

@@ -23,7 +23,7 @@ const WRITE: u64 = OUTDATED - 1;
 
 /// The last write to each block of some areas, and whether it was read back.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct WriteTable {
     /// Bytes of a block: every write is a multiple.
     pub(super) grain: u64,
     /// An entry per block, by area.
@@ -36,7 +36,7 @@ pub(super) struct Written {
     cursor: (usize, usize),
 }
 
-impl Written {
+impl WriteTable {
     pub(super) fn new(grain: u64, area_bytes: impl Iterator<Item = u64>) -> Self {
         let areas = area_bytes.map(|bytes| vec![0; (bytes / grain) as usize]).collect();
         Self { grain, areas, due: 0, unknown: 0, cursor: (0, 0) }
@@ -207,8 +207,8 @@ impl VerifyCounts {
 mod tests {
     use super::*;
 
-    fn written() -> Written {
-        Written::new(4096, [40_960, 8192].into_iter())
+    fn written() -> WriteTable {
+        WriteTable::new(4096, [40_960, 8192].into_iter())
     }
 
     #[test]

@@ -5,20 +5,20 @@
 use super::super::job::{Job, KIND_OF, READS, TRIMS, WRITES};
 use super::super::locked;
 use super::super::stream::FioStream;
-use super::{State, Zone, ZonedArea};
+use super::{ZoneTableState, Zone, ZonedArea};
 use crate::stream::Request;
 use std::ops::Range;
 use sys::op::{OpKind, Outcome};
 
 /// Decision about an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum ZoneDecision {
     /// Kind, offset and bytes. An [`OpKind::ResetZone`] of a job that writes is followed by its write.
     Go(OpKind, u64, u64),
     /// Operations in flight occupy the zones.
     Wait,
     /// No zone takes this operation.
-    Over,
+    NoZone,
 }
 
 impl ZonedArea {
@@ -28,7 +28,7 @@ impl ZonedArea {
 
     /// Chooses the actual offset of an operation that `job` generated for `at`. Reads and writes get at most `wanted`
     /// bytes, in whole `unit`s.
-    fn turn(&self, job: &Job, direction: usize, at: u64, wanted: u64, unit: u64) -> Turn {
+    fn decide(&self, job: &Job, direction: usize, at: u64, wanted: u64, unit: u64) -> ZoneDecision {
         let mut state = locked(&self.table.state);
         let zone = &state.zones[self.index(at)];
         let is_free = !zone.is_sequential || direction == READS && job.zbd.reads_beyond && zone.is_usable;
@@ -38,7 +38,7 @@ impl ZonedArea {
                 let at = if zone.end - at >= unit { at } else { zone.start };
                 let (kind, len) = (KIND_OF[direction], wanted.min((zone.end - at) / unit * unit));
                 state.begin(self.index(at), kind);
-                Turn::Go(kind, at, len)
+                ZoneDecision::Go(kind, at, len)
             }
             READS => self.read(&mut state, job, at, wanted, unit),
             WRITES => self.write(&mut state, job, at, wanted, unit),
@@ -47,14 +47,14 @@ impl ZonedArea {
     }
 
     /// The zone nearest to `from` that `is_right`; for sequential jobs, the next such zone after `from`.
-    fn nearest(&self, state: &State, job: &Job, from: usize, is_right: impl Fn(&Zone) -> bool) -> Option<usize> {
+    fn nearest(&self, state: &ZoneTableState, job: &Job, from: usize, is_right: impl Fn(&Zone) -> bool) -> Option<usize> {
         let is_right = |zone: &usize| is_right(&state.zones[*zone]);
         let after = (from + 1..self.range.end).find(is_right);
         let before = (self.range.start..from).rev().find(is_right).filter(|_| job.random);
         [after, before].into_iter().flatten().min_by_key(|zone| zone.abs_diff(from))
     }
 
-    fn read(&self, state: &mut State, job: &Job, at: u64, wanted: u64, unit: u64) -> Turn {
+    fn read(&self, state: &mut ZoneTableState, job: &Job, at: u64, wanted: u64, unit: u64) -> ZoneDecision {
         let first = self.index(at);
         let here = &state.zones[first];
         let is_here = here.has(unit) && (job.random || at + unit <= here.read_end);
@@ -63,7 +63,7 @@ impl ZonedArea {
             // A mixed job waits for its own first writes.
             let is_coming = |zone: &Zone| zone.writes > 0 || zone.is_reset;
             let waits = job.does[WRITES] && state.zones[self.range.clone()].iter().any(is_coming);
-            return if waits { Turn::Wait } else { Turn::Over };
+            return if waits { ZoneDecision::Wait } else { ZoneDecision::NoZone };
         };
         let (from, Zone { start, read_end, .. }) = (state.zones[first].start, state.zones[zone]);
         let there = read_end - start;
@@ -73,27 +73,27 @@ impl ZonedArea {
             _ => start + (at - from) % (there - wanted) / unit * unit,
         };
         state.begin(zone, OpKind::Read);
-        Turn::Go(OpKind::Read, at, wanted.min((read_end - at) / unit * unit))
+        ZoneDecision::Go(OpKind::Read, at, wanted.min((read_end - at) / unit * unit))
     }
 
-    fn trim(&self, state: &mut State, job: &Job, at: u64) -> Turn {
+    fn trim(&self, state: &mut ZoneTableState, job: &Job, at: u64) -> ZoneDecision {
         let first = self.index(at);
         let is_here = !job.random || state.zones[first].at > state.zones[first].start;
         let has_data = |zone: &Zone| zone.is_sequential && zone.has(1);
         let Some(zone) = (if is_here { Some(first) } else { self.nearest(state, job, first, has_data) }) else {
-            return if job.time_based && !job.has_rates() { Turn::Wait } else { Turn::Over };
+            return if job.time_based && !job.has_rates() { ZoneDecision::Wait } else { ZoneDecision::NoZone };
         };
-        if !state.zones[zone].is_quiet() {
-            return Turn::Wait;
+        if !state.zones[zone].is_idle() {
+            return ZoneDecision::Wait;
         }
         let Zone { start, end, .. } = state.zones[zone];
-        self.empty(state, zone);
+        self.forget_data(state, zone);
         state.begin(zone, OpKind::ResetZone);
         let kind = if self.table.report.is_some() { OpKind::ResetZone } else { OpKind::Deallocate };
-        Turn::Go(kind, start, end - start)
+        ZoneDecision::Go(kind, start, end - start)
     }
 
-    fn write(&self, state: &mut State, job: &Job, at: u64, wanted: u64, unit: u64) -> Turn {
+    fn write(&self, state: &mut ZoneTableState, job: &Job, at: u64, wanted: u64, unit: u64) -> ZoneDecision {
         let first = self.index(at);
         let limit = self.table.open_max;
         let keeps_data = job.reads_back();
@@ -112,14 +112,14 @@ impl ZonedArea {
                 && match has_room(zone) {
                     true => is_alone(zone),
                     // A zone without room, or with old data, is reset first.
-                    false => zone.is_quiet() && (!keeps_data || zone.is_old),
+                    false => zone.is_idle() && (!keeps_data || zone.is_old),
                 }
         };
         let zones = &state.zones;
         let open = || state.open.iter().map(|(zone, _)| *zone).filter(|zone| self.range.contains(zone));
         let zone = match &zones[first] {
             here if may_open(here) && takes(here) => Some(first),
-            here if !job.random && may_open(here) && !here.is_quiet() => return Turn::Wait,
+            here if !job.random && may_open(here) && !here.is_idle() => return ZoneDecision::Wait,
             _ => {
                 // Start with the open zone whose position among the open zones corresponds to the position of the
                 // offset in the range.
@@ -132,12 +132,12 @@ impl ZonedArea {
             }
         };
         let Some(zone) = zone else {
-            let is_busy = |zone: usize| zones[zone].is_sequential && !zones[zone].is_quiet();
+            let is_busy = |zone: usize| zones[zone].is_sequential && !zones[zone].is_idle();
             let waits = if is_full { open().any(is_busy) } else { self.range.clone().any(is_busy) };
-            return if waits { Turn::Wait } else { Turn::Over };
+            return if waits { ZoneDecision::Wait } else { ZoneDecision::NoZone };
         };
         let chosen = zones[zone];
-        let is_due = !keeps_data && state.is_reset_due(job) && chosen.is_quiet() && chosen.at > chosen.start;
+        let is_due = !keeps_data && state.is_reset_due(job) && chosen.is_idle() && chosen.at > chosen.start;
         let resets = is_due || !has_room(&chosen);
         if limit < usize::MAX {
             state.open(zone, self.owner);
@@ -146,37 +146,37 @@ impl ZonedArea {
             state.writes_left = job.zbd.writes_between_resets();
         }
         if resets {
-            self.empty(state, zone);
+            self.forget_data(state, zone);
             if self.table.report.is_some() {
                 state.begin(zone, OpKind::ResetZone);
-                return Turn::Go(OpKind::ResetZone, chosen.start, chosen.end - chosen.start);
+                return ZoneDecision::Go(OpKind::ResetZone, chosen.start, chosen.end - chosen.start);
             }
         }
         let (at, len) = self.put(state, zone, wanted, unit);
-        Turn::Go(OpKind::Write, at, len)
+        ZoneDecision::Go(OpKind::Write, at, len)
     }
 
     /// Forgets the data of a zone.
-    fn empty(&self, state: &mut State, index: usize) {
+    fn forget_data(&self, state: &mut ZoneTableState, index: usize) {
         let zone = &mut state.zones[index];
         if zone.at > zone.start {
             self.progress.zone_resets.add(1);
         }
-        if state.counted.contains(&index) {
+        if state.reset_range.contains(&index) {
             state.written -= zone.at - zone.start;
         }
         (zone.at, zone.read_end, zone.is_old) = (zone.start, zone.start, false);
     }
 
     /// Places a write at the write pointer; returns its offset and length.
-    fn put(&self, state: &mut State, zone: usize, wanted: u64, unit: u64) -> (u64, u64) {
+    fn put(&self, state: &mut ZoneTableState, zone: usize, wanted: u64, unit: u64) -> (u64, u64) {
         let (at, len) = (state.zones[zone].at, wanted.min(state.zones[zone].room() / unit * unit));
         state.begin(zone, OpKind::Write);
         state.zones[zone].at += len;
         if self.table.report.is_none() {
             state.zones[zone].read_end = at + len;
         }
-        if state.counted.contains(&zone) {
+        if state.reset_range.contains(&zone) {
             state.written += len;
         }
         (at, len)
@@ -197,7 +197,7 @@ impl ZonedArea {
     /// the write.
     ///
     /// Error: why the zone cannot be used any more.
-    fn done(
+    fn on_completed(
         &self,
         job: &Job,
         request: &Request,
@@ -246,24 +246,24 @@ impl FioStream {
         let unit = self.units[direction];
         let end = self.areas[area].start + self.areas[area].len;
         let zoned = self.areas[area].zbd.as_ref()?;
-        match zoned.turn(&self.thread.job, direction, offset, wanted, unit) {
-            Turn::Go(OpKind::ResetZone, at, len) if direction == WRITES => {
+        match zoned.decide(&self.thread.job, direction, offset, wanted, unit) {
+            ZoneDecision::Go(OpKind::ResetZone, at, len) if direction == WRITES => {
                 // The write is counted as soon as its reset is issued.
                 self.bytes_left = self.bytes_left.saturating_sub(wanted);
                 self.state.resets.push((at, wanted));
                 let request = self.request(TRIMS, area, at, len as u32);
                 Some((area, Request { kind: OpKind::ResetZone, ..request }))
             }
-            Turn::Go(kind, at, len) => {
-                self.went(direction, area, offset, (at, len));
+            ZoneDecision::Go(kind, at, len) => {
+                self.count_placed(direction, area, offset, (at, len));
                 Some((area, Request { kind, ..self.prioritized(direction, area, at, len) }))
             }
-            Turn::Wait => {
-                (self.state.held, self.ops_left) = (Some(held), self.ops_left + 1);
+            ZoneDecision::Wait => {
+                (self.state.waiting_op, self.ops_left) = (Some(held), self.ops_left + 1);
                 None
             }
             // No zone from this offset on takes a sequential operation: try again from the beginning.
-            Turn::Over if !self.thread.job.random && offset > self.areas[area].start => {
+            ZoneDecision::NoZone if !self.thread.job.random && offset > self.areas[area].start => {
                 if self.directions.len() == 1 {
                     self.bytes_left = self.bytes_left.saturating_sub(end - offset);
                 }
@@ -271,9 +271,9 @@ impl FioStream {
                 let start = self.areas[area].start;
                 if self.bytes_left == 0 { None } else { self.make_in_zone((direction, area, start, wanted)) }
             }
-            Turn::Over => {
+            ZoneDecision::NoZone => {
                 if self.thread.progress.ops() == 0 || direction == WRITES && self.verify.is_none() {
-                    self.thread.progress.set_missed("no zone of the job's range accepts its operations: for reads, no zone has enough data; for writes, other jobs use all zones that may be open - write first, or give read_beyond_wp=1, more size or a higher max_open_zones".into());
+                    self.thread.progress.set_failure("no zone of the job's range accepts its operations: for reads, no zone has enough data; for writes, other jobs use all zones that may be open - write first, or give read_beyond_wp=1, more size or a higher max_open_zones".into());
                 }
                 self.bytes_left = 0;
                 None
@@ -283,7 +283,7 @@ impl FioStream {
 
     /// Counts an operation that was generated for `offset`. In sequential jobs skipped bytes count as well, except, as
     /// in fio, with `io_size`.
-    fn went(&mut self, direction: usize, area: usize, offset: u64, (at, len): (u64, u64)) {
+    fn count_placed(&mut self, direction: usize, area: usize, offset: u64, (at, len): (u64, u64)) {
         let (unit, start) = (self.units[direction], self.areas[area].start);
         self.state.has_written |= direction == WRITES;
         let mut counted = len;
@@ -299,7 +299,7 @@ impl FioStream {
     }
 
     /// An operation on a zone completed. Returns the write that follows a reset.
-    pub(in super::super) fn zone_is_back(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
+    pub(in super::super) fn on_zone_completion(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
         if !self.thread.job.zbd.is_on {
             return None;
         }
@@ -312,15 +312,15 @@ impl FioStream {
         let number = self.state.resets.iter().position(is_reset);
         let wanted = number.map(|number| self.state.resets.swap_remove(number).1);
         self.bytes_left += wanted.unwrap_or(0);
-        match zoned.done(&self.thread.job, request, outcome, wanted) {
+        match zoned.on_completed(&self.thread.job, request, outcome, wanted) {
             Ok(write) => {
                 let (at, len) = write?;
-                self.went(WRITES, area, request.offset, (at, len));
+                self.count_placed(WRITES, area, request.offset, (at, len));
                 Some(self.prioritized(WRITES, area, at, len))
             }
             Err(why) => {
-                self.thread.progress.set_missed(why);
-                self.end_itself(self.state.now_ns);
+                self.thread.progress.set_failure(why);
+                self.finish(self.state.now_ns);
                 None
             }
         }

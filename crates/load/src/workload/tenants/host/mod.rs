@@ -22,25 +22,25 @@ mod wheel;
 #[cfg(test)]
 mod tests;
 
-pub use steady::Steady;
+pub use steady::StoreGeometry;
 
 use super::{Reuse, Tenant};
-use crate::keys::{Draw, Keys};
+use crate::keys::{KeyGenerator, Keys};
 use crate::memory;
 use crate::workload::CannotRun;
-use records::{MEMORY_MAX, Records, shuffle};
+use records::{MEMORY_MAX, ExactStore, shuffle};
 use results::units::{self, Grouped};
-use skewed::Skewed;
+use skewed::SkewedStore;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use steady::RESERVE;
 use sys::random::Random;
-use uniform::Uniform;
+use uniform::UniformStore;
 use wheel::Wheel;
 
 /// Cause of a block write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum WriteCause {
     /// Clients filled it with updates.
     Client,
     /// Defragmentation filled it with live records of other blocks.
@@ -51,7 +51,7 @@ pub enum Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockWrite {
     pub block: u32,
-    pub cause: Cause,
+    pub cause: WriteCause,
 }
 
 /// Next step of a store.
@@ -84,9 +84,9 @@ impl HostCounters {
 }
 
 #[derive(Debug, Clone)]
-pub struct Host {
+pub struct StoreModel {
     tenant: Tenant,
-    steady: Steady,
+    steady: StoreGeometry,
     store: Store,
     free: FreeBlocks,
     client: u32,
@@ -102,9 +102,9 @@ pub struct Host {
 
 #[derive(Debug, Clone)]
 enum Store {
-    Uniform(Box<Uniform>),
-    Skewed(Box<Skewed>),
-    Records(Box<Records>),
+    Uniform(Box<UniformStore>),
+    Skewed(Box<SkewedStore>),
+    Records(Box<ExactStore>),
 }
 
 /// Free blocks in the order in which they are reused.
@@ -154,13 +154,13 @@ impl FreeBlocks {
     }
 }
 
-impl Host {
+impl StoreModel {
     /// `tenant` on a space of `blocks` write blocks after long use: blocks of every age, spread over the space. Every
     /// block was written at least once.
     ///
     /// Errors: an invalid store, or a fill that defragmentation cannot sustain.
     pub fn new(tenant: &Tenant, blocks: u64, seed: u64) -> Result<Self, CannotRun> {
-        let steady = Steady::of(tenant, blocks)?;
+        let steady = StoreGeometry::of(tenant, blocks)?;
         steady.check_fill(tenant)?;
         // Keys that are not uniform reach their own steady state, which can be denser than that of uniform keys.
         let spread = tenant.fill <= steady.fill_max && tenant.keys != Keys::Sequential;
@@ -179,7 +179,7 @@ impl Host {
         Ok(host)
     }
 
-    fn with(tenant: &Tenant, steady: Steady, spread: bool, seed: u64) -> Result<Self, CannotRun> {
+    fn with(tenant: &Tenant, steady: StoreGeometry, spread: bool, seed: u64) -> Result<Self, CannotRun> {
         // A free block is in two lists while the store is made.
         let bytes = Wheel::memory_bytes(steady.blocks) + 8 * steady.blocks;
         memory::check(bytes).map_err(|why| {
@@ -196,7 +196,7 @@ impl Host {
         }
         let of_store = Random::for_part(seed, 1);
         let store = match tenant.keys {
-            Keys::Uniform => Store::Uniform(Uniform::new(&steady, &mut blocks, of_store).into()),
+            Keys::Uniform => Store::Uniform(UniformStore::new(&steady, &mut blocks, of_store).into()),
             keys => Self::records(tenant, &steady, keys, spread, &mut blocks, of_store)?,
         };
         blocks.reverse();
@@ -220,15 +220,15 @@ impl Host {
 
     fn records(
         tenant: &Tenant,
-        steady: &Steady,
+        steady: &StoreGeometry,
         keys: Keys,
         spread: bool,
         blocks: &mut Vec<u32>,
         random: Random,
     ) -> Result<Store, CannotRun> {
         let bytes = match keys {
-            Keys::Sequential => Records::memory_bytes(steady),
-            _ => Skewed::memory_bytes(steady),
+            Keys::Sequential => ExactStore::memory_bytes(steady),
+            _ => SkewedStore::memory_bytes(steady),
         };
         if bytes > MEMORY_MAX {
             return Err(tenant.cannot(format_args!(
@@ -240,10 +240,10 @@ impl Host {
             )));
         }
         if keys != Keys::Sequential {
-            return Ok(Store::Skewed(Skewed::new(steady, keys, spread, blocks, random).into()));
+            return Ok(Store::Skewed(SkewedStore::new(steady, keys, spread, blocks, random).into()));
         }
-        let draw = Draw::new(keys, steady.records as u32);
-        Ok(Store::Records(Records::new(steady, draw, spread, blocks, random).into()))
+        let draw = KeyGenerator::new(keys, steady.records as u32);
+        Ok(Store::Records(ExactStore::new(steady, draw, spread, blocks, random).into()))
     }
 
     /// The next step: a pending step of defragmentation, else a client block.
@@ -304,7 +304,7 @@ impl Host {
             Store::Records(store) => store.clients(block),
         }
         self.counters.client_blocks += 1;
-        Ok(BlockWrite { block, cause: Cause::Client })
+        Ok(BlockWrite { block, cause: WriteCause::Client })
     }
 
     fn defrag_block(&mut self) -> Result<BlockWrite, CannotRun> {
@@ -324,7 +324,7 @@ impl Host {
             self.free.put(*vacated);
             self.vacated.pop_front();
         }
-        Ok(BlockWrite { block, cause: Cause::Defrag })
+        Ok(BlockWrite { block, cause: WriteCause::Defrag })
     }
 
     /// Takes a free block, unless only `reserve` are left.
@@ -347,7 +347,7 @@ impl Host {
     }
 
     /// Values derived from fill and low-water mark.
-    pub fn steady(&self) -> &Steady {
+    pub fn steady(&self) -> &StoreGeometry {
         &self.steady
     }
 

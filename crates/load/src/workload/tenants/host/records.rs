@@ -3,9 +3,9 @@
 //! Exact, and so the reference for the approximate stores; used for sequential keys. Takes 4 bytes for each record and
 //! 4 bytes for each place in a block.
 
-use super::steady::Steady;
+use super::steady::StoreGeometry;
 use super::uniform::age;
-use crate::keys::Draw;
+use crate::keys::KeyGenerator;
 use std::collections::VecDeque;
 use sys::random::Random;
 
@@ -13,8 +13,8 @@ use sys::random::Random;
 pub(super) const MEMORY_MAX: u64 = 1 << 30;
 
 #[derive(Debug, Clone)]
-pub(super) struct Records {
-    draw: Draw,
+pub(super) struct ExactStore {
+    draw: KeyGenerator,
     random: Random,
     per_block: u32,
     mark: u32,
@@ -29,14 +29,14 @@ pub(super) struct Records {
     moving: VecDeque<u32>,
 }
 
-impl Records {
+impl ExactStore {
     /// Bytes of memory that such a store needs.
-    pub(super) fn memory_bytes(steady: &Steady) -> u64 {
+    pub(super) fn memory_bytes(steady: &StoreGeometry) -> u64 {
         4 * (steady.records + steady.blocks + steady.blocks * u64::from(steady.records_per_block))
     }
 
     /// Records in blocks taken from `blocks`: with `spread`, blocks of every age, else full blocks.
-    pub(super) fn new(steady: &Steady, draw: Draw, spread: bool, blocks: &mut Vec<u32>, mut random: Random) -> Self {
+    pub(super) fn new(steady: &StoreGeometry, draw: KeyGenerator, spread: bool, blocks: &mut Vec<u32>, mut random: Random) -> Self {
         let places = steady.blocks * u64::from(steady.records_per_block);
         debug_assert!(Self::memory_bytes(steady) <= MEMORY_MAX && places < u64::from(u32::MAX));
         let count = steady.records as u32;

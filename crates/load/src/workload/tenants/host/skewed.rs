@@ -10,7 +10,7 @@
 //! As under uniform keys ([`super::uniform`]), one record dies for each one written only on average. Time is in blocks
 //! of client writes: records that are overwritten within one block die in the next.
 
-use super::steady::Steady;
+use super::steady::StoreGeometry;
 use super::uniform::{Gamma, age};
 use super::wheel::Wheel;
 use crate::keys::{Class, Keys};
@@ -21,7 +21,7 @@ use sys::random::Random;
 const LIFE_MAX: f64 = 2e9;
 
 #[derive(Debug, Clone)]
-pub(super) struct Skewed {
+pub(super) struct SkewedStore {
     random: Random,
     per_block: usize,
     /// Maximum live records in a block when it is collected.
@@ -43,14 +43,14 @@ pub(super) struct Skewed {
     sorted: Vec<i32>,
 }
 
-impl Skewed {
+impl SkewedStore {
     /// Bytes of memory that such a store needs.
-    pub(super) fn memory_bytes(steady: &Steady) -> u64 {
+    pub(super) fn memory_bytes(steady: &StoreGeometry) -> u64 {
         Wheel::memory_bytes(steady.blocks) + steady.blocks * (8 + 4 * u64::from(steady.mark - 1))
     }
 
     /// Records in blocks taken from `blocks`: with `spread`, blocks of every age, else full blocks.
-    pub(super) fn new(steady: &Steady, keys: Keys, spread: bool, blocks: &mut Vec<u32>, random: Random) -> Self {
+    pub(super) fn new(steady: &StoreGeometry, keys: Keys, spread: bool, blocks: &mut Vec<u32>, random: Random) -> Self {
         let classes = Class::of(keys, steady.records as u32);
         let (survivors, count) = (steady.mark as usize - 1, steady.blocks as usize);
         let per_block = f64::from(steady.records_per_block);

@@ -29,7 +29,7 @@ const BLOCKS_MIN: u64 = 32;
 
 /// A tenant's store in whole records and blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Steady {
+pub struct StoreGeometry {
     /// Write blocks of the space.
     pub blocks: u64,
     /// Records of the store (N), all live.
@@ -44,7 +44,7 @@ pub struct Steady {
     pub fill_max: f64,
 }
 
-impl Steady {
+impl StoreGeometry {
     /// Values for `tenant` on a space of `blocks`. Errors: such a store is impossible.
     pub fn of(tenant: &Tenant, blocks: u64) -> Result<Self, CannotRun> {
         let (block_bytes, record_bytes) = (tenant.write_block_bytes, tenant.record_bytes);

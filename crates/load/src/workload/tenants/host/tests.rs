@@ -21,14 +21,14 @@ fn tenant(keys: Keys, records_per_block: u32, fill: f64, lwm_pct: u32) -> Tenant
 }
 
 /// The same store, with each record's place.
-fn by_record(tenant: &Tenant, blocks: u64, seed: u64) -> Host {
-    let steady = Steady::of(tenant, blocks).unwrap();
+fn by_record(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
+    let steady = StoreGeometry::of(tenant, blocks).unwrap();
     let mut random = Random::for_part(seed, 0);
     let mut all: Vec<u32> = (0..blocks as u32).collect();
     shuffle(&mut all, &mut random);
-    let draw = Draw::new(tenant.keys, steady.records as u32);
-    let store = Records::new(&steady, draw, true, &mut all, Random::for_part(seed, 1));
-    let mut host = Host::with(tenant, steady, true, seed).unwrap();
+    let draw = KeyGenerator::new(tenant.keys, steady.records as u32);
+    let store = ExactStore::new(&steady, draw, true, &mut all, Random::for_part(seed, 1));
+    let mut host = StoreModel::with(tenant, steady, true, seed).unwrap();
     host.store = Store::Records(store.into());
     host.free = FreeBlocks::new(tenant.reuse, all, random);
     (host.client, host.defrag) = (host.take(0).unwrap(), host.take(0).unwrap());
@@ -37,9 +37,9 @@ fn by_record(tenant: &Tenant, blocks: u64, seed: u64) -> Host {
 
 /// A store of uniform keys just loaded: blocks from the first on are full, the rest was never written. All blocks have the
 /// same age, which takes some turns to wear off.
-fn just_loaded(tenant: &Tenant, blocks: u64, seed: u64) -> Host {
-    let mut host = Host::with(tenant, Steady::of(tenant, blocks).unwrap(), true, seed).unwrap();
-    let mut store = Uniform::empty(&host.steady, Random::for_part(seed, 1));
+fn just_loaded(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
+    let mut host = StoreModel::with(tenant, StoreGeometry::of(tenant, blocks).unwrap(), true, seed).unwrap();
+    let mut store = UniformStore::empty(&host.steady, Random::for_part(seed, 1));
     let loaded = host.loaded_blocks() as u32;
     (0..loaded).for_each(|block| store.write(block));
     host.store = Store::Uniform(store.into());
@@ -49,14 +49,14 @@ fn just_loaded(tenant: &Tenant, blocks: u64, seed: u64) -> Host {
 }
 
 /// Maximum fill that a store of `tenant` survives right after its records were loaded in sequence.
-fn fill_max_loaded(tenant: &Tenant, steady: &Steady) -> f64 {
+fn fill_max_loaded(tenant: &Tenant, steady: &StoreGeometry) -> f64 {
     let lifetime: f64 = (steady.mark..=steady.records_per_block).map(|live| 1.0 / f64::from(live)).sum();
     let usable = (((1.0 + 4.0 * (steady.blocks - RESERVE) as f64).sqrt() - 1.0) / 2.0).powi(2);
     tenant.fill * usable / (steady.records as f64 / f64::from(steady.records_per_block) * (1.0 + lifetime))
 }
 
 /// Engine WA, average number of blocks in use, and mean and standard deviation of the live share of collected blocks.
-fn seen(host: &mut Host, client_blocks: u64) -> [f64; 4] {
+fn seen(host: &mut StoreModel, client_blocks: u64) -> [f64; 4] {
     let begun = host.counters();
     let (mut used, mut shares, mut squares, mut collected) = (0.0, 0.0, 0.0, 0.0);
     let mut before = host.counters();
@@ -89,7 +89,7 @@ fn a_count_for_each_block_gives_what_single_records_give() {
     for (records_per_block, fill, lwm_pct) in [(128, 0.6, 50), (16, 0.5, 50), (4, 0.4, 50), (64, 0.7, 75), (1, 0.5, 50)]
     {
         let tenant = tenant(Keys::Uniform, records_per_block, fill, lwm_pct);
-        let (mut counted, mut exact) = (Host::new(&tenant, 4_000, 1).unwrap(), by_record(&tenant, 4_000, 2));
+        let (mut counted, mut exact) = (StoreModel::new(&tenant, 4_000, 1).unwrap(), by_record(&tenant, 4_000, 2));
         // Both stores leave their initial state.
         let _ = (seen(&mut counted, 4_000), seen(&mut exact, 8_000));
         let (counted, exact) = (seen(&mut counted, 200_000), seen(&mut exact, 20_000));
@@ -97,14 +97,14 @@ fn a_count_for_each_block_gives_what_single_records_give() {
         assert!((counted[0] / exact[0] - 1.0).abs() < 0.005, "engine WA, {what}");
         assert!((counted[1] / exact[1] - 1.0).abs() < 0.01, "blocks in use, {what}");
         assert!((counted[2] - exact[2]).abs() < 0.002 && (counted[3] - exact[3]).abs() < 0.005, "live share, {what}");
-        let steady = Steady::of(&tenant, 4_000).unwrap();
+        let steady = StoreGeometry::of(&tenant, 4_000).unwrap();
         assert!((counted[0] / steady.engine_wa() - 1.0).abs() < 0.005, "closed form, {what}");
         assert!((counted[1] / (steady.blocks_used + 2.0) - 1.0).abs() < 0.01, "closed form, {what} {steady:?}");
     }
 }
 
 /// Lifetimes of blocks, in client blocks: the quartiles for blocks of clients, then for blocks of defragmentation.
-fn in_use(host: &mut Host, client_blocks: u64) -> [f64; 6] {
+fn in_use(host: &mut StoreModel, client_blocks: u64) -> [f64; 6] {
     let mut written = vec![None; host.steady().blocks as usize];
     let mut lives = [Vec::new(), Vec::new()];
     let until = host.counters().client_blocks + client_blocks;
@@ -115,7 +115,7 @@ fn in_use(host: &mut Host, client_blocks: u64) -> [f64; 6] {
             Step::Write(BlockWrite { block, cause }) => written[block as usize] = Some((now, cause)),
             Step::Read(block) => {
                 if let Some((at, cause)) = written[block as usize].take() {
-                    lives[usize::from(cause == Cause::Defrag)].push(now - at);
+                    lives[usize::from(cause == WriteCause::Defrag)].push(now - at);
                 }
             }
         }
@@ -134,7 +134,7 @@ fn a_death_for_each_record_gives_what_their_places_give() {
         (hot_cold, 4, 75),
     ] {
         let tenant = tenant(keys, records_per_block, 0.5, lwm_pct);
-        let (mut drawn, mut exact) = (Host::new(&tenant, 2_000, 1).unwrap(), by_record(&tenant, 2_000, 2));
+        let (mut drawn, mut exact) = (StoreModel::new(&tenant, 2_000, 1).unwrap(), by_record(&tenant, 2_000, 2));
         // Both stores leave their initial state.
         let _ = (seen(&mut drawn, 6_000), seen(&mut exact, 6_000));
         let (counts, exact_counts) = (seen(&mut drawn, 60_000), seen(&mut exact, 20_000));
@@ -152,7 +152,7 @@ fn a_death_for_each_record_gives_what_their_places_give() {
 }
 
 /// A turn: each record is updated once on average.
-fn turn(host: &Host) -> u64 {
+fn turn(host: &StoreModel) -> u64 {
     host.loaded_blocks()
 }
 
@@ -160,17 +160,17 @@ fn turn(host: &Host) -> u64 {
 fn keys_change_what_is_in_use_and_not_what_is_written_but_in_order_nothing_is_moved() {
     let hot_cold = Keys::HotCold { keys_pct: 20.0, traffic_pct: 80.0 };
     for (keys, more_in_use) in [(hot_cold, 1.04..1.10), (Keys::Zipfian { theta: 0.99 }, 1.06..1.13)] {
-        let mut host = Host::new(&tenant(keys, 128, 0.5, 50), 4_000, 1).unwrap();
+        let mut host = StoreModel::new(&tenant(keys, 128, 0.5, 50), 4_000, 1).unwrap();
         let [waf, used, share, _] = seen(&mut host, 4 * 2_000);
         // Every block is collected at the mark.
-        let Steady { mark, records_per_block, .. } = *host.steady();
+        let StoreGeometry { mark, records_per_block, .. } = *host.steady();
         let at_mark = f64::from(mark - 1) / f64::from(records_per_block);
         assert!((waf / host.steady().engine_wa() - 1.0).abs() < 0.01, "{keys}: {waf} {:?}", host.steady());
         assert!((host.expected_engine_wa() / waf - 1.0).abs() < 0.03, "{keys}: {} {waf}", host.expected_engine_wa());
         assert!(more_in_use.contains(&(used / host.steady().blocks_used)), "{keys}: {used} {:?}", host.steady());
         assert!((share - at_mark).abs() < 0.002, "{keys}: {share}");
     }
-    let mut host = Host::new(&tenant(Keys::Sequential, 128, 0.9, 50), 4_000, 1).unwrap();
+    let mut host = StoreModel::new(&tenant(Keys::Sequential, 128, 0.9, 50), 4_000, 1).unwrap();
     assert_eq!((host.expected_engine_wa(), seen(&mut host, 8_000)[0]), (1.0, 1.0));
 }
 
@@ -179,7 +179,7 @@ fn a_block_is_written_only_when_it_is_free_and_everything_is_somewhere() {
     for keys in [Keys::Uniform, Keys::Sequential, Keys::Zipfian { theta: 0.8 }] {
         for reuse in [Reuse::Fifo, Reuse::Lowest, Reuse::Random] {
             let tenant = Tenant { reuse, ..tenant(keys, 32, 0.5, 50) };
-            let mut host = Host::new(&tenant, 500, 5).unwrap();
+            let mut host = StoreModel::new(&tenant, 500, 5).unwrap();
             let mut in_use = vec![true; 500];
             for _ in 0..5_000 {
                 let free = match &host.free {
@@ -191,9 +191,9 @@ fn a_block_is_written_only_when_it_is_free_and_everything_is_somewhere() {
                 free.iter().for_each(|block| assert!(std::mem::replace(&mut in_use[*block as usize], false)));
                 let (client, defrag) = (host.client, host.defrag);
                 let write = host.next_block().unwrap();
-                assert_eq!(write.block, if write.cause == Cause::Client { client } else { defrag });
+                assert_eq!(write.block, if write.cause == WriteCause::Client { client } else { defrag });
                 assert!(in_use[write.block as usize], "a buffer has its block already");
-                let next = if write.cause == Cause::Client { host.client } else { host.defrag };
+                let next = if write.cause == WriteCause::Client { host.client } else { host.defrag };
                 if let Reuse::Lowest = reuse {
                     assert!(free.iter().all(|block| *block >= next || host.vacated.iter().any(|(of, _)| of == block)));
                 }
@@ -223,7 +223,7 @@ fn blocks_are_free_in_the_order_in_which_they_were_freed_or_from_the_first_or_an
 fn the_same_seed_writes_the_same_blocks_and_another_does_not() {
     for keys in [Keys::Uniform, Keys::Zipfian { theta: 0.99 }] {
         let blocks = |seed| {
-            let mut host = Host::new(&tenant(keys, 64, 0.5, 50), 1_000, seed).unwrap();
+            let mut host = StoreModel::new(&tenant(keys, 64, 0.5, 50), 1_000, seed).unwrap();
             (0..3_000).map(|_| host.next_block().unwrap()).collect::<Vec<_>>()
         };
         assert!(blocks(1) == blocks(1) && blocks(1) != blocks(2), "{keys}");
@@ -233,7 +233,7 @@ fn the_same_seed_writes_the_same_blocks_and_another_does_not() {
 #[test]
 fn what_was_just_loaded_lives_up_to_its_own_limit_and_not_beyond() {
     let half = tenant(Keys::Uniform, 128, 0.5, 50);
-    let highest = Steady::of(&half, 10_000).unwrap();
+    let highest = StoreGeometry::of(&half, 10_000).unwrap();
     let highest_loaded = fill_max_loaded(&half, &highest);
     // 1 / (1 + ln 2) and (1 - 1/2) / ln 2, less the reserve.
     assert!(
@@ -242,7 +242,7 @@ fn what_was_just_loaded_lives_up_to_its_own_limit_and_not_beyond() {
     );
     let mut host = just_loaded(&tenant(Keys::Uniform, 128, highest_loaded - 1e-6, 50), 10_000, 1);
     let loaded = host.loaded_blocks();
-    assert_eq!(host.next_block().unwrap(), BlockWrite { block: loaded as u32, cause: Cause::Client });
+    assert_eq!(host.next_block().unwrap(), BlockWrite { block: loaded as u32, cause: WriteCause::Client });
     for _ in 0..5 * turn(&host) {
         host.next_block().unwrap();
     }
@@ -251,20 +251,20 @@ fn what_was_just_loaded_lives_up_to_its_own_limit_and_not_beyond() {
     let mut host = just_loaded(&over, 10_000, 1);
     let full = (0..30_000).find_map(|_| host.next_block().err()).unwrap().to_string();
     assert!(full.contains("too few fall below the low-water mark of 50 %"), "{full}");
-    assert!(Host::new(&over, 10_000, 1).is_ok());
+    assert!(StoreModel::new(&over, 10_000, 1).is_ok());
 }
 
 #[test]
 fn a_fill_that_defragmentation_cannot_live_with_is_refused_with_the_arithmetic() {
-    let why = |tenant: &Tenant, blocks| Host::new(tenant, blocks, 1).unwrap_err().to_string();
+    let why = |tenant: &Tenant, blocks| StoreModel::new(tenant, blocks, 1).unwrap_err().to_string();
     assert_eq!(
         why(&tenant(Keys::Uniform, 128, 0.8, 50), 1_000),
         "tenant \"t\": cannot fill 80.0 % of its space - with uniform keys and a low-water mark of 50 %, blocks are 72.0 % full on \
          average, so the store needs 1,119 blocks and has 1,000 - lower fill-pct to at most 69.2, or raise defrag-lwm-pct (which \
          also raises the engine WA of 1.97)"
     );
-    let limit = Steady::of(&tenant(Keys::Uniform, 128, 0.8, 50), 4_000).unwrap().fill_max;
-    let mut host = Host::new(&tenant(Keys::Uniform, 128, limit - 1e-6, 50), 4_000, 1).unwrap();
+    let limit = StoreGeometry::of(&tenant(Keys::Uniform, 128, 0.8, 50), 4_000).unwrap().fill_max;
+    let mut host = StoreModel::new(&tenant(Keys::Uniform, 128, limit - 1e-6, 50), 4_000, 1).unwrap();
     assert!((0..100_000).all(|_| host.next_block().is_ok()));
     let hot = tenant(Keys::HotCold { keys_pct: 20.0, traffic_pct: 80.0 }, 128, 0.7, 50);
     assert!(why(&hot, 4_000).contains("its space is full after"), "{}", why(&hot, 4_000));

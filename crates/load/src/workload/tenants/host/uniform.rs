@@ -11,12 +11,12 @@
 //! record dies for each that is written, so the live records of all blocks are N only on average (the deviation is
 //! below the root of N); and records can die in a buffer before it is written.
 
-use super::steady::Steady;
+use super::steady::StoreGeometry;
 use super::wheel::Wheel;
 use sys::random::Random;
 
 #[derive(Debug, Clone)]
-pub(super) struct Uniform {
+pub(super) struct UniformStore {
     random: Random,
     /// Gamma distributions of shape R - K + 1, the deaths until a full block is collected, and of shape K.
     deaths: Gamma,
@@ -28,9 +28,9 @@ pub(super) struct Uniform {
     ready: Vec<u32>,
 }
 
-impl Uniform {
+impl UniformStore {
     /// A store in its steady state: blocks in use are taken from `blocks`, until all records have a place.
-    pub(super) fn new(steady: &Steady, blocks: &mut Vec<u32>, random: Random) -> Self {
+    pub(super) fn new(steady: &StoreGeometry, blocks: &mut Vec<u32>, random: Random) -> Self {
         let mut store = Self::empty(steady, random);
         let mut live = 0;
         while live < steady.records
@@ -43,7 +43,7 @@ impl Uniform {
         store
     }
 
-    pub(super) fn empty(steady: &Steady, random: Random) -> Self {
+    pub(super) fn empty(steady: &StoreGeometry, random: Random) -> Self {
         let turn = steady.records as f64 / f64::from(steady.records_per_block);
         // Exceeds the life of a block of many records.
         let life = turn * (f64::from(steady.records_per_block) / f64::from(steady.mark)).ln().max(0.5);

@@ -45,7 +45,7 @@ fn plan(loads: &[TenantLoad], device: &DeviceShape, shards_max: u32) -> Result<R
     let mut plan = plan_on(std::slice::from_ref(device));
     for (number, load) in loads.iter().enumerate() {
         plan.begin(number, &load.tenant().name);
-        let choices = Choices { seed: 7 + number as u64, ..choices(shards_max) };
+        let choices = BuildContext { seed: 7 + number as u64, ..choices(shards_max) };
         load.build(std::slice::from_ref(device), &choices, &mut plan)?;
     }
     Ok(plan)

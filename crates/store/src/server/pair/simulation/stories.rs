@@ -17,7 +17,7 @@ impl Story {
         let core = core_of(key);
         let is_linked = self.running[at].as_ref().is_some_and(|of| of.linked[core]);
         let Some(running) = &self.running[at] else { return };
-        if running.pair.place(&self.cluster[at], key as u16, true) != Some(0)
+        if running.pair.role(&self.cluster[at], key as u16, true) != Some(0)
             || running.pair.must_wait(running.pair.word())
         {
             return;
@@ -46,7 +46,7 @@ impl Story {
     fn read(&mut self, at: usize) {
         let key = self.below(KEYS / NAMESPACES * self.namespaces[at]);
         let Some(running) = &self.running[at] else { return };
-        if running.pair.place(&self.cluster[at], key as u16, true) != Some(0) {
+        if running.pair.role(&self.cluster[at], key as u16, true) != Some(0) {
             return;
         }
         if running.pair.mode() == Mode::Ahead && running.pair.must_wait(running.pair.word()) {

@@ -13,7 +13,7 @@ use crate::rate::Rate;
 use crate::stream::{Extent, Mixed, Uniform, Updates};
 use crate::workload::act::config::ActConfig;
 use crate::workload::act::rates::{IndexDerived, PAGE_BYTES};
-use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, recorded};
+use crate::workload::{CannotRun, BuildContext, DeviceShape, PlanOffsets, RunPlan, stream_info};
 use results::cell::StreamInfo;
 use sys::op::OpKind;
 use sys::random::Random;
@@ -54,7 +54,7 @@ pub(in super::super) fn index(
     config: &ActConfig,
     derived: &IndexDerived,
     devices: &[DeviceShape],
-    choices: &Choices,
+    choices: &BuildContext,
     run: &mut RunPlan,
 ) -> Result<u32, CannotRun> {
     devices.iter().try_for_each(|device| check_room(device, PAGE_BYTES, "index page", "use a larger device"))?;
@@ -67,7 +67,7 @@ pub(in super::super) fn index(
         other_slots: config.cache_threads.div_ceil(devices.len() as u32),
         tables: Vec::new(),
         shards: 1,
-        place: Place::default(),
+        place: PlanOffsets::default(),
     };
     let iops = derived.service_read_rate.per_sec_f64() + 2.0 * derived.update_rate.per_sec_f64();
     let service_threads = builder.client_slots_total();
@@ -82,7 +82,7 @@ fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
     let stream = |name: &str, offered_iops: f64| StreamInfo {
         act: Some(config.histograms(true)),
         late_ns: config.late_ns().filter(|_| name != READS),
-        ..recorded(name, name == READS, offered_iops)
+        ..stream_info(name, name == READS, offered_iops)
     };
     let updates_iops = derived.update_rate.per_sec_f64();
     let reads_iops = match config.arrival {

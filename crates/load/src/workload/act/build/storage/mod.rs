@@ -15,7 +15,7 @@ use crate::sizes::SizeTable;
 use crate::stream::{Extent, Mixed, Sequential, SizeDistribution, Uniform};
 use crate::workload::act::config::ActConfig;
 use crate::workload::act::rates::StorageDerived;
-use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, recorded};
+use crate::workload::{CannotRun, BuildContext, DeviceShape, PlanOffsets, RunPlan, stream_info};
 use results::cell::StreamInfo;
 use std::sync::Arc;
 use sys::op::OpKind;
@@ -51,7 +51,7 @@ pub(in super::super) fn storage(
     config: &ActConfig,
     derived: &StorageDerived,
     devices: &[DeviceShape],
-    choices: &Choices,
+    choices: &BuildContext,
     run: &mut RunPlan,
 ) -> Result<u32, CannotRun> {
     let mut builder = Builder {
@@ -64,7 +64,7 @@ pub(in super::super) fn storage(
         other_slots: 2 * config.large_block_concurrency + 1,
         tables: Vec::new(),
         shards: 1,
-        place: Place::default(),
+        place: PlanOffsets::default(),
     };
     builder.check()?;
     builder.tables = devices.iter().map(|device| builder.size_tables(device)).collect();
@@ -93,12 +93,12 @@ fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
     let record_iops = |rate: Rate| if config.arrival == Arrivals::Closed { 0.0 } else { rate.per_sec_f64() };
     let records = |stream: usize, rate: Rate| {
         let act = Some(config.histograms(true));
-        StreamInfo { act, ..recorded(STREAMS[stream], true, record_iops(rate)) }
+        StreamInfo { act, ..stream_info(STREAMS[stream], true, record_iops(rate)) }
     };
     let blocks = |stream: usize, judged: bool, rate: Rate| StreamInfo {
         act: (stream != TOMB_RAIDER).then(|| config.histograms(false)),
         late_ns: config.late_ns().filter(|_| !judged),
-        ..recorded(STREAMS[stream], judged, rate.per_sec_f64())
+        ..stream_info(STREAMS[stream], judged, rate.per_sec_f64())
     };
     let streams = [
         (!reads.is_zero()).then(|| records(READS, reads)),

@@ -28,7 +28,7 @@ fn devices(n: usize) -> Vec<DeviceShape> {
     (0..n as u16).map(device).collect()
 }
 
-fn build_on(config: &ActConfig, devices: &[DeviceShape], choices: &Choices) -> Result<RunPlan, CannotRun> {
+fn build_on(config: &ActConfig, devices: &[DeviceShape], choices: &BuildContext) -> Result<RunPlan, CannotRun> {
     let mut run = plan_on(devices);
     storage(config, &derive_storage(config).unwrap(), devices, choices, &mut run)?;
     Ok(run)
@@ -159,7 +159,7 @@ fn a_slow_device_cannot_take_the_slots_of_the_others() {
 
 #[test]
 fn an_engine_that_carries_few_operations_is_shared_by_the_devices() {
-    let few = Choices { in_flight_max: Some(300), ..choices(1) };
+    let few = BuildContext { in_flight_max: Some(300), ..choices(1) };
     let workload = build_on(&config(), &devices(3), &few).unwrap();
     let plan = &workload.shards[0];
     assert_eq!(plan.limits[0].slots, 97, "a third of them, less two large blocks and the raider");

@@ -8,7 +8,7 @@
 use super::{Check, DeviceState, Findings, own_status};
 use crate::discover::{Roots, SysDir};
 use crate::observe::host::CpuList;
-use crate::observe::interrupts::{ByCpu, lines_of};
+use crate::observe::interrupts::{InterruptsByCpu, lines_of};
 use std::path::Path;
 use std::{fmt, fs};
 
@@ -247,13 +247,13 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
     };
     let mut cpus = CpuList::default();
     reached.iter().for_each(|list| cpus.add(list));
-    let counted = ByCpu::read(root, &lines).unwrap_or_default();
-    judge(&lines, &cpus, &online, &counted, irqbalance_runs(roots), check);
+    let counted = InterruptsByCpu::read(root, &lines).unwrap_or_default();
+    judge_interrupts(&lines, &cpus, &online, &counted, irqbalance_runs(roots), check);
 }
 
 /// Judges the interrupt lines `lines`. `cpus`: CPUs to which the lines are routed; `counted`: interrupts per CPU since
 /// boot; `balanced`: true if irqbalance runs, `None` if unknown.
-fn judge(lines: &[u32], cpus: &CpuList, online: &CpuList, counted: &ByCpu, balanced: Option<bool>, check: Check<'_>) {
+fn judge_interrupts(lines: &[u32], cpus: &CpuList, online: &CpuList, counted: &InterruptsByCpu, balanced: Option<bool>, check: Check<'_>) {
     let count = lines.len();
     if online.len() == 1 {
         return check.ok("the host has only one CPU, which takes its interrupts");
@@ -326,9 +326,9 @@ mod tests {
 
     fn judged(lines: &[u32], cpus: &str, online: &str, counts: &[u64], balanced: bool) -> Finding {
         let list = |text: &str| CpuList::parse(text).unwrap();
-        let counted = ByCpu { counts: counts.to_vec() };
+        let counted = InterruptsByCpu { counts: counts.to_vec() };
         let (cpus, online) = (list(cpus), list(online));
-        only(|findings| judge(lines, &cpus, &online, &counted, Some(balanced), findings.check("interrupts", "")))
+        only(|findings| judge_interrupts(lines, &cpus, &online, &counted, Some(balanced), findings.check("interrupts", "")))
     }
 
     #[test]

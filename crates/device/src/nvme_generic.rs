@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use sys::nvme::ring::{BLOCKS_MAX, Namespace};
-use sys::nvme::{IDENTIFY_BYTES, Query, QueryError, answer, namespace_id};
+use sys::nvme::{IDENTIFY_BYTES, Query, QueryError, query_bytes, namespace_id};
 use thiserror::Error;
 
 /// Transfer limit if the kernel reports no limit of the queue, bytes. Every NVMe drive seen so far accepts this size.
@@ -42,7 +42,7 @@ pub enum GenericReason {
     #[error(
         "the kernel has no character device {name} for it (older than Linux 5.13, or the drive is gone); set engine: uring"
     )]
-    NoDoor { name: String },
+    NoCharDevice { name: String },
     /// The character device has no node in /dev.
     #[error("its character device has no node /dev/{name}, which udev normally creates; create it: mknod /dev/{name} c {} {}", number.major, number.minor)]
     NoNode { name: String, number: DevNum },
@@ -63,13 +63,13 @@ pub enum GenericReason {
 
 /// An open character device of a namespace.
 #[derive(Debug)]
-pub struct Generic {
+pub struct NvmeGeneric {
     file: File,
     name: String,
     namespace: Namespace,
 }
 
-impl Generic {
+impl NvmeGeneric {
     /// Opens the character device of the same namespace as `target`. `target` must stay open while the result is in
     /// use.
     pub fn open(target: &Target) -> Result<Self, GenericError> {
@@ -84,7 +84,7 @@ impl Generic {
             Some(rest) if facts.kind != Kind::RegularFile => format!("ng{rest}"),
             _ => return Err(GenericReason::NotNvme),
         };
-        let Some(number) = generic_of_block(disk, roots) else { return Err(GenericReason::NoDoor { name }) };
+        let Some(number) = generic_of_block(disk, roots) else { return Err(GenericReason::NoCharDevice { name }) };
         let refused = |tried: &str| {
             let tried = tried.replace("{}", &format!("/dev/{name}"));
             move |source: QueryError| GenericReason::Refused { tried, source }
@@ -100,7 +100,7 @@ impl Generic {
         let nsid = namespace_id(file.as_fd())
             .map_err(QueryError::Io)
             .map_err(refused("read the namespace identifier of {}"))?;
-        let identify = answer(file.as_fd(), Query::Namespace(nsid), IDENTIFY_BYTES);
+        let identify = query_bytes(file.as_fd(), Query::Namespace(nsid), IDENTIFY_BYTES);
         let identify = identify.map_err(refused("read the format of {}"))?;
         let nvme::Namespace { block_bytes, metadata_bytes, .. } = nvme::Namespace::parse(nsid, &identify);
         // A block size beyond 32 bits becomes 0.
@@ -137,7 +137,7 @@ impl Generic {
     }
 }
 
-impl AsFd for Generic {
+impl AsFd for NvmeGeneric {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -155,8 +155,8 @@ fn difference(file: &File, number: DevNum, target: &Target) -> Result<Option<Str
     if nsid != other_nsid {
         return Ok(Some(format!("it is namespace {nsid}, and the block device is namespace {other_nsid}")));
     }
-    let names = |fd| answer(fd, Query::NamespaceNames(nsid), IDENTIFY_BYTES);
-    let serial = |fd| answer(fd, Query::Controller, IDENTIFY_BYTES).map(|controller| controller[4..24].to_vec());
+    let names = |fd| query_bytes(fd, Query::NamespaceNames(nsid), IDENTIFY_BYTES);
+    let serial = |fd| query_bytes(fd, Query::Controller, IDENTIFY_BYTES).map(|controller| controller[4..24].to_vec());
     let same = names(one)? == names(other)? && serial(one)? == serial(other)?;
     Ok((!same).then(|| "the drive reports different identifiers for the two devices".to_owned()))
 }
@@ -180,7 +180,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 20).unwrap();
         let target = Target::read_only(file.path().to_str().unwrap(), 512).unwrap();
-        let error = Generic::open(&target).unwrap_err();
+        let error = NvmeGeneric::open(&target).unwrap_err();
         assert!(matches!(error.reason, GenericReason::NotNvme));
         let text = error.to_string();
         assert!(text.starts_with("cannot send NVMe commands to /") && text.contains("engine: uring"), "{text}");

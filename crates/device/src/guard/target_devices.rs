@@ -37,7 +37,7 @@ pub(super) struct Node {
     pub(super) dir: SysDir,
     pub(super) relation: Relation,
     /// Devices built on this device, through which the target lies on it.
-    way: Vec<SysDir>,
+    path_to_target: Vec<SysDir>,
 }
 
 /// A part of a file that shares bytes with the target.
@@ -62,7 +62,7 @@ pub(super) enum Overlap {
 
 /// A part of the target to which a descriptor or path refers.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct TargetPart {
     /// Description, see [`Node::which`].
     pub(super) which: String,
     /// True if processes that opened it read-only count as users. Below the target they do not: daemons that manage the
@@ -72,7 +72,7 @@ pub(super) struct Found {
 
 /// All devices and files that share bytes with the target.
 #[derive(Debug, Default)]
-pub(super) struct Subject {
+pub(super) struct TargetDevices {
     /// Block devices; the target is the first, unless it is a file.
     pub(super) nodes: Vec<Node>,
     /// NVMe character devices that give access to disks in `nodes`.
@@ -90,7 +90,7 @@ struct Machine<'a> {
     loops: Vec<LoopDevice>,
 }
 
-impl Subject {
+impl TargetDevices {
     /// The devices that share bytes with the block device `number`, whose sysfs directory is `dir`.
     pub(super) fn of_device(number: DevNum, dir: &SysDir, roots: &Roots) -> Self {
         let machine = Machine { roots, disks: disks(roots), loops: loops(roots) };
@@ -115,7 +115,7 @@ impl Subject {
     /// `None` for the target. `exact`: true if the target covers the whole device.
     fn add(&mut self, machine: &Machine<'_>, number: DevNum, dir: &SysDir, way: Option<&SysDir>, exact: bool) {
         if let Some(known) = self.nodes.iter_mut().find(|node| node.number == number) {
-            return known.way.extend(way.cloned());
+            return known.path_to_target.extend(way.cloned());
         }
         let (is_partition, disk) = (dir.text("partition").is_some(), dir.disk());
         let bytes = bytes_of(dir, is_partition);
@@ -125,7 +125,7 @@ impl Subject {
         let which = |of_target: String, beneath: String| if is_target { of_target } else { beneath + " beneath it" };
 
         self.push(Some(number), dir, which("it".to_owned(), dir.node()), itself);
-        self.nodes.iter_mut().rev().take(1).for_each(|node| node.way.extend(way.cloned()));
+        self.nodes.iter_mut().rev().take(1).for_each(|node| node.path_to_target.extend(way.cloned()));
         if is_partition {
             let name = format!("the disk {}", disk.node());
             self.push(disk.dev(), &disk, which(format!("{name} that it lies on"), name.clone()), part);
@@ -147,7 +147,7 @@ impl Subject {
 
     fn push(&mut self, number: Option<DevNum>, dir: &SysDir, which: String, relation: Relation) {
         let Some(number) = number.filter(|number| self.nodes.iter().all(|node| node.number != *number)) else { return };
-        self.nodes.push(Node { number, which, dir: dir.clone(), relation, way: Vec::new() });
+        self.nodes.push(Node { number, which, dir: dir.clone(), relation, path_to_target: Vec::new() });
     }
 
     fn add_generic(&mut self, machine: &Machine<'_>, disk: &SysDir, whose: &str) {
@@ -205,23 +205,23 @@ impl Subject {
     }
 
     /// The device nodes through which the target is accessed: its own, and those of the other paths to its drive.
-    pub(super) fn doors(&self) -> impl Iterator<Item = &Node> {
+    pub(super) fn access_nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| matches!(node.relation, Relation::Itself | Relation::OtherPath))
     }
 
     /// The part of the target to which `metadata` belongs, if any.
-    pub(super) fn find(&self, metadata: &Metadata) -> Option<Found> {
+    pub(super) fn find(&self, metadata: &Metadata) -> Option<TargetPart> {
         let number = DevNum::of_stat(metadata.rdev());
         let kind = metadata.file_type();
         if kind.is_block_device() {
             let node = self.node(number)?;
-            return Some(Found { which: node.which.clone(), readers_count: node.relation != Relation::Beneath });
+            return Some(TargetPart { which: node.which.clone(), readers_count: node.relation != Relation::Beneath });
         }
         let which = match kind.is_char_device() {
             true => self.generics.iter().find(|(generic, _)| *generic == number)?.1.clone(),
             false => self.file(DevNum::of_stat(metadata.dev()), metadata.ino(), &(0..u64::MAX))?.to_owned(),
         };
-        Some(Found { which, readers_count: true })
+        Some(TargetPart { which, readers_count: true })
     }
 
     /// Description of the part of the target that `path` leads to, if any. A device without a node is matched by its
@@ -294,7 +294,7 @@ impl Node {
     /// Directories of the devices built on this device, except devices that lead to the target, and devices whose bytes
     /// a volume manager or RAID keeps apart from those.
     pub(super) fn holders(&self) -> impl Iterator<Item = SysDir> {
-        let is_own = |holder: &SysDir| self.way.iter().any(|way| way.name() == holder.name() || lie_apart(way, holder));
+        let is_own = |holder: &SysDir| self.path_to_target.iter().any(|way| way.name() == holder.name() || lie_apart(way, holder));
         self.dir.below("holders").filter(move |holder| !is_own(holder))
     }
 }
