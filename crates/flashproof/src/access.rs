@@ -1,5 +1,5 @@
-//! Login and TLS settings for a database's nodes, from the options. The password comes from a file, the environment, or a prompt
-//! without echo; never from an argument, which every user of the machine can read.
+//! Login and TLS settings for a database's nodes, from the options. The password comes from a file, the environment, or
+//! a prompt without echo; never from an argument, which every user of the machine can read.
 
 use crate::args::{AccessArgs, Auth};
 use results::files::{self, Links};
@@ -43,7 +43,9 @@ fn password(args: &AccessArgs, user: &str) -> Result<String, Failure> {
         return from_file(path);
     }
     if let Some(password) = std::env::var_os(VARIABLE) {
-        return password.into_string().map_err(|_| Failure::usage(format!("the password in the environment variable {VARIABLE} is not UTF-8 text")));
+        return password.into_string().map_err(|_| {
+            Failure::usage(format!("the password in the environment variable {VARIABLE} is not UTF-8 text"))
+        });
     }
     // The prompt does not use standard input, which may carry a log.
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(|_| {

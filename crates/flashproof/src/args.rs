@@ -51,7 +51,8 @@ pub struct Invocation {
     name = "flashproof",
     version,
     about = "Shows whether a flash device holds a database's load, and the cause if it does not",
-    after_help = "Exit codes: 0 pass or done, 1 fail, 2 usage, 3 environment (device, permission,\nkernel), 4 invalid run, 70 a bug in flashproof",
+    after_help = "Exit codes: 0 pass or done, 1 fail, 2 usage, 3 environment (device, permission,\nkernel), 4 invalid \
+                  run, 70 a bug in flashproof",
     arg_required_else_help = true,
     disable_help_subcommand = true,
     disable_version_flag = true

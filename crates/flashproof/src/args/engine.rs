@@ -19,7 +19,8 @@ pub struct AccessArgs {
     /// File with the password in its first line
     #[arg(long, value_name = "FILE", requires = "user")]
     pub password_file: Option<PathBuf>,
-    /// Authority that checks the password: the cluster itself, or LDAP (sends the password in clear text; only with --tls)
+    /// Authority that checks the password: the cluster itself, or LDAP (sends the password in clear text; only with
+    /// --tls)
     #[arg(hide_short_help = true, long, value_enum, default_value_t = Auth::Internal, requires = "user")]
     pub auth: Auth,
     /// Use TLS
@@ -122,8 +123,8 @@ pub struct ClientArgs {
     /// Records per read. Above 1, one request to each node reads a batch, and the latency is that of the whole batch
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=5000))]
     pub batch_read_size: u32,
-    /// Nodes to read from: the master; the master, then the replicas in sequence if it fails; any copy in turn; or nodes
-    /// of the rack --rack-id first
+    /// Nodes to read from: the master; the master, then the replicas in sequence if it fails; any copy in turn; or
+    /// nodes of the rack --rack-id first
     #[arg(hide_short_help = true, long, value_name = "master|sequence|any|prefer-rack", default_value = "master")]
     pub replica: Replica,
     /// Rack of this client, for --replica prefer-rack

@@ -107,7 +107,11 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
 
 /// The keys of a configuration file, of one test or of both.
 fn keys_page(tests: &[String]) -> Result<String, Failure> {
-    let named = |word: &String| Test::named(word).ok_or_else(|| Failure::usage("no such test - give flashproof help keys storage, or flashproof help keys index"));
+    let named = |word: &String| {
+        Test::named(word).ok_or_else(|| {
+            Failure::usage("no such test - give flashproof help keys storage, or flashproof help keys index")
+        })
+    };
     let tests = match tests {
         [] => Test::ALL.to_vec(),
         tests => tests.iter().map(named).collect::<Result<_, _>>()?,
@@ -131,7 +135,10 @@ pub fn completions(args: &CompletionsArgs) -> Result<String, Failure> {
 /// Writes a man page of each command into `dir`.
 pub fn man_pages(dir: &Path) -> Result<(), Failure> {
     let failed = |error| {
-        Failure::environment(format!("cannot write man pages into {} - {error} - give a writable directory", dir.display()))
+        Failure::environment(format!(
+            "cannot write man pages into {} - {error} - give a writable directory",
+            dir.display()
+        ))
     };
     std::fs::create_dir_all(dir).map_err(failed)?;
     clap_mangen::generate_to(whole(), dir).map_err(failed)

@@ -195,7 +195,9 @@ fn drive(text: &str) -> Result<(String, String), String> {
 fn block(text: &str) -> Result<u64, String> {
     sizing::server_log::size_bytes(text)
         .filter(|bytes| bytes.is_power_of_two() && (4096..=8 << 20).contains(bytes))
-        .ok_or_else(|| "give a power of two from 4K to 8M in the notation of aerospike.conf, such as 128K or 1M".to_owned())
+        .ok_or_else(|| {
+            "give a power of two from 4K to 8M in the notation of aerospike.conf, such as 128K or 1M".to_owned()
+        })
 }
 
 /// Options of a selection.

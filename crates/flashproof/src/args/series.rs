@@ -111,7 +111,9 @@ pub struct RateArgs {
 /// Parses the time of the confirmation, at least twelve rounds of a second.
 fn confirmation(text: &str) -> Result<u32, String> {
     match seconds(text)? {
-        seconds if seconds < 12 => Err("give at least 12 s: the confirmation of a rating takes 12 rounds of a second or more".to_owned()),
+        seconds if seconds < 12 => {
+            Err("give at least 12 s: the confirmation of a rating takes 12 rounds of a second or more".to_owned())
+        }
         seconds => Ok(seconds),
     }
 }

@@ -13,7 +13,8 @@ pub struct OnDriveArgs {
     /// File of the tenants, as for flashproof storage tenants
     #[arg(value_name = "TENANTS")]
     pub tenants: PathBuf,
-    /// Arrangements: dedicated drives, a shared drive without handles, a shared drive with a placement handle per tenant
+    /// Arrangements: dedicated drives, a shared drive without handles, a shared drive with a placement handle per
+    /// tenant
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub arrange: Vec<Arrangement>,
     /// Give up after this many drive fills, if not steady before

@@ -113,9 +113,8 @@ impl<'a> Measuring<'a> {
     /// Doubt: flashproof waited for a CPU for part of the time, which may have lowered the rate.
     fn lacked_cpu(&self) -> Option<String> {
         let share = self.of_threads(self.run_delay_ns);
-        (share > RUN_DELAY_MAX).then(|| {
-            format!("flashproof waited for a CPU for {} of the time", results::units::percent(share))
-        })
+        (share > RUN_DELAY_MAX)
+            .then(|| format!("flashproof waited for a CPU for {} of the time", results::units::percent(share)))
     }
 
     /// Doubt: the threads were never idle, so more threads might reach a higher rate.
@@ -137,15 +136,17 @@ impl<'a> Measuring<'a> {
         let depth = f64::from(job.depth * job.numjobs);
         // A depth of one is always slightly missed: the next operation is issued after the completion was seen.
         let is_told = !self.is_simulated() && job.rates.is_none() && depth > 1.0 && in_flight < DEPTH_KEPT * depth;
-        is_told.then(|| format!("on average only {} of {depth} operations were in flight", results::units::number(in_flight)))
+        is_told.then(|| {
+            format!("on average only {} of {depth} operations were in flight", results::units::number(in_flight))
+        })
     }
 
     fn is_simulated(&self) -> bool {
         self.begun.as_ref().is_none_or(|begun| begun.simulated)
     }
 
-    /// Time `ns` of all issuing threads as a fraction of their time in the run. With more clones than CPUs, clones share
-    /// threads.
+    /// Time `ns` of all issuing threads as a fraction of their time in the run. With more clones than CPUs, clones
+    /// share threads.
     fn of_threads(&self, ns: u64) -> f64 {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
         let all_ns = self.totals.ran_ns.max(1).saturating_mul(self.load.threads.len().clamp(1, cpus) as u64);
