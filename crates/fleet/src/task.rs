@@ -340,7 +340,7 @@ pub(crate) fn cannot(tried: &str, dir: &Path, error: &io::Error) -> Failure {
 }
 
 pub(crate) fn read_journal(dir: &Path) -> Result<Journal, Failure> {
-    Journal::read(dir).map_err(|error| cannot("reading the journal of the task", dir, &error))
+    Journal::read(dir).map_err(|error| cannot("cannot read the journal of the task", dir, &error))
 }
 
 /// Slurm's name of the task; `None` outside of its jobs.
