@@ -99,7 +99,7 @@ fn from_text(args: &TraceArgs, name: &str) -> Result<ExitCode, Failure> {
     print_ops(args, &batch)?;
     if summary.count() == 0 {
         return Err(Failure::usage(format!(
-            "cannot show requests of {1} from {name} - the trace has none - give no device to see all devices of the \
+            "cannot show requests of {} from {name} - the trace has none - give no device to see all devices of the \
              trace",
             args.devices.join(", ")
         )));
