@@ -141,7 +141,7 @@ fn an_offset_that_hides_something_needs_a_reason_which_is_then_written() {
     let ended = align(&bench, &config, target, &[]).expect(4);
     let errors = ended.errors().join("\n");
     assert!(errors.contains("lbw-req-offset: 72") && errors.contains("hides another problem"), "{errors}");
-    let rule = errors.lines().find(|line| line.contains("size-within-bucket: log-uniform would do"));
+    let rule = errors.lines().find(|line| line.contains("size-within-bucket: log-uniform would need only"));
     assert!(rule.is_some_and(|line| line.contains("lbr-req-offset 100, lbw-req-offset 100")), "{errors}");
     assert!(!bench.exists("out.conf"));
     align(&bench, &config, target, &["--because", "the log was cut\nrecord-bytes: 7"]).expect(0);

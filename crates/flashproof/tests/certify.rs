@@ -226,7 +226,7 @@ fn a_dry_run_says_what_would_run_and_how_long_and_makes_nothing() {
     let bench = Bench::new();
     for (line, says) in [
         (&["certify"][..], &["screening for 1x in 2 stages: 2 h of simulated time", "judged in slices of 1 h"][..]),
-        (&["rate", "sim:", "--slice", "2m"], &["rating from 1x up in rounds of 10 s", "under load: from ", " to "]),
+        (&["rate", "sim:", "--slice", "2m"], &["rating from 1x up, in rounds of 10 s", "under load: from ", " to "]),
         (&["baseline", "sim:"], &["6 h under load"]),
     ] {
         let told = bench.flashproof(&[line, &["--dry-run"]].concat()).expect(0).stdout;

@@ -192,7 +192,7 @@ fn a_rack_that_is_not_there_is_told_and_one_must_be_given() {
     let port = port.to_string();
     let load = ["--rack-id", "3", "-p", &port, "-k", "50", "-o", "B:100", "-w", "I", "--sla", "99%>10s", "-T", "20000"];
     let ended = bench.flashproof(&[&prefer[..], &load, &["--out", OUT]].concat()).expect(0);
-    let said = "no node reports rack 3: reads go to the masters - -D shows the racks";
+    let said = "no node reports rack 3: reads go to the masters (-D shows the racks)";
     assert_eq!(ended.warnings(), [said]);
     running.signal("TERM");
     running.end().expect(0);

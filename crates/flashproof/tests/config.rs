@@ -189,7 +189,7 @@ fn every_mistake_of_a_file_is_named_and_what_is_no_text_is_one() {
         assert!(error.contains(part), "{part}: {error}");
     }
     bench.write("program", b"\x7fELF\x02\x01\x01\0\0\0\0\n\xff\n\xff".repeat(100));
-    config(&bench, "program").expect_error(2, &["program - its byte 8 is 0, so it is no text"]);
+    config(&bench, "program").expect_error(2, &["program - its byte 8 is 0, so it is not text"]);
     bench.write("long", "#".repeat(3 << 20));
     config(&bench, "long").expect_error(2, &["it has 3145728 bytes, and at most 1048576 are read"]);
     bench.write(

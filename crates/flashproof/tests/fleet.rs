@@ -65,14 +65,16 @@ fn mistakes_in_files_have_a_place_and_a_remedy_and_nothing_runs() {
     wrong(&SCREEN.replace(" --out {out}", ""), &["run keeps no results - add --out {out}"]);
     wrong(
         &format!("{SCREEN}[drives]\nmodels = [\"none\"]\n"),
-        &["no free drive - no drive in the inventories \
-                                                                  matches"],
+        &["no free drive - no drive in the inventories matches"],
     );
     wrong(&format!("{SCREEN}after = [\"screen\"]\n"), &["the steps screen wait for one another"]);
     lab.drives(Some("n1"), &[("SIM00001", "sim:")]);
-    wrong(SCREEN, &["the drive \"SIM00001\" is in ", "n1.json and in ", "two tasks would test one drive"]);
+    wrong(
+        SCREEN,
+        &["the drive \"SIM00001\" is in two inventories, ", "n1.json and ", "two tasks would test one drive"],
+    );
     for (text, part) in [
-        ("{\"format_version\": 9, \"host\": null, \"taken_unix_ms\": 0, \"drives\": []}", "it has format version 9"),
+        ("{\"format_version\": 9, \"host\": null, \"taken_unix_ms\": 0, \"drives\": []}", "its format version is 9"),
         ("{\"format_version\": 1, \"hst\": null}", "n1.json: unknown field `hst`"),
         ("{\"format_version\": 1,", "n1.json: EOF while parsing"),
         (
@@ -88,7 +90,7 @@ fn mistakes_in_files_have_a_place_and_a_remedy_and_nothing_runs() {
     lab.fleet(&["plan", LAB]).expect_error(3, &["n1.json - it is a pipe, and only regular files are read"]);
     fs::remove_file(lab.bench.path("lab/inventory/n1.json")).unwrap();
     lab.campaign("x", SCREEN);
-    lab.fleet(&["task", LAB, "2"]).expect_error(2, &["running task 2 - the campaign has the tasks 0 to 1"]);
+    lab.fleet(&["task", LAB, "2"]).expect_error(2, &["cannot run task 2 - the campaign has the tasks 0 to 1"]);
     lab.fleet(&["task", LAB, "0", "--step", "sreen"]).expect_error(2, &["its steps are screen"]);
     lab.bench.write("lab/plan.json", "{}");
     lab.fleet(&["status", LAB]).expect_error(3, &["plan.json: missing field", "restore it from a backup"]);
@@ -238,7 +240,7 @@ fn only_a_drive_with_consent_is_erased() {
     assert!(now == "refused" && why.contains("it would be erased"), "{now} {why}");
     lab.campaign("erase", &format!("{write}[consent]\nerase = [\"S123\"]\n"));
     let plan = lab.fleet(&["plan", LAB]).expect(0).stdout;
-    assert!(plan.contains("no drive of this campaign: \"S123\", which may be erased"), "{plan}");
+    assert!(plan.contains("lists \"S123\", which is no drive of this campaign"), "{plan}");
     lab.fleet(&["run", LAB, "--failed"]).expect(3);
     assert!(device.content() == before, "it was written to");
     lab.campaign("erase", &format!("{write}[consent]\nerase = [\"{}\"]\n", device.name));
@@ -281,7 +283,7 @@ fn no_other_drive_than_that_of_the_task_is_tested_or_written() {
     lab.drives(Some("elsewhere"), &[(&other.name, &other.name)]);
     lab.fleet(&["run", LAB]).expect_error(2, &["it has drives of elsewhere"]);
     lab.fleet(&["task", LAB, "0"]).expect(3);
-    assert!(lab.step(0, "io").1.starts_with("the drive is on host elsewhere, and this is "));
+    assert!(lab.step(0, "io").1.starts_with("the drive is on host elsewhere, but this host is "));
 }
 
 #[test]

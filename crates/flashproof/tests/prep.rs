@@ -285,7 +285,7 @@ fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
     case.bench.write("file", vec![0; size]);
     let larger = ["prep", "file", "--for", "random-writes", "--block", "32k", "--over-provisioning", "50"];
     let ended = case.bench.flashproof(&larger).expect(0);
-    assert!(ended.warnings()[0].contains("file: it takes no discard"), "{:?}", ended.warnings());
+    assert!(ended.warnings()[0].contains("file: it does not support discard"), "{:?}", ended.warnings());
     case.bench.flashproof(&["prep", "file", "--verify"]).expect(0);
     let ended = case.bench.flashproof(&[&larger[..], &["--dry-run"]].concat()).expect(0);
     assert!(ended.stdout.contains("393216 in all"), "{}", ended.stdout);
