@@ -43,7 +43,8 @@ fn thirty_x_counts_drives_and_not_partitions() {
          this machine.",
         "/dev/nvme91n1 counts as one drive, by its name: it is not on this machine.",
         "The drives do not get the same load: /dev/nvme90n1 gets 80,000 reads and 40,000 writes per second (40x), \
-         /dev/nvme91n1 gets 40,000 reads and 20,000 writes per second (20x). As in ACT, each device name gets the same rates",
+         /dev/nvme91n1 gets 40,000 reads and 20,000 writes per second (20x). As in ACT, each device name gets the same \
+         rates",
         "What the load means, over 3 devices on 2 drives:",
         "  large-block writes     1,411.76 /s x   131,072 bytes = 185 MB/s written",
         "  drive writes a day: 2.78 on /dev/nvme90n1 of 3.84 TB, 2.78 times the 1 it is rated for",

@@ -111,10 +111,9 @@ fn every_byte_is_the_salt_of_its_place_and_no_later_run_asks() {
     assert!(prepared["ended_unix_s"].as_u64() >= prepared["started_unix_s"].as_u64());
     let says = format!("{}: prepared: {ODD_BYTES} bytes, zeros and 1 x salt (seed 7) written at ", case.device.name);
     assert!(
-        ended.stdout.contains(
-            " MB/s, 769 places of up to 4096 bytes (100.000 % of the data) read back and correct, in \
-                               "
-        ),
+        ended
+            .stdout
+            .contains(" MB/s, 769 places of up to 4096 bytes (100.000 % of the data) read back and correct, in "),
         "{}",
         ended.stdout
     );

@@ -112,10 +112,7 @@ fn what_is_missing_in_a_trace_that_is_read_is_said() {
     let ended = bench.flashproof(&["trace", "--from", "iosnoop.txt"]).expect(0);
     let warnings = ended.warnings().join("\n");
     assert!(
-        warnings.contains(
-            "offsets and sizes of 1 request are unknown: on recent kernels, iosnoop \
-                               prints"
-        ),
+        warnings.contains("offsets and sizes of 1 request are unknown: on recent kernels, iosnoop prints"),
         "{warnings}"
     );
     assert!(warnings.contains("the start times of 2 requests are missing"), "{warnings}");

@@ -227,8 +227,7 @@ impl Campaign {
                 if let Some(first) = first.filter(|_| !self.drives.shared) {
                     return Err(Failure::usage(format!(
                         "the drive {} is in two inventories, {} and {} - two tasks would test one drive - delete it \
-                         from \
-                         one inventory, or name hosts under [drives]",
+                         from one inventory, or name hosts under [drives]",
                         quoted(&drive.id),
                         first.display(),
                         path.display()

@@ -167,7 +167,11 @@ pub enum LockError {
     /// Another process has the lock.
     #[error("another process has the task in {}", .0.display())]
     Held(PathBuf),
-    #[error("cannot open the task's directory {} - {source} - {}", .dir.display(), sys::remedy(.source, "check the file system"))]
+    #[error(
+        "cannot open the task's directory {} - {source} - {}",
+        .dir.display(),
+        sys::remedy(.source, "check the file system")
+    )]
     Io { dir: PathBuf, source: io::Error },
 }
 

@@ -90,8 +90,7 @@ impl Plan {
         }
         Err(Failure::usage(format!(
             "cannot begin the step {} together on {} - the limits let only {at_once} run at once, and the others would \
-             wait for \
-             ever - raise per_host, total and at_once of the domains, or choose fewer drives",
+             wait for ever - raise per_host, total and at_once of the domains, or choose fewer drives",
             step.name,
             count(self.drives.len() as u64, "drive")
         )))
@@ -135,8 +134,7 @@ impl Plan {
         if let Some(what) = changed {
             return Err(Failure::usage(format!(
                 "cannot resume the campaign in {} - its steps have changed since it began ({what}), and results of \
-                 different \
-                 steps cannot be compared - restore the steps, or begin a campaign in another directory",
+                 different steps cannot be compared - restore the steps, or begin a campaign in another directory",
                 dir.display()
             )));
         }

@@ -126,8 +126,7 @@ fn run_here(plan: &Plan, mut wanted: Vec<usize>) -> Result<(), Failure> {
     if let Some(host) = elsewhere {
         return Err(Failure::usage(format!(
             "cannot run the campaign in {} on this machine ({here}) - it has drives of {host} - add [slurm] to run it \
-             on \
-             several hosts, or hosts = [\"{here}\"] under [drives]",
+             on several hosts, or hosts = [\"{here}\"] under [drives]",
             plan.dir.display()
         )));
     }

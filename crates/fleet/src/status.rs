@@ -245,8 +245,8 @@ impl CampaignStatus {
             text.push_str("\ncancelled; \"flashproof fleet run\" resumes it\n");
         } else if self.is_over() && self.steps().any(|(_, step)| step.now == Now::Waiting || step.now.is_fault()) {
             text.push_str(
-                "\nnothing is running: \"flashproof fleet run\" resumes the campaign; --failed also repeats \
-                           steps that could not run\n",
+                "\nnothing is running: \"flashproof fleet run\" resumes the campaign; --failed also repeats steps that \
+                 could not run\n",
             );
         }
         text

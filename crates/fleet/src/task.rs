@@ -395,8 +395,7 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
                 });
                 return Err(Failure::environment(format!(
                     "cannot run the task of drive {} - another process runs it{who} - wait for that process, or end it \
-                     with \
-                     \"flashproof fleet cancel\"",
+                     with \"flashproof fleet cancel\"",
                     quoted(&planned.drive.id)
                 )));
             }

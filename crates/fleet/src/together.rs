@@ -71,7 +71,7 @@ impl Barrier {
                     Some(_) => Ok(start),
                     None => Err(
                         "the other drives began without this drive; \"fleet run --failed\" repeats the step on all \
-                             drives"
+                         drives"
                             .to_owned(),
                     ),
                 };

@@ -67,8 +67,7 @@ pub fn translation_of(path: &Path, bytes: &[u8], reading: &Reading) -> Result<Tr
     if let Some(place) = bytes.iter().position(|byte| *byte == 0) {
         return Err(Failure::usage(format!(
             "cannot read the configuration {name} - its byte {} is 0, so it is not text - name the file with the \
-             test's \
-             configuration",
+             test's configuration",
             place + 1
         )));
     }
@@ -150,8 +149,7 @@ pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<Requests,
     if facts.without_size > 0 {
         console::warning(&format!(
             "{name}: offsets and sizes of {} are unknown: on recent kernels, iosnoop prints BLOCK + and BYTES 0, and \
-             confuses \
-             requests in flight - record with flashproof trace --ops",
+             confuses requests in flight - record with flashproof trace --ops",
             units::count(facts.without_size, "request")
         ));
     }

@@ -174,8 +174,7 @@ fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &Terms, price
     if basis.value() == Some(&Basis::Estimate) {
         remarks.push(format!(
             "it ran another load than the cluster's ({}): the estimate uses the tightest of reads, writes, bytes read \
-             and \
-             bytes written per second",
+             and bytes written per second",
             supply.value().map(|supply| io_text(&supply.io)).unwrap_or_default()
         ));
     }

@@ -54,8 +54,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     if args.verify && !object.can_be_verified() {
         return Err(Failure::usage(format!(
             "cannot verify values of {value} - each value must have room for the number of its write - give -o I, S:16 \
-             or more, \
-             or B:8 or more"
+             or more, or B:8 or more"
         )));
     }
     check_open_files(args.connections.div_ceil(args.pipeline))?;
@@ -157,8 +156,7 @@ fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Fai
     }
     Err(Failure::usage(format!(
         "cannot verify records of namespace {} - the record of key {} has {} of {value}, but this load uses {} of {} - \
-         give \
-         -b {bins} -o {value} as at the insertion, or insert the records again (-w I)",
+         give -b {bins} -o {value} as at the insertion, or insert the records again (-w I)",
         quoted(&args.namespace),
         args.start_key,
         units::count(bins.into(), "bin"),

@@ -152,11 +152,8 @@ fn not_there(found: &Found, wanted: &Wanted, table: &Table, logs: &[String]) -> 
     if found.names.is_empty() {
         return format!(
             "cannot show {} of {logs} - the log, from {head} to {tail}, has no histograms at all - the server logs \
-             histograms \
-             of transactions after the first transaction, and histograms of storage after \"asadm -e 'enable; manage \
-                                                                                            config namespace NS \
-                                                                                            storage-engine \
-             param enable-benchmarks-storage to true'\"",
+             histograms of transactions after the first transaction, and histograms of storage after \"asadm -e \
+             'enable; manage config namespace NS storage-engine param enable-benchmarks-storage to true'\"",
             quoted(&name)
         );
     }

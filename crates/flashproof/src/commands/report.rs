@@ -60,8 +60,7 @@ fn export(args: &ReportArgs, out: &Path) -> Result<ExitCode, Failure> {
 fn export(_: &ReportArgs, out: &Path) -> Result<ExitCode, Failure> {
     Err(Failure::usage(format!(
         "cannot export to {} - this build of flashproof cannot write Parquet files - use a released package, or build \
-         with \
-         cargo build --release -p flashproof --features export",
+         with cargo build --release -p flashproof --features export",
         out.display()
     )))
 }

@@ -132,8 +132,7 @@ fn refuse(damage: &[(String, Losses)]) -> Result<(), Failure> {
     let lines = damage.iter().map(|(name, losses)| format!("cannot open namespace {name} - {losses}"));
     Err(Failure::environment(format!(
         "{} - the log lists the damaged blocks; none was overwritten - copy the devices if you may want to recover \
-         more, then start \
-         with --accept-losses, or clear the devices and lose all records",
+         more, then start with --accept-losses, or clear the devices and lose all records",
         lines.collect::<Vec<_>>().join("\n")
     )))
 }
@@ -148,8 +147,8 @@ fn maybe_older(facts: &Facts) -> Vec<Line> {
     let line = |(namespace, counts): (&NamespaceConfig, &NamespaceCounts)| {
         let text = format!(
             "{{{}}} {} records of an earlier run: if both nodes were killed at once, writes that were only in memory \
-             are lost, \
-             and a node does not fetch records that only the other has - commit-to-device keeps no write only in memory",
+             are lost, and a node does not fetch records that only the other has - commit-to-device keeps no write \
+             only in memory",
             namespace.settings.name, counts.store.objects
         );
         Line::warning("hb", "hb.c", text)
@@ -199,8 +198,7 @@ fn check_files(config: &Config) {
     match sys::process::raise_open_files() {
         Ok(limit) if limit < wanted => console::warning(&format!(
             "only {} clients can connect at once, but proto-fd-max allows {}: the limit of open files is {limit} - \
-             raise the limit \
-             (ulimit -Hn, LimitNOFILE=)",
+             raise the limit (ulimit -Hn, LimitNOFILE=)",
             limit.saturating_sub(OWN_FILES),
             config.proto_fd_max
         )),
@@ -268,8 +266,7 @@ fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
     let Some(own) = nodes.iter().position(is_own) else {
         return Err(Failure::usage(format!(
             "cannot join the cluster - no mesh-seed-address-port line has {} {}, where clients reach this node - give \
-             the same \
-             lines on each node, including a line for this node",
+             the same lines on each node, including a line for this node",
             address.ip(),
             address.port()
         )));
@@ -357,8 +354,7 @@ fn before(wanted: &Wanted<'_>) -> Result<Option<DeviceHeader>, String> {
     match wanted.file_bytes.filter(|bytes| metadata.is_file() && *bytes != metadata.len()) {
         Some(bytes) => Err(format!(
             "cannot open {} - it holds records and has {} bytes, but filesize is {bytes} - set filesize to the size of \
-             the file, \
-             or remove the file and lose its records",
+             the file, or remove the file and lose its records",
             wanted.name,
             metadata.len()
         )),
@@ -398,14 +394,12 @@ fn check_sets(wanted: &[Wanted<'_>], kept: &[Option<DeviceHeader>]) -> Result<()
         return Err(Failure::environment(match header {
             None => format!(
                 "cannot open namespace {of} - {} has records of the namespace and {} has none - give all devices of \
-                 the \
-                 namespace, or clear {} and lose its records",
+                 the namespace, or clear {} and lose its records",
                 other.name, this.name, other.name
             ),
             Some(own) => format!(
                 "cannot open namespace {of} - {} and {} were not formatted together: they belong to the sets {:016x} \
-                 and \
-                 {:016x} - give devices of one set, or clear all of them and lose their records",
+                 and {:016x} - give devices of one set, or clear all of them and lose their records",
                 this.name, other.name, own.set, kept.set
             ),
         }));

@@ -124,8 +124,7 @@ fn check_devices(name: &str, trace: &Trace, given: &[String]) -> Result<(), Fail
     };
     Err(Failure::usage(format!(
         "cannot replay {name} - the trace has {}: {}; {} given - give one --device for each, in this order, or replay \
-         only the lines of \
-         one (grep)",
+         only the lines of one (grep)",
         units::count(traced.len() as u64, "device"),
         traced.iter().map(of).collect::<Vec<_>>().join(", "),
         given.len()

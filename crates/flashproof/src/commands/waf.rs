@@ -68,8 +68,7 @@ fn question(args: &OnDriveArgs) -> Result<Question, Failure> {
     if let Some(tenant) = tenants.tenants.iter().find(|tenant| tenant.device.is_some()) {
         return Err(Failure::usage(format!(
             "cannot use the device of tenant {} - the arrangement assigns tenants to drives - leave out device, and \
-             name \
-             the drive by --device",
+             name the drive by --device",
             units::quoted(&tenant.name)
         )));
     }
@@ -143,7 +142,7 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
     if !namespaces.can_manage {
         return Err(
             "the drive has no Namespace Management (OACS bit 3), and a namespace gets its handles at its creation - \
-                    look for a tool or firmware of the manufacturer; on QEMU's drives, set fdp.ruhs"
+             look for a tool or firmware of the manufacturer; on QEMU's drives, set fdp.ruhs"
                 .to_owned(),
         );
     }

@@ -254,8 +254,7 @@ impl<'a> Bursts<'a> {
         if enough.is_empty() {
             console::warning(&format!(
                 "with so few operations per second, the random error of a number exceeds {noise:.2} % in {}; {} would \
-                 be \
-                 long enough (--burst)",
+                 be long enough (--burst)",
                 units::span(seconds),
                 units::span(wanted.ceil() as u64)
             ));
@@ -371,8 +370,7 @@ impl<'a> Bursts<'a> {
             let [issued, reached] = [&asked, &measure.reached].map(|io| units::number(io.numbers()[n]));
             return Err(Failure::invalid(format!(
                 "{}: {issued} were issued, but {reached} reached the device - another program uses the device, or a \
-                 page \
-                 cache answered - end that use; an offset would only hide it",
+                 page cache answered - end that use; an offset would only hide it",
                 NAMES[n]
             )));
         }

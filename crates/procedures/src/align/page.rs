@@ -56,16 +56,14 @@ impl Page<'_> {
         if measure.flushes_per_sec > 0.0 {
             notes.push(format!(
                 "the device has a volatile cache: its {} flushes per second are not counted as writes here; iostat's \
-                 w/s \
-                 includes some of them",
+                 w/s includes some of them",
                 number(measure.flushes_per_sec)
             ));
         }
         if measure.writes_as_issued {
             notes.push(
                 "w/s is the issued rate: the kernel's counters do not separate flushes from writes here, so w/s does \
-                 not show \
-                 splits, merges and writes of other programs; block tracepoints (root) would show them"
+                 not show splits, merges and writes of other programs; block tracepoints (root) would show them"
                     .to_owned(),
             );
         }
@@ -88,8 +86,7 @@ impl Page<'_> {
         {
             notes.push(format!(
                 "the server counted {} large-block reads per second, but here are {}: they replace missing or excess \
-                 record \
-                 reads in r/s - check read-reqs-per-sec",
+                 record reads in r/s - check read-reqs-per-sec",
                 number(counted),
                 number(ours.per_sec)
             ));
@@ -187,8 +184,8 @@ fn what_it_may_hide(key: &str, pct: u32, config: &ActConfig) -> String {
              storage-write-histogram and partial flushes"
         ),
         "read-size-offset" => {
-            "sizes within their buckets explain a factor of 2 at most: check storage-read-histogram, the size \
-                               rule and large-block reads"
+            "sizes within their buckets explain a factor of 2 at most: check storage-read-histogram, the size rule and \
+             large-block reads"
                 .to_owned()
         }
         _ => "check storage-write-histogram, the size rule and commit-min-bytes".to_owned(),
@@ -213,17 +210,15 @@ pub(super) fn other_size_of_writes(target: &Target, round: &Round, within: f64) 
     let what = match is_split {
         true => format!(
             "large blocks of {block_kib} KiB reach this device in writes of {} KiB, but the cluster's drive had writes \
-             of {} \
-             KiB: the kernel of this machine splits them (queue/max_sectors_kb{})",
+             of {} KiB: the kernel of this machine splits them (queue/max_sectors_kb{})",
             number(ours),
             number(theirs),
             round.measure.max_request_kib.map(|kib| format!(" is {kib}")).unwrap_or_default()
         ),
         false => format!(
             "the cluster's drive had writes of {} KiB, but large-block-op-kbytes is {block_kib}: the block size is \
-             wrong \
-             (write-block-size; from 7.1 flush-size), or the cluster's w/s includes flushes (also give f/s), or its kernel \
-             splits or merges writes",
+             wrong (write-block-size; from 7.1 flush-size), or the cluster's w/s includes flushes (also give f/s), or \
+             its kernel splits or merges writes",
             number(theirs)
         ),
     };

@@ -73,8 +73,7 @@ pub fn read_profile(path: &Path) -> Result<Profile, Failure> {
     if let Some(format) = format.filter(|format| *format > FORMAT.into()) {
         return Err(Failure::usage(format!(
             "cannot read the profile {name} - its format is {format}, but this flashproof reads up to {FORMAT} - use \
-             the \
-             flashproof that wrote it"
+             the flashproof that wrote it"
         )));
     }
     let profile: Profile = serde_json::from_slice(&bytes)
@@ -100,8 +99,7 @@ pub fn balanced(profile: &Profile, accepted: bool) -> Result<(), Failure> {
         }
         false => Err(Failure::invalid(format!(
             "the profile does not balance, so it is not used:\n  {}\ntake a steadier window (flashproof size profile \
-             --from --to), \
-             or give --accept-unbalanced",
+             --from --to), or give --accept-unbalanced",
             doubts.join("\n  ")
         ))),
     }

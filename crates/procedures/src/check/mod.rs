@@ -352,8 +352,8 @@ fn parse_criterion(run: &str, written: WrittenCriterion) -> Result<Criterion, St
     }
     if limit.is_some() && (source.is_none() || standing.is_none() || looked_up.is_none()) {
         return Err(
-            "a limit needs source, looked_up and standing - without a source leave the limit out; the metric is \
-                    then only measured"
+            "a limit needs source, looked_up and standing - without a source leave the limit out; the metric is then \
+             only measured"
                 .into(),
         );
     }

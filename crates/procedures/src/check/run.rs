@@ -281,8 +281,7 @@ fn remarks(site: &Site, done: &[Done]) -> Vec<String> {
     if site.file_bytes.is_some() && done.iter().any(|done| !done.is_disk_known) {
         remarks.push(
             "the disk of this directory is unknown (overlay, network or multi-device file system), so a cache may have \
-             answered \
-             instead of the disk"
+             answered instead of the disk"
                 .to_owned(),
         );
     }

@@ -107,8 +107,7 @@ pub fn check(request: &Request<'_>, ending: &Ending) -> Result<Durability, Failu
     match Connection::to(request.witness)?.ask(&ask).map_err(|why| cannot_ask(request.witness, &why))? {
         Reply::Record(Some(record)) if record.is_open => Err(Failure::environment(format!(
             "cannot check {} - its session {} still writes, or the witness has not noticed the power cut yet - wait \
-             some \
-             seconds, or end the other command",
+             some seconds, or end the other command",
             request.path, record.session.id
         ))),
         Reply::Record(Some(record)) if record.judged.is_none() && request.options.new => {
@@ -122,8 +121,7 @@ pub fn check(request: &Request<'_>, ending: &Ending) -> Result<Durability, Failu
             if found != Some(record.session.id) && before.is_some() && *before != now {
                 return Err(Failure::environment(format!(
                     "cannot examine {} - the session wrote to the disk {}, but the disk is now {} - mount the file \
-                     system, or name \
-                     the device of the session",
+                     system, or name the device of the session",
                     request.path,
                     before.as_deref().unwrap_or_default(),
                     now.as_deref().unwrap_or("another disk")
@@ -135,8 +133,7 @@ pub fn check(request: &Request<'_>, ending: &Ending) -> Result<Durability, Failu
             let id = found.map(|id| id.to_string()).unwrap_or_default();
             Err(Failure::invalid(format!(
                 "cannot judge durability - the witness does not know the session {id} on {} - start the witness with \
-                 the file \
-                 of that session, or give up the session and begin another with --new",
+                 the file of that session, or give up the session and begin another with --new",
                 request.path
             )))
         }
@@ -153,8 +150,7 @@ pub fn remove(path: &str, witness: Option<&str>) -> Result<bool, Failure> {
         (Some(session), Some(witness)) => give_up(witness, session)?,
         (Some(session), None) => console::warning(&format!(
             "a witness that waits for session {session} will report its writes as lost - name the witness with \
-             --witness, or \
-             give --new with the next session"
+             --witness, or give --new with the next session"
         )),
         (None, _) => {}
     }

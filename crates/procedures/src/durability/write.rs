@@ -353,13 +353,11 @@ impl Shared {
             None => Failure::environment(format!("the writes ended {so_far}, for an unknown reason")),
             Some(Stop::Asked(why)) => Failure::invalid(format!(
                 "cannot judge durability - the writes ended ({why}) {so_far}, but the power was not cut - cut the \
-                 power while \
-                 they run"
+                 power while they run"
             )),
             Some(Stop::Witness(why)) => Failure::environment(format!(
                 "cannot continue - the witness {} failed ({why}) {so_far} - start the witness again with its file, \
-                 then run the \
-                 same command twice: the first run examines this session",
+                 then run the same command twice: the first run examines this session",
                 request.witness
             )),
             Some(Stop::Device(why)) => Failure::device(format!(

@@ -156,8 +156,8 @@ fn of_drive(
         remarks.insert(
             0,
             format!(
-                "{doubts} of {all} of the baseline were in doubt and are left out of the fit, so \
-                                   their results are missing - measure again on an idle machine"
+                "{doubts} of {all} of the baseline were in doubt and are left out of the fit, so their results are \
+                 missing - measure again on an idle machine"
             ),
         );
     }
@@ -317,8 +317,7 @@ impl<'a> Seen<'a> {
         let Some(watch) = self.watch else {
             return format!(
                 "unknown: stalls, drift, and the drive's behaviour after {lived} of load: this baseline has no watch - \
-                 a longer \
-                 baseline has one: flashproof baseline --quick"
+                 a longer baseline has one: flashproof baseline --quick"
             );
         };
         let rarer_sec = watch.seconds / TIMES_SEEN;

@@ -48,8 +48,7 @@ impl Subject {
         }
         let controller = controller_of(&facts).map_err(cannot)?;
         let no_log = "it has no log with media writes (FDP statistics, OCP's SMART log); SMART has only host writes - \
-                      look for newer \
-                      firmware, or name another drive";
+                      look for newer firmware, or name another drive";
         let counted_by = log_of(&controller, no_log).map_err(|why| cannot(&why))?;
         check_writes(tenants).map_err(Failure::usage)?;
         // Refuse impossible stores before anything is erased.
@@ -129,8 +128,7 @@ impl Subject {
         match arrangement {
             Arrangement::Dedicated => {
                 Err("it needs a drive for each tenant, and this is a single drive - \"flashproof waf model --device \
-                     sim:ftl+...\" \
-                                           predicts this arrangement"
+                     sim:ftl+...\" predicts this arrangement"
                     .to_owned())
             }
             Arrangement::Shared => {
@@ -169,8 +167,8 @@ impl Subject {
         if fill_sec < FILL_SEC_MIN {
             return Err(Failure::usage(format!(
                 "cannot separate the eighths of a drive fill on {} - at the file's rates its {} are written in \
-                 {fill_sec:.1} s, but its counters are \
-                 read once per second - lower the rates to a drive fill in {FILL_SEC_MIN} s or more",
+                 {fill_sec:.1} s, but its counters are read once per second - lower the rates to a drive fill in \
+                 {FILL_SEC_MIN} s or more",
                 self.facts.path,
                 bytes(self.facts.size_bytes as f64)
             )));
@@ -183,8 +181,7 @@ impl Subject {
     /// Description of the drive for the report.
     pub(super) fn about(&self) -> Vec<Pair> {
         let start = "stores in long use; before each arrangement the whole device is deallocated, and the tenants' \
-                     spaces are written \
-                     once from end to end; no block is deallocated later";
+                     spaces are written once from end to end; no block is deallocated later";
         vec![
             pair("drive", in_words(&self.facts)),
             pair("counted by", self.counted_by.to_string()),
@@ -209,8 +206,7 @@ impl Pace {
         let bound = duration_sec.map_or(most, |duration| most.min(f64::from(duration)));
         format!(
             "{}: for each of {}, {} are written once at full speed, then {}/s: a drive fill in {}. The steady state \
-             takes at \
-             least five fills, {}; an arrangement ends after {} at the latest",
+             takes at least five fills, {}; an arrangement ends after {} at the latest",
             subject.facts.path,
             count(arrangements as u64, "arrangement"),
             bytes(subject.spaces as f64),

@@ -76,8 +76,7 @@ pub(super) fn run(
     if measurement.erase.is_empty() && std::env::var_os(ERASE_VARIABLE).is_none() {
         return Err(Failure::usage(format!(
             "cannot measure on {path} without --erase - the device is opened again before each of {}, hours apart, \
-             when nobody can \
-             answer a question - give its serial number: --erase",
+             when nobody can answer a question - give its serial number: --erase",
             units::count(2 * plans.len() as u64, "step")
         )));
     }
@@ -205,8 +204,7 @@ impl Measured<'_> {
             code = 4;
             report.remarks.push(format!(
                 "{name}: {} counted {} of host writes, but flashproof wrote {}: another program wrote to the drive, or \
-                 to another namespace or \
-                 partition of it, so there is no result - stop that program, and start again",
+                 to another namespace or partition of it, so there is no result - stop that program, and start again",
                 self.subject.facts.path,
                 bytes(hosts as f64),
                 bytes(ours as f64)
@@ -216,8 +214,8 @@ impl Measured<'_> {
         if found.steady_after.is_some() && counted.media as f64 <= counted.host as f64 * (1.0 + OTHERS) {
             report.remarks.push(format!(
                 "{name}: media writes hardly exceed host writes: either blocks become invalid together, or the drive \
-                 had enough free flash and \
-                 collected nothing yet, for example if the namespace or partition is a small part of it"
+                 had enough free flash and collected nothing yet, for example if the namespace or partition is a small \
+                 part of it"
             ));
         }
         let timed = watched.timed(self.subject.facts.size_bytes);

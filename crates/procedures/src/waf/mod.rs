@@ -310,8 +310,7 @@ fn covered(timed: &Timed) -> String {
     let operations: u64 = timed.latencies.iter().map(|of| of.service.count).sum();
     format!(
         "of {} operations of clients in {} of virtual time, {} drive fills, beginning in the steady state; open loop, \
-         from \
-         their scheduled times on",
+         from their scheduled times on",
         units::Grouped(operations),
         units::span_of(timed.seconds),
         units::number(timed.drive_fills)
@@ -346,22 +345,17 @@ impl Rated {
 fn remarks(report: &WafReport, rated: &Rated) -> Vec<String> {
     let mut remarks = vec![
         "this is a prediction that no measurement has validated - real firmware behaves in ways that the model does \
-         not \
-         describe"
+         not describe"
             .to_owned(),
     ];
     if report.arrangements.iter().any(|one| one.years.is_some()) {
         remarks.push(format!(
             "years: at the file's rates, against {} of the simulated capacity; the rating counts as media writes, its \
-             most \
-             pessimistic meaning (manufacturers rate host writes at an amplification that they seldom state)",
+             most pessimistic meaning (manufacturers rate host writes at an amplification that they seldom state)",
             match rated.endurance() {
                 Some(Endurance::TerabytesWritten(tb)) => format!("{tb} TB written"),
-                Some(Endurance::DriveWritesPerDay(n)) => format!(
-                    "{n} drive writes per day for {} \
-                                                                  years",
-                    rated.warranty
-                ),
+                Some(Endurance::DriveWritesPerDay(n)) =>
+                    format!("{n} drive writes per day for {} years", rated.warranty),
                 None => String::new(),
             }
         ));

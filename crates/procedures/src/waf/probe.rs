@@ -158,16 +158,14 @@ impl Subject {
         if let Some(part) = &facts.partition {
             return Err(Failure::usage(cannot(&format!(
                 "it is a partition: the rest of the namespace is free flash, or data of others that the firmware \
-                 moves, so only \
-                 the whole namespace shows its behaviour - name /dev/{}",
+                 moves, so only the whole namespace shows its behaviour - name /dev/{}",
                 part.disk
             ))));
         }
         if facts.kind != Kind::WholeDisk || !facts.is_nvme() {
             return Err(Failure::usage(cannot(
                 "it is not an NVMe drive, and only these have placement handles - name an NVMe drive with FDP \
-                 (`flashproof \
-                 doctor`), or a simulated drive: sim:ftl+handles=3",
+                 (`flashproof doctor`), or a simulated drive: sim:ftl+handles=3",
             )));
         }
         if facts.max_discard_bytes.unwrap_or(0) == 0 {
@@ -191,8 +189,7 @@ impl Subject {
             (1, _) => {
                 return Err(refused(
                     "its namespace has only 1 placement handle, and the probe tests if handles isolate their data from \
-                     each \
-                     other - create it with 2 or more (`flashproof waf setup DEVICE`)",
+                     each other - create it with 2 or more (`flashproof waf setup DEVICE`)",
                 ));
             }
             (_, None) => return Err(refused("it does not report its FDP configuration - run as root")),
@@ -209,8 +206,7 @@ impl Subject {
             )));
         }
         let no_log = "it has no log with media writes (FDP statistics, OCP's SMART log), which the probe needs - look \
-                      for newer \
-                      firmware";
+                      for newer firmware";
         let counted_by = log_of(&controller, no_log).map_err(|why| refused(&why))?;
         Ok(Self { facts, controller, counted_by, handles, configuration })
     }
@@ -276,8 +272,7 @@ fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Resu
     let (size, fills) = (before.facts.size_bytes, DRIVE_FILLS);
     console::notice(&format!(
         "{shown}: the probe overwrites all of its {} and writes {} in total, {} times its size, in commands of {} KiB \
-         by {} placement \
-         handles; SIGINT (Ctrl-C) ends the probe and shows its results so far",
+         by {} placement handles; SIGINT (Ctrl-C) ends the probe and shows its results so far",
         bytes(size as f64),
         bytes(size as f64 * fills),
         number(fills),
@@ -351,8 +346,7 @@ fn remarks(report: &ProbeReport, subject: &Subject) -> Vec<String> {
     if erased == 0 && !report.probe.phases.is_empty() {
         remarks.push(
             "the drive reports no erased bytes: either it does not count them, or it had free flash for all writes, \
-             and then its \
-             garbage collection never ran"
+             and then its garbage collection never ran"
                 .to_owned(),
         );
     }

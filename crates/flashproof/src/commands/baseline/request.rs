@@ -49,8 +49,7 @@ impl Request {
         if let Some(file) = args.devices.iter().find(|name| std::fs::metadata(name).is_ok_and(|of| of.is_file())) {
             return Err(Failure::usage(format!(
                 "cannot measure {} - it is a file, so the result would include the file system - name a block device, \
-                 or \
-                 run single jobs with flashproof fio",
+                 or run single jobs with flashproof fio",
                 quoted(file)
             )));
         }
@@ -154,8 +153,7 @@ impl Request {
             {
                 return Err(Failure::usage(format!(
                     "cannot measure {} with operations of {bytes} bytes - direct I/O on this device needs multiples of \
-                     {min_io} \
-                     bytes - give such a size (--bs)",
+                     {min_io} bytes - give such a size (--bs)",
                     shape.name
                 )));
             }
@@ -165,8 +163,7 @@ impl Request {
         if let Some(test) = self.form.untracked() {
             return Err(Failure::usage(format!(
                 "cannot run the {} test of SNIA's PTS - a drive supports no operations below {} bytes, and the test \
-                 needs \
-                 smaller ones - leave the test out of --pts",
+                 needs smaller ones - leave the test out of --pts",
                 test.word(),
                 self.form.min_io_bytes
             )));

@@ -228,8 +228,7 @@ impl Collection<'_> {
                 {
                     console::warning(&format!(
                         "on node {}: {setting} was {wanted} at the start and is {now} now - another user changed it, \
-                         so the \
-                         log lacks data of part of the time",
+                         so the log lacks data of part of the time",
                         watched.node
                     ));
                 }

@@ -219,8 +219,7 @@ fn put_back_node(planned: &NodeChanges, access: &Access) -> Result<(), String> {
         } else if now != change.was {
             console::warning(&format!(
                 "left unchanged on node {node}: {} is {now}: another user changed it after the collection set {}; \
-                 before, \
-                 it was {}",
+                 before, it was {}",
                 change.setting, change.to, change.was
             ));
         }

@@ -145,8 +145,7 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
         }
         Err(Failure::usage(format!(
             "{TRIES_MAX} answers to \"{question}\" were invalid - nothing was written - see flashproof size config \
-             --help for \
-             options instead of answers"
+             --help for options instead of answers"
         )))
     }
 

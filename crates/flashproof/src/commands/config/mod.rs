@@ -214,8 +214,7 @@ impl Draft {
         let shares: Vec<_> = shares.collect();
         Some(format!(
             "The drives do not get the same load: {}. As in ACT, each device name gets the same rates; give the same \
-             number \
-             of devices on each drive to load all drives alike.",
+             number of devices on each drive to load all drives alike.",
             shares.join(", ")
         ))
     }

@@ -149,8 +149,7 @@ impl Request {
         if from > up_to {
             return Err(Failure::usage(format!(
                 "cannot search from {from}x (--from) up to {up_to}x (--up-to) - the first load is the higher one - \
-                 give a \
-                 lower --from"
+                 give a lower --from"
             )));
         }
         let simulated = spec.is_simulated();
@@ -215,8 +214,8 @@ impl Request {
         (sec < self.slice.sec).then(|| {
             let (sec, whole, hours) = (span(sec), span(self.slice.sec), self.slice.sec / 3_600);
             format!(
-                "the load was judged over {sec}, not {whole}, to take at most a minute of CPU (--slice {hours}h \
-                     judges all)"
+                "the load was judged over {sec}, not {whole}, to take at most a minute of CPU (--slice {hours}h judges \
+                 all)"
             )
         })
     }
@@ -273,8 +272,7 @@ fn show_plan(kept: &Kept, request: &Request, drives: &Drives) -> Result<ExitCode
     let of = if request.simulated { " of simulated time" } else { "" };
     console::page(&format!(
         "{}\n{devices}the rating is confirmed over {}\nunder load: from {} to {}{of}, depending on the rating; slow \
-         spells of \
-         a drive add to it\nnothing was written\n",
+         spells of a drive add to it\nnothing was written\n",
         summary(kept, request),
         span(request.slice(request.from).sec),
         span(least_sec),

@@ -84,8 +84,7 @@ fn say_what_next(args: &SizeArgs, profile: &Profile, node: &str, dir: &Path, wri
     if written.is_empty() {
         console::warning(&format!(
             "{dir}/{PROFILE} is written, but no configuration: the profile does not balance - remove the doubts, or \
-             give \
-             --accept-unbalanced"
+             give --accept-unbalanced"
         ));
         return;
     }
@@ -153,8 +152,7 @@ fn read(args: &SizeArgs) -> Result<Sources, Failure> {
         if sources.iostats.insert(node.clone(), seen).is_some() {
             return Err(Failure::usage(format!(
                 "cannot use {} - it is a second iostat output of node {node} - give only the output of the time to \
-                 analyse, \
-                 by --log and --iostat instead of a folder",
+                 analyse, by --log and --iostat instead of a folder",
                 path.display()
             )));
         }
@@ -197,8 +195,7 @@ impl Files {
         if self.logs.is_empty() {
             return Err(Failure::usage(format!(
                 "{} holds no server log (a file name with .log) - record sizes are only in the log: copy the log of \
-                 each \
-                 node, and give it by --log",
+                 each node, and give it by --log",
                 dir.display()
             )));
         }
@@ -232,8 +229,7 @@ fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Fac
         return Err(Failure::usage(format!(
             "{} has no replies about a namespace - give the output of \"asinfo -v namespace/NS\" and \"asinfo -v \
              'get-config:context=namespace;id=NS'\", each after the name of its request, or a folder of \"flashproof \
-                                                   size \
-             collect\"",
+             size collect\"",
             path.display()
         )));
     }
@@ -319,8 +315,7 @@ pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {
     if !args.published.is_empty() {
         console::warning(
             "published ratings are for records of 1.5 KB and two reads per write: the numbers for this load are \
-             estimates - \
-             run the load itself before buying",
+             estimates - run the load itself before buying",
         );
     }
     Ok(ExitCode::from(if selection.damaged { Outcome::Invalid.exit_code() } else { 0 }))

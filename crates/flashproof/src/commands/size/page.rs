@@ -205,8 +205,7 @@ fn read_before_update(reads: f64, asked: f64, written: f64) -> String {
         }
         _ if reads <= both * 1.01 => format!(
             "The device did {} reads/s more: a write reads its record first, unless it replaces the record. If all \
-             writes read \
-             first, {} of all reads were answered from a cache. ",
+             writes read first, {} of all reads were answered from a cache. ",
             rate(reads - asked),
             units::percent_whole(1.0 - (reads / both).min(1.0))
         ),

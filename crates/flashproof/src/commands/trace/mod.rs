@@ -203,8 +203,7 @@ impl Subject {
                 bios = true;
                 console::note(&format!(
                     "{name}: its driver handles bios and has no requests; bios are shown, and all of their time counts \
-                     as device \
-                     time - to see queue times, trace the devices beneath it"
+                     as device time - to see queue times, trace the devices beneath it"
                 ));
             }
             places.push(place);

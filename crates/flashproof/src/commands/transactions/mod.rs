@@ -63,8 +63,7 @@ fn asked(args: &TransactionsArgs, dir: &Path) -> Result<(Vec<RowKind>, Vec<Devic
     {
         return Err(Failure::usage(format!(
             "cannot run a server on {simulated} - a simulated drive has simulated time, but a server runs in real time \
-             - name a \
-             device or file, or leave out --loopback"
+             - name a device or file, or leave out --loopback"
         )));
     }
     let usual = [1_024, 2_048, 4_096].map(|bytes| RowKind { bytes, replicated: false });
@@ -84,8 +83,7 @@ fn asked(args: &TransactionsArgs, dir: &Path) -> Result<(Vec<RowKind>, Vec<Devic
     if let Some(kind) = kinds.iter().find(|kind| u64::from(kind.bytes) + RECORD_HEADER_BYTES > block_bytes.into()) {
         return Err(Failure::usage(format!(
             "cannot measure row {kind} - a record with its header of about {RECORD_HEADER_BYTES} bytes is larger than \
-             a write block \
-             of {block_bytes} bytes - give a smaller record size"
+             a write block of {block_bytes} bytes - give a smaller record size"
         )));
     }
     let replicates = kinds.iter().find(|kind| kind.replicated);
@@ -96,14 +94,12 @@ fn asked(args: &TransactionsArgs, dir: &Path) -> Result<(Vec<RowKind>, Vec<Devic
         ))),
         (Some(kind), 1..) if given.first() == given.last() => Err(Failure::usage(format!(
             "cannot measure row {kind} on {} alone - each of the two servers needs its own device - name two devices, \
-             or none to \
-             use two files, or leave out the row",
+             or none to use two files, or leave out the row",
             given[0]
         ))),
         (None, 2) => Err(Failure::usage(format!(
             "cannot use {} - only rows with replication use a second device - add 1k-replicated to --rows, with \
-             --loopback, or leave \
-             out the device",
+             --loopback, or leave out the device",
             given[1]
         ))),
         (_, 0) => {
