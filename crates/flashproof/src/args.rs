@@ -207,7 +207,7 @@ pub enum Waf {
     /// Predict write amplification on a simulated drive, for tenants on dedicated and on shared drives
     #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-model.txt")))]
     Model(Box<WafModelArgs>),
-    /// Measure write amplification of a real drive by its media write counters; ERASES the drive
+    /// Measure a drive's write amplification by its counters; ERASES it
     #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-measure.txt")))]
     Measure(Box<WafMeasureArgs>),
     /// Test if a drive's firmware separates the data of placement handles; ERASES a real drive
@@ -230,7 +230,7 @@ pub enum RecordEngine {
     /// Read and write records of an Aerospike or flashproof server, with a verdict; WRITES to its namespace
     #[command(after_long_help = help::laid_out(include_str!("args/examples/client.txt")))]
     Client(Box<ClientArgs>),
-    /// Measure the transactions per second of a record engine on a drive, and their bottleneck; ERASES the drive
+    /// Measure transactions per second of a record engine, and their bottleneck; ERASES the drive
     #[command(after_long_help = help::laid_out(include_str!("args/examples/bench.txt")))]
     Bench(Box<TransactionsArgs>),
 }

@@ -19,8 +19,7 @@ pub struct AccessArgs {
     /// File with the password in its first line
     #[arg(long, value_name = "FILE", requires = "user")]
     pub password_file: Option<PathBuf>,
-    /// Authority that checks the password: the cluster itself, or LDAP (sends the password in clear text; only with
-    /// --tls)
+    /// Authority for the password: the cluster itself, or LDAP (sends clear text; only with --tls)
     #[arg(hide_short_help = true, long, value_enum, default_value_t = Auth::Internal, requires = "user")]
     pub auth: Auth,
     /// Use TLS
@@ -182,8 +181,7 @@ pub struct TransactionsArgs {
     /// Size of a file, or of the part of a simulated drive to use, which takes as much memory
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = size)]
     pub size: u64,
-    /// Rows of the table: record sizes in bytes, with k for 1,024; 1k-replicated keeps each record on two servers
-    /// (--loopback)
+    /// Rows of the table: record sizes in bytes, with k for 1,024; 1k-replicated: a copy on each server (--loopback)
     /// [default: 1k,2k,4k, and 1k-replicated with --loopback and files or two devices]
     #[arg(long, value_name = "ROWS", value_delimiter = ',')]
     pub rows: Option<Vec<RowKind>>,

@@ -6,17 +6,17 @@ use std::path::PathBuf;
 /// Campaigns: the same steps for many drives on many hosts.
 #[derive(Subcommand, Debug)]
 pub enum Fleet {
-    /// List the drives of this host, or of every node of Slurm, and show which drives are free
+    /// List the drives of this host, or of all nodes of Slurm, and which are free
     #[command(after_long_help = super::help::laid_out(include_str!("examples/fleet-inventory.txt")))]
     Inventory(InventoryArgs),
     /// Write a commented campaign file from inventories
     Init(InitArgs),
-    /// Show which steps would run, on which hosts and for how long; change nothing
+    /// Show which steps would run, where and how long; change nothing
     Plan(CampaignArgs),
     /// Run or resume a campaign, by Slurm or on this machine; ERASES drives with consent
     #[command(after_long_help = super::help::laid_out(include_str!("examples/fleet-run.txt")))]
     Run(RunArgs),
-    /// Show which steps are queued, running, done and failed, and why
+    /// Show the state of each step, and the cause of failures
     Status(FleetStatusArgs),
     /// End all tasks; partial results are kept
     Cancel(CampaignArgs),

@@ -110,8 +110,7 @@ pub struct SizeArgs {
     /// Minimum length of the steady window to search for
     #[arg(hide_short_help = true, long, value_name = "TIME", default_value_t = 180, allow_hyphen_values = true, value_parser = seconds)]
     pub at_least: u32,
-    /// Drive in iostat's output that belongs to a device of the server, if their names do not match:
-    /// dm-3=/dev/mapper/data; may be repeated
+    /// Drive of a server's device in iostat's output, if the names differ: dm-3=/dev/mapper/data; may be repeated
     #[arg(long, value_name = "DRIVE=DEVICE", value_parser = drive)]
     pub drive: Vec<(String, String)>,
     /// Time zone of iostat's clock, such as +02:00; the server's log states its own

@@ -63,7 +63,7 @@ pub struct PrepArgs {
     /// Start over from the first byte, even if an interrupted preparation could be resumed
     #[arg(long)]
     pub restart: bool,
-    /// Write nothing: read a sample of each prepared device, and compare it with the written data
+    /// Write nothing: compare a sample of each device with the written data
     #[arg(
         long,
         conflicts_with_all = ["erase", "fills", "skip_zero", "zero_only", "discard_first", "use_pct", "seed", "restart", "purpose"]

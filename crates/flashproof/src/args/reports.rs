@@ -347,7 +347,7 @@ pub fn from(text: &str) -> Result<From, String> {
 /// Options of a trace.
 #[derive(Args, Debug)]
 pub struct TraceArgs {
-    /// Block devices or partitions to trace; with --from, device numbers such as 259,0 [default with --from: all]
+    /// Block devices to trace; with --from, device numbers such as 259,0 [default with --from: all]
     #[arg(value_name = "DEVICE", required_unless_present = "from")]
     pub devices: Vec<String>,
     /// Duration: a number of seconds, 5m, 1h [default: until Ctrl-C]

@@ -74,7 +74,7 @@ pub struct RateArgs {
     /// each]
     #[arg(long, value_name = "CONFIG")]
     pub config: Option<PathBuf>,
-    /// First load to try, as a multiple of 1x; choose a load that the device surely holds
+    /// First load to try, a multiple of 1x that the device surely holds
     #[arg(long, value_name = "N", default_value = "1", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub from: Factor,
     /// Highest load to try, as a multiple of 1x
@@ -161,7 +161,7 @@ pub struct BaselineArgs {
     /// Largest queue depth to try, a power of two
     #[arg(long, value_name = "DEPTH", default_value_t = 256, allow_hyphen_values = true, value_parser = depth)]
     pub max_depth: u32,
-    /// Only read: nothing is erased, no consent is needed, and a device in use can be measured
+    /// Only read: erases nothing, needs no consent, and works on a device in use
     #[arg(long)]
     pub read_only: bool,
     /// Run these tests of SNIA's PTS 2.0.2 instead: iops, throughput, latency, saturation; the whole device is

@@ -13,8 +13,7 @@ pub struct OnDriveArgs {
     /// File of the tenants, as for flashproof storage tenants
     #[arg(value_name = "TENANTS")]
     pub tenants: PathBuf,
-    /// Arrangements: dedicated drives, a shared drive without handles, a shared drive with a placement handle per
-    /// tenant
+    /// Arrangements: dedicated drives, one shared drive, or shared with a placement handle per tenant
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub arrange: Vec<Arrangement>,
     /// Give up after this many drive fills, if not steady before
@@ -80,10 +79,10 @@ pub struct WafPrepArgs {
     /// Simulated drive: sim:ftl+...
     #[arg(value_name = "DEVICE", default_value = "sim:ftl+capacity=1GiB+op=7%+superblock=1MiB+page=4KiB+reserve=1")]
     pub device: String,
-    /// Over-provisioning that the one-pass preparation assumes, in percent; auto: that of the drive
+    /// Over-provisioning to assume for the preparation, in percent; auto: that of the drive
     #[arg(long, value_name = "P", default_value = "auto", value_parser = over_provisioning)]
     pub over_provisioning: OverProvisioning,
-    /// Size of a write of the one-pass preparation, 4k to 128k
+    /// Write size of the preparation, 4k to 128k
     #[arg(long, value_name = "BYTES", default_value = "4k", value_parser = block_bytes)]
     pub block: u32,
     /// Seed of all random choices
