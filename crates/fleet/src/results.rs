@@ -157,7 +157,7 @@ fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
     let mut hosts: Vec<&str> = Vec::new();
     for (index, (planned, drive)) in plan.drives.iter().zip(&campaign.drives).enumerate() {
         let of = &planned.drive;
-        // A path can exist on several hosts: it becomes a common word.
+        // The same path can exist on several hosts, so a common word replaces it.
         names.push((of.path.clone(), "device".to_owned()));
         let known = [Some(&of.id), of.serial.as_ref(), of.wwid.as_ref()].into_iter().flatten();
         let known = known.filter(|name| **name != of.path);

@@ -48,7 +48,7 @@ fn of_devices(devices: &[String], out: &Path) -> Result<Vec<Finding>, Failure> {
         level: Level::Note,
         device: Some(name.to_string()),
         finding: "the drive is simulated: there is nothing to examine".to_owned(),
-        reason: "its results are those of a model".to_owned(),
+        reason: "a simulated drive gives the results of a model".to_owned(),
         remedy: String::new(),
     }));
     Ok(findings)

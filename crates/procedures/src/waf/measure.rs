@@ -462,7 +462,7 @@ impl Watch for Watched<'_> {
             Ok(None) => {
                 if is_over {
                     self.window.push_back(Fill::default());
-                    // One more for the current drive fill.
+                    // Plus the current drive fill.
                     while self.window.len() > ROUNDS_IN_WINDOW + 1 {
                         self.window.pop_front();
                     }

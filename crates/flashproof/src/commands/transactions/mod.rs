@@ -174,7 +174,8 @@ struct Running {
     keys: u32,
     site: Site,
     object: Object,
-    /// Whether transactions wait for an overloaded device, as insertions do; also counts the transactions that waited.
+    /// Makes transactions wait for an overloaded device if enabled, as for insertions; counts the transactions that
+    /// waited.
     overload: Arc<Overload>,
     /// I/O of the devices.
     io: Box<dyn Fn() -> IoCounted>,
