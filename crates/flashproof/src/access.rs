@@ -1,5 +1,5 @@
-//! Login and TLS of a database's nodes, from the options. The password comes from a file, the environment, or a prompt
-//! without echo; never from an argument, which every user of the machine can read.
+//! Login and TLS settings for a database's nodes, from the options. The password comes from a file, the environment, or
+//! a prompt without echo; never from an argument, which every user of the machine can read.
 
 use crate::args::{AccessArgs, Auth};
 use results::files::{self, Links};
@@ -31,7 +31,7 @@ fn login(args: &AccessArgs) -> Result<Option<Login>, Failure> {
     let clear = args.auth == Auth::External;
     if clear && !args.tls {
         return Err(Failure::usage(
-            "--auth external sends the password itself - everybody on the way could read it - give --tls, too",
+            "--auth external sends the password in clear text, readable on the network - also give --tls",
         ));
     }
     let login = Login::new(user, password(args, user)?, clear);
@@ -43,13 +43,15 @@ fn password(args: &AccessArgs, user: &str) -> Result<String, Failure> {
         return from_file(path);
     }
     if let Some(password) = std::env::var_os(VARIABLE) {
-        return password.into_string().map_err(|_| Failure::usage(format!("{VARIABLE} is no text (UTF-8)")));
+        return password.into_string().map_err(|_| {
+            Failure::usage(format!("the password in the environment variable {VARIABLE} is not UTF-8 text"))
+        });
     }
-    // Not standard input, which may carry a log.
+    // The prompt does not use standard input, which may carry a log.
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(|_| {
         Failure::usage(format!(
-            "user {user} needs a password, and there is no terminal to ask on - give --password-file, or {VARIABLE} in \
-             the environment"
+            "user {user} needs a password, and there is no terminal for a prompt - give --password-file, or set the \
+             environment variable {VARIABLE}"
         ))
     })?;
     console::notice(&format!("password of {user}: "));
@@ -61,7 +63,7 @@ fn from_file(path: &Path) -> Result<String, Failure> {
     let bytes = files::read(path, Links::Followed, BYTES_MAX)
         .map_err(|error| Failure::usage(format!("cannot read the password from {} - {error}", path.display())))?;
     let text = String::from_utf8(bytes)
-        .map_err(|_| Failure::usage(format!("the password in {} is no text (UTF-8)", path.display())))?;
+        .map_err(|_| Failure::usage(format!("the password in {} is not UTF-8 text", path.display())))?;
     let line = text.lines().next().unwrap_or_default();
     match line {
         "" => Err(Failure::usage(format!("there is no password in {} - its first line is empty", path.display()))),
@@ -73,7 +75,7 @@ fn from_file(path: &Path) -> Result<String, Failure> {
 ///
 /// Keys that would end the program are read as bytes, so that the terminal's settings are always restored.
 fn ask(mut terminal: &File) -> Result<Option<String>, Failure> {
-    let failed = |error| Failure::environment(format!("cannot ask for the password - {error}"));
+    let failed = |error| Failure::environment(format!("cannot prompt for the password on the terminal - {error}"));
     let before = tcgetattr(terminal).map_err(failed)?;
     let mut quiet = before.clone();
     quiet.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
@@ -98,7 +100,7 @@ fn ask(mut terminal: &File) -> Result<Option<String>, Failure> {
             _ => {}
         }
     }
-    String::from_utf8(typed).map(Some).map_err(|_| Failure::usage("the password is no text (UTF-8)"))
+    String::from_utf8(typed).map(Some).map_err(|_| Failure::usage("the password is not UTF-8 text"))
 }
 
 /// Restores the settings of a terminal when dropped.

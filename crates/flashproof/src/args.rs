@@ -35,11 +35,11 @@ use session::console;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// The command line, and the program whose behaviour it gets.
+/// A parsed command line, and the program that it imitates.
 pub struct Invocation {
     /// The command with its options.
     pub command: Command,
-    /// Program whose behaviour the command follows.
+    /// Program whose output and exit codes the command imitates.
     pub manner: CompatMode,
     /// True to print only results, warnings and errors.
     pub quiet: bool,
@@ -50,8 +50,9 @@ pub struct Invocation {
 #[command(
     name = "flashproof",
     version,
-    about = "Shows whether a flash device holds a database's load, and what is at fault when it does not",
-    after_help = "Exit codes: 0 pass or done, 1 fail, 2 usage, 3 environment (device, permission,\nkernel), 4 invalid run, 70 a bug of flashproof",
+    about = "Shows whether a flash device holds a database's load, and the cause if it does not",
+    after_help = "Exit codes: 0 pass or done, 1 fail, 2 usage, 3 environment (device, permission,\nkernel), 4 invalid \
+                  run, 70 a bug in flashproof",
     arg_required_else_help = true,
     disable_help_subcommand = true,
     disable_version_flag = true
@@ -88,19 +89,19 @@ pub enum Command {
     /// Check if a disk is good enough for a database
     #[command(after_long_help = help::laid_out(include_str!("args/examples/check.txt")))]
     Check(Box<CheckArgs>),
-    /// List the devices and which are safe to test; examine some of them
+    /// List devices and whether they are safe to test; examine some
     #[command(after_long_help = help::laid_out(include_str!("args/examples/doctor.txt")))]
     Doctor(DoctorArgs),
-    /// Fill devices to the state of a drive in use; ERASES them
+    /// Precondition devices: zeros, then random data; ERASES them
     #[command(after_long_help = help::laid_out(include_str!("args/examples/prep.txt")))]
     Prep(PrepArgs),
     /// Judge runs from their directories, watch them, compare them
     #[command(after_long_help = help::laid_out(include_str!("args/examples/report.txt")))]
     Report(Box<ReportArgs>),
-    /// Show from logs which share of operations exceeded a latency
+    /// Show from logs the share of operations over each latency
     #[command(after_long_help = help::laid_out(include_str!("args/examples/latency.txt")))]
     Latency(Box<LatencyCommand>),
-    /// Derive the load of a cluster's drives, and what to buy for it
+    /// Derive the load of a cluster's drives; select drives for it
     #[command(subcommand)]
     Size(Sizing),
     /// Show what reaches a device, from the kernel's block tracepoints
@@ -109,7 +110,7 @@ pub enum Command {
     /// Show write amplification, on one drive and with placement handles
     #[command(subcommand)]
     Waf(Waf),
-    /// Serve records, read and write them, and bench a record engine
+    /// Run a record server, its client, and a benchmark of both
     #[command(subcommand)]
     Engine(RecordEngine),
     /// Test many drives on many hosts, by Slurm or on this machine
@@ -117,7 +118,7 @@ pub enum Command {
     Fleet(Fleet),
     /// Print the help of a command, or the keys of a configuration file
     Help(HelpArgs),
-    /// Print a script that completes command lines in a shell
+    /// Print a completion script for a shell
     #[command(after_long_help = help::laid_out(include_str!("args/examples/completions.txt")))]
     Completions(CompletionsArgs),
     /// `act_storage` and `act_index`.
@@ -180,11 +181,10 @@ pub enum OtherLog {
 /// The steps from a live cluster to the drives that it needs.
 #[derive(Subcommand)]
 pub enum Sizing {
-    /// Collect what a profile needs from a live cluster: statistics of each node over a while, logs, iostat, in one
-    /// folder
+    /// Collect the data for a profile from a live cluster into one folder: statistics of each node, logs, iostat
     #[command(after_long_help = help::laid_out(include_str!("args/examples/collect.txt")))]
     Collect(Box<CollectArgs>),
-    /// Restore the settings that a killed collection had changed
+    /// Restore the nodes' settings after a collection was killed
     #[command(after_long_help = help::laid_out(include_str!("args/examples/restore.txt")))]
     Restore(Box<RestoreArgs>),
     /// Derive the load of a cluster's drives from its logs, and write a test configuration for it
@@ -204,20 +204,19 @@ pub enum Sizing {
 /// Commands about a drive's write amplification.
 #[derive(Subcommand)]
 pub enum Waf {
-    /// Predict it on a simulated drive: tenants with a drive each, on one drive, and with placement handles
+    /// Predict write amplification on a simulated drive, for tenants on dedicated and on shared drives
     #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-model.txt")))]
     Model(Box<WafModelArgs>),
-    /// Measure it on a real drive by its media write counters; ERASES it
+    /// Measure a drive's write amplification by its counters; ERASES it
     #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-measure.txt")))]
     Measure(Box<WafMeasureArgs>),
-    /// Test if a drive's firmware keeps data of placement handles apart; ERASES a real one
+    /// Test if a drive's firmware separates the data of placement handles; ERASES a real drive
     #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-probe.txt")))]
     Probe(WafProbeArgs),
     /// Compare preparations for random writes on a simulated drive
     #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-prep.txt")))]
     Prep(WafPrepArgs),
-    /// Print the nvme-cli commands that give a namespace placement handles (FDP), and those that undo it; run none of
-    /// them
+    /// Print (but do not run) the nvme-cli commands that add placement handles (FDP) to a namespace, or remove them
     #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-setup.txt")))]
     Setup(WafSetupArgs),
 }
@@ -225,13 +224,13 @@ pub enum Waf {
 /// The record engine, its client and its bench.
 #[derive(Subcommand)]
 pub enum RecordEngine {
-    /// Serve records to clients of Aerospike: a record engine on a drive; ERASES other data on it
+    /// Serve records on a drive to Aerospike clients; ERASES other data on the drive
     #[command(after_long_help = help::laid_out(include_str!("args/examples/serve.txt")))]
     Serve(ServeArgs),
-    /// Read and write records of a database, Aerospike's or flashproof's, with a verdict; WRITES to its namespace
+    /// Read and write records of an Aerospike or flashproof server, with a verdict; WRITES to its namespace
     #[command(after_long_help = help::laid_out(include_str!("args/examples/client.txt")))]
     Client(Box<ClientArgs>),
-    /// Show the transactions per second of a record engine on a drive, and what limits them; ERASES it
+    /// Measure transactions per second of a record engine, and their bottleneck; ERASES the drive
     #[command(after_long_help = help::laid_out(include_str!("args/examples/bench.txt")))]
     Bench(Box<TransactionsArgs>),
 }
@@ -259,7 +258,7 @@ pub fn parse() -> Invocation {
             act(false, Command::Latency(Box::new(LatencyCommand { other: None, files: Vec::new(), args })))
         }
         Some("act_config_helper.py" | "act_config_helper") => {
-            // The helper asks, and knows only the storage test.
+            // ACT's helper asks for each value, and supports only the storage test.
             let words = ["flashproof", "size", "config", "--ask", "--model", "storage"].map(OsString::from);
             own(words.into_iter().chain(arguments.into_iter().skip(1)).collect())
         }
@@ -268,7 +267,7 @@ pub fn parse() -> Invocation {
     }
 }
 
-/// Parses a command line under the name flashproof.
+/// Parses a command line of the program name `flashproof`.
 fn own(arguments: Vec<OsString>) -> Invocation {
     let command = help::whole();
     if let Some(error) = help::instead_of(&command, &arguments) {
@@ -286,7 +285,7 @@ fn own(arguments: Vec<OsString>) -> Invocation {
     Invocation { command, manner: CompatMode::Native, quiet }
 }
 
-/// Parses the words of a command line behind the program's name. Errors: the reason, one sentence.
+/// Parses the words of a command line after the program's name. Errors: the reason, one sentence.
 pub fn parses(words: &[String]) -> Result<(), String> {
     let name = std::iter::once("flashproof").chain(words.iter().map(String::as_str));
     help::whole().try_get_matches_from(name).map(drop).map_err(|error| {
@@ -318,7 +317,7 @@ fn exit_as_act<A>(error: clap::Error) -> A {
     exit(&error, session::failure::ACT_FAILURE.into())
 }
 
-/// Prints help or a usage error, and exits; after an error with the code `mistake`.
+/// Prints help or a usage error, and exits: with 0 after help, with `mistake` after an error.
 fn exit(error: &clap::Error, mistake: i32) -> ! {
     let text = error.render().to_string();
     match text.contains(units::is_unprintable) {

@@ -1,4 +1,4 @@
-//! flashproof: whether a flash device holds a database's load, how much of it, and what is at fault when it does not.
+//! flashproof tests whether a flash device holds a database's load, and how much of it, and finds the cause if not.
 //!
 //! This crate is the command line: options, commands, messages and exit codes. The other crates run,
 //! measure and judge.

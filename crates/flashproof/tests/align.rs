@@ -115,7 +115,7 @@ fn a_drive_that_does_not_hold_the_load_measures_nothing() {
         let arguments = ["size", "align", "in.conf", "--target", CLUSTER, "--device", device, "--out", "out.conf"];
         bench.flashproof(&arguments)
     };
-    on("sim:channels=1").expect_error(4, &["the load was not held", "no measure of the configuration"]);
+    on("sim:channels=1").expect_error(4, &["the load was not held", "does not represent the configuration"]);
     on("sim:channels=1+read-us=20000").expect(4);
     assert!(!bench.exists("out.conf"));
 }
@@ -126,7 +126,7 @@ fn a_wrong_block_size_is_said_and_not_fitted() {
     let target = CLUSTER.replace("w/s=1548", "w/s=3096");
     let ended = align(&bench, &example(&[]), &target, &[]).expect(4);
     let errors = ended.errors().join("\n");
-    assert!(errors.contains("the cluster's drive had writes of 64 KiB, and large-block-op-kbytes is 128"), "{errors}");
+    assert!(errors.contains("the cluster's drive had writes of 64 KiB, but large-block-op-kbytes is 128"), "{errors}");
     assert!(errors.contains("the block size is wrong") && !bench.exists("out.conf"), "{errors}");
     // The same numbers, of which half are flushes.
     align(&bench, &example(&[]), &format!("{target},f/s=1548"), &[]).expect(0);
@@ -140,8 +140,8 @@ fn an_offset_that_hides_something_needs_a_reason_which_is_then_written() {
     let target = "r/s=11443,w/s=1211,rkB/s=374552,wkB/s=155056";
     let ended = align(&bench, &config, target, &[]).expect(4);
     let errors = ended.errors().join("\n");
-    assert!(errors.contains("lbw-req-offset: 72") && errors.contains("hides something"), "{errors}");
-    let rule = errors.lines().find(|line| line.contains("size-within-bucket: log-uniform would do"));
+    assert!(errors.contains("lbw-req-offset: 72") && errors.contains("hides another problem"), "{errors}");
+    let rule = errors.lines().find(|line| line.contains("size-within-bucket: log-uniform would need only"));
     assert!(rule.is_some_and(|line| line.contains("lbr-req-offset 100, lbw-req-offset 100")), "{errors}");
     assert!(!bench.exists("out.conf"));
     align(&bench, &config, target, &["--because", "the log was cut\nrecord-bytes: 7"]).expect(0);
@@ -151,7 +151,7 @@ fn an_offset_that_hides_something_needs_a_reason_which_is_then_written() {
     let target = CLUSTER.replace("r/s=11788.5", "r/s=9000");
     let ended = align(&bench, &config, &target, &["--force"]).expect(4);
     let errors = ended.errors().join("\n");
-    assert!(errors.contains("r/s: large-block reads cannot make up for it - read-reqs-per-sec: 7,6"), "{errors}");
+    assert!(errors.contains("r/s: large-block reads cannot close the difference - read-reqs-per-sec: 7,6"), "{errors}");
 }
 
 /// A profile with two drives of a node, the second shared by two namespaces.
@@ -216,10 +216,10 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
     let config = example(&["lbr-req", "lbw-req"]);
     let aligned = |more: &[&str]| align(&bench, &config, "profile.json", more);
     bench.write("profile.json", json(&profile()));
-    aligned(&[]).expect_error(2, &["2 namespaces are on these drives (other, ycsb)", "--namespace"]);
+    aligned(&[]).expect_error(2, &["these drives have 2 namespaces (other, ycsb)", "--namespace"]);
     aligned(&["--drive", "sda"])
         .expect_error(2, &["no such drive", "--node BB9 --drive nvme0n1, --node BB9 --drive nvme1n1"]);
-    aligned(&["--drive", "/dev/nvme1n1"]).expect_error(2, &["2 namespaces are on these drives"]);
+    aligned(&["--drive", "/dev/nvme1n1"]).expect_error(2, &["these drives have 2 namespaces"]);
     for (more, source) in [
         (&["--drive", "nvme0n1"][..], "cluster: drive nvme0n1 of node BB9 in profile.json"),
         (
@@ -233,7 +233,7 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
         assert_eq!((offsets(&bench.text("out.conf"))[1], row(&ended, "w/s")[0]), (92, 1548.0));
     }
     let none = aligned(&["--drive", "nvme1n1", "--namespace", "none", "--force"]);
-    none.expect_error(2, &["no namespace \"none\" is on that drive"]);
+    none.expect_error(2, &["the drive has no namespace \"none\""]);
     // A file that "flashproof size profile" wrote has the name of its namespace.
     bench.write("ycsb.conf", &config);
     let ended =
@@ -255,10 +255,10 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
     aligned(&["--force"]).expect_error(2, &["drive nvme0n1 of node BB9 has a number below 0"]);
     // Of a later version, and none at all.
     bench.write("profile.json", "{\"format\": 2}");
-    aligned(&["--force"]).expect_error(2, &["it has format 2, and this version knows 1"]);
+    aligned(&["--force"]).expect_error(2, &["its format is 2, but this flashproof reads up to 1"]);
     for text in ["", "{}", "[1]", "\0\u{1b}[2J", "{\"format\": \"x\"}"] {
         bench.write("profile.json", text);
-        aligned(&["--force"]).expect_error(2, &["it is no profile"]);
+        aligned(&["--force"]).expect_error(2, &["it is not a profile"]);
     }
 }
 
@@ -294,8 +294,10 @@ fn what_cannot_be_aligned_is_refused_before_anything_runs() {
     align(&bench, plain, CLUSTER, &[]).expect_error(2, &["it has no histograms"]);
     align(&bench, &format!("{}arrival: closed\n", example(&[])), CLUSTER, &[]).expect_error(2, &["arrival: closed"]);
     align(&bench, &format!("{}tomb-raider: yes\n", example(&[])), CLUSTER, &[]).expect_error(2, &["tomb-raider"]);
-    align(&bench, &example(&[]), CLUSTER, &["--device", "sim:"]).expect_error(2, &["--device names 2 - name as many"]);
-    align(&bench, &example(&[]), CLUSTER, &["--node", "BB9"]).expect_error(2, &["--node chooses from a profile"]);
+    align(&bench, &example(&[]), CLUSTER, &["--device", "sim:"])
+        .expect_error(2, &["--device names 2 - name the same number"]);
+    align(&bench, &example(&[]), CLUSTER, &["--node", "BB9"])
+        .expect_error(2, &["cannot use --node - it selects from a profile"]);
     align(&bench, &example(&[]), "r/s=1", &[]).expect_error(2, &["w/s is missing"]);
     align(&bench, &example(&[]), "none.json", &[]).expect_error(2, &["cannot read the profile none.json"]);
     align(&bench, &example(&[]), "/dev/zero", &[]).expect_error(2, &["it is a character device"]);
@@ -349,7 +351,7 @@ fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_a
     // The cluster's requests were split, too: then it is no error, but reported.
     fs::remove_dir_all(bench.path("bursts")).unwrap();
     let ended = align("r/s=600,w/s=200,rkB/s=14400,wkB/s=12800", &[]).expect(0);
-    assert!(ended.stderr.contains("the kernel splits them"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("kernel of this machine splits them"), "{}", ended.stderr);
 }
 
 #[test]
@@ -375,7 +377,7 @@ fn another_user_of_the_device_makes_it_no_measure() {
         ended
     });
     let errors = ended.expect(4).errors().join("\n");
-    assert!(errors.contains("rkB/s: 14,") && errors.contains("somebody else uses it"), "{errors}");
+    assert!(errors.contains("rkB/s: 14,") && errors.contains("another program uses the device"), "{errors}");
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn numbers_of_options_are_checked() {
     }
     let bench = Bench::new();
     bench.flashproof(&["rate", "sim:", "--max-duration", "-1"]).expect_error(2, &["give something like 24h"]);
-    bench.flashproof(&["rate", "sim:", "--slice", "11s"]).expect_error(2, &["confirmed for 12 s at least"]);
+    bench.flashproof(&["rate", "sim:", "--slice", "11s"]).expect_error(2, &["give at least 12 s"]);
     bench.flashproof(&["prep", ""]).expect_error(2, &["a value is required for '<DEVICE>...'"]);
 }
 

@@ -23,7 +23,7 @@ fn each_profile_stands_beside_the_real_fio_s_and_nothing_is_written() {
     let bench = Bench::new();
     let Some(_) = tool("fio", &["--version"]) else { return };
     let refused = bench.flashproof(&words("baseline sim: --duration 2m --cross-check --out b")).expect(2);
-    assert!(refused.stderr.contains("it knows no simulated drives"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("fio has no simulated drives"), "{}", refused.stderr);
     let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else { return };
     device.put(8 << 20, &[7; 1 << 20]);
     let line =
@@ -147,8 +147,8 @@ fn tests_of_snia_say_what_they_are_and_what_they_left_out() {
     let line = format!("baseline {SLOW} --pts latency,throughput --pts-round 1 --out b --quiet");
     let ended = bench.flashproof(&words(&line)).expect(0);
     for told in [
-        "no certified result",
-        "its jobs lasted 1 s, not 60 s",
+        "not a result certified by SNIA",
+        "the jobs lasted 1 s, not 60 s",
         "neither purged nor preconditioned",
         "latency test, mean and longest response time, steady in round 5",
         "throughput test, MB/s, steady in round 5",
@@ -254,7 +254,7 @@ fn a_loop_device_is_guarded_and_what_the_kernel_had_in_flight_is_told() {
     running.signal("TERM");
     let ended = running.end().expect(4);
     // A job lasts seconds: the signal can come between two.
-    let told = ended.stdout.contains("INTERRUPTED: the same command goes on")
+    let told = ended.stdout.contains("INTERRUPTED: run the same command")
         || ended.stderr.contains("ended before a run began - repeat the command");
     assert!(told, "{}{}", ended.stdout, ended.stderr);
     let series = series(&bench);
@@ -274,7 +274,7 @@ fn the_write_saturation_of_snia_begins_on_a_drive_that_was_emptied_and_ends_when
     device.put(0, &[7; 16 << 20]);
     let line = format!("--pts saturation --pts-round 1 --erase {} --out b --no-trace", device.name);
     let ended = bench.flashproof(&words(&format!("baseline {} {line}", device.name))).expect(0);
-    assert!(ended.stderr.contains("discarding all of each device, as"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("discarding each whole device, as"), "{}", ended.stderr);
     let points = points(&series(&bench));
     let written: f64 = points.iter().map(|point| point.writes.as_ref().unwrap().mbps * 1e6).sum();
     let last = points.last().unwrap().writes.as_ref().unwrap().mbps * 1e6;

@@ -63,7 +63,7 @@ fn after_kill_9_it_goes_on_with_the_stage_that_was_running() {
     let first = written(&bench, "stage-1");
 
     let ended = certify(&bench, &SHORT).expect(0);
-    assert!(ended.stderr.contains("stage 2 was not ended (its program was killed"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("stage 2 did not complete (its program was killed"), "{}", ended.stderr);
     assert!(!ended.stderr.contains("stage 1 of 2"), "{}", ended.stderr);
     assert_eq!(written(&bench, "stage-1"), first, "a finished stage is not run again");
     let steps = series(&bench).steps;
@@ -116,7 +116,7 @@ fn the_state_of_another_drive_or_of_other_terms_is_refused_by_name() {
     let mut state = series(&bench);
     state.devices[0].serial = Some("S123".into());
     state.write(&bench.path(SERIES)).unwrap();
-    let parts = ["cannot go on with the series in series", "serial S123 (", "serial sim: (", "--fresh"];
+    let parts = ["cannot resume the series in series", "serial S123 (", "serial sim: (", "--fresh"];
     certify(&bench, &short).expect_error(2, &parts);
     assert_eq!(series(&bench), state, "it is left as it was");
     // Nothing is deleted: the new one is beside it, and found from then on.
@@ -236,7 +236,7 @@ fn a_dry_run_says_what_would_run_and_how_long_and_makes_nothing() {
     let bench = Bench::new();
     for (line, says) in [
         (&["certify"][..], &["screening for 1x in 2 stages: 2 h of simulated time", "judged in slices of 1 h"][..]),
-        (&["rate", "sim:", "--slice", "2m"], &["rating from 1x up in rounds of 10 s", "under load: from ", " to "]),
+        (&["rate", "sim:", "--slice", "2m"], &["rating from 1x up, in rounds of 10 s", "under load: from ", " to "]),
         (&["baseline", "sim:"], &["6 h under load"]),
     ] {
         let told = bench.flashproof(&[line, &["--dry-run"]].concat()).expect(0).stdout;
@@ -261,7 +261,7 @@ fn a_device_is_prepared_first_and_only_once() {
     let options = ["--out", SERIES, "--load", "0.02", "--duration", "3s", "--sla", "99%>10s"];
     let ended = certify(&bench, &[&[device.name.as_str()], &options[..]].concat()).expect_judged();
     assert!(
-        ended.stderr.contains(&format!("not on record as prepared: {}; preparing first", device.name)),
+        ended.stderr.contains(&format!("not recorded as prepared: {}; preparing first", device.name)),
         "{}",
         ended.stderr
     );

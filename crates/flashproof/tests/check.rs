@@ -225,10 +225,10 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
     let json = check(&bench, &["./mine.toml", "sim:"], 0);
     assert_eq!((&json["outcome"], &json["checks"][0]["name"]), (&"pass".into(), &"mine".into()));
     for (from, to, says) in [
-        ("seconds = 2\njobs", "seconds = 0\njobs", "seconds = 0 is none of 1 to 604800"),
+        ("seconds = 2\njobs", "seconds = 0\njobs", "seconds = 0 is not between 1 and 604800"),
         ("metric = \"p99\"", "metric = \"p100\"", "\"p100\" is not a metric"),
-        ("below = \"10ms\"", "at_least = \"10\"", "a latency has below, a rate has at_least"),
-        ("metric = \"p99\"", "metric = \"mean\"", "a mean hides its slow operations"),
+        ("below = \"10ms\"", "at_least = \"10\"", "give below for a latency, or at_least for a rate"),
+        ("metric = \"p99\"", "metric = \"mean\"", "a mean hides slow operations"),
         ("source = \"https://example.com\"\n", "", "a limit needs source, looked_up and standing"),
         ("log-flushes", "log-syncs", "stream \"log-syncs\" is none of log-writes, log-flushes"),
         ("filename=log", "filename=../log", "filename=../log is not one name of letters"),
@@ -236,7 +236,7 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
         ("size=16m\n", "", "it has no size in bytes"),
         ("bs=4k", "bs=4k\ndirectory=/tmp", "it has directory, offset or a log"),
         ("below = \"10ms\"", "below = \"10\"", "has no unit"),
-        ("below = \"10ms\"", "below = \"0ms\"", "a limit of 0 decides nothing"),
+        ("below = \"10ms\"", "below = \"0ms\"", "a limit of 0 has no effect"),
         ("bs=4k", "blocks=4k", "neither fio nor flashproof has this option"),
         ("bs=4k", "bs=4k\nexec_prerun=rm", "flashproof does not support this option"),
         ("name = \"log\"", "name = \"../log\"", "a name has only letters"),
@@ -249,13 +249,13 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
     }
     bench.write("wrong.toml", own(|text| text.replace("rw=write", "rw=rw").replace("log-flushes", "log-syncs")));
     let refused = bench.flashproof(&["check", "./wrong.toml", "sim:", "--out", "wrong"]).expect(2);
-    assert!(!refused.stderr.contains("to read them later"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("for later reads"), "{}", refused.stderr);
     bench
         .flashproof(&["check", "etdc", "sim:"])
         .expect_error(2, &["there is no check \"etdc\" - the checks are ", "etcd"]);
     bench.flashproof(&["check", "none.toml", "sim:"]).expect_error(2, &["cannot read the check \"none.toml\""]);
     bench.flashproof(&["check", "/dev/zero", "sim:"]).expect_error(2, &["cannot read the check \"/dev/zero\""]);
-    bench.flashproof(&["check", "etcd"]).expect_error(2, &["no disk is named"]);
+    bench.flashproof(&["check", "etcd"]).expect_error(2, &["no path is given"]);
     bench.flashproof(&["check", "etcd", "nowhere"]).expect_error(3, &["there is no such directory or device"]);
     bench.flashproof(&["check", "etcd", "./mine.toml"]).expect_error(3, &["it is a file; name its directory"]);
 }
@@ -327,12 +327,12 @@ fn memory_and_a_page_cache_that_answer_for_the_disk_are_named() {
     let Some(bench) = Bench::on_disk() else { return };
     bench.write("mine.toml", own(|text| text));
     if fs::metadata("/dev/shm").is_ok_and(|metadata| metadata.is_dir()) {
-        bench.flashproof(&["check", "./mine.toml", "/dev/shm"]).expect_error(3, &["it is tmpfs, which lies in memory"]);
+        bench.flashproof(&["check", "./mine.toml", "/dev/shm"]).expect_error(3, &["it is tmpfs, which is in memory"]);
     }
     let Some((_device, _undo, at)) = mounted(&bench, 256) else { return };
     // Without a sync the page cache takes the writes.
     bench.write("cached.toml", own(|text| text.replace("fdatasync=1\n", "").replace("log-flushes", "log-writes")));
     let json = check(&bench, &["./cached.toml", at.to_str().unwrap()], 4);
     let sentence = json["checks"][0]["sentence"].as_str().unwrap();
-    assert!(sentence.contains("the page cache or another layer answered, not the disk"), "{sentence}");
+    assert!(sentence.contains("the page cache or another layer answered instead of the disk"), "{sentence}");
 }

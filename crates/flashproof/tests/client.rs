@@ -53,7 +53,7 @@ fn records_that_were_inserted_otherwise_are_not_verified_and_it_is_said_what_the
     bench.flashproof(&[&client[..], &["-o", "B:100", "-w", "I", "--out", "inserted"]].concat()).expect(0);
     let verify = ["-w", "RU,95", "--verify", "--duration", "1s", "--out", OUT];
     for other in [&["-o", "B:200"][..], &["-o", "S:100"], &["-o", "B:100", "-b", "2"]] {
-        let said = ["that of key 0 has 1 bin of B:100", "give -b 1 -o B:100"];
+        let said = ["the record of key 0 has 1 bin of B:100", "give -b 1 -o B:100"];
         bench.flashproof(&[&client[..], &verify, other].concat()).expect_error(2, &said);
     }
     bench.flashproof(&[&client[..], &verify, &["-o", "B:100"]].concat()).expect(0);
@@ -192,7 +192,7 @@ fn a_rack_that_is_not_there_is_told_and_one_must_be_given() {
     let port = port.to_string();
     let load = ["--rack-id", "3", "-p", &port, "-k", "50", "-o", "B:100", "-w", "I", "--sla", "99%>10s", "-T", "20000"];
     let ended = bench.flashproof(&[&prefer[..], &load, &["--out", OUT]].concat()).expect(0);
-    let said = "no node reports rack 3: reads go to the masters - -D shows the racks";
+    let said = "no node reports rack 3: reads go to the masters (-D shows the racks)";
     assert_eq!(ended.warnings(), [said]);
     running.signal("TERM");
     running.end().expect(0);

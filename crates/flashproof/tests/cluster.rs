@@ -142,7 +142,7 @@ fn what_a_killed_collection_changed_is_put_back_by_restore() {
     running.wait_until("samples", || server.samples() >= 1);
     // While it goes on, nobody puts back what it needs.
     let ended = bench.flashproof(&["size", "restore", DIR]);
-    ended.expect_error(3, &["cannot work in folder - a collection is at work there"]);
+    ended.expect_error(3, &["cannot use the folder folder - a collection is running there"]);
     running.signal("KILL");
     let killed = running.end();
     assert_eq!(killed.code, None, "{}", killed.stderr);
@@ -151,18 +151,18 @@ fn what_a_killed_collection_changed_is_put_back_by_restore() {
     let ended = collect(&bench, &server, &[]);
     ended.expect_error(
         2,
-        &["cannot collect into folder - a collection there was cut off", "flashproof size restore folder"],
+        &["cannot collect into folder - a collection there was killed", "flashproof size restore folder"],
     );
     let mut other = arguments(&host, &[]);
     other[9] = "other";
     let ended = bench.flashproof(&other).expect(0);
-    assert!(ended.warnings()[0].starts_with("the collection in folder was cut off"), "{}", ended.stderr);
+    assert!(ended.warnings()[0].starts_with("the collection in folder was killed"), "{}", ended.stderr);
     let ended = bench.flashproof(&["size", "restore", DIR]).expect(0);
     assert!(ended.stderr.contains("enable-benchmarks-storage of namespace test: true -> false"), "{}", ended.stderr);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
     assert!(!bench.exists(PUT_BACK));
     let ended = bench.flashproof(&["size", "restore", DIR]).expect(0);
-    assert!(ended.stderr.contains("nothing is to be put back"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("nothing to restore"), "{}", ended.stderr);
     // Its samples are complete up to the kill.
     assert!(!sampled(&bench, "namespace/test").is_empty());
 }
@@ -178,7 +178,9 @@ fn what_somebody_else_changed_meanwhile_is_left_as_it_is() {
     let ended = running.end().expect(4);
     assert_eq!(server.settings(), (false, "WARNING".to_owned()));
     assert!(
-        ended.stderr.contains("is warning, changed by somebody else since it was made detail; it was info"),
+        ended
+            .stderr
+            .contains("is warning: another user changed it after the collection set detail; before, it was info"),
         "{}",
         ended.stderr
     );
@@ -203,7 +205,7 @@ fn of_two_collections_at_once_the_second_puts_nothing_back() {
     let ended = second.end().expect(4);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
     // Its part of the log lacks the lines that the first collection turned off.
-    assert!(ended.stderr.contains("was detail in the beginning and is info now"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("was detail at the start and is info now"), "{}", ended.stderr);
 }
 
 #[test]
@@ -214,7 +216,7 @@ fn a_node_that_is_away_when_settings_are_put_back_is_tried_again() {
     running.wait_until("samples", || server.samples() >= 1);
     server.set_away(true);
     running.signal("TERM");
-    running.wait_to_hear("warning: not put back yet on node");
+    running.wait_to_hear("warning: settings of node");
     server.set_away(false);
     running.end().expect(4);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
@@ -258,7 +260,7 @@ fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
          asinfo -h 127.0.0.1 -p {port} -v 'log-set:id=0;drv_ssd=info'"
     );
     assert!(ended.errors()[0].ends_with(&type_this), "{}", ended.stderr);
-    assert!(ended.errors()[1].contains("later: flashproof size restore folder"), "{}", ended.stderr);
+    assert!(ended.errors()[1].contains("to restore them: flashproof size restore folder"), "{}", ended.stderr);
     assert!(
         ended.stdout.contains("next: flashproof size profile folder"),
         "what was collected is told: {}",
@@ -453,7 +455,7 @@ fn a_user_logs_in_by_password_once_and_by_the_session_then() {
     collect(&bench, &server, &user).expect(0);
     let bench = Bench::new();
     let ended = collect(&bench, &server, &["--user", "a", "--password-file", "password", "--auth", "external"]);
-    ended.expect_error(2, &["--auth external sends the password itself", "give --tls"]);
+    ended.expect_error(2, &["--auth external sends the password in clear text", "give --tls"]);
 }
 
 #[test]
@@ -524,7 +526,7 @@ fn logs_and_iostat_are_copied_beside_as_they_are() {
     let ended = bench.flashproof(&["size", "collect", "--log", "none.log", "/dev/zero", "--out", "x"]).expect(2);
     assert_eq!(ended.errors().len(), 2, "{}", ended.stderr);
     assert!(!bench.exists("x"));
-    bench.flashproof(&alone).expect_error(2, &["cannot collect into alone - something is in it"]);
+    bench.flashproof(&alone).expect_error(2, &["cannot collect into alone - the folder is not empty"]);
 }
 
 #[test]
@@ -565,17 +567,17 @@ fn a_folder_alone_is_sized_also_of_several_nodes() {
 fn what_cannot_be_is_refused_before_anybody_is_asked() {
     let bench = Bench::new();
     let collect = |more: &[&str]| bench.flashproof(&[&["size", "collect"], more].concat());
-    collect(&[]).expect_error(2, &["nothing to collect from - give --host HOST:PORT"]);
+    collect(&[]).expect_error(2, &["no source to collect from - give --host HOST:PORT"]);
     collect(&["--host", "a", "--every", "20", "--duration", "10"]).expect_error(2, &["gives no rate"]);
     for wrong in ["a:0", "[::1", "a b", ""] {
         collect(&["--host", wrong]).expect(2);
     }
     collect(&["--enable"]).expect(2);
-    bench.flashproof(&["size", "restore", "none"]).expect_error(2, &["it is no folder"]);
+    bench.flashproof(&["size", "restore", "none"]).expect_error(2, &["it is not a folder"]);
     bench.write("put-back.json", "[{]");
     bench
         .flashproof(&["size", "restore", "."])
-        .expect_error(3, &["cannot read what is to be put back from ./put-back.json"]);
+        .expect_error(3, &["cannot read the settings to restore from ./put-back.json"]);
     let server = InfoServer::start(OF_8_0);
     let host = server.host();
     collect(&["--host", &host, "--namespace", "none"])

@@ -39,10 +39,12 @@ fn thirty_x_counts_drives_and_not_partitions() {
     assert!(ended.stdout.contains("\nwrite-reqs-per-sec: 60000\n"), "{}", ended.stdout);
     assert!(ended.stdout.contains("\ntest-duration-sec: 86400\n"), "{}", ended.stdout);
     for said in [
-        "/dev/nvme90n1p1 and /dev/nvme90n1p2 are one drive, /dev/nvme90n1, by their names: not all are here.",
-        "/dev/nvme91n1 is not here to be asked: one drive, by its name.",
-        "The drives do not get the same load: /dev/nvme90n1 gets 80,000 reads and 40,000 writes a second (40x), \
-         /dev/nvme91n1 gets 40,000 reads and 20,000 writes a second (20x). Rates are spread evenly",
+        "/dev/nvme90n1p1 and /dev/nvme90n1p2 count as one drive, /dev/nvme90n1, by their names: not all of them are on \
+         this machine.",
+        "/dev/nvme91n1 counts as one drive, by its name: it is not on this machine.",
+        "The drives do not get the same load: /dev/nvme90n1 gets 80,000 reads and 40,000 writes per second (40x), \
+         /dev/nvme91n1 gets 40,000 reads and 20,000 writes per second (20x). As in ACT, each device name gets the same \
+         rates",
         "The load in total, over 3 devices on 2 drives:",
         "  large-block writes     1,411.76 /s x   131,072 bytes = 185 MB/s written",
         "  drive writes a day: 2.78 on /dev/nvme90n1 of 3.84 TB, 2.78 times its rating of 1",
@@ -63,7 +65,7 @@ fn drives_with_as_many_partitions_each_get_what_was_asked_for() {
     let answers = "3\n/dev/nvme90n1p1\n/dev/nvme90n1p2\n/dev/nvme91n1\nn\ny\ny\n30\n0\nn\nn\nn\n";
     let (code, stdout, stderr) = answered(&bench, &["--ask", "--model", "storage"], answers);
     assert_eq!(code, Some(0), "{stderr}");
-    let told = "warning: The drives do not get the same load: /dev/nvme90n1 gets 40 reads and 0 writes a second, ";
+    let told = "warning: The drives do not get the same load: /dev/nvme90n1 gets 40 reads and 0 writes per second, ";
     assert!(stderr.contains(told) && stdout.contains("# A storage test of 2 drives: 60 reads"), "{stderr}\n{stdout}");
 }
 
@@ -142,27 +144,27 @@ fn what_cannot_be_configured_is_said_and_nothing_is_written() {
         ("--device sim:,sim: --load 1", "is named twice"),
         ("--device sim:,/dev/sdx --load 1", "a test has only one clock"),
         ("--device sim: --load 1 --set record-bites=3", "did you mean record-bytes?"),
-        ("--device sim: --load 1 --set seed", "no = in it"),
+        ("--device sim: --load 1 --set seed", "\"=\" is missing"),
         ("--device sim: --load 1 --model paper", "no such test - give storage or index"),
         ("--device sim: --load 1 --capacity big", "give a size such as 3.84TB"),
         ("--device sim: --load 1 --reads 5", "cannot be used with"),
         (
             "--device sim: --load 1 --set read-reqs-per-sec=5",
-            "\"read-reqs-per-sec\" is set by --load and again by --set",
+            "\"read-reqs-per-sec\" is set twice, by --load and by --set",
         ),
-        ("--device sim: --load 1 --set write-reqs-per-sec=5", "\"write-reqs-per-sec\" is set by --load and again"),
-        ("--device sim: --reads 1 --set read-reqs-per-sec=5", "is set by --reads and again by --set"),
-        ("--device sim: --load 1 --duration 5 --set test-duration-sec=6", "is set by --duration and again by --set"),
-        ("--device sim: --load 1 --set device-names=sim:", "is set by --device and again by --set"),
-        ("--device sim: --load 1 --set seed=1 --set seed=1", "\"seed\" is set by --set and again by --set"),
+        ("--device sim: --load 1 --set write-reqs-per-sec=5", "\"write-reqs-per-sec\" is set twice, by --load and"),
+        ("--device sim: --reads 1 --set read-reqs-per-sec=5", "is set twice, by --reads and by --set"),
+        ("--device sim: --load 1 --duration 5 --set test-duration-sec=6", "is set twice, by --duration and by --set"),
+        ("--device sim: --load 1 --set device-names=sim:", "is set twice, by --device and by --set"),
+        ("--device sim: --load 1 --set seed=1 --set seed=1", "\"seed\" is set twice, by --set and by --set"),
         ("--device sim: --set total-lbw-per-sec=5", "no load is given - give --load N"),
         ("--device sim: --load 1 --act 3", "required arguments were not provided"),
         ("--device sim: --load 1 --cpus 8", "required arguments were not provided"),
         ("a.conf --from b.conf", "cannot be used with"),
         ("--device sim:", "no load is given - give --load N"),
         ("--load 1", "no device is named - give --device"),
-        ("--scale 2", "no terminal to ask on"),
-        ("", "no terminal to ask on"),
+        ("--scale 2", "no terminal for questions"),
+        ("", "no terminal for questions"),
         ("absent.conf", "cannot read the configuration absent.conf - No such file"),
         (".", "cannot read the configuration . - it is a directory"),
     ] {
@@ -188,7 +190,7 @@ fn every_mistake_of_a_file_is_named_and_what_is_no_text_is_one() {
         assert!(error.contains(part), "{part}: {error}");
     }
     bench.write("program", b"\x7fELF\x02\x01\x01\0\0\0\0\n\xff\n\xff".repeat(100));
-    config(&bench, "program").expect_error(2, &["program - its byte 8 is 0, so it is no text"]);
+    config(&bench, "program").expect_error(2, &["program - its byte 8 is 0, so it is not text"]);
     bench.write("long", "#".repeat(3 << 20));
     config(&bench, "long").expect_error(2, &["it has 3145728 bytes, and at most 1048576 are read"]);
     bench.write(

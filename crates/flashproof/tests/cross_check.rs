@@ -252,10 +252,10 @@ fn what_cannot_be_cross_checked_is_refused_before_anything_is_written() {
     let mut none =
         bench.prepare(&["fio", "--cross-check", "--name=a", "--filename=data", "--rw=write", "--erase=data"]);
     none.env("PATH", bench.path(""));
-    Running::start(none).end().expect_error(3, &["there is none in the directories of PATH", "apt-get install fio"]);
+    Running::start(none).end().expect_error(3, &["no directory of PATH has it", "apt-get install fio"]);
     let dir = fake_fio(&bench, "exit 1");
     for (words, says) in [
-        (&["--name=a", "--filename=sim:"][..], "it knows no simulated drives"),
+        (&["--name=a", "--filename=sim:"][..], "fio has no simulated drives"),
         (&["--name=a", "--size=1m"], "a job has no filename"),
     ] {
         Running::start(with_path(&bench, &dir, words)).end().expect_error(2, &[says]);

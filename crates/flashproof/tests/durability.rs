@@ -85,7 +85,7 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
     if number.is_multiple_of(CUTS) {
         tester.signal("STOP");
         drive.cut();
-        witness.wait_to_hear("vanished");
+        witness.wait_to_hear("sent nothing more");
         tester.signal("KILL");
     } else {
         drive.cut();
@@ -218,7 +218,7 @@ fn without_a_cut_nothing_is_told_and_the_files_go() {
     for (arguments, why) in [
         (&["check", "durability", "sim:", "--witness", &address][..], "stores no data"),
         (&["check", "durability", "data"], "no witness is named"),
-        (&["check", "durability", "--witness", &address], "no disk is named"),
+        (&["check", "durability", "--witness", &address], "no path is given"),
         (&["check", "witness", "--listen", "127.0.0.1:0"], "needs an address and a file"),
         (&["check", "etcd", "sim:", "--drive-cut"], "only check durability"),
         (&["check", "durability", "data", "--witness", &address, "--mode", "fsnyc"], "is not a mode"),

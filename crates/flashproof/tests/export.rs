@@ -24,7 +24,7 @@ fn a_build_without_exports_says_so() {
     assert!(
         ended
             .stderr
-            .contains("exporting to data - this build of flashproof cannot write Parquet files; use a released")
+            .contains("cannot export to data - this build of flashproof cannot write Parquet files - use a released")
     );
     assert!(!bench.flashproof(&["report", "--help"]).expect(0).stdout.contains("--parquet"));
 }

@@ -43,7 +43,7 @@ fn jobs_on_a_simulated_drive_are_a_run_like_any_and_reported_as_fio_does() {
     assert_eq!((run.manifest.kind().as_str(), run.manifest.duration_sec), ("fio", 4));
     assert_eq!(support::totals(&run, "mix-reads"), (8_000, 0, 0));
     let tables = bench.flashproof(&["latency", "-l", OUT]).expect(2);
-    assert!(tables.stderr.contains("\"flashproof report run\" has their percentiles"), "{}", tables.stderr);
+    assert!(tables.stderr.contains("\"flashproof report run\" shows its percentiles"), "{}", tables.stderr);
     let report = bench.flashproof(&["report", OUT]).expect(0);
     assert!(report.stdout.contains("mix-writes"), "{}", report.stdout);
     // The last state is that at the end, after one in the middle.
@@ -165,7 +165,7 @@ fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_
     // The search alone takes longer.
     let short = format!("--out=short --name=a --iodepth=64 {EIGHT} {target} --time_based --runtime=1");
     let (_, ended) = job(&bench, &short, 1);
-    assert!(ended.stderr.contains("job \"a\" measured nothing at a depth"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("job \"a\" did not measure at the depth"), "{}", ended.stderr);
     let (_, slow) = job(&bench, &format!("--out=max --name=a {EIGHT} --max_latency=99 --time_based --runtime=60"), 1);
     assert!(slow.stderr.contains("longer than max_latency (99 us)"), "{}", slow.stderr);
     for (dir, outcome) in [("run", "measured"), ("never", "fail"), ("short", "fail"), ("max", "fail")] {
@@ -277,7 +277,7 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
         ("fio --name=a --filename=victim --rw=write", 3, "victim"),
         ("fio --name=a --filename=victim --rw=write --readonly --erase=victim", 2, "which --readonly forbids"),
         ("fio --name=a --filename=/dev/no-such", 3, "/dev/no-such"),
-        ("fio --name=a --filename=absent", 2, "cannot make the file absent - no job says how large it is to be"),
+        ("fio --name=a --filename=absent", 2, "cannot create the file absent - no job gives its size"),
         ("fio absent.fio", 2, "cannot read the job file \"absent.fio\""),
         ("fio --section=b job.fio", 2, "there is no section called \"b\""),
         (
@@ -287,7 +287,7 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
         ),
         ("fio --name=a --filename=victim --write_bw_log=absent/x --log_avg_msec=1000", 3, "absent/x_bw.1.log"),
         ("fio --name=a --numjobs=512 --nrfiles=128 --size=1m", 2, "65536 files or more, but at most 1024 can be open"),
-        ("fio --output-format=xml --name=a", 2, "it is one of normal, json, json+, terse"),
+        ("fio --output-format=xml --name=a", 2, "give normal, json, json+ or terse"),
         ("fio", 2, "there is no job"),
     ] {
         let ended = bench.flashproof(&words(line)).expect(code);
@@ -319,7 +319,7 @@ fn streams_have_limits_of_their_own_and_files_laid_out_have_none() {
         fs::remove_dir_all(bench.path(OUT)).unwrap();
     }
     let unknown = bench.flashproof(&words(&format!("fio {line}wal-flushes:1%>1ms"))).expect(2);
-    let says = "cannot judge \"wal-flushes\" - no job has this stream - the streams are log-writes, log-flushes";
+    let says = "cannot judge the stream \"wal-flushes\" - no job has it - the streams are log-writes, log-flushes";
     assert!(unknown.stderr.contains(says), "{}", unknown.stderr);
     bench.flashproof(&words(&format!("fio {line}log-flushes:1ms"))).expect(2);
 
@@ -493,7 +493,7 @@ fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
     let mut command = bench.command(bench.path("fio"));
     command.args(words("--name=a --ioengine=libaio --filename=data --rw=randread --size=1m --bs=4k"));
     let ended = Running::start(command).end().expect(0);
-    assert_eq!(ended.stderr.matches("ioengine=libaio is run by io_uring\n").count(), 1, "{}", ended.stderr);
+    assert_eq!(ended.stderr.matches("ioengine=libaio is replaced by io_uring\n").count(), 1, "{}", ended.stderr);
     assert!(ended.stderr.contains("laying out the file data: 1048576 bytes"), "{}", ended.stderr);
     for line in [
         "a: (g=0): rw=randread, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=io_uring, iodepth=1",
@@ -542,7 +542,7 @@ fn a_synchronous_engine_is_a_thread_of_each_clone_that_makes_system_calls() {
         let run = results::run_dir::read(&bench.path(format!("files-{engine}"))).unwrap();
         let facts = &run.manifest.engine_facts;
         assert_eq!((&facts["engine"], &facts["issuing_threads"]), (&"sync".into(), &3.into()), "{facts}");
-        let is_replaced = ended.stderr.contains(&format!("ioengine={engine} is run by psync\n"));
+        let is_replaced = ended.stderr.contains(&format!("ioengine={engine} is replaced by psync\n"));
         assert_eq!(is_replaced, engine != "psync", "{}", ended.stderr);
         let Some(device) = &device else { continue };
         let on_device = format!("--out=device-{engine} --filename={0} --erase={0} --direct=1 {each}", device.name);
@@ -561,7 +561,7 @@ fn synchronous_jobs_run_beside_others() {
         device.name
     );
     let ended = bench.flashproof(&[&["fio"][..], &words(&line)].concat()).expect(0);
-    assert!(ended.stderr.contains("ioengine=libaio is run by io_uring\n"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("ioengine=libaio is replaced by io_uring\n"), "{}", ended.stderr);
     for line in ["calls: (g=0): rw=randread", "ioengine=psync, iodepth=1", "ioengine=io_uring, iodepth=4"] {
         assert!(ended.stdout.contains(line), "no `{line}` in {}", ended.stdout);
     }

@@ -126,7 +126,7 @@ fn writes_that_append_leave_what_a_file_has() {
     for (options, says) in [
         ("--rw=read --file_append=1", "file_append writes size bytes to the end of each file"),
         ("--rw=write --file_append=1 --numjobs=2", "only one job can write to a file"),
-        ("--rw=write --file_append=1 --filename=ours:new", "files that end elsewhere"),
+        ("--rw=write --file_append=1 --filename=ours:new", "files of different sizes"),
     ] {
         refused(&bench, &format!("--name=a --filename=ours --size=64k {options}"), 2, says);
     }

@@ -113,7 +113,7 @@ fn a_null_engine_measures_nothing_and_the_verdict_says_so() {
     let (job, ended) = bench.fio_jobs("--out=run --name=a --ioengine=null --size=64m --rw=randrw", 0);
     let done = ["read", "write"].map(|kind| number(&job[0][kind]["total_ios"]));
     assert_eq!(done.iter().sum::<f64>(), 16_384.0);
-    assert!(ended.stderr.contains("measured nothing: ioengine=null moves no byte"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("measured nothing: ioengine=null moves no data"), "{}", ended.stderr);
 }
 
 #[test]

@@ -248,7 +248,7 @@ fn what_was_written_is_read_back_in_every_kind_of_job() {
     let (ended, messages) = job(&bench, &format!("{all} --rw=write --bs=4k --time_based --runtime=1"), 0);
     assert_eq!((&ended["read"]["total_ios"], &ended["verify"]["verified_bytes"]), (&0.into(), &0.into()));
     assert!(messages.stderr.contains("verify will not read any write back"), "{}", messages.stderr);
-    assert!(messages.stderr.contains("ended before 4 MiB that it wrote were read back"), "{}", messages.stderr);
+    assert!(messages.stderr.contains("ended before 4 MiB of its writes were read back"), "{}", messages.stderr);
     let (dry, _) = job(&bench, &format!("{all} --rw=write --bs=4k --do_verify=0"), 0);
     assert_eq!(dry["read"]["total_ios"], 0);
     let (only, _) = job(&bench, &format!("{all} --rw=write --bs=4k --verify_only"), 0);

@@ -63,32 +63,38 @@ fn mistakes_in_files_have_a_place_and_a_remedy_and_nothing_runs() {
         &["campaign.toml:2: step screen: run is no command of flashproof - unexpected argument '--laod'"],
     );
     wrong(&SCREEN.replace(" --out {out}", ""), &["run keeps no results - add --out {out}"]);
-    wrong(&format!("{SCREEN}[drives]\nmodels = [\"none\"]\n"), &["no free drive - none of the inventories has one"]);
+    wrong(
+        &format!("{SCREEN}[drives]\nmodels = [\"none\"]\n"),
+        &["no free drive - no drive in the inventories matches"],
+    );
     wrong(&format!("{SCREEN}after = [\"screen\"]\n"), &["the steps screen wait for one another"]);
     lab.drives(Some("n1"), &[("SIM00001", "sim:")]);
-    wrong(SCREEN, &["the drive \"SIM00001\" is in ", "n1.json and in ", "two tasks would test one drive"]);
+    wrong(
+        SCREEN,
+        &["the drive \"SIM00001\" is in two inventories, ", "n1.json and ", "two tasks would test one drive"],
+    );
     for (text, part) in [
-        ("{\"format_version\": 9, \"host\": null, \"taken_unix_ms\": 0, \"drives\": []}", "it has format version 9"),
+        ("{\"format_version\": 9, \"host\": null, \"taken_unix_ms\": 0, \"drives\": []}", "its format version is 9"),
         ("{\"format_version\": 1, \"hst\": null}", "n1.json: unknown field `hst`"),
         ("{\"format_version\": 1,", "n1.json: EOF while parsing"),
         (
             "{\"format_version\": 1, \"host\": \"a\\u001b\", \"taken_unix_ms\": 0, \"drives\": []}",
-            "is no name of a host",
+            "is not a valid name of a host",
         ),
     ] {
         lab.bench.write("lab/inventory/n1.json", text);
-        wrong(SCREEN, &[part, "make it again with"]);
+        wrong(SCREEN, &[part, "create it again with"]);
     }
     fs::remove_file(lab.bench.path("lab/inventory/n1.json")).unwrap();
     tool("mkfifo", &[lab.bench.path("lab/inventory/n1.json").to_str().unwrap()]).unwrap();
     lab.fleet(&["plan", LAB]).expect_error(3, &["n1.json - it is a pipe, and only regular files are read"]);
     fs::remove_file(lab.bench.path("lab/inventory/n1.json")).unwrap();
     lab.campaign("x", SCREEN);
-    lab.fleet(&["task", LAB, "2"]).expect_error(2, &["running task 2 - the campaign has the tasks 0 to 1"]);
-    lab.fleet(&["task", LAB, "0", "--step", "sreen"]).expect_error(2, &["the steps are screen"]);
+    lab.fleet(&["task", LAB, "2"]).expect_error(2, &["cannot run task 2 - the campaign has the tasks 0 to 1"]);
+    lab.fleet(&["task", LAB, "0", "--step", "sreen"]).expect_error(2, &["its steps are screen"]);
     lab.bench.write("lab/plan.json", "{}");
     lab.fleet(&["status", LAB]).expect_error(3, &["plan.json: missing field", "restore it from a backup"]);
-    lab.fleet(&["plan", "nowhere"]).expect_error(2, &["opening the campaign nowhere", "fleet inventory --out DIR"]);
+    lab.fleet(&["plan", "nowhere"]).expect_error(2, &["cannot open the campaign nowhere", "fleet inventory --out DIR"]);
 }
 
 #[test]
@@ -110,7 +116,8 @@ fn links_in_the_results_are_not_followed() {
     std::os::unix::fs::symlink(&elsewhere, task.join("screen/out")).unwrap();
     lab.fleet(&["task", LAB, "0"]).expect_error(3, &["the results are a symbolic link"]);
     std::os::unix::fs::symlink("/dev/zero", task.join("journal.jsonl")).unwrap();
-    lab.fleet(&["task", LAB, "0"]).expect_error(3, &["reading the journal", "a symbolic link, and only regular files"]);
+    lab.fleet(&["task", LAB, "0"])
+        .expect_error(3, &["cannot read the journal", "a symbolic link, and only regular files"]);
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
 }
 
@@ -127,10 +134,10 @@ fn a_replaced_drive_and_a_missing_one_are_not_tested_and_go_on_when_they_are_bac
     let (now, why) = lab.step(0, "second");
     assert_eq!(
         (now.as_str(), why.as_str()),
-        ("refused", "the drive is not on this host: sim:channels=2 is S9 now; put the drive back")
+        ("refused", "the drive is not on this host: sim:channels=2 is now S9; put the drive back")
     );
     let (now, why) = lab.step(1, "second");
-    assert!(now == "refused" && why.contains("and nothing is at sim:channels=3"), "{now} {why}");
+    assert!(now == "refused" && why.contains("and there is no sim:channels=3"), "{now} {why}");
     let text = lab.fleet(&["status", LAB]).expect(3).stdout;
     assert_eq!(
         text.lines().filter(|line| line.contains("could not run: the drive is not on this host")).count(),
@@ -156,13 +163,12 @@ fn a_killed_task_goes_on_where_it_stood_and_no_second_one_tests_its_drive() {
     let mut task = lab.start(&["task", LAB, "0"]);
     let stage_2 = lab.out(0, "certify/out/stage-2/intervals.csv");
     task.wait_until("the second stage runs", || fs::metadata(&stage_2).is_ok_and(|file| file.len() > 200));
-    lab.fleet(&["task", LAB, "0"])
-        .expect_error(3, &["another process runs it by process", "no drive is tested twice at once"]);
+    lab.fleet(&["task", LAB, "0"]).expect_error(3, &["another process runs it by process", "wait for that process"]);
     task.signal("KILL");
     task.end();
     until("the command is gone", || lab.processes(&lab.out(0, "certify/out").display().to_string()).is_empty());
     let (now, why) = lab.step(0, "certify");
-    assert!(now == "lost" && why.ends_with("and its process is gone"), "{now} {why}");
+    assert!(now == "lost" && why.ends_with("but its process is gone"), "{now} {why}");
     assert!(lab.fleet(&["status", LAB]).expect(3).stdout.contains("lost: begun "));
     lab.fleet(&["run", LAB]).expect(0);
     assert_eq!(lab.step(0, "certify").0, "pass");
@@ -204,7 +210,7 @@ fn a_time_limit_stops_a_step_and_the_next_start_goes_on() {
     let Some((lab, _device)) = real() else { return };
     lab.campaign("real", &REAL.replace("\"10m\"", "\"10s\""));
     lab.fleet(&["task", LAB, "0"]).expect(75);
-    assert_eq!(lab.step(0, "certify"), ("stopped".to_owned(), "the time limit of 10 s is over".to_owned()));
+    assert_eq!(lab.step(0, "certify"), ("stopped".to_owned(), "the time limit of 10 s was reached".to_owned()));
     let again = (0..5).map(|_| lab.fleet(&["task", LAB, "0"]).code).find(|code| *code != Some(75));
     assert_eq!((again, lab.step(0, "certify").0.as_str()), (Some(Some(0)), "pass"));
 }
@@ -228,7 +234,7 @@ fn only_a_drive_with_consent_is_erased() {
     assert!(now == "refused" && why.contains("it would be erased"), "{now} {why}");
     lab.campaign("erase", &format!("{write}[consent]\nerase = [\"S123\"]\n"));
     let plan = lab.fleet(&["plan", LAB]).expect(0).stdout;
-    assert!(plan.contains("no drive of this campaign: \"S123\", which may be erased"), "{plan}");
+    assert!(plan.contains("lists \"S123\", which is no drive of this campaign"), "{plan}");
     lab.fleet(&["run", LAB, "--failed"]).expect(3);
     assert!(device.content() == before, "it was written to");
     lab.campaign("erase", &format!("{write}[consent]\nerase = [\"{}\"]\n", device.name));
@@ -271,7 +277,7 @@ fn no_other_drive_than_that_of_the_task_is_tested_or_written() {
     lab.drives(Some("elsewhere"), &[(&other.name, &other.name)]);
     lab.fleet(&["run", LAB]).expect_error(2, &["it has drives of elsewhere"]);
     lab.fleet(&["task", LAB, "0"]).expect(3);
-    assert!(lab.step(0, "io").1.starts_with("the drive is on host elsewhere, and this is "));
+    assert!(lab.step(0, "io").1.starts_with("the drive is on host elsewhere, but this host is "));
 }
 
 #[test]
@@ -508,5 +514,5 @@ fn the_report_of_a_campaign_names_the_odd_drive_and_hides_names_on_request() {
     assert!(shared.contains("drive \"drive-0007\" (M) is slow: "), "{shared}");
     lab.bench
         .flashproof(&["report", "--anonymous", "lab/tasks/0000/screen/out"])
-        .expect_error(2, &["only reports of campaigns"]);
+        .expect_error(2, &["only the report of a campaign"]);
 }

@@ -434,7 +434,8 @@ fn the_logs_of_several_configurations_are_named_and_shown_in_the_slices_of_their
         bench.write(name, "device-names: sim:\ntest-duration-sec: 12\nread-reqs-per-sec: 500\n");
     }
     bench.flashproof(&["storage", "A.conf", "B.conf", "--out", OUT, "--slice", "6"]).expect(0);
-    let several = "several configurations, each with its log - give one of -l run/act-A.log, -l run/act-B.log, or all";
+    let several = "several configurations, each with its own log - give one of -l run/act-A.log, -l run/act-B.log, or \
+                   all";
     let refused = latency(&bench, &["-l", OUT]).expect(2);
     assert!(refused.stderr.contains("reading run - this run has ") && refused.stderr.contains(several), "{refused:?}");
     let ended = latency(&bench, &["-l", "run/act-A.log", "-l", "run/act-B.log", "--format", "json"]).expect(0);

@@ -59,7 +59,7 @@ fn latency_tells_a_servers_log_from_acts_and_from_a_run_by_content() {
     assert_eq!(told(&["-h", "{test}-read", "-t", "60"]).expect(0).stdout, same.stdout);
     let reads = told(&[]).expect(0).stdout;
     assert!(reads.starts_with("Histogram Name : read\n"), "the reads of all namespaces: {reads}");
-    told(&["-x"]).expect_error(2, &["-s, -x and --sla are for logs of ACT", "flashproof latency server --help"]);
+    told(&["-x"]).expect_error(2, &["-s, -x and --sla apply only to logs of ACT", "flashproof latency server --help"]);
     bench.storage("device-names: sim:\ntest-duration-sec: 4\nread-reqs-per-sec: 100\n", &[]).expect(0);
     for log in ["run", "run/act.log"] {
         let rows = |words: &[&str]| {
@@ -80,16 +80,16 @@ fn what_is_not_there_is_told_with_what_is() {
     let bench = bench();
     let log = ["-l", "a.zst", "-f", "head", "-h"];
     own(&bench, &[&log[..], &["test-read"]].concat())
-        .expect_error(2, &["it has no such histogram", "did you mean -h '{test}-read'?", "batch-index"]);
+        .expect_error(2, &["there is no such histogram", "did you mean -h '{test}-read'?", "batch-index"]);
     own(&bench, &[&log[..], &["nope"]].concat())
         .expect_error(2, &["\"nope\" of a.zst", "{test}-/dev/loop2-large-block-read"]);
     let ended = as_asloglatency(&bench, &[&log[..], &["nope"]].concat()).expect(255);
     assert!(ended.stdout.ends_with("can't find histogram nope from start time head\n"), "{}", ended.stdout);
     own(&bench, &["-l", "a.zst", "-h", "read", "-f", "Nov 20 2026 23:30:00"])
-        .expect_error(2, &["it is not there from 2026-11-20T23:30:00 on", "to 2026-11-20T23:11:15"]);
+        .expect_error(2, &["the log has none from 2026-11-20T23:30:00 on", "to 2026-11-20T23:11:15"]);
     own(&bench, &["-l", "a.zst", "-h", "read", "-f", "head", "-t", "1:00:00"])
         .expect_error(2, &["no slice of 3600 s is complete", "give a shorter -t"]);
-    own(&bench, &["-l", "a.zst"]).expect_error(2, &["which histogram?"]);
+    own(&bench, &["-l", "a.zst"]).expect_error(2, &["no histogram is given"]);
     own(&bench, &["-l", "a.zst", "-h", "read", "-f", "noon"])
         .expect_error(2, &["can't parse absolute start time noon"]);
     bench.write("other.txt", "ACT version 6.6\nStorage device IO test\n");
@@ -110,7 +110,7 @@ fn a_restart_is_told_and_left_out_and_json_and_csv_have_the_numbers_of_the_table
     bench.write("log", log + "Nov 20 2026 00:01:00 GMT: INFO (info): (ticker.c:1) end\n");
     let options = ["-l", "log", "-h", "{a}-read", "-f", "head", "-n", "1"];
     let ended = own(&bench, &options).expect(0);
-    assert!(ended.stderr.contains("a restart of the server: no slice goes over it"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("its counts begin at 0 again; no slice spans this time"), "{}", ended.stderr);
     assert_eq!(ended.stdout.lines().filter(|line| line.starts_with("00:00:")).count(), 3);
     let json: Value =
         serde_json::from_str(&own(&bench, &[&options[..], &["--format", "json"]].concat()).expect(0).stdout).unwrap();

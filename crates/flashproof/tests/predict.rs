@@ -262,9 +262,9 @@ fn what_is_no_baseline_is_refused() {
         .expect_error(2, &["there is no series in nowhere - No such file"]);
     bench.storage("device-names: sim:\ntest-duration-sec: 1\nread-reqs-per-sec: 10\n", &[]).expect(0);
     bench.flashproof(&["rate", "predict", OUT]).expect_error(2, &["it is the directory of a single run"]);
-    bench.flashproof(&["rate", "predict", "/dev/zero"]).expect_error(2, &["it is no directory"]);
+    bench.flashproof(&["rate", "predict", "/dev/zero"]).expect_error(2, &["it is not a directory"]);
     bench.flashproof(&["rate", "sim:", "--up-to", "1", "--slice", "12", "--out", "rate", "--quiet"]).expect(0);
-    bench.flashproof(&["rate", "predict", "rate"]).expect_error(2, &["it is no baseline"]);
+    bench.flashproof(&["rate", "predict", "rate"]).expect_error(2, &["it is not a baseline"]);
     bench.write("series.json", "{");
     bench.flashproof(&["rate", "predict", "."]).expect_error(3, &["series.json"]);
 }

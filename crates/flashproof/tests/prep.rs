@@ -111,7 +111,9 @@ fn every_byte_is_the_salt_of_its_place_and_no_later_run_asks() {
     assert!(prepared["ended_unix_s"].as_u64() >= prepared["started_unix_s"].as_u64());
     let says = format!("{}: prepared: {ODD_BYTES} bytes, zeros and 1 x salt (seed 7) written at ", case.device.name);
     assert!(
-        ended.stdout.contains(" MB/s, 769 places of up to 4096 bytes (100.000 % of it) read back and as written, in "),
+        ended
+            .stdout
+            .contains(" MB/s, 769 places of up to 4096 bytes (100.000 % of the data) read back and correct, in "),
         "{}",
         ended.stdout
     );
@@ -184,7 +186,7 @@ fn a_preparation_goes_on_exactly_at_its_mark() {
     let before = written_bytes();
     let ended = case.prep(&[]).expect(0);
     assert_eq!(written_bytes() - before, ODD_BYTES - mark);
-    let going_on = format!("{}: going on at byte {mark} of {ODD_BYTES} of pass 2 of 2 (seed 7)", case.device.name);
+    let going_on = format!("{}: resuming at byte {mark} of {ODD_BYTES} of pass 2 of 2 (seed 7)", case.device.name);
     assert!(ended.stderr.contains(&going_on), "{}", ended.stderr);
     assert_same(&case.device.content(), &salt(&case.bench, 1, ODD_BYTES));
 }
@@ -202,7 +204,7 @@ fn a_device_that_lost_what_its_record_relies_on_is_not_gone_on_with() {
         bench.write("file", &lost);
         interrupt(&bench, passes_done, mark_bytes);
         let end = if mark_bytes > 0 { mark_bytes } else { MIB };
-        let says = format!("cannot go on with file - by its record all before byte {end} is written, but ");
+        let says = format!("cannot resume file - by its record all bytes before {end} are written, but ");
         let parts = [&says, spots, "the first at byte ", "found 0000000000", "--restart"];
         bench.flashproof(&["prep", "file", "--samples", "0"]).expect_error(3, &parts);
         assert_same(&bench.read("file"), &lost);
@@ -251,7 +253,7 @@ fn a_killed_preparation_goes_on_and_leaves_what_an_uninterrupted_one_would() {
 fn a_preparation_ends_cleanly_on_a_signal_and_says_how_to_go_on() {
     let Some((_, ended)) = interrupted_by("INT") else { return };
     let ended = ended.expect(4);
-    assert!(ended.stderr.contains(": interrupted; go on with: "), "{}", ended.stderr);
+    assert!(ended.stderr.contains(": interrupted; to resume: "), "{}", ended.stderr);
     assert!(ended.stderr.contains("--fills 30 --seed 3 --checkpoint 0"), "{}", ended.stderr);
 }
 
@@ -282,7 +284,7 @@ fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
     case.bench.write("file", vec![0; size]);
     let larger = ["prep", "file", "--for", "random-writes", "--block", "32k", "--over-provisioning", "50"];
     let ended = case.bench.flashproof(&larger).expect(0);
-    assert!(ended.warnings()[0].contains("file: it takes no discard"), "{:?}", ended.warnings());
+    assert!(ended.warnings()[0].contains("file: it does not support discard"), "{:?}", ended.warnings());
     case.bench.flashproof(&["prep", "file", "--verify"]).expect(0);
     let ended = case.bench.flashproof(&[&larger[..], &["--dry-run"]].concat()).expect(0);
     assert!(ended.stdout.contains("393216 in all"), "{}", ended.stdout);
@@ -316,11 +318,11 @@ fn a_pass_in_random_order_that_was_killed_goes_on_at_its_mark() {
     case.prep(&[]).expect_error(2, &["random writes (--for) ", " in blocks of 4096 ", " then and no now"]);
     let lost = case.device.content();
     case.device.put(0, &vec![0; size as usize]);
-    let refused = ["cannot go on with", &format!("all before byte {killed_at} is written, but 64 of 64 places")];
+    let refused = ["cannot resume", &format!("all bytes before {killed_at} are written, but 64 of 64 places")];
     case.prep(&options[..4]).expect_error(3, &refused);
     case.device.put(0, &lost);
     let ended = case.prep(&options[..4]).expect(0);
-    assert!(ended.stderr.contains(&format!("going on at byte {killed_at} of ")), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("resuming at byte {killed_at} of ")), "{}", ended.stderr);
     assert_same(&case.device.content(), &salt(&case.bench, 1, size));
 }
 
@@ -342,7 +344,7 @@ fn another_seed_or_another_drive_is_refused_until_it_may_begin_anew() {
     bench.write("other", vec![0; MIB as usize]);
     fs::rename(bench.path("slot"), bench.path("pulled")).unwrap();
     fs::rename(bench.path("other"), bench.path("slot")).unwrap();
-    prep(&[]).expect_error(2, &["the preparation that was interrupted under this name", "is there now", "--restart"]);
+    prep(&[]).expect_error(2, &["the preparation interrupted under this name", "the device is now", "--restart"]);
     assert_same(&bench.read("slot"), &vec![0; MIB as usize]);
     prep(&["--restart", "--seed", "8"]).expect(0);
     prep(&[]).expect(0);
@@ -366,7 +368,7 @@ fn nothing_is_written_where_what_is_on_record_would_no_longer_be_true() {
     bench.flashproof(&["prep", "file", "--seed", "1"]).expect(0);
     let (one, complete) = (bench.read("file"), record(&bench));
     let Some(in_the_way) = freeze_record(&bench) else { return };
-    let refused = ["cannot prepare file - nothing can be recorded of it now", "would no longer be true"];
+    let refused = ["cannot prepare file - its preparation cannot be recorded", "would become wrong"];
     bench.flashproof(&["prep", "file", "--seed", "2"]).expect_error(3, &refused);
     assert_same(&bench.read("file"), &one);
     assert_eq!(record(&bench), complete);
@@ -391,10 +393,10 @@ fn what_cannot_be_recorded_is_prepared_as_a_whole_or_not_at_all() {
         command.env("FLASHPROOF_STATE", "/dev/null/state");
         Running::start(command).end()
     };
-    prep(&["--use-pct", "50"]).expect_error(3, &["cannot prepare file", "which part is not to be used"]);
+    prep(&["--use-pct", "50"]).expect_error(3, &["cannot prepare file", "which part must stay unused"]);
     assert_same(&bench.read("file"), &vec![0; MIB as usize]);
     let said = prep(&[]).expect(0).warnings().join("|");
-    assert!(said.contains("nothing is recorded of this preparation"), "{said}");
+    assert!(said.contains("this preparation cannot be recorded"), "{said}");
 }
 
 #[test]

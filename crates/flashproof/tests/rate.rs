@@ -208,7 +208,7 @@ fn a_load_that_costs_too_much_is_judged_for_less_than_an_hour_and_says_so() {
     let most = ["sim:channels=256+read-mbps=0+write-mbps=0", "--from", "1000", "--up-to", "1000"];
     let ended =
         Running::start(bench.prepare(&[&["rate", "--out", SERIES, "--quiet"][..], &most].concat())).end_within(LONG);
-    assert!(ended.stdout.contains("not 1 h: that takes more than a minute of CPU"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("not 1 h, to take at most a minute of CPU"), "{}", ended.stdout);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn other_terms_are_refused_and_a_search_that_ended_shows_its_result_again() {
     assert!(other.stderr.contains("first load was \"0.1x\", but is \"0.2x\" now"), "{}", other.stderr);
     let drive = rate(&bench, &["sim:channels=2", "--from", "0.1"]).expect(2);
     assert!(
-        drive.stderr.contains("cannot go on with the series in series - it is of serial sim:channels=1"),
+        drive.stderr.contains("cannot resume the series in series - it is of serial sim:channels=1"),
         "{}",
         drive.stderr
     );
@@ -275,10 +275,10 @@ fn nonsense_is_refused_with_what_to_do() {
     for (arguments, expected) in [
         (&["sim:", "--from", "0"][..], "0 times a load is no load"),
         (&["sim:", "--from", "-3"], "there is no negative load"),
-        (&["sim:", "--from", "20", "--up-to", "10"], "cannot climb from 20x (--from) to 10x (--up-to)"),
+        (&["sim:", "--from", "20", "--up-to", "10"], "cannot search from 20x (--from) up to 10x (--up-to)"),
         (&["sim:", "--max-duration", "0"], "a time span must be at least 1 s"),
         (&["sim"], "give sim:"),
-        (&["sim:", "--resolution", "0.1"], "no percentage from 1 to 50"),
+        (&["sim:", "--resolution", "0.1"], "give a percentage from 1 to 50"),
         (&["sim:", "--sla", "5%"], "no \">\" between share and threshold"),
         (&["sim:", "--sla", "1%>1ms,5%>8ms"], "8ms"),
         (&["sim:chanels=1"], "unknown parameter \"chanels\""),

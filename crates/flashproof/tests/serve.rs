@@ -55,12 +55,11 @@ fn records_outlive_a_signal_and_a_kill_and_no_other_command_takes_their_file() {
         .storage("device-names: records\nfile-size-mbytes: 16\ntest-duration-sec: 1\nwrite-reqs-per-sec: 10\n", &[]);
     other.expect_error(3, &["records of flashproof engine serve, of namespace \"test\""]);
     bench.write("serve.conf", config("write-block-size 64K"));
-    let wanted = [
-        "records that were written by other settings: write-block-size is \"32768\" on the device and \"65536\" in the settings",
+    let wanted = ["records written with other settings: write-block-size is \"32768\" on the device and \"65536\" in the settings",
     ];
     bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &wanted);
     bench.write("serve.conf", config(SMALL).replace("16M", "20M"));
-    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["it has records and 16777216 bytes"]);
+    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["it holds records and has 16777216 bytes"]);
     assert!(before == bench.read("records"), "nothing was written");
 }
 
@@ -89,7 +88,7 @@ fn what_is_on_a_device_is_asked_for_and_a_damaged_store_is_not_written() {
     damaged.resize(16 << 20, 7);
     bench.write("damaged", &damaged);
     bench.write("serve.conf", config(SMALL).replace("file records", "file damaged"));
-    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["whose checksum is wrong"]);
+    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["with a wrong checksum"]);
     assert!(before == bench.read("records") && damaged == bench.read("damaged"));
     bench.write("serve.conf", config(SMALL).replace("16M", "8M"));
     bench.write("records", []);
@@ -226,7 +225,7 @@ fn a_device_of_another_set_is_none_of_the_namespaces() {
     serve_once(&bench, &both, &[]).unwrap();
     let new = bench.read("second");
     bench.write("second", &old);
-    let said = ["first and second were not formatted together", "is of set"];
+    let said = ["first and second were not formatted together", "they belong to the sets"];
     bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &said);
     assert!(old == bench.read("second"), "nothing was written");
     bench.write("second", new);

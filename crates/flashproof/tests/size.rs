@@ -107,10 +107,10 @@ fn sources_of_something_else_are_named() {
         (&["--log", &example_log, "--from", "23:10", "--to", "23:04"], "give --to a later time"),
         (&["--log", &example_log, "--at-least", "2h"], "no steady window of at least 2 h"),
         (&["--log", &example_log, "--out", "out", "--node", "B"], "the profile has no node B"),
-        (&["--log", &example_log, "--info", "text.log"], "says nothing of a namespace"),
+        (&["--log", &example_log, "--info", "text.log"], "has no replies about a namespace"),
         (&["empty"], "holds no server log"),
         (&["away"], "cannot read the folder away"),
-        (&[], "there is nothing to size"),
+        (&[], "no server log is given"),
     ] {
         let ended = size(&bench, args);
         assert_eq!(ended.code, Some(2), "{args:?} {ended:?}");

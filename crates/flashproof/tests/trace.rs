@@ -90,7 +90,7 @@ fn the_page_has_rates_times_processes_and_a_map_and_no_colour_where_nobody_looks
         "7,2     read   131,072    158   209",
         "asd-4.9.0.37",
         "kworker/1:1H",
-        "who wanted it is not known",
+        "the process that caused these requests is unknown",
         "Device time over time:",
     ] {
         assert!(ended.stdout.contains(words), "{words}\n{}", ended.stdout);
@@ -111,18 +111,21 @@ fn what_is_missing_in_a_trace_that_is_read_is_said() {
     bench.write("iosnoop.txt", iosnoop);
     let ended = bench.flashproof(&["trace", "--from", "iosnoop.txt"]).expect(0);
     let warnings = ended.warnings().join("\n");
-    assert!(warnings.contains("places and sizes of 1 request are unknown, as iosnoop prints"), "{warnings}");
-    assert!(warnings.contains("it says not when 2 requests began"), "{warnings}");
+    assert!(
+        warnings.contains("offsets and sizes of 1 request are unknown: on recent kernels, iosnoop prints"),
+        "{warnings}"
+    );
+    assert!(warnings.contains("the start times of 2 requests are missing"), "{warnings}");
     assert!(ended.stdout.contains("2 requests of unknown length"), "{}", ended.stdout);
     let one = bench.flashproof(&["trace", "--from", "iosnoop.txt", "8:16", "--json"]).expect(0);
     assert_eq!(counts(&json(&one)), "read 4096 1;");
     let none = bench.flashproof(&["trace", "--from", "iosnoop.txt", "9,9"]).expect(2);
-    assert!(none.stderr.contains("there is no request of 9,9 in it"), "{}", none.stderr);
+    assert!(none.stderr.contains("cannot show requests of 9,9"), "{}", none.stderr);
 
     bench.write("lost.txt", " a-1 [000] .... 1.0: block_rq_issue: 8,0 R 4096 () 64 + 8 [a]\nCPU:1 [LOST 532 EVENTS]\n");
     let ended = bench.flashproof(&["trace", "--from", "lost.txt"]).expect(0);
     assert!(ended.stdout.contains("INCOMPLETE: 532 events lost"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("1 not seen to complete"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("1 without a completion in the trace"), "{}", ended.stdout);
     let ops = bench.flashproof(&["trace", "--from", "lost.txt", "--ops"]).expect(0).stdout;
     assert!(ops.ends_with("# lost events: 532\n"), "{ops}");
 }
@@ -141,8 +144,8 @@ fn what_is_no_trace_and_what_is_no_device_is_refused_by_name() {
         (&["trace", "--from", "fifo"], 2, "it is a pipe, and only regular files are read"),
         (&["trace", "--from", "/dev/zero"], 2, "it is a character device"),
         (&["trace", "--from", "."], 2, "it is a directory"),
-        (&["trace", "--from", "notes.txt", "sda"], 2, "devices of a trace that is read are numbers"),
-        (&["trace", "file"], 2, "it is a file, whose requests are those of the device"),
+        (&["trace", "--from", "notes.txt", "sda"], 2, "it identifies devices by numbers"),
+        (&["trace", "file"], 2, "it is a file, which has no requests of its own"),
         (&["trace", "/dev/none"], 3, "there is no such device"),
         (&["trace", "/dev/null"], 3, "it is a character device, not a block device"),
     ] {

@@ -55,7 +55,7 @@ fn an_insertion_waits_for_a_slow_drive_and_what_is_measured_fails_where_it_canno
     let run = ["engine", "bench", "sim:capacity=1GiB+write-mbps=20", "--rows", "64k", "-k", "2000", "--duration", "1"];
     let held = ["-w", "RU,50", "-g", "100", "--verify", "--sla", "99%>10s", "--out", OUT, "--json", "table.json"];
     let ended = bench.flashproof(&[&run[..], &held].concat()).expect(0);
-    assert!(ended.stdout.contains("inserts waited for the drive (code 18"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("inserts had to wait because of device overload (code 18"), "{}", ended.stdout);
     let row = &serde_json::from_str::<serde_json::Value>(&bench.text("table.json")).unwrap()[0];
     let (waited, per_sec) = (row["inserts_that_waited"].as_u64(), row["inserted_per_sec"].as_f64().unwrap());
     assert!(waited.is_some_and(|waited| (64..2_000).contains(&waited)), "{row}");
@@ -84,7 +84,7 @@ fn a_rate_that_was_held_is_what_limits_whatever_else_is_busy() {
 fn a_drive_whose_bytes_memory_does_not_hold_is_refused_before_it_is_taken() {
     let bench = Bench::new();
     let run = ["engine", "bench", "sim:capacity=64TiB", "--size", "32TiB", "-k", "1", "--out", OUT];
-    bench.flashproof(&run).expect_error(3, &["cannot keep what is written", "give a smaller --size"]);
+    bench.flashproof(&run).expect_error(3, &["cannot keep the data", "give a smaller --size"]);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_file_is_opened_anew_for_each_run_and_holds_what_the_run_before_wrote() {
 #[test]
 fn what_cannot_be_is_refused() {
     let bench = Bench::new();
-    bench.flashproof(&["engine", "bench", "-w", "I"]).expect_error(2, &["each row begins with one"]);
+    bench.flashproof(&["engine", "bench", "-w", "I"]).expect_error(2, &["each row begins with an insertion"]);
     bench.flashproof(&["engine", "bench", "--rows", "2m"]).expect_error(2, &["1k,2k,4k"]);
     bench
         .flashproof(&["engine", "bench", "--rows", "128k", "--out", OUT])
@@ -117,12 +117,12 @@ fn what_cannot_be_is_refused() {
     assert!(!bench.path("unborn").exists() && bench.text("there.json") == "mine", "before anything else");
     for (more, said) in [
         (&["--rows", "1k-replicated"][..], "give --loopback"),
-        (&["--rows", "1k,2k,1024"], "cannot do row 1k twice"),
-        (&["--loopback", "sim:"], "a time of its own"),
-        (&["--loopback", "--rows", "1k-replicated", "file"], "a device of its own"),
-        (&["--loopback", "--rows", "1k-replicated", "file", "file"], "a device of its own"),
-        (&["--loopback", "--rows", "1k", "file", "another"], "only rows with replication have a second device"),
-        (&["file", "another"], "only rows with replication have a second device"),
+        (&["--rows", "1k,2k,1024"], "cannot measure row 1k twice"),
+        (&["--loopback", "sim:"], "has simulated time"),
+        (&["--loopback", "--rows", "1k-replicated", "file"], "needs its own device"),
+        (&["--loopback", "--rows", "1k-replicated", "file", "file"], "needs its own device"),
+        (&["--loopback", "--rows", "1k", "file", "another"], "only rows with replication use a second device"),
+        (&["file", "another"], "only rows with replication use a second device"),
     ] {
         bench.flashproof(&[&["engine", "bench", "--out", OUT], more].concat()).expect_error(2, &[said]);
     }
@@ -138,7 +138,7 @@ fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
         return skip(&ended.stderr);
     }
     // Other programs may leave no CPU for a second's load; it is said, and not what is tested here.
-    let busy = ended.stdout.contains("INVALID; limited by CPU: all of this machine is busy");
+    let busy = ended.stdout.contains("INVALID; limited by CPU: all CPUs of this machine are busy");
     let ended = ended.expect(if busy { 4 } else { 0 });
     assert!(ended.stdout.contains("over loopback"), "{}", ended.stdout);
     Some(serde_json::from_str(&bench.text("table.json")).unwrap())

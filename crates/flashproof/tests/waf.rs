@@ -25,7 +25,7 @@ fn the_tenants_of_a_paper_are_told_in_a_table_in_json_and_on_a_page_alike_and_tw
     let text = ["model", "micron.toml", "--device", &drive, "--dwpd", "1", "--no-latency"];
     let ended = waf(&bench, &text);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.contains("device WAF") && ended.stdout.contains("consistent with"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("device WAF") && ended.stdout.contains("validated"), "{}", ended.stdout);
     assert!(!ended.stdout.contains("Latencies of clients"), "{}", ended.stdout);
     let json = waf(&bench, &["model", "micron.toml", "--device", &drive, "--json", "--html", "waf.html"]);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
@@ -116,7 +116,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
             vec!["model", "micron.toml", "--device", &coarse, "--arrange", "shared"],
             "is not a multiple of the drive's mapping unit",
         ),
-        (vec!["model", "micron.toml", "--device", "sim:"], "it has no FTL inside"),
+        (vec!["model", "micron.toml", "--device", "sim:"], "it has no FTL"),
         (vec!["measure", "micron.toml", "--device", "sim:ftl"], "use flashproof waf model --device"),
         (vec!["model", "micron.toml", "--device", "disk.img"], "it is a real drive"),
         (vec!["model", "micron.toml", "--device", "sim:ftl+op=0%"], "op is"),
@@ -134,7 +134,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     for (arguments, said) in [
         (
             vec!["measure", "micron.toml", "--device", "disk.img"],
-            "it is no NVMe drive, and no other tells how much its media take",
+            "it is not an NVMe drive, and other drives do not report media writes",
         ),
         (
             vec!["measure", "micron.toml", "--device", "/dev/nowhere"],

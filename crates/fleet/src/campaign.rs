@@ -47,7 +47,7 @@ pub struct Step {
     pub limit_sec: u32,
     /// Steps that must have succeeded before this one.
     pub after: Vec<String>,
-    /// All drives begin this step at the same instant, this many seconds after the last one is ready.
+    /// All drives begin this step at the same instant, this many seconds after the last drive is ready.
     pub together_sec: Option<u32>,
 }
 
@@ -101,7 +101,7 @@ pub struct Slurm {
     pub gres: Option<String>,
     /// Further options of sbatch: `--partition=qualify`.
     pub options: Vec<String>,
-    /// The program on the nodes; default: the path of this one.
+    /// Path of flashproof on the nodes; default: the path of this program.
     pub program: Option<String>,
     /// Seconds between the signal and the time limit.
     pub grace_sec: Option<u32>,
@@ -160,13 +160,13 @@ impl Campaign {
         let path = dir.join(CAMPAIGN);
         let cannot = |why: String| {
             Failure::usage(format!(
-                "reading the campaign {} - {why} - \"flashproof fleet init\" writes one",
+                "cannot read the campaign {} - {why} - \"flashproof fleet init\" writes a campaign file",
                 path.display()
             ))
         };
         let bytes =
             files::read(&path, Links::Followed, CAMPAIGN_BYTES_MAX).map_err(|error| cannot(error.to_string()))?;
-        let text = String::from_utf8(bytes).map_err(|_| cannot("it is no UTF-8 text".to_owned()))?;
+        let text = String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8 text".to_owned()))?;
         Self::parse(&path, &text, check)
     }
 
@@ -197,7 +197,7 @@ impl Campaign {
         }
         let steps = steps(&source, written.step, check)?;
         if let Some(alone) = steps.iter().find(|step| written.drives.shared && step.together_sec.is_none()) {
-            let why = "shared = true, and the step is not one test of all hosts - add together = \"20s\" to it";
+            let why = "shared = true needs one test of all hosts - add together = \"20s\" to the step";
             return Err(source.mistake(0..0, format!("step {}: {why}", alone.name)));
         }
         Ok(Self {
@@ -226,8 +226,8 @@ impl Campaign {
                 let first = names.into_iter().filter_map(|name| seen.insert(name, path)).next();
                 if let Some(first) = first.filter(|_| !self.drives.shared) {
                     return Err(Failure::usage(format!(
-                        "the drive {} is in {} and in {} - two tasks would test one drive; delete it from one of them, \
-                         or name hosts in [drives]",
+                        "the drive {} is in two inventories, {} and {} - two tasks would test one drive - delete it \
+                         from one inventory, or name hosts under [drives]",
                         quoted(&drive.id),
                         first.display(),
                         path.display()
@@ -241,11 +241,12 @@ impl Campaign {
         }
         if chosen.is_empty() {
             let why = match in_use.len() {
-                0 => "none of the inventories has one that matches [drives]".to_owned(),
-                used => format!("all that match [drives] ({used}) are in use"),
+                0 => "no drive in the inventories matches [drives]".to_owned(),
+                used => format!("all drives that match [drives] ({used}) are in use"),
             };
             return Err(Failure::usage(format!(
-                "no free drive - {why} - \"flashproof fleet inventory\" shows the drives of a host and why they are not free"
+                "no free drive - {why} - \"flashproof fleet inventory\" shows the drives of a host, and why a drive is \
+                 not free"
             )));
         }
         chosen.truncate(self.drives.count.unwrap_or(usize::MAX));
@@ -278,7 +279,7 @@ fn steps(
     check: &dyn Fn(&[String]) -> Result<(), String>,
 ) -> Result<Vec<Step>, Failure> {
     if written.is_empty() {
-        return Err(source.mistake(0..0, "it has no step - add a [[step]] with name, run and limit"));
+        return Err(source.mistake(0..0, "the campaign has no step - add a [[step]] with name, run and limit"));
     }
     let mut steps: Vec<(Range<usize>, Step)> = Vec::new();
     for step in written {
@@ -288,12 +289,10 @@ fn steps(
             return Err(source.mistake(at, format!("step {}: {NAME_RULE}", quoted(&name))));
         }
         if steps.iter().any(|(_, other)| other.name == name) {
-            return Err(
-                source.mistake(at, format!("two steps have the name {name} - give each step a name of its own"))
-            );
+            return Err(source.mistake(at, format!("two steps have the name {name} - give each step its own name")));
         }
         let bad = |why: String| source.mistake(at.clone(), format!("step {name}: {why}"));
-        let words = shlex::split(&run).ok_or_else(|| bad("a quotation mark in run has no partner".to_owned()))?;
+        let words = shlex::split(&run).ok_or_else(|| bad("run has a quotation mark without its partner".to_owned()))?;
         // Only a step that begins together may name no drive: clients of a database need none.
         if together.is_none() && !words.iter().any(|word| word.contains(DRIVE)) {
             return Err(bad(format!("run names no drive - write {DRIVE} where the drive belongs")));
@@ -339,7 +338,7 @@ fn in_order(source: &Source<'_>, mut steps: Vec<(Range<usize>, Step)>) -> Result
     let names: Vec<String> = steps.iter().map(|(_, step)| step.name.clone()).collect();
     for (at, step) in &steps {
         if let Some(unknown) = step.after.iter().find(|after| !names.contains(after)) {
-            let why = format!("step {}: there is no step {} to come after", step.name, quoted(unknown));
+            let why = format!("step {}: after names {}, but there is no such step", step.name, quoted(unknown));
             return Err(source.mistake(at.clone(), why));
         }
     }
@@ -430,7 +429,7 @@ mod tests {
     #[test]
     fn every_mistake_has_its_line_and_a_remedy() {
         for (text, message) in [
-            ("name = \"x\"\n", "c.toml:1: it has no step - add a [[step]] with name, run and limit"),
+            ("name = \"x\"\n", "c.toml:1: the campaign has no step - add a [[step]] with name, run and limit"),
             ("name = \"a b\"\n", "c.toml:1: a name has letters, digits, - and _, at most 40 of them"),
             ("name = \"x\"\nsped = 3\n", "c.toml:2: unknown field `sped`"),
             (&format!("name = \"x\"\n{STEP}{STEP}"), "c.toml:6: two steps have the name a - give each"),
@@ -443,10 +442,13 @@ mod tests {
                 "c.toml:2: step a: run is no command of flashproof",
             ),
             (&format!("name = \"x\"\n{}", STEP.replace("1h", "1y")), "c.toml:2: step a: limit \"1y\": not a time span"),
-            (&format!("name = \"x\"\n{}", STEP.replace("certify", "'certify")), "c.toml:2: step a: a quotation mark"),
+            (
+                &format!("name = \"x\"\n{}", STEP.replace("certify", "'certify")),
+                "c.toml:2: step a: run has a quotation mark",
+            ),
             (
                 &format!("name = \"x\"\n{STEP}after = [\"q\"]\n"),
-                "c.toml:2: step a: there is no step \"q\" to come after",
+                "c.toml:2: step a: after names \"q\", but there is no such step",
             ),
             (&format!("name = \"x\"\n{STEP}[consent]\nerase = [\"S\",\n\"S\"]\n"), "c.toml:8: \"S\" is listed twice"),
             (&format!("name = \"x\"\n{STEP}[limits]\nper_host = 0\n"), "c.toml:6: a limit of 0 lets nothing run"),
@@ -457,7 +459,7 @@ mod tests {
             (&format!("name = \"x\"\n{}", STEP.replace("1h", "800h")), "c.toml:2: step a: limit \"800h\" is longer"),
             (
                 &format!("name = \"x\"\n[drives]\nshared = true\n{STEP}"),
-                "c.toml:1: step a: shared = true, and the step is not one test",
+                "c.toml:1: step a: shared = true needs one test of all hosts - add",
             ),
         ] {
             let error = parse(text).unwrap_err();

@@ -53,7 +53,7 @@ pub struct Drive {
     /// Endurance used, percent, by the drive's SMART log.
     pub wear_percent: Option<u8>,
     pub state: DriveState,
-    /// Why the drive is not simply free, one phrase.
+    /// Why the drive is not free, one phrase.
     pub why: Option<String>,
 }
 
@@ -126,7 +126,7 @@ impl Inventory {
     ///
     /// Errors: `spec` describes no simulated drive.
     pub fn simulated(spec: &str, count: u32) -> Result<Self, Failure> {
-        let bad = |why: String| Failure::usage(format!("simulating the drives {} - {why}", quoted(spec)));
+        let bad = |why: String| Failure::usage(format!("cannot simulate the drives {} - {why}", quoted(spec)));
         let joint = if spec.ends_with(':') { "" } else { "+" };
         let drive = |number: u32| {
             let path = format!("{spec}{joint}seed={number}");
@@ -152,27 +152,27 @@ impl Inventory {
 
     /// Reads an inventory.
     ///
-    /// Errors: no regular file, too large, malformed (with the line), of another version, or with a bad drive.
+    /// Errors: the file is not regular, too large, malformed (with the line), of another version, or has a bad drive.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
-        let remedy = "make it again with \"flashproof fleet inventory\"";
+        let remedy = "create it again with \"flashproof fleet inventory\"";
         let bytes = files::read(path, Links::Refused, FILE_BYTES_MAX)
-            .map_err(|error| Failure::environment(format!("reading the inventory {shown} - {error} - {remedy}")))?;
+            .map_err(|error| Failure::environment(format!("cannot read the inventory {shown} - {error} - {remedy}")))?;
         let bad = |why: String| Failure::usage(format!("{shown}: {why} - {remedy}"));
         let inventory: Self = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
         if inventory.format_version != INVENTORY_VERSION {
             return Err(bad(format!(
-                "it has format version {}, and this flashproof reads {INVENTORY_VERSION}",
+                "its format version is {}, but this flashproof reads version {INVENTORY_VERSION}",
                 inventory.format_version
             )));
         }
         if let Some(drive) = inventory.drives.iter().find(|drive| inventory.host.is_none() && !drive.is_simulated()) {
-            return Err(bad(format!("it names no host, and {} is a real device", quoted(&drive.path))));
+            return Err(bad(format!("it names no host, but {} is a real device", quoted(&drive.path))));
         }
         let is_plain = |text: &str| !text.is_empty() && !text.contains(units::is_unprintable);
         let names = inventory.drives.iter().flat_map(|drive| [&drive.id, &drive.path]).chain(&inventory.host);
         if let Some(name) = names.into_iter().find(|name| !is_plain(name)) {
-            return Err(bad(format!("{} is no name of a host or a drive", quoted(name))));
+            return Err(bad(format!("{} is not a valid name of a host or a drive", quoted(name))));
         }
         Ok(inventory)
     }
@@ -182,9 +182,9 @@ impl Inventory {
     /// Errors: those of [`Self::read`]; the folder cannot be listed.
     pub fn read_all(dir: &Path) -> Result<Vec<(PathBuf, Self)>, Failure> {
         let folder = dir.join(INVENTORY_DIR);
-        let advice = "make inventories with \"flashproof fleet inventory --out DIR\"";
+        let advice = "create inventories with \"flashproof fleet inventory --out DIR\"";
         let cannot =
-            |error| Failure::usage(format!("listing the inventories in {} - {error} - {advice}", folder.display()));
+            |error| Failure::usage(format!("cannot list the inventories in {} - {error} - {advice}", folder.display()));
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(&folder).map_err(cannot)? {
             let path = entry.map_err(cannot)?.path();
@@ -209,7 +209,7 @@ impl Inventory {
             files::replace(&path, text.as_bytes(), ReplaceTarget::Own)
         });
         written.map_err(|error| {
-            let tried = format!("writing the inventory {}", path.display());
+            let tried = format!("cannot write the inventory {}", path.display());
             failed(tried, &error, "give another directory with --out")
         })?;
         Ok(path)

@@ -164,10 +164,14 @@ impl Journal {
 /// Why a task cannot be begun.
 #[derive(Debug, Error)]
 pub enum LockError {
-    /// Another process has it.
+    /// Another process has the lock.
     #[error("another process has the task in {}", .0.display())]
     Held(PathBuf),
-    #[error("opening the task's directory {} - {source}; {}", .dir.display(), sys::remedy(.source, "look at the file system"))]
+    #[error(
+        "cannot open the task's directory {} - {source} - {}",
+        .dir.display(),
+        sys::remedy(.source, "check the file system")
+    )]
     Io { dir: PathBuf, source: io::Error },
 }
 
@@ -175,12 +179,12 @@ pub enum LockError {
 #[derive(Debug)]
 pub struct TaskLock {
     dir: PathBuf,
-    /// Closing it releases the lock.
+    /// Closing the file releases the lock.
     _lock: File,
 }
 
 impl TaskLock {
-    /// Makes the directory and takes its lock.
+    /// Creates the directory and takes its lock.
     pub fn take(dir: &Path) -> Result<Self, LockError> {
         let failed = |source| LockError::Io { dir: dir.to_owned(), source };
         fs::create_dir_all(dir).map_err(failed)?;
@@ -202,7 +206,7 @@ impl TaskLock {
         let path = self.dir.join(JOURNAL);
         let mut file = files::open_to_append(&path)?;
         let mut line = serde_json::to_string(&entry)? + "\n";
-        // After a torn line, begin a new one.
+        // After a torn line, start a new line.
         if !ends_with_newline(&file)? {
             line.insert(0, '\n');
         }

@@ -4,18 +4,18 @@
 //! daemon; the only state is the campaign's directory, which all hosts share:
 //!
 //! ```text
-//! DIR/campaign.toml           what the user wants
+//! DIR/campaign.toml           drives, steps and limits, as the user wants them
 //! DIR/inventory/HOST.json     the drives of each host
 //! DIR/plan.json               drives and steps, fixed by the first start
 //! DIR/tasks/0001/             a task: one drive through all steps
-//!     journal.jsonl           what happened to it, appended and synced
+//!     journal.jsonl           events of the task, appended and synced
 //!     STEP/out, STEP/output.txt    result and output of a step
 //! DIR/together/STEP.1/        the agreed start of a step that all drives begin together
 //! DIR/cancelled               exists: all tasks end
 //! ```
 //!
 //! A step is a command line of flashproof, run in a process of its own, so guard, resumption and verdicts are those of
-//! the command. What a step did is read from its results, never believed from its exit code alone.
+//! the command. The outcome of a step is read from its results, not from its exit code alone.
 
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub)]
@@ -67,7 +67,7 @@ fn ask_to_end(pid: u32) {
     let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, Signal::TERM));
 }
 
-/// Failure of the environment: `tried`, and why it failed. `advice` is used unless the error has its own.
+/// Failure of the environment: `tried`, and why it failed. `advice` is used unless the error has its own advice.
 fn failed(tried: impl Display, error: &io::Error, advice: &str) -> Failure {
     Failure::environment(format!("{tried} - {error} - {}", sys::remedy(error, advice)))
 }

@@ -63,8 +63,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads the campaign in `dir`, with the drives fixed at its start, or those that a start would fix now. Changes
-    /// nothing.
+    /// Reads the campaign in `dir`, with the drives fixed at its start, or the drives that a start would fix now.
+    /// Changes nothing.
     ///
     /// Errors: a mistake in campaign or inventories; steps that differ from those of the start.
     pub fn read(dir: &Path, check: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Self, Failure> {
@@ -89,8 +89,8 @@ impl Plan {
             return Ok(());
         }
         Err(Failure::usage(format!(
-            "beginning the step {} together on {} - the limits let {at_once} run at once, and the others would wait for \
-             ever - raise per_host, total and at_once of the domains, or choose fewer drives",
+            "cannot begin the step {} together on {} - the limits let only {at_once} run at once, and the others would \
+             wait for ever - raise per_host, total and at_once of the domains, or choose fewer drives",
             step.name,
             count(self.drives.len() as u64, "drive")
         )))
@@ -115,10 +115,15 @@ impl Plan {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
                 let advice = "put the campaign on a disk that all hosts can write";
-                return Err(failed(format!("writing {}", path.display()), &error, advice));
+                return Err(failed(format!("cannot write {}", path.display()), &error, advice));
             }
         }
-        let gone = || Failure::environment(format!("reading {} - it is gone again - start again", path.display()));
+        let gone = || {
+            Failure::environment(format!(
+                "cannot read {} - it was removed during the start - start again",
+                path.display()
+            ))
+        };
         Self::of(&self.dir, self.campaign, self::fixed(&self.dir)?.ok_or_else(gone)?)
     }
 
@@ -128,8 +133,8 @@ impl Plan {
         let changed = changed.or_else(|| (fixed.steps.len() != now.len()).then(|| "their number".to_owned()));
         if let Some(what) = changed {
             return Err(Failure::usage(format!(
-                "going on with the campaign in {} - its steps have changed since it began ({what}), and results of \
-                 different steps are not one campaign's - restore them, or begin in another directory",
+                "cannot resume the campaign in {} - its steps have changed since it began ({what}), and results of \
+                 different steps cannot be compared - restore the steps, or begin a campaign in another directory",
                 dir.display()
             )));
         }
@@ -174,7 +179,7 @@ impl Plan {
         shares
     }
 
-    /// The plan for people: what would run where, how many at once, and for how long.
+    /// The plan for people: the drives of each host, how many run at once, and for how long.
     pub fn text(&self) -> String {
         let (tasks, shares) = (self.by_host(), self.shares());
         let of_drive: u64 = self.campaign.steps.iter().map(|step| u64::from(step.limit_sec)).sum();
@@ -200,7 +205,11 @@ impl Plan {
             let _ =
                 writeln!(text, "  {name:<12} flashproof {}   at most {}", words.join(" "), span(u64::from(*limit_sec)));
         }
-        let _ = writeln!(text, "\n{table}\nall of it: at most {}", span(ends.values().max().copied().unwrap_or(0)));
+        let _ = writeln!(
+            text,
+            "\n{table}\nthe whole campaign: at most {}",
+            span(ends.values().max().copied().unwrap_or(0))
+        );
         let unconfirmed = self.drives.iter().map(|planned| &planned.drive);
         let unconfirmed: Vec<_> = unconfirmed
             .filter(|drive| drive.state == DriveState::HasData && !self.campaign.erase.contains(&drive.id))
@@ -209,7 +218,8 @@ impl Plan {
         if !unconfirmed.is_empty() {
             let _ = writeln!(
                 text,
-                "\n{} with data and without consent; steps that erase will be refused. If all of it may go, write:\n\
+                "\n{} with data and without consent; steps that erase will be refused. If all this data may be erased, \
+                 write:\n\
                  [consent]\nerase = [{}]",
                 count(unconfirmed.len() as u64, "drive"),
                 unconfirmed.join(", ")
@@ -222,7 +232,7 @@ impl Plan {
         let unknown =
             self.campaign.erase.iter().filter(|id| self.drives.iter().all(|planned| planned.drive.id != **id));
         for id in unknown {
-            let _ = writeln!(text, "no drive of this campaign: {}, which may be erased", quoted(id));
+            let _ = writeln!(text, "[consent] lists {}, which is no drive of this campaign", quoted(id));
         }
         text
     }
@@ -235,7 +245,7 @@ impl Plan {
         });
         locked.map_err(|error| {
             let advice = "put the campaign on a file system with locks";
-            failed(format!("locking the campaign {}", self.dir.display()), &error, advice)
+            failed(format!("cannot lock the campaign {}", self.dir.display()), &error, advice)
         })
     }
 }
@@ -286,7 +296,7 @@ fn fixed(dir: &Path) -> Result<Option<Fixed>, Failure> {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => {
-            return Err(failed(format!("reading the plan {}", path.display()), &error, "look at the file"));
+            return Err(failed(format!("cannot read the plan {}", path.display()), &error, "check the file"));
         }
     };
     let bad = |why: String| {
@@ -298,7 +308,7 @@ fn fixed(dir: &Path) -> Result<Option<Fixed>, Failure> {
     let fixed: Fixed = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
     match fixed.format_version {
         PLAN_VERSION => Ok(Some(fixed)),
-        other => Err(bad(format!("it has format version {other}, and this flashproof reads {PLAN_VERSION}"))),
+        other => Err(bad(format!("its format version is {other}, but this flashproof reads version {PLAN_VERSION}"))),
     }
 }
 

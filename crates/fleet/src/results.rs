@@ -22,10 +22,13 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
     let drives: Vec<CampaignDrive> =
         plan.drives.iter().zip(&status.tasks).map(|(planned, task)| drive(plan, planned, task)).collect();
     let mut remarks = status.faults.clone();
-    remarks
-        .extend(status.together.iter().map(|(step, result)| format!("{step}, one test: {}", result.text().trim_end())));
-    // The last step that measured most drives. Drives are compared in one step only, because what ran before may
-    // differ.
+    remarks.extend(
+        status
+            .together
+            .iter()
+            .map(|(step, result)| format!("{step}, all drives together: {}", result.text().trim_end())),
+    );
+    // The last step that measured most drives. Drives are compared in one step only: other steps have another history.
     let step = plan.campaign.steps.iter().rev().map(|step| step.name.as_str()).find(|step| {
         let measured = (0..drives.len())
             .filter(|index| result(plan, &status, *index, step).is_some_and(|dir| compared_run(&dir).is_some()));
@@ -63,7 +66,7 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
     Ok((campaign, status))
 }
 
-/// Results of a step, if it ended with a verdict on this drive or with a measurement.
+/// Results of a step, if the step ended with a verdict on this drive or with a measurement.
 fn result(plan: &Plan, status: &CampaignStatus, index: usize, step: &str) -> Option<PathBuf> {
     let now = status.tasks[index].steps.iter().find(|other| other.step == step)?.now;
     counts(now).then(|| plan.results_dir(index, step))
@@ -97,7 +100,7 @@ fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDriv
     }
 }
 
-/// Slots are grouped by label across hosts: the same label is another slot there, but often of the same kind.
+/// Slots are grouped by label across hosts: slots with the same label are often of the same kind.
 fn labels(drive: &CampaignDrive) -> Labels {
     let CampaignDrive { drive, model, firmware, host, slot, .. } = drive.clone();
     Labels { drive, model, firmware, host, slot }
@@ -154,7 +157,7 @@ fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
     let mut hosts: Vec<&str> = Vec::new();
     for (index, (planned, drive)) in plan.drives.iter().zip(&campaign.drives).enumerate() {
         let of = &planned.drive;
-        // A path can exist on several hosts: it becomes a common word.
+        // The same path can exist on several hosts, so a common word replaces it.
         names.push((of.path.clone(), "device".to_owned()));
         let known = [Some(&of.id), of.serial.as_ref(), of.wwid.as_ref()].into_iter().flatten();
         let known = known.filter(|name| **name != of.path);

@@ -16,7 +16,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Tasks in one array: Slurm's default of `MaxArraySize` is 1001, the largest index below it.
+/// Tasks in one array: Slurm's default of `MaxArraySize` is 1001, and indices must be below that.
 const ARRAY_TASKS_MAX: usize = 1_000;
 
 /// Seconds from the signal to the time limit, in which a run drains, judges and syncs.
@@ -71,7 +71,7 @@ fn queued(line: &str) -> Option<QueuedTask> {
 pub fn submit(plan: &Plan, slurm: &Slurm, wanted: &dyn Fn(usize) -> bool) -> Result<usize, Failure> {
     let folder = plan.dir.join("slurm");
     std::fs::create_dir_all(&folder).map_err(|error| {
-        let tried = format!("making the directory {}", folder.display());
+        let tried = format!("cannot create the directory {}", folder.display());
         crate::failed(tried, &error, "put the campaign on a disk that all hosts can write")
     })?;
     let (shares, mut submitted) = (plan.shares(), 0);
@@ -87,7 +87,8 @@ pub fn submit(plan: &Plan, slurm: &Slurm, wanted: &dyn Fn(usize) -> bool) -> Res
             if indices.is_empty() {
                 continue;
             }
-            // After the jobs of its own host, each of which has its own limit, and of the hosts before it.
+            // The array waits for other jobs of its host, because each job has its own limit, and for the hosts before
+            // it.
             let before = share.behind.iter().chain([host]).filter_map(|host| jobs.get(host_text(host))).flatten();
             let before: Vec<&str> = before.map(String::as_str).collect();
             let job = array(plan, slurm, host, &indices, share.at_once, &before)?;
@@ -173,7 +174,7 @@ pub fn inventory(dir: &Path, options: &[String]) -> Result<Vec<String>, Failure>
     }
     if up.is_empty() {
         return Err(Failure::environment(format!(
-            "taking the inventories - no node of Slurm is up ({}) - \"sinfo -R\" tells why",
+            "cannot take inventories - no node of Slurm is up ({}) - \"sinfo -R\" shows the reasons",
             down.join(", ")
         )));
     }
@@ -189,11 +190,11 @@ pub fn inventory(dir: &Path, options: &[String]) -> Result<Vec<String>, Failure>
     Ok(down)
 }
 
-/// Runs one of Slurm's programs with `input`. Returns what it printed.
+/// Runs one of Slurm's programs with `input`. Returns its standard output.
 ///
 /// Errors: the program is missing or failed, with its own message.
 fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, Failure> {
-    let failed = |why: String, advice: &str| Failure::environment(format!("running {program} - {why} - {advice}"));
+    let failed = |why: String, advice: &str| Failure::environment(format!("cannot run {program} - {why} - {advice}"));
     let run = || -> std::io::Result<Output> {
         let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
         let mut child =
@@ -212,8 +213,8 @@ fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, 
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
-        let why = format!("{} said {}", output.status, quoted(&said));
-        return Err(failed(why, "\"scontrol ping\" shows if the controller answers; run the same command again"));
+        let why = format!("it failed ({}) with the message {}", output.status, quoted(&said));
+        return Err(failed(why, "check the controller with \"scontrol ping\", then run the same command again"));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -23,9 +23,9 @@ pub fn run(plan: &Plan, again: bool) -> Result<Option<usize>, Failure> {
     let lock = plan.lock()?;
     let mark = plan.dir.join(CANCELLED);
     match fs::remove_file(&mark) {
-        Ok(()) => console::notice("going on with a cancelled campaign"),
+        Ok(()) => console::notice("resuming a cancelled campaign"),
         Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(failed(format!("removing {}", mark.display()), &error, "remove it by hand")),
+        Err(error) => return Err(failed(format!("cannot remove {}", mark.display()), &error, "remove it by hand")),
     }
     let mut status = CampaignStatus::read(plan)?;
     if again {
@@ -76,7 +76,8 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
     let is_running = |step: &&StepStatus| matches!(step.now, Now::Running | Now::Queued) && of_all(&step.step);
     if let Some(step) = all().find(is_running) {
         return Err(Failure::usage(format!(
-            "repeating the step {} on all drives - it runs on one of them - wait for it, or \"flashproof fleet cancel\"",
+            "cannot repeat the step {} on all drives - it still runs on a drive - wait for it, or run \"flashproof \
+             fleet cancel\"",
             step.step
         )));
     }
@@ -90,7 +91,7 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
         let lock = TaskLock::take(&dir).map_err(Failure::environment)?;
         for step in repeated {
             let written = lock.append(&step.step, Event::Reset);
-            written.map_err(|error| cannot("writing the journal of the task", &dir, &error))?;
+            written.map_err(|error| cannot("cannot write the journal of the task", &dir, &error))?;
         }
     }
     Ok(())
@@ -100,13 +101,13 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
 pub fn cancel(plan: &Plan) -> Result<(), Failure> {
     let mark = plan.dir.join(CANCELLED);
     files::replace(&mark, b"", ReplaceTarget::Own).map_err(|error| {
-        let advice = "see that this host can write the campaign's directory";
-        failed(format!("writing {}", mark.display()), &error, advice)
+        let advice = "check that this host can write the campaign's directory";
+        failed(format!("cannot write {}", mark.display()), &error, advice)
     })?;
     if plan.campaign.slurm.is_some() && !plan.id.is_empty() {
         slurm::cancel(plan)?;
     }
-    console::notice("cancelled: running tasks end within seconds; \"flashproof fleet run\" goes on with them");
+    console::notice("cancelled: running tasks end within seconds; \"flashproof fleet run\" resumes them");
     Ok(())
 }
 
@@ -124,13 +125,13 @@ fn run_here(plan: &Plan, mut wanted: Vec<usize>) -> Result<(), Failure> {
     let elsewhere = plan.drives.iter().filter_map(|drive| drive.host.as_ref()).find(|host| **host != here);
     if let Some(host) = elsewhere {
         return Err(Failure::usage(format!(
-            "running the campaign in {} on this machine ({here}) - it has drives of {host} - add [slurm] to run it on \
-             several hosts, or hosts = [\"{here}\"] under [drives]",
+            "cannot run the campaign in {} on this machine ({here}) - it has drives of {host} - add [slurm] to run it \
+             on several hosts, or hosts = [\"{here}\"] under [drives]",
             plan.dir.display()
         )));
     }
     let at_once = plan.shares().values().map(|share| share.at_once).max().unwrap_or(1) as usize;
-    let ending = EndSignals::listen("the tasks were killed; they go on when the campaign is run again".to_owned())?;
+    let ending = EndSignals::listen("the tasks were killed; run the campaign again to resume them".to_owned())?;
     wanted.reverse();
     let all = wanted.len();
     let (mut running, mut done): (Vec<(usize, Child)>, usize) = (Vec::new(), 0);
@@ -147,7 +148,7 @@ fn run_here(plan: &Plan, mut wanted: Vec<usize>) -> Result<(), Failure> {
         while at < running.len() {
             let (index, child) = &mut running[at];
             let ended = child.try_wait().map_err(|error| {
-                Failure::environment(format!("waiting for a task - {error} - run the campaign again"))
+                Failure::environment(format!("cannot wait for a task - {error} - run the campaign again"))
             })?;
             match ended {
                 Some(_) => {
@@ -178,8 +179,9 @@ fn start(plan: &Plan, index: usize) -> Result<Child, Failure> {
         std::fs::create_dir_all(&dir)?;
         own_command(&dir.join(LOG))?.args(["fleet", "task"]).arg(&plan.dir).arg(index.to_string()).spawn()
     };
-    started()
-        .map_err(|error| failed(format!("starting the task in {}", dir.display()), &error, "run the campaign again"))
+    started().map_err(|error| {
+        failed(format!("cannot start the task in {}", dir.display()), &error, "run the campaign again")
+    })
 }
 
 /// The last step with an event, and its result.
@@ -187,13 +189,13 @@ fn outcome_of(plan: &Plan, index: usize) -> Result<String, Failure> {
     let journal = read_journal(&plan.task_dir(index))?;
     let id = &plan.drives[index].drive.id;
     let Some(last) = journal.entries.last() else {
-        let why = last_line(&plan.task_dir(index).join(LOG)).unwrap_or_else(|| "it printed nothing".to_owned());
+        let why = last_line(&plan.task_dir(index).join(LOG)).unwrap_or_else(|| "the task printed nothing".to_owned());
         return Ok(format!("{id}: nothing was run: {why}"));
     };
     let text = match &last.event {
         Event::Ended(ended) => ended.sentence.clone(),
         Event::Stopped { why } => format!("stopped: {why}"),
-        Event::Refused { why } => format!("could not be run: {why}"),
+        Event::Refused { why } => format!("could not run: {why}"),
         Event::Skipped { why } => format!("not run: {why}"),
         Event::Reset | Event::Begun(_) => "killed".to_owned(),
     };

@@ -46,12 +46,12 @@ pub enum Now {
     Stopped,
     /// The drive was missing, the environment failed.
     Refused,
-    /// Begun, and its process is gone.
+    /// Begun, but its process is gone.
     Lost,
 }
 
 impl Now {
-    /// True if the drive has no result for a reason other than the drive.
+    /// True if the step has no result, for a reason other than the drive.
     pub fn is_fault(self) -> bool {
         matches!(self, Self::Refused | Self::Lost | Self::Stopped)
     }
@@ -174,7 +174,7 @@ impl CampaignStatus {
         for (host, ahead) in clocks.iter().filter(|(_, ahead)| ahead.unsigned_abs() > CLOCK_MS_MAX) {
             let (sec, side) = (ahead.unsigned_abs() as f64 / 1e3, if *ahead > 0 { "ahead of" } else { "behind" });
             faults.push(format!(
-                "the clock of {host} is {} {side} the file server's; times of its results are off",
+                "the clock of {host} is {} {side} the file server's, so the times in its results are wrong",
                 span_about(sec)
             ));
         }
@@ -234,17 +234,20 @@ impl CampaignStatus {
         list("running", RUNNING_SHOWN, &|now| now == Now::Running);
         list("drives that failed", usize::MAX, &|now| now == Now::Fail);
         list("no verdict on the drive", usize::MAX, &|now| matches!(now, Now::Invalid | Now::Failed));
-        list("not run to the end", usize::MAX, &Now::is_fault);
+        list("did not run to the end", usize::MAX, &Now::is_fault);
         for (step, result) in &self.together {
-            let _ = write!(text, "\n{step}, one test: {}", result.text());
+            let _ = write!(text, "\n{step}, all drives together: {}", result.text());
         }
         for fault in &self.faults {
             let _ = writeln!(text, "\n{fault}");
         }
         if self.cancelled {
-            text.push_str("\ncancelled; \"flashproof fleet run\" goes on with it\n");
+            text.push_str("\ncancelled; \"flashproof fleet run\" resumes it\n");
         } else if self.is_over() && self.steps().any(|(_, step)| step.now == Now::Waiting || step.now.is_fault()) {
-            text.push_str("\nnothing is running: \"flashproof fleet run\" goes on, with --failed also where a step could not run\n");
+            text.push_str(
+                "\nnothing is running: \"flashproof fleet run\" resumes the campaign; --failed also repeats steps that \
+                 could not run\n",
+            );
         }
         text
     }
@@ -301,7 +304,7 @@ fn step_status(
                 }
                 false => {
                     let at = date_to_minute(journal.last(step).map_or(0, |entry| entry.unix_ms));
-                    (Now::Lost, format!("begun {at} on {}, and its process is gone", begun.host))
+                    (Now::Lost, format!("begun {at} on {}, but its process is gone", begun.host))
                 }
             }
         }

@@ -65,13 +65,13 @@ pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Fa
     let Some(planned) = plan.drives.get(index) else {
         let last = plan.drives.len().saturating_sub(1);
         return Err(Failure::usage(format!(
-            "running task {index} - the campaign has the tasks 0 to {last} - give one of them"
+            "cannot run task {index} - the campaign has the tasks 0 to {last} - give one of them"
         )));
     };
     if let Some(unknown) = only.filter(|name| plan.campaign.steps.iter().all(|step| step.name != **name)) {
         let known: Vec<_> = plan.campaign.steps.iter().map(|step| step.name.as_str()).collect();
         return Err(Failure::usage(format!(
-            "running the step {} - the steps are {}",
+            "cannot run the step {} - the campaign has no such step - its steps are {}",
             quoted(unknown),
             known.join(", ")
         )));
@@ -79,7 +79,7 @@ pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Fa
     let dir = plan.task_dir(index);
     let job = plan.campaign.slurm.as_ref().and_then(|_| job());
     let lock = lock(&dir, planned, job.as_deref())?;
-    let ending = EndSignals::listen("the step's command was killed; it goes on when the task is run again".to_owned())?;
+    let ending = EndSignals::listen("the step's command was killed; run the task again to resume the step".to_owned())?;
     let mut task = Task { plan, index, planned, lock, dir, ending, job };
     let mut code = 0;
     for step in plan.campaign.steps.iter().filter(|step| only.is_none_or(|only| step.name == only)) {
@@ -115,7 +115,7 @@ impl Task<'_> {
     fn step(&mut self, step: &Step) -> Result<Next, Failure> {
         let journal = read_journal(&self.dir)?;
         if let Event::Ended(ended) = journal.state(&step.name) {
-            self.note(step, &format!("ended before: {}", ended.sentence));
+            self.note(step, &format!("has a result already: {}", ended.sentence));
             return Ok(Next::Go);
         }
         for before in &step.after {
@@ -125,7 +125,7 @@ impl Task<'_> {
                 Event::Skipped { .. } => format!("{before} was not run"),
                 _ => {
                     console::error(&format!(
-                        "running the step {} of drive {} - {before} has no result yet - run it first",
+                        "cannot run the step {} of drive {} - {before} has no result yet - run {before} first",
                         step.name,
                         quoted(&self.planned.drive.id)
                     ));
@@ -164,7 +164,7 @@ impl Task<'_> {
         };
         let is_repeated = *journal.state(&step.name) == Event::Reset && journal.attempts(&step.name) > 0;
         let out = make_own(&dir).and_then(|()| set_aside(&dir.join(RESULTS), is_repeated));
-        let out = out.map_err(|error| cannot("making the directory", &dir, &error))?;
+        let out = out.map_err(|error| cannot("cannot create the step's directory", &dir, &error))?;
         self.append(step, Event::Begun(begun))?;
         let words: Vec<String> =
             step.words.iter().map(|word| word.replace(DRIVE, &path).replace(OUT, &out.display().to_string())).collect();
@@ -173,7 +173,7 @@ impl Task<'_> {
         let start = agreed_unix_ms.map(|agreed| agreed.saturating_add_signed(clock_ahead_ms.unwrap_or(0)));
         let (status, stopped) = match self.command(&words, &output, start).and_then(|child| self.watch(child, step)) {
             Ok(ended) => ended,
-            Err(error) => return self.refuse(step, format!("running flashproof {} - {error}", words.join(" "))),
+            Err(error) => return self.refuse(step, format!("cannot run flashproof {} - {error}", words.join(" "))),
         };
         self.conclude(step, status, stopped, &out, &output)
     }
@@ -226,7 +226,7 @@ impl Task<'_> {
             stopped = self.ending.wait(TICK).map(signal_name);
             let limit = Duration::from_secs(step.limit_sec.into());
             if began.elapsed() > limit {
-                stopped = Some(format!("the time limit of {} is over", span(limit.as_secs())));
+                stopped = Some(format!("the time limit of {} was reached", span(limit.as_secs())));
             }
             if looked.elapsed() > CANCEL_TICK {
                 looked = Instant::now();
@@ -250,7 +250,7 @@ impl Task<'_> {
         output: &Path,
     ) -> Result<Next, Failure> {
         let keeps_results = step.words.iter().any(|word| word.contains(OUT));
-        let last_line = || last_line(output).unwrap_or_else(|| "it printed nothing".to_owned());
+        let last_line = || last_line(output).unwrap_or_else(|| "the command printed nothing".to_owned());
         match conclusion(status, stopped, result_in(out), keeps_results, &|name| self.is_drive(name), &last_line) {
             Event::Stopped { why } => self.stop(step, why),
             Event::Refused { why } => self.refuse(step, why),
@@ -276,7 +276,7 @@ impl Task<'_> {
     }
 
     fn stop(&mut self, step: &Step, why: String) -> Result<Next, Failure> {
-        self.note(step, &format!("stopped: {why}; it goes on when the task is run again"));
+        self.note(step, &format!("stopped: {why}; run the task again to resume the step"));
         self.append(step, Event::Stopped { why })?;
         Ok(Next::Exit(if is_cancelled(self.plan) { 0 } else { STOPPED }))
     }
@@ -290,7 +290,7 @@ impl Task<'_> {
     fn append(&self, step: &Step, event: Event) -> Result<(), Failure> {
         self.lock
             .append(&step.name, event)
-            .map_err(|error| cannot("writing the journal of the task", &self.dir, &error))
+            .map_err(|error| cannot("cannot write the journal of the task", &self.dir, &error))
     }
 
     fn note(&self, step: &Step, text: &str) {
@@ -321,9 +321,9 @@ fn conclusion(
         (_, _, Some((_, Some(serial), _))) if !is_drive(&serial) => {
             Event::Refused { why: format!("the results are of another drive: {}", quoted(&serial)) }
         }
-        (_, _, None) if keeps_results => {
-            Event::Refused { why: format!("its results cannot be read; it printed: {}", last_line()) }
-        }
+        (_, _, None) if keeps_results => Event::Refused {
+            why: format!("the results of the step cannot be read; its command printed: {}", last_line()),
+        },
         (exit, _, Some((outcome, _, sentence))) => Event::Ended(Ended { exit, outcome: Some(outcome), sentence }),
         (exit, _, None) => Event::Ended(Ended { exit, outcome: None, sentence: last_line() }),
     }
@@ -335,12 +335,12 @@ pub(crate) fn is_cancelled(plan: &Plan) -> bool {
 }
 
 pub(crate) fn cannot(tried: &str, dir: &Path, error: &io::Error) -> Failure {
-    let advice = "see that the host can write the campaign's directory, then run the task again";
+    let advice = "check that the host can write the campaign's directory, then run the task again";
     failed(format!("{tried} in {}", dir.display()), error, advice)
 }
 
 pub(crate) fn read_journal(dir: &Path) -> Result<Journal, Failure> {
-    Journal::read(dir).map_err(|error| cannot("reading the journal of the task", dir, &error))
+    Journal::read(dir).map_err(|error| cannot("cannot read the journal of the task", dir, &error))
 }
 
 /// Slurm's name of the task; `None` outside of its jobs.
@@ -376,7 +376,7 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
             Some(process) if began.elapsed() < ORPHAN_WAIT => {
                 if !std::mem::replace(&mut asked, true) {
                     console::notice(&format!(
-                        "process {} of this job was given up by the scheduler: ending it",
+                        "the scheduler gave up process {} of this job: ending the process",
                         process.pid
                     ));
                     ask_to_end(process.pid);
@@ -394,8 +394,8 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
                     format!("{pid} on {} since {}", begun.host, date(at))
                 });
                 return Err(Failure::environment(format!(
-                    "running the task of drive {} - another process runs it{who}, and no drive is tested twice at once - \
-                     wait for it, or end it with \"flashproof fleet cancel\"",
+                    "cannot run the task of drive {} - another process runs it{who} - wait for that process, or end it \
+                     with \"flashproof fleet cancel\"",
                     quoted(&planned.drive.id)
                 )));
             }
@@ -410,7 +410,7 @@ fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
     let Drive { id, path, .. } = &planned.drive;
     let here = host_name();
     if let Some(host) = planned.host.as_ref().filter(|host| **host != here) {
-        return Err(format!("the drive is on host {host}, and this is {here}"));
+        return Err(format!("the drive is on host {host}, but this host is {here}"));
     }
     if planned.drive.is_simulated() {
         // The inventory may have moved a simulated drive since the start.
@@ -440,12 +440,12 @@ fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
 
 fn missing(path: &str, replaced: Option<String>) -> String {
     match replaced {
-        Some(other) => format!("the drive is not on this host: {path} is {other} now; put the drive back"),
-        None => format!("the drive is not on this host, and nothing is at {path}; put the drive back"),
+        Some(other) => format!("the drive is not on this host: {path} is now {other}; put the drive back"),
+        None => format!("the drive is not on this host, and there is no {path}; put the drive back"),
     }
 }
 
-/// Makes the directory of a step. Errors: a link has its name.
+/// Creates the directory of a step. Errors: the path is a symbolic link.
 fn make_own(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     match fs::symlink_metadata(dir)?.is_symlink() {
@@ -487,7 +487,7 @@ fn result_in(out: &Path) -> Option<Found> {
     }
 }
 
-/// The last line of an output.
+/// The last line of an output that is not empty.
 pub(crate) fn last_line(output: &Path) -> Option<String> {
     let mut file = files::open(output, files::Links::Refused).ok()?;
     let bytes = file.metadata().ok()?.len();
@@ -521,7 +521,7 @@ mod tests {
             (end(0, false, pass, true), "ended 0 Some(Pass) said"),
             (end(1 << 8, false, Some(fail), true), "ended 1 Some(Fail) said"),
             (end(0, true, pass, true), "ended 0 Some(Pass) said"),
-            (end(0, false, None, true), "refused its results cannot be read; it printed: printed"),
+            (end(0, false, None, true), "refused the results of the step cannot be read; its command printed: printed"),
             (end(0, false, None, false), "ended 0 None printed"),
             (end(0, false, Some((Outcome::Pass, "S2")), true), "refused the results are of another drive: \"S2\""),
             (end(4 << 8, false, Some(invalid), true), "ended 4 Some(Invalid) said"),

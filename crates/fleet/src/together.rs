@@ -39,14 +39,14 @@ impl Barrier {
         Self { dir, tasks: plan.drives.len(), index, ahead_ms }
     }
 
-    /// Marks this task as ready, and waits until all are. Returns the start, milliseconds since 1970 by the file
-    /// server's clock.
+    /// Marks this task as ready, and waits until all tasks are ready. Returns the start, milliseconds since 1970 by the
+    /// file server's clock.
     ///
-    /// Errors: not all are ready within `patience`, the start has passed, or `is_over`; one sentence.
+    /// Errors: not all tasks are ready within `patience`, the start has passed, or `is_over`; one sentence.
     pub(crate) fn agree(&self, lead_sec: u32, patience: Duration, is_over: &dyn Fn() -> bool) -> Result<u64, String> {
         let agreed = self.meet(lead_sec, patience, is_over);
         if agreed.is_err() {
-            // The others must no longer count on this task.
+            // The other tasks must no longer wait for this task.
             let _ = fs::remove_file(self.ready(self.index));
         }
         agreed
@@ -57,7 +57,7 @@ impl Barrier {
     }
 
     fn meet(&self, lead_sec: u32, patience: Duration, is_over: &dyn Fn() -> bool) -> Result<u64, String> {
-        let cannot = |error: io::Error| format!("agreeing on a start in {} - {error}", self.dir.display());
+        let cannot = |error: io::Error| format!("cannot agree on a start in {} - {error}", self.dir.display());
         let server_now = || now_unix_ms().saturating_add_signed(self.ahead_ms.saturating_neg());
         let come = || files::replace(&self.ready(self.index), b"", ReplaceTarget::Own);
         fs::create_dir_all(&self.dir).and_then(|()| come()).map_err(cannot)?;
@@ -65,13 +65,15 @@ impl Barrier {
         loop {
             if let Ok(text) = files::read(&self.dir.join(START), Links::Refused, 64) {
                 let start: Option<u64> = String::from_utf8(text).ok().and_then(|text| text.trim().parse().ok());
-                let start = start.ok_or_else(|| format!("{} holds no time", self.dir.join(START).display()))?;
+                let start =
+                    start.ok_or_else(|| format!("{} does not contain a time", self.dir.join(START).display()))?;
                 return match start.checked_sub(server_now()) {
                     Some(_) => Ok(start),
-                    None => {
-                        Err("the other drives began without it; \"fleet run --failed\" repeats the step on all"
-                            .to_owned())
-                    }
+                    None => Err(
+                        "the other drives began without this drive; \"fleet run --failed\" repeats the step on all \
+                         drives"
+                            .to_owned(),
+                    ),
                 };
             }
             let absent: Vec<usize> = (0..self.tasks).filter(|other| !self.ready(*other).exists()).collect();
@@ -81,7 +83,7 @@ impl Barrier {
                 continue;
             }
             if is_over() || began.elapsed() > patience {
-                let why = if is_over() { "the task was stopped" } else { "the time limit of the step is over" };
+                let why = if is_over() { "the task was stopped" } else { "the time limit of the step was reached" };
                 return Err(format!(
                     "{why} while waiting for {} of {} drives: tasks {absent:?}",
                     absent.len(),
@@ -144,7 +146,7 @@ mod tests {
         assert_eq!(meet(0).unwrap(), start);
         assert!(start > now_unix_ms());
         // By a clock that is a minute behind the file server's, the start has passed.
-        assert!(meet(-60_000).unwrap_err().contains("the other drives began without it"));
+        assert!(meet(-60_000).unwrap_err().contains("the other drives began without this drive"));
         assert_eq!(meet(60_000).unwrap(), start);
     }
 }

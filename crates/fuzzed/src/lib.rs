@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! fuzz/corpus/NAME -> cargo test: each input         -> its property
-//!                  -> libFuzzer: inputs made of them -> its property      scripts/fuzz
+//!                  -> libFuzzer: derived inputs       -> its property     scripts/fuzz
 //! ```
 //!
 //! Some properties are next to the tests of their crate, which use them, too. `fuzz/dict` is a libFuzzer dictionary of

@@ -1,5 +1,5 @@
 //! `FUZZ_TARGET=NAME fuzzed [OPTION...] [DIR...]`: runs libFuzzer on a target, with the inputs in the directories. New
-//! inputs go into the first directory. `scripts/fuzz` builds it with the coverage that guides libFuzzer.
+//! inputs go into the first directory. `scripts/fuzz` builds this program with the coverage that guides libFuzzer.
 
 #![no_main]
 

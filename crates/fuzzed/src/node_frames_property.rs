@@ -26,10 +26,10 @@ pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
         };
         let len = before.len() - rest.len();
         assert!((HEADER_BYTES..=HEADER_BYTES + BODY_BYTES_MAX).contains(&len), "a message of {len} bytes");
-        assert_eq!(take(&mut &before[..len - 1]), Ok(None), "a torn message is none yet");
+        assert_eq!(take(&mut &before[..len - 1]), Ok(None), "a torn message is not a message yet");
         let mut put = Vec::new();
         said.put(&mut put);
-        assert!(put.len() <= len, "{len} bytes are put as {} bytes", put.len());
+        assert!(put.len() <= len, "{len} bytes are encoded as {} bytes", put.len());
         let mut again = &put[..];
         assert_eq!(take(&mut again).ok().flatten().as_ref(), Some(&said));
         assert!(again.is_empty(), "{} bytes are left of {said:?}", again.len());
@@ -78,12 +78,12 @@ fn assert_store(works: Vec<(Digest, Work)>) {
         let policy = Policy { exists: Exists::Any, ..Policy::default() };
         let write = Write { policy, ops: bins.clone(), image: true, ..Write::default() };
         let written = open.ask(digest, Work::Write(write)).result;
-        assert!(written == ResultCode::OK || result == ResultCode::OK, "{written:?} where no record is");
+        assert!(written == ResultCode::OK || result == ResultCode::OK, "{written:?} without a record");
     }
     open.close();
 }
 
-/// Gives a record the digest and the checksum that its message needs, so that the rest is parsed, too.
+/// Gives a record the digest and the checksum that its message needs, so that the store parses the rest.
 fn seal(image: &mut [u8], digest: &Digest) {
     let Some(header) = image.first_chunk::<12>() else { return };
     let len = (u32::from_le_bytes([header[8], header[9], header[10], header[11]]) >> 4) as usize * 16;

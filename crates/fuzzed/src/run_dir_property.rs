@@ -104,7 +104,7 @@ fn files(bytes: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     files
 }
 
-/// Corrects the checksum at the begin of a JSON file, if there is one.
+/// Corrects the checksum at the beginning of a JSON file, if there is one.
 fn put_checksum(contents: &mut [u8]) {
     const BEFORE: &[u8] = b"{\n  \"crc32\": \"";
     let digits = BEFORE.len()..BEFORE.len() + 8;

@@ -37,7 +37,7 @@ pub(crate) fn assert_trace_property(bytes: &[u8]) -> bool {
             assert!(found.is_empty());
             return false;
         }
-        results => panic!("in pieces it reads differently: {results:?}"),
+        results => panic!("the trace is read differently in pieces: {results:?}"),
     };
     assert!(facts.unread_lines <= facts.lines && (facts.unread_lines == 0) == facts.first_unread.is_none());
     assert!(facts.without_size.max(facts.without_time) <= found.len() as u64, "{facts:?}");
@@ -64,7 +64,7 @@ pub(crate) fn assert_trace_property(bytes: &[u8]) -> bool {
 /// Minimum bytes of a record with an event: its header, and the event's type and process.
 const EVENT_BYTES: usize = 8;
 
-/// Reads the events in a page, and pairs them. Returns true if there are any. An input is the text of
+/// Reads the events in a page, and pairs them. Returns true if there are events. An input is the text of
 /// `events/header_page`, the formats of the issue and the completion event, and the page, with a zero byte after each
 /// text.
 pub(crate) fn assert_trace_page_property(bytes: &[u8]) -> bool {

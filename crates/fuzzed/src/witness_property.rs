@@ -24,7 +24,7 @@ pub(crate) fn assert_witness_property(bytes: &[u8]) -> bool {
                 Err(why) => assert_one_line(&why),
             },
         }
-        // A tester reads what a witness sends.
+        // A tester parses the replies of a witness.
         if let Ok(Reply::Record(Some(record))) = parse::<Reply>(received)
             && let Err(why) = record.check()
         {

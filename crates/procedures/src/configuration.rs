@@ -18,7 +18,7 @@ use std::ops::RangeInclusive;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Maximum size of a file of tenants.
+/// Maximum size of a file of tenants, bytes.
 const TENANTS_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads a configuration of `test`, and its text. Prints warnings.
@@ -31,7 +31,7 @@ pub fn read_test(test: Test, path: &Path) -> Result<(String, ActConfig), Failure
     Ok((String::from_utf8_lossy(&bytes).into_owned(), parsed.config))
 }
 
-/// Reads a configuration of any ACT version, paced `as_act`. Prints what was translated.
+/// Reads a configuration of any ACT version, paced `as_act`. Prints the changes of the translation.
 pub fn read_any(path: &Path, as_act: bool) -> Result<ActConfig, Failure> {
     let bytes = bytes_of(path)?;
     let mut translation = translation_of(path, &bytes, &ReadOptions::default())?;
@@ -39,7 +39,7 @@ pub fn read_any(path: &Path, as_act: bool) -> Result<ActConfig, Failure> {
         console::warning(&warning.to_string());
     }
     if translation.test_by_default {
-        console::note(&format!("{} fits both tests and is taken for a storage test", path.display()));
+        console::note(&format!("{} fits both tests and is read as a storage test", path.display()));
     }
     translation.changes.iter().for_each(|(key, change)| console::note(&format!("{key}: {change}")));
     if as_act {
@@ -66,15 +66,15 @@ pub fn translation_of(path: &Path, bytes: &[u8], reading: &ReadOptions) -> Resul
     let name = path.display().to_string();
     if let Some(place) = bytes.iter().position(|byte| *byte == 0) {
         return Err(Failure::usage(format!(
-            "cannot read the configuration {name} - its byte {} is 0, so it is no text - name the file with the test's \
-             configuration",
+            "cannot read the configuration {name} - its byte {} is 0, so it is not text - name the file with the \
+             test's configuration",
             place + 1
         )));
     }
     legacy::read(&name, bytes, reading).map_err(Failure::usage)
 }
 
-/// Reads a configuration. Errors: it cannot be read, is no regular file, or is too long.
+/// Reads a configuration. Errors: the file cannot be read, is not regular, or is too long.
 fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
     files::read(path, Links::Followed, FILE_BYTES_MAX as u64).map_err(|error| {
         let name = path.display();
@@ -83,9 +83,7 @@ fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
                 format!("to configure a test of it give: flashproof size config --device {name}")
             }
             Ok(_) => "name the file with the test's configuration".to_owned(),
-            Err(_) if path.is_symlink() => {
-                "it is a link to something that is not there: check where it leads".to_owned()
-            }
+            Err(_) if path.is_symlink() => "it is a link to a missing file: check its target".to_owned(),
             Err(_) => "check the path".to_owned(),
         };
         Failure::usage(format!("cannot read the configuration {name} - {error} - {advice}"))
@@ -112,7 +110,7 @@ pub fn read_tenants(path: &Path) -> Result<(Tenants, String), Failure> {
     let bytes = files::read(path, Links::Followed, TENANTS_BYTES_MAX)
         .map_err(|error| Failure::usage(format!("cannot read {name} - {error}")))?;
     let text = String::from_utf8(bytes)
-        .map_err(|error| Failure::usage(format!("cannot read {name} - it is no text: {error}")))?;
+        .map_err(|error| Failure::usage(format!("cannot read {name} - it is not UTF-8 text: {error}")))?;
     let tenants = Tenants::parse(&path.display().to_string(), &text).map_err(Failure::usage)?;
     Ok((tenants, text))
 }
@@ -120,16 +118,16 @@ pub fn read_tenants(path: &Path) -> Result<(Tenants, String), Failure> {
 /// Reads the trace in the file `name`, of any format, and passes its requests to `sink`. Prints what is missing or
 /// damaged.
 pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<TraceText, Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("reading {name} - {error}"));
+    let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("cannot read {name} - {error}"));
     let bytes = user_file::open(name, "trace", "-")?;
     let mut input = Input::piped_to(bytes, "flashproof trace --from -").map_err(|error| failed(&error))?;
     let facts = TraceText::read(&mut input, sink).map_err(|error| failed(&error))?;
     if input.is_cut() {
-        console::warning(&format!("{name} is compressed and ends early: what was there is read"));
+        console::warning(&format!("{name} is compressed and truncated: only the part before the end is read"));
     }
     if let Some((line, text)) = &facts.first_unread {
         console::note(&format!(
-            "{name}: {} of {} are no part of a block trace and were passed over; the first is line {line}: {}",
+            "{name}: {} of {} are not part of a block trace and were skipped; the first is line {line}: {}",
             units::Grouped(facts.unread_lines),
             units::count(facts.lines, "line"),
             quoted(text)
@@ -137,7 +135,8 @@ pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<TraceText
     }
     if facts.lost > 0 {
         console::warning(&format!(
-            "{name}: {} lost when it was recorded: counts are too low - record it with larger buffers (trace-cmd -b, buffer_size_kb)",
+            "{name}: {} lost during the recording: counts are too low - record with larger buffers (trace-cmd -b, \
+             buffer_size_kb)",
             units::count(facts.lost, "event")
         ));
     }
@@ -149,14 +148,14 @@ pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<TraceText
     }
     if facts.without_size > 0 {
         console::warning(&format!(
-            "{name}: places and sizes of {} are unknown, as iosnoop prints BLOCK + and BYTES 0 on recent kernels, and takes one \
-             request in flight for another - record it with flashproof trace --ops",
+            "{name}: offsets and sizes of {} are unknown: on recent kernels, iosnoop prints BLOCK + and BYTES 0, and \
+             confuses requests in flight - record with flashproof trace --ops",
             units::count(facts.without_size, "request")
         ));
     }
     if facts.without_time > 0 {
         console::warning(&format!(
-            "{name}: it says not when {} began - record it with iosnoop -s, or with flashproof trace --ops",
+            "{name}: the start times of {} are missing - record with iosnoop -s, or with flashproof trace --ops",
             units::count(facts.without_time, "request")
         ));
     }
@@ -167,14 +166,14 @@ pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<TraceText
 pub fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
-        _ => Err(format!("{} is no number above 0", units::quoted(text))),
+        _ => Err(format!("{} is not a number above 0", units::quoted(text))),
     }
 }
 
 /// Parses a percentage within `range`, with or without `%`.
 pub fn percent(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
     let percent = text.trim().trim_end_matches('%').parse().ok().filter(|percent| range.contains(percent));
-    percent.ok_or_else(|| format!("that is no percentage from {} to {}, such as 2", range.start(), range.end()))
+    percent.ok_or_else(|| format!("give a percentage from {} to {}, such as 2", range.start(), range.end()))
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ fn clear(target: &Arc<Target>) -> io::Result<()> {
     let zeros = vec![0; BYTES_MAX];
     let unit = u64::from(target.min_io_bytes());
     transfers.write(target.size_bytes().saturating_sub(TAIL_BYTES) / unit * unit, &zeros)?;
-    // The old header is cleared first.
+    // From the start on, so that the old header is cleared first.
     (0..DEVICE_HEADER_BYTES).step_by(BYTES_MAX).try_for_each(|at| transfers.write(at, &zeros))
 }
 

@@ -133,7 +133,7 @@ pub fn compared(candidates: &[CandidateDir], given: &OperatorData, ratings: &[Pu
     Ok(comparison)
 }
 
-/// Published ratings whose names contain one of the given texts, or all.
+/// Published ratings of drives whose names contain one of the given texts; all ratings for `all`.
 fn chosen(ratings: &[Published], wanted: &[String]) -> Result<Vec<Published>, Failure> {
     let has = |rating: &Published, words: &str| {
         words.eq_ignore_ascii_case("all") || rating.device.to_lowercase().contains(&words.trim().to_lowercase())
@@ -173,14 +173,15 @@ fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &SizingTerms,
     let mut remarks = Vec::new();
     if basis.value() == Some(&Basis::Estimate) {
         remarks.push(format!(
-            "it ran another load than the cluster's ({}): a drive is taken to hold what is less in reads, writes, bytes read \
-             and bytes written a second",
+            "it ran another load than the cluster's ({}): the estimate uses the tightest of reads, writes, bytes read \
+             and bytes written per second",
             supply.value().map(|supply| io_text(&supply.io)).unwrap_or_default()
         ));
     }
     if candidate.load.value().is_some_and(|load| !load.highest) {
         remarks.push(
-            "a run shows what a drive holds, not the most: it may need fewer (flashproof rate finds it)".to_owned(),
+            "a run shows a load that a drive holds, not the highest: fewer drives may do (flashproof rate finds it)"
+                .to_owned(),
         );
     }
     let test = candidate.test.value();
@@ -214,7 +215,7 @@ fn published_choice(rating: &Published, demand: &Demand, terms: &SizingTerms, pr
     Choice {
         price: prices.iter().find(|(name, _)| *name == rating.device).map(|(_, price)| *price),
         margins: margins.collect(),
-        remarks: vec![format!("published as {}{maker}; its capacity and wear are not looked at", multiple(rating.x))],
+        remarks: vec![format!("published as {}{maker}; its capacity and wear are not considered", multiple(rating.x))],
         ..choice(rating.device.clone(), ValueOrReason::Value(Basis::Published), ValueOrReason::Value(supply), demand, terms)
     }
 }
@@ -222,14 +223,17 @@ fn published_choice(rating: &Published, demand: &Demand, terms: &SizingTerms, pr
 fn choice(name: String, basis: ValueOrReason<Basis>, supply: ValueOrReason<Supply>, demand: &Demand, terms: &SizingTerms) -> Choice {
     let need = |terms: SizingTerms| {
         supply.and_then(|supply| {
-            ValueOrReason::or_missing(select::need(demand, supply, &terms), "it was not seen to do all that the load does")
+            ValueOrReason::or_missing(
+                select::need(demand, supply, &terms),
+                "it was not measured with every kind of I/O of this load",
+            )
         })
     };
     Choice {
         name,
         basis,
         times_the_busiest: supply.and_then(|supply| {
-            ValueOrReason::or_missing(select::times_the_busiest(demand, supply), "the cluster's drives do nothing")
+            ValueOrReason::or_missing(select::times_the_busiest(demand, supply), "the cluster's drives have no I/O")
         }),
         now: need(SizingTerms { scale: 1.0, data_scale: 1.0, ..*terms }),
         scaled: need(*terms),
@@ -259,7 +263,7 @@ impl Selection {
         let has_prices = self.choices.iter().any(|choice| choice.price.is_some());
         let mut table = Table::new("")
             .text(["candidate", "basis"])
-            .numbers(["one holds", "drives a node"])
+            .numbers(["one holds", "drives per node"])
             .text(["limited by"])
             .numbers([format!("at {scaled}")])
             .text(["limited by"])
@@ -294,18 +298,18 @@ impl Selection {
     pub fn notes(&self, bullet: &str) -> String {
         let Self { demand, terms, choices, .. } = self;
         let mut lines = vec![format!(
-            "now: {} on {}; one holds: that many times what the busiest of them does; prices are of all nodes together",
+            "now: {} on {}; one holds: multiple of the busiest drive's load; prices are for all nodes together",
             results::units::count(demand.drives() as u64, "drive"),
             results::units::count(demand.nodes.len() as u64, "node"),
         )];
         if choices.iter().any(|choice| choice.supply.value().is_some_and(|supply| supply.capacity_bytes.is_some())) {
             lines.push(match demand.nodes.iter().any(|node| node.used_bytes.is_none()) {
-                true => "capacity is not checked on nodes whose data the profile does not contain".to_owned(),
+                true => "capacity is not checked on nodes whose data size is not in the profile".to_owned(),
                 false => format!("a drive is filled to {} of its capacity at most", percent(terms.fill)),
             });
         }
         if !choices.iter().any(|choice| choice.supply.value().is_some_and(|supply| supply.rated_bytes.is_some())) {
-            lines.push("wear is not looked at: give --dwpd or --tbw".to_owned());
+            lines.push("wear is not considered: give --dwpd or --tbw".to_owned());
         }
         for choice in choices {
             let named = |text: &str| format!("{}: {text}", choice.name);

@@ -19,7 +19,7 @@ pub struct AccessArgs {
     /// File with the password in its first line
     #[arg(long, value_name = "FILE", requires = "user")]
     pub password_file: Option<PathBuf>,
-    /// Authority that checks the password: the cluster itself, or LDAP (sends the password; only with --tls)
+    /// Authority for the password: the cluster itself, or LDAP (sends clear text; only with --tls)
     #[arg(hide_short_help = true, long, value_enum, default_value_t = Auth::Internal, requires = "user")]
     pub auth: Auth,
     /// Use TLS
@@ -44,7 +44,7 @@ pub struct AccessArgs {
 pub enum Auth {
     /// The cluster
     Internal,
-    /// LDAP, asked by the cluster
+    /// LDAP, queried by the cluster
     External,
 }
 
@@ -101,7 +101,7 @@ pub struct ClientArgs {
     /// Operations: I writes each key once and ends; RU,95 reads in 95 of 100 transactions and writes in the others
     #[arg(short, long, value_name = "I|RU,PCT", default_value = "RU,95")]
     pub workload: Mix,
-    /// Transactions in flight, each on a connection of its own unless --pipeline says otherwise
+    /// Transactions in flight, each on its own connection unless --pipeline is given
     #[arg(short = 'z', long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub connections: u32,
     /// Transactions per second (open loop, latency includes queueing). Without it, or with 0: closed loop
@@ -119,11 +119,11 @@ pub struct ClientArgs {
     /// Transactions in flight on each connection, if the server supports pipelining
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub pipeline: u32,
-    /// Records of a read: several are read in one request to each node (a batch), and the latency is that of the whole
+    /// Records per read. Above 1, one request to each node reads a batch, and the latency is that of the whole batch
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=5000))]
     pub batch_read_size: u32,
-    /// Nodes that reads go to: the master; in sequence the replicas, too, while it fails; any copy in turn; or nodes of
-    /// the rack --rack-id first
+    /// Nodes to read from: the master; the master, then the replicas in sequence if it fails; any copy in turn; or
+    /// nodes of the rack --rack-id first
     #[arg(hide_short_help = true, long, value_name = "master|sequence|any|prefer-rack", default_value = "master")]
     pub replica: Replica,
     /// Rack of this client, for --replica prefer-rack
@@ -142,7 +142,7 @@ pub struct ClientArgs {
     /// Write all bins of a record, so that the server need not read it first
     #[arg(long)]
     pub replace: bool,
-    /// Seed of all random choices [default: another each time]
+    /// Seed of all random choices [default: random]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     #[command(flatten)]
@@ -155,7 +155,7 @@ pub struct ClientArgs {
     help: Option<bool>,
 }
 
-/// A name of up to `BYTES` bytes that servers use between separators.
+/// Parses a name of up to `BYTES` bytes, without the characters that separate names in servers' replies.
 fn name<const BYTES: usize>(text: &str) -> Result<String, String> {
     match text.len() <= BYTES && !text.contains(|c: char| c.is_control() || matches!(c, ':' | ';' | ',')) {
         true => Ok(text.to_owned()),
@@ -165,7 +165,7 @@ fn name<const BYTES: usize>(text: &str) -> Result<String, String> {
 
 fn theta(text: &str) -> Result<f64, String> {
     let theta = text.parse().ok().filter(|theta| *theta > 0.0 && *theta <= 10.0);
-    theta.ok_or_else(|| "give a number over 0, up to 10".to_owned())
+    theta.ok_or_else(|| "give a number above 0 and up to 10".to_owned())
 }
 
 /// Options of the transactions benchmark.
@@ -178,10 +178,10 @@ pub struct TransactionsArgs {
     /// Run a server between the transactions and the drive, in this process, with clients on the loopback interface
     #[arg(long)]
     pub loopback: bool,
-    /// Size of a file, or the part of a simulated drive to use, which takes as much memory
+    /// Size of a file, or of the part of a simulated drive to use, which takes as much memory
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = size)]
     pub size: u64,
-    /// Rows of the table: bytes of a record with k for 1,024; 1k-replicated has each record on two servers (--loopback)
+    /// Rows of the table: record sizes in bytes, with k for 1,024; 1k-replicated: a copy on each server (--loopback)
     /// [default: 1k,2k,4k, and 1k-replicated with --loopback and files or two devices]
     #[arg(long, value_name = "ROWS", value_delimiter = ',')]
     pub rows: Option<Vec<RowKind>>,
@@ -224,7 +224,7 @@ pub struct TransactionsArgs {
     /// Replace an existing file of --json
     #[arg(long, requires = "json")]
     pub force: bool,
-    /// Seed of all random choices [default: another each time]
+    /// Seed of all random choices [default: random]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Options of every run.
@@ -272,6 +272,6 @@ impl FromStr for RowKind {
         bytes
             .filter(|bytes| (16..=1 << 20).contains(bytes))
             .map(|bytes| Self { bytes, replicated })
-            .ok_or_else(|| "give bytes from 16 to 1024k: 1k,2k,4k,1k-replicated".to_owned())
+            .ok_or_else(|| "give record sizes from 16 to 1024k, such as 1k,2k,4k,1k-replicated".to_owned())
     }
 }

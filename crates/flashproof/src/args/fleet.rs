@@ -6,21 +6,21 @@ use std::path::PathBuf;
 /// Campaigns: the same steps for many drives on many hosts.
 #[derive(Subcommand, Debug)]
 pub enum Fleet {
-    /// List the drives of this host, or of every node of Slurm, and which are free
+    /// List the drives of this host, or of all nodes of Slurm, and which are free
     #[command(after_long_help = super::help::laid_out(include_str!("examples/fleet-inventory.txt")))]
     Inventory(InventoryArgs),
     /// Write a commented campaign file from inventories
     Init(InitArgs),
-    /// Show what would run where and for how long; change nothing
+    /// Show which steps would run, where and how long; change nothing
     Plan(CampaignArgs),
-    /// Run a campaign, or go on with it: by Slurm, or on this machine; ERASES drives with consent
+    /// Run or resume a campaign, by Slurm or on this machine; ERASES drives with consent
     #[command(after_long_help = super::help::laid_out(include_str!("examples/fleet-run.txt")))]
     Run(RunArgs),
-    /// Show what is queued, running, done and failed, and why
+    /// Show the state of each step, and the cause of failures
     Status(FleetStatusArgs),
-    /// End all tasks, with partial results
+    /// End all tasks; partial results are kept
     Cancel(CampaignArgs),
-    /// Run one drive of a campaign through its steps, for a scheduler of your own
+    /// Run the steps of one drive of a campaign, for your own scheduler
     #[command(after_long_help = super::help::laid_out(include_str!("examples/fleet-task.txt")))]
     Task(TaskArgs),
 }
@@ -37,7 +37,7 @@ pub struct InventoryArgs {
     /// Option of srun, such as --partition=qualify; may be repeated
     #[arg(long, value_name = "OPTION", requires = "slurm", allow_hyphen_values = true)]
     pub slurm_option: Vec<String>,
-    /// Invent simulated drives by this description instead: sim:channels=4+read-us=400
+    /// List simulated drives of this description instead: sim:channels=4+read-us=400
     #[arg(long, value_name = "SPEC")]
     pub simulated: Option<String>,
     /// Number of simulated drives
@@ -54,7 +54,7 @@ pub struct InventoryArgs {
 /// The directory of a campaign.
 #[derive(Args, Debug)]
 pub struct CampaignArgs {
-    /// Directory of the campaign, which all its hosts share
+    /// Directory of the campaign, shared by all its hosts
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 }
@@ -64,7 +64,7 @@ pub struct CampaignArgs {
 pub struct InitArgs {
     #[command(flatten)]
     pub campaign: CampaignArgs,
-    /// Let Slurm run it
+    /// Run the campaign by Slurm
     #[arg(long)]
     pub slurm: bool,
     /// Replace an existing campaign.toml
@@ -72,7 +72,7 @@ pub struct InitArgs {
     pub force: bool,
 }
 
-/// Options of a start.
+/// Options of `flashproof fleet run`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
     #[command(flatten)]

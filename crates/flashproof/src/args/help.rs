@@ -28,7 +28,7 @@ const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}{after-help
 /// Options of `flashproof help`.
 #[derive(Args, Debug)]
 pub struct HelpArgs {
-    /// A command, such as "size profile"; or "keys": those of a configuration file
+    /// A command, such as "size profile"; or "keys" for the keys of a configuration file
     #[arg(value_name = "COMMAND")]
     pub words: Vec<String>,
     /// Write a man page of each command into this directory
@@ -107,7 +107,11 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
 
 /// The keys of a configuration file, of one test or of both.
 fn keys_page(tests: &[String]) -> Result<String, Failure> {
-    let named = |word: &String| Test::named(word).ok_or_else(|| Failure::usage("keys are those of: storage, index"));
+    let named = |word: &String| {
+        Test::named(word).ok_or_else(|| {
+            Failure::usage("no such test - give flashproof help keys storage, or flashproof help keys index")
+        })
+    };
     let tests = match tests {
         [] => Test::ALL.to_vec(),
         tests => tests.iter().map(named).collect::<Result<_, _>>()?,
@@ -131,13 +135,16 @@ pub fn completions(args: &CompletionsArgs) -> Result<String, Failure> {
 /// Writes a man page of each command into `dir`.
 pub fn man_pages(dir: &Path) -> Result<(), Failure> {
     let failed = |error| {
-        Failure::environment(format!("cannot write man pages into {} - {error} - name a directory", dir.display()))
+        Failure::environment(format!(
+            "cannot write man pages into {} - {error} - give a writable directory",
+            dir.display()
+        ))
     };
     std::fs::create_dir_all(dir).map_err(failed)?;
     clap_mangen::generate_to(whole(), dir).map_err(failed)
 }
 
-/// Columns of the narrowest common terminal. Clap wraps longer lines, which would break a command in the middle.
+/// Columns of a narrow terminal. Clap wraps longer lines, which would break an example in the middle.
 const COLUMNS: usize = 79;
 
 /// Lays out `text`. An indented line is a command, with its comment after three or more blanks. Other lines are
@@ -175,7 +182,7 @@ fn example(line: &str) -> (&str, &str) {
     at.map_or((line, ""), |at| (&line[..at], line[at..].trim_start()))
 }
 
-/// Words that are no command, each with the right command: names of earlier versions and common synonyms.
+/// Words that are not commands, each with the right command: names of earlier versions, and common synonyms.
 const INSTEAD: [(&str, &str); 21] = [
     ("devices", "doctor"),
     ("list", "doctor"),
@@ -200,8 +207,8 @@ const INSTEAD: [(&str, &str); 21] = [
     ("version", "--version"),
 ];
 
-/// Suggestion if the first of `arguments` is a device, a file, or another name of a command. `None`: the parser takes
-/// the arguments.
+/// Suggestion if the first of `arguments` is a device, a file, or another name of a command. `None`: no
+/// suggestion, and clap parses the arguments.
 pub(super) fn instead_of(command: &Command, arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
     if word.starts_with('-') || command.find_subcommand(word).is_some() {
@@ -211,7 +218,7 @@ pub(super) fn instead_of(command: &Command, arguments: &[OsString]) -> Option<St
     let hint = if let Some((_, name)) = INSTEAD.iter().find(|(typed, _)| *typed == word) {
         format!("use flashproof {name}")
     } else if word.starts_with("/dev/") || word.starts_with("sim:") {
-        format!("name what to do with it: flashproof doctor {word}, or flashproof certify {word}")
+        format!("give a command before the device: flashproof doctor {word}, or flashproof certify {word}")
     } else if path.is_dir() {
         format!("to judge the run in this directory: flashproof report {word}")
     } else if path.is_file() {

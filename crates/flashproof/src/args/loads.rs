@@ -28,7 +28,7 @@ pub struct TestArgs {
     /// Share the devices with other runs that also give this option
     #[arg(long, hide_short_help = true)]
     pub shared: bool,
-    /// Device instead of device-names of the file, or "sim:": each gets the load of one of those; may be repeated
+    /// Device, or "sim:", in place of one of the file's device-names, in their order; may be repeated
     #[arg(long, value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
     pub device: Vec<String>,
     /// Length of the test, instead of test-duration-sec of the file: 24h, 10m, or a number of seconds
@@ -142,12 +142,12 @@ pub struct StorageArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Replay of a trace")]
 pub struct ReplayArgs {
-    /// Replay a trace instead of a CONFIG: its operations at their times. One --device for each device of the trace, in
-    /// the order of their numbers. Writes and discards of the trace ERASE. Reads every format that flashproof trace
-    /// --from reads
+    /// Replay a trace instead of a CONFIG: the recorded operations at their recorded times. Give one --device for each
+    /// device of the trace, in the order of their numbers. Writes and discards of the trace ERASE data. Accepts every
+    /// format of flashproof trace --from
     #[arg(long, value_name = "TRACE", requires = "device")]
     pub replay: Option<String>,
-    /// Speed as a multiple of the recorded one
+    /// Speed, as a multiple of the recorded speed
     #[arg(long, hide_short_help = true, value_name = "N", default_value = "1", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub speed: Factor,
     /// Number of times to replay the trace

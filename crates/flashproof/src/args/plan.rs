@@ -61,7 +61,7 @@ pub struct CollectArgs {
     /// Folder to create [default: flashproof-results/cluster-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Print the asadm and asinfo commands that do the same by hand, and do nothing
+    /// Only print the asadm and asinfo commands that do the same by hand
     #[arg(long)]
     pub print_commands: bool,
     #[command(flatten)]
@@ -110,8 +110,7 @@ pub struct SizeArgs {
     /// Minimum length of the steady window to search for
     #[arg(hide_short_help = true, long, value_name = "TIME", default_value_t = 180, allow_hyphen_values = true, value_parser = seconds)]
     pub at_least: u32,
-    /// Drive of a device, as iostat names it, if the device's name does not contain it: dm-3=/dev/mapper/data; may be
-    /// repeated
+    /// Drive of a server's device in iostat's output, if the names differ: dm-3=/dev/mapper/data; may be repeated
     #[arg(long, value_name = "DRIVE=DEVICE", value_parser = drive)]
     pub drive: Vec<(String, String)>,
     /// Time zone of iostat's clock, such as +02:00; the server's log states its own
@@ -129,7 +128,7 @@ pub struct SizeArgs {
     /// Replace existing files
     #[arg(long, requires = "out")]
     pub force: bool,
-    /// Node whose drives the configurations model [default: the one whose drives move most bytes]
+    /// Node whose drives the configurations model [default: the node whose drives move most bytes]
     #[arg(long, value_name = "NODE")]
     pub node: Option<String>,
     /// Device to test, for the configurations
@@ -141,7 +140,7 @@ pub struct SizeArgs {
     /// Load of the configurations as a multiple of the cluster's: 2 for a drive that must hold twice the load
     #[arg(long, value_name = "FACTOR", default_value_t = Factor::ONE, allow_hyphen_values = true)]
     pub scale: Factor,
-    /// Write configurations even if the profile does not balance; it stays marked
+    /// Write configurations even if the profile does not balance; the profile stays marked
     #[arg(long)]
     pub accept_unbalanced: bool,
     /// Write one self-contained HTML page with bars
@@ -195,7 +194,9 @@ fn drive(text: &str) -> Result<(String, String), String> {
 fn block(text: &str) -> Result<u64, String> {
     sizing::server_log::size_bytes(text)
         .filter(|bytes| bytes.is_power_of_two() && (4096..=8 << 20).contains(bytes))
-        .ok_or_else(|| "give a power of two from 4K to 8M, as aerospike.conf has it: 128K, 1M".to_owned())
+        .ok_or_else(|| {
+            "give a power of two from 4K to 8M in the notation of aerospike.conf, such as 128K or 1M".to_owned()
+        })
 }
 
 /// Options of a selection.
@@ -240,7 +241,7 @@ pub struct SelectArgs {
 
 fn fill(text: &str) -> Result<f64, String> {
     let percent = positive(text.trim_end_matches('%'))?;
-    if percent <= 100.0 { Ok(percent) } else { Err("that is no percentage up to 100".to_owned()) }
+    if percent <= 100.0 { Ok(percent) } else { Err("give a percentage above 0 and up to 100".to_owned()) }
 }
 
 /// Options of the writer of configurations.
@@ -291,7 +292,7 @@ pub struct ConfigArgs {
     /// Rated drive writes per day of the drives, for comparison
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = rated)]
     pub dwpd: Option<f64>,
-    /// Ask for missing values, even if standard input is no terminal
+    /// Ask for missing values, even if standard input is not a terminal
     #[arg(long, conflicts_with_all = ["config", "from"])]
     pub ask: bool,
     /// Write to this file instead of standard output
@@ -307,7 +308,7 @@ fn test(text: &str) -> Result<Test, String> {
 }
 
 fn key_and_value(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("no = in it - give KEY=VALUE, such as defrag-lwm-pct=60")?;
+    let (key, value) = text.split_once('=').ok_or("\"=\" is missing - give KEY=VALUE, such as defrag-lwm-pct=60")?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 

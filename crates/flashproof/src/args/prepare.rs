@@ -35,16 +35,16 @@ pub struct PrepArgs {
     /// Write zeros only
     #[arg(long, conflicts_with_all = ["skip_zero", "fills"])]
     pub zero_only: bool,
-    /// Load to prepare the drive for, by one pass in random order, after a discard where the drive takes it
+    /// Load to prepare the drive for: one pass in random order, after a discard if the drive supports it
     #[arg(long = "for", value_name = "LOAD", conflicts_with_all = ["fills", "skip_zero", "zero_only"])]
     pub purpose: Option<Purpose>,
-    /// With --for: flash that the host does not see, in percent of the capacity; auto: that of flash of a usual size
+    /// With --for: flash beyond the capacity, in percent of the capacity; auto: assume flash of a usual size
     #[arg(long, value_name = "P", default_value = "auto", requires = "purpose", value_parser = over_provisioning)]
     pub over_provisioning: OverProvisioning,
     /// With --for: size of a write, 4k to 128k
     #[arg(long, value_name = "BYTES", default_value = "4k", requires = "purpose", value_parser = block_bytes)]
     pub block: u32,
-    /// With --for: size of the drive's write cache; a block is written again only behind that many bytes [default:
+    /// With --for: size of the drive's write cache; a block is rewritten only after that many bytes [default:
     /// 1 GiB, at most 1/64 of the capacity]
     #[arg(long, value_name = "BYTES", requires = "purpose", value_parser = cache_bytes)]
     pub cache_bytes: Option<u64>,
@@ -57,19 +57,19 @@ pub struct PrepArgs {
     /// Seed of the salt [default: random; it is recorded]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Show what would be written and for how long, and write nothing
+    /// Show the planned writes and their duration, and write nothing
     #[arg(long, conflicts_with = "verify")]
     pub dry_run: bool,
     /// Start over from the first byte, even if an interrupted preparation could be resumed
     #[arg(long)]
     pub restart: bool,
-    /// Write nothing: read a sample of devices prepared before, and compare
+    /// Write nothing: compare a sample of each device with the written data
     #[arg(
         long,
         conflicts_with_all = ["erase", "fills", "skip_zero", "zero_only", "discard_first", "use_pct", "seed", "restart", "purpose"]
     )]
     pub verify: bool,
-    /// Number of 4 KiB places to read back from each device; all if the number exceeds its size, none for 0
+    /// Number of 4 KiB places to read back from each device; all places if it has fewer, none for 0
     #[arg(long, value_name = "N", default_value_t = SAMPLES)]
     pub samples: u64,
     /// Interval in seconds at which data is synced and progress is recorded; 0: ten times a second
@@ -80,7 +80,7 @@ pub struct PrepArgs {
     pub quiet: bool,
 }
 
-/// (T - U) / U; `None` for `auto`.
+/// Over-provisioning (T - U) / U, with T bytes of flash and U bytes of capacity; `None` for `auto`.
 #[derive(Debug, Clone, Copy)]
 pub struct OverProvisioning(pub Option<f64>);
 
@@ -128,7 +128,8 @@ impl PrepArgs {
 
 /// Parses the options of ACT's program, or exits with ACT's exit code.
 pub(super) fn parse_prep_as_act(arguments: Vec<OsString>) -> PrepArgs {
-    let about = "Prepare devices as ACT's program does: zeros and then salt over all of each; ERASES them";
+    let about =
+        "Prepare devices as ACT's program does: a pass of zeros, then of salt, over the whole of each; ERASES them";
     let act = program::<PrepArgs>("act_prep", about).after_help(laid_out(include_str!("examples/prep.txt")));
     parse_as(act, arguments).unwrap_or_else(exit_as_act)
 }

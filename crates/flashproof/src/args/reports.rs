@@ -18,12 +18,12 @@ pub struct ReportArgs {
     /// Another view
     #[command(subcommand)]
     pub other: Option<OtherReport>,
-    /// Directories of runs, or of series of runs; or one of a campaign
+    /// Directories of runs or of series; or the directory of a campaign
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
     #[command(flatten)]
     pub form: FormArgs,
-    /// Of a campaign: replace the names of drives and hosts by stable pseudonyms, for sharing
+    /// For a campaign: replace the names of drives and hosts by stable pseudonyms, for sharing
     #[arg(long)]
     pub anonymous: bool,
     /// Write all data as Parquet files into this directory, for SQL (docs/data.md); exit code: 0 if all was read, else 3
@@ -117,8 +117,8 @@ pub struct LatencyArgs {
     /// Histogram to show, one of HISTOGRAM NAMES in the log; may be repeated [default: reads]
     #[arg(short = 'h', long = "histogram", value_name = "NAME", allow_hyphen_values = true)]
     pub histograms: Vec<String>,
-    /// Length of a slice in seconds, rounded up to whole report intervals [default: 3600; for run directories the run's
-    /// own]
+    /// Length of a slice in seconds, rounded up to whole report intervals [default: 3600; for run directories the
+    /// slice of the run]
     #[arg(short = 't', long, value_name = "SECONDS", allow_hyphen_values = true)]
     pub slice: Option<String>,
     /// First threshold to show, as a power of two (0: 1 ms, 3: 8 ms), up to 16
@@ -203,7 +203,7 @@ pub(super) fn typed(arguments: &[OsString], skipped: usize) -> Vec<String> {
     arguments.iter().skip(skipped).map(|argument| argument.to_string_lossy().into_owned()).collect()
 }
 
-/// Prints help where clap does, and errors on standard output, as the script does.
+/// Prints help as clap does, but errors on standard output, as the script does.
 fn refuse_as_act(error: &clap::Error, typed: &[String]) -> ! {
     if !error.use_stderr() {
         // Write errors are ignored: the terminal may be closed.
@@ -235,8 +235,8 @@ fn in_acts_words(error: &clap::Error, typed: &[String]) -> String {
     }
 }
 
-/// Short form of the option `long`, if it was typed so: clap always reports the long form. An option without its value
-/// is the last argument, or the last letter of it.
+/// Short form of the option `long`, if the user typed the short form: clap always reports the long form. An option
+/// without its value is the last argument, or the last letter of the last argument.
 fn short_as_typed(long: &str, typed: &[String]) -> Option<String> {
     let command = acts_script();
     let option = command.get_arguments().find(|option| option.get_long() == long.strip_prefix("--"))?;
@@ -284,26 +284,24 @@ pub struct LogLatencyArgs {
 }
 
 impl LogLatencyArgs {
-    /// Options that show a server's logs as `flashproof latency FILE` requests. Other options have asloglatency's
+    /// Translates the options of `flashproof latency FILE` for a server's logs. Other options have asloglatency's
     /// defaults; the default histogram is the reads of all namespaces.
     ///
     /// Errors: an option that does not apply to these logs.
     pub fn of(args: &LatencyArgs) -> Result<Self, String> {
         let refused = |what: &str| {
-            format!(
-                "cannot show a server's log - {what} - flashproof latency server --help has the options for such a log"
-            )
+            format!("cannot show a server's log - {what} - for its options see flashproof latency server --help")
         };
         let histogram = match &args.histograms[..] {
             [] => "read".to_owned(),
             [one] => one.clone(),
-            _ => return Err(refused("it is shown by one histogram at a time (-h)")),
+            _ => return Err(refused("-h selects one histogram, and cannot be repeated")),
         };
         if args.extra || args.sla.is_some() || args.start_bucket != "0" {
-            return Err(refused("-s, -x and --sla are for logs of ACT and for runs"));
+            return Err(refused("-s, -x and --sla apply only to logs of ACT and to runs"));
         }
         let number =
-            |text: &str| from_one(text).map_err(|why| refused(&format!("{text} is no number of thresholds, {why}")));
+            |text: &str| from_one(text).map_err(|why| refused(&format!("{text} is not a number of thresholds: {why}")));
         let defaults = parse_as_asloglatency(vec!["asloglatency".into()]);
         Ok(Self {
             logs: args.logs.iter().map(PathBuf::from).collect(),
@@ -349,7 +347,7 @@ pub fn from(text: &str) -> Result<TableStart, String> {
 /// Options of a trace.
 #[derive(Args, Debug)]
 pub struct TraceArgs {
-    /// Block devices or partitions to trace; with --from, numbers such as 259,0 [default there: all]
+    /// Block devices to trace; with --from, device numbers such as 259,0 [default with --from: all]
     #[arg(value_name = "DEVICE", required_unless_present = "from")]
     pub devices: Vec<String>,
     /// Duration: a number of seconds, 5m, 1h [default: until Ctrl-C]

@@ -74,14 +74,14 @@ pub struct RateArgs {
     /// each]
     #[arg(long, value_name = "CONFIG")]
     pub config: Option<PathBuf>,
-    /// First load to try, as a multiple of 1x: one that the device surely holds
+    /// First load to try, a multiple of 1x that the device surely holds
     #[arg(long, value_name = "N", default_value = "1", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub from: Factor,
     /// Highest load to try, as a multiple of 1x
     #[arg(long, value_name = "N", default_value = "1000", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub up_to: Factor,
-    /// Maximum time under load: 8h, 90m, or a number of seconds; the result is what is known by then [default: no
-    /// limit]
+    /// Maximum time under load: 8h, 90m, or a number of seconds; the result is the rating found by then [default:
+    /// no limit]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub max_duration: Option<u32>,
     /// Maximum distance between the highest load held and the lowest not held, in percent
@@ -108,15 +108,17 @@ pub struct RateArgs {
     pub out: Option<PathBuf>,
 }
 
-/// A time of at least twelve rounds of a second.
+/// Parses the time of the confirmation, at least twelve rounds of a second.
 fn confirmation(text: &str) -> Result<u32, String> {
     match seconds(text)? {
-        seconds if seconds < 12 => Err("a rating is confirmed for 12 s at least".to_owned()),
+        seconds if seconds < 12 => {
+            Err("give at least 12 s: the confirmation of a rating takes 12 rounds of a second or more".to_owned())
+        }
         seconds => Ok(seconds),
     }
 }
 
-/// Below 1 %, multiples of three digits cannot be distinguished.
+/// Parses a resolution, at least 1 %: below that, multiples of three digits cannot be distinguished.
 fn resolution(text: &str) -> Result<f64, String> {
     percent(text, 1.0..=50.0)
 }
@@ -129,7 +131,7 @@ pub struct PredictArgs {
     pub dir: PathBuf,
     #[command(flatten)]
     pub load: PredictedLoad,
-    /// Replace a drive.sim in DIR of other origin
+    /// Replace a drive.sim in DIR that flashproof did not write
     #[arg(long)]
     pub force: bool,
     /// Print only results, warnings and errors
@@ -159,14 +161,14 @@ pub struct BaselineArgs {
     /// Largest queue depth to try, a power of two
     #[arg(long, value_name = "DEPTH", default_value_t = 256, allow_hyphen_values = true, value_parser = depth)]
     pub max_depth: u32,
-    /// Read only: no questions, nothing is erased, and a device in use can be measured
+    /// Only read: erases nothing, needs no consent, and works on a device in use
     #[arg(long)]
     pub read_only: bool,
     /// Run these tests of SNIA's PTS 2.0.2 instead: iops, throughput, latency, saturation; the whole device is
     /// discarded before each, and also written twice, except for saturation
     #[arg(long, value_name = "TESTS", value_delimiter = ',', value_parser = pts, conflicts_with_all = ["seconds", "quick", "bs", "max_depth", "read_only", "no_prep"])]
     pub pts: Vec<Pts>,
-    /// Length of a job of these tests, if not SNIA's [default: 60, on simulated drives 2]
+    /// Length of a job of --pts [default: 60 as SNIA specifies; on simulated drives 2]
     #[arg(long, value_name = "TIME", requires = "pts", allow_hyphen_values = true, value_parser = seconds)]
     pub pts_round: Option<u32>,
     /// Run each profile with the installed fio, too, three times each in turns, on descriptors held by flashproof, and
@@ -215,7 +217,7 @@ fn depth(text: &str) -> Result<u32, String> {
 /// Options of a check.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// A check, "all", or a TOML file of your own; without it the checks are listed
+    /// A check, "all", or your own TOML file; without CHECK the checks are listed
     #[arg(value_name = "CHECK")]
     pub name: Option<String>,
     /// Directory, device or simulated drive to check
@@ -224,7 +226,7 @@ pub struct CheckArgs {
     /// Show the jobs, the limits and their sources, and check nothing
     #[arg(long, requires = "name", conflicts_with = "path")]
     pub show: bool,
-    /// Go on for this time instead of about a minute, to see what comes after a burst: 40m, 1h
+    /// Run for this time instead of about a minute, to measure beyond a burst: 40m, 1h
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub lasting: Option<u32>,
     #[command(flatten)]

@@ -13,7 +13,7 @@ pub struct OnDriveArgs {
     /// File of the tenants, as for flashproof storage tenants
     #[arg(value_name = "TENANTS")]
     pub tenants: PathBuf,
-    /// Arrangements: a drive each, one drive without handles, one drive with a placement handle each
+    /// Arrangements: dedicated drives, one shared drive, or shared with a placement handle per tenant
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub arrange: Vec<Arrangement>,
     /// Give up after this many drive fills, if not steady before
@@ -53,13 +53,13 @@ pub struct WafMeasureArgs {
 /// Options of a probe.
 #[derive(Args, Debug)]
 pub struct WafProbeArgs {
-    /// Drive: sim:ftl+..., or a real one with FDP, which is ERASED and written ten times its size
+    /// Drive: sim:ftl+..., or a real drive with FDP, which is ERASED and filled ten times
     #[arg(value_name = "DEVICE")]
     pub device: String,
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Allow this device to be erased, by its serial number, wwid, by-id link or path
+    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
     /// Also write the result to FILE as JSON
@@ -79,10 +79,10 @@ pub struct WafPrepArgs {
     /// Simulated drive: sim:ftl+...
     #[arg(value_name = "DEVICE", default_value = "sim:ftl+capacity=1GiB+op=7%+superblock=1MiB+page=4KiB+reserve=1")]
     pub device: String,
-    /// Over-provisioning for which the one pass is made, in percent; auto: that of the drive
+    /// Over-provisioning to assume for the preparation, in percent; auto: that of the drive
     #[arg(long, value_name = "P", default_value = "auto", value_parser = over_provisioning)]
     pub over_provisioning: OverProvisioning,
-    /// Size of a write of that pass, 4k to 128k
+    /// Write size of the preparation, 4k to 128k
     #[arg(long, value_name = "BYTES", default_value = "4k", value_parser = block_bytes)]
     pub block: u32,
     /// Seed of all random choices
@@ -92,7 +92,7 @@ pub struct WafPrepArgs {
     pub form: FormArgs,
 }
 
-/// Options of the command that prints how to set a namespace up.
+/// Options of `flashproof waf setup`.
 #[derive(Args, Debug)]
 pub struct WafSetupArgs {
     /// Namespace to set up

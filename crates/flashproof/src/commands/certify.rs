@@ -3,8 +3,8 @@
 //! ```text
 //! options, CONFIG -> Request     load, devices, terms; nothing touched
 //!                 -> Drives      identities of the drives, and whether they are prepared
-//!                 -> Place       the directory of the series, its lock, its state: started or resumed
-//!                 -> doctor      what may spoil the result: shown and recorded, never blocking
+//!                 -> Certification  the directory of the series, its lock, its state: started or resumed
+//!                 -> doctor      findings about host and drives: shown and recorded, never blocking
 //!                 -> prep        drives that are not recorded as prepared
 //!                 -> stages      one after another; series.json before and after each
 //!                 -> conclusion, report.html
@@ -41,7 +41,7 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     settle(&mut place);
     if certify::next(&place.kept.series, args.all_stages).is_none() && place.kept.series.conclusion.is_some() {
         console::note(&format!(
-            "the series in {} ended before, and this is what came of it; --fresh begins anew",
+            "the series in {} is complete, with the result below; --fresh starts a new one",
             place.kept.dir.display()
         ));
         return show_conclusion(&place);
@@ -49,7 +49,7 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     if args.series.dry_run {
         return show_plan(&place, &drives);
     }
-    let switch = SignalHandler::install("the stage will be run again from its beginning; the same command does", CompatMode::Native)?;
+    let switch = SignalHandler::install("run the same command to repeat the stage from its beginning", CompatMode::Native)?;
     place.kept.examine();
     place.kept.tell_findings();
     // The preparation can take hours, in which `flashproof report status` may be called.
@@ -69,18 +69,18 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
         if let Some(signal) = switch.signal_received() {
             return interrupted(
                 &place,
-                &format!("{} came before {} began", signals::name(signal), place.which(index)),
-                "with it",
+                &format!("{} arrived before {} began", signals::name(signal), place.which(index)),
+                "starts this stage",
             );
         }
         match run_stage(args, &request, &mut place, index, &switch)? {
-            // Another run now would have the same result; the same command tries again later.
+            // An immediate repetition would have the same result. The user can repeat the stage later.
             Some(Outcome::Invalid) => break,
             Some(_) => {}
             None => {
                 let reason = &place.kept.series.steps[index].reason;
                 let what = format!("{} was ended by {reason}", place.which(index));
-                return interrupted(&place, &what, "with it, from its beginning");
+                return interrupted(&place, &what, "repeats this stage from its beginning");
             }
         }
     }
@@ -94,7 +94,7 @@ const SCREEN_SEC: u32 = 21_600;
 /// Length of a stage on simulated drives, whose hours pass in seconds.
 const SIMULATED_SEC: u32 = 3_600;
 
-/// Term that names the kind of the series; fixed when the series starts.
+/// Term with the kind of the series: certification or screening; fixed when the series starts.
 const NAMED: &str = "named";
 
 /// The requested certification.
@@ -141,7 +141,7 @@ impl Request {
             multiple: factor.to_string(),
             config: args.config.as_deref().filter(|_| !base.is_standard()).map(file_name),
             sla: args.sla.clone(),
-            // The value used by its runs: CONFIG may have a report interval longer than a slice.
+            // The slice that the runs use: CONFIG may have a report interval longer than a slice.
             slice_sec: runner::length_of_slices(args.slice.into(), stage_sec.into(), spec.report_interval_sec, false)?,
             stage_sec: stage_sec.into(),
             simulated,
@@ -160,7 +160,7 @@ impl Request {
             ("preparation", if args.no_prep { "none (--no-prep)" } else { "before the first stage" }.to_owned()),
         ];
         let request = Self { base, factor, stages, claim, terms };
-        // Checks the rates of all stages now: an error on the third day would come too late.
+        // Check the rates of all stages now: an error on the third day would come too late.
         for step in &request.stages {
             request.load(step)?;
         }
@@ -210,7 +210,7 @@ impl Place {
         let load = format!("{}x{config}", claim.multiple);
         let first = args.out.clone().unwrap_or_else(|| default_name("certify", &drives.identities, &load));
         let now = request.series(drives.identities.clone(), &claim);
-        // A drive that was unprepared at the start is still unprepared after tests.
+        // Tests do not prepare a drive: a drive that was unprepared at the start still counts as unprepared.
         let kept = Kept::open(&first, args.series.clone(), now, &[NAMED, NOT_PREPARED], |options| {
             may_erase(&request.base, args.no_prep, options)
         })?;
@@ -225,8 +225,8 @@ impl Place {
     }
 }
 
-/// Runs the stage `index`; `None`: a signal ended it. Errors: it did not begin, or could not be recorded; then the
-/// stage is marked as interrupted, and the same command runs it again.
+/// Runs the stage `index`; `None`: a signal ended it. Errors: the stage did not begin, or could not be recorded. Then
+/// the stage is marked as interrupted, and the same command repeats it.
 fn run_stage(
     args: &CertifyArgs,
     request: &Request,
@@ -257,8 +257,8 @@ fn run_stage(
     Ok(ended)
 }
 
-/// Settles a stage that an earlier process left as running: done if its run is completely recorded, even if the process
-/// ended before it noted the verdict; otherwise interrupted.
+/// Settles a stage that an earlier process left as running. The stage is done if its run is completely recorded, even
+/// if the process ended before saving the verdict in the series; otherwise the stage is interrupted.
 fn settle(place: &mut Place) {
     for index in 0..place.kept.series.steps.len() {
         let step = &place.kept.series.steps[index];
@@ -273,7 +273,7 @@ fn settle(place: &mut Place) {
     }
     place.kept.series.interrupt_running_steps();
     for step in place.kept.series.steps.iter().filter(|step| step.state == State::Interrupted) {
-        console::note(&format!("{} was not ended ({}): it is run again from its beginning", step.name, step.reason));
+        console::note(&format!("{} did not complete ({}): it is run again from its beginning", step.name, step.reason));
     }
 }
 
@@ -304,7 +304,7 @@ fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) 
     Some(outcome)
 }
 
-/// Compares the devices of a stage with the one tested alone, if there are several.
+/// Compares the devices of a stage with the device tested alone, if the stage has several.
 fn linearity(place: &Place, index: usize) -> Option<Linearity> {
     let step = &place.kept.series.steps[index];
     if step.rule != Rule::Limits || step.devices.len() < 2 {
@@ -320,7 +320,7 @@ fn linearity(place: &Place, index: usize) -> Option<Linearity> {
     };
     let compared = numbers(alone).and_then(|alone| Ok(certify::linearity(&alone, &numbers(step)?)));
     compared.unwrap_or_else(|error| {
-        console::warning(&format!("the devices in company cannot be compared with one alone: {error}"));
+        console::warning(&format!("cannot compare the devices of this stage with the device tested alone - {error}"));
         None
     })
 }
@@ -362,10 +362,10 @@ fn stage_begins(place: &Place, index: usize) {
     let step = &place.kept.series.steps[index];
     let rule = match step.rule {
         Rule::Limits => "passes within the limits",
-        _ => "passes when it runs to completion, however slow",
+        _ => "passes if it runs to completion, at any latency",
     };
     console::note(&format!(
-        "\n{}: {} on {}, {}; it {rule}",
+        "\n{}: {} on {}, {}; the stage {rule}",
         heading(place, index),
         load(place, step),
         devices(place, step),
@@ -392,7 +392,7 @@ fn show_conclusion(place: &Place) -> Result<ExitCode, Failure> {
 /// Prints the state of an interrupted series. Returns the exit code.
 fn interrupted(place: &Place, what: &str, how: &str) -> Result<ExitCode, Failure> {
     let noun = place.claim.noun();
-    place.kept.show_interruption(&format!(" ({noun}): {what}; the same command goes on {how}"), &stages(place))
+    place.kept.show_interruption(&format!(" ({noun}): {what}; the same command {how}"), &stages(place))
 }
 
 /// Table of the stages, and their directories.

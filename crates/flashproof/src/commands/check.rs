@@ -1,5 +1,5 @@
 //! `flashproof check`: is a disk good enough for a database? Lists the checks, shows one, performs one or all.
-//! With a witness, a second machine that logs acknowledged writes, it also tests whether these survive a power cut.
+//! With a witness (a second machine that logs acknowledged writes), tests whether these writes survive a power cut.
 
 use super::done;
 use super::report::show;
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 /// Name that stands for all checks that come with flashproof.
 const ALL: &str = "all";
 
-/// Columns of a terminal for sentences.
+/// Columns at which sentences are wrapped.
 const COLUMNS: usize = 100;
 
 /// Lists the checks, shows one, or performs one or all.
@@ -35,7 +35,8 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     }
     if let Some(option) = args.durability.foreign_to(name).first() {
         return Err(Failure::usage(format!(
-            "cannot use {option} with check {} - only check durability and check witness have it - leave it out",
+            "cannot use {option} with check {} - only check durability and check witness have this option - leave it \
+             out",
             quoted(name)
         )));
     }
@@ -46,7 +47,8 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     }
     let Some(path) = &args.path else {
         return Err(Failure::usage(format!(
-            "cannot check {} - no disk is named - give the directory of its data, a device, or sim: for a simulated drive (--show shows the check)",
+            "cannot check {} - no path is given - give a directory on the disk, a device, or sim: for a simulated \
+             drive (--show shows the check)",
             quoted(name)
         )));
     };
@@ -66,7 +68,7 @@ fn begin_form(args: &CheckArgs) -> Result<(), Failure> {
 fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Result<ExitCode, Failure> {
     let quiet = args.quiet || args.form.json || args.form.markdown;
     let place = RunDirectory::of("check", args.out.as_deref(), CompatMode::Native)?;
-    let switch = SignalHandler::install("files of the check stay until the next one", CompatMode::Native)?;
+    let switch = SignalHandler::install("files of the check remain until the next check", CompatMode::Native)?;
     let (mut checks, mut not_run) = (Vec::new(), Vec::new());
     let is_alone = definitions.len() == 1;
     for definition in definitions {
@@ -76,14 +78,14 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
         };
         let name = definition.name.clone();
         if switch.signal_received().is_some() {
-            not_run.push(NotRun { name, why: "the command was stopped before".into() });
+            not_run.push(NotRun { name, why: "the command was stopped before this check".into() });
             continue;
         }
         let dir = if is_alone { place.dir().to_owned() } else { place.dir().join(&name) };
         let request = Request { definition, path, erase: &args.erase, dir, quiet };
         match perform(&request, &switch) {
             Ok(check) => checks.push(check),
-            // A disk that is not there, or not writable, stops all checks.
+            // A missing or read-only disk stops all checks.
             Err(failure) if is_alone || checks.is_empty() && not_run.is_empty() => return Err(failure),
             Err(failure) => not_run.push(NotRun { name, why: failure.message }),
         }
@@ -112,29 +114,32 @@ fn list() -> Result<String, Failure> {
         table.row([name.to_owned(), span(check.seconds()), limits.count().to_string(), check.question]);
     }
     Ok(format!(
-        "{table}\nflashproof check NAME DIRECTORY checks the disk below a directory; --show shows jobs, limits and sources.\n\
+        "{table}\nflashproof check NAME DIRECTORY checks the disk that holds DIRECTORY; --show shows jobs, limits and \
+         sources.\n\
          flashproof check durability DIRECTORY --witness HOST:PORT tests if acknowledged writes survive a power cut.\n"
     ))
 }
 
-/// The file of a check, and its own description.
+/// The definition of a check, below a comment with its name, duration and question.
 fn shown(check: &Definition) -> String {
     let mut text = format!("# {} ({} of load)\n", check.name, span(check.seconds()));
     text += &wrapped(&check.question, "# ", COLUMNS);
     text + check.text.trim_end() + "\n"
 }
 
-/// Writes until the power is cut, or examines what a session left.
+/// Writes until the power is cut, or examines the data of the session before the cut.
 fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
     refuse(args, "durability", args.show || args.out.is_some())?;
     let Some(path) = &args.path else {
-        return Err(Failure::usage("cannot check durability - no disk is named - give a directory on it, or a device"));
+        return Err(Failure::usage(
+            "cannot check durability - no path is given - give a directory on the disk, or a device",
+        ));
     };
     if args.durability.remove {
         let text = if durability::remove(path, args.durability.witness.as_deref())? {
-            "removed its files"
+            "removed the files of check durability"
         } else {
-            "it has no files of check durability"
+            "there are no files of check durability"
         };
         console::note(&format!("{}: {text}", quoted(path)));
         return Ok(ExitCode::SUCCESS);
@@ -148,7 +153,7 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
     begin_form(args)?;
     let request =
         durability::Request { path, witness, options: &args.durability, erase: &args.erase, seconds: args.lasting };
-    let ending = EndSignals::listen("what was written stays".to_owned())?;
+    let ending = EndSignals::listen("the written files remain".to_owned())?;
     let result = durability::check(&request, &ending)?;
     show(
         &args.form,
@@ -176,7 +181,7 @@ fn serve_witness(args: &CheckArgs) -> Result<ExitCode, Failure> {
     if args.quiet {
         console::be_quiet();
     }
-    let ending = EndSignals::listen("all that was confirmed is in the file".to_owned())?;
+    let ending = EndSignals::listen("all confirmed records are in the file".to_owned())?;
     let witness = Witness::open(listen, file)?;
     let address =
         witness.address().map_err(|error| Failure::environment(format!("cannot listen at {listen} - {error}")))?;
@@ -192,7 +197,7 @@ fn refuse(args: &CheckArgs, name: &str, has_others: bool) -> Result<(), Failure>
     match foreign.is_empty() && !has_others {
         true => Ok(()),
         false => Err(Failure::usage(format!(
-            "cannot use {} with check {name} - it has no effect there - leave it out (docs/durability.md has the options)",
+            "cannot use {} with check {name} - it has no effect there - leave it out (options: docs/durability.md)",
             if foreign.is_empty() { "an option or path of other checks".to_owned() } else { foreign.join(", ") }
         ))),
     }

@@ -28,7 +28,7 @@ use sys::process;
 /// Default length of a run, seconds.
 const DURATION_SEC: u64 = 60;
 
-/// Maximum length of an insertion, which ends when all keys are written: longer than anyone waits.
+/// Upper bound on the length of an insertion, which ends when all keys are written, seconds.
 const INSERT_SEC: u64 = 30 * 86_400;
 
 /// Transactions in flight per issuing thread.
@@ -53,7 +53,8 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     };
     if args.verify && !object.can_be_verified() {
         return Err(Failure::usage(format!(
-            "cannot verify values of {value} - the number of its write must stand in each: take I, S:16, B:8 or more"
+            "cannot verify values of {value} - each value must have room for the number of its write - give -o I, S:16 \
+             or more, or B:8 or more"
         )));
     }
     check_open_files(args.connections.div_ceil(args.pipeline))?;
@@ -63,12 +64,12 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     let map = cluster.map();
     console::note(&about(&map, args.debug));
     if let Some(rack) = args.rack_id.filter(|rack| map.nodes.iter().all(|node| node.rack != Some(*rack))) {
-        console::warning(&format!("no node reports rack {rack}: reads go to the masters - -D shows the racks"));
+        console::warning(&format!("no node reports rack {rack}: reads go to the masters (-D shows the racks)"));
     }
     object.single_bin = cluster.has_single_bins;
     if object.single_bin && object.bins > 1 {
         return Err(Failure::usage(format!(
-            "cannot write {} bins - records of namespace {} have a single one - leave out -b",
+            "cannot write {} bins - records of namespace {} have a single bin - leave out -b",
             object.bins,
             quoted(&args.namespace)
         )));
@@ -124,7 +125,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     let ended = record("client", Some(&dir), request, CompatMode::Native)?;
     if overload.waited() > 0 {
         let waited = units::count(overload.waited(), "insert");
-        console::note(&format!("{waited} waited for the server's drive, and tried again (code 18, device overload)"));
+        console::note(&format!("{waited} had to wait and were retried: the server reported device overload (code 18)"));
     }
     Ok(ended)
 }
@@ -146,7 +147,7 @@ pub fn as_devices(namespace: &str, map: &PartitionMap) -> (String, Devices) {
     (name.clone(), Devices::Namespace(name, facts))
 }
 
-/// Checks that the first record can be verified. Errors: it was inserted with another `-o` or `-b`.
+/// Checks that the first record can be verified. Errors: the record was inserted with another `-o` or `-b`.
 fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Failure> {
     // If the node cannot be queried now, the run reports it.
     let Ok(Some(Stored { bins, value })) = settings.probe_record(args.start_key.into()) else { return Ok(()) };
@@ -154,8 +155,8 @@ fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Fai
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "cannot verify records of namespace {} - that of key {} has {} of {value}, and this load reads and writes {} of {} - give \
-         -b {bins} -o {value}, as they were inserted, or insert them again (-w I)",
+        "cannot verify records of namespace {} - the record of key {} has {} of {value}, but this load uses {} of {} - \
+         give -b {bins} -o {value} as at the insertion, or insert the records again (-w I)",
         quoted(&args.namespace),
         args.start_key,
         units::count(bins.into(), "bin"),
@@ -211,7 +212,7 @@ fn about(map: &PartitionMap, debug: bool) -> String {
             printable(&node.build),
             units::count(map.owned(node.number) as u64, "partition"),
             node.rack.map_or_else(String::new, |rack| format!(", rack {rack}")),
-            if node.pipelines { ", takes several transactions on a connection" } else { "" }
+            if node.pipelines { ", supports pipelining" } else { "" }
         );
     }
     text

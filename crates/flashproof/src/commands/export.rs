@@ -11,7 +11,7 @@ use session::failure::Failure;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Exports `dirs` to `out`, prints warnings about what could not be read, and what was written.
+/// Exports `dirs` to `out`. Prints warnings about unreadable files, and a summary of the export.
 pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failure> {
     let mut campaigns = Vec::new();
     for dir in dirs.iter().filter(|dir| dir.join(CAMPAIGN).is_file()) {
@@ -25,7 +25,7 @@ pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failur
     }
     let exported = export(dirs, &tasks, out, force).map_err(Failure::environment)?;
     for path in &exported.repeated {
-        console::warning(&format!("{path} is a copy of a run or series that is exported already: left out"));
+        console::warning(&format!("{path} is left out: it is a copy of a run or series that is already exported"));
     }
     exported.unreadable.iter().for_each(|why| console::warning(why));
     console::result(&format!(

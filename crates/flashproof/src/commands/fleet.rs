@@ -37,7 +37,7 @@ pub fn report(dir: &Path, args: &ReportArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(status.exit_code()))
 }
 
-/// The campaign in its directory, by an absolute path: tasks run elsewhere.
+/// The plan of a campaign, by an absolute path: tasks have other working directories.
 fn plan(args: &CampaignArgs) -> Result<Plan, Failure> {
     plan_in(&args.dir)
 }
@@ -48,8 +48,8 @@ pub(super) fn plan_in(dir: &Path) -> Result<Plan, Failure> {
 
 fn absolute(dir: &Path) -> Result<PathBuf, Failure> {
     fs::canonicalize(dir).map_err(|error| {
-        let advice = "give the directory of a campaign; \"flashproof fleet inventory --out DIR\" begins one";
-        Failure::usage(format!("opening the campaign {} - {error} - {advice}", dir.display()))
+        let advice = "give the directory of a campaign; \"flashproof fleet inventory --out DIR\" creates one";
+        Failure::usage(format!("cannot open the campaign {} - {error} - {advice}", dir.display()))
     })
 }
 
@@ -57,12 +57,18 @@ fn inventory(args: &InventoryArgs) -> Result<(), Failure> {
     if args.slurm {
         let dir = args.out.clone().unwrap_or_default();
         fs::create_dir_all(&dir).map_err(|error| {
-            Failure::environment(format!("making the directory {} - {error} - give another --out", dir.display()))
+            Failure::environment(format!(
+                "cannot create the directory {} - {error} - give another --out",
+                dir.display()
+            ))
         })?;
         let dir = absolute(&dir)?;
         let down = slurm::inventory(&dir, &args.slurm_option)?;
         if !down.is_empty() {
-            console::warning(&format!("no inventory of {}: not up - \"sinfo -R\" tells why", down.join(", ")));
+            console::warning(&format!(
+                "no inventory of {}: these nodes are not up - \"sinfo -R\" shows the reasons",
+                down.join(", ")
+            ));
         }
         let inventories: Vec<Inventory> =
             Inventory::read_all(&dir)?.into_iter().map(|(_, inventory)| inventory).collect();
@@ -89,7 +95,7 @@ fn init_file(args: &InitArgs) -> Result<(), Failure> {
     let path = dir.join(campaign::CAMPAIGN);
     write_file("campaign", &path, Some(&text), args.force)?;
     console::result(&format!(
-        "{}: edit it, then run\n  flashproof fleet plan {}\n",
+        "{} is written; edit it, then run\n  flashproof fleet plan {}\n",
         path.display(),
         console::shell_quoted(&dir.display().to_string())
     ))

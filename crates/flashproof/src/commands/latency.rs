@@ -19,7 +19,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Why there is no table, or an incomplete one.
+/// Reason for a missing or incomplete table.
 pub(super) struct Stop {
     /// Output of the imitated program on standard output for this error.
     pub(super) in_its_words: String,
@@ -59,7 +59,7 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
 struct Opened<'a> {
     path: &'a Path,
     source: LogReader<Input<Box<dyn Read>>>,
-    /// From a run's own counts, if it has those that the SLA needs.
+    /// Judgement by the counts of a run directory, if it has the thresholds of the SLA.
     judgement: Option<Judgement>,
 }
 
@@ -90,7 +90,7 @@ fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Sto
     }
     let damage = args.logs.iter().zip(&runs).find_map(|(name, run)| Some((name, run.as_ref()?.damage.first()?)));
     if let Some((name, damage)) = damage {
-        return Err(Failure::environment(format!("reading {name} - {damage}; use an untouched copy")).into());
+        return Err(Failure::environment(format!("cannot read all of {name} - {damage} - use an intact copy")).into());
     }
     if !logs.iter().any(Log::has_slices) {
         return Err(no_slices(&logs, slice_sec));
@@ -103,14 +103,14 @@ fn choice(args: &LatencyArgs) -> Result<TableOptions, Stop> {
     let refused = |words: &str, why: String| Stop { in_its_words: words.to_owned(), failure: Failure::usage(why) };
     let number = |option: &str, text: &str| {
         integer(text).ok_or_else(|| {
-            Failure::usage(format!("reading {option} {} - it is no whole number; give one", quoted(text)))
+            Failure::usage(format!("cannot use {option} {} - it is not a whole number - give one", quoted(text)))
         })
     };
     let slice = args.slice.as_ref().map(|text| number("-t", text)).transpose()?;
     let first = number("-s", &args.start_bucket)?;
     let (count, every) = (number("-n", &args.num_buckets)?, number("-e", &args.every_nth)?);
     if args.logs.is_empty() {
-        return Err(refused(ACT_USAGE, "no log was given - give one with -l LOG; see --help".to_owned()));
+        return Err(refused(ACT_USAGE, "no log is given - give -l LOG (see --help)".to_owned()));
     }
     let slice = slice.unwrap_or_else(|| default_slice_sec(&args.logs).into());
     let of_buckets = format!("non-negative and less than {BUCKETS}");
@@ -121,12 +121,14 @@ fn choice(args: &LatencyArgs) -> Result<TableOptions, Stop> {
         (every >= 1, "-e", every, "every_nth must be", "more than 0"),
     ];
     if let Some((_, option, value, what, least)) = bounds.into_iter().find(|(is_within, ..)| !is_within) {
-        return Err(refused(&format!("{what} {least}\n"), format!("reading {option} {value} - {what} {least}")));
+        return Err(refused(&format!("{what} {least}\n"), format!("cannot use {option} {value} - {what} {least}")));
     }
     let Ok(slice_sec) = u64::try_from(slice) else {
-        return Err(
-            Failure::usage(format!("reading -t {slice} - it is over {} s; give a shorter slice", u64::MAX)).into()
-        );
+        return Err(Failure::usage(format!(
+            "cannot use -t {slice} - it is over {} s - give a shorter slice",
+            u64::MAX
+        ))
+        .into());
     };
     let at_most = |value: i128| usize::try_from(value).unwrap_or(usize::MAX);
     Ok(TableOptions {
@@ -165,7 +167,7 @@ fn integer(text: &str) -> Option<i128> {
 fn open<'a>(name: &'a str, args: &LatencyArgs, choice: &TableOptions) -> Result<Opened<'a>, Stop> {
     let path = Path::new(name);
     let input = input_of(name, path)
-        .and_then(|bytes| Input::new(bytes).map_err(|error| Failure::usage(format!("reading {name} - {error}"))));
+        .and_then(|bytes| Input::new(bytes).map_err(|error| Failure::usage(format!("cannot read {name} - {error}"))));
     let input = input.map_err(|failure| Stop { in_its_words: format!("log file {name} not found\n"), failure })?;
     let source = LogReader::open(name, input)?;
     let mut opened = Opened { path, source, judgement: None };
@@ -186,7 +188,8 @@ fn input_of(name: &str, path: &Path) -> Result<Box<dyn Read>, Failure> {
     }
     if manifest.kind() == "fio" {
         return Err(Failure::usage(format!(
-            "reading {name} - fio's jobs have no {ACT_LOG}, which these tables are made of - \"flashproof report {name}\" has their percentiles and shares over the thresholds of its SLA (--sla when it runs)"
+            "cannot show tables of {name} - a run of fio jobs has no {ACT_LOG} - \"flashproof report {name}\" shows \
+             its percentiles, and its shares over the limits of --sla"
         )));
     }
     user_file::open_file(&path.join(ACT_LOG), Links::Refused, "log", "-l -")
@@ -196,7 +199,8 @@ fn several_logs(dir: &Path, manifest: &Manifest) -> String {
     let logs = (0..manifest.workloads.len()).map(|at| dir.join(manifest.act_log_name(at)));
     let logs: Vec<String> = logs.map(|log| format!("-l {}", log.display())).collect();
     format!(
-        "reading {} - this run has several configurations, each with its log - give one of {}, or all of them",
+        "cannot read {} as one log - this run has several configurations, each with its own log - give one of {}, or \
+         all",
         dir.display(),
         logs.join(", ")
     )
@@ -233,7 +237,7 @@ fn say_remarks(log: &Log, opened: &Opened<'_>) {
         console::warning(&remark);
     }
     if opened.source.reader.input().is_cut() {
-        console::warning(&format!("{} is compressed and ends early: the part up to there is shown", log.name));
+        console::warning(&format!("{} is compressed and truncated: only the part before the end is shown", log.name));
     }
 }
 
@@ -298,7 +302,7 @@ fn damaged(log: &Log, logs: &[Log], format: Format) -> Failure {
         _ => "the tables show",
     };
     Failure::environment(format!(
-        "reading {}, {damage}, and {shown} their slices; use an untouched copy, or cut the log before that line",
+        "cannot read all of {}, {damage}; {shown} their slices - use an intact copy, or cut the log before that line",
         log.name
     ))
 }
@@ -306,13 +310,17 @@ fn damaged(log: &Log, logs: &[Log], format: Format) -> Failure {
 fn no_slices(logs: &[Log], slice_sec: u64) -> Stop {
     let lacks_all = |log: &Log| log.histograms.iter().all(|histogram| histogram.index.is_none());
     let failure = match logs {
-        [log, ..] if logs.iter().all(lacks_all) => {
-            Failure::usage(format!("showing {} - it has none of the histograms named; see the names above", log.name))
-        }
+        [log, ..] if logs.iter().all(lacks_all) => Failure::usage(format!(
+            "cannot show {} - it has none of the given histograms - see the names above",
+            log.name
+        )),
         _ => {
             let complete = logs.iter().map(|log| format!("{} is complete up to {} s", log.name, log.complete_sec));
             let complete: Vec<_> = complete.collect();
-            Failure::usage(format!("no slice of {slice_sec} s is complete: {}; give a shorter -t", complete.join(", ")))
+            Failure::usage(format!(
+                "no slice of {slice_sec} s is complete: {} - give a shorter -t",
+                complete.join(", ")
+            ))
         }
     };
     Stop { in_its_words: table::no_slices(slice_sec), failure }

@@ -65,14 +65,14 @@ fn page_of(args: &LogLatencyArgs, manner: CompatMode, page: &mut String) -> Resu
     found.remarks.iter().for_each(|remark| console::warning(remark));
     let table = loglatency::table(&found, &wanted);
     for (gaps, what) in [
-        (&table.restarts, "counts begin anew between {}, a restart of the server"),
-        (&table.clock_steps, "the clock was set between {}, for histograms come at a steady distance"),
+        (&table.restarts, "the server restarted between {}: its counts begin at 0 again"),
+        (&table.clock_steps, "the clock of the server was set between {}: the interval of its histograms changed"),
     ] {
         if let [(after, until), rest @ ..] = &gaps[..] {
             let what = what.replace("{}", &format!("{after} and {until}"));
-            let then = if wanted.as_asloglatency { "that slice is wrong" } else { "no slice goes over it" };
-            let more = if rest.is_empty() { String::new() } else { format!("; {} more of such", rest.len()) };
-            console::warning(&format!("{what}: {then}{more}"));
+            let then = if wanted.as_asloglatency { "that slice is wrong" } else { "no slice spans this time" };
+            let more = if rest.is_empty() { String::new() } else { format!(", and {} more such gaps", rest.len()) };
+            console::warning(&format!("{what}; {then}{more}"));
         }
     }
     if args.format == Format::Table {
@@ -115,7 +115,8 @@ fn refused(words: String, why: &str) -> Stop {
 
 fn wanted(args: &LogLatencyArgs, manner: CompatMode) -> Result<HistogramQuery, Stop> {
     let Some(histogram) = args.histogram.clone() else {
-        let why = "which histogram? - give its name, like -h '{test}-read'; one that is not there is told with those that are";
+        let why =
+            "no histogram is given - give -h NAME, such as -h '{test}-read'; an unknown NAME lists the available ones";
         return Err(Failure::usage(why).into());
     };
     let time = |text: &str| loglatency::seconds(text).filter(|seconds| *seconds > 0);
@@ -131,7 +132,7 @@ fn wanted(args: &LogLatencyArgs, manner: CompatMode) -> Result<HistogramQuery, S
     Ok(HistogramQuery { histogram, namespace, slice_sec, from: TableStart::Head, duration_sec, buckets, every, as_asloglatency })
 }
 
-/// Explains why nothing was found, and what is available.
+/// Message for a histogram that was not found, with the available names.
 fn not_there(found: &ScanResult, wanted: &HistogramQuery, table: &Table, logs: &[String]) -> String {
     let name = match &wanted.namespace {
         Some(namespace) => format!("{{{namespace}}}-{}", wanted.histogram),
@@ -140,26 +141,26 @@ fn not_there(found: &ScanResult, wanted: &HistogramQuery, table: &Table, logs: &
     let logs = logs.join(", ");
     let (head, tail) = (found.head.unwrap_or_default(), found.tail.unwrap_or_default());
     if found.number() > 0 {
-        let from = table.asked_from.map_or_else(|| "its begin".to_owned(), |from| from.to_string());
+        let from = table.asked_from.map_or_else(|| "its start".to_owned(), |from| from.to_string());
         let tried = if wanted.from == TableStart::Tail { "; without -f the last 5 minutes are shown" } else { "" };
         return format!(
-            "showing {} of {logs} - it is not there from {from} on, and the log goes from {head} to {tail}{tried} - give \
+            "cannot show {} of {logs} - the log has none from {from} on; the log spans {head} to {tail}{tried} - give \
              -f head",
             quoted(&name)
         );
     }
     if found.names.is_empty() {
         return format!(
-            "showing {} of {logs} - the log, from {head} to {tail}, has no histograms at all - those of transactions are \
-             logged once there is one, those of storage by \"asadm -e 'enable; manage config namespace NS storage-engine \
-             param enable-benchmarks-storage to true'\"",
+            "cannot show {} of {logs} - the log, from {head} to {tail}, has no histograms at all - the server logs \
+             histograms of transactions after the first transaction, and histograms of storage after \"asadm -e \
+             'enable; manage config namespace NS storage-engine param enable-benchmarks-storage to true'\"",
             quoted(&name)
         );
     }
     let bare = |text: &str| text.replace(['{', '}'], "");
     let meant = found.names.iter().find(|known| bare(known) == bare(&wanted.histogram) || bare(known) == bare(&name));
     let hint = match meant {
-        Some(meant) => format!("did you mean -h '{meant}'? (in quotes, as some shells take braces away) - "),
+        Some(meant) => format!("did you mean -h '{meant}'? (quotes keep the shell from removing the braces) - "),
         None => String::new(),
     };
     let mut names = String::new();
@@ -169,7 +170,7 @@ fn not_there(found: &ScanResult, wanted: &HistogramQuery, table: &Table, logs: &
     if found.names.len() > NAMES_TOLD {
         let _ = write!(names, ", and {} more", found.names.len() - NAMES_TOLD);
     }
-    format!("showing {} of {logs} - it has no such histogram - {hint}it has {names}", quoted(&name))
+    format!("cannot show {} of {logs} - there is no such histogram - {hint}the log has {names}", quoted(&name))
 }
 
 /// A line per slice and threshold.

@@ -1,5 +1,5 @@
-//! `flashproof prep`, and `act_prep`; `flashproof doctor`: reports what may spoil a result on this host and its
-//! devices, and what to do about it.
+//! `flashproof prep`, and `act_prep`; `flashproof doctor`: reports problems of this host and its devices that may
+//! distort a result, with remedies.
 //!
 //! The findings come from [`device::doctor`]; this module sorts them: the most harmful first, passed checks only
 //! counted. Without a device: the block devices of this machine, and which of them may be tested.
@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Examines and prints the findings. The exit code tells whether there is a problem.
+/// Examines and prints the findings. Exit code 1 if there is a problem.
 pub fn examine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let out = args.out.as_deref().unwrap_or(Path::new("."));
     let findings = if args.devices.is_empty() { of_every_disk(out) } else { of_devices(&args.devices, out)? };
@@ -47,8 +47,8 @@ fn of_devices(devices: &[String], out: &Path) -> Result<Vec<Finding>, Failure> {
         check: "device".to_owned(),
         level: Level::Note,
         device: Some(name.to_string()),
-        finding: "it is simulated: there is nothing to examine".to_owned(),
-        reason: "its result is that of a model".to_owned(),
+        finding: "the drive is simulated: there is nothing to examine".to_owned(),
+        reason: "a simulated drive gives the results of a model".to_owned(),
         remedy: String::new(),
     }));
     Ok(findings)
@@ -58,13 +58,13 @@ fn of_every_disk(out: &Path) -> Vec<Finding> {
     let (disks, _) = discover::list(&Roots::default());
     let names: Vec<String> = disks.into_iter().map(|listed| listed.disk).collect();
     if names.is_empty() {
-        console::warning("no disk was found below /sys/block - in a container it may be hidden - name the devices");
+        console::warning("no disk was found below /sys/block - a container may hide the disks - name the devices");
     }
     unasked(doctor::examine(Path::new("/"), &names, Some(out)))
 }
 
-/// Findings worth showing about disks that the user did not name. Being in use is a problem only for a test; for a disk
-/// in use, findings that only a test needs (preparation, other users) are dropped.
+/// Findings worth showing about disks that the user did not name. That such a disk is in use is only a note. For a disk
+/// in use, findings that matter only for a test (preparation, other activity) are dropped.
 fn unasked(findings: Vec<Finding>) -> Vec<Finding> {
     const OF_TESTS: [&str; 4] = ["preparation", "over-provisioning", "other-activity", "run-directory-place"];
     let refused = |finding: &Finding| finding.check == doctor::IN_USE && finding.level == Level::Problem;
@@ -72,13 +72,15 @@ fn unasked(findings: Vec<Finding>) -> Vec<Finding> {
     let is_in_use = |finding: &Finding| finding.device.as_ref().is_some_and(|device| in_use.contains(device));
     let told = findings.into_iter().filter(|it| !(OF_TESTS.contains(&it.check.as_str()) && is_in_use(it)));
     let relieved = |finding: Finding| match refused(&finding) {
-        true => Finding { level: Level::Note, reason: "it cannot be tested while it is".to_owned(), ..finding },
+        true => {
+            Finding { level: Level::Note, reason: "the disk cannot be tested while it is in use".to_owned(), ..finding }
+        }
         false => finding,
     };
     told.map(relieved).collect()
 }
 
-const TITLES: [&str; 9] = ["DEVICE", "SIZE", "MODEL", "SERIAL", "FIRMWARE", "TRANSPORT", "ON IT", "SAFE", "WHY"];
+const TITLES: [&str; 9] = ["DEVICE", "SIZE", "MODEL", "SERIAL", "FIRMWARE", "TRANSPORT", "CONTENT", "SAFE", "WHY"];
 
 /// Examines every device and prints the table.
 pub fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
@@ -98,13 +100,13 @@ pub fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
                 let lines: Vec<_> = fdp.to_string().lines().map(|line| format!("  {line}\n")).collect();
                 console::result(&format!("\nFDP of {}:\n{}", outlook.path, lines.concat()))?;
             }
-            Err(why) => console::note(&format!("{}: its FDP state could not be queried: {why}", outlook.path)),
+            Err(why) => console::note(&format!("{}: cannot query the FDP state: {why}", outlook.path)),
         }
     }
     notes(&outlooks).iter().for_each(|note| console::note(note));
     if empty > 0 {
         let plural = if empty == 1 { "device holds" } else { "devices hold" };
-        console::note(&format!("{empty} {plural} nothing (no medium, no file, size 0) and are left out"));
+        console::note(&format!("{empty} {plural} nothing (no medium, no file, size 0): left out"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -117,8 +119,8 @@ fn fdp_of(outlook: &GuardReport) -> Result<Option<Fdp>, String> {
     outlook.facts.as_ref().map_or(Ok(None), |facts| Fdp::of(Path::new("/"), facts))
 }
 
-/// Limitations, each once, with the name of the device if it concerns a single one. A user without permission to
-/// examine processes lacks it for all devices.
+/// Notes of all devices, each once, with the name of the device if the note concerns a single device. Missing
+/// permissions, for example, concern all devices.
 fn notes(outlooks: &[GuardReport]) -> Vec<String> {
     let mut by_note: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for outlook in outlooks {
@@ -160,17 +162,17 @@ fn content(safety: &EraseSafety) -> String {
         text.split(" (").next().unwrap_or_default().to_owned()
     };
     match safety {
-        EraseSafety::Yes => "nothing of others".to_owned(),
+        EraseSafety::Yes => "no other data".to_owned(),
         EraseSafety::Asks(evidence) => evidence.iter().map(first_of).collect::<Vec<_>>().join(", "),
-        EraseSafety::No(_) => "not looked at".to_owned(),
+        EraseSafety::No(_) => "not examined".to_owned(),
     }
 }
 
-/// Why the device is not simply safe, a phrase.
+/// Why the device is not safe to test, a phrase.
 fn why(outlook: &GuardReport) -> String {
     match &outlook.safety {
         EraseSafety::Yes => String::new(),
-        EraseSafety::Asks(_) => format!("it would be erased: needs --erase {}", outlook.erase_name),
+        EraseSafety::Asks(_) => format!("a test would erase it: needs --erase {}", outlook.erase_name),
         EraseSafety::No(reasons) => {
             let more = match reasons.len().saturating_sub(1) {
                 0 => String::new(),
@@ -279,6 +281,6 @@ mod tests {
         assert!(!text.contains("name another device"), "{text}");
         let asked = outlook(EraseSafety::Asks(vec![Evidence::Signature { name: "ext4 file system", at: 1080 }]));
         assert_eq!(content(&asked.safety), "ext4 file system");
-        assert_eq!(why(&asked), "it would be erased: needs --erase S123");
+        assert_eq!(why(&asked), "a test would erase it: needs --erase S123");
     }
 }

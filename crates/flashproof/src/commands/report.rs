@@ -37,7 +37,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     }
     if args.anonymous {
         return Err(Failure::usage(
-            "--anonymous without a campaign - only reports of campaigns have pseudonyms - name the directory of one",
+            "cannot use --anonymous - only the report of a campaign has pseudonyms - give the directory of a campaign",
         ));
     }
     if let Some(checks) = checks_in(&args.dirs)? {
@@ -59,8 +59,8 @@ fn export(args: &ReportArgs, out: &Path) -> Result<ExitCode, Failure> {
 #[cfg(not(feature = "export"))]
 fn export(_: &ReportArgs, out: &Path) -> Result<ExitCode, Failure> {
     Err(Failure::usage(format!(
-        "exporting to {} - this build of flashproof cannot write Parquet files; use a released package, or build with \
-         cargo build --release -p flashproof --features export",
+        "cannot export to {} - this build of flashproof cannot write Parquet files - use a released package, or build \
+         with cargo build --release -p flashproof --features export",
         out.display()
     )))
 }
@@ -81,7 +81,7 @@ fn checks_in(dirs: &[PathBuf]) -> Result<Option<Checks>, Failure> {
     Ok((!checks.is_empty()).then(|| Checks::new(checks, Vec::new())))
 }
 
-/// Writes the page, if one is wanted, and prints the JSON, the Markdown or the text.
+/// Writes the HTML page, if requested, and prints the JSON, the Markdown or the text.
 pub(super) fn show<E: Display>(
     form: &FormArgs,
     html: impl FnOnce() -> String,
@@ -106,7 +106,10 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let ratings = ratings(args.published.as_deref())?;
     let comparison = compared(&args.dirs, &args.given.given(args.warranty), &ratings)?;
     if !args.given.dwpd.is_empty() {
-        console::note(&format!("drive writes per day are taken to be rated for {} years (--warranty)", args.warranty));
+        console::note(&format!(
+            "drive writes per day are assumed to be rated for {} years (--warranty)",
+            args.warranty
+        ));
     }
     if let Some(file) = &args.form.html {
         write_page(file, &comparison.html(&tool()))?;
@@ -185,8 +188,8 @@ fn end(read: &[Result<Status, RunDirError>]) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(worst.unwrap_or(0)))
 }
 
-/// `text` drawn over the previous `drawn` lines, cut to the terminal's width, because a wrapped line would be counted
-/// as one. Also returns the number of lines.
+/// Escape sequences and text that draw `text` over the previous `drawn` lines. Lines are cut to the terminal's width: a
+/// wrapped line would count as one line. Also returns the number of lines.
 fn drawing(text: &str, drawn: usize) -> (String, usize) {
     let width = columns(io::stdout());
     let mut drawing = if drawn > 0 { format!("\x1b[{drawn}A\x1b[J") } else { String::new() };

@@ -26,7 +26,7 @@ use store::observe::{Facts, Line, Logs, NamespaceCounts, Ticker, start_lines};
 use store::server::{Cluster, Device, Limits, Node, Server, Setup, cores};
 use store::{DeviceHeader, Losses, HeaderCheck, WRITTEN_BYTES, wire};
 
-/// Maximum size of a configuration.
+/// Maximum size of a configuration, bytes.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// Descriptors that are not client connections.
@@ -131,8 +131,8 @@ fn refuse(damage: &[(String, Losses)]) -> Result<(), Failure> {
     }
     let lines = damage.iter().map(|(name, losses)| format!("cannot open namespace {name} - {losses}"));
     Err(Failure::environment(format!(
-        "{} - the log names the blocks; none of them was overwritten - copy the devices if you may want more of them, then start with \
-         --accept-losses, or clear them and with them all records",
+        "{} - the log lists the damaged blocks; none was overwritten - copy the devices if you may want to recover \
+         more, then start with --accept-losses, or clear the devices and lose all records",
         lines.collect::<Vec<_>>().join("\n")
     )))
 }
@@ -146,8 +146,9 @@ fn maybe_older(facts: &Facts) -> Vec<Line> {
     });
     let line = |(namespace, counts): (&NamespaceConfig, &NamespaceCounts)| {
         let text = format!(
-            "{{{}}} {} records of an earlier run: if both nodes were killed at once, what they had in memory only is lost, and \
-             what is on one node is not fetched by the other - commit-to-device leaves nothing in memory only",
+            "{{{}}} {} records of an earlier run: if both nodes were killed at once, writes that were only in memory \
+             are lost, and a node does not fetch records that only the other has - commit-to-device keeps no write \
+             only in memory",
             namespace.settings.name, counts.store.objects
         );
         Line::warning("hb", "hb.c", text)
@@ -196,13 +197,13 @@ fn check_files(config: &Config) {
     let wanted = u64::from(config.proto_fd_max) + OWN_FILES;
     match sys::process::raise_open_files() {
         Ok(limit) if limit < wanted => console::warning(&format!(
-            "only {} clients can be connected at once, and proto-fd-max allows {}: the limit of open files is {limit} - raise it \
-             (ulimit -Hn, LimitNOFILE=)",
+            "only {} clients can connect at once, but proto-fd-max allows {}: the limit of open files is {limit} - \
+             raise the limit (ulimit -Hn, LimitNOFILE=)",
             limit.saturating_sub(OWN_FILES),
             config.proto_fd_max
         )),
         Ok(_) => {}
-        Err(error) => console::warning(&format!("the limit of open files is not known - {error}")),
+        Err(error) => console::warning(&format!("cannot read the limit of open files - {error}")),
     }
 }
 
@@ -228,8 +229,8 @@ fn listen(config: &Config) -> Result<Vec<TcpListener>, Failure> {
                 std::io::ErrorKind::AddrInUse => {
                     "another program has the port (ss -ltnp); end it, or give another port"
                 }
-                std::io::ErrorKind::AddrNotAvailable => "it is no address of this machine",
-                std::io::ErrorKind::PermissionDenied => "ports below 1024 are root's",
+                std::io::ErrorKind::AddrNotAvailable => "give an address of this machine",
+                std::io::ErrorKind::PermissionDenied => "ports below 1024 need root; give a higher port",
                 _ => sys::remedy(&error, "give another address or port"),
             };
             Failure::environment(format!("cannot listen on {at} - {error} - {advice}"))
@@ -244,10 +245,11 @@ fn address(config: &Config, listeners: &[TcpListener]) -> Result<SocketAddr, Fai
         config.listen.addresses.iter().find(|address| address.is_unspecified() && config.access.is_none())
     {
         return Err(Failure::usage(format!(
-            "cannot advertise an address to clients - {any} stands for all addresses of this machine - give one of them, or add access-address"
+            "cannot advertise an address to clients - {any} stands for all addresses of this machine - give a single \
+             address, or add access-address"
         )));
     }
-    let unknown = |error| Failure::environment(format!("cannot learn the port that was given - {error}"));
+    let unknown = |error| Failure::environment(format!("cannot read the port of the listening socket - {error}"));
     let own = listeners[0].local_addr().map_err(unknown)?;
     Ok(config.access.map_or(own, SocketAddr::from))
 }
@@ -263,8 +265,8 @@ fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
     }
     let Some(own) = nodes.iter().position(is_own) else {
         return Err(Failure::usage(format!(
-            "cannot be a node of the cluster - none of its mesh-seed-address-port lines is {} {}, where clients reach this one - \
-             give the same lines on each node, this one's among them",
+            "cannot join the cluster - no mesh-seed-address-port line has {} {}, where clients reach this node - give \
+             the same lines on each node, including a line for this node",
             address.ip(),
             address.port()
         )));
@@ -272,7 +274,7 @@ fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
     match config.node_id {
         Some(id) if nodes.len() == 1 => nodes[own].id = id,
         Some(_) => {
-            console::warning("node-id has no effect here: with other nodes each number follows from host and port")
+            console::warning("node-id has no effect: in a cluster, the id of each node follows from host and port")
         }
         None => {}
     }
@@ -288,7 +290,7 @@ struct Wanted<'a> {
 
 /// Opens the devices of all namespaces of `config`. `erase` names devices that may be erased.
 ///
-/// Errors: the guard refuses; other settings wrote the device; its header is damaged; it is too small.
+/// Errors: the guard refuses; the device was written with other settings, has a damaged header, or is too small.
 fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> {
     let wanted: Vec<_> = config.namespaces.iter().flat_map(|namespace| wanted(namespace, cores(config))).collect();
     let kept = collect_all(wanted.iter().map(before), Failure::environment)?;
@@ -334,7 +336,7 @@ fn wanted(namespace: &NamespaceConfig, cores: u16) -> Vec<Wanted<'_>> {
         .collect()
 }
 
-/// The header of an existing store with the expected settings. Errors: another store, a sentence.
+/// The header of an existing store with the expected settings. Errors: a store with other settings; one sentence.
 fn before(wanted: &Wanted<'_>) -> Result<Option<DeviceHeader>, String> {
     // The guard refuses a path that cannot be read, or is neither file nor device.
     let Ok(metadata) = fs::metadata(wanted.name) else { return Ok(None) };
@@ -351,8 +353,8 @@ fn before(wanted: &Wanted<'_>) -> Result<Option<DeviceHeader>, String> {
     // The layout of the cores' parts depends on the size.
     match wanted.file_bytes.filter(|bytes| metadata.is_file() && *bytes != metadata.len()) {
         Some(bytes) => Err(format!(
-            "cannot open {} - it has records and {} bytes, and filesize says {bytes} - give its own size, or remove the file \
-             and with it the records",
+            "cannot open {} - it holds records and has {} bytes, but filesize is {bytes} - set filesize to the size of \
+             the file, or remove the file and lose its records",
             wanted.name,
             metadata.len()
         )),
@@ -362,25 +364,25 @@ fn before(wanted: &Wanted<'_>) -> Result<Option<DeviceHeader>, String> {
 
 /// The header on the device, compared with the expected one; `None` if there is none.
 fn planned(wanted: &Wanted<'_>, bytes: &[u8], size_bytes: u64) -> Result<Option<DeviceHeader>, String> {
-    let lost = "or clear the device (blkdiscard -z; of a file: remove it), and with it the records";
+    let lost = "or clear the device and lose its records (blkdiscard -z; if it is a file, remove it)";
     match wanted.header.clone().sized(size_bytes).plan(bytes) {
         HeaderCheck::Format => Ok(None),
         HeaderCheck::Open(header) => Ok(Some(header)),
         HeaderCheck::Differs(differences) => Err(format!(
-            "cannot open {} - it has records that were written by other settings: {} - give those, {lost}",
+            "cannot open {} - it has records written with other settings: {} - use those settings, {lost}",
             wanted.name,
             differences.join(", ")
         )),
         HeaderCheck::Damaged => Err(format!(
-            "cannot open {} - it has the header of a record store, whose checksum is wrong - {}",
+            "cannot open {} - it has the header of a record store with a wrong checksum - {}",
             wanted.name,
             lost.trim_start_matches("or ")
         )),
     }
 }
 
-/// Checks that all devices of a namespace have its records, from one set, or none has. Without one device records would
-/// be missing; with a device of another set, older records would reappear.
+/// Checks that the devices of a namespace either all have its records, from one set, or all have none. Without one of
+/// the devices, records would be missing; with a device of another set, older records would reappear.
 fn check_sets(wanted: &[Wanted<'_>], kept: &[Option<DeviceHeader>]) -> Result<(), Failure> {
     for (this, header) in wanted.iter().zip(kept) {
         let of = &this.header.namespace;
@@ -391,13 +393,13 @@ fn check_sets(wanted: &[Wanted<'_>], kept: &[Option<DeviceHeader>]) -> Result<()
         let Some((other, kept)) = other else { continue };
         return Err(Failure::environment(match header {
             None => format!(
-                "cannot open namespace {of} - {} has records of it and {} has none - give all of its devices, or clear {}, and \
-                 with it the records",
+                "cannot open namespace {of} - {} has records of the namespace and {} has none - give all devices of \
+                 the namespace, or clear {} and lose its records",
                 other.name, this.name, other.name
             ),
             Some(own) => format!(
-                "cannot open namespace {of} - {} and {} were not formatted together: the one is of set {:016x}, the other of \
-                 {:016x} - give devices of one set, or clear all of them, and with them the records",
+                "cannot open namespace {of} - {} and {} were not formatted together: they belong to the sets {:016x} \
+                 and {:016x} - give devices of one set, or clear all of them and lose their records",
                 this.name, other.name, own.set, kept.set
             ),
         }));
@@ -410,12 +412,12 @@ fn header(target: &Arc<Target>, wanted: &Wanted<'_>, kept: &Option<DeviceHeader>
     let cannot = |why: &str| format!("cannot open {} - {why}", wanted.name);
     let space = wanted.header.space(target.size_bytes(), 0, 0, target.min_io_bytes());
     space.map_err(|why| cannot(&why))?;
-    // Nothing to keep: earlier data had no owner, or the user gave it up.
+    // No records to keep: the device was empty, or the user consented to its erasure.
     let Some(kept) = kept else { return Ok(wanted.header.clone().sized(target.size_bytes())) };
     let bytes = formatting::read_begin(target, WRITTEN_BYTES)
         .map_err(|error| cannot(&format!("its header cannot be read: {error}")))?;
     match planned(wanted, &bytes, target.size_bytes())? {
         Some(now) if now == *kept => Ok(now),
-        _ => Err(cannot("its header has changed since it was looked at - try again")),
+        _ => Err(cannot("its header has changed since the first check - try again")),
     }
 }

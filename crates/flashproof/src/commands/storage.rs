@@ -1,8 +1,8 @@
-//! `flashproof storage` and `flashproof index`: one ACT test from its configuration to its verdict; and a trace that is
-//! replayed (`--replay`), or record stores that share a drive (`storage tenants`), recorded and judged like any other.
+//! `flashproof storage` and `flashproof index`: one ACT test from its configuration to its verdict. Also the replay of
+//! a trace (`--replay`), and record stores that share a drive (`storage tenants`), recorded and judged like a test.
 //!
-//! Called `act_storage` or `act_index`, it replaces that program in a script: its log on standard output, its pacing,
-//! its exit codes, and no files that were not requested.
+//! Called `act_storage` or `act_index`, flashproof replaces that program in a script: its log on standard output, its
+//! pacing, its exit codes, and only requested files.
 
 use super::done;
 use crate::args::{StorageArgs, TestArgs};
@@ -49,7 +49,7 @@ pub fn run(test: Test, args: &TestArgs, manner: CompatMode) -> Result<ExitCode, 
     }
     if manner == CompatMode::Act && workloads.len() > 1 {
         return Err(Failure::usage(format!(
-            "cannot run {} configurations - act_{name} takes one, as ACT's does - use flashproof {name}",
+            "cannot run {} configurations - act_{name} takes only one, as ACT's program does - use flashproof {name}",
             workloads.len(),
             name = test.name()
         )));
@@ -83,7 +83,7 @@ pub fn replay(args: &StorageArgs) -> Result<ExitCode, Failure> {
     check_devices(name, &trace, &args.test.device)?;
     if trace.left_out > 0 {
         console::warning(&format!(
-            "{name}: {} of other kinds are left out: passthrough commands, write zeroes",
+            "{name}: {} of other types are left out, such as passthrough commands and write zeroes",
             units::count(trace.left_out, "operation")
         ));
     }
@@ -111,7 +111,9 @@ fn trace(name: &str, speed: load::factor::Factor) -> Result<Trace, Failure> {
 fn check_devices(name: &str, trace: &Trace, given: &[String]) -> Result<(), Failure> {
     let traced = trace.devices();
     if let Some((_, twice)) = given.iter().enumerate().find(|(at, device)| given[..*at].contains(device)) {
-        return Err(Failure::usage(format!("cannot replay {name} - --device {twice} is given twice - give each once")));
+        return Err(Failure::usage(format!(
+            "cannot replay {name} - --device {twice} is given twice - give each device once"
+        )));
     }
     if traced.len() == given.len() {
         return Ok(());
@@ -121,14 +123,15 @@ fn check_devices(name: &str, trace: &Trace, given: &[String]) -> Result<(), Fail
         format!("{},{} ({})", device.0, device.1, units::count(count, "operation"))
     };
     Err(Failure::usage(format!(
-        "cannot replay {name} - it is of {}: {}; {} given - give --device once for each, in this order, or replay the lines of one (grep)",
+        "cannot replay {name} - the trace has {}: {}; {} given - give one --device for each, in this order, or replay \
+         only the lines of one (grep)",
         units::count(traced.len() as u64, "device"),
         traced.iter().map(of).collect::<Vec<_>>().join(", "),
         given.len()
     )))
 }
 
-/// Assumed blocks of a space of unknown size; the results hardly depend on it.
+/// Assumed write blocks of a space of unknown size; the results hardly depend on this number.
 const BLOCKS_ASSUMED: u64 = 1_000_000;
 
 /// Reads the file, and runs it.
@@ -184,11 +187,13 @@ fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, F
         ]);
     }
     let mut text = format!("{table}\n");
-    text += "Engine WA: what the store writes for each byte of its clients. At most: the fill at which uniform updates run out of blocks.\n";
+    text += "Engine WA: bytes that the store writes for each byte of its clients. At most: the fill at which uniform \
+             updates run out of blocks.\n";
     if uneven {
-        text += "Both are those of uniform keys; what other keys make of them shows when the store is modelled, at the start of a run.\n";
+        text += "Both numbers assume uniform keys. For other keys, the start of a run shows the numbers of a model of \
+                 the store.\n";
     }
-    text += "The spaces count as in use for long when the run begins.\n";
+    text += "A run begins as if the spaces had been in use for a long time.\n";
     Ok(text)
 }
 

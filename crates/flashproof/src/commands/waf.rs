@@ -1,5 +1,5 @@
-//! `flashproof waf`: write amplification, modelled and measured, how a drive treats placement handles, and the
-//! commands that give it some.
+//! `flashproof waf`: write amplification, modelled and measured; how a drive treats placement handles; and the commands
+//! that set placement handles up.
 
 use super::done;
 use super::report::show;
@@ -50,7 +50,7 @@ pub fn prep(args: &WafPrepArgs) -> Result<ExitCode, Failure> {
 /// Probes how a drive, simulated or real, treats placement handles.
 pub fn probe(args: &WafProbeArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.out {
-        // Checked before hours are spent.
+        // Check the file before hours are spent.
         write_file("result", path, None, args.force)?;
     }
     let (report, ended) = probe::run(&args.device, args.seed, &args.erase)?;
@@ -62,12 +62,12 @@ pub fn probe(args: &WafProbeArgs) -> Result<ExitCode, Failure> {
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// The question about a file's tenants, if they leave the choice of drives to the arrangement.
+/// The question about a file's tenants. Errors: a tenant has its own device, but the arrangement chooses the drives.
 fn question(args: &OnDriveArgs) -> Result<Question, Failure> {
     let (tenants, text) = read_tenants(&args.tenants)?;
     if let Some(tenant) = tenants.tenants.iter().find(|tenant| tenant.device.is_some()) {
         return Err(Failure::usage(format!(
-            "tenant {}: cannot use its device - an arrangement decides on which drive a tenant is - leave out device, and \
+            "cannot use the device of tenant {} - the arrangement assigns tenants to drives - leave out device, and \
              name the drive by --device",
             units::quoted(&tenant.name)
         )));
@@ -100,7 +100,7 @@ fn shown(args: &OnDriveArgs, mut report: WafReport, ended: Result<u8, Failure>) 
     let never: Vec<_> = report.arrangements.iter().filter(|one| one.waf.is_none()).collect();
     for one in &never {
         console::warning(&format!(
-            "{} was not steady within {} drive fills - a result before that is of no use - give it more (--max-fills, --duration)",
+            "{} did not become steady within {} drive fills, and has no result - allow more (--max-fills, --duration)",
             one.arrangement,
             units::number(one.counted.completed_octiles() as f64 / OCTILES_PER_FILL as f64)
         ));
@@ -111,11 +111,11 @@ fn shown(args: &OnDriveArgs, mut report: WafReport, ended: Result<u8, Failure>) 
 pub fn setup(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
     let device = args.device.as_str();
     let cannot =
-        |why: &str| Failure::environment(format!("cannot tell how to give {device} placement handles - {why}"));
+        |why: &str| Failure::environment(format!("cannot print commands to give {device} placement handles - {why}"));
     let asked = |why: &dyn std::fmt::Display| cannot(&format!("{why} - run as root"));
     let facts = discover::discover(device, &Roots::default()).map_err(|error| cannot(&error.to_string()))?;
     let fdp = Fdp::of(Path::new("/"), &facts).map_err(|why| asked(&why))?.ok_or_else(|| {
-        cannot("it is no NVMe drive, or one without FDP - name one of which `flashproof doctor` tells FDP")
+        cannot("it is not an NVMe drive with FDP - name a drive for which `flashproof doctor` shows FDP")
     })?;
     let controller =
         facts.disk_number().and_then(|number| Controller::find(Path::new("/"), (number.major, number.minor)));
@@ -127,31 +127,33 @@ pub fn setup(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
     done(&commands(&format!("/dev/{}", controller.name()), nsid, &fdp, &namespaces).map_err(|why| cannot(&why))?)
 }
 
-/// The page. Errors: why it is impossible.
+/// The page with the commands. Errors: why the drive cannot get placement handles.
 fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> Result<String, String> {
     let group = fdp.endurance_group;
     if fdp.why_no_handles().is_none() {
         return Ok(match fdp.unknown.first() {
-            Some(unknown) => return Err(format!("not known is {unknown} - run as root")),
+            Some(unknown) => return Err(format!("this is unknown: {unknown} - run as root")),
             None => format!(
-                "Nothing is to be done: FDP is on in endurance group {group}, and namespace {nsid} may write by {}.\n",
+                "Nothing to do: FDP is on in endurance group {group}, and namespace {nsid} has {}.\n",
                 count(fdp.placement.len() as u64, "placement handle")
             ),
         });
     }
     if !namespaces.can_manage {
         return Err(
-            "the drive lets no host create namespaces (Namespace Management, OACS bit 3), and handles are given \
-                    when one is created - look for a tool or a firmware of its maker; of QEMU's, set fdp.ruhs"
+            "the drive has no Namespace Management (OACS bit 3), and a namespace gets its handles at its creation - \
+             look for a tool or firmware of the manufacturer; on QEMU's drives, set fdp.ruhs"
                 .to_owned(),
         );
     }
     let configuration = match fdp.configuration() {
         Some(on) => on,
-        None => best(&fdp.configurations).ok_or("it names no valid FDP configuration - look for newer firmware")?,
+        None => {
+            best(&fdp.configurations).ok_or("the drive has no valid FDP configuration - look for newer firmware")?
+        }
     };
     let handles = (configuration.handles.len() as u32).min(configuration.placement_handles_max);
-    // While FDP is off, the whole group must be deleted; otherwise only the namespace that is to have handles.
+    // While FDP is off, all namespaces of the group must be deleted; otherwise only the namespace that gets handles.
     let is_on = fdp.state != FdpState::Off;
     let gone: Vec<&Namespace> = namespaces
         .all
@@ -159,7 +161,7 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
         .filter(|one| if is_on { one.nsid == nsid } else { one.endurance_group == group })
         .collect();
     if gone.is_empty() || gone.iter().any(|one| one.block_bytes == 0) {
-        return Err(format!("it does not tell the size of namespace {nsid} - `nvme id-ns` shows what it tells"));
+        return Err(format!("the drive does not report the size of namespace {nsid} - see `nvme id-ns`"));
     }
     let all = count(gone.len() as u64, "namespace");
     let bytes_gone = bytes(gone.iter().map(|one| one.size_bytes()).sum::<u64>() as f64);
@@ -170,7 +172,7 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
         let unit = bytes(*reclaim_unit_bytes as f64);
         let feature = format!("nvme fdp feature {controller} --endgrp-id={group}");
         on = format!(
-            "# FDP on in endurance group {group}: {handles} handles, reclaim unit {unit}. Erases nothing more.\n\
+            "# Turns FDP on in endurance group {group}: {handles} handles, reclaim unit {unit}. Erases nothing more.\n\
              {feature} --enable-conf-idx={index}\n\n"
         );
         off = format!("{feature} --disable\n\n");
@@ -188,10 +190,10 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
     Ok(format!(
         "# These commands ERASE {all} of {controller}, {bytes_gone}: all that is on them.\n\
          # flashproof runs none of them. They need root and nvme-cli 2.8 or later (2.5 has no --endg-id).\n\
-         # Nothing of the drive may be mounted or in use: `flashproof doctor` shows what is.\n\n\
+         # The drive must not be mounted or in use: `flashproof doctor` shows its users.\n\n\
          {deleted}{on}{}\
-         # What came of it:\nnvme ns-rescan {controller}\nflashproof doctor\n\n\
-         # The way back, which ERASES the same again:\n{deleted}{off}{}nvme ns-rescan {controller}\n",
+         # Show the result:\nnvme ns-rescan {controller}\nflashproof doctor\n\n\
+         # Undo it all, which ERASES the same namespaces again:\n{deleted}{off}{}nvme ns-rescan {controller}\n",
         created(&with),
         created("")
     ))
@@ -216,7 +218,7 @@ fn create(controller: &str, id: u16, group: u16, one: &Namespace, with: &str) ->
     let Namespace { nsid, size_blocks, capacity_blocks, format, .. } = one;
     format!(
         "nvme create-ns {controller} --nsze={size_blocks} --ncap={capacity_blocks} --flbas={format} --endg-id={group}{with}\n\
-         # The number that it prints, if not {nsid}, belongs here:\n\
+         # If the command above prints another number than {nsid}, use that number here:\n\
          nvme attach-ns {controller} --namespace-id={nsid} --controllers={id:#x}\n\n"
     )
 }
@@ -307,7 +309,7 @@ mod tests {
         let handle = PlacementHandle { placement_id: 0, reclaim_unit_handle: 0, reclaim_unit_blocks_left: 1 };
         let done = Fdp { state: FdpState::On(0), placement: vec![handle], ..off() };
         let page = commands("/dev/nvme7", 2, &done, &namespaces(true)).unwrap();
-        assert!(page.starts_with("Nothing is to be done") && page.contains("1 placement handle"), "{page}");
+        assert!(page.starts_with("Nothing to do") && page.contains("1 placement handle"), "{page}");
         let why = |fdp: &Fdp, namespaces| commands("/dev/nvme7", 2, fdp, &namespaces).unwrap_err();
         assert!(why(&off(), namespaces(false)).contains("OACS"));
         let invalid = Fdp { configurations: vec![configuration(0, 8, 1, false)], ..off() };

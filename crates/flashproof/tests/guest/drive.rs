@@ -161,7 +161,7 @@ pub(super) fn is_replaced(guest: &mut Guest) {
     guest.wait_until(&format!("[ -e {path} ]"));
     guest.run("flashproof fleet run /data/lab").expect(3);
     let status = guest.run("flashproof fleet status /data/lab").expect(3).stdout;
-    let why = format!("could not run: the drive is not on this host: {path} is SWAP0 now; put the drive back");
+    let why = format!("could not run: the drive is not on this host: {path} is now SWAP0; put the drive back");
     assert!(status.contains(&why), "{status}");
     let units = guest
         .ask(&format!("nvme get-log {path} --log-id=2 --log-len=512 --raw-binary | tail -c +49 | head -c 16 | xxd -p"));

@@ -114,7 +114,7 @@ fn cut(cut: &Cut<'_>, seed: u64) -> Option<Value> {
     thread::sleep(Duration::from_millis(Random::new(seed).below(1500)));
     guest.power_cut();
     drop(drive);
-    witness.wait_to_hear("vanished");
+    witness.wait_to_hear("sent nothing more");
 
     let _drive = CachedDrive::start(&machine.bench, "cached.img", "none")?;
     let ended = boot(true).run(&format!("{command} --json"));

@@ -73,7 +73,7 @@ fn after_a_power_cut_certify_goes_on_with_the_stage_that_was_running() {
     let mut guest = machine.boot();
     let ended = guest.run(certify).expect(0);
     let said = |words: &str| ended.stderr.contains(words);
-    assert!(said("stage 2 was not ended (its program was killed, or the machine stopped)"), "{}", ended.stderr);
+    assert!(said("stage 2 did not complete (its program was killed, or the machine stopped)"), "{}", ended.stderr);
     assert!(!said("stage 1 of 2") && !said("preparing first"), "{}", ended.stderr);
     assert!(ended.stdout.contains("stage 2 was begun 2 times"), "{}", ended.stdout);
     assert_eq!(guest.ask("md5sum /data/series/stage-1/*"), first, "a finished stage is not run again");

@@ -12,7 +12,7 @@ fn the_probe_of_a_drive_that_moves_nothing_finds_nothing_and_counts_what_the_dri
     assert!(refused.stderr.contains("it has no FDP"), "{}", refused.stderr);
     let probe = "flashproof waf probe $FDP0 --erase FDP0";
     let ended = guest.run(&format!("{probe} --out /tmp/probe.json")).expect(0);
-    assert!(ended.stderr.contains("writes 1 GB in all, 9.95 times its size"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("writes 1 GB in total, 9.95 times its size"), "{}", ended.stderr);
     assert!(ended.stdout.contains("serial FDP0") && ended.stdout.contains("  isolates: "), "{}", ended.stdout);
 
     let found: Value = serde_json::from_str(&guest.ask("cat /tmp/probe.json")).unwrap();

@@ -68,7 +68,7 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
         ("blockdev --setro $FDP0".to_owned(), &storage("FDP0"), &["it is read-only", "blockdev --setrw"], ":"),
         (one(1), &on_fdp, &["it is read-only (the device says so)"], ":"),
         (":".to_owned(), "flashproof prep $FDP0 --erase FDP0 --quiet", &["it is read-only"], "blockdev --setrw $FDP0"),
-        (":".to_owned(), "flashproof waf setup $LOCKED0", &["or one without FDP"], ":"),
+        (":".to_owned(), "flashproof waf setup $LOCKED0", &["it is not an NVMe drive with FDP"], ":"),
     ];
     for (before, command, says, after) in cases {
         guest.ask(&before);
@@ -86,7 +86,7 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
     // Nothing is to be done where there are handles; what would have to be cannot be tried on QEMU's drives,
     // which have handles when they have FDP, and create no namespaces.
     let how = guest.ask("flashproof waf setup $FDP0");
-    assert!(how.starts_with("Nothing is to be done: FDP is on in endurance group 1"), "{how}");
+    assert!(how.starts_with("Nothing to do: FDP is on in endurance group 1"), "{how}");
     // A check without io_uring, as in most containers, works, and says what that costs.
     let check = "printf '%s\\n' 'database = \"mine\"' 'question = \"Is it good?\"' '[sustained]' 'seconds = 1' 'written = \"0\"' \
                  'why = \"It is short.\"' '[[run]]' 'name = \"reads\"' 'seconds = 1' \"jobs = '''\" '[reads]' 'ioengine=libaio' \

@@ -15,7 +15,7 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
     let mut guest = machine.boot();
     guest.ask(TENANTS);
     let refused = guest.run("flashproof waf measure /tmp/t.toml --device $DATA0").expect(3);
-    assert!(refused.stderr.contains("no log of it counts the bytes that its media take"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("it has no log with media writes"), "{}", refused.stderr);
     let refused = guest.run("flashproof waf measure /tmp/t.toml --device $FDP0 --arrange dedicated").expect(2);
     assert!(refused.stderr.contains("it needs a drive for each tenant"), "{}", refused.stderr);
 

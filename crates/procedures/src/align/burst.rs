@@ -4,7 +4,7 @@
 //! run      |- begins -|------- measured -------|- ends -|
 //! issued              sum of the cells of these intervals
 //! reached             diskstats     ...        diskstats     flushes apart
-//! requests            block_rq_issue: how many have the size of a large block, if tracing is permitted
+//! requests            block_rq_issue: number of those with the size of a large block, if tracing is permitted
 //! ```
 //!
 //! Simulated drives and files have only the cells: all issued I/O counts as reached.
@@ -37,7 +37,7 @@ const LATE_SEC: f64 = 0.02;
 const CPU_TRACE_BYTES: u64 = 8 << 20;
 const TRACE_BYTES: u64 = 256 << 20;
 
-/// The kernel's counters for a device; `None` for a simulated drive or a file, which have none.
+/// The place of a device in the kernel's counters; `None` for a simulated drive or a file, which have no counters.
 pub(super) fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Option<BlockPosition>, Failure> {
     let DeviceName::Path(name) = name else { return Ok(None) };
     if is_file {
@@ -88,8 +88,8 @@ pub(super) struct Traced {
 pub(super) struct Measure {
     /// Measured time, seconds.
     pub seconds: f64,
-    /// Difference between the period of the kernel's counters and the measured time, seconds: flashproof had no CPU
-    /// when it should have read them.
+    /// Difference between the period of the kernel's counters and the measured time, seconds. Not 0 if flashproof had
+    /// no CPU when the counters were due to be read.
     pub late_sec: f64,
     pub issued: Vec<Issued>,
     /// I/O that reached the devices.
@@ -102,7 +102,7 @@ pub(super) struct Measure {
     pub writes_as_issued: bool,
     /// Requests per second that were merged into others.
     pub merged_per_sec: f64,
-    /// Requests by size; or why they are unknown.
+    /// Requests by size; or the reason why the sizes are unknown.
     pub traced: Result<Traced, String>,
     /// Largest request of the first device's queue, KiB.
     pub max_request_kib: Option<u64>,
@@ -192,7 +192,7 @@ impl Watched {
             begun: None,
             ended: None,
             trace: None,
-            traced: Err("there are no requests".to_owned()),
+            traced: Err("no requests were traced".to_owned()),
             failure: None,
         }
     }
@@ -236,7 +236,9 @@ impl Watched {
             let delta = after.since(before);
             let rates = delta.as_ref().and_then(|delta| Some((delta, Rates::over(delta, interval)?)));
             let Some((delta, rates)) = rates else {
-                return Err(Failure::environment("the device's counters went back: it was taken away in between"));
+                return Err(Failure::environment(
+                    "the kernel's counters of the device decreased: the device was removed during the burst",
+                ));
             };
             let these = [rates.reads_per_sec, rates.writes_per_sec, rates.read_kib_per_sec, rates.write_kib_per_sec];
             sum = std::array::from_fn(|n| sum[n] + these[n]);
@@ -277,7 +279,7 @@ impl Watched {
     fn begin_trace(&mut self) {
         let Some(first) = self.places.first() else { return };
         if !has_requests(Path::new("/"), first.disk) {
-            self.traced = Err("the device's driver makes no requests of bios".to_owned());
+            self.traced = Err("the device's driver handles bios and has no requests".to_owned());
             return;
         }
         let mut disks: Vec<_> = self.places.iter().map(|place| place.disk).collect();

@@ -8,7 +8,7 @@
 //! A burst is an ordinary run: guarded, recorded, ended by a signal. An offset may compensate only for what a
 //! histogram lacks: the position of a size in its bucket. Other causes of a difference are a drive that did not hold
 //! the load, another user of the device, requests that are split here but not in the cluster, and a wrong profile.
-//! They are searched for and reported, and end the alignment without a configuration.
+//! These causes are searched for and reported, and end the alignment without a configuration.
 
 mod burst;
 mod page;
@@ -42,7 +42,8 @@ use tempfile::TempDir;
 
 /// Bounds of the default length of a burst, seconds.
 const BURST_SEC: [f64; 2] = [5.0, 300.0];
-/// Allowed random error of a number: its standard deviation as a fraction of the tolerance, so that four of them fit.
+/// Allowed random error of a number: its standard deviation as a fraction of the tolerance. Four standard deviations
+/// fit into the tolerance.
 const NOISE_PART: f64 = 0.25;
 /// Allowed difference between issued and counted I/O: a fraction, plus this many seconds' worth of I/O, because the
 /// kernel's counters are read some milliseconds after the end of an interval.
@@ -63,7 +64,7 @@ pub struct Alignment {
     /// r/s=N,w/s=N,rkB/s=N,wkB/s=N; with f/s=N, flushes that w/s includes are subtracted
     #[arg(long, value_name = "PROFILE")]
     pub target: String,
-    /// Device to run on instead of those of CONFIG, as many as CONFIG has; may be repeated: ALL its data is erased
+    /// Device to run on in place of a device of CONFIG, one for each; may be repeated: ALL its data is erased
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<DeviceName>,
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
@@ -78,13 +79,13 @@ pub struct Alignment {
     /// Tolerance for each of the four numbers, in percent
     #[arg(long, value_name = "PERCENT", default_value = "2", allow_hyphen_values = true, value_parser = within)]
     pub within: f64,
-    /// Maximum bursts after the first, which runs CONFIG as it is
+    /// Maximum bursts after the first, which runs CONFIG unchanged
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
-    /// Measured time of a burst, plus 3 s to begin and end [default: by --within, 5 s to 5 min]
+    /// Measured time of a burst, which lasts 3 s longer [default: 5 s to 5 min, by --within]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub burst: Option<u32>,
-    /// Node of the profile [default: the one whose drives move most bytes]
+    /// Node of the profile [default: the node whose drives move most bytes]
     #[arg(long, value_name = "ID")]
     pub node: Option<String>,
     /// Drive of the profile or of iostat [default: the mean of the node's drives]
@@ -107,7 +108,7 @@ pub struct Alignment {
     pub quiet: bool,
 }
 
-/// A fraction.
+/// Parses a percentage as a fraction.
 fn within(text: &str) -> Result<f64, String> {
     percent(text, 0.5..=20.0).map(|percent| percent / 100.0)
 }
@@ -132,7 +133,7 @@ impl Round {
     }
 }
 
-/// Difference between reached and issued I/O that is ignored, a fraction.
+/// Largest difference between reached and issued I/O that is ignored, a fraction.
 fn unseen(measure: &Measure) -> f64 {
     UNSEEN + UNSEEN_SEC / measure.seconds
 }
@@ -195,7 +196,7 @@ fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, F
     }
     if devices.len() != config.device_names.len() {
         return Err(Failure::usage(format!(
-            "the configuration's rates are those of its {} together, and --device names {} - name as many",
+            "the configuration's rates are for its {} together, but --device names {} - name the same number",
             units::count(config.device_names.len() as u64, "device"),
             devices.len()
         )));
@@ -210,15 +211,15 @@ fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
     let refused = |why: &str| Err(Failure::usage(format!("cannot align this configuration - {why}")));
     match config {
         _ if !config.has_histograms() => refused(
-            "it has no histograms, and offsets are for loads that have - \"flashproof size profile\" writes one from a \
+            "it has no histograms, which offsets need - \"flashproof size profile\" writes such a configuration from a \
              cluster's log",
         ),
         _ if config.arrival == Arrival::Closed => {
-            refused("with arrival: closed a device does what it can, not what is asked - leave arrival out")
+            refused("with arrival: closed the device determines the rates, not the configuration - leave arrival out")
         }
-        _ if config.tomb_raider => {
-            refused("with tomb-raider: yes a device is read as fast as it goes - align without it, then set it again")
-        }
+        _ if config.tomb_raider => refused(
+            "with tomb-raider: yes a device is read as fast as possible - align without tomb-raider, then set it again",
+        ),
         _ => Ok(()),
     }
 }
@@ -247,13 +248,13 @@ impl<'a> Bursts<'a> {
         let seconds = args.burst.map_or_else(|| wanted.clamp(BURST_SEC[0], BURST_SEC[1]).ceil() as u64, u64::from);
         let noise = args.within * NOISE_PART * 100.0;
         let enough = match (seconds as f64) < wanted {
-            false => format!(": long enough for chance to move none of the four numbers by more than {noise:.2} %"),
+            false => format!(": long enough for a random error of at most {noise:.2} % in each of the four numbers"),
             true => String::new(),
         };
         if enough.is_empty() {
             console::warning(&format!(
-                "with so few operations a second chance moves a number by more than {noise:.2} % in {}; {} would do \
-                 (--burst)",
+                "with so few operations per second, the random error of a number exceeds {noise:.2} % in {}; {} would \
+                 be long enough (--burst)",
                 units::span(seconds),
                 units::span(wanted.ceil() as u64)
             ));
@@ -298,7 +299,10 @@ impl<'a> Bursts<'a> {
             if !round.measure.is_disturbed() {
                 return Err(failure);
             }
-            console::warning(&format!("{} - but this program had no CPU in time: once more", failure.message));
+            console::warning(&format!(
+                "{} - but flashproof had to wait for a CPU: repeating the burst",
+                failure.message
+            ));
         }
         let round = self.once(config)?;
         self.is_a_measure(&round).map(|()| round)
@@ -315,7 +319,7 @@ impl<'a> Bursts<'a> {
         let spec = config.spec();
         let findings = self.findings.get_or_insert_with(|| runner::findings(&spec, &dir)).clone();
         let name = match self.count {
-            1 => "burst 1, as it is".to_owned(),
+            1 => "burst 1, CONFIG unchanged".to_owned(),
             n => format!("burst {n}"),
         };
         let request = RunRequest {
@@ -340,8 +344,8 @@ impl<'a> Bursts<'a> {
         let measure = watched.measure()?.filter(|_| verdict.end.is_complete());
         let Some(measure) = measure else {
             return Err(Failure::invalid(format!(
-                "the burst ended before its time: {} - what reached the device is then no measure of the configuration; \
-                 align on a device that holds the load, as the cluster's did",
+                "the burst ended early: {} - so its I/O does not represent the configuration - align on a device that \
+                 holds the load, as the cluster's drive did",
                 verdict.end
             )));
         };
@@ -353,8 +357,8 @@ impl<'a> Bursts<'a> {
     fn is_a_measure(&self, Round { config, measure, .. }: &Round) -> Result<(), Failure> {
         if let Some(short) = measure.not_held(self.args.within / 2.0, config.arrival == Arrival::Poisson) {
             return Err(Failure::invalid(format!(
-                "the load was not held: of {} {} a second {} were done - what reached the device is then no measure of \
-                 the configuration; align on a device that holds the load, as the cluster's did",
+                "the load was not held: of {} {} per second, {} were done - so the I/O does not represent the \
+                 configuration - align on a device that holds the load, as the cluster's drive did",
                 units::number(short.offered_per_sec),
                 short.stream,
                 units::number(short.per_sec)
@@ -365,8 +369,8 @@ impl<'a> Bursts<'a> {
         if off.abs() > unseen(measure) {
             let [issued, reached] = [&asked, &measure.reached].map(|io| units::number(io.numbers()[n]));
             return Err(Failure::invalid(format!(
-                "{}: {issued} were issued and {reached} reached the device - somebody else uses it, or it is a page cache \
-                 and no device; an offset would only hide that",
+                "{}: {issued} were issued, but {reached} reached the device - another program uses the device, or a \
+                 page cache answered - end that use; an offset would only hide it",
                 NAMES[n]
             )));
         }
@@ -374,12 +378,13 @@ impl<'a> Bursts<'a> {
     }
 }
 
-/// Parent directory of the bursts' directories, and its guard that deletes it at the end, unless the user gave it.
+/// Parent directory of the bursts' directories, and a guard that deletes the directory at the end, unless the user
+/// named it.
 fn parent_dir(args: &Alignment) -> Result<(PathBuf, Option<TempDir>), Failure> {
     let Some(dir) = &args.out_dir else {
         let passing = tempfile::Builder::new().prefix("flashproof-align-").tempdir().map_err(|error| {
             Failure::environment(format!(
-                "cannot make a temporary directory for the bursts - {error} - set TMPDIR, or give --out-dir"
+                "cannot create a temporary directory for the bursts - {error} - set TMPDIR, or give --out-dir"
             ))
         })?;
         return Ok((passing.path().to_owned(), Some(passing)));
@@ -387,7 +392,7 @@ fn parent_dir(args: &Alignment) -> Result<(PathBuf, Option<TempDir>), Failure> {
     check_usable(dir).map_err(Failure::environment)?;
     fs::create_dir(dir).map_err(|error| {
         Failure::environment(format!(
-            "cannot make {} for the bursts - {error} - name a directory that is not there yet",
+            "cannot create {} for the bursts - {error} - name a directory that does not exist yet",
             dir.display()
         ))
     })?;

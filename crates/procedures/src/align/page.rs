@@ -10,7 +10,7 @@ use sizing::align::{self, RequestedLoad, Offsets, PLAUSIBLE_PCT, errors, other_r
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fmt;
 
-/// Relative difference from the server's large-block reads from which on the page mentions them.
+/// Smallest relative difference from the server's large-block reads that the page mentions.
 const LARGE_READS_OFF: f64 = 0.1;
 
 pub(super) struct Page<'a> {
@@ -37,44 +37,47 @@ impl Page<'_> {
         let measure = &best.measure;
         let mut notes = Vec::new();
         if !measure.counted {
-            notes.push("what was issued is taken for what reached the device: it is simulated, or a file".to_owned());
+            notes.push(
+                "all issued I/O counts as I/O that reached the device: the device is simulated, or a file".to_owned(),
+            );
         }
         let asked = measure.asked();
         let (n, off) = furthest(&asked, &measure.reached, 0..2);
         if off.abs() > super::unseen(measure) {
             notes.push(format!(
-                "{}: {} were issued and {} reached the device, with the same bytes: the kernel {} them{}",
+                "{}: {} were issued, but {} reached the device, with the same bytes: the kernel {} requests{}",
                 NAMES[n],
                 number(asked.numbers()[n]),
                 number(measure.reached.numbers()[n]),
                 if off > 0.0 { "splits" } else { "merges" },
-                if off < 0.0 { format!(" ({} a second)", number(measure.merged_per_sec)) } else { String::new() }
+                if off < 0.0 { format!(" ({} per second)", number(measure.merged_per_sec)) } else { String::new() }
             ));
         }
         if measure.flushes_per_sec > 0.0 {
             notes.push(format!(
-                "the device has a volatile cache: {} flushes a second are not among the writes, some of which iostat's w/s \
-                 counts",
+                "the device has a volatile cache: its {} flushes per second are not counted as writes here; iostat's \
+                 w/s includes some of them",
                 number(measure.flushes_per_sec)
             ));
         }
         if measure.writes_as_issued {
             notes.push(
-                "w/s is as issued: the kernel's counters cannot tell flushes from writes here, so that splits, merges and \
-                 writes of others are not seen in it; block tracepoints (root) would show them"
+                "w/s is the issued rate: the kernel's counters do not separate flushes from writes here, so w/s does \
+                 not show splits, merges and writes of other programs; block tracepoints (root) would show them"
                     .to_owned(),
             );
         }
         match &measure.traced {
             Ok(traced) => notes.push(format!(
-                "requests of {} KiB by the block tracepoints: {} reads and {} writes a second; others: {} and {}",
+                "requests of {} KiB by the block tracepoints: {} reads and {} writes per second; of other sizes: {} \
+                 and {}",
                 best.config.large_block_op_kbytes,
                 number(traced.block_reads),
                 number(traced.block_writes),
                 number(traced.other_reads),
                 number(traced.other_writes)
             )),
-            Err(why) if measure.counted => notes.push(format!("requests were not seen one by one: {why}")),
+            Err(why) if measure.counted => notes.push(format!("the sizes of requests are unknown: {why}")),
             Err(_) => {}
         }
         let large_reads = measure.issued.iter().find(|issued| issued.stream == "large-block-reads");
@@ -82,8 +85,8 @@ impl Page<'_> {
             && (ours.per_sec - counted).abs() > LARGE_READS_OFF * counted.max(ours.per_sec)
         {
             notes.push(format!(
-                "the server counted {} large-block reads a second, and here are {}: r/s is met by large-block reads where \
-                 record reads are off - look at read-reqs-per-sec",
+                "the server counted {} large-block reads per second, but here are {}: they replace missing or excess \
+                 record reads in r/s - check read-reqs-per-sec",
                 number(counted),
                 number(ours.per_sec)
             ));
@@ -91,7 +94,7 @@ impl Page<'_> {
         notes
     }
 
-    /// Why the nearest burst is outside the tolerance; `None`: it is within.
+    /// Why the nearest burst is outside the tolerance; `None`: the burst is within the tolerance.
     pub(super) fn not_aligned(&self) -> Option<String> {
         let best = self.best();
         if worst(&self.target.io, &best.measure.reached) <= self.within {
@@ -108,7 +111,7 @@ impl Page<'_> {
         Some(lines.join("\n"))
     }
 
-    /// Other possible causes, if offsets do not bring a number to its target.
+    /// Other possible causes, if offsets cannot bring a number to its target.
     fn hint(&self, n: usize) -> String {
         let best = self.best();
         let config = &best.config;
@@ -117,24 +120,24 @@ impl Page<'_> {
         match n {
             0 => match full.map(|load| self.target.io.reads_per_sec - load.large_block_reads.per_sec) {
                 Some(reads) if reads > 0.0 => format!(
-                    "large-block reads cannot make up for it - read-reqs-per-sec: {} would, of the {} there",
+                    "large-block reads cannot close the difference - read-reqs-per-sec: {} would, instead of {}",
                     number(reads),
                     config.read_reqs_per_sec
                 ),
-                _ => "there are more large-block reads than reads in all - look at direct-frees and \
+                _ => "there are more large-block reads than the target has reads - check direct-frees and \
                       total-lbw-per-sec"
                     .to_owned(),
             },
             1 => match config.commit_to_device {
-                true => "each record is a write - look at write-reqs-per-sec".to_owned(),
-                false => "look at write-reqs-per-sec and storage-write-histogram".to_owned(),
+                true => "each record is a write - check write-reqs-per-sec".to_owned(),
+                false => "check write-reqs-per-sec and storage-write-histogram".to_owned(),
             },
             2 => format!(
-                "no read-size-offset up to {} fits - look at storage-read-histogram, read-reqs-per-sec and \
+                "no read-size-offset up to {} fits - check storage-read-histogram, read-reqs-per-sec and \
                  size-within-bucket",
                 largest_read_size(config)
             ),
-            _ => "look at storage-write-histogram and write-reqs-per-sec".to_owned(),
+            _ => "check storage-write-histogram and write-reqs-per-sec".to_owned(),
         }
     }
 
@@ -152,18 +155,18 @@ impl Page<'_> {
         let named: Vec<_> = found.iter().map(|(key, pct)| format!("{key}: {pct}")).collect();
         let (least, most) = (PLAUSIBLE_PCT.start(), PLAUSIBLE_PCT.end());
         let mut lines = vec![format!(
-            "{}: an offset below {least} or over {most} hides something - no configuration was written",
+            "{}: an offset below {least} or above {most} hides another problem - no configuration was written",
             named.join(", ")
         )];
         let rules = other_rules(&best.config, best.min_io_bytes, &self.target.io, &best.distortion());
         for (rule, offsets) in rules.iter().filter(|(_, offsets)| outside(*offsets).is_empty()) {
             let offsets: Vec<_> = offsets.by_key().iter().map(|(key, pct)| format!("{key} {pct}")).collect();
-            lines.push(format!("size-within-bucket: {rule} would do with {}", offsets.join(", ")));
+            lines.push(format!("size-within-bucket: {rule} would need only {}", offsets.join(", ")));
         }
         for (key, pct) in found {
             lines.push(format!("{key}: {}", what_it_may_hide(key, pct, &best.config)));
         }
-        lines.push("if it is right nevertheless, give a reason: --because \"...\"".to_owned());
+        lines.push("if the offset is right nevertheless, give a reason: --because \"...\"".to_owned());
         Some(lines.join("\n"))
     }
 }
@@ -172,20 +175,20 @@ fn what_it_may_hide(key: &str, pct: u32, config: &ActConfig) -> String {
     let direction = if pct < 100 { "fewer" } else { "more" };
     match key {
         "lbr-req-offset" => format!(
-            "the cluster read {direction} large blocks than direct-frees: {} of total-lbw-per-sec: {} leave, or \
+            "the cluster read {direction} large blocks than follow from direct-frees: {} and total-lbw-per-sec: {}, or \
              read-reqs-per-sec is wrong",
             config.direct_frees, config.total_lbw_per_sec
         ),
         "lbw-req-offset" => format!(
-            "the cluster wrote {direction} large blocks than its records fill: write-reqs-per-sec, storage-write-histogram, \
-             partial flushes"
+            "the cluster wrote {direction} large blocks than its records fill: check write-reqs-per-sec, \
+             storage-write-histogram and partial flushes"
         ),
         "read-size-offset" => {
-            "sizes within their buckets explain a factor of 2 at most: storage-read-histogram, the size \
-                               rule, or large-block reads"
+            "sizes within their buckets explain a factor of 2 at most: check storage-read-histogram, the size rule and \
+             large-block reads"
                 .to_owned()
         }
-        _ => "storage-write-histogram, the size rule, commit-min-bytes".to_owned(),
+        _ => "check storage-write-histogram, the size rule and commit-min-bytes".to_owned(),
     }
 }
 
@@ -206,20 +209,20 @@ pub(super) fn other_size_of_writes(target: &Target, round: &Round, within: f64) 
     let is_split = ours < f64::from(block_kib) * (1.0 - within);
     let what = match is_split {
         true => format!(
-            "large blocks of {block_kib} KiB reach this device in writes of {} KiB, and the cluster's drive had writes of {} \
-             KiB: the kernel splits them here (queue/max_sectors_kb{})",
+            "large blocks of {block_kib} KiB reach this device in writes of {} KiB, but the cluster's drive had writes \
+             of {} KiB: the kernel of this machine splits them (queue/max_sectors_kb{})",
             number(ours),
             number(theirs),
             round.measure.max_request_kib.map(|kib| format!(" is {kib}")).unwrap_or_default()
         ),
         false => format!(
-            "the cluster's drive had writes of {} KiB, and large-block-op-kbytes is {block_kib}: the block size is wrong \
-             (write-block-size; from 7.1 flush-size), or its w/s counts flushes (give f/s, too), or its kernel splits or \
-             merges writes",
+            "the cluster's drive had writes of {} KiB, but large-block-op-kbytes is {block_kib}: the block size is \
+             wrong (write-block-size; from 7.1 flush-size), or the cluster's w/s includes flushes (also give f/s), or \
+             its kernel splits or merges writes",
             number(theirs)
         ),
     };
-    Some(format!("{what}. w/s and wkB/s cannot both be met, and an offset would only hide it"))
+    Some(format!("{what}. w/s and wkB/s cannot both be met, and an offset would only hide this"))
 }
 
 impl fmt::Display for Page<'_> {

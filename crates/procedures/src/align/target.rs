@@ -37,7 +37,9 @@ impl Target {
         if text.contains('=') && !Path::new(text).exists() {
             let of_profile = [("--node", &args.node), ("--drive", &args.drive), ("--namespace", &args.namespace)];
             if let Some((option, _)) = of_profile.into_iter().find(|(_, value)| value.is_some()) {
-                return Err(Failure::usage(format!("{option} chooses from a profile, and --target gives the numbers")));
+                return Err(Failure::usage(format!(
+                    "cannot use {option} - it selects from a profile, but --target gives numbers - leave it out"
+                )));
             }
             let io = typed(text, block_kib)
                 .map_err(|why| Failure::usage(format!("cannot use --target {} - {why}", quoted(text))))?;
@@ -70,16 +72,16 @@ pub fn read_profile(path: &Path) -> Result<Profile, Failure> {
     let format = serde_json::from_slice(&bytes).ok().and_then(|value: serde_json::Value| value.get("format")?.as_u64());
     if let Some(format) = format.filter(|format| *format > FORMAT.into()) {
         return Err(Failure::usage(format!(
-            "cannot read the profile {name} - it has format {format}, and this version knows {FORMAT} - use the \
-             flashproof that wrote it"
+            "cannot read the profile {name} - its format is {format}, but this flashproof reads up to {FORMAT} - use \
+             the flashproof that wrote it"
         )));
     }
     let profile: Profile = serde_json::from_slice(&bytes)
-        .map_err(|error| Failure::usage(format!("cannot read the profile {name} - it is no profile: {error}")))?;
+        .map_err(|error| Failure::usage(format!("cannot read the profile {name} - it is not a profile: {error}")))?;
     let is_rate = |n: f64| n.is_finite() && n >= 0.0;
     match profile.drives.iter().find(|drive| !drive.io().numbers().into_iter().all(is_rate)) {
         Some(DriveTarget { node, drive, .. }) => Err(Failure::usage(format!(
-            "cannot use the profile {name} - drive {drive} of node {node} has a number below 0 - make it anew with \
+            "cannot use the profile {name} - drive {drive} of node {node} has a number below 0 - create it again with \
              \"flashproof size profile\""
         ))),
         None => Ok(profile),
@@ -96,7 +98,7 @@ pub fn balanced(profile: &Profile, accepted: bool) -> Result<(), Failure> {
             Ok(())
         }
         false => Err(Failure::invalid(format!(
-            "the profile does not balance, so nothing is aligned with it:\n  {}\ntake a steadier window (flashproof size profile \
+            "the profile does not balance, so it is not used:\n  {}\ntake a steadier window (flashproof size profile \
              --from --to), or give --accept-unbalanced",
             doubts.join("\n  ")
         ))),
@@ -111,9 +113,9 @@ fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
     for part in text.split([',', ' ']).filter(|part| !part.trim().is_empty()) {
         let (key, value) = part.split_once('=').ok_or_else(|| format!("{} has no =", quoted(part)))?;
         let place = KEYS.iter().position(|known| *known == key.trim());
-        let place = place.ok_or_else(|| format!("{} is none of {}", quoted(key), KEYS.join(", ")))?;
+        let place = place.ok_or_else(|| format!("{} is not one of {}", quoted(key), KEYS.join(", ")))?;
         let number = value.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
-        let number = number.ok_or_else(|| format!("{} of {key} is no number from 0 on", quoted(value)))?;
+        let number = number.ok_or_else(|| format!("the value {} of {key} is not a number from 0 on", quoted(value)))?;
         if values[place].replace(number).is_some() {
             return Err(format!("{key} is given twice"));
         }
@@ -136,7 +138,7 @@ fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Resul
         [("--node", &args.node), ("--namespace", &args.namespace)].iter().find(|it| it.1.is_some())
     {
         return Err(Failure::usage(format!(
-            "{option} chooses from a profile, and {} is what iostat printed",
+            "cannot use {option} - it selects from a profile, but {} is iostat's output - leave it out",
             args.target
         )));
     }
@@ -153,7 +155,7 @@ fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Resul
         Some((name, reports)) if drives.len() == 1 && is_busy(reports) => name,
         _ => {
             return Err(Failure::usage(format!(
-                "{} has these devices: {names} - choose the one that was read and written by the cluster with --drive",
+                "{} has these devices: {names} - select the drive of the cluster with --drive",
                 args.target
             )));
         }
@@ -179,7 +181,7 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
     let of_node = |drive: &&DriveTarget| wanted(node, &drive.node) && wanted(args.drive.as_deref(), &drive.drive);
     let drives: Vec<_> = profile.drives.iter().filter(of_node).collect();
     if drives.is_empty() {
-        return Err(Failure::usage(format!("no such drive is in the profile; there is {}", there())));
+        return Err(Failure::usage(format!("the profile has no such drive - it has {}", there())));
     }
     let loads_on = |drive: &DriveTarget| {
         let on = |load: &&DeviceLoad| load.node == drive.node && load.drive == drive.drive;
@@ -225,7 +227,7 @@ fn namespace<'a>(names: &BTreeSet<&'a str>, args: &Alignment) -> Result<Option<&
     let list = || names.iter().copied().collect::<Vec<_>>().join(", ");
     let find = |wanted: &str| names.iter().copied().find(|name| *name == wanted);
     if let Some(given) = &args.namespace {
-        let none = || Failure::usage(format!("no namespace {} is on that drive; there is {}", quoted(given), list()));
+        let none = || Failure::usage(format!("the drive has no namespace {} - it has {}", quoted(given), list()));
         return find(given).map(Some).ok_or_else(none);
     }
     if names.len() < 2 {
@@ -235,8 +237,7 @@ fn namespace<'a>(names: &BTreeSet<&'a str>, args: &Alignment) -> Result<Option<&
     let stem = args.config.file_stem().unwrap_or_default().to_string_lossy();
     find(&stem).map(Some).ok_or_else(|| {
         Failure::usage(format!(
-            "{} namespaces are on these drives ({}), and a configuration stands for one of them - say which with \
-             --namespace",
+            "these drives have {} namespaces ({}), but a configuration models only one - select it with --namespace",
             names.len(),
             list()
         ))
@@ -259,9 +260,9 @@ mod tests {
         for (text, why) in [
             ("r/s=1,w/s=1,rkB/s=1", "wkB/s is missing"),
             ("r/s=1,w/s=1,rkB/s=1,wkB/s=1,r/s=2", "given twice"),
-            ("r/s=1,x=1", "\"x\" is none of r/s"),
-            ("r/s=nan,w/s=1,rkB/s=1,wkB/s=1", "is no number"),
-            ("r/s=-1,w/s=1,rkB/s=1,wkB/s=1", "is no number"),
+            ("r/s=1,x=1", "\"x\" is not one of r/s"),
+            ("r/s=nan,w/s=1,rkB/s=1,wkB/s=1", "is not a number"),
+            ("r/s=-1,w/s=1,rkB/s=1,wkB/s=1", "is not a number"),
             ("r/s=0,w/s=0,rkB/s=0,wkB/s=0", "nothing is read"),
         ] {
             assert!(typed(text, None).unwrap_err().contains(why), "{text}");

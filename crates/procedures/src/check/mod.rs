@@ -1,7 +1,7 @@
 //! Checks: is a disk good enough for a database? A check is data: a file with fio's jobs, limits and their sources.
 //!
 //! ```text
-//! checks/NAME.toml -> Definition -> one FioLoad a run -> Verdict, Figures -> Judged criteria -> Check
+//! checks/NAME.toml -> Definition -> a FioLoad per run -> Verdict, Figures -> Judged criteria -> Check
 //!                         directory, device -> Site ^
 //! ```
 
@@ -53,7 +53,7 @@ pub struct Definition {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FileUse {
     pub bytes: u64,
-    /// True if a job reads it, so that it is written first.
+    /// True if a job reads the file, so that it is written first.
     pub is_read: bool,
 }
 
@@ -124,14 +124,14 @@ impl Definition {
         if !name.contains('/') && path.extension().is_none_or(|extension| extension != "toml") {
             let known = builtin_names().collect::<Vec<_>>().join(", ");
             return Err(Failure::usage(format!(
-                "there is no check {} - the checks are {known}; a file of your own ends in .toml",
+                "there is no check {} - the checks are {known}; the name of your own file must end in .toml",
                 quoted(name)
             )));
         }
         let bytes = files::read(path, Links::Followed, FILE_BYTES_MAX)
             .map_err(|error| Failure::usage(format!("cannot read the check {} - {error}", quoted(name))))?;
         let text = String::from_utf8(bytes).map_err(|error| {
-            Failure::usage(format!("cannot read the check {} - it is no text: {error}", quoted(name)))
+            Failure::usage(format!("cannot read the check {} - it is not UTF-8 text: {error}", quoted(name)))
         })?;
         let stem = path.file_stem().map_or_else(|| name.into(), |stem| stem.to_string_lossy());
         Self::parse(&stem, &text)
@@ -139,7 +139,7 @@ impl Definition {
 
     /// Parses the text of a check. Errors: the first mistake, with its place.
     pub fn parse(name: &str, text: &str) -> Result<Self, Failure> {
-        let fail = |why: String| Failure::usage(format!("reading the check {} - {why}", quoted(name)));
+        let fail = |why: String| Failure::usage(format!("cannot read the check {} - {why}", quoted(name)));
         let written: Written = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start.min(text.len()));
             let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -195,17 +195,25 @@ impl Definition {
             for job in run.parse(&self.name)? {
                 let size = match job.size {
                     Some(Size::Bytes(bytes)) => bytes,
-                    _ => return Err(self.wrong(run, &job.name, "it has no size in bytes - give size=1g or the like")),
+                    _ => {
+                        return Err(self.wrong(
+                            run,
+                            &job.name,
+                            "it has no size in bytes - give a size such as size=1g",
+                        ));
+                    }
                 };
                 let is_elsewhere =
                     !job.directory.is_empty() || job.offset != Size::Bytes(0) || job.logs.iter().any(Option::is_some);
                 if is_elsewhere {
-                    let why =
-                        "it has directory, offset or a log - leave them out: the check places its files and records";
+                    let why = "it has directory, offset or a log - leave them out: the check chooses where files and \
+                               records are";
                     return Err(self.wrong(run, &job.name, why));
                 }
                 match &job.filenames[..] {
-                    [] => return Err(self.wrong(run, &job.name, "it names no file - give filename=data or the like")),
+                    [] => {
+                        return Err(self.wrong(run, &job.name, "it names no file - give a name such as filename=data"));
+                    }
                     [name] if is_plain(name) => {
                         let known: &mut FileUse = files.entry(name.clone()).or_default();
                         known.bytes = size.max(known.bytes);
@@ -224,7 +232,7 @@ impl Definition {
 
     fn wrong(&self, run: &RunDefinition, job: &str, why: &str) -> Failure {
         let (check, run) = (quoted(&self.name), quoted(&run.name));
-        Failure::usage(format!("reading the check {check} - run {run}, job {}: {why}", quoted(job)))
+        Failure::usage(format!("cannot use the check {check} - run {run}, job {}: {why}", quoted(job)))
     }
 
     /// The load of `run`. `place` maps a file of the jobs to its target and to the offset of its range there.
@@ -243,12 +251,16 @@ impl Definition {
             self.wrong(run, "", &problems.join("; "))
         })?;
         let [mut load]: [FioLoad; 1] = loads.try_into().map_err(|_| {
-            self.wrong(run, "", "its jobs wait for each other (stonewall) - make each a run of its own")
+            self.wrong(run, "", "its jobs wait for each other (stonewall) - make a separate run of each")
         })?;
         let streams = load.stream_names();
         for criterion in &run.criteria {
             if !streams.contains(&criterion.stream) {
-                let why = format!("stream {} is none of {}", quoted(&criterion.stream), streams.join(", "));
+                let why = format!(
+                    "there is no stream {} - the streams are {}",
+                    quoted(&criterion.stream),
+                    streams.join(", ")
+                );
                 return Err(self.wrong(run, "", &why));
             }
         }
@@ -277,7 +289,11 @@ impl RunDefinition {
             return Err("a name has only letters, digits, -, _ and .".into());
         }
         if !(1..=RUN_SEC_MAX).contains(&self.seconds) {
-            return Err(format!("seconds = {} is none of 1 to {RUN_SEC_MAX} ({})", self.seconds, span(RUN_SEC_MAX)));
+            return Err(format!(
+                "seconds = {} is not between 1 and {RUN_SEC_MAX} ({})",
+                self.seconds,
+                span(RUN_SEC_MAX)
+            ));
         }
         for criterion in std::mem::take(&mut self.criterion) {
             let what = format!("{} of {}", criterion.metric, quoted(&criterion.stream));
@@ -288,7 +304,7 @@ impl RunDefinition {
 
     /// The jobs, as long as the run.
     fn parse(&self, check: &str) -> Result<Vec<Job>, Failure> {
-        let mut nothing = |_: &str| Err("a check includes no other file".to_owned());
+        let mut nothing = |_: &str| Err("a check cannot include another file".to_owned());
         let mut around = ParseContext {
             read: &mut nothing,
             variable: &|_| None,
@@ -315,7 +331,7 @@ fn parse_criterion(run: &str, written: WrittenCriterion) -> Result<Criterion, St
     let limit = match (below, at_least, metric.is_latency()) {
         (None, None, _) => None,
         (Some(below), None, true) if !below.trim_end().ends_with('s') => {
-            return Err(format!("below = {below:?} has no unit - give 10ms or the like"));
+            return Err(format!("below = {below:?} has no unit - give a time such as 10ms"));
         }
         (Some(below), None, true) => {
             Some(parse_number(&below, SECONDS).map_err(|why| format!("below = {below:?}: {why}"))? as f64)
@@ -323,18 +339,23 @@ fn parse_criterion(run: &str, written: WrittenCriterion) -> Result<Criterion, St
         (None, Some(least), false) => {
             Some(parse_number(&least, BYTES).map_err(|why| format!("at_least = {least:?}: {why}"))? as f64)
         }
-        _ => return Err("a latency has below, a rate has at_least, none has both".into()),
+        _ => return Err("give below for a latency, or at_least for a rate, but not both".into()),
     };
     if limit.is_some() && metric == Metric::Mean {
         return Err(
-            "a mean hides its slow operations - limit a percentile; without a limit the mean is measured".into()
+            "a mean hides slow operations - limit a percentile instead; without a limit the mean is only measured"
+                .into(),
         );
     }
     if limit == Some(0.0) {
-        return Err("a limit of 0 decides nothing - leave it out".into());
+        return Err("a limit of 0 has no effect - leave it out".into());
     }
     if limit.is_some() && (source.is_none() || standing.is_none() || looked_up.is_none()) {
-        return Err("a limit needs source, looked_up and standing - without a source leave the limit out: then it is only measured".into());
+        return Err(
+            "a limit needs source, looked_up and standing - without a source leave the limit out; the metric is then \
+             only measured"
+                .into(),
+        );
     }
     let stream = in_one_line(&stream);
     let criterion =

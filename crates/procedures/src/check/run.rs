@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 /// Seconds of load that outlast the burst credits of a cloud volume, 30 minutes, and show the performance after them.
 const CREDITS_SEC: u64 = 2_400;
 
-/// If the disk moved less than this fraction of the jobs' bytes, a cache or another layer above it answered.
+/// If the disk moved less than this fraction of the jobs' bytes, a cache or another layer above the disk answered.
 const DISK_BYTES_MIN: f64 = 0.5;
 
 /// Maximum fraction of the time after a burst's end for which flashproof's threads may have had no CPU.
@@ -49,7 +49,7 @@ pub struct Request<'a> {
 /// Performs a check and records it. Errors: a run did not begin, or the record cannot be written.
 pub fn perform(request: &Request<'_>, switch: &SignalHandler) -> Result<Check, Failure> {
     performed(request, switch).inspect_err(|_| {
-        // A check that was refused before its first run leaves nothing; a directory with a run in it stays.
+        // A check that was refused before its first run leaves no directory. A directory with a run is not removed.
         let _ = fs::remove_dir(&request.dir);
     })
 }
@@ -87,7 +87,7 @@ fn performed(request: &Request<'_>, switch: &SignalHandler) -> Result<Check, Fai
         sustained.seconds = CREDITS_SEC;
         sustained.why = format!("{} A virtual disk can have burst credits for 30 minutes.", sustained.why);
     }
-    // A failing disk writes little, too, so it proves no cache.
+    // A failing disk also writes little, which does not prove that a cache answered.
     let is_broken = done.iter().any(|done| done.is_broken);
     let cached = done.iter().find_map(|done| done.cached.clone()).filter(|_| !is_broken);
     let has_failed = done.iter().any(|done| done.run.outcome == Outcome::Fail);
@@ -139,7 +139,7 @@ impl Request<'_> {
             quiet: self.quiet,
             // A check needs no root, and is too short for samples.
             trace: false,
-            // The doctor's advice would name a file that is removed by then.
+            // The doctor's advice would name a file that the check removes at its end.
             findings: Some(Vec::new()),
             ..RunRequest::new(NamedWorkload::alone(load, self.definition.text.clone()))
         }
@@ -159,7 +159,7 @@ fn lay_out(
         let mut load = layout(&target.parse().map_err(Failure::usage)?, offset, bytes)?.load;
         load.file_size_bytes = site.file_bytes.map(|_| bytes);
         let text = units::bytes(bytes as f64);
-        console::note(&format!("writing {text} to read them later"));
+        console::note(&format!("writing {text} for later reads"));
         match write_layout(load, switch, |load, dir| request.run_request(load, dir))? {
             None => {}
             Some(_) if switch.signal_received().is_some() => {
@@ -201,7 +201,7 @@ fn perform_run(
     let verdict = run(of_run, switch, counting)?.recorded()?;
     let Some(ran) = runs.pop() else { return Err(Failure::environment("a run without results")) };
     let outcome = outcome_of_run(&verdict, of.criteria.iter());
-    // The search found no depth that holds the latency, which no criterion demands.
+    // The search found no depth that holds the latency goal, but no criterion demands this goal.
     let is_goal_alone = outcome == Outcome::Measured && verdict.outcome == Outcome::Fail;
     let percents: Vec<_> =
         of.criteria.iter().filter_map(|criterion| criterion.metric.percent()).chain([50.0, 99.0]).collect();
@@ -266,7 +266,8 @@ fn cached(of: &RunDefinition, did: &str, moved: u64, by_disk: u64) -> Option<Str
     ((by_disk as f64) < moved as f64 * DISK_BYTES_MIN).then(|| {
         let text = |count: u64| units::bytes(count as f64);
         format!(
-            "run {}: the jobs {did} {} and the disk only {}: the page cache or another layer answered, not the disk",
+            "run {}: the jobs {did} {}, but the disk only {}: the page cache or another layer answered instead of the \
+             disk",
             of.name,
             text(moved),
             text(by_disk)
@@ -279,8 +280,8 @@ fn remarks(site: &Site, done: &[Done]) -> Vec<String> {
     remarks.extend(done.iter().flat_map(|done| &done.run.burst_ends).map(|end| format!("a burst ended: {end}")));
     if site.file_bytes.is_some() && done.iter().any(|done| !done.is_disk_known) {
         remarks.push(
-            "no disk is known below this directory, so nobody can tell if a cache answered in its place (overlay, network or \
-             multi-device file system)"
+            "the disk of this directory is unknown (overlay, network or multi-device file system), so a cache may have \
+             answered instead of the disk"
                 .to_owned(),
         );
     }

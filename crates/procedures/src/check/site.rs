@@ -21,7 +21,7 @@ use sys::open::memory_file_system;
 /// Name of the directory for the files of a check.
 pub const OWN_DIR: &str = "flashproof-check";
 
-/// Lock file in it, locked while a check runs. Lists the check's files, one name per line.
+/// Lock file in [`OWN_DIR`], locked while a check runs. Lists the check's files, one name per line.
 const LOCK: &str = ".lock";
 
 /// First line of the lock file: flashproof made this directory.
@@ -31,7 +31,7 @@ const MARK: &str = "files of flashproof check; it removes them";
 const KEPT_FREE: u64 = 20;
 const KEPT_FREE_MAX: u64 = 10 << 30;
 
-/// Ranges on a device begin at multiples of this.
+/// Alignment of ranges on a device, bytes.
 const RANGE_ALIGN: u64 = 1 << 20;
 
 /// Words in the models of virtual disks, which can have burst credits: EC2, Google, Azure, VMware, QEMU, and others.
@@ -64,7 +64,7 @@ impl Site {
             _ => cannot(error.to_string()),
         })?;
         if metadata.is_file() {
-            return Err(cannot("it is a file; name its directory, the check makes a file of its own there".into()));
+            return Err(cannot("it is a file; name its directory, where the check creates its own files".into()));
         }
         if !metadata.is_dir() {
             let facts = discover(path, &Roots::default()).map_err(|error| cannot(error.to_string()))?;
@@ -124,8 +124,8 @@ pub(crate) struct OwnDir {
 }
 
 impl OwnDir {
-    /// Makes the directory `name` below `parent` for the files `names` of `needed` bytes in all, and removes the files
-    /// of an earlier check. Errors: the reason, a phrase with a remedy.
+    /// Creates the directory `name` below `parent` for the files `names` of `needed` bytes in total, and removes the
+    /// files of an earlier check. Errors: the reason, a phrase with a remedy.
     pub(crate) fn make<'a>(
         parent: &Path,
         name: &str,
@@ -139,15 +139,15 @@ impl OwnDir {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
             Err(error) => {
                 return Err(format!(
-                    "cannot make {} ({error}); name a directory that this user may write to",
+                    "cannot create {} ({error}); name a directory that this user may write to",
                     dir.display()
                 ));
             }
         };
-        let foreign = || format!("{} is there and is not of a check; rename it", dir.display());
+        let foreign = || format!("{} exists, but no check created it; rename it", dir.display());
         let own = fs::symlink_metadata(&dir).ok().filter(|own| own.is_dir()).ok_or_else(foreign)?;
         let above = fs::metadata(parent).map_err(|error| error.to_string())?;
-        // Other users could replace its files by links; a mount point would be another disk.
+        // Another owner could replace the check's files by links; a mount point would be another disk.
         let is_private = own.uid() == sys::open::effective_user() && own.mode() & 0o022 == 0;
         if !is_private || own.dev() != above.dev() {
             return Err(format!("{} belongs to another user or is a mount point; remove it", dir.display()));
@@ -159,7 +159,7 @@ impl OwnDir {
         if !made && !had_lock && fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(foreign());
         }
-        let mut lock = open().map_err(|error| format!("cannot make {} ({error})", path.display()))?;
+        let mut lock = open().map_err(|error| format!("cannot create {} ({error})", path.display()))?;
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(format!("another check runs in {}; wait for its end", dir.display()));
         }
@@ -169,7 +169,7 @@ impl OwnDir {
         let entries = fs::read_dir(&dir).map_err(|error| error.to_string())?.flatten();
         if let Some(other) = entries.map(|entry| entry.file_name()).find(|name| name != LOCK) {
             let name = quoted(&other.to_string_lossy()).to_string();
-            return Err(format!("{} holds {name}, which is not of a check; remove it", dir.display()));
+            return Err(format!("{} holds {name}, which no check created; remove it", dir.display()));
         }
         let names: Vec<_> = names.collect();
         let text = format!("{MARK}\n{}\n", names.join("\n"));
@@ -190,7 +190,7 @@ impl Drop for OwnDir {
         let removed = remove_left(&self.dir, &path);
         let removed = removed.and_then(|_| fs::remove_file(&path).map_err(|error| error.to_string()));
         if let Err(why) = removed.and_then(|()| fs::remove_dir(&self.dir).map_err(|error| error.to_string())) {
-            console::warning(&format!("cannot remove {} - {why} - remove it yourself", self.dir.display()));
+            console::warning(&format!("cannot remove {} - {why} - remove it by hand", self.dir.display()));
         }
     }
 }
@@ -203,7 +203,7 @@ fn remove_left(dir: &Path, path: &Path) -> Result<(), String> {
         // A check was killed before it wrote the lock's first line, so it had no files yet.
         None => return Ok(()),
         Some(MARK) => {}
-        Some(_) => return Err(format!("{} is there and is not of a check; rename it", dir.display())),
+        Some(_) => return Err(format!("{} exists, but no check created it; rename it", dir.display())),
     }
     for name in lines.filter(|name| !name.is_empty() && !name.contains('/') && !name.starts_with('.')) {
         match fs::remove_file(dir.join(name)) {
@@ -216,11 +216,11 @@ fn remove_left(dir: &Path, path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a directory in memory, where no disk would answer.
+/// Refuses a directory in memory: a check there would not reach a disk.
 fn refuse_memory(dir: &Path) -> Result<(), String> {
     let name = File::open(dir).and_then(|dir| memory_file_system(dir.as_fd())).map_err(|error| error.to_string())?;
     name.map_or(Ok(()), |name| {
-        Err(format!("it is {name}, which lies in memory: no disk would answer; name a directory on the disk"))
+        Err(format!("it is {name}, which is in memory and not on a disk; name a directory on the disk"))
     })
 }
 
@@ -233,7 +233,7 @@ fn check_room(dir: &Path, needed: u64) -> Result<(), String> {
     match needed.saturating_add(kept) <= free {
         true => Ok(()),
         false => Err(format!(
-            "its files need {}, {} stay free, and {} are free; free some space, or name another directory",
+            "its files need {}, {} must stay free, but only {} are free; free some space, or name another directory",
             text(needed),
             text(kept),
             text(free)
@@ -277,7 +277,7 @@ mod tests {
         fs::create_dir(&own).unwrap();
         fs::write(own.join("precious"), "of somebody").unwrap();
         let foreign = Site::open(path, &sizes(&["wal"], 4096)).map(drop).unwrap_err().to_string();
-        assert!(foreign.contains("is not of a check; rename it"), "{foreign}");
+        assert!(foreign.contains("no check created it; rename it"), "{foreign}");
         assert!(own.join("precious").exists());
     }
 
@@ -287,7 +287,7 @@ mod tests {
         let elsewhere = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), parent.path().join(OWN_DIR)).unwrap();
         let error = Site::open(parent.path().to_str().unwrap(), &sizes(&["wal"], 4096)).map(drop).unwrap_err();
-        assert!(error.to_string().contains("is not of a check"), "{error}");
+        assert!(error.to_string().contains("no check created it"), "{error}");
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     }
 

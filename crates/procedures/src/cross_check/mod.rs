@@ -204,7 +204,7 @@ impl Row {
     }
 }
 
-/// True if the ranges of both overlap, or their medians are nearly equal.
+/// True if the ranges of both programs overlap, or their medians are nearly equal.
 fn agree(values: &[Vec<f64>; 2], least: f64) -> bool {
     let [ours, theirs] = [0, 1].map(|side: usize| median(&values[side]));
     let apart = (ours - theirs).abs();
@@ -263,7 +263,7 @@ fn of_stream(rounds: &[Vec<&Side>; 2]) -> Stream {
     }
     if let Some(row) = rows[times..].iter().find(|row| row.differs()) {
         notes.push(format!(
-            "{}: both programs run the same options, so one of them did or logged something else",
+            "{}: both programs ran the same options, but one of them did or logged another number",
             row.what
         ));
     }
@@ -277,10 +277,15 @@ fn notes(rows: &[Row], ours: &[&Side]) -> Vec<String> {
     let mut notes = Vec::new();
     if iops.differs() {
         notes.push(match (is_paced, iops.more() > 0.0) {
-            (true, true) => "fio fell behind the rate: it waits for operations in flight before it sleeps until the next is due, and issues nothing while its depth is full".to_owned(),
-            (true, false) => "flashproof did less: its depth was full, or it was late; wait and lag of its report tell which".to_owned(),
+            (true, true) => "fio fell behind the rate: fio waits for operations in flight before it sleeps until the \
+                             next one is due, and issues nothing while its queue depth is full"
+                .to_owned(),
+            (true, false) => "flashproof did fewer operations: its queue depth was full, or it issued late; wait and \
+                              lag in its report show which"
+                .to_owned(),
             (false, _) => format!(
-                "both keep the same depth in flight, so what differs is the CPU between a completion and the next operation: {} each with flashproof and {} with fio",
+                "both programs keep the same queue depth, so the difference is the CPU time between a completion and \
+                 the next operation: {} per operation with flashproof, {} with fio",
                 (cpu.show)(cpu.medians()[0]),
                 (cpu.show)(cpu.medians()[1])
             ),
@@ -288,18 +293,28 @@ fn notes(rows: &[Row], ours: &[&Side]) -> Vec<String> {
     }
     if let Some(row) = times.iter().find(|row| row.differs()) {
         notes.push(match (is_paced, row.more() > 0.0) {
-            (true, true) => "with a rate flashproof issues each operation at its instant, whatever is in flight, and looks for completions once a wake-up period; fio waits for what is in flight before it sleeps, so its operations meet fewer others".to_owned(),
+            (true, true) => "with a rate, flashproof issues each operation at its scheduled time, and polls for \
+                             completions once per wake-up period; fio waits for operations in flight before it sleeps, \
+                             so fewer of its operations overlap"
+                .to_owned(),
             (true, false) => "fio sees a completion later, at its next poll after issuing or sleeping".to_owned(),
-            (false, _) if iops.differs() => "at one depth time and rate are two sides of one thing: who does more a second takes less time for each".to_owned(),
-            (false, true) => "flashproof counts from handing over a batch until it sees the completion, of several in one look".to_owned(),
-            (false, false) => "fio counts from taking up an operation, with filling its buffer and submitting it".to_owned(),
+            (false, _) if iops.differs() => "at a fixed queue depth, latency follows from the rate: the program with \
+                                             the higher rate has the lower latency"
+                .to_owned(),
+            (false, true) => "flashproof's times run from the submission of a batch to the poll that finds the \
+                              completion, perhaps with others"
+                .to_owned(),
+            (false, false) => "fio's times begin earlier: they include filling the buffer and submitting the \
+                               operation"
+                .to_owned(),
         });
     }
     let wait_max_ns = ours.iter().map(|side| side.wait_max_ns).max().unwrap_or(0);
     let never_issued: u64 = ours.iter().map(|side| side.never_issued).sum();
     if is_paced && (wait_max_ns as f64 > TOLERANCE_NS || never_issued > 0) {
         notes.push(format!(
-            "operations waited up to {} for a free place under the depth, and {never_issued} were never issued: fio issues none in that time and has no number for it",
+            "operations waited up to {} for a free slot of the queue depth, and {never_issued} were never issued: fio \
+             does not report such waits",
             units::duration(wait_max_ns)
         ));
     }
@@ -316,7 +331,8 @@ impl Checked {
         let [ours, theirs] = self.rounds;
         let rounds = |count: usize| units::count(count as u64, "round");
         let mut text = format!(
-            "Cross-check: {} of flashproof and {} of {} in turns, medians (the report above is of the last round); times from submission to completion\n",
+            "Cross-check: {} of flashproof and {} of {} in turns, medians (the report above covers the last round); \
+             times from submission to completion\n",
             rounds(ours),
             rounds(theirs),
             self.fio
@@ -342,9 +358,10 @@ impl Checked {
             }
         }
         text + match self.agrees() {
-            true => "They agree: no number differs by more than each program differs from itself.\n",
+            true => "The programs agree: no number differs by more than between the rounds of one program.\n",
             false => {
-                "They do not agree where it says so: all rounds of one lie beyond all rounds of the other, by more than 5 %.\n"
+                "The programs disagree where a row says \"differs\": their rounds do not overlap, and their medians \
+                 differ by more than 5 %.\n"
             }
         }
     }
@@ -403,7 +420,7 @@ mod tests {
         ] {
             let checked = compare("fio-3.33", &steady, &rounds(other));
             assert_eq!(checked.agrees(), agrees, "{}", checked.text());
-            assert_eq!(checked.streams[0].notes.is_empty(), agrees, "who differs says why");
+            assert_eq!(checked.streams[0].notes.is_empty(), agrees, "a difference has an explanation");
             assert_eq!(checked.json()["agrees"], agrees);
         }
         let tiny = |p50| [vec![side(1000.0, p50, false)]];

@@ -94,7 +94,7 @@ impl RealFio {
         let path = std::env::split_paths(&path)
             .map(|dir| dir.join("fio"))
             .find(is_other)
-            .ok_or_else(|| missing("there is none in the directories of PATH".into()))?;
+            .ok_or_else(|| missing("no directory of PATH has it".into()))?;
         let said = Command::new(&path).arg("--version").stdin(Stdio::null()).output();
         let said = said.map_err(|error| missing(format!("{} does not run: {error}", path.display())))?;
         let version = String::from_utf8_lossy(&said.stdout).trim().to_owned();
@@ -116,17 +116,18 @@ impl RealFio {
             |why: &str, what: &str| Err(Failure::usage(format!("cannot cross-check with fio - {why} - {what}")));
         match () {
             () if load.devices.iter().any(|device| device.drive().is_some()) => {
-                cannot("it knows no simulated drives", "name a device or a file, or leave --cross-check out")
+                cannot("fio has no simulated drives", "name a device or a file, or leave --cross-check out")
             }
             () if load.jobs().any(|job| job.iolog.is_some()) => {
-                cannot("the log of read_iolog names files itself", "leave --cross-check out")
+                cannot("the log of read_iolog names its own files", "leave --cross-check out")
             }
             () if load.jobs().any(|job| job.filenames.is_empty()) => {
-                cannot("a job has no filename, and both are to work on the same", "give filename")
+                cannot("a job has no filename, and both programs need the same file", "give filename")
             }
-            () if load.jobs().any(|job| job.appends) => {
-                cannot("with file_append each round would begin where the one before ended", "leave --cross-check out")
-            }
+            () if load.jobs().any(|job| job.appends) => cannot(
+                "with file_append each round would begin at the end of the previous round",
+                "leave --cross-check out",
+            ),
             () => Ok(()),
         }
     }
@@ -155,7 +156,8 @@ impl RealFio {
             return Ok(None);
         }
         if !status.success() {
-            let said = err.lines().chain(out.lines()).find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+            let said =
+                err.lines().chain(out.lines()).find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
             return Err(failed(format!("{status}: {}", results::units::in_one_line(said))));
         }
         measured(load, &out, place.dir()).map(Some).map_err(failed)
@@ -230,11 +232,11 @@ fn wait(child: &mut Child, control: &Control) -> std::io::Result<std::process::E
 fn measured(load: &FioLoad, text: &str, logs: &Path) -> Result<Vec<Side>, String> {
     // Messages may precede the JSON.
     let json = text.find("\n{").map_or(text, |at| &text[at..]);
-    let json: Value = serde_json::from_str(json).map_err(|error| format!("its output is no JSON: {error}"))?;
+    let json: Value = serde_json::from_str(json).map_err(|error| format!("its output is not JSON: {error}"))?;
     let jobs = json["jobs"].as_array().ok_or("its output has no jobs")?;
     if jobs.len() != load.entries.len() {
         return Err(format!(
-            "it reports {} and we {} - say group_reporting in all jobs of a group, or in none",
+            "it reports {}, but flashproof {} - give group_reporting in all jobs of a group, or in none",
             results::units::count(jobs.len() as u64, "job"),
             load.entries.len()
         ));
@@ -308,7 +310,7 @@ pub(super) fn logged(load: &FioLoad, entry: usize, direction: usize, dir: Option
         for (prefix, ending) in [(&job.logs[1], "clat"), (&job.hist_log, "clat_hist")] {
             let Some(prefix) = prefix else { continue };
             any = true;
-            // An unreadable log counts as having no lines, so it differs.
+            // An unreadable log counts as empty, so it differs.
             let file = File::open(path(prefix, ending)).map(BufReader::new);
             for line in file.into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
                 let fields: Vec<_> = line.split(',').map_while(|field| field.trim().parse::<f64>().ok()).collect();

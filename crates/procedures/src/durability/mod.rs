@@ -35,14 +35,14 @@ use sys::buffer::{Buf, Pool};
 use sys::op::{Op, OpKind, Outcome};
 use witness::Connection;
 
-/// Name of the directory for the files. It stays until the session was examined.
+/// Name of the directory for the files. The directory stays until the session was examined.
 pub const OWN_DIR: &str = "flashproof-durability";
 
 /// Options of `check durability` and of `check witness`.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Options of check durability, and of check witness on another machine")]
 pub struct Options {
-    /// The witness, which keeps what was acknowledged
+    /// The witness, which records acknowledged writes
     #[arg(long, value_name = "HOST:PORT")]
     pub witness: Option<String>,
     /// Test only this mode: fdatasync, fua, dsync, fsync, rename; may be repeated
@@ -51,16 +51,16 @@ pub struct Options {
     /// Judge without a restart of this machine: only the drive lost its power
     #[arg(long)]
     pub drive_cut: bool,
-    /// Begin a session although the target has one that the witness does not know
+    /// Begin a session, even if the target has a session that the witness does not know
     #[arg(long)]
     pub new: bool,
     /// Remove the files of check durability below a directory
     #[arg(long)]
     pub remove: bool,
-    /// Of the witness: where to listen
+    /// For check witness: address to listen at
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
-    /// Of the witness: the file of its sessions
+    /// For check witness: file of its sessions
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
@@ -97,7 +97,7 @@ pub struct Request<'a> {
     pub seconds: Option<u32>,
 }
 
-/// Writes until the power is cut. If a session waits for its examination, reads what it wrote, and concludes.
+/// Writes until the power is cut. If a session waits for its examination, reads the session's writes, and concludes.
 ///
 /// Errors: also if the writes ended before a cut.
 pub fn check(request: &Request<'_>, ending: &EndSignals) -> Result<Durability, Failure> {
@@ -106,8 +106,8 @@ pub fn check(request: &Request<'_>, ending: &EndSignals) -> Result<Durability, F
     let ask = Message::Ask { format_version: FORMAT_VERSION, subject: place.subject.clone(), found };
     match Connection::to(request.witness)?.ask(&ask).map_err(|why| cannot_ask(request.witness, &why))? {
         Reply::Record(Some(record)) if record.is_open => Err(Failure::environment(format!(
-            "cannot check {} - its session {} still writes, or the witness does not know yet that it was cut - wait some \
-             seconds, or end the other command",
+            "cannot check {} - its session {} still writes, or the witness has not noticed the power cut yet - wait \
+             some seconds, or end the other command",
             request.path, record.session.id
         ))),
         Reply::Record(Some(record)) if record.judged.is_none() && request.options.new => {
@@ -120,11 +120,11 @@ pub fn check(request: &Request<'_>, ending: &EndSignals) -> Result<Durability, F
             let (before, now) = (&record.session.disk, place.disk_identity());
             if found != Some(record.session.id) && before.is_some() && *before != now {
                 return Err(Failure::environment(format!(
-                    "cannot examine {} - the session wrote to the disk {}, and now {} is there - mount the file system, or name \
-                     the device of the session",
+                    "cannot examine {} - the session wrote to the disk {}, but the disk is now {} - mount the file \
+                     system, or name the device of the session",
                     request.path,
                     before.as_deref().unwrap_or_default(),
-                    now.as_deref().unwrap_or("another one")
+                    now.as_deref().unwrap_or("another disk")
                 )));
             }
             examine_session(request, &place, &record)
@@ -132,13 +132,13 @@ pub fn check(request: &Request<'_>, ending: &EndSignals) -> Result<Durability, F
         Reply::Record(None) if found.is_some() && !request.options.new => {
             let id = found.map(|id| id.to_string()).unwrap_or_default();
             Err(Failure::invalid(format!(
-                "cannot tell - the witness does not know the session {id} that is on {} - start the witness with the file of \
-                 that session; --new gives it up and begins another one",
+                "cannot judge durability - the witness does not know the session {id} on {} - start the witness with \
+                 the file of that session, or give up the session and begin another with --new",
                 request.path
             )))
         }
         Reply::Record(_) => Err(write::run(request, &place, ending)?),
-        Reply::Kept | Reply::Refused(_) => Err(cannot_ask(request.witness, "it answers no question")),
+        Reply::Kept | Reply::Refused(_) => Err(cannot_ask(request.witness, "its reply does not fit the request")),
     }
 }
 
@@ -149,8 +149,8 @@ pub fn remove(path: &str, witness: Option<&str>) -> Result<bool, Failure> {
     match (place.session()?, witness) {
         (Some(session), Some(witness)) => give_up(witness, session)?,
         (Some(session), None) => console::warning(&format!(
-            "a witness that waits for session {session} will find its writes lost - name it with --witness, or give --new \
-             with the next session"
+            "a witness that waits for session {session} will report its writes as lost - name the witness with \
+             --witness, or give --new with the next session"
         )),
         (None, _) => {}
     }
@@ -161,7 +161,7 @@ pub fn remove(path: &str, witness: Option<&str>) -> Result<bool, Failure> {
 fn give_up(witness: &str, session: SessionId) -> Result<(), Failure> {
     let judged = Message::Judged { session, sentence: "given up without an examination".to_owned() };
     if let Err(why) = Connection::to(witness)?.ask(&judged) {
-        console::warning(&format!("the witness {witness} gives session {session} up: {why}"));
+        console::warning(&format!("cannot make the witness {witness} give up session {session} - {why}"));
     }
     Ok(())
 }
@@ -179,7 +179,7 @@ fn acknowledged(record: &Record) -> u64 {
 fn examine_session(request: &Request<'_>, place: &Place, record: &Record) -> Result<Durability, Failure> {
     let session = &record.session;
     console::note(&format!(
-        "session {}: reading what {} left",
+        "session {}: reading back {}",
         session.id,
         count(acknowledged(record), "acknowledged write")
     ));
@@ -189,7 +189,7 @@ fn examine_session(request: &Request<'_>, place: &Place, record: &Record) -> Res
         target.drop_cached();
         if !target.is_direct() {
             console::warning(&format!(
-                "{}: no direct I/O here: the page cache may answer for the drive",
+                "{}: direct I/O is not possible: the page cache may answer instead of the drive",
                 target.name()
             ));
         }
@@ -231,7 +231,7 @@ fn examine_session(request: &Request<'_>, place: &Place, record: &Record) -> Res
         console::warning(&format!("{}: {} could not be read", request.path, count(unreadable, "write")));
     }
     let durability = conclude(request, place, record, &counts)?;
-    // In the form that the witness accepts.
+    // The witness accepts only short, printable sentences.
     let sentence = printable(&durability.sentence).chars().take(400).collect();
     let judged = Message::Judged { session: session.id, sentence };
     let told = Connection::to(request.witness)
@@ -243,7 +243,7 @@ fn examine_session(request: &Request<'_>, place: &Place, record: &Record) -> Res
         _ => place.remove(),
     };
     if durability.outcome == Verdict::Fail && place.dir.is_some() {
-        console::notice(&format!("the files in {} stay, to be looked at; --remove removes them", request.path));
+        console::notice(&format!("the files in {} stay for further examination; --remove removes them", request.path));
     }
     // Failures from here on do not affect the result.
     told.err().into_iter().chain(removed.err()).for_each(|failure| console::warning(&failure.message));
@@ -304,7 +304,7 @@ impl Place {
             _ => cannot(error.to_string()),
         })?;
         if metadata.is_file() {
-            return Err(cannot("it is a file; name its directory, the check makes files of its own there".into()));
+            return Err(cannot("it is a file; name its directory, where the check creates its own files".into()));
         }
         let (dir, disk, identity) = if metadata.is_dir() {
             let disks = disks_beneath(DevNum::of_stat(metadata.dev()), &Roots::default());
@@ -327,8 +327,8 @@ impl Place {
         Ok(Self { path: path.to_owned(), dir, disk, subject })
     }
 
-    /// Identity of the disk, and the mount point of a directory's file system. Without the disk if it is a loop device,
-    /// which may change with the next mount.
+    /// Identity of the disk, and the mount point of a directory's file system. The disk is left out if it is a loop
+    /// device, which may change with the next mount.
     fn disk_identity(&self) -> Option<String> {
         let disk = self.disk.as_ref().filter(|disk| disk.loop_backing.is_none());
         let disk = disk.and_then(|disk| disk.identity().or_else(|| disk.kernel_name.clone()));
@@ -351,7 +351,7 @@ impl Place {
         match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound && self.dir.is_some() => Ok(None),
             Ok(metadata) if self.dir.is_some() && !metadata.is_file() => {
-                Err(Failure::environment(format!("cannot read {path} - it is no regular file - remove it")))
+                Err(Failure::environment(format!("cannot read {path} - it is not a regular file - remove it")))
             }
             _ => match Target::read_only(&path, 0) {
                 Ok(target) => Ok(Some(target)),

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Maximum open connections; further ones are closed.
+/// Maximum open connections; further connections are closed.
 const CONNECTIONS_MAX: usize = 64;
 
 /// Poll interval for connections and signals.
@@ -94,7 +94,7 @@ impl Witness {
             drop(is_open);
         });
         if let Err(error) = started {
-            console::warning_once(&format!("no thread for a connection: {error}"));
+            console::warning_once(&format!("cannot start a thread for a connection - {error}"));
         }
     }
 }
@@ -142,10 +142,10 @@ impl Kept {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::APPEND | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o600)).map(File::from).map_err(text)?;
         if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-            return Err("it is no regular file; name another one".to_owned());
+            return Err("it is not a regular file; name another file".to_owned());
         }
         if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err("another witness has it; name another file".to_owned());
+            return Err("another witness uses it; name another file".to_owned());
         }
         let (register, mut bytes) = WitnessSessions::load(BufReader::new(&file))?;
         let repaired = file.set_len(bytes).and_then(|()| match bytes {
@@ -163,7 +163,7 @@ impl Kept {
             Message::Ask { format_version, subject, found } => {
                 Ok(self.register.answer(*format_version, subject, *found))
             }
-            Message::Silent { .. } => Err("only the witness tells that a tester is silent".to_owned()),
+            Message::Silent { .. } => Err("only the witness may report that a tester is silent".to_owned()),
             _ => self.keep(message, own, peer).map(|()| Reply::Kept),
         }
     }
@@ -188,7 +188,7 @@ impl Kept {
             Message::End { session, why, .. } => console::note(&format!("{peer}: session {session} ended: {why}")),
             Message::Silent { session } => {
                 let waits = self.register.find(*session).map(in_words).unwrap_or_default();
-                console::notice(&format!("{peer}: vanished: {waits}"));
+                console::notice(&format!("{peer}: sent nothing more: {waits}"));
             }
             Message::Judged { session, sentence } => console::notice(&format!("{peer}: session {session}: {sentence}")),
             Message::Durable { .. } | Message::Ask { .. } => {}
@@ -199,7 +199,10 @@ impl Kept {
 
 fn in_words(record: &Record) -> String {
     let writes = count(acknowledged(record), "acknowledged write");
-    format!("session {} of {}, {writes}; the same command there examines it", record.session.id, record.session.path)
+    format!(
+        "session {} of {}, {writes}; to examine it, run the same command there again",
+        record.session.id, record.session.path
+    )
 }
 
 fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {

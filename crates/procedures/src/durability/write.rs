@@ -5,9 +5,9 @@
 //! sender:                                                         durable -> witness -> confirmed
 //! ```
 //!
-//! A flush of any lane makes the writes of all lanes durable, and so would hide a drive that ignores FUA. So lanes that
-//! flush and lanes that do not write in turns, for one [`PHASE`] each. At a change of phase, no lane is within a write,
-//! and the witness has confirmed all writes.
+//! A flush of any lane makes the writes of all lanes durable, and so would hide a drive that ignores FUA. Therefore
+//! lanes with flushes and lanes without flushes write in turns, for one [`PHASE`] each. At a change of phase, no lane
+//! is within a write, and the witness has confirmed all writes.
 
 use super::witness::Connection;
 use super::{OWN_DIR, Place, Request, cannot_ask, file_name, new_file_name, one_buffer};
@@ -35,7 +35,7 @@ use sys::buffer::Buf;
 use sys::op::{Op, OpKind, WriteSync};
 use sys::random::Random;
 
-/// Time for which lanes that flush, or lanes that do not, write alone.
+/// Time for which the lanes with flushes, or the lanes without flushes, write alone.
 const PHASE: Duration = Duration::from_secs(2);
 
 /// Write sizes of the two lanes of each mode: sequential and scattered database pages.
@@ -43,7 +43,7 @@ const WRITE_BYTES: [u32; 2] = [4096, 16384];
 const SLOTS: u32 = 1024;
 const SLOTS_OF_FILES: u32 = 64;
 
-/// Alignment of lanes.
+/// Alignment of lanes, bytes.
 const LANE_ALIGN: u64 = 1 << 20;
 
 /// Maximum time between two messages to the witness.
@@ -58,7 +58,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Why the writes ended before any cut.
 #[derive(Debug, Clone)]
 enum Stop {
-    /// By the user, or the time of `--for` is over.
+    /// Requested by the user, or the time of `--for` has passed.
     Asked(String),
     Witness(String),
     Device(String),
@@ -174,7 +174,7 @@ fn open(request: &Request<'_>, place: &Place, lanes: &[Lane]) -> Result<(Arc<Tar
         let mut own = OwnDir::make(Path::new(&place.path), OWN_DIR, names, size + of_files).map_err(cannot)?;
         own.stays = true;
         console::note(&format!(
-            "files of {} in {}; they stay until they were read after the cut",
+            "files of {} in {}; they stay until they are read after the cut",
             bytes((size + of_files) as f64),
             own.dir.display()
         ));
@@ -190,7 +190,7 @@ fn begin(place: &Place, lanes: Vec<Lane>) -> Result<Session, Failure> {
     let mut id = [0; 16];
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut id))
-        .map_err(|error| Failure::environment(format!("cannot draw a session - {error} - look at /dev/urandom")))?;
+        .map_err(|error| Failure::environment(format!("cannot choose a session id - {error} - check /dev/urandom")))?;
     let this = this_process().ok_or_else(|| {
         Failure::environment("cannot tell this boot from the next - /proc has no boot_id - mount /proc")
     })?;
@@ -252,7 +252,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// True if both modes that flush and modes that do not are tested.
+    /// True if both modes with flushes and modes without flushes are tested.
     fn has_phases(&self) -> bool {
         let without = self.session.lanes.iter().filter(|lane| lane.mode == Mode::Fua).count();
         without > 0 && without < self.session.lanes.len()
@@ -271,7 +271,7 @@ impl Shared {
                 self.stop(Stop::Asked(name(signal)));
             }
             if request.seconds.is_some_and(|seconds| began.elapsed().as_secs() >= seconds.into()) {
-                self.stop(Stop::Asked("the time of --for is over".to_owned()));
+                self.stop(Stop::Asked("the time of --for has passed".to_owned()));
             }
             if phase_began.elapsed() < PHASE {
                 continue;
@@ -348,19 +348,21 @@ impl Shared {
         let confirmed = number(state.confirmed.iter().sum::<u64>() as f64);
         let hung =
             if hung > 0 { format!("; {} did not return from a write", count(hung, "lane")) } else { String::new() };
-        let so_far = format!("after {writes}, of which the witness has {confirmed}{hung}");
+        let so_far = format!("after {writes}, of which the witness confirmed {confirmed}{hung}");
         match &state.stop {
-            None => Failure::environment(format!("the writes ended {so_far}, and nothing says why")),
+            None => Failure::environment(format!("the writes ended {so_far}, for an unknown reason")),
             Some(Stop::Asked(why)) => Failure::invalid(format!(
-                "cannot tell - the writes ended ({why}) {so_far}, and the power was not cut - cut it while they run"
+                "cannot judge durability - the writes ended ({why}) {so_far}, but the power was not cut - cut the \
+                 power while they run"
             )),
             Some(Stop::Witness(why)) => Failure::environment(format!(
-                "cannot go on - the witness {} is gone ({why}) {so_far} - start the witness again with its file, then run the \
-                 same command twice: the first examines this session",
+                "cannot continue - the witness {} failed ({why}) {so_far} - start the witness again with its file, \
+                 then run the same command twice: the first run examines this session",
                 request.witness
             )),
             Some(Stop::Device(why)) => Failure::device(format!(
-                "{}: {why} {so_far} - if only the drive lost its power: when it is back, run the same command with --drive-cut",
+                "{}: {why} {so_far} - if only the drive lost its power, reconnect it, then run the same command with \
+                 --drive-cut",
                 request.path
             )),
         }

@@ -28,8 +28,8 @@ type OfClone = (usize, Log, Vec<(PathBuf, bool)>);
 const IOLOG: &str = "fio version 3 iolog";
 
 impl Log {
-    /// Suffixes of its files, before the number of the job. False: the file stays empty, because flashproof counts
-    /// fio's slat as part of clat.
+    /// Suffixes of the log's files, before the number of the job. False: the file stays empty, because flashproof
+    /// counts fio's slat as part of clat.
     fn endings(self) -> &'static [(&'static str, bool)] {
         match self {
             Self::Bandwidth => &[("bw", true)],
@@ -54,7 +54,7 @@ impl Log {
         u64::try_from(value).unwrap_or(u64::MAX)
     }
 
-    /// `begin_ms`: start of the times in lines, milliseconds.
+    /// A line of the log. `begin_ms`: start of the times in lines, milliseconds.
     fn line(self, sample: &Sample, job: &Job, begin_ms: u64) -> String {
         let ms = begin_ms + sample.end_ns / 1_000_000;
         if self == Self::Histogram {
@@ -218,7 +218,7 @@ mod tests {
             ..Sample::default()
         };
         let (plain, with_offset) = (Job::default(), Job { log_offset: true, ..Job::default() });
-        // As fio itself wrote them for such an operation.
+        // Lines that fio wrote for such an operation.
         assert_eq!(Log::Bandwidth.line(&operation, &with_offset, 0), "1, 53552, 1, 8192, 40960, 0\n");
         assert_eq!(Log::Latency.line(&operation, &plain, 0), "1, 152970, 1, 8192, 0\n");
         assert_eq!(Log::Iops.line(&operation, &plain, 0), "1, 1, 1, 8192, 0\n");

@@ -42,7 +42,7 @@ pub fn lay_out<'a>(
     Ok(())
 }
 
-/// Writes the file or range of a layout; its run directory is not kept. `Some`: why not all was written.
+/// Writes the file or range of a layout; its run directory is not kept. `Some`: why the write is incomplete.
 pub fn write_layout<'a>(
     load: FioLoad,
     switch: &SignalHandler,
@@ -113,14 +113,16 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
                 if !writes && (1..wanted).contains(&len) && !made.contains_key(name.as_str()) =>
             {
                 return Err(Failure::usage(format!(
-                    "cannot read {wanted} bytes of {name} - it has {len} - lower size (or leave it out for all there is), or name another file"
+                    "cannot read {wanted} bytes of {name} - it has only {len} - lower size (or leave it out to read \
+                     all), or name another file"
                 )));
             }
             (There::File(len), wanted) => (wanted.unwrap_or(len).max(len), wanted.is_some_and(|wanted| len < wanted)),
             (There::Nothing, Some(wanted)) => (wanted, true),
             (There::Nothing, None) => {
                 return Err(Failure::usage(format!(
-                    "cannot make the file {name} - no job says how large it is to be - give size=4g or the like, or check the name"
+                    "cannot create the file {name} - no job gives its size - give a size such as size=4g, or check the \
+                     name"
                 )));
             }
         };
@@ -133,13 +135,14 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
     }
     if !load.appended.is_empty() && sizes.iter().any(|size| *size != sizes[0]) {
         return Err(Failure::usage(
-            "cannot append to a file beside files that end elsewhere: all files of a run get one size - run them apart (stonewall)",
+            "cannot append to files of different sizes in one run - all files of a run get the same size - run them \
+             separately (stonewall)",
         ));
     }
     match (device, sizes.into_iter().max()) {
         (Some(device), Some(_)) if writes => {
             return Err(Failure::usage(format!(
-                "cannot write to files and to {device} at once - run them apart (stonewall)"
+                "cannot write to files and to {device} in one run - run them separately (stonewall)"
             )));
         }
         (None, size) if writes => load.file_size_bytes = size,
@@ -156,7 +159,7 @@ pub fn check_polled(load: &FioLoad) -> Result<(), Failure> {
         let metadata = fs::metadata(name.as_str()).ok().filter(|of| of.file_type().is_block_device());
         let Some(number) = metadata.map(|of| DevNum::of_stat(of.rdev())) else {
             return Err(Failure::usage(format!(
-                "cannot poll {name} - it is no block device - name one, or leave out hipri"
+                "cannot poll {name} - it is not a block device - name a block device, or leave out hipri"
             )));
         };
         if queue_attribute(number, "io_poll", &Roots::default()).as_deref() != Some("1") {
@@ -187,7 +190,7 @@ pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<Layout, Fail
     ];
     let section = Section { name: "layout".into(), options };
     let made = load_of(&[section], false).ok().flatten();
-    let cannot = || Failure::usage(format!("cannot make a file called {}", quoted(name.as_str())));
+    let cannot = || Failure::usage(format!("cannot create a file called {}", quoted(name.as_str())));
     let mut load = made.ok_or_else(cannot)?;
     load.file_size_bytes = Some(bytes);
     Ok(Layout { name: name.to_string(), bytes, load })
@@ -196,7 +199,7 @@ pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<Layout, Fail
 /// The load of jobs that depend on no file, variable or machine; `None` without a job.
 pub fn load_of(sections: &[Section], readonly: bool) -> Result<Option<FioLoad>, Failure> {
     let around = ParseContext {
-        read: &mut |_| Err("nothing is included".to_owned()),
+        read: &mut |_| Err("no file can be included here".to_owned()),
         variable: &|_| None,
         cpus: 1,
         page_bytes: sys::process::page_bytes(),
@@ -212,7 +215,7 @@ fn write(what: &str, name: &str, bytes: &[u8], over: ReplaceTarget) {
     match files::replace(Path::new(name), bytes, over) {
         Ok(()) => console::notice(&format!("{what}: {}", in_one_line(name))),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => console::warning(&format!(
-            "cannot write {what} to {} - a file of this name is there - move it, or say --force",
+            "cannot write {what} to {} - a file of this name exists - move it, or give --force",
             quoted(name)
         )),
         Err(error) => console::warning(&format!(
@@ -229,9 +232,9 @@ pub fn write_dumps(load: &FioLoad, force: bool) {
             let names = thread.job.names(thread.clone);
             let file = names.get(damage.file).and_then(|name| Path::new(name).file_name()?.to_str()).unwrap_or("block");
             let over = if force { ReplaceTarget::Own } else { ReplaceTarget::NewFile };
-            write("a wrong block", &format!("{file}.{}.received", damage.offset), &damage.received, over);
+            write("the received block", &format!("{file}.{}.received", damage.offset), &damage.received, over);
             if let Some(expected) = &damage.expected {
-                write("the right block", &format!("{file}.{}.expected", damage.offset), expected, over);
+                write("the expected block", &format!("{file}.{}.expected", damage.offset), expected, over);
             }
         }
     }
@@ -266,13 +269,15 @@ fn verify_notes(load: &FioLoad) -> Vec<String> {
         let bytes = |bytes: u64| binary_bytes(bytes as f64);
         if counts.due_bytes.get() > 0 {
             notes.push(format!(
-                "job {name} ended before {} that it wrote were read back: they are not verified - give verify_backlog, more runtime, or verify_only=1 in a job of its own",
+                "job {name} ended before {} of its writes were read back, so these are not verified - give \
+                 verify_backlog, more runtime, or verify_only=1 in a separate job",
                 bytes(counts.due_bytes.get())
             ));
         }
         if counts.unknown_bytes.get() > 0 {
             notes.push(format!(
-                "{} of job {name} were written by two operations at once, or by writes that failed, so that they were not compared - leave out norandommap, or lower iodepth",
+                "{} of job {name} were not verified, because two operations wrote them at once, or their writes failed \
+                 - leave out norandommap, or lower iodepth",
                 bytes(counts.unknown_bytes.get())
             ));
         }

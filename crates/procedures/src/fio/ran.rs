@@ -93,7 +93,9 @@ impl Ran {
         let too_slow = missed.iter().map(|(name, what)| format!("job {} ended: {what}", quoted(name)));
         let too_short = unmeasured.iter().filter(|name| missed.iter().all(|(of, _)| of != *name)).map(|name| {
             format!(
-                "job {} measured nothing at a depth for latency_target: its runtime was over before that was found and a whole second behind it, so what it reports is of the search, or nothing - give more runtime, a shorter latency_window or a higher latency_target",
+                "job {} did not measure at the depth for latency_target: its runtime ended before it had run at that \
+                 depth for a whole second, so its report covers the search, or nothing - give more runtime, a shorter \
+                 latency_window or a higher latency_target",
                 quoted(name)
             )
         });
@@ -137,7 +139,7 @@ impl Ran {
                 (bytes_of(number), self.kinds(number).into_iter().flatten().any(|kind| kind.errors > 0));
             (is_whole && !job.time_based && !job.trim_write && !job.zbd.is_on && !failed && did < wanted).then(|| {
                 format!(
-                    "job {} did {} of size={}: its devices end before",
+                    "job {} did {} of size={}: its devices are smaller",
                     quoted(&job.name),
                     units::bytes(did as f64),
                     units::bytes(wanted as f64)
@@ -153,7 +155,8 @@ impl Ran {
         let null = self.load.jobs().filter(|job| job.is_null);
         null.map(|job| {
             format!(
-                "job {} measured nothing: ioengine=null moves no byte, and its numbers are those of a simulated drive that answers after 1 us",
+                "job {} measured nothing: ioengine=null moves no data, and its numbers are those of a simulated drive \
+                 with a latency of 1 us",
                 quoted(&job.name)
             )
         })

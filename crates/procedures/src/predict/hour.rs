@@ -86,7 +86,9 @@ impl<'a> HourSearch<'a> {
         switch: &'a SignalHandler,
     ) -> Result<Self, Failure> {
         let place = tempfile::tempdir().map_err(|error| {
-            Failure::environment(format!("cannot make a directory for a search - {error} - is there room in TMPDIR?"))
+            Failure::environment(format!(
+                "cannot create a directory for the search - {error} - check the free space in TMPDIR"
+            ))
         })?;
         // A fixed seed, so that the same baseline predicts the same rating.
         let base =
@@ -184,7 +186,7 @@ impl<'a> HourSearch<'a> {
         let mut offered = Offered(0.0);
         let ended = console::quietly(|| runner::run(request, self.switch, &mut offered))?;
         self.iops = if self.iops == 0.0 { offered.0 / multiple } else { self.iops };
-        // Runs are many, and only their verdicts are needed.
+        // There are many runs, and only their verdicts are needed.
         let _ = std::fs::remove_dir_all(dir);
         ended.recorded()
     }

@@ -1,8 +1,8 @@
 //! A prediction: the rating of a simulated drive fitted to a real one, or why there is none.
 //!
 //! ```text
-//! series.json -> points of each drive -> what its watch saw: stalls, drift
-//!             -> load::baseline::fit -> drive.sim, and one at each end of what is not known
+//! series.json -> points of each drive -> observations of its watch: stalls, drift
+//!             -> load::baseline::fit -> drive.sim, and a drive at each end of the uncertainty
 //!             -> the highest load that each holds for an hour  hour.rs
 //!             -> conclusion.details.prediction, and a page
 //! ```
@@ -68,7 +68,7 @@ pub fn predict(
     let mut kept = Kept::there(dir)?;
     if kept.series.purpose != Purpose::Baseline {
         return Err(Failure::usage(format!(
-            "cannot predict from {} - it is no baseline - make one with \"flashproof baseline\"",
+            "cannot predict from {} - it is not a baseline - create one with \"flashproof baseline\"",
             dir.display()
         )));
     }
@@ -86,7 +86,7 @@ pub fn predict(
     for (number, device) in devices.iter().enumerate() {
         let points = points_of(&kept.series, number);
         console::note(&format!(
-            "fitting a simulated drive to what {} did in {}",
+            "fitting a simulated drive to the behaviour of {} in {}",
             device.name,
             units::count(points.len() as u64, "point")
         ));
@@ -147,13 +147,19 @@ fn of_drive(
     let Some(ratings) = ratings(&fit, load, switch)? else { return Ok(None) };
     let Some([rating, low, high]) = interval(ratings) else { return declined(seen.undecided(ratings)) };
     let mut remarks = vec![
-        "the interval covers all parameters that still describe the points; it does not cover drives that differ from the model"
+        "the interval covers all parameters that fit the points; it does not cover drives that differ from the model"
             .to_owned(),
     ];
     remarks.extend(seen.remarks(points));
     if in_doubt > 0 {
         let (all, doubts) = (units::count(points.len() as u64, "job"), units::number(in_doubt as f64));
-        remarks.insert(0, format!("{doubts} of {all} of the baseline were in doubt and are not in the fit: what they alone measured is not known - measure again on a machine that does nothing else"));
+        remarks.insert(
+            0,
+            format!(
+                "{doubts} of {all} of the baseline were in doubt and are left out of the fit, so their results are \
+                 missing - measure again on an idle machine"
+            ),
+        );
     }
     Ok(Some(Prediction {
         simulated: Some(fit.nearest.to_string()),
@@ -244,20 +250,20 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Why a drive that drifts has no prediction; `None`: it does not drift.
+    /// Why a drive that drifts has no prediction; `None`: the drive does not drift.
     pub(super) fn drift(&self) -> Option<Declined> {
         let watch = self.watch?;
         let seen = watch.drift().or_else(|| drift_between(watch, self.later?))?;
         let reason =
-            format!("{seen}: what the drive does after an hour is not known - measure it again once it has settled");
+            format!("{seen}: the drive's behaviour after an hour is unknown - measure it again once it has settled");
         Some(Declined { cause: DeclinedBy::Drift, reason })
     }
 
-    /// Why a drive that `fit` does not describe has no prediction; `None`: it describes the drive.
+    /// Why a drive that `fit` does not describe has no prediction; `None`: `fit` describes the drive.
     pub(super) fn undescribed(&self, points: &[Point], fit: &Fit) -> Option<Declined> {
         let collects = |seen: String| Declined {
             cause: DeclinedBy::GarbageCollection,
-            reason: format!("{seen}, and how much a drive collects depends on the load - rate the drive itself"),
+            reason: format!("{seen}, and the cost of garbage collection depends on the load - rate the drive itself"),
         };
         if let Some(fell) = fell(points) {
             return Some(collects(fell));
@@ -266,16 +272,17 @@ impl<'a> Seen<'a> {
             return None;
         }
         let missed = format!(
-            "a drive of channels and service times misses {} of {}",
+            "a model of channels and service times does not fit {} of {}",
             units::number(fit.misses.len() as f64),
             units::count(fit.points as u64, "point")
         );
         Some(match self.stalls.as_ref().filter(|stalls| !stalls.regular) {
-            Some(stalls) => collects(format!("{missed}, and a light load met {}", told(stalls))),
+            Some(stalls) => collects(format!("{missed}, and a light load had {}", told(stalls))),
             None => Declined {
                 cause: DeclinedBy::Model,
                 reason: format!(
-                    "{missed}: reads may wait for writes, or a cache, or something else kept the machine busy - rate the drive itself"
+                    "{missed}: reads may wait for writes or for a cache, or another program kept the machine busy - \
+                     rate the drive itself"
                 ),
             },
         })
@@ -286,10 +293,12 @@ impl<'a> Seen<'a> {
         let rating = |rating: Option<f64>| rating.map_or("no load".to_owned(), units::multiple);
         let ends = format!("anything from {} to {} is possible", rating(slow), rating(fast));
         match &self.stalls {
-            Some(stalls) => Declined { cause: DeclinedBy::Stalls, reason: format!("{}, so {ends}", told(stalls)) },
+            Some(stalls) => {
+                Declined { cause: DeclinedBy::Stalls, reason: format!("the baseline had {}, so {ends}", told(stalls)) }
+            }
             None => Declined {
                 cause: DeclinedBy::Model,
-                reason: format!("the points bound its parameters too loosely: {ends}"),
+                reason: format!("the points determine the drive's parameters too loosely: {ends}"),
             },
         }
     }
@@ -307,8 +316,8 @@ impl<'a> Seen<'a> {
         let lived = units::span_about(self.lived_sec);
         let Some(watch) = self.watch else {
             return format!(
-                "not known: stalls, drift, and what the drive does after {lived} of load: this baseline has no watch - a longer one \
-                 has: flashproof baseline --quick"
+                "unknown: stalls, drift, and the drive's behaviour after {lived} of load: this baseline has no watch - \
+                 a longer baseline has one: flashproof baseline --quick"
             );
         };
         let rarer_sec = watch.seconds / TIMES_SEEN;
@@ -316,7 +325,7 @@ impl<'a> Seen<'a> {
             let needed = BaselineRequest::seconds_for_watch(simulated, TIMES_SEEN * HOUR_SEC);
             needed.map_or(String::new(), |seconds| {
                 format!(
-                    "; to know what happens once an hour: flashproof baseline --duration {}",
+                    "; to see events that occur once an hour: flashproof baseline --duration {}",
                     units::span(seconds).replace(' ', "")
                 )
             })
@@ -326,7 +335,8 @@ impl<'a> Seen<'a> {
         let few = self.stalls.as_ref().filter(|stalls| stalls.count < PAUSES_MIN);
         let few = few.map_or(String::new(), |stalls| format!("how often the drive stalls ({}), ", told(stalls)));
         format!(
-            "not known: {few}events rarer than one in {}{unwritten}, and what the drive does after {lived} of load{longer}",
+            "unknown: {few}events rarer than one in {}{unwritten}, and the drive's behaviour after {lived} of \
+             load{longer}",
             units::span_about(rarer_sec as f64)
         )
     }
@@ -338,7 +348,8 @@ impl<'a> Seen<'a> {
         remarks.push(
             match saturated {
                 true => "the baseline wrote until the drive was steady, and writes did not become slower: no garbage collection was seen",
-                false => "the baseline did not write until the drive was steady: garbage collection is not in it, and will lower the rating",
+                false => "the baseline did not write until the drive was steady: it lacks garbage collection, which \
+                          will lower the rating",
             }
             .to_owned(),
         );
@@ -346,7 +357,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Describes how the median latency changed from one watch to a `later` one; `None` if it did not.
+/// Describes how the median latency changed from one watch to a `later` watch; `None` if it did not change.
 fn drift_between(watch: &Watch, later: &Watch) -> Option<String> {
     let before_us = *watch.medians_us.last()?;
     let after_us = later.medians_us.iter().sum::<f64>() / later.medians_us.len().max(1) as f64;
@@ -362,7 +373,7 @@ fn told(Stalls { count: seen, ms, every_s, regular }: &Stalls) -> String {
     let length = units::milliseconds(ms.value);
     match (*seen < PAUSES_MIN, regular) {
         (true, _) => format!("{} of {length}", units::count(*seen, "stall")),
-        (_, true) => format!("{} of {length}, one each {}", units::count(*seen, "stall"), seconds(every_s.value)),
+        (_, true) => format!("{} of {length}, one every {}", units::count(*seen, "stall"), seconds(every_s.value)),
         (_, false) => format!(
             "{} of up to {length}, at irregular intervals, one in {} on average",
             units::count(*seen, "stall"),
@@ -375,16 +386,16 @@ fn seconds(sec: f64) -> String {
     if sec < 60.0 { format!("{} s", units::number(sec)) } else { units::span_about(sec) }
 }
 
-/// Describes how the writes of the saturation became slower; `None` if they did not.
+/// Describes how the writes of the saturation became slower; `None` if they did not become slower.
 fn fell(points: &[Point]) -> Option<String> {
     let rounds: Vec<_> = points.iter().filter(|point| point.part == Part::Saturation).collect();
     let most = |rounds: &[&Point]| rounds.iter().map(|point| point.iops()).fold(0.0, f64::max);
-    // A stall makes one round slower, garbage collection the last ones.
+    // A stall makes a single round slower, garbage collection all last rounds.
     let (first, last) = (most(&rounds), most(&rounds[rounds.len().saturating_sub(LAST_ROUNDS)..]));
     (last < (1.0 - FELL) * first).then(|| {
         let seconds: f64 = rounds.iter().map(|point| point.seconds).sum();
         format!(
-            "random writes fell from {} to {} a second within {}",
+            "random writes fell from {} to {} per second within {}",
             units::number(first),
             units::number(last),
             units::span_about(seconds)

@@ -111,7 +111,8 @@ impl Job {
                 // For a discard of the whole device, support was checked before.
                 Err(error) if !discard_first && error.is_unsupported() => {
                     console::warning(&format!(
-                        "{}: {error}, so its last {} bytes stay as they are: untouched, but not free for the drive",
+                        "{}: {error}, so its last {} bytes stay allocated: they are not written, but the drive cannot \
+                         use them",
                         self.name,
                         size_bytes - from
                     ));
@@ -212,7 +213,7 @@ impl Job {
         match self.control.cause() {
             None => Ok(()),
             Some(EndCause::Asked { .. }) => Err(Broken::Asked),
-            Some(EndCause::Gone { error, .. }) => Err(Broken::Device(format!("{} is gone: {error}", self.name))),
+            Some(EndCause::Gone { error, .. }) => Err(Broken::Device(format!("{} disappeared: {error}", self.name))),
             Some(EndCause::Failed { message }) => Err(Broken::Environment(format!("{}: {message}", self.name))),
             Some(other) => Err(Broken::Device(format!("{}: {other:?}", self.name))),
         }
@@ -235,7 +236,7 @@ pub(super) enum Verified {
 }
 
 impl Job {
-    /// Reads back a sample and compares it with what the last pass wrote.
+    /// Reads back a sample and compares it with the data of the last pass.
     pub(super) fn verify(&mut self) -> Result<Verified, Broken> {
         let Some(target) = self.target().cloned() else { return Ok(Verified::Simulated) };
         if self.samples == 0 {
@@ -251,11 +252,14 @@ impl Job {
         match compared.first_mismatch() {
             None => Ok(Verified::Equal(sampled)),
             Some(_) if !is_same => Err(Broken::Environment(format!(
-                "cannot verify {} - another run began to write to it while it was read back - wait for its end, then prepare it again",
+                "cannot verify {} - another run began to write to it while it was read back - wait for the end of that \
+                 run, then prepare the device again",
                 self.name
             ))),
             Some(first) => Err(Broken::Device(format!(
-                "{} does not hold what was written: {mismatches} of {spots} places read back differ, the first {first} - it lost or changed data, or somebody else wrote to it - do not trust it before you know which",
+                "{} does not hold the written data: {mismatches} of {spots} places read back differ, the first {first} \
+                 - the device lost or changed data, or another program wrote to it - do not trust it until the cause \
+                 is known",
                 self.name
             ))),
         }
@@ -288,7 +292,9 @@ impl Job {
         match compared.first_mismatch() {
             None => Ok(()),
             Some(first) => Err(Broken::Environment(format!(
-                "cannot go on with {} - by its record all before byte {end} is written, but {mismatches} of {spots} places read back differ, the first {first} - it was discarded, replaced or written to, or it lost data - say --restart to prepare it from the beginning",
+                "cannot resume {} - by its record all bytes before {end} are written, but {mismatches} of {spots} \
+                 places read back differ, the first {first} - the device was discarded, replaced or written to, or \
+                 lost data - give --restart to prepare it from the beginning",
                 self.name
             ))),
         }
@@ -375,9 +381,7 @@ impl Ledger {
     pub(super) fn begin(&self, prepared: &Prepared) -> Result<(), Broken> {
         self.record(prepared).map_err(|error| {
             let path = &prepared.path;
-            Broken::Environment(format!(
-                "cannot begin to prepare {path} - its record would tell of what was there before: {error}"
-            ))
+            Broken::Environment(format!("cannot begin to prepare {path} - its old record would become wrong: {error}"))
         })
     }
 
@@ -405,7 +409,7 @@ impl Ledger {
     fn tell(&self, prepared: &Prepared, error: &StateError) {
         if !self.told.replace(true) {
             console::warning(&format!(
-                "{}: {error}; it goes on, but an interruption would lose what is not recorded",
+                "{}: {error}; the preparation continues, but an interruption would lose unrecorded progress",
                 prepared.path
             ));
         }
@@ -415,7 +419,7 @@ impl Ledger {
     pub(super) fn checkpoint(&self, prepared: &mut Prepared, mark: u64) -> Result<(), Broken> {
         if let Some(Err(error)) = self.target.as_ref().map(|target| target.sync()) {
             let name = &prepared.path;
-            return Err(Broken::Device(format!("{name} does not put on its medium what was written to it: {error}")));
+            return Err(Broken::Device(format!("{name} cannot sync written data to its medium: {error}")));
         }
         prepared.mark_bytes = mark;
         self.keep(prepared);
@@ -437,7 +441,7 @@ mod tests {
         let ledger = Ledger { records, identity, every: Duration::ZERO, target: None, told: Cell::new(false) };
         let prepared = begun("serial a");
         let Err(Broken::Environment(why)) = ledger.begin(&prepared) else { panic!("it begins") };
-        assert!(why.starts_with("cannot begin to prepare /dev/x - its record would tell of"), "{why}");
+        assert!(why.starts_with("cannot begin to prepare /dev/x - its old record would become wrong"), "{why}");
         ledger.records.keep("serial a", prepared.size_bytes, PREPARATION).unwrap();
         assert_eq!(ledger.begin(&prepared), Ok(()));
         assert_eq!(ledger.records.find("serial a").unwrap().prepared, Some(prepared));

@@ -55,12 +55,12 @@ pub struct Preparation {
     pub samples: u64,
     /// Interval at which data are synced and progress is recorded.
     pub checkpoint: Duration,
-    /// Display of its progress.
+    /// Display of the progress.
     pub style: Style,
 }
 
 impl Preparation {
-    /// The default preparation of `devices`: zeros and one pass of salt. `erase` names those that may be erased.
+    /// The default preparation of `devices`: zeros and one pass of salt. `erase` names devices that may be erased.
     pub fn usual(devices: Vec<String>, erase: &[String], style: Style) -> Self {
         Self {
             devices,
@@ -74,8 +74,8 @@ impl Preparation {
         }
     }
 
-    /// Prepares or verifies the devices; a signal ends it through `switch`. Returns the exit code: 0, 1 for a failed
-    /// device, 3 for a failure of the host, 4 if interrupted.
+    /// Prepares or verifies the devices, until the end or a signal. Returns the exit code: 0, 1 for a failed device, 3
+    /// for a failure of the host, 4 if interrupted.
     pub fn run(&self, switch: &SignalHandler) -> Result<u8, Failure> {
         if self.verify && self.samples == 0 {
             return Err(Failure::usage("cannot verify with --samples 0 - nothing would be read - leave --samples out"));
@@ -106,7 +106,7 @@ impl Preparation {
         self.tell(&ended)
     }
 
-    /// Describes what would be written, and writes nothing. Errors: those of [`Self::run`] before its first write.
+    /// Describes the planned writes, and writes nothing. Errors: those of [`Self::run`] before its first write.
     pub fn plan(&self) -> Result<String, Failure> {
         let prepared = match self.simulated()? {
             None => open::plan(self)?,
@@ -115,14 +115,15 @@ impl Preparation {
         Ok(prepared.iter().map(|prepared| planned(prepared, self.samples)).collect())
     }
 
-    /// The simulated drives, if all devices are simulated; `None` for real ones.
+    /// The simulated drives, if all devices are simulated; `None` if all are real.
     fn simulated(&self) -> Result<Option<Vec<DeviceName>>, Failure> {
         let names = parsed(&self.devices)?;
         match names.iter().filter(|name| name.drive().is_some()).count() {
             0 => Ok(None),
             n if n == names.len() => Ok(Some(names)),
             _ => Err(Failure::usage(
-                "cannot prepare simulated drives together with real ones - their time passes differently - name them apart",
+                "cannot prepare simulated drives together with real ones - simulated drives do not run in real time - \
+                 prepare them separately",
             )),
         }
     }
@@ -163,7 +164,7 @@ impl Preparation {
                 Err(Broken::Asked) => {
                     let command = command().into_iter().filter(|argument| argument != "--restart");
                     let command: Vec<_> = command.map(|argument| console::shell_quoted(&argument)).collect();
-                    console::notice(&format!("{name}: interrupted; go on with: {}", command.join(" ")));
+                    console::notice(&format!("{name}: interrupted; to resume: {}", command.join(" ")));
                 }
             }
             codes.extend(ended.as_ref().err().map(Broken::exit_code));
@@ -183,7 +184,7 @@ fn passes(prepared: &Prepared) -> String {
             random.block_bytes,
             random.pass_bytes,
             BothConventions(random.pass_bytes as f64 / *size_bytes as f64 - 1.0),
-            if prepared.discard_first { ", discarded before" } else { "" },
+            if prepared.discard_first { ", after a discard" } else { "" },
         ),
         Prepared { zeros: true, fills: 0, .. } => "zeros".to_owned(),
         Prepared { zeros: true, fills, .. } => format!("zeros and {fills} x salt"),
@@ -234,7 +235,10 @@ fn summary(name: &str, done: &Done, seconds: u64, verify: bool) -> String {
     let read_back = match verified {
         Verified::Equal(sample) => {
             let share = sample.bytes as f64 * 100.0 / used_bytes.max(1) as f64;
-            format!("{} places of up to {SPOT_BYTES} bytes ({share:.3} % of it) read back and as written", sample.spots)
+            format!(
+                "{} places of up to {SPOT_BYTES} bytes ({share:.3} % of the data) read back and correct",
+                sample.spots
+            )
         }
         Verified::Simulated => "simulated: nothing written, nothing read back".to_owned(),
         Verified::No => "nothing read back".to_owned(),

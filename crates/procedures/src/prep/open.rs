@@ -66,7 +66,7 @@ fn decided(asked: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, R
     let discarded = facts.iter().map(|facts| match wanted.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0 {
         false => Ok(()),
         true => Err(format!(
-            "cannot discard {} - it takes no discard (TRIM, deallocate) - leave out --discard-first",
+            "cannot discard {} - it does not support discard (TRIM, deallocate) - leave out --discard-first",
             facts.path
         )),
     });
@@ -75,7 +75,8 @@ fn decided(asked: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, R
         tell_unusable(records, &facts.path, facts.identity().as_deref());
         if wanted.random.is_some() && !resume.prepared.discard_first {
             console::warning(&format!(
-                "{}: it takes no discard (TRIM, deallocate), so a drive that is not empty collects garbage during the pass: slower, and not steady after it",
+                "{}: it does not support discard (TRIM, deallocate), so a used drive collects garbage during the pass: \
+                 the pass is slower, and the drive is not steady afterwards",
                 facts.path
             ));
         }
@@ -142,7 +143,7 @@ fn opened(
     resume.check(now, wanted, records)?;
     if resume.is_resumed() {
         let Prepared { seed, .. } = resume.prepared;
-        console::note(&format!("{path}: going on {} (seed {seed})", resume.prepared.progress()));
+        console::note(&format!("{path}: resuming {} (seed {seed})", resume.prepared.progress()));
     }
     let key = consent.stamp_key();
     let target = Arc::new(Target::writable(consent));
@@ -150,22 +151,24 @@ fn opened(
     Ok(Drive { name, devices: Devices::Real(vec![target]), prepared: resume.prepared, key, identity })
 }
 
-/// Warns that nothing can be recorded. Refuses if the record would then be false, or missing where later runs need
-/// it.
+/// Warns that the preparation cannot be recorded. Refuses if an existing record would become wrong, or if later runs
+/// need the record.
 fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> Result<(), String> {
     let path = &facts.path;
     let refuse = |why: &str| {
         Err(format!(
-            "cannot prepare {path} - nothing can be recorded of it now, {why} - make the state directory writable and start again"
+            "cannot prepare {path} - its preparation cannot be recorded, {why} - make the state directory writable and \
+             start again"
         ))
     };
     let Prepared { used_bytes, size_bytes, .. } = resume.prepared;
     match facts.identity() {
-        Some(identity) if records.has(&identity) => refuse("and what is on record of it would no longer be true"),
-        Some(_) if used_bytes < size_bytes => refuse("so later runs would not know which part is not to be used"),
+        Some(identity) if records.has(&identity) => refuse("and its existing record would become wrong"),
+        Some(_) if used_bytes < size_bytes => refuse("so later runs would not know which part must stay unused"),
         _ => {
             console::warning(&format!(
-                "{path}: nothing is recorded of this preparation, so it can neither go on after an interruption nor be verified later"
+                "{path}: this preparation cannot be recorded, so it can neither be resumed after an interruption nor \
+                 be verified later"
             ));
             Ok(())
         }
@@ -177,18 +180,19 @@ fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> 
 fn check_same_key(resume: &Resume, consent: &WriteConsent) -> Result<(), String> {
     match resume.key {
         Some(key) if key != consent.stamp_key() => Err(format!(
-            "cannot go on with {} - its record is not the one that it was interrupted with: the key of the stamps is another - say --restart to prepare it from the beginning",
+            "cannot resume {} - its record has changed since the interruption: the key of the stamps differs - give \
+             --restart to prepare it from the beginning",
             consent.name()
         )),
         _ => Ok(()),
     }
 }
 
-/// Warns of an unusable record, which is treated as missing.
+/// Warns about an unusable record, which is treated as missing.
 fn tell_unusable(records: &Records, name: &str, identity: Option<&str>) {
     if let Some(path) = identity.and_then(|identity| records.unusable(identity)) {
         console::warning(&format!(
-            "{name}: its record {} is damaged, or of a later flashproof, and counts as none",
+            "{name}: its record {} is damaged, or of a later flashproof, and is ignored",
             path.display()
         ));
     }
@@ -202,14 +206,14 @@ pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<Drive>, Failure> {
         let facts = target.facts();
         let cannot = |why: String| format!("cannot verify {name} - {why} - prepare it first (flashproof prep {name})");
         let identity =
-            facts.identity().ok_or_else(|| cannot("it has no lasting name, so nothing is recorded of it".into()))?;
+            facts.identity().ok_or_else(|| cannot("it has no lasting name, so there is no record of it".into()))?;
         tell_unusable(&records, name, Some(&identity));
         let record = records.find(&identity).filter(|record| record.prepared.is_some());
         let record = record.ok_or_else(|| cannot(format!("there is no record of a preparation of {identity}")))?;
         let key = record.key;
         let Some(prepared) = record.prepared.filter(|prepared| prepared.size_bytes == facts.size_bytes) else {
             return Err(cannot(format!(
-                "it was of another size when it was prepared, and has {} bytes now",
+                "it had another size when it was prepared, and has {} bytes now",
                 facts.size_bytes
             )));
         };
@@ -218,7 +222,7 @@ pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<Drive>, Failure> {
         }
         if !prepared.is_complete() {
             return Err(cannot(format!(
-                "its preparation is not complete ({}): interrupted, or still going on",
+                "its preparation is not complete ({}): interrupted, or still running",
                 prepared.progress()
             )));
         }
@@ -347,7 +351,7 @@ mod tests {
         drop(drive);
         let other = Resume { key: resume.key.map(|key| key ^ 2), ..resume };
         let why = opened(place.consent(&facts), other, &facts, &WANTED, &place.records).err().unwrap();
-        assert!(why.contains("the key of the stamps is another - say --restart"), "{why}");
+        assert!(why.contains("the key of the stamps differs - give --restart"), "{why}");
     }
     #[track_caller]
     fn refused(place: &Place, facts: &DeviceFacts, resume: &Resume, why: &str) {
@@ -367,7 +371,7 @@ mod tests {
             place.records.keep_prepared(&identity, &now).unwrap();
             refused(&place, &facts, &resume, why);
         };
-        let elsewhere = "another run was on it meanwhile, and its record changed - start again";
+        let elsewhere = "another run used it meanwhile, and its record changed - start again";
         changed(Prepared { mark_bytes: 262_144, ..then.clone() }, elsewhere);
         changed(Prepared { ended_unix_s: Some(9), ..then.clone() }, elsewhere);
         changed(Prepared { seed: 9, ..then.clone() }, elsewhere);

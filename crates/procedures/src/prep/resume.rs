@@ -96,9 +96,9 @@ pub(super) struct Resume {
 }
 
 impl Resume {
-    /// The preparation of the device of `facts`, from its record; `beginning` applies to a new one.
+    /// The preparation of the device of `facts`, from its record; `beginning` applies to a new preparation.
     ///
-    /// Errors: why it is refused, and what to do.
+    /// Errors: why the preparation is refused, and what to do.
     pub(super) fn of(
         facts: &DeviceFacts,
         wanted: &Wanted,
@@ -142,13 +142,13 @@ impl Resume {
     /// Decides again once no other process can write to the device: a test or another preparation may have run in
     /// between.
     ///
-    /// Errors: refused, or no longer the same.
+    /// Errors: the preparation is refused now, or the record has changed.
     pub(super) fn check(&self, facts: &DeviceFacts, wanted: &Wanted, records: &Records) -> Result<(), String> {
         let Prepared { seed, started_unix_s: unix_s, .. } = self.prepared;
         match Self::of(facts, wanted, records, Beginning { seed, unix_s })? == *self {
             true => Ok(()),
             false => Err(format!(
-                "cannot prepare {} - another run was on it meanwhile, and its record changed - start again",
+                "cannot prepare {} - another run used it meanwhile, and its record changed - start again",
                 facts.path
             )),
         }
@@ -178,12 +178,14 @@ fn used_bytes(path: &str, size_bytes: u64, use_pct: u32) -> Result<u64, String> 
 /// Refuses if the preparation that was interrupted under this name belongs to another drive.
 fn check_same_drive(facts: &DeviceFacts, own: Option<&Prepared>, records: &Records) -> Result<(), String> {
     let (DeviceFacts { path, size_bytes, .. }, identity) = (facts, facts.identity());
-    // If this drive was prepared here later than the other one, the user means this drive.
+    // If this drive was prepared here later than the other drive, the user means this drive.
     let since = own.map_or(0, |own| own.started_unix_s);
     let last = records.last_under(path).filter(|(_, last)| !last.is_complete() && last.started_unix_s > since);
     match last {
         Some((other, last)) if Some(&other) != identity.as_ref() => Err(format!(
-            "cannot go on with {path} - the preparation that was interrupted under this name ({}) was of {other} with {} bytes, and {} with {size_bytes} bytes is there now - put the other drive back, or say --restart to prepare this one from the beginning",
+            "cannot resume {path} - the preparation interrupted under this name ({}) was of {other} with {} bytes, but \
+             the device is now {} with {size_bytes} bytes - put the earlier drive back, or give --restart to prepare \
+             this drive from the beginning",
             last.progress(),
             last.size_bytes,
             identity.as_deref().unwrap_or("a device without a lasting name"),
@@ -198,14 +200,15 @@ fn check_same_work(facts: &DeviceFacts, prepared: &Prepared, wanted: &Wanted) ->
     let refuse = |why: String, instead: &str| {
         let progress = prepared.progress();
         Err(format!(
-            "cannot go on with {path} - its preparation was interrupted {progress} (or goes on in another process), {why} - {instead}--restart to begin anew"
+            "cannot resume {path} - its preparation was interrupted {progress} (or still runs in another process), \
+             {why} - {instead}--restart to start from the beginning"
         ))
     };
     if prepared.size_bytes != *size_bytes {
-        return refuse(format!("when it had {} bytes, and it has {size_bytes} now", prepared.size_bytes), "say ");
+        return refuse(format!("when it had {} bytes, and it has {size_bytes} now", prepared.size_bytes), "give ");
     }
     if let Some(what) = &prepared.written_since {
-        return refuse(format!("and it was written to since ({what})"), "say ");
+        return refuse(format!("and it was written to since ({what})"), "give ");
     }
     let used = used_bytes(path, *size_bytes, wanted.use_pct)?;
     let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
@@ -226,7 +229,7 @@ fn check_same_work(facts: &DeviceFacts, prepared: &Prepared, wanted: &Wanted) ->
         return Ok(());
     }
     let words: Vec<_> = differs.iter().map(|(name, was, is)| format!("{name} {was} then and {is} now")).collect();
-    refuse(format!("with other options: {}", words.join(", ")), "give the same options to go on, or ")
+    refuse(format!("with other options: {}", words.join(", ")), "give the same options to resume, or ")
 }
 
 fn describe(random: Option<RandomOrder>) -> String {
@@ -317,7 +320,12 @@ mod tests {
     #[test]
     fn another_drive_in_the_same_slot_is_refused() {
         let (_dir, records, _) = interrupted();
-        refused(&subject("serial b"), &WANTED, &records, "was of serial a with 10485760 bytes, and serial b with");
+        refused(
+            &subject("serial b"),
+            &WANTED,
+            &records,
+            "was of serial a with 10485760 bytes, but the device is now serial b with",
+        );
         let nameless = subject("");
         refused(&nameless, &WANTED, &records, "a device without a lasting name");
         let elsewhere = DeviceFacts { path: "/dev/y".into(), ..subject("serial b") };

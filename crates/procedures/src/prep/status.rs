@@ -124,7 +124,7 @@ const NAME_MAX: usize = 28;
 pub enum Style {
     /// No display.
     Quiet,
-    /// Bars on standard error; lines if it is no terminal.
+    /// Bars on standard error; lines if standard error is not a terminal.
     Bars,
     /// Plain lines on standard output: each step, and each tenth of a step.
     Plain,
@@ -182,7 +182,7 @@ impl Bars {
             text += &format!("\x1b[{}A", self.drawn);
         }
         let lines = self.lines();
-        // A line that wraps would still be counted as one.
+        // A wrapped line would still count as one line.
         let width = columns(io::stderr());
         for line in &lines {
             text.push('\r');
@@ -237,7 +237,7 @@ fn line(name: &str, width: usize, status: &Status, simulated: bool) -> String {
     let step = match status.step {
         Step::Waiting => "waiting".to_owned(),
         Step::Done => return format!("{name:width$}  done"),
-        Step::BrokenOff => return format!("{name:width$}  broken off"),
+        Step::BrokenOff => return format!("{name:width$}  ended early"),
         Step::Discard => "discard".to_owned(),
         Step::Zeros => "zeros".to_owned(),
         Step::Salt(number) => format!("salt {number}"),
@@ -336,6 +336,6 @@ mod tests {
         let begun = Status { rate: None, done: 0, step: Step::Zeros, ..status };
         assert_eq!(line(begun), "/dev/x    zeros      [........................]   0 %       - MB/s  --:--:-- left");
         assert_eq!(line(Status { step: Step::Done, ..status }), "/dev/x    done");
-        assert_eq!(line(Status { step: Step::BrokenOff, ..status }), "/dev/x    broken off");
+        assert_eq!(line(Status { step: Step::BrokenOff, ..status }), "/dev/x    ended early");
     }
 }

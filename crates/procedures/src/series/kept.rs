@@ -48,7 +48,7 @@ impl Kept {
     /// `agreed` asks for consent to the erasures of the series, and returns the agreed names. It is called before the
     /// directory is made, so that a refusal leaves nothing behind; for a series that has ended, it is not called.
     ///
-    /// Errors: another process runs it; the directory holds another series, or a run; there is no consent.
+    /// Errors: another process runs the series; the directory holds another series, or a run; there is no consent.
     pub fn open(
         first: &Path,
         options: Options,
@@ -61,12 +61,12 @@ impl Kept {
         let shown = dir.display();
         if dir.join(MANIFEST).exists() {
             return Err(Failure::usage(format!(
-                "cannot keep a series in {shown} - it holds a single run - give another --out"
+                "cannot use {shown} for a series - it holds a single run - give another --out"
             )));
         }
         let cannot =
-            |error| Failure::environment(format!("cannot make the directory {shown} - {error} - give another --out"));
-        // Lock first: the process that runs a series also holds its devices, and a held lock explains more.
+            |error| Failure::environment(format!("cannot create the directory {shown} - {error} - give another --out"));
+        // Lock first: the process that runs a series also holds its devices, and the error of the lock is clearer.
         let locked = |dir: &Path| SeriesLock::take(dir).map_err(Failure::environment);
         let is_there = dir.is_dir();
         let mut lock = (is_there && !options.dry_run).then(|| locked(&dir)).transpose()?;
@@ -88,16 +88,16 @@ impl Kept {
 
     /// Opens the existing series in `dir`, to add to its conclusion.
     ///
-    /// Errors: there is none; another process runs it.
+    /// Errors: the directory has no series; another process runs the series.
     pub fn there(dir: &Path) -> Result<Self, Failure> {
         let none = || {
             let what = match fs::metadata(dir) {
                 Err(error) => error.to_string(),
-                Ok(found) if !found.is_dir() => "it is no directory".to_owned(),
+                Ok(found) if !found.is_dir() => "it is not a directory".to_owned(),
                 Ok(_) if is_run_dir(dir) => "it is the directory of a single run".to_owned(),
                 Ok(_) => "it has no series.json".to_owned(),
             };
-            Failure::usage(format!("there is no series in {} - {what} - give the directory of one", dir.display()))
+            Failure::usage(format!("there is no series in {} - {what} - give the directory of a series", dir.display()))
         };
         if !dir.is_dir() {
             return Err(none());
@@ -139,7 +139,7 @@ impl Kept {
         let told = report::findings::listed(&self.series.findings, Level::Warning);
         if !told.is_empty() {
             console::note(&format!(
-                "{}\n(all of it: flashproof doctor; nothing of it is in the way)\n",
+                "{}\n(all findings: flashproof doctor; none of them stops the run)\n",
                 told.trim_end()
             ));
         }
@@ -153,12 +153,12 @@ impl Kept {
         Ok(())
     }
 
-    /// Writes the report of the series into its directory. A failure does not lose the result: `flashproof report`
-    /// can make it at any time.
+    /// Writes the report of the series into its directory. A failure is only a warning: `flashproof report` can write
+    /// the report at any time.
     pub fn write_report(&self) {
         if let Err(failure) = self.page().and_then(|page| write_page(&self.dir.join(REPORT), &page)) {
             console::warning(&format!(
-                "no report beside the series: {} - \"flashproof report\" makes one",
+                "cannot write the report of the series: {} - \"flashproof report\" can write it later",
                 failure.message
             ));
         }
@@ -206,7 +206,7 @@ fn has_begun(series: &Series) -> bool {
     series.steps.iter().any(|step| step.attempts > 0)
 }
 
-/// The series `then` in `dir`, if it equals the one that `now` would begin.
+/// The series `then` in `dir`, if its drives and settings equal those of `now`.
 fn gone_on(dir: &Path, then: Series, mut now: Series, settled: &[&str]) -> Result<Series, Failure> {
     for name in settled {
         let kept = then.terms.iter().find(|(other, _)| other == name);
@@ -215,10 +215,10 @@ fn gone_on(dir: &Path, then: Series, mut now: Series, settled: &[&str]) -> Resul
     }
     check_same(&then, &now).map_err(|differs| {
         let advice = match differs.iter().any(|it| matches!(it, SeriesDifference::Drive { .. })) {
-            true => "put that drive back, or begin anew with --fresh or another --out",
-            false => "give the same options to go on, or begin anew with --fresh or another --out",
+            true => "put that drive back, or start a new series with --fresh or another --out",
+            false => "give the same options to resume, or start a new series with --fresh or another --out",
         };
-        let line = |it: &SeriesDifference| format!("cannot go on with the series in {} - {it} - {advice}", dir.display());
+        let line = |it: &SeriesDifference| format!("cannot resume the series in {} - {it} - {advice}", dir.display());
         Failure::usages(differs.iter().map(line).collect())
     })?;
     // The same drives may have new names now.
@@ -261,7 +261,7 @@ fn numbered(first: &Path, number: u32) -> PathBuf {
     if number < 2 {
         return first.to_owned();
     }
-    // Without a trailing slash: otherwise the new directory would be a hidden one in the first.
+    // Without a trailing slash: otherwise the new directory would be a hidden directory in the first.
     let mut name = first.components().collect::<PathBuf>().into_os_string();
     name.push(format!(".{number}"));
     name.into()
@@ -330,7 +330,7 @@ impl Kept {
             return Ok(None);
         }
         console::note(&format!(
-            "not on record as prepared: {}; preparing first, because an empty drive is faster than it will be in use",
+            "not recorded as prepared: {}; preparing first, because an empty drive is faster than a used one",
             names.join(", ")
         ));
         let erase: Vec<_> = self.erase.iter().filter(|name| names.contains(name)).cloned().collect();

@@ -33,7 +33,7 @@ pub struct Options {
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// Show what would run and for how long, or why it is refused; write nothing
+    /// Show the planned runs and their length, or why they are refused; write nothing
     #[arg(long)]
     pub dry_run: bool,
     /// Also write the report into this file; report.html in the directory of the series is always written
@@ -61,7 +61,7 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
         }
         None => {
             if devices.is_empty() {
-                console::note("no device is named: a simulated drive is taken, whose hours pass in seconds");
+                console::note("no device is named: using a simulated drive, whose hours pass in seconds");
                 devices.push(DeviceName::simulated());
             }
             let arrival = if as_act { Arrival::Act } else { Arrival::default() };
@@ -70,7 +70,7 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
     };
     if base.config().arrival == Arrival::Closed {
         return Err(Failure::usage(format!(
-            "cannot {task} with arrival: closed - it has no rate that could be multiplied - give another arrival, and \
+            "cannot {task} with arrival: closed - a closed loop has no rate to multiply - give another arrival, and \
              rates"
         )));
     }
@@ -134,7 +134,7 @@ pub struct Drives {
 impl Drives {
     /// Examines the devices of `spec`, without opening them. `no_prep`: do not prepare them.
     ///
-    /// Errors: a device does not exist, or is no device.
+    /// Errors: a device does not exist, or is not a device.
     pub fn look(spec: &RunSpec, no_prep: bool) -> Result<Self, Failure> {
         let mut drives = Self::default();
         for name in &spec.device_names {
@@ -234,7 +234,7 @@ fn is_prepared(facts: &DeviceFacts) -> bool {
 fn warn_of_shared_drives(names: &[String]) {
     for drive in drives_of(names, &Roots::default()).iter().filter(|drive| drive.members.len() > 1) {
         console::warning(&format!(
-            "{} are one drive, {}, and each of them gets a whole load of its own",
+            "{} are on one drive, {}, and each of them gets the whole load",
             drive.members.join(" and "),
             drive.name
         ));

@@ -37,14 +37,17 @@ impl Subject {
         let facts = discover(path, &Roots::default()).map_err(|error| cannot(&error.to_string()))?;
         if !facts.is_nvme() {
             return Err(cannot(
-                "it is no NVMe drive, and no other tells how much its media take - name one, or a simulated drive: sim:ftl+...",
+                "it is not an NVMe drive, and other drives do not report media writes - name an NVMe drive, or a \
+                 simulated drive: sim:ftl+...",
             ));
         }
         if facts.max_discard_bytes.unwrap_or(0) == 0 {
-            return Err(cannot("it takes no deallocation, with which every arrangement begins - name another"));
+            return Err(cannot(
+                "it does not support deallocation, with which every arrangement begins - name another drive",
+            ));
         }
         let controller = controller_of(&facts).map_err(cannot)?;
-        let no_log = "no log of it counts the bytes that its media take (FDP statistics, OCP's SMART log): SMART alone has those of hosts - \
+        let no_log = "it has no log with media writes (FDP statistics, OCP's SMART log); SMART has only host writes - \
                       look for newer firmware, or name another drive";
         let counted_by = log_of(&controller, no_log).map_err(|why| cannot(&why))?;
         check_writes(tenants).map_err(Failure::usage)?;
@@ -67,7 +70,7 @@ impl Subject {
         ["wwid", "serial", "nsid", "partition"].iter().all(|fact| opened[fact] == own[fact])
     }
 
-    /// Refuses a device that has the same path but is a different one.
+    /// Refuses a different device at the same path.
     pub(super) fn check_same(&self, opened: Option<&str>, size_bytes: u64) -> Result<(), Failure> {
         let cannot = |why: &str| {
             Err(Failure::environment(format!(
@@ -80,7 +83,8 @@ impl Subject {
         }
         if size_bytes != self.facts.size_bytes {
             return cannot(&format!(
-                "it was prepared to be used to {} of {} (prep --use-pct), and a drive fill is all of it - prepare it anew, to 100 %",
+                "only {} of its {} are prepared for use (prep --use-pct), but a drive fill needs all of it - prepare \
+                 it again, to 100 %",
                 bytes(size_bytes as f64),
                 bytes(self.facts.size_bytes as f64)
             ));
@@ -92,14 +96,18 @@ impl Subject {
     pub(super) fn remarks(&self) -> Vec<String> {
         let mut remarks = vec![
             format!(
-                "measured on {} as it is now, at the rates of the file: another drive, another fill or another rate gives another result",
+                "measured on {} in its present state, at the rates of the file: another drive, another fill or another \
+                 rate gives another result",
                 self.facts.path
             ),
-            "what was on it is gone, and what a preparation wrote, too; `flashproof prep --restart` makes it ready for a test".to_owned(),
+            "all data on the drive are erased, also those of a preparation; `flashproof prep --restart` prepares it \
+             for a test"
+                .to_owned(),
         ];
         if let Some(part) = &self.facts.partition {
             remarks.push(format!(
-                "it is a partition: what of /dev/{} is not in it is flash that the drive need not collect, or data of others that it moves",
+                "the device is a partition: the rest of /dev/{} is either free flash, or data of others that the drive \
+                 moves",
                 part.disk
             ));
         }
@@ -119,8 +127,8 @@ impl Subject {
     pub(super) fn arranged(&self, arrangement: Arrangement, tenants: &Tenants) -> Result<Tenants, String> {
         match arrangement {
             Arrangement::Dedicated => {
-                Err("it needs a drive for each tenant, and this is one - \"flashproof waf --device sim:ftl+...\" \
-                                           predicts it"
+                Err("it needs a drive for each tenant, and this is a single drive - \"flashproof waf model --device \
+                     sim:ftl+...\" predicts this arrangement"
                     .to_owned())
             }
             Arrangement::Shared => {
@@ -129,14 +137,14 @@ impl Subject {
                 Ok(tenants)
             }
             Arrangement::Fdp => match &self.fdp {
-                Err(why) => Err(format!("what it tells of FDP is not known: {why} - run as root")),
-                Ok(None) => Err("it has no FDP - name a drive that has".to_owned()),
+                Err(why) => Err(format!("its FDP state is unknown: {why} - run as root")),
+                Ok(None) => Err("it has no FDP - name a drive with FDP".to_owned()),
                 Ok(Some(fdp)) => match (fdp.why_no_handles(), fdp.placement.len()) {
                     (Some(why), _) => Err(format!(
                         "{why} - `flashproof waf setup {}` prints the commands that change it",
                         self.facts.path
                     )),
-                    (None, 0) => Err(format!("not known is {} - run as root", fdp.unknown.join(", "))),
+                    (None, 0) => Err(format!("this is unknown: {} - run as root", fdp.unknown.join(", "))),
                     (None, handles) => {
                         let handles = u16::try_from(handles).unwrap_or(u16::MAX);
                         with_handles(tenants, handles).map_err(|error| error.to_string())
@@ -158,8 +166,9 @@ impl Subject {
         let fill_sec = self.facts.size_bytes as f64 / self.bytes_per_sec;
         if fill_sec < FILL_SEC_MIN {
             return Err(Failure::usage(format!(
-                "cannot tell one eighth of a drive fill from the next on {} - at the file's rates its {} are written in {fill_sec:.1} s, and its counters are \
-                 asked once a second - lower the rates to a drive fill in {FILL_SEC_MIN} s or more",
+                "cannot separate the eighths of a drive fill on {} - at the file's rates its {} are written in \
+                 {fill_sec:.1} s, but its counters are read once per second - lower the rates to a drive fill in \
+                 {FILL_SEC_MIN} s or more",
                 self.facts.path,
                 bytes(self.facts.size_bytes as f64)
             )));
@@ -171,8 +180,8 @@ impl Subject {
 
     /// Description of the drive for the report.
     pub(super) fn about(&self) -> Vec<Pair> {
-        let start = "stores in use for long; before each arrangement all of the device is deallocated and the tenants' spaces are written \
-                     once from end to end; no block is deallocated later";
+        let start = "stores in long use; before each arrangement the whole device is deallocated, and the tenants' \
+                     spaces are written once from end to end; no block is deallocated later";
         vec![
             pair("drive", in_words(&self.facts)),
             pair("counted by", self.counted_by.to_string()),
@@ -196,8 +205,8 @@ impl Pace {
         let most = fill_sec * *fills_max as f64;
         let bound = duration_sec.map_or(most, |duration| most.min(f64::from(duration)));
         format!(
-            "{}: for each of {} {} are written once, as fast as the drive takes them, then {}/s: a drive fill in {}. Steady \
-             takes five at least, {}, and it ends after {} at the latest",
+            "{}: for each of {}, {} are written once at full speed, then {}/s: a drive fill in {}. The steady state \
+             takes at least five fills, {}; an arrangement ends after {} at the latest",
             subject.facts.path,
             count(arrangements as u64, "arrangement"),
             bytes(subject.spaces as f64),

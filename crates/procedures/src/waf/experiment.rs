@@ -51,7 +51,7 @@ pub(super) fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arrang
             told = Instant::now();
             let last = found.fills(found.rounds() - 1, found.rounds()).waf().unwrap_or(1.0);
             console::note(&format!(
-                "{arrangement}: {}, WAF of the last {last:.2}",
+                "{arrangement}: {}, WAF of the last fill {last:.2}",
                 units::count(found.rounds() as u64, "drive fill")
             ));
         }
@@ -147,7 +147,7 @@ fn one(text: &str, setup: &Setup) -> Result<Varied, Failure> {
             None => {
                 let names: Vec<_> = USUAL.iter().map(|(name, _)| *name).collect();
                 return Err(Failure::usage(format!(
-                    "cannot sweep {} without values - only {} have default values - give some: {text}=A:B:C",
+                    "cannot sweep {} without values - only {} have default values - give values: {text}=A:B:C",
                     quoted(text),
                     names.join(", ")
                 )));

@@ -1,12 +1,12 @@
 //! Tenants on a real drive: one arrangement after another, each from the same state of the drive.
 //!
 //! ```text
-//! all deallocated -> each space written once -> the load, open loop, in the run loop -> steady, or an end before
-//!                                               counters asked after each eighth of a drive fill
+//! all deallocated -> each space written once -> the load, open loop, in the run loop -> steady, or an early end
+//!                                               counters read after each eighth of a drive fill
 //! ```
 //!
-//! The load is that of `flashproof storage tenants`, with a run directory for each arrangement. A [`Watch`]
-//! ([`Watched`]) polls the drive's counters and ends the run when enough was seen.
+//! The load is that of `flashproof storage tenants`, with a run directory for each arrangement. An observer of the run
+//! polls the drive's counters, and ends the run in the steady state.
 
 use super::drive::Subject;
 use super::experiment::latencies;
@@ -54,7 +54,7 @@ pub struct Measurement {
     /// Give up after this time, for each arrangement: 8h, 30m, or a number of seconds
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub duration: Option<u32>,
-    /// Allow this device to be erased, by its serial number, wwid, by-id link or path
+    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
     /// Parent of the run directories, one for each arrangement [default: flashproof-results/waf-TIME]
@@ -75,8 +75,8 @@ pub(super) fn run(
     let plans = arrangements(&question.arrange, &subject, tenants)?;
     if measurement.erase.is_empty() && std::env::var_os(ERASE_VARIABLE).is_none() {
         return Err(Failure::usage(format!(
-            "cannot run on {path} without its name as one that may be erased - it is opened anew before each of {}, hours apart, \
-             when nobody is there to answer - give its serial number: --erase",
+            "cannot measure on {path} without --erase - the device is opened again before each of {}, hours apart, \
+             when nobody can answer a question - give its serial number: --erase",
             units::count(2 * plans.len() as u64, "step")
         )));
     }
@@ -91,7 +91,7 @@ pub(super) fn run(
     report.assumptions = assumed_of_tenants(tenants);
     report.assumptions.extend(subject.about());
     report.assumptions.push(pair("steady", steady_rule()));
-    let switch = SignalHandler::install("what was found so far is in the run directory", CompatMode::Native)?;
+    let switch = SignalHandler::install("the results so far are in the run directory", CompatMode::Native)?;
     let control = Arc::new(Control::default());
     let mut code = 0;
     for ((arrangement, mut tenants), dir) in plans.into_iter().zip(dirs) {
@@ -108,14 +108,16 @@ pub(super) fn run(
         report.arrangements.push(arranged);
         drop(armed);
         if let Some(signal) = switch.signal_received() {
-            report.remarks.push(format!("ended by {} - what was not run is not here", session::signals::name(signal)));
+            report
+                .remarks
+                .push(format!("ended by {} - the remaining arrangements were not run", session::signals::name(signal)));
             return Ok(4);
         }
     }
     Ok(code)
 }
 
-/// Arrangements to run, with the tenants' handles. Errors: a requested one is impossible.
+/// Arrangements to run, with the tenants' handles. Errors: a requested arrangement is impossible.
 fn arrangements(
     asked: &[Arrangement],
     subject: &Subject,
@@ -175,7 +177,8 @@ impl Measured<'_> {
         report.assumptions.push(pair(&format!("run of {name}"), dir.to_string()));
         if let Some(why) = watched.failed() {
             return Err(Failure::environment(format!(
-                "cannot tell the amplification of {} - {why} - start again without other users of the drive; the runs are in {dir}",
+                "cannot compute the write amplification of {} - {why} - start again without other users of the drive; \
+                 the runs are in {dir}",
                 self.subject.facts.path
             )));
         }
@@ -200,8 +203,8 @@ impl Measured<'_> {
             found.steady_after = None;
             code = 4;
             report.remarks.push(format!(
-                "{name}: {} counted {} written by hosts, and {} were ours: somebody else wrote to it, or to another namespace or partition of it, \
-                 so there is no result - see who that was, and begin again",
+                "{name}: {} counted {} of host writes, but flashproof wrote {}: another program wrote to the drive, or \
+                 to another namespace or partition of it, so there is no result - stop that program, and start again",
                 self.subject.facts.path,
                 bytes(hosts as f64),
                 bytes(ours as f64)
@@ -210,8 +213,9 @@ impl Measured<'_> {
         let counted = found.total();
         if found.steady_after.is_some() && counted.media as f64 <= counted.host as f64 * (1.0 + OTHERS) {
             report.remarks.push(format!(
-                "{name}: the media took hardly more than hosts wrote: either blocks die together, or the drive had free flash for all that was \
-                 written and collected nothing yet, as where a namespace or partition is a small part of it"
+                "{name}: media writes hardly exceed host writes: either blocks become invalid together, or the drive \
+                 had enough free flash and collected nothing yet, for example if the namespace or partition is a small \
+                 part of it"
             ));
         }
         let timed = watched.timed(self.subject.facts.size_bytes);
@@ -267,7 +271,7 @@ impl Measured<'_> {
 
     fn interrupted(&self) -> Failure {
         Failure::invalid(format!(
-            "{}: interrupted while {} was brought to the state in which it begins - nothing was measured",
+            "{}: interrupted while {} was brought to its initial state - nothing was measured",
             self.arrangement, self.subject.facts.path
         ))
     }
@@ -286,7 +290,7 @@ impl Measured<'_> {
             for piece in target.discard(0..size_bytes) {
                 piece.map_err(|error| {
                     Failure::device(format!(
-                        "cannot deallocate {} - {error} - arrangements would not begin alike without",
+                        "cannot deallocate {} - {error} - without it, arrangements would begin in different states",
                         target.name()
                     ))
                 })?;
@@ -428,7 +432,7 @@ impl RunObserver for Watched<'_> {
         self.layout = Some(manifest.layout());
         // Detects a swapped drive.
         if !manifest.device_facts.first().is_some_and(|facts| self.subject.is_same(facts)) {
-            self.failure = Some("another drive took its place, and nothing was written to that".to_owned());
+            self.failure = Some("another drive took its place; nothing was written to that drive".to_owned());
             return;
         }
         match self.subject.counted() {
@@ -454,11 +458,11 @@ impl RunObserver for Watched<'_> {
         let told = meter.written(written, || self.subject.counted());
         let is_over = meter.found().rounds() > rounds;
         match told {
-            Ok(None) if self.switch.signal_received().is_some() => Some("a signal came".to_owned()),
+            Ok(None) if self.switch.signal_received().is_some() => Some("a signal arrived".to_owned()),
             Ok(None) => {
                 if is_over {
                     self.window.push_back(Fill::default());
-                    // One more for the current drive fill.
+                    // Plus the current drive fill.
                     while self.window.len() > ROUNDS_IN_WINDOW + 1 {
                         self.window.pop_front();
                     }
@@ -469,7 +473,7 @@ impl RunObserver for Watched<'_> {
                 Some(format!("write amplification was steady after {} drive fills", meter.found().rounds()))
             }
             Ok(Some(MeasurementEnd::Fills)) => {
-                Some(format!("{} drive fills were written, and write amplification is not steady", self.fills_max))
+                Some(format!("{} drive fills were written, but write amplification is not steady", self.fills_max))
             }
             Err(why) => {
                 self.failure = Some(why);

@@ -1,4 +1,4 @@
-//! Write amplification of tenants with a drive each, on one drive, and with placement handles.
+//! Write amplification of tenants on dedicated drives, on a shared drive, and with placement handles.
 //!
 //! * `experiment`: tenants on a simulated drive, without time; with one assumption varied; preparations compared
 //! * `measure`: tenants on a real drive (`drive`), observed during their run
@@ -80,7 +80,7 @@ pub struct Model {
     /// Number of blocks written at the same time; the drive takes a command of each in turn [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub in_flight: Option<u32>,
-    /// Do not measure clients' latencies; find only what needs no clock
+    /// Do not measure clients' latencies; compute only write amplification and wear
     #[arg(long)]
     pub no_latency: bool,
     /// Vary assumptions one by one: op=7%:14.5%:28%,fill=40:50:60,handles=1:2:4; a name alone takes default values.
@@ -103,7 +103,8 @@ impl Question {
         let on = model.device.clone().unwrap_or_else(|| default_drive(self.tenants.tenants.len()));
         if let DeviceName::Path(path) = on.parse::<DeviceName>().map_err(Failure::usage)? {
             return Err(Failure::usage(format!(
-                "cannot model {} - it is a real drive - name a simulated one (sim:ftl), or measure this one: flashproof waf measure",
+                "cannot model {} - it is a real drive - name a simulated drive (sim:ftl), or measure this drive: \
+                 flashproof waf measure",
                 units::quoted(&path)
             )));
         }
@@ -118,7 +119,7 @@ impl Question {
     pub fn measure(&self, measurement: &Measurement) -> Result<(WafReport, Result<u8, Failure>), Failure> {
         let DeviceName::Path(device) = measurement.device.parse::<DeviceName>().map_err(Failure::usage)? else {
             return Err(Failure::usage(format!(
-                "cannot measure on {} - a simulated drive is modelled - use flashproof waf model --device",
+                "cannot measure on {} - it is a simulated drive - use flashproof waf model --device",
                 units::quoted(&measurement.device)
             )));
         };
@@ -196,8 +197,8 @@ impl Question {
     }
 }
 
-/// Default drive for this number of tenants. Its superblocks have a sixteenth of a large drive's size, so that it has
-/// as many, and erases take a sixteenth of the time.
+/// Default drive for this number of tenants. Its superblocks have a sixteenth of the size of a large drive's, so that
+/// it has as many superblocks, and an erase takes a sixteenth of the time.
 fn default_drive(tenants: usize) -> String {
     format!(
         "sim:ftl+capacity=16GiB+op=7%+unit=32KiB+superblock=16MiB+erase-us=300+reserve=1+append=per-handle+isolation=persistently+handles={}",
@@ -209,11 +210,11 @@ fn default_drive(tenants: usize) -> String {
 fn simulated(name: &str) -> Result<(DriveSpec, FtlDrive), Failure> {
     let device: DeviceName = name.parse().map_err(Failure::usage)?;
     let drive = device.drive().cloned().ok_or_else(|| {
-        Failure::usage(format!("{} is no simulated drive - describe one: sim:ftl+...", units::quoted(name)))
+        Failure::usage(format!("{} is not a simulated drive - give one: sim:ftl+...", units::quoted(name)))
     })?;
     let ftl = drive.ftl.clone().ok_or_else(|| {
         Failure::usage(format!(
-            "cannot tell the amplification of {device} - it has no FTL inside - describe one: sim:ftl+..."
+            "cannot compute the write amplification of {device} - it has no FTL - give a drive with one: sim:ftl+..."
         ))
     })?;
     Ok((drive, ftl))
@@ -237,7 +238,7 @@ fn chosen(asked: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
 
 /// The controller of a drive. Errors: why there is none, a phrase.
 fn controller_of(facts: &DeviceFacts) -> Result<Controller, &'static str> {
-    let number = facts.number.ok_or("the kernel tells no number of it - is it still there?")?;
+    let number = facts.number.ok_or("the kernel reports no device number for it - check that it is still there")?;
     let controller = Controller::find(Path::new("/"), (number.major, number.minor));
     controller.ok_or("its controller cannot be opened - run as root")
 }
@@ -268,7 +269,7 @@ fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
     let of = |tenant: &Tenant| {
         let value = format!(
             "write block {} KiB, records of {} bytes, keys {}, fill {}, low-water mark {} %, free blocks reused {}, {} records \
-             written a second",
+             written per second",
             tenant.write_block_bytes >> 10,
             tenant.record_bytes,
             tenant.keys,
@@ -290,10 +291,10 @@ fn assumptions(setup: &Setup) -> Vec<Pair> {
     let over_provisioning = ftl::over_provisioning::BothConventions(spec.over_provisioning);
     let order = format!(
         "by the tenants' rates; blocks are split into commands of {} KiB, and {in_flight} blocks are written at once, a \
-         command of each in turn; what defragmentation writes follows the client's block that caused it",
+         command of each in turn; blocks of defragmentation follow the client's block that caused them",
         command_bytes >> 10
     );
-    let start = "stores in use for long, on drives whose tenants' spaces were written once from end to end; no block is \
+    let start = "stores in long use, on drives whose tenants' spaces were written once from end to end; no block is \
                  ever deallocated";
     pairs.extend([
         pair("drive", format!("{}; over-provisioning {over_provisioning}", setup.on)),
@@ -304,12 +305,12 @@ fn assumptions(setup: &Setup) -> Vec<Pair> {
     pairs
 }
 
-/// Description of what the latencies cover.
+/// Description of the operations and the time that the latencies cover.
 fn covered(timed: &Timed) -> String {
     let operations: u64 = timed.latencies.iter().map(|of| of.service.count).sum();
     format!(
-        "of {} operations of clients in {} of virtual time, {} drive fills, beginning as it was when steady; open loop, from \
-         their intended instants on",
+        "of {} operations of clients in {} of virtual time, {} drive fills, beginning in the steady state; open loop, \
+         from their scheduled times on",
         units::Grouped(operations),
         units::span_of(timed.seconds),
         units::number(timed.drive_fills)
@@ -343,17 +344,18 @@ impl Rated {
 
 fn remarks(report: &WafReport, rated: &Rated) -> Vec<String> {
     let mut remarks = vec![
-        "a prediction: consistent with a measurement if that comes out alike, and validated by none - real firmware \
-         does things that no description has"
+        "this is a prediction that no measurement has validated - real firmware behaves in ways that the model does \
+         not describe"
             .to_owned(),
     ];
     if report.arrangements.iter().any(|one| one.years.is_some()) {
         remarks.push(format!(
-            "years: at the file's rates, against {} of the simulated capacity; the rating is taken as bytes that the media \
-             takes, which is the least that it can mean (makers rate host writes at an amplification that they seldom say)",
+            "years: at the file's rates, against {} of the simulated capacity; the rating counts as media writes, its \
+             most pessimistic meaning (manufacturers rate host writes at an amplification that they seldom state)",
             match rated.endurance() {
                 Some(Endurance::TerabytesWritten(tb)) => format!("{tb} TB written"),
-                Some(Endurance::DriveWritesPerDay(n)) => format!("{n} drive writes a day for {} years", rated.warranty),
+                Some(Endurance::DriveWritesPerDay(n)) =>
+                    format!("{n} drive writes per day for {} years", rated.warranty),
                 None => String::new(),
             }
         ));

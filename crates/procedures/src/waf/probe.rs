@@ -31,7 +31,7 @@ use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind, Placement};
 use sys::salt::Salt;
 
-/// Size of the probe's writes.
+/// Size of the probe's writes, bytes.
 const COMMAND_BYTES: u32 = 128 << 10;
 
 /// Version of the fields. Raised when a field changes its meaning.
@@ -69,8 +69,8 @@ fn of_simulated(name: &str, seed: u64) -> Result<ProbeReport, Failure> {
     let spec = simulated(name)?.1.spec;
     if spec.handles < 2 {
         return Err(Failure::usage(format!(
-            "cannot probe {} - it has {} placement handle, and what is to be seen is whether one keeps its data from \
-             another's - give it at least 2: handles=3",
+            "cannot probe {} - it has {} placement handle, and the probe tests if handles isolate their data from each \
+             other - give it at least 2: handles=3",
             quoted(name),
             spec.handles
         )));
@@ -105,8 +105,7 @@ impl ProbeReport {
 
     /// The result for the screen; a real drive's is preceded by its description.
     pub fn text(&self) -> String {
-        let mut table =
-            Table::new("").text(["streams", "handles"]).numbers(["written", "device WAF", "if they isolate"]);
+        let mut table = Table::new("").text(["streams", "handles"]).numbers(["written", "device WAF", "if isolated"]);
         for Phase { streams, handles, written_bytes, waf, isolated_waf_max, .. } in &self.probe.phases {
             table.row([
                 Cell::from(*streams),
@@ -117,23 +116,23 @@ impl ProbeReport {
             ]);
         }
         let mut text: String = self.about.iter().map(|line| format!("{line}\n")).collect();
-        text += &format!("{table}\nWhat the firmware does:\n");
+        text += &format!("{table}\nBehaviour of the firmware:\n");
         let unknown: Vec<_> = self.probe.unknown().collect();
         if self.probe.found.is_empty() && unknown.is_empty() {
-            text +=
-                "  isolates: writes under one handle move no data of another's, and sequential streams cost nothing\n";
+            text += "  isolates: writes under one handle move no data of another handle, and sequential streams add no \
+                     writes\n";
         }
         self.probe.found.iter().for_each(|found| text += &wrapped(found.sentence(), "  ", 110));
-        let why = if self.ended_early.is_some() { "the probe ended before" } else { "it cannot be told beside that" };
+        let why = if self.ended_early.is_some() { "the probe ended early" } else { "the above hides it" };
         for behaviour in unknown {
-            text += &wrapped(&format!("not known, {why}: {}", behaviour.sentence()), "  ", 110);
+            text += &wrapped(&format!("unknown, {why}: {}", behaviour.sentence()), "  ", 110);
         }
         self.remarks.iter().for_each(|remark| text += &wrapped(&format!("remark: {remark}"), "  ", 110));
         text
     }
 }
 
-/// One hot stream and two cold ones.
+/// One hot stream and two cold streams.
 const HANDLES_MAX: usize = 3;
 
 /// Minimum size of the namespace in reclaim units, so that the hot stream fills and invalidates four units.
@@ -158,53 +157,56 @@ impl Subject {
         let refused = |why: &str| Failure::environment(cannot(why));
         if let Some(part) = &facts.partition {
             return Err(Failure::usage(cannot(&format!(
-                "it is a partition, and the rest of the namespace would be flash that the firmware need not collect, or data \
-                 of others that it moves: only the whole shows what it does - name /dev/{}",
+                "it is a partition: the rest of the namespace is free flash, or data of others that the firmware \
+                 moves, so only the whole namespace shows its behaviour - name /dev/{}",
                 part.disk
             ))));
         }
         if facts.kind != Kind::WholeDisk || !facts.is_nvme() {
             return Err(Failure::usage(cannot(
-                "it is no NVMe drive, and what is to be seen is what a firmware does with placement handles - name one with \
-                 FDP (`flashproof doctor`), or a simulated drive: sim:ftl+handles=3",
+                "it is not an NVMe drive, and only these have placement handles - name an NVMe drive with FDP \
+                 (`flashproof doctor`), or a simulated drive: sim:ftl+handles=3",
             )));
         }
         if facts.max_discard_bytes.unwrap_or(0) == 0 {
-            return Err(refused("it takes no deallocation, with which each part of the probe begins - name another"));
+            return Err(refused(
+                "it does not support deallocation, with which each part of the probe begins - name another drive",
+            ));
         }
         let fdp = Fdp::of(Path::new("/"), &facts).map_err(|why| refused(&format!("{why} - run as root")))?;
-        let fdp = fdp.ok_or_else(|| refused("it has no FDP, so no write names a handle - name a drive that has"))?;
+        let fdp = fdp
+            .ok_or_else(|| refused("it has no FDP, so writes cannot use placement handles - name a drive with FDP"))?;
         let controller = controller_of(&facts).map_err(refused)?;
         let handles = distinct(&fdp.placement);
         let configuration = match (handles.len(), fdp.configuration()) {
             (0, _) => {
                 let why = fdp.why_no_handles().map_or_else(
-                    || format!("not known is {} - run as root", fdp.unknown.join(", ")),
+                    || format!("this is unknown: {} - run as root", fdp.unknown.join(", ")),
                     |why| format!("{why} - `flashproof waf setup DEVICE` prints the commands that change it"),
                 );
                 return Err(refused(&why));
             }
             (1, _) => {
                 return Err(refused(
-                    "its namespace may write by 1 placement handle, and what is to be seen is whether one keeps its data from \
-                     another's - create it with 2 or more (`flashproof waf setup DEVICE`)",
+                    "its namespace has only 1 placement handle, and the probe tests if handles isolate their data from \
+                     each other - create it with 2 or more (`flashproof waf setup DEVICE`)",
                 ));
             }
-            (_, None) => return Err(refused("it does not tell its FDP configuration - run as root")),
+            (_, None) => return Err(refused("it does not report its FDP configuration - run as root")),
             (_, Some(configuration)) => configuration.clone(),
         };
         let room = facts.size_bytes.checked_div(configuration.reclaim_unit_bytes).unwrap_or(u64::MAX);
         if room < RECLAIM_UNITS_MIN {
             return Err(refused(&format!(
-                "its namespace of {} holds {} of {}, and streams that fill few of them show nothing - create it with room for \
+                "its namespace of {} has only {} of {}, too few for the streams of the probe - create it with room for \
                  {RECLAIM_UNITS_MIN} or more",
                 bytes(facts.size_bytes as f64),
                 count(room, "reclaim unit"),
                 bytes(configuration.reclaim_unit_bytes as f64)
             )));
         }
-        let no_log = "no log of it counts the bytes that its media take (FDP statistics, OCP's SMART log), of which alone the \
-                      result is made - look for newer firmware";
+        let no_log = "it has no log with media writes (FDP statistics, OCP's SMART log), which the probe needs - look \
+                      for newer firmware";
         let counted_by = log_of(&controller, no_log).map_err(|why| refused(&why))?;
         Ok(Self { facts, controller, counted_by, handles, configuration })
     }
@@ -261,7 +263,7 @@ const IN_FLIGHT: usize = 32;
 /// Probes and erases the namespace at `path`. Returns the results so far, and the reason for an early end.
 fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Result<(), Failure>), Failure> {
     let shown = in_one_line(path);
-    let switch = SignalHandler::install("nothing is kept of the probe", CompatMode::Native)?;
+    let switch = SignalHandler::install("no result of the probe is kept", CompatMode::Native)?;
     let look = || {
         let facts = discover(path, &Roots::default());
         Subject::of(facts.map_err(|error| Failure::environment(format!("cannot probe {shown} - {error}")))?)
@@ -269,8 +271,8 @@ fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Resu
     let before = look()?;
     let (size, fills) = (before.facts.size_bytes, DRIVE_FILLS);
     console::notice(&format!(
-        "{shown}: the probe overwrites all of its {} and writes {} in all, {} times its size, in commands of {} KiB by {} placement \
-         handles; SIGINT (Ctrl-C) ends it with what it found",
+        "{shown}: the probe overwrites all of its {} and writes {} in total, {} times its size, in commands of {} KiB \
+         by {} placement handles; SIGINT (Ctrl-C) ends the probe and shows its results so far",
         bytes(size as f64),
         bytes(size as f64 * fills),
         number(fills),
@@ -323,7 +325,7 @@ fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Resu
 
 /// Reason for an early end, printed below the results so far.
 fn early(path: &str, ended: ProbeError<Failure>) -> Failure {
-    let message = format!("the probe of {path} ended before all was run - {ended}");
+    let message = format!("the probe of {path} ended early - {ended}");
     match ended {
         ProbeError::Drive(failure) => failure.with_message(message),
         ProbeError::WentBack(_) | ProbeError::OtherCount { .. } => {
@@ -335,17 +337,20 @@ fn early(path: &str, ended: ProbeError<Failure>) -> Failure {
 fn remarks(report: &ProbeReport, subject: &Subject) -> Vec<String> {
     let mut remarks = Vec::new();
     if report.probe.found.contains(&Behaviour::MixesHandles) && subject.may_mix() {
-        remarks.push("the drive calls a handle initially isolated, which lets garbage collection mix it".to_owned());
+        remarks.push(
+            "the drive reports a handle as initially isolated, so garbage collection may mix its data with others"
+                .to_owned(),
+        );
     }
     let erased: u64 = report.probe.phases.iter().map(|phase| phase.counted.erased).sum();
     if erased == 0 && !report.probe.phases.is_empty() {
         remarks.push(
-            "the drive counts nothing as erased: either it does not count that, or it had free flash for all that was written, \
-             and then collected nothing that could have shown how"
+            "the drive reports no erased bytes: either it does not count them, or it had free flash for all writes, \
+             and then its garbage collection never ran"
                 .to_owned(),
         );
     }
-    remarks.push("what was on the drive is gone; `flashproof prep` makes it ready for a test".to_owned());
+    remarks.push("all data on the drive are erased; `flashproof prep` prepares it for a test".to_owned());
     remarks
 }
 
@@ -398,11 +403,11 @@ impl<'a, E: BlockEngine> Drive<'a, E> {
     /// Waits for at least one completion, and checks the outcome of all.
     fn reap(&mut self) -> Result<(), Failure> {
         if self.engine.in_flight() == 0 {
-            return Err(Failure::environment("there is no memory for writes"));
+            return Err(Failure::environment("there is no memory for write buffers"));
         }
         let until_ns = self.engine.now() + 1_000_000_000;
         let reaped = self.engine.reap(Wait { until_ns, completions: 1 }, &mut self.completed);
-        reaped.map_err(|error| Failure::environment(format!("waiting for writes failed: {error}")))?;
+        reaped.map_err(|error| Failure::environment(format!("cannot wait for writes - {error}")))?;
         let mut failed = None;
         for Completion { token, buf, outcome, .. } in self.completed.drain(..) {
             if !outcome.is_done() {
@@ -425,7 +430,7 @@ impl<'a, E: BlockEngine> Drive<'a, E> {
 
     fn check_asked(&self) -> Result<(), Failure> {
         match self.control.cause().filter(|_| self.control.stopped()) {
-            Some(EndCause::Asked { signal }) => Err(Failure::invalid(format!("{} came", name(signal)))),
+            Some(EndCause::Asked { signal }) => Err(Failure::invalid(format!("{} arrived", name(signal)))),
             _ => Ok(()),
         }
     }
@@ -470,9 +475,7 @@ impl<E: BlockEngine> Probed for Drive<'_, E> {
         self.drain()?;
         match self.subject.controller.lifetime_bytes() {
             Ok(Some((bytes, by))) if by == self.subject.counted_by => Ok(bytes),
-            Ok(_) => {
-                Err(Failure::device(format!("{} has no {} any more", self.target.name(), self.subject.counted_by)))
-            }
+            Ok(_) => Err(Failure::device(format!("{} no longer has {}", self.target.name(), self.subject.counted_by))),
             Err(error) => {
                 Err(Failure::device(format!("the counters of {} could not be read: {error}", self.target.name())))
             }
@@ -502,6 +505,6 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let facts = discover(file.path().to_str().unwrap(), &Roots::default()).unwrap();
         let why = Subject::of(facts).err().unwrap().message;
-        assert!(why.starts_with("cannot probe /") && why.contains("it is no NVMe drive"), "{why}");
+        assert!(why.starts_with("cannot probe /") && why.contains("it is not an NVMe drive"), "{why}");
     }
 }

@@ -145,11 +145,11 @@ impl Query {
 /// Without a timeout: the kernel resets a controller that does not answer in time.
 pub fn send_query(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result<u32, QueryError> {
     // A drive sends the whole Identify structure, even if the command requests fewer bytes.
-    let fits = query.command(0).opcode != IDENTIFY || query_bytes.len() == IDENTIFY_BYTES;
-    let Some(len) = u32::try_from(query_bytes.len()).ok().filter(|len| len % 4 == 0 && fits) else {
+    let fits = query.command(0).opcode != IDENTIFY || answer.len() == IDENTIFY_BYTES;
+    let Some(len) = u32::try_from(answer.len()).ok().filter(|len| len % 4 == 0 && fits) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
     };
-    let addr = if query_bytes.is_empty() { 0 } else { query_bytes.as_mut_ptr() as u64 };
+    let addr = if answer.is_empty() { 0 } else { answer.as_mut_ptr() as u64 };
     let mut command = Command { addr, data_len: len, ..query.command(len) };
     // SAFETY: the kernel reads and writes one `nvme_passthru_cmd` (its layout, see above) and writes at most `data_len`
     // bytes at `addr`; both outlive the call, which returns when the command has ended.
@@ -160,7 +160,7 @@ pub fn send_query(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result
     }
 }
 
-/// [`ask`] for an answer of `len` bytes.
+/// [`send_query`] for an answer of `len` bytes.
 pub fn query_bytes(fd: BorrowedFd<'_>, query: Query, len: usize) -> Result<Vec<u8>, QueryError> {
     let mut bytes = vec![0; len];
     send_query(fd, query, &mut bytes).map(|_| bytes)

@@ -18,7 +18,7 @@ use std::time::Instant;
 /// Largest fraction of a run without a CPU that raises no doubt.
 const RUN_DELAY_MAX: f64 = 0.05;
 
-/// Fraction of a job's depth that must be in flight on average, otherwise the depth was not kept.
+/// Smallest fraction of a job's depth in flight on average that raises no doubt.
 const DEPTH_KEPT: f64 = 0.8;
 
 /// Largest busy fraction of closed-loop threads that raises no doubt: above it, the threads limit the rate.
@@ -65,7 +65,7 @@ impl<'a> Measuring<'a> {
         }
     }
 
-    /// The point of `job`, which is at `place` in the load. The run must have begun.
+    /// The point of `job`, with index `place` in the load. The run must have begun.
     pub fn point(&self, place: usize, job: &Job, doubt: Option<String>) -> Point {
         let seconds = self.totals.ran_ns as f64 / 1e9;
         let side = |direction: usize| {
@@ -110,12 +110,11 @@ impl<'a> Measuring<'a> {
         cross_check::ours(self.load, &self.totals, self.cpu_ns)
     }
 
-    /// Doubt: this program lacked a CPU for part of the time, which may have caused the result.
+    /// Doubt: flashproof waited for a CPU for part of the time, which may have lowered the rate.
     fn lacked_cpu(&self) -> Option<String> {
         let share = self.of_threads(self.run_delay_ns);
-        (share > RUN_DELAY_MAX).then(|| {
-            format!("this program was runnable without a CPU for {} of the time", results::units::percent(share))
-        })
+        (share > RUN_DELAY_MAX)
+            .then(|| format!("flashproof waited for a CPU for {} of the time", results::units::percent(share)))
     }
 
     /// Doubt: the threads were never idle, so more threads might reach a higher rate.
@@ -123,7 +122,7 @@ impl<'a> Measuring<'a> {
         let share = self.of_threads(self.cpu_ns);
         (!self.is_simulated() && job.rates.is_none() && share > BUSY_MAX).then(|| {
             format!(
-                "its threads ({}) were busy for {} of the time: the drive may do more than one program issues",
+                "flashproof's threads ({}) were busy for {} of the time: the drive may sustain more than they issued",
                 job.numjobs,
                 results::units::percent(share.min(1.0))
             )
@@ -137,21 +136,24 @@ impl<'a> Measuring<'a> {
         let depth = f64::from(job.depth * job.numjobs);
         // A depth of one is always slightly missed: the next operation is issued after the completion was seen.
         let is_told = !self.is_simulated() && job.rates.is_none() && depth > 1.0 && in_flight < DEPTH_KEPT * depth;
-        is_told.then(|| format!("of {depth} in flight {} were on average", results::units::number(in_flight)))
+        is_told.then(|| {
+            format!("on average only {} of {depth} operations were in flight", results::units::number(in_flight))
+        })
     }
 
     fn is_simulated(&self) -> bool {
         self.begun.as_ref().is_none_or(|begun| begun.simulated)
     }
 
-    /// Time `ns` of all issuing threads as a fraction of the run. With more clones than CPUs, clones share threads.
+    /// Time `ns` of all issuing threads as a fraction of their time in the run. With more clones than CPUs, clones
+    /// share threads.
     fn of_threads(&self, ns: u64) -> f64 {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
         let all_ns = self.totals.ran_ns.max(1).saturating_mul(self.load.threads.len().clamp(1, cpus) as u64);
         ns as f64 / all_ns as f64
     }
 
-    /// True if the streams of the job at this place were steady at the end; `None` if unknown.
+    /// True if the streams of the job with index `place` were steady at the end; `None` if unknown.
     fn steady(&self, place: usize) -> Option<bool> {
         let begun = self.begun.as_ref().filter(|begun| begun.rounds.count() >= ROUNDS_IN_WINDOW)?;
         let streams = self.load.streams();
@@ -225,7 +227,7 @@ impl Queues {
         }
     }
 
-    /// Mean number of operations in flight on the device at this place.
+    /// Mean number of operations in flight on the device with index `place`.
     fn mean(&self, place: usize) -> Option<f64> {
         let (began, now) = self.counters.get(place).copied().flatten()?;
         let elapsed_ms = self.now.duration_since(self.began).as_secs_f64() * 1e3;
@@ -250,9 +252,9 @@ fn counters(load: &FioLoad) -> Vec<Option<Counters>> {
 
 fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -> Done {
     let service = latency(&kind.clat, 0);
-    // Operations never done were scheduled before the last completion, so they took longer.
+    // Operations that were never done took longer than all others: each was due before the last completion.
     let answer = if offered_iops.is_some() { latency(&kind.response_times(), kind.undone) } else { service.clone() };
-    // Operations in flight at the end are not counted: with a deep queue and a short job they are a tenth.
+    // Operations in flight at the end are not counted: with a deep queue and a short job they are a tenth of all.
     let in_time = kind.ops.saturating_sub(kind.overtime) as f64;
     let iops = if seconds > 0.0 { in_time / seconds } else { 0.0 };
     let bytes_each = if kind.ops > 0 { kind.bytes as f64 / kind.ops as f64 } else { bytes as f64 };
@@ -269,8 +271,8 @@ fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -
     }
 }
 
-/// Latency summary of `durations`. Another `unknown` operations took longer than all of them; percentiles among those
-/// are unknown.
+/// Latency summary of `durations`. Another `unknown` operations took longer than all `durations`; percentiles that fall
+/// among the unknown operations are left out.
 fn latency(durations: &Durations, unknown: u64) -> Latency {
     if durations.is_empty() {
         return Latency::default();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! options -> Request   form, devices, terms; nothing touched
-//!         -> Kept      the directory of the series, started or resumed
+//!         -> SeriesDir the directory of the series, started or resumed
 //!         -> prep, doctor, and the devices opened for all of it
 //!         -> per drive: form + its points -> its next job
 //!            the jobs furthest behind, at the same time -> a run -> a point for each drive
@@ -55,13 +55,13 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     })?;
     kept.series.interrupt_running_steps();
     if kept.series.conclusion.is_some() {
-        console::note(&format!("the baseline in {} ended before; --fresh begins anew", kept.dir.display()));
+        console::note(&format!("the baseline in {} is complete; --fresh starts a new one", kept.dir.display()));
         return show_conclusion(&kept);
     }
     if args.series.dry_run {
         return show_plan(&kept, &request, &drives);
     }
-    let switch = SignalHandler::install("the job will be run again; the same command does", CompatMode::Native)?;
+    let switch = SignalHandler::install("run the same command to repeat the job", CompatMode::Native)?;
     kept.save()?;
     let is_pts = !request.form.pts.is_empty();
     if !no_prep
@@ -84,7 +84,8 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
             break;
         }
         if is_pts && jobs[0].1.place.1 == 0 {
-            // The preparation opens the devices itself and needs them exclusively. A simulated drive starts anew.
+            // The preparation opens the devices itself and needs them exclusively. A simulated drive is new when
+            // opened.
             drop(opened);
             let devices = jobs.iter().map(|(device, _)| request.devices[*device].clone()).collect();
             if !request.form.simulated
@@ -104,7 +105,7 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     show_conclusion(&kept)
 }
 
-/// The fio for the cross-check. Errors: none is installed, or it is unsuitable.
+/// The fio for the cross-check. Errors: fio is not installed, or its version is unsuitable.
 fn real_fio(request: &Request, drives: &Drives) -> Result<RealFio, Failure> {
     let first = |(device, drive): (usize, &Identity)| Some((device, request.form.next(&[], drive.size_bytes)?));
     let jobs: Vec<_> = drives.identities.iter().enumerate().filter_map(first).collect();
@@ -112,8 +113,8 @@ fn real_fio(request: &Request, drives: &Drives) -> Result<RealFio, Failure> {
     RealFio::beside(&[request.load(&borrowed)?])
 }
 
-/// Discards each of `devices` and writes it twice completely, as SNIA's tests start; the saturation starts on an empty
-/// drive. Returns an exit code if the preconditioning did not complete.
+/// Discards each of `devices`, then writes it twice completely, as SNIA's PTS requires before a test. The saturation
+/// test starts on an empty drive. Returns an exit code if the preconditioning did not complete.
 fn precondition(
     part: Part,
     devices: Vec<String>,
@@ -125,11 +126,11 @@ fn precondition(
     let purged = |fills| Wanted { discard_first: true, zeros: false, fills, restart: true, ..Wanted::USUAL };
     let asked = match part {
         Part::PtsSaturation => {
-            console::note("discarding all of each device, as the procedure of SNIA's PTS asks");
+            console::note("discarding each whole device, as SNIA's PTS requires");
             Preparation { wanted: purged(0), samples: 0, ..usual }
         }
         _ => {
-            console::note("discarding all of each device and writing it twice, as the procedure of SNIA's PTS asks");
+            console::note("discarding each whole device and writing it twice, as SNIA's PTS requires");
             Preparation { wanted: purged(2), ..usual }
         }
     };
@@ -140,8 +141,8 @@ fn precondition(
 /// Maximum I/O errors of a run of jobs: a drive with an error has no further jobs.
 const PATIENCE: FailureLimits = FailureLimits::with_errors(100);
 
-/// The next jobs, each with the number of its drive: the jobs furthest behind that can run at the same time. A failed
-/// drive has none; the others continue.
+/// The next jobs, each with the number of its drive: the jobs of the drives furthest behind, which run at the same
+/// time. A failed drive has no next job; the other drives continue.
 fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
     let of = |(device, identity): (usize, &Identity)| {
         let points = (!has_failed(series, device)).then(|| points_of(series, device))?;
@@ -154,7 +155,7 @@ fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
 }
 
 /// Runs `jobs` at the same time. Their steps are saved in `kept` before and after. `Continue`: each drive has a point,
-/// except drives whose run ended because another drive failed. `Break`: a signal ended it.
+/// except drives whose run ended because another drive failed. `Break`: a signal ended the run.
 fn run_jobs(
     jobs: &[(usize, Job)],
     request: &Request,
@@ -196,7 +197,7 @@ fn run_jobs(
         return match verdict.end {
             End::Interrupted { .. } => Ok(ControlFlow::Break(())),
             _ => Err(Failure::environment(format!(
-                "cannot measure {} - {} - mend that, and the same command goes on with this job",
+                "cannot measure {} - {} - remove the cause, then run the same command to repeat this job",
                 first.name, judged.reason
             ))),
         };
@@ -210,7 +211,9 @@ fn run_jobs(
             Ok(passed.then(|| measuring.sides()))
         })?;
         if switch.signal_received().is_some() {
-            kept.series.steps[index..].iter_mut().for_each(|step| step.interrupt("a signal ended its cross-check"));
+            kept.series.steps[index..]
+                .iter_mut()
+                .for_each(|step| step.interrupt("a signal ended the cross-check of this job"));
             kept.save()?;
             return Ok(ControlFlow::Break(()));
         }
@@ -286,7 +289,7 @@ fn summary(kept: &Kept, request: &Request) -> String {
         Some(jobs) => {
             format!("in {jobs} jobs and the rounds of a saturation, {} under load", span(request.form.seconds))
         }
-        None => "by tests of SNIA's PTS 2.0.2, each until it is steady".to_owned(),
+        None => "by tests of SNIA's PTS 2.0.2, each run to steady state".to_owned(),
     };
     format!(
         "a baseline of {} {what}; state and results: {}{}",
@@ -311,7 +314,7 @@ fn jobs_ended(kept: &Kept, index: usize) {
             console::note(&format!("{}: {}", step.name, shown(&point)));
         }
         if step.outcome == Some(Outcome::Fail) {
-            console::warning(&format!("{} failed: {}; this drive has no further jobs", step.name, step.reason));
+            console::warning(&format!("{} failed: {}; this drive gets no further jobs", step.name, step.reason));
         }
     }
 }
@@ -321,13 +324,13 @@ fn shown(point: &Point) -> String {
     let side = |done: &Option<Done>, what: &str| {
         let done = done.as_ref()?;
         let undone = if done.undone > 0 { format!(", {} not done", number(done.undone as f64)) } else { String::new() };
-        Some(format!("{} {what} a second, p99 {}{undone}", achieved(done), done.answer_at(99.0)))
+        Some(format!("{} {what} per second, p99 {}{undone}", achieved(done), done.answer_at(99.0)))
     };
     let sides = [side(&point.reads, "reads"), side(&point.writes, "writes")];
     sides.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Operations per second done, and also offered if more were offered.
+/// Achieved operations per second, and the offered rate if it was higher.
 fn achieved(done: &Done) -> String {
     match done.offered_iops {
         Some(offered) if done.undone > 0 => format!("{} of {}", number(done.iops), number(offered)),
@@ -346,16 +349,19 @@ fn show_conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
         }
     }
     page.push_str(&table(kept));
-    // A prediction does not use SNIA's tests.
+    // A prediction uses only the depth jobs, not SNIA's tests.
     let read: Vec<_> =
         kept.series.steps.iter().filter_map(point_of).filter(|point| point.part == Part::Depth).collect();
     let outcome = kept.series.conclusion.as_ref().map(|conclusion| conclusion.outcome);
     if outcome == Some(Outcome::Pass) && !read.is_empty() {
-        let without = if in_doubt(&kept.series).is_some() { " (by the jobs that are not in doubt)" } else { "" };
+        let without = if in_doubt(&kept.series).is_some() { " (from the jobs that are not in doubt)" } else { "" };
         let _ = match read.iter().all(|point| point.doubt.is_some()) {
-            true => writeln!(page, "no rating can be predicted from it: each queue depth is in doubt"),
+            true => writeln!(
+                page,
+                "no rating can be predicted from this baseline: the result of each queue depth is in doubt"
+            ),
             false => {
-                writeln!(page, "the rating that it predicts{without}: flashproof rate predict {}", kept.dir.display())
+                writeln!(page, "to predict a rating{without}: flashproof rate predict {}", kept.dir.display())
             }
         };
     }
@@ -364,13 +370,20 @@ fn show_conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
 
 /// Prints the state of an interrupted baseline. Returns the exit code.
 fn show_interruption(kept: &Kept) -> Result<ExitCode, Failure> {
-    kept.show_interruption(": the same command goes on with the job that was ended", &table(kept))
+    kept.show_interruption(": run the same command to repeat the interrupted job", &table(kept))
 }
 
 /// Table of the jobs, and their directories.
 fn table(kept: &Kept) -> String {
-    let table =
-        Table::new("").text(["job", "does"]).numbers(["IOPS", "MB/s", "mean", "p50", "p99", "p99.99", "in flight"]);
+    let table = Table::new("").text(["job", "operations"]).numbers([
+        "IOPS",
+        "MB/s",
+        "mean",
+        "p50",
+        "p99",
+        "p99.99",
+        "in flight",
+    ]);
     let doubts = in_doubt(&kept.series);
     let rows = kept.series.steps.iter().enumerate().flat_map(|(number, step)| {
         let doubt = doubts.as_ref().and_then(|doubts| doubts.of(number)).map_or("", |_| " (in doubt)");

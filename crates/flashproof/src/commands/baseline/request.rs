@@ -42,13 +42,14 @@ impl Request {
         let is_simulated = simulated.contains(&true);
         if is_simulated && simulated.contains(&false) {
             return Err(Failure::usage(
-                "cannot measure simulated and real drives at the same time - the one has no real time - measure them apart",
+                "cannot measure simulated and real drives at the same time - simulated drives do not run in real time \
+                 - measure them separately",
             ));
         }
         if let Some(file) = args.devices.iter().find(|name| std::fs::metadata(name).is_ok_and(|of| of.is_file())) {
             return Err(Failure::usage(format!(
-                "cannot measure {} - it is a file, and what a file system makes of it is no baseline of a drive - name a \
-                 block device, or run single jobs with flashproof fio",
+                "cannot measure {} - it is a file, so the result would include the file system - name a block device, \
+                 or run single jobs with flashproof fio",
                 quoted(file)
             )));
         }
@@ -63,14 +64,14 @@ impl Request {
             depth_max: args.max_depth,
             pts: Pts::ALL.into_iter().filter(|test| args.pts.iter().any(|asked| asked.option_name() == test.option_name())).collect(),
             pts_sec: args.pts_round.map_or(pts_sec, u64::from),
-            // A power of two, so that every depth can be divided among them.
+            // A power of two, so that every depth can be divided among the threads.
             threads: if is_simulated { 1 } else { 1 << cpus().min(PTS_THREADS).ilog2() },
-            // Until the devices are examined.
+            // Replaced when the devices are examined.
             min_io_bytes: 512,
         };
         if form.pts.is_empty() && form.seconds < form.seconds_min() {
             return Err(Failure::usage(format!(
-                "cannot measure a drive in {} - its jobs take {} at least - give --duration {}s or more",
+                "cannot measure a drive in {} - its jobs take at least {} - give --duration {}s or more",
                 span(form.seconds),
                 span(form.seconds_min()),
                 form.seconds_min()
@@ -105,17 +106,22 @@ impl Request {
             return Vec::new();
         }
         let mut remarks = vec![format!(
-            "run by the procedure of SNIA's PTS 2.0.2 with {PTS_THREADS} threads of depth {PTS_DEPTH} (throughput with one): no certified result"
+            "run by the procedure of SNIA's PTS 2.0.2 with {PTS_THREADS} threads of queue depth {PTS_DEPTH} \
+             (throughput: one thread); not a result certified by SNIA"
         )];
         if self.form.pts_sec != PTS_SEC {
-            remarks.push(format!("its jobs lasted {}, not {}", span(self.form.pts_sec), span(PTS_SEC)));
+            remarks.push(format!(
+                "the jobs lasted {}, not {} as SNIA specifies",
+                span(self.form.pts_sec),
+                span(PTS_SEC)
+            ));
         }
         if self.form.simulated {
             remarks.push("the drive is simulated: it was neither purged nor preconditioned".to_owned());
         }
         if self.form.min_io_bytes > 512 {
             remarks.push(format!(
-                "sizes below {} were left out, which the drive does not do",
+                "operations smaller than {} were left out: the drive does not support them",
                 size(self.form.min_io_bytes)
             ));
         }
@@ -132,8 +138,8 @@ impl Request {
         load_of(&self.devices, self.form.read_only, jobs)
     }
 
-    /// Opens the devices read-only, before hours are spent, to find their smallest operation. Errors: they cannot be
-    /// opened, or do not support one of the sizes.
+    /// Opens the devices read-only, before hours are spent, to find their smallest operation. Errors: a device cannot
+    /// be opened, or does not support one of the sizes.
     pub fn look(&mut self) -> Result<(), Failure> {
         let reads = Job { read_pct: 100, ..Job::default() };
         let on_all: Vec<_> = (0..self.devices.len()).map(|device| (device, &reads)).collect();
@@ -146,8 +152,8 @@ impl Request {
                 self.form.block_sizes.iter().find(|bytes| !bytes.is_multiple_of(min_io) && self.form.pts.is_empty())
             {
                 return Err(Failure::usage(format!(
-                    "cannot measure {} with operations of {bytes} bytes - direct I/O on it is in multiples of {min_io} - round \
-                     the size (--bs)",
+                    "cannot measure {} with operations of {bytes} bytes - direct I/O on this device needs multiples of \
+                     {min_io} bytes - give such a size (--bs)",
                     shape.name
                 )));
             }
@@ -156,8 +162,8 @@ impl Request {
             devices.shapes().iter().map(|shape| shape.min_io_bytes.into()).max().unwrap_or(self.form.min_io_bytes);
         if let Some(test) = self.form.untracked() {
             return Err(Failure::usage(format!(
-                "cannot run the {} test of SNIA's PTS - a drive does no operations below {} bytes, and the test is about \
-                 smaller ones - leave it out",
+                "cannot run the {} test of SNIA's PTS - a drive supports no operations below {} bytes, and the test \
+                 needs smaller ones - leave the test out of --pts",
                 test.option_name(),
                 self.form.min_io_bytes
             )));
@@ -165,7 +171,8 @@ impl Request {
         let largest = largest(&self.form);
         if let Some(small) = devices.shapes().iter().find(|shape| shape.size_bytes < largest) {
             return Err(Failure::usage(format!(
-                "cannot measure {} - it has {} bytes, and operations of {largest} bytes are among the jobs",
+                "cannot measure {} - it has {} bytes, too few for jobs with operations of {largest} bytes - use a \
+                 larger device",
                 small.name, small.size_bytes
             )));
         }

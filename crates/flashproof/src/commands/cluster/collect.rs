@@ -1,5 +1,5 @@
-//! `flashproof size collect`: samples of all nodes over a while, with the settings that a sizing needs turned on
-//! meanwhile.
+//! `flashproof size collect`: samples all nodes for some time. Meanwhile, the settings that a sizing needs are turned
+//! on.
 
 use super::put_back::{self, Folder, NodeChanges, NodeFile, PutBack};
 use super::{access, build, retry, shell_quoted};
@@ -24,30 +24,31 @@ pub struct Watched {
     pub node: Node,
     /// The requested namespaces that the node has.
     pub namespaces: Vec<String>,
-    /// Sinks of its log with their files.
+    /// Log sinks of the node, with their files.
     pub logs: Vec<(u32, String)>,
     /// Replies to queries made once, by name.
     once: Vec<(String, String)>,
     /// Relevant settings: current value, and required value.
     settings: Vec<(Setting, Option<String>, &'static str)>,
-    /// Settings that would have to change.
+    /// Changes of settings that a sizing needs.
     pub changes: Vec<Change>,
-    /// Number of missing samples, and true if the last one is missing.
+    /// Number of missing samples.
     missed: u64,
+    /// True if the last sample is missing.
     is_away: bool,
 }
 
 pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     if args.host.is_empty() && args.log.is_empty() && args.iostat.is_empty() {
         return Err(Failure::usage(
-            "nothing to collect from - give --host HOST:PORT of a node, or --log and --iostat with what was copied from \
+            "no source to collect from - give --host HOST:PORT of a node, or --log and --iostat with files copied from \
              nodes (see flashproof size collect --help)",
         ));
     }
     if args.every > args.window {
         let (every, window) = (span(args.every.into()), span(args.window.into()));
         return Err(Failure::usage(format!(
-            "one sample each {every} in {window} gives no rate - give --every less than --duration"
+            "cannot compute rates from one sample every {every} in {window} - give --every less than --duration"
         )));
     }
     let iostats = args.iostat.iter().map(|path| of_node(path).1);
@@ -56,7 +57,8 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     put_back::check(&dir)?;
     for cut_off in put_back::cut_off_beside(&dir) {
         console::warning(&format!(
-            "the collection in {0} was cut off before it put its settings back - flashproof size restore {0}",
+            "the collection in {0} was killed before it restored the nodes' settings - run: flashproof size restore \
+             {0}",
             cut_off.display()
         ));
     }
@@ -66,7 +68,7 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
         return done(&format!("next: flashproof size profile {}\n", shell_quoted(&folder.dir.display().to_string())));
     }
     let access = access(&args.nodes)?;
-    let left = format!("if settings were changed, put them back: flashproof size restore {}", dir.display());
+    let left = format!("if settings were changed, restore them: flashproof size restore {}", dir.display());
     let ending = EndSignals::listen(left)?;
     let (watched, missing) = look(args, &access)?;
     let folder = Folder::create(dir)?;
@@ -84,13 +86,13 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     collection.end(&missing)
 }
 
-/// Finds the nodes and queries their configuration. Also returns what is missing.
+/// Finds the nodes and queries their configuration. Also returns an error for each missing node.
 pub fn look(args: &CollectArgs, access: &Access) -> Result<(Vec<Watched>, Vec<String>), Failure> {
     let query = PeersQuery { tls: args.nodes.access.tls, alternate: args.services_alternate };
     let DiscoveredNodes { nodes, mut missing } = nodes::find_nodes(&args.host, Some(query).filter(|_| !args.one_node), access);
     if nodes.is_empty() {
         let missing = missing.join("\n");
-        return Err(Failure::environment(format!("{missing} - check --host, and that this machine may connect")));
+        return Err(Failure::environment(format!("{missing} - check --host, and that this machine can connect")));
     }
     let known: Vec<String> = nodes.iter().flat_map(|node| node.namespaces.clone()).collect();
     for wanted in &args.namespace {
@@ -99,7 +101,7 @@ pub fn look(args: &CollectArgs, access: &Access) -> Result<(Vec<Watched>, Vec<St
             known.sort();
             known.dedup();
             return Err(Failure::usage(format!(
-                "no node has the namespace {} - they have {} - check --namespace",
+                "no node has the namespace {} - the nodes have {} - check --namespace",
                 quoted(wanted),
                 known.join(", ")
             )));
@@ -123,7 +125,7 @@ impl Watched {
     fn look(mut node: Node, wanted: &[String], access: &Access) -> Result<Self, String> {
         let is_wanted = |name: &&String| wanted.is_empty() || wanted.contains(name);
         let namespaces: Vec<String> = node.namespaces.iter().filter(is_wanted).cloned().collect();
-        let failed = |node: &Node, error: String| format!("cannot ask node {node} how it is configured - {error}");
+        let failed = |node: &Node, error: String| format!("cannot query the configuration of node {node} - {error}");
         let sinks = node.replies(vec!["logs".to_owned()], access).map_err(|error| failed(&node, error))?;
         let sinks: Vec<_> = sinks.iter().flat_map(|(_, value)| logs(value)).collect();
         let names = once_names(build(&node), &namespaces, sinks.iter().map(|(sink, _)| *sink));
@@ -172,15 +174,14 @@ impl Watched {
 fn show(watched: &[Watched], args: &CollectArgs) {
     for node in watched {
         for change in &node.changes {
-            let what =
-                if args.enable { "changing, and putting back in the end" } else { "would be changed by --enable" };
+            let what = if args.enable { "changing, to be restored at the end" } else { "would be changed by --enable" };
             console::notice(&format!("{what}, on node {}: {change}", node.node));
         }
         for (setting, _, _) in node.settings.iter().filter(|(_, now, _)| now.is_none()) {
-            console::warning(&format!("node {} does not tell {setting}; it is left as it is", node.node));
+            console::warning(&format!("node {} does not report {setting}; the setting is left unchanged", node.node));
         }
         for (setting, _, now) in node.settings.iter().filter(|(_, now, wanted)| now.as_deref() == Some(wanted)) {
-            console::note(&format!("left on, on node {}: {setting} is {now} already", node.node));
+            console::note(&format!("left unchanged, on node {}: {setting} is {now} already", node.node));
         }
     }
 }
@@ -216,7 +217,7 @@ impl Collection<'_> {
         }
     }
 
-    /// Samples, then warns of settings that another user turned off meanwhile: the logs lack their data.
+    /// Samples, then warns about settings that another user turned off meanwhile: the logs lack their data.
     fn sample_and_check(&mut self) -> Result<(), Failure> {
         let sampled = self.sample();
         in_parallel(self.watched.iter_mut().filter(|watched| !watched.is_away).collect(), |watched| {
@@ -226,8 +227,8 @@ impl Collection<'_> {
                     && now != *wanted
                 {
                     console::warning(&format!(
-                        "on node {}: {setting} was {wanted} in the beginning and is {now} now - somebody else changed it; a \
-                         part of the time is missing in the log",
+                        "on node {}: {setting} was {wanted} at the start and is {now} now - another user changed it, \
+                         so the log lacks data of part of the time",
                         watched.node
                     ));
                 }
@@ -273,10 +274,10 @@ impl Collection<'_> {
         let off = self.watched.iter().filter(|node| !self.args.enable && !node.changes.is_empty());
         let off = off.map(|node| node.node.id.as_str()).collect::<Vec<_>>().join(", ");
         if !off.is_empty() {
-            let _ = writeln!(text, "Not all that a sizing needs is in the logs of {off}: --enable turns it on.");
+            let _ = writeln!(text, "The logs of {off} lack data that a sizing needs: --enable turns it on.");
         }
         if self.args.log.is_empty() {
-            text += "Sizes of records are in the logs alone. Copy those of this time beside:\n";
+            text += "Record sizes are only in the logs. Copy the logs of this time into the folder:\n";
             for node in &self.watched {
                 for (_, file) in &node.logs {
                     let _ = writeln!(text, "  {}", fetch(&node.node, file, dir));
@@ -292,9 +293,10 @@ impl Collection<'_> {
         let mut errors = Vec::new();
         if !missing.is_empty() {
             errors.push(format!(
-                "the collection is incomplete - {} could not be asked, see the warnings - its load is part of the cluster's{}",
+                "the collection is incomplete - {} could not be queried (see the warnings) - it has only part of the \
+                 load{}",
                 count(missing.len() as u64, "node"),
-                if self.args.one_node { "" } else { "; --one-node asks the nodes of --host alone" }
+                if self.args.one_node { "" } else { "; --one-node queries only the nodes of --host" }
             ));
         }
         for (node, file) in self.watched.iter().zip(&self.files) {

@@ -4,7 +4,7 @@
 //! --host -> nodes, walked by their peers              store::nodes
 //!        -> settings that a sizing needs, changed     put_back.rs
 //!        -> samples, a file per node                  collect.rs
-//!        -> settings put back, also after a signal    put_back.rs
+//!        -> settings restored, also after a signal    put_back.rs
 //! ```
 //!
 //! `sizing::info` interprets the replies; this module opens no device.
@@ -38,21 +38,21 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
     let dir = args.dir.display();
     if !args.dir.is_dir() {
         return Err(Failure::usage(format!(
-            "cannot restore from {dir} - it is no folder - name that of the collection"
+            "cannot restore settings from {dir} - it is not a folder - give the folder of the collection"
         )));
     }
     let lock = put_back::lock(&args.dir)?;
     let Some(put_back) = PutBack::read(&args.dir)? else {
-        console::note(&format!("nothing is to be put back: there is no {} in {dir}", put_back::FILE));
+        console::note(&format!("nothing to restore: there is no {} in {dir}", put_back::FILE));
         return Ok(ExitCode::SUCCESS);
     };
     let access = access(&args.nodes)?;
     let _listening = EndSignals::listen(format!(
-        "settings still to restore are recorded in {dir} - restore them: flashproof size restore {dir}"
+        "settings not yet restored are recorded in {dir} - to restore them: flashproof size restore {dir}"
     ))?;
     put_back.put_back(&access, retry(&args.nodes))?;
     drop(lock);
-    console::note("everything is put back");
+    console::note("all settings are restored");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -68,7 +68,7 @@ fn build(node: &Node) -> Option<Build> {
     Build::parse(&node.build)
 }
 
-/// Prints the commands: for the current state of the nodes, or in general form without `--host`.
+/// Prints the commands: for the current settings of the nodes, or in general form without `--host`.
 fn print(args: &CollectArgs) -> Result<ExitCode, Failure> {
     let text = if args.host.is_empty() {
         general(args)
@@ -101,11 +101,11 @@ fn of_nodes(watched: &[Watched], args: &CollectArgs) -> String {
     let alike = watched.iter().all(|node| node.changes == watched[0].changes);
     let mut text = String::new();
     if watched.iter().all(|node| node.changes.is_empty()) {
-        text += "# 1. All that a sizing needs is on already.\n";
+        text += "# 1. All settings that a sizing needs are on already.\n";
     } else {
-        text += "# 1. Turn on what a sizing needs, by asadm on all nodes:\n";
+        text += "# 1. Turn on the settings that a sizing needs, by asadm on all nodes:\n";
         text += &by_asadm(&wanted);
-        text += "#    or by asinfo on each:\n";
+        text += "#    or by asinfo on each node:\n";
         text += &by_asinfo(&wanted);
     }
     text += &meanwhile(args, &watched[0].namespaces);
@@ -116,13 +116,13 @@ fn of_nodes(watched: &[Watched], args: &CollectArgs) -> String {
         }
     }
     if watched.iter().any(|node| !node.changes.is_empty()) {
-        text += "# 4. Put back what it was";
+        text += "# 4. Restore the settings";
         if alike {
             text += ", by asadm on all nodes:\n";
             text += &by_asadm(&before);
-            text += "#    or by asinfo on each:\n";
+            text += "#    or by asinfo on each node:\n";
         } else {
-            text += " (nodes differ, so by asinfo on each):\n";
+            text += " (the nodes' settings differ, so by asinfo on each node):\n";
         }
         text += &by_asinfo(&before);
     }
@@ -147,11 +147,11 @@ fn general(args: &CollectArgs) -> String {
         let _ = writeln!(text, "#    before 3.9, instead of the setting of a namespace:\nasinfo -v {}", shell_quoted(&old));
         text
     };
-    text += "# 1. Turn on what a sizing needs, by asadm on all nodes:\n";
+    text += "# 1. Turn on the settings that a sizing needs, by asadm on all nodes:\n";
     text += &commands("true", DETAIL);
     text += &meanwhile(args, &["NS".to_owned()]);
     text += "# 3. Fetch the log of each node, and the files of step 2:\nscp HOST:LOG HOST-aerospike.log\n";
-    text += "# 4. Put back what it was (usually):\n";
+    text += "# 4. Restore the usual settings:\n";
     text += &commands("false", "info");
     text + NEXT
 }
@@ -174,7 +174,7 @@ fn meanwhile(args: &CollectArgs, namespaces: &[String]) -> String {
     text + "done > $NODE.info\n"
 }
 
-const NEXT: &str = "# 5. Size it, from the folder with all of these files:\nflashproof size profile .\n";
+const NEXT: &str = "# 5. Derive the load, in the folder with all of these files:\nflashproof size profile .\n";
 
 /// Quotes a word: double quotes if it contains nothing special to a shell, else single quotes.
 fn quotes(word: &str) -> String {

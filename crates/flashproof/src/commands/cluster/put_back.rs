@@ -1,14 +1,14 @@
-//! Temporary changes of node settings, and their restoration; and the folder of a collection:
-//! one file per node, written during the collection, plus logs and iostat's output. The name of a file gives its kind:
-//! `NODE.info`, or it contains `.log` or `iostat`.
+//! Temporary changes of node settings, and their restoration; and the folder of a collection: one file per node,
+//! written during the collection, plus logs and iostat's output. The name of a file gives its kind: `NODE.info`, or a
+//! name with `.log` or `iostat`.
 //!
 //! ```text
 //! changes -> put-back.json in the folder, on disk -> set -> ... -> restore -> remove the file
 //! ```
 //!
 //! The file is written before any change, so the settings to restore are known however the program ends. A setting is
-//! restored only if it still has the value that was set: a later change by a user is intended, and an unchanged setting
-//! needs nothing. Of two simultaneous collections, the second finds the settings on, changes none, and restores none.
+//! restored only if it still has the collection's value: a later change by a user is intentional, and must stay. Of two
+//! simultaneous collections, the second finds the settings on, changes none, and restores none.
 
 use super::{build, shell_quoted};
 use results::files::{self, Links, ReplaceTarget};
@@ -31,13 +31,13 @@ use store::nodes::{Access, DEFAULT_PORT, Host, Node, in_parallel};
 
 pub const FILE: &str = "put-back.json";
 
-/// Maximum size, bytes.
+/// Maximum size of the file, bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Interval between attempts to reach a node.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Settings to restore, kept on disk as long as there are any.
+/// Settings to restore. Their file exists as long as there are any.
 pub struct PutBack {
     path: PathBuf,
     nodes: Vec<NodeChanges>,
@@ -92,7 +92,8 @@ impl PutBack {
         let path = dir.join(FILE);
         let failed = |why: String| {
             Failure::environment(format!(
-                "cannot read what is to be put back from {} - {why} - look into it for the settings, and at the nodes",
+                "cannot read the settings to restore from {} - {why} - compare the file with the nodes' settings, and \
+                 restore them by hand",
                 path.display()
             ))
         };
@@ -124,9 +125,9 @@ impl PutBack {
         Ok(())
     }
 
-    /// Restores everything, on all nodes in parallel, and retries unreachable nodes for `patience`.
+    /// Restores all settings, on all nodes in parallel, and retries unreachable nodes for `patience`.
     ///
-    /// Errors: what remains, and the command for it.
+    /// Errors: the settings not restored, and the commands to restore them.
     pub fn put_back(self, access: &Access, patience: Duration) -> Result<(), Failure> {
         let nodes = self.nodes.clone();
         let left = Mutex::new(self);
@@ -149,7 +150,7 @@ impl PutBack {
         for (planned, (node, error)) in self.nodes.iter().zip(errors) {
             let commands: Vec<_> = planned.commands().collect();
             lines.push(format!(
-                "settings of node {node} ({}) were not put back - {error} - type: {}",
+                "settings of node {node} ({}) were not restored - {error} - run: {}",
                 planned.host,
                 commands.join("; ")
             ));
@@ -160,7 +161,7 @@ impl PutBack {
             _ => " (with the options for user and TLS)",
         };
         lines.push(format!(
-            "settings still to restore are recorded in {}; later: flashproof size restore {dir}{options}",
+            "settings not yet restored are recorded in {} - to restore them: flashproof size restore {dir}{options}",
             self.path.display()
         ));
         Failure::environment(lines.join("\n"))
@@ -189,13 +190,13 @@ fn put_back_patiently(planned: &NodeChanges, access: &Access, patience: Duration
         };
         if !std::mem::replace(&mut said, true) {
             console::warning(&format!(
-                "not put back yet on node {} - {error} - trying again for {}",
+                "settings of node {} are not restored yet - {error} - retrying for {}",
                 planned.node,
                 span(patience.as_secs())
             ));
         }
-        // Signals do not interrupt the sleep: a second one ends the program, and the first may be the reason to
-        // restore.
+        // A first signal does not interrupt the sleep: it may be the reason to restore. A second signal ends the
+        // program.
         thread::sleep(AGAIN);
     }
 }
@@ -203,7 +204,7 @@ fn put_back_patiently(planned: &NodeChanges, access: &Access, patience: Duration
 /// Restores the settings of one node, and checks them.
 fn put_back_node(planned: &NodeChanges, access: &Access) -> Result<(), String> {
     let host = Host::parse(&planned.host, DEFAULT_PORT)?;
-    // A new connection: the error may have come from the previous one.
+    // A new connection: the previous connection may have caused the error.
     let mut node =
         Node::known(planned.node.clone(), host, planned.tls_name.clone(), planned.build.clone().unwrap_or_default());
     for change in &planned.changes {
@@ -214,10 +215,11 @@ fn put_back_node(planned: &NodeChanges, access: &Access) -> Result<(), String> {
             if after != change.was {
                 return Err(format!("{} is {after} after it was set to {}", change.setting, change.was));
             }
-            console::note(&format!("put back on node {node}: {}: {now} -> {after}", change.setting));
+            console::note(&format!("restored on node {node}: {}: {now} -> {after}", change.setting));
         } else if now != change.was {
             console::warning(&format!(
-                "left as it is on node {node}: {} is {now}, changed by somebody else since it was made {}; it was {} before",
+                "left unchanged on node {node}: {} is {now}: another user changed it after the collection set {}; \
+                 before, it was {}",
                 change.setting, change.to, change.was
             ));
         }
@@ -229,11 +231,11 @@ fn put_back_node(planned: &NodeChanges, access: &Access) -> Result<(), String> {
 pub fn value(node: &mut Node, setting: &Setting, access: &Access) -> Result<String, String> {
     let query = setting.query(build(node));
     let reply = node.ask(std::slice::from_ref(&query), access)?.pop().flatten();
-    let reply = reply.ok_or_else(|| format!("it does not answer {}", quoted(&query)))?;
+    let reply = reply.ok_or_else(|| format!("the node does not answer {}", quoted(&query)))?;
     if is_refusal(&reply) {
-        return Err(format!("it answers {} with {}", quoted(&query), quoted(&reply)));
+        return Err(format!("the node answers {} with {}", quoted(&query), quoted(&reply)));
     }
-    setting.value(&reply).ok_or_else(|| format!("its answer to {} has no {setting}", quoted(&query)))
+    setting.value(&reply).ok_or_else(|| format!("the node's answer to {} has no {setting}", quoted(&query)))
 }
 
 fn set(node: &mut Node, setting: &Setting, value: &str, access: &Access) -> Result<(), String> {
@@ -242,7 +244,7 @@ fn set(node: &mut Node, setting: &Setting, value: &str, access: &Access) -> Resu
     match reply.as_deref() {
         Some(ok) if ok.eq_ignore_ascii_case("ok") => Ok(()),
         reply => Err(format!(
-            "it answers {} with {}; expected \"ok\" (a user needs the privilege sys-admin for it)",
+            "the node answers {} with {}; expected \"ok\" (the user needs the privilege sys-admin)",
             quoted(&command),
             quoted(reply.unwrap_or("nothing"))
         )),
@@ -251,13 +253,14 @@ fn set(node: &mut Node, setting: &Setting, value: &str, access: &Access) -> Resu
 
 /// Locks a folder until the file is dropped. Errors: a collection is running there, or locking failed.
 pub fn lock(dir: &Path) -> Result<File, Failure> {
-    let failed =
-        |error: &dyn std::fmt::Display| Failure::environment(format!("cannot work in {} - {error}", dir.display()));
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::environment(format!("cannot use the folder {} - {error}", dir.display()))
+    };
     let file = File::open(dir).map_err(|error| failed(&error))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(failed(
-            &"a collection is at work there, and puts its settings back itself - wait for its end, or end it by Ctrl-C",
+            &"a collection is running there, and restores the settings itself - wait for its end, or end it by Ctrl-C",
         )),
         Err(error) => Err(failed(&error)),
     }
@@ -269,19 +272,19 @@ pub struct Folder {
     _lock: File,
 }
 
-/// Checks that a collection can go to `dir`: the directory is missing or empty.
+/// Checks that `dir` is missing or empty, so that a collection can use it.
 pub fn check(dir: &Path) -> Result<(), Failure> {
     if is_to_be_put_back(dir) {
         return Err(Failure::usage(format!(
-            "cannot collect into {0} - a collection there was cut off before it put its settings back - first: \
-             flashproof size restore {0}",
+            "cannot collect into {0} - a collection there was killed before it restored the nodes' settings - first \
+             run: flashproof size restore {0}",
             dir.display()
         )));
     }
     let why = match fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
         Ok(false) => return Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Ok(true) => "something is in it".to_owned(),
+        Ok(true) => "the folder is not empty".to_owned(),
         Err(error) => error.to_string(),
     };
     Err(Failure::usage(format!("cannot collect into {} - {why} - give another --out", dir.display())))
@@ -357,7 +360,7 @@ impl Content {
     }
 }
 
-/// Checks that `paths` can be read, as far as possible in advance.
+/// Checks that `paths` can be opened for reading.
 pub fn readable<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
     let opened = paths
         .filter(|path| path.as_os_str() != "-")
@@ -370,7 +373,7 @@ fn open(path: &Path) -> Result<File, Failure> {
         .map_err(|error| Failure::usage(format!("cannot read {} - {error} - check the path", path.display())))
 }
 
-/// Copies one file up to its current length: a log grows.
+/// Copies one file up to its current length: a log can grow during the copy.
 fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Failure> {
     let is_stdin = path.as_os_str() == "-";
     let name = path.file_name().filter(|_| !is_stdin).unwrap_or("stdin".as_ref());
@@ -418,7 +421,7 @@ impl NodeFile {
 
 fn failed(path: &Path, error: &io::Error) -> Failure {
     Failure::environment(format!(
-        "cannot write to {} - {error} - give --out a folder that you may write to, with room on its disk",
+        "cannot write to {} - {error} - give --out a writable folder on a disk with free space",
         path.display()
     ))
 }

@@ -43,11 +43,11 @@ pub fn ask(request: &mut ConfigRequest, input: impl BufRead, output: impl Write)
     }
     if request.rates.is_none() {
         let question = format!(
-            "Load factor (1 is {READS_PER_SEC_1X} reads and {WRITES_PER_SEC_1X} writes a second for each drive)"
+            "Load factor (1 is {READS_PER_SEC_1X} reads and {WRITES_PER_SEC_1X} writes per second for each drive)"
         );
         request.rates = Some(Rates::Load(dialogue.answer(&question, |answer| said(answer.parse::<Factor>()))?));
     }
-    if request.out.is_none() && dialogue.yes("Write it to a file? (no: to standard output)")? {
+    if request.out.is_none() && dialogue.yes("Write the configuration to a file? (no: to standard output)")? {
         let name = request.file_name();
         let path = |answer: &str| Ok(PathBuf::from(if answer.is_empty() { &name } else { answer }));
         request.out = Some(dialogue.answer(&format!("File [{name}]"), path)?);
@@ -77,18 +77,18 @@ fn devices(dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<Vec<Stri
 /// Asks for non-standard values.
 fn details(request: &mut ConfigRequest, dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<(), Failure> {
     let test = request.test.unwrap_or_default();
-    if request.rates.is_none() && dialogue.yes("Set reads and writes a second?")? {
+    if request.rates.is_none() && dialogue.yes("Set reads and writes per second?")? {
         let rate = |answer: &str| number(answer, 0, u32::MAX);
-        let reads = dialogue.answer("Reads a second for each drive", rate)?;
-        let writes = dialogue.answer("Writes a second for each drive", |answer| match rate(answer)? {
-            0 if reads == 0 => Err("no reads and no writes are no load - give at least 1".to_owned()),
+        let reads = dialogue.answer("Reads per second for each drive", rate)?;
+        let writes = dialogue.answer("Writes per second for each drive", |answer| match rate(answer)? {
+            0 if reads == 0 => Err("0 reads and 0 writes are no load - give at least 1 write".to_owned()),
             writes => Ok(writes),
         })?;
         request.rates = Some(Rates::PerDrive { reads, writes });
     }
     for (key, question) in [
         ("record-bytes", "Another record-bytes than 1536?"),
-        ("service-threads", "Bound the operations in flight, as a database's threads do?"),
+        ("service-threads", "Limit the operations in flight, as a database's threads do?"),
     ] {
         let applies = load::workload::act::table::find(test, key).is_some() && !request.sets(key);
         if applies && dialogue.yes(question)? {
@@ -134,7 +134,7 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
     /// Asks until the answer is valid.
     fn answer<T>(&mut self, question: &str, mut read: impl FnMut(&str) -> Result<T, String>) -> Result<T, Failure> {
         for _ in 0..TRIES_MAX {
-            // Write errors are ignored: if the terminal is closed, the read fails, too.
+            // Write errors are ignored: if the terminal is closed, the next read fails.
             let _ = write!(self.output, "{question}: ").and_then(|()| self.output.flush());
             match read(&self.line(question)?) {
                 Ok(answer) => return Ok(answer),
@@ -144,8 +144,8 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
             }
         }
         Err(Failure::usage(format!(
-            "{TRIES_MAX} answers to \"{question}\" made no sense - nothing was written - see flashproof size config --help for \
-             options that need no answers"
+            "{TRIES_MAX} answers to \"{question}\" were invalid - nothing was written - see flashproof size config \
+             --help for options instead of answers"
         )))
     }
 
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_answers_of_the_sizing_paper_give_its_configuration() {
-        // As printed in the paper, with the factor asked again after an empty answer.
+        // The answers printed in the paper, plus an empty answer after which the factor is asked again.
         let (request, asked) = told("1\n/dev/nvme0n1\n\n\n\n3\ny\n\n");
         assert_eq!((&request.devices[..], request.duration_sec), (&["/dev/nvme0n1".to_owned()][..], None));
         assert_eq!(request.rates, factor("3"));
@@ -243,6 +243,6 @@ mod tests {
     fn a_dialogue_that_breaks_off_says_where() {
         assert!(failure("").starts_with("the answers end at \"Number of devices\" - nothing was written"));
         assert!(failure("1\n/dev/nvme0").starts_with("the answers end at \"Device 1"), "half an answer is none");
-        assert!(failure(&"yes\n".repeat(99)).starts_with("10 answers to \"Number of devices\" made no sense"));
+        assert!(failure(&"yes\n".repeat(99)).starts_with("10 answers to \"Number of devices\" were invalid"));
     }
 }

@@ -43,7 +43,7 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     if asked {
         if !args.ask && !io::stdin().is_terminal() {
             return Err(Failure::usage(
-                "nothing says what to configure, and there is no terminal to ask on - give CONFIG, or --device and \
+                "no configuration is requested, and there is no terminal for questions - give CONFIG, or --device and \
                  --load (see flashproof size config --help), or --ask to read the answers from standard input",
             ));
         }
@@ -53,7 +53,7 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     let plan = Draft::new(base, &request, args)?;
     let text = plan.document(args)?;
     if let Err(failure) = output.write(&text) {
-        // The answers must not be lost: what cannot be saved is printed.
+        // A configuration that cannot be saved is printed, so that the answers are not lost.
         if asked {
             console::result(&text)?;
         }
@@ -89,7 +89,7 @@ struct Draft {
     source: Option<(String, Translation)>,
     /// Form in which the load was given.
     rates: Option<Rates>,
-    /// True if it was scaled afterwards.
+    /// True if --scale was applied to the rates afterwards.
     scaled: bool,
     notes: Notes,
 }
@@ -98,7 +98,7 @@ struct Draft {
 type Notes = Vec<(&'static str, String)>;
 
 impl Draft {
-    /// Combines base, request and options. Errors: all invalid values.
+    /// Combines base, request and options. Errors: a line for each invalid value.
     fn new(base: Option<(String, Translation)>, request: &ConfigRequest, args: &ConfigArgs) -> Result<Self, Failure> {
         let mut config = match &base {
             Some((_, translation)) => translation.config.clone(),
@@ -119,8 +119,8 @@ impl Draft {
         }
         if base.is_none() && request.rates.is_none() {
             return Err(Failure::usage(format!(
-                "no load is given - give --load N ({} reads and {} writes a second for each drive are 1), or --reads and \
-                 --writes",
+                "no load is given - give --load N (1 is {} reads and {} writes per second for each drive), or --reads \
+                 and --writes",
                 scale::READS_PER_SEC_1X,
                 scale::WRITES_PER_SEC_1X
             )));
@@ -135,7 +135,7 @@ impl Draft {
         Ok(Self { config, drives, source: base, rates: request.rates, scaled: args.scale.is_some(), notes })
     }
 
-    /// Text of the file; also prints what the load means and what was changed.
+    /// Text of the file. Also prints the explanation of the load, and the changes.
     fn document(&self, args: &ConfigArgs) -> Result<String, Failure> {
         let summary = LoadSummary::of(&self.config, &self.drives).map_err(Failure::usages)?;
         let summary = summary.lines(args.dwpd);
@@ -177,7 +177,7 @@ impl Draft {
             None => String::new(),
         };
         format!(
-            "A {} test of {drives}{load}: {} reads and {} writes a second.",
+            "A {} test of {drives}{load}: {} reads and {} writes per second.",
             self.config.test.name(),
             rate("read-reqs-per-sec"),
             rate("write-reqs-per-sec")
@@ -209,12 +209,12 @@ impl Draft {
             let load = self.load().map(|_| format!(" ({}x)", hundredths(reads / scale::READS_PER_SEC_1X as f64)));
             let [reads, writes] = [reads, writes].map(|rate| Grouped(rate.round() as u64));
             let (name, load) = (&drive.name, load.unwrap_or_default());
-            format!("{name} gets {reads} reads and {writes} writes a second{load}")
+            format!("{name} gets {reads} reads and {writes} writes per second{load}")
         });
         let shares: Vec<_> = shares.collect();
         Some(format!(
-            "The drives do not get the same load: {}. Rates are spread evenly over the devices named, as ACT spreads them; \
-             name as many on each drive to load all drives alike.",
+            "The drives do not get the same load: {}. As in ACT, each device name gets the same rates; give the same \
+             number of devices on each drive to load all drives alike.",
             shares.join(", ")
         ))
     }
@@ -225,7 +225,7 @@ impl Draft {
         let act = translation.act;
         let why = match &translation.candidates {
             Some(acts) if acts.start() == acts.end() => format!("its keys are those of ACT {act}"),
-            Some(acts) => format!("its keys fit ACT {} to {}; --act says otherwise", acts.start(), acts.end()),
+            Some(acts) => format!("its keys fit ACT {} to {}; --act selects another version", acts.start(), acts.end()),
             None => "as --act says".to_owned(),
         };
         let read_as = match translation.is_flashproof_file {
@@ -234,7 +234,9 @@ impl Draft {
         };
         let told = format!("From {name}, {read_as}. Its comments are not carried over.");
         let told = match translation.test_by_default {
-            true => format!("{told} It fits both tests and is taken for a storage test; --model index says otherwise."),
+            true => format!(
+                "{told} It fits both tests and is read as a storage test; --model index reads it as an index test."
+            ),
             false => told,
         };
         let warnings = translation.warnings.iter().map(ToString::to_string);
@@ -251,11 +253,14 @@ impl Draft {
         let told = |drive: &Drive| {
             let members = drive.members.join(" and ");
             match (drive.members.len() > 1, drive.told_by_name.is_some()) {
-                (true, true) => {
-                    Some(format!("{members} are one drive, {}, by their names: not all are here.", drive.name))
+                (true, true) => Some(format!(
+                    "{members} count as one drive, {}, by their names: not all of them are on this machine.",
+                    drive.name
+                )),
+                (true, false) => Some(format!("{members} count as one drive, {}.", drive.name)),
+                (false, true) => {
+                    Some(format!("{members} counts as one drive, by its name: it is not on this machine."))
                 }
-                (true, false) => Some(format!("{members} are one drive, {}.", drive.name)),
-                (false, true) => Some(format!("{members} is not here to be asked: one drive, by its name.")),
                 (false, false) => None,
             }
         };
@@ -288,7 +293,7 @@ fn device_list(devices: &[String]) -> Result<String, Failure> {
     match devices.iter().find(|name| name.contains(|c: char| c.is_whitespace() || c == ';')) {
         Some(name) => Err(Failure::usage(format!(
             "cannot name the device {} in a configuration - white space and semicolons separate names there - give \
-             another path to it, or --device for each",
+             another path to the device, or --device for each",
             results::units::quoted(name)
         ))),
         None => Ok(devices.join(" ")),
@@ -303,7 +308,7 @@ fn set_rates(config: &mut ActConfig, rates: Option<Rates>, drives: usize) -> Res
             let rates = scale::set_load(config, factor, drives).map_err(Failure::usages)?;
             let rounded = rates.into_iter().filter_map(|rate| {
                 let exact = rate.rounded?;
-                Some((rate.key, format!("{factor}x is {exact} a second, and rates are whole numbers: {}", rate.to)))
+                Some((rate.key, format!("{factor}x is {exact} per second, rounded to the whole number {}", rate.to)))
             });
             Ok(rounded.collect())
         }
@@ -321,7 +326,7 @@ fn set_rates(config: &mut ActConfig, rates: Option<Rates>, drives: usize) -> Res
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ConfigRequest {
     pub test: Option<Test>,
-    /// Devices; empty: keep the existing ones.
+    /// Devices; empty: keep the devices of CONFIG.
     pub devices: Vec<String>,
     pub duration_sec: Option<u32>,
     pub rates: Option<Rates>,
@@ -398,7 +403,7 @@ fn twice(args: &ConfigArgs) -> Vec<String> {
     let given: Vec<_> = load.chain(options).chain(set).collect();
     let again = given.iter().enumerate().filter_map(|(index, (key, option))| {
         let (_, first) = given[..index].iter().find(|(earlier, _)| earlier == key)?;
-        Some(format!("{key:?} is set by {first} and again by {option}, and only one of them can hold - drop one"))
+        Some(format!("{key:?} is set twice, by {first} and by {option} - give only one of them"))
     });
     again.collect()
 }

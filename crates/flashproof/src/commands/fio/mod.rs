@@ -42,12 +42,12 @@ fn engine_of(job: &Job) -> &'static str {
     }
 }
 
-/// A sentence for each fio engine that is named and replaced.
+/// A note for each ioengine of a job that another engine replaces.
 fn other_engines(loads: &[FioLoad]) -> BTreeSet<String> {
     let jobs = loads.iter().filter(|load| !load.is_simulated()).flat_map(FioLoad::jobs);
     let replaced = jobs.filter_map(|job| {
         let given = job.in_force.iter().rfind(|given| given.name == "ioengine")?.value.as_deref()?;
-        (given != engine_of(job)).then(|| format!("ioengine={given} is run by {}", engine_of(job)))
+        (given != engine_of(job)).then(|| format!("ioengine={given} is replaced by {}", engine_of(job)))
     });
     replaced.collect()
 }
@@ -95,7 +95,7 @@ pub fn run(args: &FioArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
     let layouts: Vec<_> = loads.iter_mut().map(|load| settle(load, &mut made)).collect::<Result<_, _>>()?;
     check_outputs(&program, &loads)?;
     let place = RunDirectory::of("fio", program.out.as_deref(), manner)?;
-    let switch = SignalHandler::install("the run directory has no verdict and says so", CompatMode::Native)?;
+    let switch = SignalHandler::install("the run directory has no verdict", CompatMode::Native)?;
     let global = sections.iter().filter(|section| section.is_global()).flat_map(|section| {
         section.options.iter().map(|given| (given.name.clone(), given.value.clone().unwrap_or_else(|| "1".into())))
     });
@@ -111,7 +111,7 @@ pub fn run(args: &FioArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
     for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
         lay_out(layouts, &switch, |load, dir| session.request(load, dir, String::new(), true))?;
         if load.jobs().all(|job| job.creates_only) {
-            // The guard makes the files when it opens them.
+            // The guard creates the files when it opens them.
             Opened::of(&load.spec(), std::iter::once(&load), &session.consents())?;
             runs.push(Ran::new(load));
             continue;
@@ -173,7 +173,7 @@ fn surroundings<'a>(read: &'a mut dyn FnMut(&str) -> Result<String, String>, rea
 
 fn read_text(path: &str) -> Result<String, String> {
     let bytes = input::read(Path::new(path), Links::Followed, BYTES_MAX as u64).map_err(|error| error.to_string())?;
-    String::from_utf8(bytes).map_err(|error| format!("it is no text: {error}"))
+    String::from_utf8(bytes).map_err(|error| format!("it is not UTF-8 text: {error}"))
 }
 
 /// All sections, those of the command line first, and their text.
@@ -213,12 +213,12 @@ fn sections(
     Ok((sections, text))
 }
 
-/// Gives the streams that `--sla STREAM:LIMITS` names their limits.
+/// Sets the limits of the streams in `--sla STREAM:LIMITS`.
 fn limit_streams(program: &Program, loads: &mut [FioLoad]) -> Result<(), Failure> {
     let names: Vec<_> = loads.iter().flat_map(FioLoad::stream_names).collect();
     if let Some(stream) = program.sla_of.keys().find(|stream| !names.contains(stream)) {
-        let why = format!("no job has this stream - the streams are {}", names.join(", "));
-        return Err(Failure::usage(format!("cannot judge {} - {why}", quoted(stream))));
+        let why = format!("no job has it - the streams are {}", names.join(", "));
+        return Err(Failure::usage(format!("cannot judge the stream {} - {why}", quoted(stream))));
     }
     if !program.sla_of.is_empty() {
         loads.iter_mut().for_each(|load| load.set_limits(&program.sla_of, &program.sla));
@@ -267,10 +267,10 @@ fn describe(loads: &[FioLoad]) -> String {
         let job = &load.threads[0].job;
         let time = |job: &Job| (job.runtime_ns, job.time_based, job.start_delay_ns);
         let until = match (job.runtime_ns, job.time_based) {
-            _ if load.jobs().any(|other| time(other) != time(job)) => "each for its time".to_owned(),
-            (None, _) => "until they are done".to_owned(),
+            _ if load.jobs().any(|other| time(other) != time(job)) => "each job for its own time".to_owned(),
+            (None, _) => "until the jobs are done".to_owned(),
             (Some(ns), true) => format!("for {}", units::duration(ns)),
-            (Some(ns), false) => format!("until they are done, at most {}", units::duration(ns)),
+            (Some(ns), false) => format!("until the jobs are done, at most {}", units::duration(ns)),
         };
         let is_cached = !job.direct && load.devices.iter().any(|device| device.drive().is_none());
         let cached = match is_cached {
@@ -279,9 +279,9 @@ fn describe(loads: &[FioLoad]) -> String {
             false => "",
         };
         let loops = match load.jobs().filter(|job| job.has_rates()).count() {
-            0 => "closed loop: stalls hide what they keep from being issued",
-            open if open == load.jobs().count() => "open loop: what a stall keeps from being issued waits",
-            _ => "open loop where there is a rate, closed elsewhere",
+            0 => "closed loop: operations that a stall delays are not counted",
+            open if open == load.jobs().count() => "open loop: operations that a stall delays count as waiting",
+            _ => "open loop for jobs with a rate, closed loop for the others",
         };
         let _ = writeln!(
             text,
@@ -331,7 +331,7 @@ fn write_report(program: &Program, text: &str) -> Result<(), Failure> {
 /// Shows the results so far.
 type Show<'a> = dyn FnMut(&[Ran]) -> Result<(), String> + 'a;
 
-/// Data common to all runs of a call.
+/// Data common to all runs of a command.
 struct Session<'a> {
     manner: CompatMode,
     program: &'a Program,
@@ -367,7 +367,7 @@ impl Session<'_> {
     }
 
     /// Runs the last of `runs` in turns with the real fio, and adds the comparison to `checks`. flashproof's report is
-    /// that of the last round. The devices stay claimed all the time.
+    /// that of the last round. The devices stay claimed during all rounds.
     fn cross_check(
         &self,
         fio: &RealFio,
@@ -438,7 +438,7 @@ impl Session<'_> {
             let missing = left_out(&ran.load);
             if missing > 0 {
                 console::warning(&format!(
-                    "{} are missing in the logs: they came faster than the logs could be written - give log_avg_msec",
+                    "the logs lack {}: operations completed faster than they could be logged - give log_avg_msec",
                     units::count(missing, "operation")
                 ));
             }

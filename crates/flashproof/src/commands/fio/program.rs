@@ -1,4 +1,4 @@
-//! Options of the program, as opposed to its jobs.
+//! Options of fio's program, as opposed to options of its jobs.
 
 use crate::args::seconds;
 use load::workload::fio::{SECONDS, parse_number};
@@ -74,9 +74,9 @@ impl Program {
             "output-format" => self.formats = value.split(',').map(format).collect::<Result<_, _>>()?,
             "minimal" => self.formats = vec![Format::Terse],
             "append-terse" => self.formats.push(Format::Terse),
-            "terse-version" if value != "3" => return Err("the version is 3".into()),
+            "terse-version" if value != "3" => return Err("only version 3 is supported".into()),
             "status-interval" => match parse_number(value, SECONDS)? / 1_000_000_000 {
-                0 => return Err("it is at least 1 s".into()),
+                0 => return Err("give at least 1 s".into()),
                 seconds => self.status_sec = Some(seconds),
             },
             "section" => self.sections.push(value.into()),
@@ -106,7 +106,7 @@ impl Program {
             "trigger" => self.trigger.command = Some(value.into()),
             "trigger-file" => self.trigger.file = Some(value.into()),
             "trigger-timeout" => match parse_number(value, SECONDS)? / 1_000_000_000 {
-                0 => return Err("it is at least 1 s".into()),
+                0 => return Err("give at least 1 s".into()),
                 seconds => self.trigger.after_sec = Some(seconds),
             },
             "cross-check" => self.cross_check = true,
@@ -124,6 +124,6 @@ fn format(word: &str) -> Result<Format, String> {
         "json" => Ok(Format::Json),
         "json+" => Ok(Format::JsonPlus),
         "terse" | "minimal" => Ok(Format::Terse),
-        _ => Err("it is one of normal, json, json+, terse".into()),
+        _ => Err("give normal, json, json+ or terse".into()),
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! options, CONFIG -> Request   load, bounds, terms; nothing touched
-//!                 -> Kept    the directory of the series, started or resumed
-//!                 -> SearchRun  the search, replayed from the steps done
-//!                     next move -> a watched run -> what it showed -> next move ...
+//!                 -> SeriesDir the directory of the series, started or resumed
+//!                 -> SearchRun the search, replayed from the steps done
+//!                     next move -> an observed run -> its result -> next move ...
 //!                 -> conclusion
 //! ```
 //! `conclusions::rating` decides the next load and the result of a step. This module joins it with the runner, and
@@ -46,13 +46,13 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     })?;
     kept.series.interrupt_running_steps();
     if kept.series.conclusion.as_ref().is_some_and(|conclusion| conclusion.outcome != Outcome::Invalid) {
-        console::note(&format!("the search in {} ended before; --fresh begins anew", kept.dir.display()));
+        console::note(&format!("the search in {} is complete; --fresh starts a new one", kept.dir.display()));
         return kept.show_conclusion("", &steps(&kept));
     }
     if args.series.dry_run {
         return show_plan(&kept, &request, &drives);
     }
-    let switch = SignalHandler::install("the step will be run again; the same command does", CompatMode::Native)?;
+    let switch = SignalHandler::install("run the same command to repeat the step", CompatMode::Native)?;
     kept.series.conclusion = None;
     kept.save()?;
     if !args.no_prep
@@ -64,7 +64,7 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     kept.tell_findings();
     console::note(&summary(&kept, &request));
     let Some(finding) = climb(args, &request, &mut kept, &switch)? else {
-        return kept.show_interruption(": the same command goes on with the step that was ended", &steps(&kept));
+        return kept.show_interruption(": run the same command to repeat the interrupted step", &steps(&kept));
     };
     let alone = request.not_comparable(kept.term(NOT_PREPARED), &drives.virtual_kinds);
     let mut conclusion = conclude(&kept.series, &finding, &args.sla, &alone);
@@ -148,7 +148,8 @@ impl Request {
         let [from, up_to] = [args.from, args.up_to].map(|factor| three_digits(factor.as_f64()));
         if from > up_to {
             return Err(Failure::usage(format!(
-                "cannot climb from {from}x (--from) to {up_to}x (--up-to) - that is not upwards - give a lower --from"
+                "cannot search from {from}x (--from) up to {up_to}x (--up-to) - the first load is the higher one - \
+                 give a lower --from"
             )));
         }
         let simulated = spec.is_simulated();
@@ -169,7 +170,7 @@ impl Request {
             no_prep: args.no_prep,
             base,
         };
-        // Checks the first rate now, before hours are spent.
+        // Check the first rate now, before hours are spent.
         request.load(from, request.slice(from).sec)?;
         Ok(request)
     }
@@ -207,12 +208,15 @@ impl Request {
         }
     }
 
-    /// Why a confirmation of `multiple` is shorter than normal; `None` if it is not.
+    /// Why a confirmation of `multiple` is shorter than normal; `None` if it has the normal length.
     pub fn shortened(&self, multiple: f64) -> Option<String> {
         let sec = self.slice(multiple).sec;
         (sec < self.slice.sec).then(|| {
             let (sec, whole, hours) = (span(sec), span(self.slice.sec), self.slice.sec / 3_600);
-            format!("it was judged over {sec}, not {whole}: that takes more than a minute of CPU (--slice {hours}h takes it)")
+            format!(
+                "the load was judged over {sec}, not {whole}, to take at most a minute of CPU (--slice {hours}h judges \
+                 all)"
+            )
         })
     }
 
@@ -249,12 +253,12 @@ impl Request {
     /// that are not drives.
     pub fn not_comparable(&self, unprepared: &str, virtual_kinds: &[String]) -> Vec<String> {
         let reasons = [
-            (!self.as_act, "operations came evenly, which flatters a drive (--as-act paces as ACT does)"),
+            (!self.as_act, "operations were evenly spaced, which favours a drive (--as-act paces as ACT does)"),
             (!self.base.is_standard(), "the load of 1x was not ACT's"),
             (self.sla != Sla::default(), "the limits were not ACT's"),
             (self.simulated, "the drive was simulated"),
             (!unprepared.is_empty(), "the drive was not prepared"),
-            (self.slice.sec < SLICE_SEC.into(), "it was confirmed for less than an hour"),
+            (self.slice.sec < SLICE_SEC.into(), "the rating was confirmed for less than an hour"),
         ];
         let reasons = reasons.into_iter().filter(|(is, _)| *is).map(|(_, why)| why.to_owned());
         reasons.chain(virtual_kinds.iter().cloned()).collect()
@@ -267,8 +271,8 @@ fn show_plan(kept: &Kept, request: &Request, drives: &Drives) -> Result<ExitCode
     let devices = drives.plan(&drives.to_prepare(kept.has_begun()));
     let of = if request.simulated { " of simulated time" } else { "" };
     console::page(&format!(
-        "{}\n{devices}the rating is confirmed over {}\nunder load: from {} to {}{of}, by the rating that is found; slow spells \
-         of a drive make it longer\nnothing was written\n",
+        "{}\n{devices}the rating is confirmed over {}\nunder load: from {} to {}{of}, depending on the rating; slow \
+         spells of a drive add to it\nnothing was written\n",
         summary(kept, request),
         span(request.slice(request.from).sec),
         span(least_sec),
@@ -283,7 +287,7 @@ fn summary(kept: &Kept, request: &Request) -> String {
         None => String::new(),
     };
     format!(
-        "rating from {}x up in rounds of {}{bound}; state and results: {}{}",
+        "searching the rating from {}x up, in rounds of {}{bound}; state and results: {}{}",
         request.from,
         span(request.slice(request.from).round_sec),
         kept.dir.display(),
@@ -293,14 +297,14 @@ fn summary(kept: &Kept, request: &Request) -> String {
 
 /// Table of the steps, and their directories.
 fn steps(kept: &Kept) -> String {
-    let headings = ["step", "shown", "rounds", "worst share", "run directory"];
+    let headings = ["step", "result", "rounds", "worst share", "run directory"];
     format!("\n{}\n{}", Table::new("").text(headings).rows(kept.series.steps.iter().map(row)), kept.places())
 }
 
 fn row(step: &Step) -> Vec<String> {
     let details = Details::of(step);
     let rounds = details.as_ref().map_or(String::new(), |details| details.judged.rounds.to_string());
-    // Only for the tightest threshold; the report has the others.
+    // Only for the lowest threshold; the report has the others.
     let shares = details.iter().flat_map(|details| &details.judged.shares).filter_map(|shares| shares.share.first());
     let worst = shares.copied().reduce(f64::max).map_or(String::new(), |share| format!("{:.3} %", share * 100.0));
     vec![step.name.clone(), shown(step).to_owned(), rounds, worst, step.dir.clone()]
@@ -313,7 +317,7 @@ fn shown(step: &Step) -> &'static str {
         (State::Done, Some(StepOutcome::Failed)) => "not held",
         (State::Done, Some(StepOutcome::Broken)) => "operations failed",
         (State::Done, Some(StepOutcome::NotSteady)) => "not steady",
-        (State::Done, Some(StepOutcome::OurLimit)) => "not ours to tell",
+        (State::Done, Some(StepOutcome::OurLimit)) => "limited by host",
         (State::Running, _) => "running",
         _ => "interrupted",
     }
@@ -324,7 +328,7 @@ const MISSES_TOLD: usize = 3;
 
 /// Predicts from the directory of a baseline.
 pub fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
-    let switch = SignalHandler::install("no result was saved; the same command starts it again", CompatMode::Native)?;
+    let switch = SignalHandler::install("no result was saved; run the same command again", CompatMode::Native)?;
     let predictions = predict::predict(&args.dir, &args.load, args.force, &switch)?;
     if let Some(predictions) = &predictions {
         console::result(&self::predictions(predictions))?;

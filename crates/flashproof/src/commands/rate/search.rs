@@ -17,13 +17,14 @@ use session::runner::{FailureLimits, RunRequest};
 use session::signals::SignalHandler;
 use std::ops::ControlFlow;
 
-/// Maximum I/O errors of a step: any of them fails it, so a dying drive is not loaded further.
+/// I/O errors after which a step ends early. A single error fails the step, so a failing drive needs no further load.
 const PATIENCE: FailureLimits = FailureLimits::with_errors(100);
 
-/// Consecutive steps limited by this program or host after which the search ends.
+/// Consecutive steps limited by flashproof or its host after which the search ends.
 const OUR_LIMIT_MAX: u32 = 3;
 
-/// Number of ratings simulated for a dry run, and their range: factors below the first load and above the highest.
+/// Number of ratings tried in a dry run, and their range: the first load divided by [`RANGE_BELOW`] to the highest load
+/// times [`RANGE_ABOVE`].
 const RATINGS_TRIED: u32 = 200;
 const RANGE_BELOW: f64 = 100.0;
 const RANGE_ABOVE: f64 = 1.1;
@@ -35,13 +36,13 @@ pub struct SearchRun {
     shares: Vec<(NextRun, Vec<Shares>)>,
     /// Longest time before a slow spell of the drive so far, seconds.
     wait_sec: f64,
-    /// Simulated drives are new in each run, so none has to recover from overload.
+    /// Simulated drives are new in each run, so they need no recovery from overload.
     simulated: bool,
     /// Seconds under load so far.
     ran_sec: f64,
-    /// Consecutive steps limited by this program or host.
+    /// Consecutive steps limited by flashproof or its host.
     our_limit: u32,
-    /// The time limit ended a step before it had a result.
+    /// True if the time limit ended a step before it had a result.
     time_up: bool,
 }
 
@@ -60,7 +61,7 @@ impl SearchRun {
         };
         for step in &series.steps {
             search.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
-            // A limit of this program or host at that time need not apply now.
+            // A limit of flashproof or its host at that time need not apply now.
             if let Some(details) = Details::of(step).filter(|details| details.judged.seen != StepOutcome::OurLimit) {
                 search.take(details.moved, &details.judged);
             }
@@ -106,7 +107,8 @@ impl SearchRun {
         (least_sec, most_sec)
     }
 
-    /// Runs a move and takes its result. The step is saved in `kept` before and after. `Break`: a signal ended it.
+    /// Runs a move and adds its result to the search. The step is saved in `kept` before and after. `Break`: a signal
+    /// ended the run.
     pub fn run(
         &mut self,
         moved: NextRun,
@@ -143,7 +145,7 @@ impl SearchRun {
         };
         let mut watched = Watched { target: self.target(moved), step_sec: longest_sec, watcher: None };
         let verdict = kept.run_step(index, asked, None, switch, &mut watched)?;
-        // The run has a verdict but never began.
+        // Without a watcher, the run ended before it began.
         let Some(watcher) = watched.watcher else { return Ok(ControlFlow::Break(())) };
         let judged = watcher.judge(&verdict);
         let step = &mut kept.series.steps[index];
@@ -152,7 +154,7 @@ impl SearchRun {
         let cut_short = duration_sec < longest_sec && verdict.end == End::Completed;
         if judged.seen == StepOutcome::Interrupted || cut_short {
             self.time_up = cut_short;
-            let why = if self.time_up { "the time that was given is used up" } else { judged.why.as_str() };
+            let why = if self.time_up { "the time limit (--max-duration) was reached" } else { judged.why.as_str() };
             step.interrupt(why);
             step.details = json!({ "ran_sec": verdict.ran_sec });
             kept.save()?;
@@ -191,7 +193,7 @@ impl SearchRun {
             // A drive that does not recover is still slow.
             StepOutcome::NotSteady => self.search.record_not_held(moved, matches!(moved, NextRun::Recover(_))),
             StepOutcome::Broken => self.search.stop(Stop::Broken),
-            // A busy minute passes, so the move is repeated.
+            // The host may be busy only for a short time, so the move is repeated.
             StepOutcome::OurLimit if self.our_limit < OUR_LIMIT_MAX => {}
             StepOutcome::OurLimit => self.search.stop(Stop::OurLimit),
             StepOutcome::Interrupted => {}

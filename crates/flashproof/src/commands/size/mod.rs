@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Exit code of a profile whose numbers contradict each other: then it says nothing about the drives.
+/// Exit code of a profile whose numbers contradict each other: such a profile says nothing about the drives.
 const IN_DOUBT: u8 = 4;
 
 /// Name of the profile in the folder.
@@ -83,14 +83,14 @@ fn say_what_next(args: &SizeArgs, profile: &Profile, node: &str, dir: &Path, wri
     let dir = dir.display();
     if written.is_empty() {
         console::warning(&format!(
-            "{dir}/{PROFILE} is written, and no configuration: the profile does not balance - mend what is in doubt, or \
+            "{dir}/{PROFILE} is written, but no configuration: the profile does not balance - remove the doubts, or \
              give --accept-unbalanced"
         ));
         return;
     }
     let files: Vec<String> = written.iter().map(|one| format!("{dir}/{}", file_name(&one.namespace))).collect();
     let of_node = if profile.nodes.len() > 1 { format!(" --node {node}") } else { String::new() };
-    let device = if args.device.is_none() { "put your drive into it, then: " } else { "" };
+    let device = if args.device.is_none() { "set device-names to your drive, then: " } else { "" };
     // Alignment needs the cluster's own load; the target of a multiple differs.
     let align = match args.scale == Factor::ONE {
         true => format!("flashproof size align {} --target {dir}/{PROFILE}{of_node}, and: ", files[0]),
@@ -129,7 +129,7 @@ fn read(args: &SizeArgs) -> Result<Sources, Failure> {
     }
     if files.logs.is_empty() {
         let why =
-            "there is nothing to size - give a folder of \"flashproof size collect\", or the servers' logs by --log";
+            "no server log is given - give a folder of \"flashproof size collect\", or the servers' logs by --log";
         return Err(Failure::usage(why));
     }
     let mut sources = Sources { tool: session::runner::tool(), ..Sources::default() };
@@ -151,8 +151,8 @@ fn read(args: &SizeArgs) -> Result<Sources, Failure> {
         let seen = iostat::read(source, near).map_err(Failure::usage)?;
         if sources.iostats.insert(node.clone(), seen).is_some() {
             return Err(Failure::usage(format!(
-                "{} is a second iostat of node {node} - give the one of the time that is to be sized, by --log and --iostat \
-                 in the place of a folder",
+                "cannot use {} - it is a second iostat output of node {node} - give only the output of the time to \
+                 analyse, by --log and --iostat instead of a folder",
                 path.display()
             )));
         }
@@ -194,8 +194,8 @@ impl Files {
         }
         if self.logs.is_empty() {
             return Err(Failure::usage(format!(
-                "{} holds no server log (a name with .log in it) - sizes of records are only in the log: fetch \
-                 the log of each node, and give it by --log",
+                "{} holds no server log (a file name with .log) - record sizes are only in the log: copy the log of \
+                 each node, and give it by --log",
                 dir.display()
             )));
         }
@@ -203,7 +203,7 @@ impl Files {
     }
 }
 
-/// Node of a file: the given one, the one that its name starts with, or the only one.
+/// Node of a file: the given node, the node whose id starts the file's name, or the only node.
 fn node_of(node: Option<&str>, path: &Path, nodes: &[String]) -> Result<String, Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_uppercase();
     match (node, nodes) {
@@ -211,7 +211,7 @@ fn node_of(node: Option<&str>, path: &Path, nodes: &[String]) -> Result<String, 
         (None, [only]) => Ok(only.clone()),
         (None, _) => nodes.iter().find(|id| name.starts_with(id.as_str())).cloned().ok_or_else(|| {
             Failure::usage(format!(
-                "of which node is {0}? - the logs are of {1} - give --iostat NODE={0}",
+                "cannot assign {0} to a node - the logs are of {1} - give --iostat NODE={0}",
                 path.display(),
                 nodes.join(", "),
             ))
@@ -227,9 +227,9 @@ fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Nam
     })?;
     if replies.iter().all(|replies| replies.namespaces.is_empty()) {
         return Err(Failure::usage(format!(
-            "{} says nothing of a namespace - give what \"asinfo -v namespace/NS\" and \"asinfo -v \
-             'get-config:context=namespace;id=NS'\" print, with their names before them, or a folder of \"flashproof \
-             cluster collect\"",
+            "{} has no replies about a namespace - give the output of \"asinfo -v namespace/NS\" and \"asinfo -v \
+             'get-config:context=namespace;id=NS'\", each after the name of its request, or a folder of \"flashproof \
+             size collect\"",
             path.display()
         )));
     }
@@ -240,7 +240,7 @@ fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Nam
             _ if nodes.len() == 1 && (replies.node_id.is_none() || !is_id(&nodes[0])) => String::new(),
             _ => {
                 console::warning(&format!(
-                    "{} is of node {}, of which there is no log: it is left out",
+                    "{} is left out: it is of node {}, which has no log",
                     path.display(),
                     replies.name()
                 ));
@@ -269,7 +269,7 @@ fn told(args: &SizeArgs) -> Option<NamespaceFacts> {
     })
 }
 
-/// Options of the profile; times of day are placed in the logs.
+/// Options of the profile; times of day get the dates of the logs.
 fn wanted(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
     let last = logs.iter().filter_map(|log| log.span).map(|(_, last)| last).max();
     let first = logs.iter().filter_map(|log| log.span).map(|(first, _)| first).min();
@@ -314,8 +314,8 @@ pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {
     })?;
     if !args.published.is_empty() {
         console::warning(
-            "published ratings are for records of 1.5 KB at two reads to a write: what follows from \
-             them for this load is an estimate - run the load itself before buying",
+            "published ratings are for records of 1.5 KB and two reads per write: the numbers for this load are \
+             estimates - run the load itself before buying",
         );
     }
     Ok(ExitCode::from(if selection.damaged { Outcome::Invalid.exit_code() } else { 0 }))

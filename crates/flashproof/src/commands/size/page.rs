@@ -10,21 +10,22 @@ use sizing::drive_io::{DriveIo, NAMES};
 use sizing::profile::counters::{kib, mean_bytes};
 use sizing::profile::{Check, DeviceLoad, DriveTarget, Node, Profile};
 
-/// Columns of a terminal.
+/// Columns at which sentences are wrapped.
 const COLUMNS: usize = 100;
 
 pub fn page(profile: &Profile, configurations: &[Configuration]) -> String {
     let mut text = nodes(profile).into_iter().map(|node| node + "\n").collect::<String>();
-    text += &format!("\nLoad on each device, a second\n\n{}", loads(profile));
+    text += &format!("\nLoad on each device, per second\n\n{}", loads(profile));
     namespaces(profile).iter().for_each(|told| text += &units::wrapped(told, "  ", COLUMNS));
-    text += &format!("\nWhat reached each drive, all namespaces together\n\n{}", drives(profile, configurations));
+    text += &format!("\nI/O that reached each drive, all namespaces together\n\n{}", drives(profile, configurations));
     if profile.checks.is_empty() {
-        text += "\nNothing could be compared: there is one source for each number.\n";
+        text += "\nNothing could be compared: each number has only one source.\n";
     } else {
-        text += &format!("\nWhat has to balance\n\n{}", checks(profile));
+        text += &format!("\nBalance of the sources\n\n{}", checks(profile));
     }
     let remarks = remarks(profile, configurations);
-    for (title, sentences) in [("IN DOUBT, not to be used as it is:", profile.doubts()), ("Remarks:", remarks)] {
+    for (title, sentences) in [("IN DOUBT, do not use the profile as it is:", profile.doubts()), ("Remarks:", remarks)]
+    {
         if !sentences.is_empty() {
             text += &format!("\n{title}\n");
             sentences.iter().for_each(|sentence| text += &units::wrapped(sentence, "  ", COLUMNS));
@@ -41,14 +42,14 @@ pub fn html(profile: &Profile, configurations: &[Configuration]) -> String {
     page.add(&[balance(profile)]);
     page.heading("Sizes");
     page.add(&profile.loads.iter().flat_map(sizes).collect::<Vec<_>>());
-    page.heading("The load that follows");
+    page.heading("The resulting load");
     page.add(&reached(profile, configurations));
     page.list(&namespaces(profile));
     page.heading("In numbers");
     for (title, mut table) in [
-        ("Load on each device, a second", loads(profile)),
-        ("What reached each drive, all namespaces together", drives(profile, configurations)),
-        ("What has to balance", checks(profile)),
+        ("Load on each device, per second", loads(profile)),
+        ("I/O that reached each drive, all namespaces together", drives(profile, configurations)),
+        ("Balance of the sources", checks(profile)),
     ] {
         table.title = title.to_owned();
         page.add(&[table]);
@@ -64,8 +65,9 @@ pub fn html(profile: &Profile, configurations: &[Configuration]) -> String {
 /// Deviation of each check, against its tolerance.
 fn balance(profile: &Profile) -> Bars {
     let mut bars = Bars::new(
-        "What has to balance",
-        "Difference between two sources of one number. The dashed line is the allowed difference; bars are cut off at twice that.",
+        "Balance of the sources",
+        "Difference between two sources of one number. The dashed line is the allowed difference; bars are cut off at \
+         twice this difference.",
     );
     for check in &profile.checks {
         let (off, allowed) = (check.residue_pct(), check.allowed_pct);
@@ -91,7 +93,7 @@ fn sizes(load: &DeviceLoad) -> Vec<Bars> {
     vec![of("Reads", &load.read_sizes_pct_over), of("Writes", &load.write_sizes_pct_over)]
 }
 
-/// I/O that reached each drive by the server, by iostat, and by the configuration of a test.
+/// I/O of each drive, according to the server, to iostat, and to the configuration of a test.
 fn reached(profile: &Profile, configurations: &[Configuration]) -> Vec<Bars> {
     let rows = reached_rows(profile, configurations);
     let bars = NAMES.iter().enumerate().map(|(at, number)| {
@@ -162,14 +164,13 @@ fn told(loads: &[&DeviceLoad]) -> String {
         if rate > 0.0 {
             let (lower, upper) = mean_bytes(sizes);
             let [lower, upper] = [lower, upper].map(units::bytes);
-            sentences
-                .push(format!("{what} {lower} to {upper} on average, by the edges of the buckets of its histogram."));
+            sentences.push(format!("{what} {lower} to {upper} on average, by the bucket edges of its histogram."));
         }
     }
     sentences.push(format!("A large block is {}: {}.", kib(first.large_block_bytes), first.origin.large_block));
     if let (Some(asked), Some(written)) = (first.client_reads_per_sec, first.client_writes_per_sec) {
         sentences.push(format!(
-            "Clients asked for {} reads/s and {} writes/s. {}{}",
+            "Clients sent {} reads/s and {} writes/s. {}{}",
             rate(asked),
             rate(written),
             read_before_update(reads, asked, written),
@@ -178,15 +179,15 @@ fn told(loads: &[&DeviceLoad]) -> String {
     }
     if first.commit_to_device {
         sentences.push(
-            "Each record is written by itself (commit-to-device); block writes are defragmentation's.".to_owned(),
+            "Each record is written separately (commit-to-device); only defragmentation writes blocks.".to_owned(),
         );
     } else if let Some(defrag) = loads.iter().map(|load| load.defrag_writes_per_sec).sum::<Option<f64>>() {
-        sentences.push(format!("Of the block writes {} a second are defragmentation's.", rate(defrag)));
+        sentences.push(format!("Defragmentation causes {} of the block writes per second.", rate(defrag)));
     }
     if let Some(partial) =
         loads.iter().map(|load| load.partial_flushes_per_sec).sum::<Option<f64>>().filter(|n| *n >= 0.05)
     {
-        sentences.push(format!("{} flushes a second were of blocks not full.", rate(partial)));
+        sentences.push(format!("{} flushes per second wrote blocks that were not full.", rate(partial)));
     }
     sentences.join(" ")
 }
@@ -203,13 +204,14 @@ fn read_before_update(reads: f64, asked: f64, written: f64) -> String {
             )
         }
         _ if reads <= both * 1.01 => format!(
-            "The device did {} reads/s more: writes read their record first unless they replace it. If all do, {} of both \
-             were answered from a cache. ",
+            "The device did {} reads/s more: a write reads its record first, unless it replaces the record. If all \
+             writes read first, {} of all reads were answered from a cache. ",
             rate(reads - asked),
             units::percent_whole(1.0 - (reads / both).min(1.0))
         ),
         _ => format!(
-            "The device did {} reads/s more than both together: replicas, batches, scans and migrations read, too. ",
+            "The device did {} reads/s more than clients' reads and writes together: replicas, batches, scans and \
+             migrations also read. ",
             rate(reads - both)
         ),
     }
@@ -221,7 +223,9 @@ fn replicated(writes: f64, written: f64, factor: Option<u64>) -> String {
     match writes / written {
         times if !times.is_finite() => String::new(),
         times if (times - 1.0).abs() <= 0.01 => format!("Records are written once on this node{factor}."),
-        times => format!("Records written are {times:.2} times that, by replicas and migrations{factor}."),
+        times => {
+            format!("The node writes {times:.2} times as many records, because of replicas and migrations{factor}.")
+        }
     }
 }
 
@@ -231,7 +235,7 @@ fn drives(profile: &Profile, configurations: &[Configuration]) -> Table {
     Table::new("").text(["drive", "by"]).numbers(NAMES).rows(rows)
 }
 
-/// I/O of each drive, and its source.
+/// I/O of each drive, with the source of the numbers.
 fn reached_rows(profile: &Profile, configurations: &[Configuration]) -> Vec<(String, String, DriveIo)> {
     let several = profile.nodes.len() > 1;
     let mut rows = Vec::new();

@@ -32,7 +32,7 @@ use sys::process::monotonic_ns;
 /// Traces devices, or reads a trace, and shows the result.
 pub fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.csv {
-        // Checked before the wait.
+        // Check the file before the trace, which may take long.
         write_file("table", path, None, args.force)?;
     }
     if args.ops {
@@ -47,7 +47,7 @@ pub fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {
 fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
     let subject = Subject::of(&args.devices)?;
     let ending =
-        EndSignals::listen("nothing is shown of the trace; the next one removes what it set up in the kernel".to_owned())?;
+        EndSignals::listen("no result is shown; the next trace removes the tracefs instance of this one".to_owned())?;
     let trace = subject.start(args.buffer << 20)?;
     // Printed only now: everything after this line is in the trace.
     let length =
@@ -61,7 +61,8 @@ fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
     let shown = Shown { summary: &summary, names: subject.names(), seconds: Some(traced.seconds), lost: traced.lost };
     if traced.lost > 0 {
         console::warning(&format!(
-            "{} lost, as the buffers of {} MiB were full or written to at the wrong moment: counts are too low - trace fewer devices, or give a larger --buffer",
+            "{} lost, because the buffers of {} MiB were full or were written while being read: counts are too low - \
+             trace fewer devices, or give a larger --buffer",
             units::count(traced.lost, "event"),
             args.buffer
         ));
@@ -70,7 +71,8 @@ fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
     match traced.gone {
         None => Ok(ExitCode::SUCCESS),
         Some(name) => Err(Failure::environment(format!(
-            "tracing {name} ended after {} s - the device went away - what was seen until then is shown; look at the kernel log (dmesg) for the reason",
+            "tracing {name} ended after {} s - the device disappeared - the result covers the time before; see the \
+             kernel log (dmesg) for the reason",
             units::number(traced.seconds)
         ))),
     }
@@ -97,7 +99,8 @@ fn from_text(args: &TraceArgs, name: &str) -> Result<ExitCode, Failure> {
     print_ops(args, &batch)?;
     if summary.count() == 0 {
         return Err(Failure::usage(format!(
-            "reading {name} - there is no request of {} in it - leave the devices away to see which there are",
+            "cannot show requests of {} from {name} - the trace has none - give no device to see all devices of the \
+             trace",
             args.devices.join(", ")
         )));
     }
@@ -118,7 +121,7 @@ fn print_ops(args: &TraceArgs, requests: &[Request]) -> Result<bool, Failure> {
 fn finish(args: &TraceArgs, shown: &Shown<'_>) -> Result<(), Failure> {
     if shown.summary.left_out > 0 {
         console::warning(&format!(
-            "{} of further devices or sizes than fit into the memory set aside are in no table - trace fewer devices",
+            "{} are in no table: the trace has more devices or sizes than fit into memory - trace fewer devices",
             units::count(shown.summary.left_out, "request")
         ));
     }
@@ -127,7 +130,7 @@ fn finish(args: &TraceArgs, shown: &Shown<'_>) -> Result<(), Failure> {
         console::note(&format!("wrote {}", path.display()));
     }
     if args.ops {
-        // Reports lost events where the lines go.
+        // Lost events are reported in the same output as the operations.
         return match shown.lost {
             0 => Ok(()),
             lost => console::result(&format!("{LOST_COMMENT} {lost}\n")),
@@ -150,7 +153,8 @@ fn number(text: &str) -> Result<DeviceNumber, Failure> {
         text.split_once([',', ':']).and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     number.ok_or_else(|| {
         Failure::usage(format!(
-            "looking for {} in a trace - devices of a trace that is read are numbers - give major,minor, such as 259,0",
+            "cannot look for {} in a recorded trace - it identifies devices by numbers - give major,minor, such as \
+             259,0",
             quoted(text)
         ))
     })
@@ -160,7 +164,7 @@ fn number(text: &str) -> Result<DeviceNumber, Failure> {
 const READ_EVERY: Duration = Duration::from_millis(50);
 /// Interval at which devices and terminal are checked, nanoseconds.
 const LOOK_EVERY_NS: u64 = 1_000_000_000;
-/// Age at which events are processed: an older event of another CPU may arrive later.
+/// Age at which events are processed: before that, an older event of another CPU may still arrive.
 const SETTLED_AFTER_NS: u64 = 10_000_000;
 
 /// Devices to trace.
@@ -186,9 +190,9 @@ pub struct Traced {
 }
 
 impl Subject {
-    /// The devices of these names. Warns of limitations.
+    /// The devices of these names. Warns about limitations.
     ///
-    /// Errors: one is no block device.
+    /// Errors: a name is not that of a block device.
     pub fn of(devices: &[String]) -> Result<Self, Failure> {
         let (mut places, mut bios) = (Vec::new(), false);
         for (index, name) in devices.iter().enumerate() {
@@ -198,8 +202,8 @@ impl Subject {
             if !has_requests(Path::new("/"), place.disk) {
                 bios = true;
                 console::note(&format!(
-                    "{name}: its driver takes bios as they come and makes no requests of them; bios are shown, with the whole of their time as \
-                     device time - trace the devices beneath it for the rest"
+                    "{name}: its driver handles bios and has no requests; bios are shown, and all of their time counts \
+                     as device time - to see queue times, trace the devices beneath it"
                 ));
             }
             places.push(place);
@@ -300,10 +304,10 @@ impl Subject {
 fn place(index: usize, name: &str, facts: &DeviceFacts) -> Result<BlockPosition, Failure> {
     let why = match facts.kind {
         Kind::RegularFile => {
-            "it is a file, whose requests are those of the device that its file system is on; name that (findmnt -T FILE)"
+            "it is a file, which has no requests of its own; name the device of its file system (findmnt -T FILE)"
         }
-        Kind::Simulated => "it is a simulated drive, and the kernel does not see those; name a block device",
-        _ if facts.size_bytes == 0 => "it has no size: nothing is attached to it; name a device that is in use",
+        Kind::Simulated => "it is a simulated drive, which the kernel does not see; name a block device",
+        _ if facts.size_bytes == 0 => "its size is 0: no medium or file is attached; name another device",
         Kind::WholeDisk | Kind::Partition => {
             let none = || Failure::usage(format!("cannot trace {name} - it has no device number"));
             return BlockPosition::of(index, facts).ok_or_else(none);

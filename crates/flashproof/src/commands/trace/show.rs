@@ -57,7 +57,11 @@ impl Shown<'_> {
         }
         let unfinished = self.summary.unfinished();
         if unfinished > 0 {
-            let _ = writeln!(page, "{} not seen to complete; their device times are missing", Grouped(unfinished));
+            let _ = writeln!(
+                page,
+                "{} without a completion in the trace; their device times are missing",
+                Grouped(unfinished)
+            );
         }
         let _ = write!(page, "\n{}\n{}\nBy issuing process:\n{}", self.kinds(), self.sizes(), self.tasks());
         let map = self.summary.heat.draw(colour);
@@ -136,7 +140,8 @@ impl Shown<'_> {
         match kernels {
             true => {
                 table
-                    + "Threads of the kernel's (kworker...) write back what somebody wrote to the page cache, flush behind writes, and\nissue what had to wait: who wanted it is not known.\n"
+                    + "Kernel threads (kworker...) write back the page cache, flush after writes, and issue delayed \
+                       requests:\nthe process that caused these requests is unknown.\n"
             }
             false => table,
         }

@@ -99,7 +99,7 @@ impl Times {
     }
 
     fn add(&mut self, other: &Self) {
-        // Equal layouts always add up.
+        // Adding cannot fail: all histograms have the same layout.
         let _ = self.buckets.add(&other.buckets);
         self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
@@ -178,7 +178,7 @@ impl Kind {
         self.all.add(wanted);
         self.sync += u64::from(request.flags.sync);
         self.fua += u64::from(request.flags.fua);
-        // Not counted for flushes, which do nothing else.
+        // Not counted for flush requests, which only flush.
         self.preflush += u64::from(request.flags.preflush && request.op != EventOp::Flush);
         self.meta += u64::from(request.flags.meta);
         self.sequential += u64::from(request.sequential);

@@ -118,7 +118,7 @@ impl Table<'_> {
         let cpu_sec = match () {
             // A simulated core takes its nominal time.
             () if self.is_simulated() => tps * ran_sec * VIRTUAL_CPU_NS as f64 / 1e9,
-            // The servers' CPU time is the part that is not the clients'.
+            // The servers' CPU time is that of the process without the clients' threads.
             () if over_loopback => (cpu_ns as f64 / 1e9 - host.issuing_cpu_sec).max(0.0),
             () => host.issuing_cpu_sec,
         };
@@ -131,7 +131,7 @@ impl Table<'_> {
         let limit = match () {
             // A requested rate that was held is the limit, even if a CPU is busy.
             () if self.args.rate.is_some_and(|rate| tps >= HELD_MIN * rate as f64) => {
-                "the rate that was asked for (-g)".to_owned()
+                "the requested rate (-g)".to_owned()
             }
             () if busy >= BUSY_MIN => {
                 let whose = if over_loopback { "servers: " } else { "" };
@@ -140,18 +140,19 @@ impl Table<'_> {
             () if cpu_busy_pct.is_some_and(|pct| pct >= 100.0 * BUSY_MIN) && over_loopback => {
                 let clients = host.issuing_cpu_sec / (host.issuing_cpu_sec + cpu_sec).max(1e-9);
                 format!(
-                    "CPU: all of this machine is busy, with {} of this program's time for the clients",
+                    "CPU: all CPUs of this machine are busy; the clients take {} of flashproof's CPU time",
                     units::percent_whole(clients)
                 )
             }
             () if cpu_busy_pct.is_some_and(|pct| pct >= 100.0 * BUSY_MIN) => {
-                "CPU: all of this machine is busy".to_owned()
+                "CPU: all CPUs of this machine are busy".to_owned()
             }
             () if over_loopback && queue < AT_DRIVE_MIN * f64::from(at_once) => format!(
-                "network between clients and servers: of {at_once} concurrent transactions (-z), only {} are at the drive at a time",
+                "network between clients and servers: of {at_once} concurrent transactions (-z), only {} wait for the \
+                 drive on average",
                 units::number(queue)
             ),
-            () => format!("drive: {drive_ms:.3} ms each, at {at_once} transactions at once (-z)"),
+            () => format!("drive: {drive_ms:.3} ms per operation, at {at_once} concurrent transactions (-z)"),
         };
         Ok(Row {
             record_size: kind.to_string(),
@@ -221,7 +222,7 @@ pub(super) struct Loopback {
     servers: Vec<Server>,
     cluster: Arc<ClientCluster>,
     namespace: String,
-    /// Set before the shutdown, when each of two servers misses the other.
+    /// Set before the shutdown, to suppress warnings about a missing peer.
     ends: Arc<AtomicBool>,
 }
 
@@ -284,7 +285,7 @@ impl Loopback {
         let cluster =
             ClientCluster::find(&[seed], &namespace.name, Access::default(), false).map_err(Failure::environment)?;
         if cluster.map().nodes.len() != servers.len() {
-            return Err(cannot("clients do not see all servers".to_owned()));
+            return Err(cannot("the clients did not find all servers".to_owned()));
         }
         Ok(Self { servers, cluster, namespace: namespace.name.clone(), ends })
     }
@@ -307,7 +308,7 @@ impl Loopback {
         (name, Opened { devices, engine: Engine::client(settings) })
     }
 
-    /// Waits until no write block is queued for a device, as an opening of the store does; not for a hung device.
+    /// Waits until no write block is queued for a device, as an opening of the store does; gives up if a device hangs.
     pub(super) fn settle(&self, switch: &SignalHandler) {
         let blocks = |server: &Server| {
             let waiting = |of: &NamespaceCounts| of.store.devices.iter().map(|device| device.write_q).sum::<u64>();

@@ -4,9 +4,9 @@
 //! a row: format -> insert -> warm up -> measure      each is a run with its own directory and report
 //! ```
 //!
-//! On a device each run opens the store anew, like a restart of a database. On a simulated drive, which exists as long
-//! as this process, it continues with the previous one. With `--loopback` a server keeps the store open for the whole
-//! row (`Loopback`).
+//! On a device each run opens the store again, like a restart of a database. On a simulated drive, which exists only in
+//! this process, each run continues with the store of the previous run. With `--loopback` a server keeps the store open
+//! for the whole row (`Loopback`).
 
 mod measured;
 mod page;
@@ -39,10 +39,10 @@ use std::sync::Arc;
 use store::object::{RecordSpec, ValueType};
 use store::{DEVICE_HEADER_BYTES, DeviceHeader, IoSnapshot, IoCounts, Namespace, Overload, Verification};
 
-/// Default fill of the device by the records of a row: below the mark at which blocks are collected.
+/// Default fill of the device by the records of a row: below the fill at which defragmentation starts.
 const FILL: f64 = 0.4;
 
-/// Default maximum of records, as in the published table.
+/// Maximum of the default number of records, as in the published table.
 const KEYS_MAX: u64 = 100_000_000;
 
 /// Overhead of a record on the device, rounded, bytes.
@@ -62,8 +62,8 @@ fn asked(args: &TransactionsArgs, dir: &Path) -> Result<(Vec<RowKind>, Vec<Devic
         && let Some(simulated) = given.iter().find(|name| name.drive().is_some())
     {
         return Err(Failure::usage(format!(
-            "cannot put a server on {simulated} - a simulated drive has a time of its own, and a server has not - name a device or \
-             file, or leave out --loopback"
+            "cannot run a server on {simulated} - a simulated drive has simulated time, but a server runs in real time \
+             - name a device or file, or leave out --loopback"
         )));
     }
     let usual = [1_024, 2_048, 4_096].map(|bytes| RowKind { bytes, replicated: false });
@@ -75,36 +75,38 @@ fn asked(args: &TransactionsArgs, dir: &Path) -> Result<(Vec<RowKind>, Vec<Devic
     let is_again = |(at, kind): (usize, &RowKind)| kinds[..at].contains(kind).then_some(*kind);
     if let Some(kind) = kinds.iter().enumerate().find_map(is_again) {
         return Err(Failure::usage(format!(
-            "cannot do row {kind} twice - its runs have one directory - name it once, and run again for another"
+            "cannot measure row {kind} twice - both would use the same run directory - name the row once, and repeat \
+             the command"
         )));
     }
     let block_bytes = Namespace::new("").write_block_bytes;
     if let Some(kind) = kinds.iter().find(|kind| u64::from(kind.bytes) + RECORD_HEADER_BYTES > block_bytes.into()) {
         return Err(Failure::usage(format!(
-            "cannot do row {kind} - a record with its header of about {RECORD_HEADER_BYTES} bytes is larger than a write block of \
-             {block_bytes} - give a smaller one"
+            "cannot measure row {kind} - a record with its header of about {RECORD_HEADER_BYTES} bytes is larger than \
+             a write block of {block_bytes} bytes - give a smaller record size"
         )));
     }
     let replicates = kinds.iter().find(|kind| kind.replicated);
     match (replicates, given.len()) {
         (Some(kind), _) if !args.loopback => Err(Failure::usage(format!(
-            "cannot do row {kind} in one store - replication is between servers - give --loopback, or leave out the row"
+            "cannot measure row {kind} in one store - replication needs two servers - give --loopback, or leave out \
+             the row"
         ))),
         (Some(kind), 1..) if given.first() == given.last() => Err(Failure::usage(format!(
-            "cannot do row {kind} on {} alone - each of the two servers needs a device of its own - name two, or none for two \
-             files, or leave out the row",
+            "cannot measure row {kind} on {} alone - each of the two servers needs its own device - name two devices, \
+             or none to use two files, or leave out the row",
             given[0]
         ))),
         (None, 2) => Err(Failure::usage(format!(
-            "cannot use {} - only rows with replication have a second device - add 1k-replicated to --rows, with --loopback, or leave \
-             it out",
+            "cannot use {} - only rows with replication use a second device - add 1k-replicated to --rows, with \
+             --loopback, or leave out the device",
             given[1]
         ))),
         (_, 0) => {
             let names = ["store", "store-2"].into_iter().take(if replicates.is_some() { 2 } else { 1 });
             let name = |name| dir.join(name).to_str().map(|name| DeviceName::Path(name.to_owned()));
             let names = names.map(name).collect::<Option<Vec<_>>>();
-            Ok((kinds, names.ok_or_else(|| Failure::usage("cannot use a directory whose name is no text"))?))
+            Ok((kinds, names.ok_or_else(|| Failure::usage("cannot use a run directory whose name is not UTF-8 text"))?))
         }
         _ => Ok((kinds, given)),
     }
@@ -113,20 +115,22 @@ fn asked(args: &TransactionsArgs, dir: &Path) -> Result<(Vec<RowKind>, Vec<Devic
 /// Runs the rows, and shows the table.
 pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     if args.workload == Mix::Insert {
-        return Err(Failure::usage("cannot measure an insertion - each row begins with one - give RU,PCT"));
+        return Err(Failure::usage(
+            "cannot measure insertions (-w I) - each row begins with an insertion anyway - give -w RU,PCT",
+        ));
     }
     let write_table = |text| args.json.as_ref().map_or(Ok(()), |path| write_file("table", path, text, args.force));
-    // Checked before hours are spent.
+    // Check the file before hours are spent.
     write_table(None)?;
     let dir = args.record.out.clone().unwrap_or_else(|| default_dir("transactions"));
     std::fs::create_dir_all(&dir)
         .map_err(|error| Failure::environment(format!("cannot create {} - {error}", dir.display())))?;
     let (kinds, names) = asked(args, &dir)?;
-    let switch = SignalHandler::install("the table has no further row", CompatMode::Native)?;
+    let switch = SignalHandler::install("no table is shown; finished runs are recorded", CompatMode::Native)?;
     let table = Table { args, dir: &dir, names, seed: args.seed.unwrap_or_else(fresh_seed), switch };
     let rows = table.rows(&kinds);
     if args.devices.is_empty() {
-        // The user did not ask to keep the files, and failing to remove one is no error.
+        // The user did not name these files, so they are removed. A failure to do so is ignored.
         table.names.iter().for_each(|name| _ = std::fs::remove_file(name.as_str()));
     }
     let rows = rows?;
@@ -156,7 +160,7 @@ struct Phase<'a> {
 /// The first run of a row.
 const INSERT: Phase<'static> = Phase { name: "insert", mix: Mix::Insert, rate: None, duration_sec: INSERT_SEC };
 
-/// Where the transactions of a row are performed.
+/// The store or the servers that perform the transactions of a row.
 enum Site {
     /// A store in this process.
     Here(Box<Opened>),
@@ -170,7 +174,8 @@ struct Running {
     keys: u32,
     site: Site,
     object: RecordSpec,
-    /// True while transactions wait for an overloaded device, as insertions do; also counts those that waited.
+    /// Makes transactions wait for an overloaded device if enabled, as for insertions; counts the transactions that
+    /// waited.
     overload: Arc<Overload>,
     /// I/O of the devices.
     io: Box<dyn Fn() -> IoSnapshot>,
@@ -191,12 +196,13 @@ impl Table<'_> {
         if self.is_simulated() { 1 } else { self.args.threads.unwrap_or(cpus() as u16) }
     }
 
-    /// All rows, on devices that are opened once, so that the user is asked once.
+    /// All rows. The devices are opened once, so that the user is asked for consent once.
     fn rows(&self, kinds: &[RowKind]) -> Result<Vec<Row>, Failure> {
         let probe = |name: &DeviceName| self.workload(name.clone(), self.cores().into(), 16, 1, &INSERT);
         let probes: Vec<_> = self.names.iter().map(probe).collect();
         let specs: Vec<_> = probes.iter().map(Workload::spec).collect();
-        let spec = RunSpec::joined(&specs).map_err(|why| Failure::usage(format!("cannot use these - {why}")))?;
+        let spec = RunSpec::joined(&specs)
+            .map_err(|why| Failure::usage(format!("cannot use these devices together - {why}")))?;
         let consents = Consents { erase: &self.args.erase, others: &[], shared: false };
         let mut devices = Devices::open(&spec, probes.iter(), &consents)?;
         let findings = findings(&spec, self.dir);
@@ -248,7 +254,8 @@ impl Table<'_> {
                 if failed > 0 || self.switch.signal_received().is_some() {
                     let first = verdict.failures.first().map(|first| format!(": {first}")).unwrap_or_default();
                     return Err(Failure::device(format!(
-                        "cannot go on with row {kind} - not all of its records could be inserted{first} - what was recorded is in {}",
+                        "cannot measure row {kind} - not all of its records could be inserted{first} - the insertion \
+                         is recorded in {}",
                         run_dir.display()
                     )));
                 }
@@ -264,7 +271,7 @@ impl Table<'_> {
                 devices
             }
         };
-        Ok((row, devices.expect("either has them")))
+        Ok((row, devices.expect("the store or the caller has the devices")))
     }
 
     /// Formats the devices of a row, and opens the store or starts servers on them. Also returns the devices, unless
@@ -283,7 +290,9 @@ impl Table<'_> {
             shapes[0].size_bytes = shapes[0].size_bytes.min(args.size);
             load::memory::check(shapes[0].size_bytes).map_err(|why| {
                 let name = &self.names[0];
-                Failure::environment(format!("cannot keep what is written to {name} - {why} - give a smaller --size"))
+                Failure::environment(format!(
+                    "cannot keep the data of {name} in memory - {why} - give a smaller --size"
+                ))
             })?;
         }
         let least_bytes = shapes.iter().map(|shape| shape.size_bytes).min().unwrap_or(0);
@@ -349,7 +358,7 @@ impl Table<'_> {
         let (target, issuing, opened) = match &running.site {
             Site::Here(opened) => (self.names[0].clone(), self.cores().into(), &**opened),
             Site::Loopback(loopback) => {
-                // Clients treat earlier records as those of another run.
+                // With a new start time, clients treat earlier records as those of another run.
                 let object = RecordSpec { began: began(false), ..running.object.clone() };
                 let (name, opened) = loopback.opened(Arc::new(object), self.args.verify, running.overload.clone());
                 clients = opened;

@@ -16,7 +16,7 @@ pub(super) struct Row {
     pub(super) transactions_at_once: u32,
     pub(super) cores: u16,
     pub(super) transactions_per_sec: f64,
-    /// None on a simulated drive, where the CPU time of a transaction is assumed.
+    /// `None` on a simulated drive, where the CPU time of a transaction is assumed.
     pub(super) transactions_per_cpu: Option<f64>,
     pub(super) inserted_per_sec: f64,
     /// Insertions that the store refused at first because too many waited for the drive (code 18).
@@ -41,7 +41,7 @@ pub(super) struct Row {
 /// Reads or writes of a row.
 #[derive(Debug, Serialize)]
 pub(super) struct Side {
-    /// Share below the tightest threshold.
+    /// Share below the lowest threshold.
     pub(super) under_first: f64,
     pub(super) mean_ms: f64,
     pub(super) stddev_ms: f64,
@@ -134,7 +134,7 @@ pub(super) fn text(rows: &[Row]) -> String {
             let (waited, keys, per_sec) = (row.inserts_that_waited, row.keys.into(), row.inserted_per_sec as u64);
             let _ = writeln!(
                 text,
-                "  {} of its {} inserts waited for the drive (code 18, device overload): {} a second",
+                "  {} of {} inserts had to wait because of device overload (code 18): {} inserts per second",
                 Grouped(waited),
                 Grouped(keys),
                 Grouped(per_sec)
@@ -142,13 +142,14 @@ pub(super) fn text(rows: &[Row]) -> String {
         }
     }
     text += match rows.iter().any(|row| row.over_loopback) {
-        false => "\nMeasured: a store in this process, no network; with a server: --loopback.",
+        false => "\nMeasured: a store in this process, no network (with --loopback: a server).",
         true => {
-            "\nMeasured: clients and servers in this process, on the same CPUs, over loopback; per core by the servers' CPU time alone.\n\
-             Replication: between two servers on this machine, which answer before the other has the record, as published."
+            "\nMeasured: clients and servers in this process, on the same CPUs, over loopback; per core: only the \
+             servers' CPU time.\nReplication: two servers on this machine; each answers before the other has the \
+             record, as in the published test."
         }
     };
-    text += "\nPublished: over a network, 72 hardware threads and two drives a node (Intel and Aerospike, 2014, below 1 ms);\nper core as if \
-             one server did it, by hardware threads.\n";
+    text += "\nPublished: over a network, 72 hardware threads and two drives per node (Intel and Aerospike, 2014, \
+             below 1 ms);\nper core: per hardware thread, as if one server did all transactions.\n";
     text
 }
