@@ -5,7 +5,8 @@ use crate::plan::Plan;
 use crate::slurm::{self, QueuedTask};
 use crate::task::{is_cancelled, read_journal};
 use conclusions::together::MultiHostResult;
-use device::observe::process::{ProcessState, is_alive};
+use device::observe::process::process_state;
+use results::run_dir::ProcessState;
 use report::status::{Phase, Status};
 use report::table::Table;
 use results::judge::Outcome;
@@ -296,7 +297,7 @@ fn step_status(
         }
         Event::Skipped { why } => (Now::Skipped, why.clone()),
         Event::Begun(begun) => {
-            let status = Status::read(results, SystemTime::now(), &session::process_state).ok();
+            let status = Status::read(results, SystemTime::now(), &|process| process_state(process, Path::new("/"))).ok();
             match is_running(begun, status.as_ref(), queued, has_queue) {
                 true => {
                     this.left_sec = status.as_ref().and_then(left_sec);
@@ -326,7 +327,7 @@ fn step_status(
 /// True if the command of a begun step still runs: its process is alive on this host, or the scheduler says so, or its
 /// results still grow.
 fn is_running(begun: &Begun, status: Option<&Status>, queued: Option<&QueuedTask>, has_queue: bool) -> bool {
-    let alive = begun.process.as_ref().map_or(ProcessState::Unknown, |process| is_alive(process, Path::new("/")));
+    let alive = begun.process.as_ref().map_or(ProcessState::Unknown, |process| process_state(process, Path::new("/")));
     match alive {
         ProcessState::Running | ProcessState::Stopped => true,
         ProcessState::Gone => false,

@@ -12,11 +12,11 @@ use crate::{ask_to_end, failed, host_name, own_command};
 use conclusions::check::Check;
 use device::discover::{self, DeviceFacts, Roots};
 use device::guard::{Guard, ONLY_VARIABLE};
-use device::observe::process::{ProcessState, is_alive, this_process};
+use device::observe::process::{process_state, this_process};
 use report::status::Status;
 use results::files;
 use results::judge::Outcome;
-use results::run_dir::{DirKind, dir_kind};
+use results::run_dir::{DirKind, ProcessState, dir_kind};
 use results::units::{date, in_one_line, quoted, span};
 use session::console;
 use session::devices::ERASE_VARIABLE;
@@ -371,7 +371,7 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
         let orphan = holder.filter(|(_, begun)| begun.job.is_some() && begun.job.as_deref() == job);
         let pid = orphan
             .and_then(|(_, begun)| begun.process.as_ref())
-            .filter(|process| is_alive(process, Path::new("/")) == ProcessState::Running && process.pid != std::process::id());
+            .filter(|process| process_state(process, Path::new("/")) == ProcessState::Running && process.pid != std::process::id());
         match pid {
             Some(process) if began.elapsed() < ORPHAN_WAIT => {
                 if !std::mem::replace(&mut asked, true) {
@@ -474,7 +474,7 @@ fn result_in(out: &Path) -> Option<Found> {
     if let Ok(Some(check)) = Check::read(out) {
         return Some((check.outcome, None, check.sentence));
     }
-    match Status::read(out, SystemTime::now(), &session::process_state).ok()? {
+    match Status::read(out, SystemTime::now(), &|process| process_state(process, Path::new("/"))).ok()? {
         Status::Run(run) => {
             let facts = results::run_dir::manifest(out).ok()?.device_facts;
             let serial = facts.first().and_then(|facts| facts["serial"].as_str()).map(str::to_owned);

@@ -19,11 +19,6 @@ mod stderr;
 pub mod tracing;
 pub mod user_file;
 
-use device::observe::process::{ProcessState, is_alive};
-use report::status::ProcessState;
-use results::run_dir::Process;
-use std::path::Path;
-
 /// Program whose output and exit codes a command imitates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompatMode {
@@ -33,15 +28,4 @@ pub enum CompatMode {
     Act,
     /// fio, if called by that name: fio's output, and exit code 0 or 1.
     Fio,
-}
-
-/// State of a process, as seen from this host and boot.
-pub fn process_state(process: &Process) -> ProcessState {
-    match is_alive(process, Path::new("/")) {
-        ProcessState::Running => ProcessState::Running,
-        ProcessState::Stopped => ProcessState::Stopped,
-        ProcessState::Gone => ProcessState::Gone,
-        ProcessState::Elsewhere | ProcessState::OtherBoot => ProcessState::Elsewhere,
-        ProcessState::Unknown => ProcessState::Unknown,
-    }
 }

@@ -10,7 +10,7 @@
 
 use super::telemetry::Cell;
 use super::{ProcFile, TelemetryError, open, share_pct};
-use results::run_dir::Process;
+use results::run_dir::{Process, ProcessState};
 use results::telemetry::Column;
 use std::collections::HashMap;
 use std::fs;
@@ -25,22 +25,6 @@ const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 /// The PID namespace of this process. Source: pid_namespaces(7), namespaces(7).
 const NAMESPACE: &str = "proc/self/ns/pid";
 
-/// State of a recorded process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProcessState {
-    Running,
-    /// Stopped (SIGSTOP, a debugger): no progress until somebody continues it.
-    Stopped,
-    /// Ended, or its PID belongs to another process now.
-    Gone,
-    /// Not found, but its PID is from another container, where the process may still run.
-    Elsewhere,
-    /// The machine was rebooted, or this is another machine.
-    OtherBoot,
-    /// Not known: `/proc` is not mounted, or hides the process from this user.
-    Unknown,
-}
-
 /// The calling process; `None` if `/proc` is not mounted.
 pub fn this_process() -> Option<Process> {
     let root = Path::new("/");
@@ -50,10 +34,10 @@ pub fn this_process() -> Option<Process> {
 }
 
 /// State of `process` on this machine, from `/proc` below `root` (`/` except in tests).
-pub fn is_alive(process: &Process, root: &Path) -> ProcessState {
+pub fn process_state(process: &Process, root: &Path) -> ProcessState {
     match boot_id(root) {
         None => return ProcessState::Unknown,
-        Some(boot_id) if boot_id != process.boot_id => return ProcessState::OtherBoot,
+        Some(boot_id) if boot_id != process.boot_id => return ProcessState::Elsewhere,
         Some(_) => {}
     }
     let same_numbers = process.pid_namespace.is_some() && process.pid_namespace == pid_namespace(root);
@@ -293,7 +277,7 @@ mod tests {
     #[test]
     fn a_process_is_its_number_its_beginning_and_the_machines_start() {
         let root = machine(LINE);
-        let alive = |process: &Process| is_alive(process, root.root());
+        let alive = |process: &Process| process_state(process, root.root());
         assert_eq!(alive(&process()), ProcessState::Running);
         assert_eq!(alive(&Process { start_ticks: 4243, ..process() }), ProcessState::Gone, "the number was given again");
         assert_eq!(alive(&Process { pid: 78, ..process() }), ProcessState::Gone);
@@ -306,10 +290,10 @@ mod tests {
             );
             assert_eq!(alive(&Process { start_ticks: 1, ..elsewhere }), ProcessState::Elsewhere);
         }
-        assert_eq!(alive(&Process { boot_id: "other".to_owned(), ..process() }), ProcessState::OtherBoot);
+        assert_eq!(alive(&Process { boot_id: "other".to_owned(), ..process() }), ProcessState::Elsewhere);
         root.remove("proc/1");
         assert_eq!(alive(&Process { pid: 78, ..process() }), ProcessState::Unknown, "others are hidden");
-        assert_eq!(is_alive(&process(), Path::new("/nowhere")), ProcessState::Unknown);
+        assert_eq!(process_state(&process(), Path::new("/nowhere")), ProcessState::Unknown);
     }
 
     #[test]
@@ -317,24 +301,24 @@ mod tests {
         for (state, alive) in [("T", ProcessState::Stopped), ("t", ProcessState::Stopped), ("Z", ProcessState::Gone), ("D", ProcessState::Running)]
         {
             let root = machine(&LINE.replacen(" R ", &format!(" {state} "), 1));
-            assert_eq!(is_alive(&process(), root.root()), alive, "{state}");
+            assert_eq!(process_state(&process(), root.root()), alive, "{state}");
         }
         let root = machine("77 (torn");
-        assert_eq!(is_alive(&process(), root.root()), ProcessState::Unknown);
+        assert_eq!(process_state(&process(), root.root()), ProcessState::Unknown);
     }
 
     #[test]
     fn this_process_runs_and_a_child_is_gone_once_it_ended() {
         let Some(this) = this_process() else { return println!("skipped: /proc does not tell of processes here") };
         let root = Path::new("/");
-        assert_eq!(is_alive(&this, root), ProcessState::Running);
+        assert_eq!(process_state(&this, root), ProcessState::Running);
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let start_ticks = stat(root, child.id()).unwrap().unwrap().start_ticks;
         let process = Process { pid: child.id(), start_ticks, ..this };
-        assert_eq!(is_alive(&process, root), ProcessState::Running);
+        assert_eq!(process_state(&process, root), ProcessState::Running);
         drop(child.stdin.take());
         child.wait().unwrap();
-        assert_eq!(is_alive(&process, root), ProcessState::Gone);
+        assert_eq!(process_state(&process, root), ProcessState::Gone);
     }
 }
 

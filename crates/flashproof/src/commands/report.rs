@@ -1,6 +1,7 @@
 //! `flashproof report`: judges runs again, from their directories alone, and prints the report in one of four forms;
 //! compares candidates, and shows the progress of runs and series.
 
+use device::observe::process::process_state;
 use super::check::write;
 use crate::args::{CompareArgs, FormArgs, ReportArgs, StatusArgs};
 use conclusions::check::{CHECK, Check};
@@ -133,7 +134,7 @@ const READING_PART: u32 = 50;
 pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let mut read = Vec::new();
     watch(args.watch, args.json, || {
-        read = args.dirs.iter().map(|dir| Status::read(dir, SystemTime::now(), &session::process_state)).collect();
+        read = args.dirs.iter().map(|dir| Status::read(dir, SystemTime::now(), &|process| process_state(process, Path::new("/")))).collect();
         let mut texts = Vec::new();
         for status in read.iter().flatten() {
             texts.push(text(status, args).map_err(Failure::environment)?);

@@ -12,24 +12,10 @@ use conclusions::baseline::jobs_left;
 use conclusions::rejudge::{rejudge_in, disappeared_error};
 use conclusions::series::{Purpose, Series, State};
 use results::judge::Outcome;
-use results::run_dir::{self, DirKind, Process, RunDirError};
+use results::run_dir::{self, DirKind, Process, ProcessState, RunDirError};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// State of a run's process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProcessState {
-    Running,
-    /// Stopped (SIGSTOP).
-    Stopped,
-    Gone,
-    /// Not visible from here: the process may run in another container, or on another machine.
-    Elsewhere,
-    /// Cannot be determined.
-    Unknown,
-}
 
 /// Status of a directory.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -1,6 +1,7 @@
 //! Status of one run.
 
-use super::{ProcessState, unix_ms};
+use super::unix_ms;
+use results::run_dir::ProcessState;
 use crate::latencies::add_window;
 use results::cell::Layout;
 use results::counts::CellCounts;

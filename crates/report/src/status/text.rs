@@ -1,6 +1,7 @@
 //! The status for a terminal: the current state, then progress, then numbers.
 
-use super::{Phase, RunStatus, ProcessState, SeriesStatus, CurrentShares, Status, StepStatus};
+use super::{CurrentShares, Phase, RunStatus, SeriesStatus, Status, StepStatus};
+use results::run_dir::ProcessState;
 use crate::words;
 use conclusions::series::{Purpose, State};
 use results::units;

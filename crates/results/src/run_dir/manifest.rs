@@ -140,6 +140,21 @@ pub struct Process {
     pub pid_namespace: Option<String>,
 }
 
+/// State of a recorded process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProcessState {
+    Running,
+    /// Stopped (SIGSTOP, a debugger): no progress until somebody continues it.
+    Stopped,
+    /// Ended, or its PID belongs to another process now.
+    Gone,
+    /// Not visible from here: the process may run in another container or on another machine, or ran before a reboot.
+    Elsewhere,
+    /// Not known: `/proc` is not mounted, or hides the process from this user.
+    Unknown,
+}
+
 impl Manifest {
     /// A manifest of a run with the cells of `layout`, judged by `sla`. The caller sets the other fields. `layout` and
     /// `sla` must have the same thresholds.

@@ -1,6 +1,6 @@
 //! Properties of the readers of info replies, for any input bytes.
 
-use sizing::info::settings::{Current, Setting};
+use sizing::info::settings::{NodeSettings, Setting};
 use sizing::info::{InfoReplies, header_text, logs, sample_text};
 use std::time::{Duration, SystemTime};
 
@@ -37,7 +37,7 @@ fn read(bytes: &[u8]) -> InfoReplies {
 
 fn assert_value(value: &str) {
     let sinks: Vec<_> = logs(value).collect();
-    let current = Current {
+    let current = NodeSettings {
         namespaces: vec![("a", value)],
         service: value,
         sinks: sinks.iter().map(|(sink, file)| (*sink, file.as_str(), value)).collect(),

@@ -1,6 +1,6 @@
 //! Properties of the readers of server logs, iostat and asloglatency's tables, for any input bytes.
 
-use sizing::loglatency::{self, From, Wanted};
+use sizing::loglatency::{self, HistogramQuery, TableStart};
 use sizing::profile::derive;
 use sizing::profile::sources::{self, Sources};
 use sizing::server_log::{self, ServerLog};
@@ -39,7 +39,7 @@ fn assert_profile(bytes: &[u8], log: &ServerLog) {
     let sources = Sources { logs: vec![log.clone()], iostats, ..Sources::default() };
     let (stamp, _) = server_log::Stamps::default().split(b"Nov 20 2026 23:12:07 GMT: ").unwrap();
     for at_least_sec in [1, 600] {
-        let wanted = sources::Wanted {
+        let wanted = sources::ProfileOptions {
             namespaces: Vec::new(),
             from: None,
             to: None,
@@ -119,11 +119,11 @@ fn assert_log(bytes: &[u8]) -> bool {
 }
 
 fn assert_table(bytes: &[u8]) -> bool {
-    let wanted = Wanted {
+    let wanted = HistogramQuery {
         histogram: "{test}-read".to_owned(),
         namespace: None,
         slice_sec: 10,
-        from: From::Head,
+        from: TableStart::Head,
         duration_sec: None,
         buckets: 8,
         every: 1,

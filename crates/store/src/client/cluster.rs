@@ -329,12 +329,12 @@ impl ClusterPoller {
         // A node that does not answer keeps its partitions, unless another node reports them.
         let mut nodes: Vec<_> =
             self.nodes.iter().enumerate().filter_map(|(at, asked)| Some((at, asked, asked.owned.as_ref()?))).collect();
-        nodes.sort_by_key(|(_, asked, owned)| (asked.answers(), parse_partitions.regime));
+        nodes.sort_by_key(|(_, asked, owned)| (asked.answers(), owned.regime));
         for (number, _, owned) in nodes {
-            for (nodes, bitmap) in copies.iter_mut().zip(&parse_partitions.copies) {
+            for (nodes, bitmap) in copies.iter_mut().zip(&owned.copies) {
                 let is_owned = |partition: usize| bitmap[partition / 8] & (0x80 >> (partition % 8)) != 0;
                 let owned = nodes.iter_mut().enumerate().filter(|(partition, _)| is_owned(*partition));
-                parse_partitions.for_each(|(_, node)| *node = Some(number as u16));
+                owned.for_each(|(_, node)| *node = Some(number as u16));
             }
         }
         let node = |(number, PolledNode { node, rack, .. }): (usize, &PolledNode)| Node {

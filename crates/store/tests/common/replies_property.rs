@@ -1,9 +1,9 @@
 //! Properties of a client for arbitrary bytes in a server's replies.
 
-use store::client::replies::{owned, rack, take_entry, take_reply};
+use store::client::replies::{parse_partitions, rack, take_entry, take_reply};
 use store::nodes::{Host, peers, services};
 use store::ops;
-use store::wire::Kind;
+use store::wire::FrameKind;
 use store::wire::frame::HEADER_BYTES;
 use store::wire::query::{body_bytes, info_replies, security_reply};
 
@@ -36,7 +36,7 @@ pub(crate) fn assert_replies_property(bytes: &[u8]) -> bool {
 }
 
 fn assert_value(value: &str) {
-    match owned(value, "test") {
+    match parse_partitions(value, "test") {
         Ok(owned) => {
             assert!(owned.is_none_or(|of| of.copies.iter().all(|map| map.len() == 512) && of.copies.len() <= 8))
         }
@@ -60,9 +60,9 @@ fn assert_value(value: &str) {
 fn assert_query(bytes: &[u8], names: Vec<String>) -> bool {
     let mut is_login = false;
     if let Some((header, body)) = bytes.split_first_chunk::<HEADER_BYTES>() {
-        for kind in [Kind::Info, Kind::Security, Kind::Message] {
+        for kind in [FrameKind::Info, FrameKind::Security, FrameKind::Message] {
             match body_bytes(*header, kind) {
-                Ok(_) => is_login |= kind == Kind::Security && security_reply(body).is_ok(),
+                Ok(_) => is_login |= kind == FrameKind::Security && security_reply(body).is_ok(),
                 Err(error) => assert!(!error.to_string().contains('\n'), "one line: {error}"),
             }
         }

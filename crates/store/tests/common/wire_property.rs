@@ -1,10 +1,10 @@
 //! Properties of the server for arbitrary bytes from a client.
 
 use store::conf;
-use store::observe::{Counts, Facts, Node};
-use store::wire::frame::{self, Kind};
+use store::observe::{Counts, Facts, NodeView};
+use store::wire::frame::{self, FrameKind};
 use store::wire::message::{self, Header, info3};
-use store::wire::{Command, Fault, Limits, info, parse};
+use store::wire::{Command, MessageError, Limits, info, parse};
 use store::{Reply, ResultCode, Work, ops};
 
 /// Longest body, bytes.
@@ -18,14 +18,14 @@ pub(crate) fn assert_wire_property(mut bytes: &[u8]) -> bool {
     while let Ok(Some((kind, body))) = frame::take(&mut bytes, BODY_BYTES_MAX) {
         let mut out = Vec::new();
         match kind {
-            Kind::Info => {
+            FrameKind::Info => {
                 info::put(&mut out, body, &facts);
                 let names = body.split(|byte| *byte == b'\n').filter(|name| !name.is_empty()).count();
                 // The length in the header may contain this byte, too.
                 let lines = out[frame::HEADER_BYTES..].iter().filter(|byte| **byte == b'\n').count();
                 assert!(names == 0 && lines > 0 || lines == names.min(257), "{names} names, {lines} lines");
             }
-            Kind::Message => is_valid |= assert_message(body, &mut out),
+            FrameKind::Message => is_valid |= assert_message(body, &mut out),
             kind => message::put_unsupported(&mut out, kind),
         }
         assert_frames(&out);
@@ -41,7 +41,7 @@ fn assert_message(body: &[u8], out: &mut Vec<u8>) -> bool {
         }
         Ok(Command::Batch { requests, .. }) => {
             assert!((1..=LIMITS.batch_requests as usize).contains(&requests.len()));
-            let begin = frame::begin(out, Kind::Message);
+            let begin = frame::begin(out, FrameKind::Message);
             let mut copied = 0;
             for keyed in &requests {
                 let result = match &keyed.request {
@@ -57,11 +57,11 @@ fn assert_message(body: &[u8], out: &mut Vec<u8>) -> bool {
             message::put_last(out, ResultCode::OK);
             frame::end(out, begin);
         }
-        Err(Fault::Refused(code)) => {
+        Err(MessageError::Refused(code)) => {
             message::put_refusal(out, body, code);
             return false;
         }
-        Err(Fault::Malformed(why)) => {
+        Err(MessageError::Malformed(why)) => {
             assert!(!why.to_string().contains('\n'));
             return false;
         }
@@ -88,7 +88,7 @@ fn assert_work(work: &Work) -> usize {
 fn assert_frames(mut out: &[u8]) {
     while !out.is_empty() {
         let (kind, mut body) = frame::take(&mut out, usize::MAX).expect("a frame").expect("all of it");
-        if kind == Kind::Message {
+        if kind == FrameKind::Message {
             let mut last = false;
             while !body.is_empty() {
                 assert!(!last, "nothing follows the last reply");
@@ -102,7 +102,7 @@ fn facts() -> Facts {
     let text = b"namespace test {\nstorage-engine device {\ndevice /dev/x\n}\n}\n";
     Facts {
         config: conf::parse(text).expect("a configuration").config,
-        node: Node::alone(1, ([127, 0, 0, 1].into(), 3_000)),
+        node: NodeView::alone(1, ([127, 0, 0, 1].into(), 3_000)),
         device_bytes: vec![vec![1 << 30]],
         uptime_sec: 1,
         wall_ms: 1,

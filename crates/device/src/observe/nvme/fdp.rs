@@ -130,7 +130,7 @@ impl Fdp {
 
     /// The answer; on an error the default value, after a note that `what` is unknown.
     fn known<T: Default>(&mut self, what: &str, answer: Result<T, QueryError>) -> T {
-        query_bytes.unwrap_or_else(|error| {
+        answer.unwrap_or_else(|error| {
             self.unknown.push(format!("{what}: {error}"));
             T::default()
         })
@@ -272,7 +272,7 @@ fn log(
 pub(crate) fn placement_list(node: &File, nsid: u32) -> Result<Vec<PlacementHandle>, QueryError> {
     // A drive may refuse a request for more bytes than its list has; QEMU does ("Data SGL Length Invalid").
     let answer = log(node.as_fd(), Query::ReclaimUnitHandles(nsid), 16, |head| 16 + 32 * little_endian::<2>(head, 14))?;
-    Ok(placement_handles(&query_bytes))
+    Ok(placement_handles(&answer))
 }
 
 /// Parses log page 20h.
@@ -313,7 +313,7 @@ pub fn handle_users(page: &[u8]) -> Vec<HandleUser> {
 
 /// Parses the answer to I/O Management Receive.
 pub fn placement_handles(answer: &[u8]) -> Vec<PlacementHandle> {
-    let entries = query_bytes.get(16..).unwrap_or_default().chunks_exact(32).take(little_endian::<2>(query_bytes, 14) as usize);
+    let entries = answer.get(16..).unwrap_or_default().chunks_exact(32).take(little_endian::<2>(answer, 14) as usize);
     let handle = |entry: &[u8]| PlacementHandle {
         placement_id: little_endian::<2>(entry, 0) as u16,
         reclaim_unit_handle: little_endian::<2>(entry, 2) as u16,

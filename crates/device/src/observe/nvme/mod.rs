@@ -150,13 +150,13 @@ impl Controller {
         /// Bit of `OACS` in the Identify Controller structure.
         const MANAGES_NAMESPACES: u128 = 1 << 3;
         let ask = |query| query_bytes(self.file.as_fd(), query, IDENTIFY_BYTES);
-        let controller = send_query(Query::Controller)?;
+        let controller = ask(Query::Controller)?;
         let can_manage = little_endian::<2>(&controller, 256) & MANAGES_NAMESPACES != 0;
-        let list = send_query(Query::NamespaceNumbers(can_manage))?;
+        let list = ask(Query::NamespaceNumbers(can_manage))?;
         let numbers = list.chunks_exact(4).map(|nsid| little_endian::<4>(nsid, 0) as u32).take_while(|nsid| *nsid != 0);
         let namespace = |nsid| {
             let query = if can_manage { Query::AllocatedNamespace(nsid) } else { Query::Namespace(nsid) };
-            send_query(query).map(|identify| Namespace::parse(nsid, &identify))
+            ask(query).map(|identify| Namespace::parse(nsid, &identify))
         };
         Ok(Namespaces {
             controller_id: little_endian::<2>(&controller, 78) as u16,

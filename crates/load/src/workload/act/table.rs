@@ -65,7 +65,7 @@ macro_rules! options {
             pub fn new(test: Test) -> Self {
                 let mut config = Self { test, $($field: std::default::Default::default(),)+ };
                 for spec in TABLE {
-                    if let (Default::Value(text), Some(field)) = (spec.default, config.field_mut(spec.name)) {
+                    if let (OptionDefault::Value(text), Some(field)) = (spec.default, config.field_mut(spec.name)) {
                         field.set(spec, text).expect("a default is a value of its option");
                     }
                 }

@@ -41,7 +41,7 @@ pub enum Support {
 
 macro_rules! known {
     ($($name:literal $([$($alias:literal),+])? $kind:ident = $default:literal: $meaning:literal,)+) => {
-        &[$(Known { name: $name, aliases: &[$($($alias),+)?], kind: Kind::$kind, default: $default, meaning: $meaning },)+]
+        &[$(KnownOption { name: $name, aliases: &[$($($alias),+)?], kind: ValueKind::$kind, default: $default, meaning: $meaning },)+]
     };
 }
 
