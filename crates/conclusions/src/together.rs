@@ -219,8 +219,10 @@ impl Merged {
             own.held_by = own.held_by.checked_sub(1).map_or(0, |by| self.cell(run, by as usize) as u64 + 1);
             sum.cells[self.cell(run, cell)] = own;
         }
-        let carried =
-            counts.carried.iter().map(|carried| EarlierSliceOps { cell: self.cell(run, carried.cell), ..carried.clone() });
+        let carried = counts
+            .carried
+            .iter()
+            .map(|carried| EarlierSliceOps { cell: self.cell(run, carried.cell), ..carried.clone() });
         sum.carried.extend(carried);
         sum.after_sec = sum.after_sec.max(counts.after_sec);
         sum.end_ns = sum.end_ns.max(counts.end_ns);

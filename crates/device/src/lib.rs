@@ -13,7 +13,7 @@ pub mod discover;
 pub mod doctor;
 #[cfg(test)]
 mod fake_tree;
-pub mod nvme_generic;
 pub mod guard;
+pub mod nvme_generic;
 pub mod observe;
 pub mod target;

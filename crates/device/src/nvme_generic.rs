@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use sys::nvme::ring::{BLOCKS_MAX, Namespace};
-use sys::nvme::{IDENTIFY_BYTES, Query, QueryError, query_bytes, namespace_id};
+use sys::nvme::{IDENTIFY_BYTES, Query, QueryError, namespace_id, query_bytes};
 use thiserror::Error;
 
 /// Transfer limit if the kernel reports no limit of the queue, bytes. Every NVMe drive seen so far accepts this size.

@@ -23,8 +23,13 @@ impl Aio {
         })?;
         // All threads start before the run: starting one takes time and can fail.
         let threads = Threads::new(WORKERS_MAX, &targets, Setup { memory_bytes: 0, ..setup })?;
-        let limits =
-            QueueSupport { deallocates: false, writes_back: false, gives_back: true, names_streams: false, ..QueueSupport::NONE };
+        let limits = QueueSupport {
+            deallocates: false,
+            writes_back: false,
+            gives_back: true,
+            names_streams: false,
+            ..QueueSupport::NONE
+        };
         Ok(Self::on(queue, targets, limits, Some(threads), setup))
     }
 }

@@ -3,7 +3,7 @@
 //! The engine is a [`Queued`] ring with the operations of [`sys::net`]. Operations are submitted together with the next
 //! wait, so a loop that answers all arrivals needs one system call.
 
-use crate::queued::{QueueSupport, Queued, Detection, Setup};
+use crate::queued::{Detection, QueueSupport, Queued, Setup};
 use crate::{IoEngine, Wait};
 use device::target::Target;
 use std::io;
@@ -122,8 +122,8 @@ impl IoEngine for NetEngine {
         self.uring.wait(Wait { until_ns, ..wait })?;
         out.append(&mut self.refused);
         let mut sleeps_on = None;
-        self.uring.reap_completions(|Reaped { token, op, outcome, issued_ns }, Detection { at_ns: seen_ns, unseen_ns }| {
-            match (op, outcome) {
+        self.uring.reap_completions(
+            |Reaped { token, op, outcome, issued_ns }, Detection { at_ns: seen_ns, unseen_ns }| match (op, outcome) {
                 (None, Outcome::Woken) => {}
                 (Some(wake @ Op::Wake { .. }), _) => sleeps_on = Some(wake),
                 (Some(Op::Block(op::Op { buf, .. })), Outcome::Block(outcome)) => {
@@ -137,9 +137,11 @@ impl IoEngine for NetEngine {
                         unseen_ns,
                     }));
                 }
-                (op, outcome) => out.push(Completion::Net(SocketCompletion { token, outcome, op, issued_ns, seen_ns, unseen_ns })),
-            }
-        });
+                (op, outcome) => {
+                    out.push(Completion::Net(SocketCompletion { token, outcome, op, issued_ns, seen_ns, unseen_ns }))
+                }
+            },
+        );
         if let Some(wake) = sleeps_on {
             self.uring.queue(wake);
         }

@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use sys::buffer::{ALIGN, Buf};
-use sys::nvme::ring::{NvmeForm, Namespace};
+use sys::nvme::ring::{Namespace, NvmeForm};
 use sys::op::{Completion, Op, OpKind, Outcome};
 use sys::ring::{ENTRIES_MAX, Ring, RingFacts};
 
@@ -37,7 +37,11 @@ impl Drop for Passthrough {
 
 impl Passthrough {
     /// An engine for `targets` with their character devices `generics`; otherwise as [`crate::uring::Uring::new`].
-    pub fn new(targets: Vec<Arc<Target>>, generics: Vec<Arc<NvmeGeneric>>, setup: Setup) -> io::Result<(Self, RingFacts)> {
+    pub fn new(
+        targets: Vec<Arc<Target>>,
+        generics: Vec<Arc<NvmeGeneric>>,
+        setup: Setup,
+    ) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = generics.iter().map(|generic| generic.as_fd()).collect();
         let commands = NvmeForm::new(generics.iter().map(|generic| generic.namespace().clone()).collect());
         let (slots, bytes) = (setup.in_flight_max, setup.memory_bytes);

@@ -294,16 +294,18 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
         }
         self.wait(Wait { until_ns, ..wait })?;
         let (gives_back, mut given_back) = (self.limits.gives_back, std::mem::take(&mut self.given_back));
-        self.reap_completions(|Reaped { token, op, outcome, issued_ns }, Detection { at_ns: completed_ns, unseen_ns }| {
-            // Operations on block devices have one completion each, so `op` is always present.
-            let Some(op) = op else { return };
-            match outcome {
-                Outcome::Errno(libc::EAGAIN | libc::EOPNOTSUPP) | Outcome::Short(_) if gives_back => {
-                    given_back.push((op, issued_ns));
+        self.reap_completions(
+            |Reaped { token, op, outcome, issued_ns }, Detection { at_ns: completed_ns, unseen_ns }| {
+                // Operations on block devices have one completion each, so `op` is always present.
+                let Some(op) = op else { return };
+                match outcome {
+                    Outcome::Errno(libc::EAGAIN | libc::EOPNOTSUPP) | Outcome::Short(_) if gives_back => {
+                        given_back.push((op, issued_ns));
+                    }
+                    _ => out.push(Completion { token, buf: op.buf, outcome, issued_ns, completed_ns, unseen_ns }),
                 }
-                _ => out.push(Completion { token, buf: op.buf, outcome, issued_ns, completed_ns, unseen_ns }),
-            }
-        });
+            },
+        );
         for (op, issued_ns) in given_back.drain(..) {
             self.submitted_ns[op.token as usize] = Some(issued_ns);
             self.submit_beside(op);

@@ -3,7 +3,7 @@
 
 use device::guard::{EraseAnswers, Guard, Request};
 use device::target::Target;
-use engine::net::{ReceiveBuffers, Completion, SocketCompletion, NetEngine};
+use engine::net::{Completion, NetEngine, ReceiveBuffers, SocketCompletion};
 use engine::uring::Setup;
 use engine::{IoEngine, Wait};
 use std::io::{Read, Write};
@@ -61,12 +61,15 @@ fn connections_are_accepted_and_what_is_sent_arrives_in_both_directions() {
     net.submit(Op::Accept { token: 0, listener });
     for _ in 0..2 {
         let mut client = TcpStream::connect(address).unwrap();
-        let SocketCompletion { token: 0, outcome: Outcome::Accepted(socket), op: None, .. } = event(&mut net) else { panic!() };
+        let SocketCompletion { token: 0, outcome: Outcome::Accepted(socket), op: None, .. } = event(&mut net) else {
+            panic!()
+        };
         let socket = Arc::new(socket);
         net.submit(Op::Receive { token: 1, socket: socket.clone() });
         for text in ["first", "second"] {
             client.write_all(text.as_bytes()).unwrap();
-            let SocketCompletion { token: 1, outcome: Outcome::Received(buf, len), op: None, .. } = event(&mut net) else {
+            let SocketCompletion { token: 1, outcome: Outcome::Received(buf, len), op: None, .. } = event(&mut net)
+            else {
                 panic!()
             };
             assert_eq!(&buf[..len], text.as_bytes());
@@ -81,14 +84,16 @@ fn connections_are_accepted_and_what_is_sent_arrives_in_both_directions() {
             client.read_exact(&mut read).unwrap();
             (read, client)
         });
-        let SocketCompletion { token: 2, outcome: Outcome::Sent, op: Some(Op::Send { bytes: back, .. }), .. } = event(&mut net)
+        let SocketCompletion { token: 2, outcome: Outcome::Sent, op: Some(Op::Send { bytes: back, .. }), .. } =
+            event(&mut net)
         else {
             panic!()
         };
         let (read, client) = reader.join().unwrap();
         assert!(read == bytes && back == bytes);
         drop(client);
-        let SocketCompletion { token: 1, outcome: Outcome::Closed, op: Some(Op::Receive { .. }), .. } = event(&mut net) else {
+        let SocketCompletion { token: 1, outcome: Outcome::Closed, op: Some(Op::Receive { .. }), .. } = event(&mut net)
+        else {
             panic!()
         };
     }

@@ -130,7 +130,12 @@ fn parts(sources: Vec<Source>) -> Vec<Vec<Source>> {
 const THREADS_MAX: usize = 16;
 
 /// Writes all tables under temporary names: parts in parallel, one for each CPU, then joined.
-fn write(sources: Vec<Source>, tasks: &[TaskRow<'_>], out: &Path, exported: &mut Exported) -> Result<Vec<TemporaryFile>> {
+fn write(
+    sources: Vec<Source>,
+    tasks: &[TaskRow<'_>],
+    out: &Path,
+    exported: &mut Exported,
+) -> Result<Vec<TemporaryFile>> {
     let parts = parts(sources);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(parts.len()).min(THREADS_MAX);
     let waiting = Mutex::new(parts.into_iter().enumerate());

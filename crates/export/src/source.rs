@@ -1,6 +1,6 @@
 //! Finds the runs and series below the given directories. Links are not followed.
 
-use conclusions::rejudge::{Evidence, run_dir_of, rejudge};
+use conclusions::rejudge::{Evidence, rejudge, run_dir_of};
 use conclusions::series::Series;
 use results::files::{self, Links};
 use results::run_dir::{self, DirKind, MANIFEST, Run, RunDirError};

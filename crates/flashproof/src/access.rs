@@ -56,7 +56,7 @@ fn password(args: &AccessArgs, user: &str) -> Result<String, Failure> {
     })?;
     console::notice(&format!("password of {user}: "));
     console::flush();
-    ask(&terminal)?.ok_or_else(|| Failure::usage("no password was given - nothing was done"))
+    prompt_password(&terminal)?.ok_or_else(|| Failure::usage("no password was given - nothing was done"))
 }
 
 fn from_file(path: &Path) -> Result<String, Failure> {
@@ -74,7 +74,7 @@ fn from_file(path: &Path) -> Result<String, Failure> {
 /// Reads a line from a terminal without echo; `None` for Ctrl-C, Ctrl-D, or the end of input.
 ///
 /// Keys that would end the program are read as bytes, so that the terminal's settings are always restored.
-fn ask(mut terminal: &File) -> Result<Option<String>, Failure> {
+fn prompt_password(mut terminal: &File) -> Result<Option<String>, Failure> {
     let failed = |error| Failure::environment(format!("cannot prompt for the password on the terminal - {error}"));
     let before = tcgetattr(terminal).map_err(failed)?;
     let mut quiet = before.clone();
@@ -82,7 +82,7 @@ fn ask(mut terminal: &File) -> Result<Option<String>, Failure> {
     quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
     quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
     tcsetattr(terminal, OptionalActions::Flush, &quiet).map_err(failed)?;
-    let _as_before = AsBefore(terminal, before);
+    let _as_before = TerminalModeGuard(terminal, before);
     let mut typed = Vec::new();
     let mut key = [0];
     loop {
@@ -104,9 +104,9 @@ fn ask(mut terminal: &File) -> Result<Option<String>, Failure> {
 }
 
 /// Restores the settings of a terminal when dropped.
-struct AsBefore<'a>(&'a File, Termios);
+struct TerminalModeGuard<'a>(&'a File, Termios);
 
-impl Drop for AsBefore<'_> {
+impl Drop for TerminalModeGuard<'_> {
     fn drop(&mut self) {
         let _ = tcsetattr(self.0, OptionalActions::Flush, &self.1);
     }

@@ -69,43 +69,43 @@ struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     /// Run ACT's storage test, or record stores that share a drive
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/storage.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/storage.txt")))]
     Storage(Box<StorageArgs>),
     /// Run ACT's index test: 4 KiB reads and page updates
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/index.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/index.txt")))]
     Index(TestArgs),
     /// Run fio's command lines and job files, with a verdict
     #[command(disable_help_flag = true)]
     Fio(FioArgs),
     /// Certify devices for a load, in stages of a day; ERASES them
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/certify.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/certify.txt")))]
     Certify(Box<CertifyArgs>),
     /// Find the highest load that devices hold; ERASES them
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/rate.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/rate.txt")))]
     Rate(Box<RateArgs>),
     /// Measure drives under fio's jobs, depth by depth; ERASES them
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/baseline.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/baseline.txt")))]
     Baseline(Box<BaselineArgs>),
     /// Check if a disk is good enough for a database
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/check.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/check.txt")))]
     Check(Box<CheckArgs>),
     /// List devices and whether they are safe to test; examine some
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/doctor.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/doctor.txt")))]
     Doctor(DoctorArgs),
     /// Precondition devices: zeros, then random data; ERASES them
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/prep.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/prep.txt")))]
     Prep(PrepArgs),
     /// Judge runs from their directories, watch them, compare them
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/report.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/report.txt")))]
     Report(Box<ReportArgs>),
     /// Show from logs the share of operations over each latency
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/latency.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/latency.txt")))]
     Latency(Box<LatencyCommand>),
     /// Derive the load of a cluster's drives; select drives for it
     #[command(subcommand)]
     Size(Sizing),
     /// Show what reaches a device, from the kernel's block tracepoints
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/trace.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/trace.txt")))]
     Trace(TraceArgs),
     /// Show write amplification, on one drive and with placement handles
     #[command(subcommand)]
@@ -119,7 +119,7 @@ pub enum Command {
     /// Print the help of a command, or the keys of a configuration file
     Help(HelpArgs),
     /// Print a completion script for a shell
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/completions.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/completions.txt")))]
     Completions(CompletionsArgs),
     /// `act_storage` and `act_index`.
     #[command(skip)]
@@ -133,7 +133,7 @@ pub enum Command {
 #[derive(Subcommand, Debug)]
 pub enum OtherLoad {
     /// Run log-structured record stores that share a drive, with a verdict for each; ERASES their devices
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/tenants.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/tenants.txt")))]
     Tenants(Box<TestArgs>),
 }
 
@@ -141,7 +141,7 @@ pub enum OtherLoad {
 #[derive(Subcommand, Debug)]
 pub enum OtherRating {
     /// Predict the rating of a drive from its baseline, in seconds, with an interval
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/predict.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/predict.txt")))]
     Predict(Box<PredictArgs>),
 }
 
@@ -149,10 +149,10 @@ pub enum OtherRating {
 #[derive(Subcommand, Debug)]
 pub enum OtherReport {
     /// Compare runs or series: load held, wear, price, published ratings
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/compare.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/compare.txt")))]
     Compare(Box<CompareArgs>),
     /// Show the progress of a run or series, from another terminal, while it runs or afterwards
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/status.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/status.txt")))]
     Status(StatusArgs),
 }
 
@@ -174,7 +174,7 @@ pub struct LatencyCommand {
 #[derive(Subcommand)]
 pub enum OtherLog {
     /// Show a histogram of a server's log by slices of time, as asloglatency does
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/latency-server.txt")), disable_help_flag = true)]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/latency-server.txt")), disable_help_flag = true)]
     Server(LogLatencyArgs),
 }
 
@@ -182,22 +182,22 @@ pub enum OtherLog {
 #[derive(Subcommand)]
 pub enum Sizing {
     /// Collect the data for a profile from a live cluster into one folder: statistics of each node, logs, iostat
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/collect.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/collect.txt")))]
     Collect(Box<CollectArgs>),
     /// Restore the nodes' settings after a collection was killed
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/restore.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/restore.txt")))]
     Restore(Box<RestoreArgs>),
     /// Derive the load of a cluster's drives from its logs, and write a test configuration for it
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/profile.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/profile.txt")))]
     Profile(Box<SizeArgs>),
     /// Adjust a configuration with histograms until a device receives the I/O that a cluster's drive had; ERASES it
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/align.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/align.txt")))]
     Align(Box<Alignment>),
     /// Compute how many drives of each candidate a cluster needs, now and scaled, and which limit binds
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/select.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/select.txt")))]
     Select(Box<SelectArgs>),
     /// Write the configuration of a test: by questions, by options, or from a configuration of any ACT version
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/config.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/config.txt")))]
     Config(Box<ConfigArgs>),
 }
 
@@ -205,19 +205,19 @@ pub enum Sizing {
 #[derive(Subcommand)]
 pub enum Waf {
     /// Predict write amplification on a simulated drive, for tenants on dedicated and on shared drives
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-model.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/waf-model.txt")))]
     Model(Box<WafModelArgs>),
     /// Measure a drive's write amplification by its counters; ERASES it
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-measure.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/waf-measure.txt")))]
     Measure(Box<WafMeasureArgs>),
     /// Test if a drive's firmware separates the data of placement handles; ERASES a real drive
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-probe.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/waf-probe.txt")))]
     Probe(WafProbeArgs),
     /// Compare preparations for random writes on a simulated drive
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-prep.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/waf-prep.txt")))]
     Prep(WafPrepArgs),
     /// Print (but do not run) the nvme-cli commands that add placement handles (FDP) to a namespace, or remove them
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-setup.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/waf-setup.txt")))]
     Setup(WafSetupArgs),
 }
 
@@ -225,13 +225,13 @@ pub enum Waf {
 #[derive(Subcommand)]
 pub enum RecordEngine {
     /// Serve records on a drive to Aerospike clients; ERASES other data on the drive
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/serve.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/serve.txt")))]
     Serve(ServeArgs),
     /// Read and write records of an Aerospike or flashproof server, with a verdict; WRITES to its namespace
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/client.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/client.txt")))]
     Client(Box<ClientArgs>),
     /// Measure transactions per second of a record engine, and their bottleneck; ERASES the drive
-    #[command(after_long_help = help::laid_out(include_str!("args/examples/bench.txt")))]
+    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/bench.txt")))]
     Bench(Box<TransactionsArgs>),
 }
 
@@ -260,17 +260,17 @@ pub fn parse() -> Invocation {
         Some("act_config_helper.py" | "act_config_helper") => {
             // ACT's helper asks for each value, and supports only the storage test.
             let words = ["flashproof", "size", "config", "--ask", "--model", "storage"].map(OsString::from);
-            own(words.into_iter().chain(arguments.into_iter().skip(1)).collect())
+            parse_own(words.into_iter().chain(arguments.into_iter().skip(1)).collect())
         }
         Some("asloglatency") => act(false, Command::Asloglatency(reports::parse_as_asloglatency(arguments))),
-        _ => own(arguments),
+        _ => parse_own(arguments),
     }
 }
 
 /// Parses a command line of the program name `flashproof`.
-fn own(arguments: Vec<OsString>) -> Invocation {
-    let command = help::whole();
-    if let Some(error) = help::instead_of(&command, &arguments) {
+fn parse_own(arguments: Vec<OsString>) -> Invocation {
+    let command = help::full_command();
+    if let Some(error) = help::suggestion(&command, &arguments) {
         console::error(&error);
         console::flush();
         std::process::exit(2);
@@ -286,9 +286,9 @@ fn own(arguments: Vec<OsString>) -> Invocation {
 }
 
 /// Parses the words of a command line after the program's name. Errors: the reason, one sentence.
-pub fn parses(words: &[String]) -> Result<(), String> {
+pub fn check_words(words: &[String]) -> Result<(), String> {
     let name = std::iter::once("flashproof").chain(words.iter().map(String::as_str));
-    help::whole().try_get_matches_from(name).map(drop).map_err(|error| {
+    help::full_command().try_get_matches_from(name).map(drop).map_err(|error| {
         let text = error.render().to_string();
         text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
     })
@@ -333,7 +333,7 @@ fn exit(error: &clap::Error, mistake: i32) -> ! {
 }
 
 /// Parses `DIR` or `NAME=DIR`. An existing directory with `=` in its path is a `DIR`.
-fn named(text: &str) -> Result<CandidateDir, String> {
+fn parse_named_dir(text: &str) -> Result<CandidateDir, String> {
     match text.split_once('=') {
         Some((name, dir)) if !name.is_empty() && !dir.is_empty() && !Path::new(text).exists() => {
             Ok(CandidateDir { name: Some(name.to_owned()), dir: dir.into() })

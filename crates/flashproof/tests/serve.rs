@@ -55,7 +55,8 @@ fn records_outlive_a_signal_and_a_kill_and_no_other_command_takes_their_file() {
         .storage("device-names: records\nfile-size-mbytes: 16\ntest-duration-sec: 1\nwrite-reqs-per-sec: 10\n", &[]);
     other.expect_error(3, &["records of flashproof engine serve, of namespace \"test\""]);
     bench.write("serve.conf", config("write-block-size 64K"));
-    let wanted = ["records written with other settings: write-block-size is \"32768\" on the device and \"65536\" in the settings",
+    let wanted = [
+        "records written with other settings: write-block-size is \"32768\" on the device and \"65536\" in the settings",
     ];
     bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &wanted);
     bench.write("serve.conf", config(SMALL).replace("16M", "20M"));

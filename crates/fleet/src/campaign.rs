@@ -109,12 +109,12 @@ pub struct Slurm {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct CampaignFile {
     name: Spanned<String>,
     #[serde(default)]
     drives: Select,
     #[serde(default)]
-    step: Vec<Spanned<WrittenStep>>,
+    step: Vec<Spanned<StepEntry>>,
     limits: Option<Spanned<Limits>>,
     #[serde(default)]
     domain: Vec<Spanned<Domain>>,
@@ -125,7 +125,7 @@ struct Written {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenStep {
+struct StepEntry {
     name: String,
     run: String,
     limit: String,
@@ -172,7 +172,7 @@ impl Campaign {
 
     fn parse(path: &Path, text: &str, check: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Self, Failure> {
         let source = Source { path, text };
-        let written: Written = toml::from_str(text)
+        let written: CampaignFile = toml::from_str(text)
             .map_err(|error| source.mistake(error.span().unwrap_or(0..0), units::in_one_line(error.message())))?;
         if !is_name(written.name.get_ref()) {
             return Err(source.mistake(written.name.span(), NAME_RULE));
@@ -218,7 +218,7 @@ impl Campaign {
         let (mut chosen, mut in_use) = (Vec::new(), Vec::new());
         let mut seen: BTreeMap<String, &Path> = BTreeMap::new();
         for (path, inventory) in inventories {
-            for drive in inventory.drives.iter().filter(|drive| self.wants(inventory.host.as_deref(), drive)) {
+            for drive in inventory.drives.iter().filter(|drive| self.matches_drive(inventory.host.as_deref(), drive)) {
                 // A path identifies a drive on one host only.
                 let host = inventory.host.as_deref().filter(|_| drive.id == drive.path).unwrap_or_default();
                 let names = [Some(&drive.id), drive.serial.as_ref(), drive.wwid.as_ref()].into_iter().flatten();
@@ -253,7 +253,7 @@ impl Campaign {
         Ok((chosen, in_use))
     }
 
-    fn wants(&self, host: Option<&str>, drive: &Drive) -> bool {
+    fn matches_drive(&self, host: Option<&str>, drive: &Drive) -> bool {
         let any = |wanted: &[String], is: &[Option<&str>]| {
             wanted.is_empty() || is.iter().flatten().any(|is| wanted.iter().any(|wanted| wanted == is))
         };
@@ -275,7 +275,7 @@ fn is_name(name: &str) -> bool {
 /// The steps in the order in which they run: each after the steps of its `after`.
 fn steps(
     source: &Source<'_>,
-    written: Vec<Spanned<WrittenStep>>,
+    written: Vec<Spanned<StepEntry>>,
     check: &dyn Fn(&[String]) -> Result<(), String>,
 ) -> Result<Vec<Step>, Failure> {
     if written.is_empty() {
@@ -284,7 +284,7 @@ fn steps(
     let mut steps: Vec<(Range<usize>, Step)> = Vec::new();
     for step in written {
         let at = step.span();
-        let WrittenStep { name, run, limit, after, together } = step.into_inner();
+        let StepEntry { name, run, limit, after, together } = step.into_inner();
         if !is_name(&name) {
             return Err(source.mistake(at, format!("step {}: {NAME_RULE}", quoted(&name))));
         }

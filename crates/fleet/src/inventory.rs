@@ -3,7 +3,7 @@
 use crate::{FILE_BYTES_MAX, failed};
 use device::discover::{self, Roots};
 use device::doctor::{Attachment, read_smart};
-use device::guard::{Guard, GuardReport, EraseSafety};
+use device::guard::{EraseSafety, Guard, GuardReport};
 use engine::DeviceName;
 use report::table::Table;
 use results::files::{self, Links, ReplaceTarget};

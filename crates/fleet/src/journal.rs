@@ -40,9 +40,9 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    Begun(Begun),
+    Begun(StepStart),
     /// The step's command ended by itself.
-    Ended(Ended),
+    Ended(StepEnd),
     /// The step's command was stopped; the next start of the task resumes the step.
     Stopped {
         why: String,
@@ -61,7 +61,7 @@ pub enum Event {
 
 /// The start of a step's command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Begun {
+pub struct StepStart {
     pub host: String,
     /// The process of the task.
     pub process: Option<Process>,
@@ -78,7 +78,7 @@ pub struct Begun {
 
 /// The end of a step's command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct StepEnd {
     /// Exit code.
     pub exit: i32,
     /// Outcome by the results; `None` for steps without a verdict.
@@ -87,7 +87,7 @@ pub struct Ended {
     pub sentence: String,
 }
 
-impl Ended {
+impl StepEnd {
     /// True if later steps may follow.
     pub fn is_good(&self) -> bool {
         self.exit == 0 && self.outcome.is_none_or(|outcome| matches!(outcome, Outcome::Pass | Outcome::Measured))
@@ -153,7 +153,7 @@ impl Journal {
     }
 
     /// The last start of `step`.
-    pub fn last_begun(&self, step: &str) -> Option<&Begun> {
+    pub fn last_begun(&self, step: &str) -> Option<&StepStart> {
         self.entries.iter().rev().filter(|entry| entry.step == step).find_map(|entry| match &entry.event {
             Event::Begun(begun) => Some(begun),
             _ => None,

@@ -41,7 +41,7 @@ pub struct PlannedDrive {
 
 /// Fixed by the first start. Task N is `drives[N]`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Fixed {
+struct PlanFile {
     format_version: u32,
     /// Distinguishes campaigns of the same name in the scheduler's jobs.
     id: String,
@@ -69,7 +69,7 @@ impl Plan {
     /// Errors: a mistake in campaign or inventories; steps that differ from those of the start.
     pub fn read(dir: &Path, check: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Self, Failure> {
         let campaign = Campaign::read(dir, check)?;
-        let this = match fixed(dir)? {
+        let this = match read_plan_file(dir)? {
             Some(fixed) => Self::of(dir, campaign, fixed)?,
             None => {
                 let (drives, in_use) = campaign.select(&Inventory::read_all(dir)?)?;
@@ -85,7 +85,7 @@ impl Plan {
         let Some(step) = self.campaign.steps.iter().find(|step| step.together_sec.is_some()) else { return Ok(()) };
         let shares = self.shares();
         let at_once: u64 = shares.values().map(|share| u64::from(share.at_once)).sum();
-        if at_once == self.drives.len() as u64 && shares.values().all(|share| share.behind.is_empty()) {
+        if at_once == self.drives.len() as u64 && shares.values().all(|share| share.waits_for.is_empty()) {
             return Ok(());
         }
         Err(Failure::usage(format!(
@@ -101,10 +101,10 @@ impl Plan {
         if !self.id.is_empty() {
             return Ok(self);
         }
-        let fixed = Fixed {
+        let fixed = PlanFile {
             format_version: PLAN_VERSION,
             id: format!("{:x}-{:x}", now_unix_ms(), std::process::id()),
-            steps: lines(&self.campaign),
+            steps: step_commands(&self.campaign),
             drives: self.drives,
         };
         let path = self.dir.join(PLAN);
@@ -124,11 +124,11 @@ impl Plan {
                 path.display()
             ))
         };
-        Self::of(&self.dir, self.campaign, self::fixed(&self.dir)?.ok_or_else(gone)?)
+        Self::of(&self.dir, self.campaign, self::read_plan_file(&self.dir)?.ok_or_else(gone)?)
     }
 
-    fn of(dir: &Path, campaign: Campaign, fixed: Fixed) -> Result<Self, Failure> {
-        let now = lines(&campaign);
+    fn of(dir: &Path, campaign: Campaign, fixed: PlanFile) -> Result<Self, Failure> {
+        let now = step_commands(&campaign);
         let changed = fixed.steps.iter().zip(&now).find(|(then, now)| then != now).map(|((name, _), _)| name.clone());
         let changed = changed.or_else(|| (fixed.steps.len() != now.len()).then(|| "their number".to_owned()));
         if let Some(what) = changed {
@@ -167,7 +167,7 @@ impl Plan {
         let at_once = |tasks: &Vec<usize>| limits.per_host.min(u32::try_from(tasks.len()).unwrap_or(u32::MAX));
         let mut shares: BTreeMap<Host, Share> = tasks
             .iter()
-            .map(|(host, tasks)| (host.clone(), Share { at_once: at_once(tasks), behind: Vec::new() }))
+            .map(|(host, tasks)| (host.clone(), Share { at_once: at_once(tasks), waits_for: Vec::new() }))
             .collect();
         for domain in domains {
             divide(&mut shares, domain.at_once, |host| host.as_ref().is_some_and(|name| domain.hosts.contains(name)));
@@ -187,10 +187,10 @@ impl Plan {
         let mut ends: BTreeMap<&Host, u64> = BTreeMap::new();
         for (host, share) in &shares {
             let tasks = tasks.get(host).map_or(0, Vec::len);
-            let begins = share.behind.iter().filter_map(|before| ends.get(before)).max().copied().unwrap_or(0);
+            let begins = share.waits_for.iter().filter_map(|before| ends.get(before)).max().copied().unwrap_or(0);
             let takes = (tasks as u64).div_ceil(u64::from(share.at_once)) * of_drive;
             ends.insert(host, begins + takes);
-            let behind: Vec<_> = share.behind.iter().map(host_text).collect();
+            let behind: Vec<_> = share.waits_for.iter().map(host_text).collect();
             let starts = if behind.is_empty() { "now".to_owned() } else { format!("after {}", behind.join(", ")) };
             table.row([host_text(host).to_owned(), tasks.to_string(), share.at_once.to_string(), starts, span(takes)]);
         }
@@ -256,7 +256,7 @@ pub struct Share {
     /// Maximum number of concurrent tasks.
     pub at_once: u32,
     /// Hosts whose tasks must have ended before.
-    pub behind: Vec<Host>,
+    pub waits_for: Vec<Host>,
 }
 
 /// Lowers the shares of the hosts `in_it` until at most `limit` tasks run at once. If there are more hosts than
@@ -278,19 +278,19 @@ fn divide(shares: &mut BTreeMap<Host, Share>, limit: u32, in_it: impl Fn(&Host) 
     if hosts.len() > lanes {
         for pair in 0..hosts.len() - lanes {
             let behind = &hosts[pair + lanes];
-            if let Some(share) = shares.get_mut(behind).filter(|share| !share.behind.contains(&hosts[pair])) {
-                share.behind.push(hosts[pair].clone());
+            if let Some(share) = shares.get_mut(behind).filter(|share| !share.waits_for.contains(&hosts[pair])) {
+                share.waits_for.push(hosts[pair].clone());
             }
         }
     }
 }
 
-fn lines(campaign: &Campaign) -> Vec<(String, Vec<String>)> {
+fn step_commands(campaign: &Campaign) -> Vec<(String, Vec<String>)> {
     campaign.steps.iter().map(|step| (step.name.clone(), step.words.clone())).collect()
 }
 
 /// The plan in `dir`; `None` before the start.
-fn fixed(dir: &Path) -> Result<Option<Fixed>, Failure> {
+fn read_plan_file(dir: &Path) -> Result<Option<PlanFile>, Failure> {
     let path = dir.join(PLAN);
     let bytes = match files::read(&path, Links::Refused, FILE_BYTES_MAX) {
         Ok(bytes) => bytes,
@@ -305,7 +305,7 @@ fn fixed(dir: &Path) -> Result<Option<Fixed>, Failure> {
             path.display()
         ))
     };
-    let fixed: Fixed = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    let fixed: PlanFile = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
     match fixed.format_version {
         PLAN_VERSION => Ok(Some(fixed)),
         other => Err(bad(format!("its format version is {other}, but this flashproof reads version {PLAN_VERSION}"))),
@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     fn shares(hosts: &[(&str, u32)]) -> BTreeMap<Host, Share> {
-        let share = |&(name, at_once): &(&str, u32)| (Some(name.to_owned()), Share { at_once, behind: Vec::new() });
+        let share = |&(name, at_once): &(&str, u32)| (Some(name.to_owned()), Share { at_once, waits_for: Vec::new() });
         hosts.iter().map(share).collect()
     }
 
@@ -326,10 +326,11 @@ mod tests {
         let mut some = shares(&[("a", 4), ("b", 4), ("c", 1)]);
         divide(&mut some, 6, |_| true);
         assert_eq!(some.values().map(|share| share.at_once).collect::<Vec<_>>(), [3, 2, 1]);
-        assert!(some.values().all(|share| share.behind.is_empty()));
+        assert!(some.values().all(|share| share.waits_for.is_empty()));
         let mut more = shares(&[("a", 2), ("b", 2), ("c", 2), ("d", 2), ("e", 2)]);
         divide(&mut more, 2, |host| host_text(host) != "e");
-        let lanes: Vec<Vec<&str>> = more.values().map(|share| share.behind.iter().map(host_text).collect()).collect();
+        let lanes: Vec<Vec<&str>> =
+            more.values().map(|share| share.waits_for.iter().map(host_text).collect()).collect();
         assert_eq!(lanes, [vec![], vec![], vec!["a"], vec!["b"], vec![]]);
         assert_eq!(more.values().map(|share| share.at_once).collect::<Vec<_>>(), [1, 1, 1, 1, 2]);
     }
@@ -378,7 +379,7 @@ mod tests {
         let domain = "[[domain]]\nname = \"rack\"\nhosts = [\"n1\", \"n2\"]\nat_once = 1\n";
         let mut plan = read(campaign(2, &format!("{STEP}{domain}")).path()).unwrap();
         plan.drives.iter_mut().zip(["n1", "n2"]).for_each(|(drive, host)| drive.host = Some(host.to_owned()));
-        assert_eq!(plan.shares()[&Some("n2".to_owned())].behind, [Some("n1".to_owned())]);
+        assert_eq!(plan.shares()[&Some("n2".to_owned())].waits_for, [Some("n1".to_owned())]);
         // Two tasks at once, but one host behind the other.
         plan.campaign.steps[0].together_sec = Some(9);
         assert!(plan.check_together().is_err());

@@ -1,8 +1,8 @@
 //! The results of a campaign as one document: verdicts, ratings, and each drive's latencies beside those of its peers.
 
 use crate::plan::{Plan, PlannedDrive};
-use crate::status::{CampaignStatus, Now, StepStatus, TaskStatus};
-use conclusions::population::{Examination, Labels, DriveLatencies, examine};
+use crate::status::{CampaignStatus, StepState, StepStatus, TaskStatus};
+use conclusions::population::{DriveLatencies, Examination, Labels, examine};
 use conclusions::rejudge::run_dir_of;
 use conclusions::series::{REPORT, Series};
 use report::campaign::{CAMPAIGN_FORMAT_VERSION, Campaign, CampaignDrive, Quantity, StepResult};
@@ -44,7 +44,8 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
         None => Examination::default(),
     };
     let ratings = (0..drives.len()).map(|index| rating(plan, &status, index)).collect();
-    let us = |of: fn(&DriveLatencies) -> Option<f64>| measured.iter().map(|drive| of(drive).map(|ns| ns / 1e3)).collect();
+    let us =
+        |of: fn(&DriveLatencies) -> Option<f64>| measured.iter().map(|drive| of(drive).map(|ns| ns / 1e3)).collect();
     let quantities = [
         Quantity::of("rating", "x", true, ratings, &drives),
         Quantity::of("median latency", "us", false, us(|drive| drive.p50_ns), &drives),
@@ -69,11 +70,11 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
 /// Results of a step, if the step ended with a verdict on this drive or with a measurement.
 fn result(plan: &Plan, status: &CampaignStatus, index: usize, step: &str) -> Option<PathBuf> {
     let now = status.tasks[index].steps.iter().find(|other| other.step == step)?.now;
-    counts(now).then(|| plan.results_dir(index, step))
+    is_result(now).then(|| plan.results_dir(index, step))
 }
 
-fn counts(now: Now) -> bool {
-    now.is_good() || now == Now::Fail
+fn is_result(now: StepState) -> bool {
+    now.is_good() || now == StepState::Fail
 }
 
 fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDrive {
@@ -84,7 +85,7 @@ fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDriv
         StepResult {
             state: step.now.text().to_owned(),
             outcome: step.outcome,
-            sentence: if step.now == Now::Running { String::new() } else { step.note.clone() },
+            sentence: if step.now == StepState::Running { String::new() } else { step.note.clone() },
             report: report.flatten(),
         }
     };
@@ -249,11 +250,16 @@ mod tests {
 
     #[test]
     fn verdicts_on_the_drive_count_and_nothing_else_does() {
-        let counting = [Now::Done, Now::Measured, Now::Pass, Now::Fail];
-        for now in
-            counting.into_iter().chain([Now::Running, Now::Invalid, Now::Failed, Now::Stopped, Now::Refused, Now::Lost])
-        {
-            assert_eq!(counts(now), counting.contains(&now), "{now:?}");
+        let counting = [StepState::Done, StepState::Measured, StepState::Pass, StepState::Fail];
+        for now in counting.into_iter().chain([
+            StepState::Running,
+            StepState::Invalid,
+            StepState::Failed,
+            StepState::Stopped,
+            StepState::Refused,
+            StepState::Lost,
+        ]) {
+            assert_eq!(is_result(now), counting.contains(&now), "{now:?}");
         }
     }
 }

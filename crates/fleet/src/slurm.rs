@@ -89,7 +89,7 @@ pub fn submit(plan: &Plan, slurm: &Slurm, wanted: &dyn Fn(usize) -> bool) -> Res
             }
             // The array waits for other jobs of its host, because each job has its own limit, and for the hosts before
             // it.
-            let before = share.behind.iter().chain([host]).filter_map(|host| jobs.get(host_text(host))).flatten();
+            let before = share.waits_for.iter().chain([host]).filter_map(|host| jobs.get(host_text(host))).flatten();
             let before: Vec<&str> = before.map(String::as_str).collect();
             let job = array(plan, slurm, host, &indices, share.at_once, &before)?;
             submitted += indices.len();

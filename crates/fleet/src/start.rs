@@ -2,7 +2,7 @@
 
 use crate::journal::{Event, TaskLock};
 use crate::plan::Plan;
-use crate::status::{CampaignStatus, Now, StepStatus};
+use crate::status::{CampaignStatus, StepState, StepStatus};
 use crate::task::{CANCELLED, cannot, is_cancelled, last_line, read_journal};
 use crate::{ask_to_end, failed, host_name, own_command, slurm};
 use results::files::{self, ReplaceTarget};
@@ -46,7 +46,7 @@ pub fn run(plan: &Plan, again: bool) -> Result<Option<usize>, Failure> {
 /// True if a step of the task can run: nothing runs the task, and the steps before this step succeeded or can run, too.
 fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
     let steps = &status.tasks[index].steps;
-    if steps.iter().any(|step| matches!(step.now, Now::Queued | Now::Running)) {
+    if steps.iter().any(|step| matches!(step.now, StepState::Queued | StepState::Running)) {
         return false;
     }
     let mut open: Vec<&str> = Vec::new();
@@ -55,7 +55,9 @@ fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
             let before = steps.iter().find(|other| other.step == *name);
             open.contains(&name.as_str()) || before.is_some_and(|step| step.now.is_good())
         };
-        if matches!(now, Now::Waiting | Now::Lost | Now::Stopped | Now::Skipped) && step.after.iter().all(is_good) {
+        if matches!(now, StepState::Waiting | StepState::Lost | StepState::Stopped | StepState::Skipped)
+            && step.after.iter().all(is_good)
+        {
             open.push(&step.name);
         }
     }
@@ -73,7 +75,8 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
     let of_all = |name: &str| {
         is_one_test(name) && (is_invalid(name) || all().any(|step| step.step == name && step.now.is_repeatable()))
     };
-    let is_running = |step: &&StepStatus| matches!(step.now, Now::Running | Now::Queued) && of_all(&step.step);
+    let is_running =
+        |step: &&StepStatus| matches!(step.now, StepState::Running | StepState::Queued) && of_all(&step.step);
     if let Some(step) = all().find(is_running) {
         return Err(Failure::usage(format!(
             "cannot repeat the step {} on all drives - it still runs on a drive - wait for it, or run \"flashproof \

@@ -1,15 +1,15 @@
 //! The status of a campaign: journals, results and the scheduler's queue together.
 
-use crate::journal::{Begun, Ended, Event, Journal};
+use crate::journal::{Event, Journal, StepEnd, StepStart};
 use crate::plan::Plan;
 use crate::slurm::{self, QueuedTask};
 use crate::task::{is_cancelled, read_journal};
 use conclusions::together::MultiHostResult;
 use device::observe::process::process_state;
-use results::run_dir::ProcessState;
 use report::status::{Phase, Status};
 use report::table::Table;
 use results::judge::Outcome;
+use results::run_dir::ProcessState;
 use results::units::{count, date_to_minute, span_about};
 use serde::Serialize;
 use session::failure::Failure;
@@ -27,7 +27,7 @@ const RUNNING_SHOWN: usize = 20;
 /// State of a step of one drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Now {
+pub enum StepState {
     /// Not in the queue yet, or waiting for another step.
     Waiting,
     /// In the scheduler's queue.
@@ -51,7 +51,7 @@ pub enum Now {
     Lost,
 }
 
-impl Now {
+impl StepState {
     /// True if the step has no result, for a reason other than the drive.
     pub fn is_fault(self) -> bool {
         matches!(self, Self::Refused | Self::Lost | Self::Stopped)
@@ -72,7 +72,7 @@ impl Now {
         matches!(self, Self::Waiting | Self::Queued | Self::Running)
     }
 
-    fn of(ended: &Ended) -> Self {
+    fn of(ended: &StepEnd) -> Self {
         match (ended.outcome, ended.exit) {
             (Some(Outcome::Pass), 0) => Self::Pass,
             (Some(Outcome::Measured), 0) => Self::Measured,
@@ -106,7 +106,7 @@ impl Now {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StepStatus {
     pub step: String,
-    pub now: Now,
+    pub now: StepState,
     /// Outcome of its results, once the step has ended.
     pub outcome: Option<Outcome>,
     /// Host where it runs or ran last.
@@ -161,7 +161,7 @@ impl CampaignStatus {
             for step in &plan.campaign.steps {
                 let task = queued.get(&index).copied();
                 // A queued task is at its first step that has not ended.
-                let is_next = !steps.iter().any(|before| matches!(before.now, Now::Running | Now::Queued));
+                let is_next = !steps.iter().any(|before| matches!(before.now, StepState::Running | StepState::Queued));
                 let results = plan.results_dir(index, &step.name);
                 steps.push(step_status(&results, &journal, &step.name, task.filter(|_| is_next), queue.is_some()));
                 let ahead = journal.last_begun(&step.name).and_then(|begun| Some((&begun.host, begun.clock_ahead_ms?)));
@@ -195,18 +195,18 @@ impl CampaignStatus {
 
     /// True if nothing runs, and nothing waits in the queue.
     pub fn is_over(&self) -> bool {
-        !self.steps().any(|(_, step)| matches!(step.now, Now::Running | Now::Queued))
+        !self.steps().any(|(_, step)| matches!(step.now, StepState::Running | StepState::Queued))
     }
 
     /// 1 if a drive failed, else 4 if a result is invalid, else 3 if something could not be run; 0 otherwise.
     pub fn exit_code(&self) -> u8 {
-        let any = |wanted: &[Now]| self.steps().any(|(_, step)| wanted.contains(&step.now));
+        let any = |wanted: &[StepState]| self.steps().any(|(_, step)| wanted.contains(&step.now));
         let one_test = |outcome| self.together.iter().any(|(_, result)| result.outcome == outcome);
         match () {
-            () if any(&[Now::Fail]) || one_test(Outcome::Fail) => 1,
-            () if any(&[Now::Invalid]) || one_test(Outcome::Invalid) => 4,
-            () if any(&[Now::Refused, Now::Lost, Now::Failed, Now::Stopped]) => 3,
-            () if self.started && self.is_over() && any(&[Now::Waiting]) => 3,
+            () if any(&[StepState::Fail]) || one_test(Outcome::Fail) => 1,
+            () if any(&[StepState::Invalid]) || one_test(Outcome::Invalid) => 4,
+            () if any(&[StepState::Refused, StepState::Lost, StepState::Failed, StepState::Stopped]) => 3,
+            () if self.started && self.is_over() && any(&[StepState::Waiting]) => 3,
             () => 0,
         }
     }
@@ -222,7 +222,7 @@ impl CampaignStatus {
             let note = if step.note.is_empty() { String::new() } else { format!(": {}", step.note) };
             format!("  {:04} {} {}{host} {}{left}{note}\n", task.index, task.drive, step.step, step.now.text())
         };
-        let mut list = |title: &str, shown: usize, wanted: &dyn Fn(Now) -> bool| {
+        let mut list = |title: &str, shown: usize, wanted: &dyn Fn(StepState) -> bool| {
             let lines: Vec<String> = self.steps().filter(|(_, step)| wanted(step.now)).map(line).collect();
             if !lines.is_empty() {
                 // Writing to a string cannot fail.
@@ -232,10 +232,10 @@ impl CampaignStatus {
                 let _ = writeln!(text, "  and {} more (--json lists all)", lines.len() - shown);
             }
         };
-        list("running", RUNNING_SHOWN, &|now| now == Now::Running);
-        list("drives that failed", usize::MAX, &|now| now == Now::Fail);
-        list("no verdict on the drive", usize::MAX, &|now| matches!(now, Now::Invalid | Now::Failed));
-        list("did not run to the end", usize::MAX, &Now::is_fault);
+        list("running", RUNNING_SHOWN, &|now| now == StepState::Running);
+        list("drives that failed", usize::MAX, &|now| now == StepState::Fail);
+        list("no verdict on the drive", usize::MAX, &|now| matches!(now, StepState::Invalid | StepState::Failed));
+        list("did not run to the end", usize::MAX, &StepState::is_fault);
         for (step, result) in &self.together {
             let _ = write!(text, "\n{step}, all drives together: {}", result.text());
         }
@@ -244,7 +244,8 @@ impl CampaignStatus {
         }
         if self.cancelled {
             text.push_str("\ncancelled; \"flashproof fleet run\" resumes it\n");
-        } else if self.is_over() && self.steps().any(|(_, step)| step.now == Now::Waiting || step.now.is_fault()) {
+        } else if self.is_over() && self.steps().any(|(_, step)| step.now == StepState::Waiting || step.now.is_fault())
+        {
             text.push_str(
                 "\nnothing is running: \"flashproof fleet run\" resumes the campaign; --failed also repeats steps that \
                  could not run\n",
@@ -255,8 +256,8 @@ impl CampaignStatus {
 
     /// Numbers of drives by step and state.
     fn counts(&self) -> Table {
-        let mut by_step: Vec<(&str, BTreeMap<Now, u64>)> = Vec::new();
-        let mut seen: BTreeSet<Now> = BTreeSet::new();
+        let mut by_step: Vec<(&str, BTreeMap<StepState, u64>)> = Vec::new();
+        let mut seen: BTreeSet<StepState> = BTreeSet::new();
         for (_, step) in self.steps() {
             seen.insert(step.now);
             match by_step.iter_mut().find(|(name, _)| *name == step.step) {
@@ -266,7 +267,7 @@ impl CampaignStatus {
         }
         let table = Table::new("").text(["STEP"]).numbers(seen.iter().map(|now| now.text().to_uppercase()));
         table.rows(by_step.iter().map(|(name, counts)| {
-            let number = |now: &Now| counts.get(now).map_or_else(String::new, u64::to_string);
+            let number = |now: &StepState| counts.get(now).map_or_else(String::new, u64::to_string);
             std::iter::once((*name).to_owned()).chain(seen.iter().map(number)).collect::<Vec<_>>()
         }))
     }
@@ -283,7 +284,7 @@ fn step_status(
     let begun = journal.last_begun(step);
     let mut this = StepStatus {
         step: step.to_owned(),
-        now: Now::Waiting,
+        now: StepState::Waiting,
         outcome: None,
         host: begun.map(|begun| begun.host.clone()),
         note: String::new(),
@@ -293,32 +294,35 @@ fn step_status(
     (this.now, this.note) = match journal.state(step) {
         Event::Ended(ended) => {
             this.outcome = ended.outcome;
-            (Now::of(ended), ended.sentence.clone())
+            (StepState::of(ended), ended.sentence.clone())
         }
-        Event::Skipped { why } => (Now::Skipped, why.clone()),
+        Event::Skipped { why } => (StepState::Skipped, why.clone()),
         Event::Begun(begun) => {
-            let status = Status::read(results, SystemTime::now(), &|process| process_state(process, Path::new("/"))).ok();
+            let status =
+                Status::read(results, SystemTime::now(), &|process| process_state(process, Path::new("/"))).ok();
             match is_running(begun, status.as_ref(), queued, has_queue) {
                 true => {
                     this.left_sec = status.as_ref().and_then(left_sec);
-                    (Now::Running, String::new())
+                    (StepState::Running, String::new())
                 }
                 false => {
                     let at = date_to_minute(journal.last(step).map_or(0, |entry| entry.unix_ms));
-                    (Now::Lost, format!("begun {at} on {}, but its process is gone", begun.host))
+                    (StepState::Lost, format!("begun {at} on {}, but its process is gone", begun.host))
                 }
             }
         }
-        Event::Reset => (Now::Waiting, String::new()),
-        Event::Stopped { why } => (Now::Stopped, why.clone()),
-        Event::Refused { why } => (Now::Refused, why.clone()),
+        Event::Reset => (StepState::Waiting, String::new()),
+        Event::Stopped { why } => (StepState::Stopped, why.clone()),
+        Event::Refused { why } => (StepState::Refused, why.clone()),
     };
     // The task is in the queue, perhaps again after a stop or a loss.
-    if let Some(task) = queued.filter(|_| matches!(this.now, Now::Waiting | Now::Stopped | Now::Lost | Now::Refused)) {
+    if let Some(task) = queued
+        .filter(|_| matches!(this.now, StepState::Waiting | StepState::Stopped | StepState::Lost | StepState::Refused))
+    {
         let before = if this.note.is_empty() { String::new() } else { format!("{}; ", this.note) };
         (this.now, this.note) = match task.state.as_str() {
-            "RUNNING" => (Now::Running, String::new()),
-            _ => (Now::Queued, format!("{before}{}", task.place)),
+            "RUNNING" => (StepState::Running, String::new()),
+            _ => (StepState::Queued, format!("{before}{}", task.place)),
         };
     }
     this
@@ -326,7 +330,7 @@ fn step_status(
 
 /// True if the command of a begun step still runs: its process is alive on this host, or the scheduler says so, or its
 /// results still grow.
-fn is_running(begun: &Begun, status: Option<&Status>, queued: Option<&QueuedTask>, has_queue: bool) -> bool {
+fn is_running(begun: &StepStart, status: Option<&Status>, queued: Option<&QueuedTask>, has_queue: bool) -> bool {
     let alive = begun.process.as_ref().map_or(ProcessState::Unknown, |process| process_state(process, Path::new("/")));
     match alive {
         ProcessState::Running | ProcessState::Stopped => true,
@@ -357,19 +361,25 @@ mod tests {
     #[test]
     fn only_exit_code_0_with_a_good_outcome_is_a_success_for_status_and_task_alike() {
         let now = |exit| {
-            OUTCOMES.map(|outcome| Ended { exit, outcome, sentence: String::new() }).map(|ended| {
-                assert_eq!(Now::of(&ended).is_good(), ended.is_good(), "{ended:?}");
-                Now::of(&ended)
+            OUTCOMES.map(|outcome| StepEnd { exit, outcome, sentence: String::new() }).map(|ended| {
+                assert_eq!(StepState::of(&ended).is_good(), ended.is_good(), "{ended:?}");
+                StepState::of(&ended)
             })
         };
-        assert_eq!(now(0), [Now::Done, Now::Measured, Now::Pass, Now::Invalid, Now::Fail]);
-        assert_eq!(now(1), [Now::Failed, Now::Invalid, Now::Invalid, Now::Invalid, Now::Fail]);
+        assert_eq!(
+            now(0),
+            [StepState::Done, StepState::Measured, StepState::Pass, StepState::Invalid, StepState::Fail]
+        );
+        assert_eq!(
+            now(1),
+            [StepState::Failed, StepState::Invalid, StepState::Invalid, StepState::Invalid, StepState::Fail]
+        );
     }
 
     #[test]
     fn the_exit_code_names_the_worst_of_all_drives() {
-        let status = |states: &[Now], together: Option<Outcome>| {
-            let step = |now: &Now| StepStatus {
+        let status = |states: &[StepState], together: Option<Outcome>| {
+            let step = |now: &StepState| StepStatus {
                 step: "a".to_owned(),
                 now: *now,
                 outcome: None,
@@ -379,7 +389,8 @@ mod tests {
                 attempts: 1,
             };
             let steps = states.iter().map(step).collect();
-            let one_test = |outcome| ("a".to_owned(), MultiHostResult { outcome, ..MultiHostResult::undecided(String::new()) });
+            let one_test =
+                |outcome| ("a".to_owned(), MultiHostResult { outcome, ..MultiHostResult::undecided(String::new()) });
             CampaignStatus {
                 name: String::new(),
                 started: true,
@@ -390,7 +401,7 @@ mod tests {
             }
             .exit_code()
         };
-        use Now::{Done, Fail, Failed, Invalid, Lost, Measured, Pass, Refused, Running, Stopped, Waiting};
+        use StepState::{Done, Fail, Failed, Invalid, Lost, Measured, Pass, Refused, Running, Stopped, Waiting};
         assert_eq!(status(&[Pass, Measured, Done, Running, Waiting], None), 0);
         assert_eq!(status(&[Pass, Waiting], None), 3, "nothing runs");
         for fault in [Refused, Lost, Failed, Stopped] {
@@ -405,7 +416,7 @@ mod tests {
         let here = device::observe::process::this_process();
         let gone = here.clone().map(|here| results::run_dir::Process { start_ticks: 1, ..here });
         let running = |process: &Option<results::run_dir::Process>, state: Option<&str>| {
-            let begun = Begun {
+            let begun = StepStart {
                 host: String::new(),
                 process: process.clone(),
                 job: Some("1_0".to_owned()),

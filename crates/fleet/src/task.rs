@@ -5,7 +5,7 @@
 
 use crate::campaign::{DRIVE, OUT, Step};
 use crate::inventory::{Drive, Inventory};
-use crate::journal::{Begun, Ended, Event, Journal, LockError, TaskLock};
+use crate::journal::{Event, Journal, LockError, StepEnd, StepStart, TaskLock};
 use crate::plan::{Plan, PlannedDrive};
 use crate::together::Barrier;
 use crate::{ask_to_end, failed, host_name, own_command};
@@ -44,7 +44,7 @@ const OUTPUT: &str = "output.txt";
 pub const CANCELLED: &str = "cancelled";
 
 /// Poll interval for the command.
-const TICK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Poll interval for [`CANCELLED`].
 const CANCEL_TICK: Duration = Duration::from_secs(2);
@@ -84,17 +84,17 @@ pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Fa
     let mut code = 0;
     for step in plan.campaign.steps.iter().filter(|step| only.is_none_or(|only| step.name == only)) {
         match task.step(step)? {
-            Next::Go => {}
+            AfterStep::Go => {}
             // Steps that do not depend on this one still run.
-            Next::Refused => code = 3,
-            Next::Exit(code) => return Ok(ExitCode::from(code)),
+            AfterStep::Refused => code = 3,
+            AfterStep::Exit(code) => return Ok(ExitCode::from(code)),
         }
     }
     Ok(ExitCode::from(code))
 }
 
 /// Continuation after a step.
-enum Next {
+enum AfterStep {
     Go,
     /// The step could not run.
     Refused,
@@ -112,11 +112,11 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    fn step(&mut self, step: &Step) -> Result<Next, Failure> {
+    fn step(&mut self, step: &Step) -> Result<AfterStep, Failure> {
         let journal = read_journal(&self.dir)?;
         if let Event::Ended(ended) = journal.state(&step.name) {
             self.note(step, &format!("has a result already: {}", ended.sentence));
-            return Ok(Next::Go);
+            return Ok(AfterStep::Go);
         }
         for before in &step.after {
             let why = match journal.state(before) {
@@ -129,16 +129,16 @@ impl Task<'_> {
                         step.name,
                         quoted(&self.planned.drive.id)
                     ));
-                    return Ok(Next::Refused);
+                    return Ok(AfterStep::Refused);
                 }
             };
             self.note(step, &format!("not run: {why}"));
             self.append(step, Event::Skipped { why })?;
-            return Ok(Next::Go);
+            return Ok(AfterStep::Go);
         }
         if is_cancelled(self.plan) {
             self.note(step, "not run: the campaign is cancelled");
-            return Ok(Next::Exit(0));
+            return Ok(AfterStep::Exit(0));
         }
         let path = match find(self.plan, self.planned) {
             Ok(path) => path,
@@ -154,7 +154,7 @@ impl Task<'_> {
                 Err(why) => return self.refuse(step, why),
             },
         };
-        let begun = Begun {
+        let begun = StepStart {
             host: host_name(),
             process: this_process(),
             job: self.job.clone(),
@@ -163,7 +163,7 @@ impl Task<'_> {
             agreed_unix_ms,
         };
         let is_repeated = *journal.state(&step.name) == Event::Reset && journal.attempts(&step.name) > 0;
-        let out = make_own(&dir).and_then(|()| set_aside(&dir.join(RESULTS), is_repeated));
+        let out = create_step_dir(&dir).and_then(|()| set_aside(&dir.join(RESULTS), is_repeated));
         let out = out.map_err(|error| cannot("cannot create the step's directory", &dir, &error))?;
         self.append(step, Event::Begun(begun))?;
         let words: Vec<String> =
@@ -220,10 +220,10 @@ impl Task<'_> {
                 return Ok((status, stopped));
             }
             if stopped.is_some() {
-                thread::sleep(TICK);
+                thread::sleep(POLL_INTERVAL);
                 continue;
             }
-            stopped = self.ending.wait(TICK).map(signal_name);
+            stopped = self.ending.wait(POLL_INTERVAL).map(signal_name);
             let limit = Duration::from_secs(step.limit_sec.into());
             if began.elapsed() > limit {
                 stopped = Some(format!("the time limit of {} was reached", span(limit.as_secs())));
@@ -248,18 +248,18 @@ impl Task<'_> {
         stopped: Option<String>,
         out: &Path,
         output: &Path,
-    ) -> Result<Next, Failure> {
+    ) -> Result<AfterStep, Failure> {
         let keeps_results = step.words.iter().any(|word| word.contains(OUT));
         let last_line = || last_line(output).unwrap_or_else(|| "the command printed nothing".to_owned());
         match conclusion(status, stopped, result_in(out), keeps_results, &|name| self.is_drive(name), &last_line) {
             Event::Stopped { why } => self.stop(step, why),
             Event::Refused { why } => self.refuse(step, why),
             event => {
-                if let Event::Ended(Ended { exit, sentence, .. }) = &event {
+                if let Event::Ended(StepEnd { exit, sentence, .. }) = &event {
                     self.note(step, &format!("ended with exit code {exit}: {sentence}"));
                 }
                 self.append(step, event)?;
-                Ok(Next::Go)
+                Ok(AfterStep::Go)
             }
         }
     }
@@ -275,16 +275,16 @@ impl Task<'_> {
             || identity().as_deref() == Some(name)
     }
 
-    fn stop(&mut self, step: &Step, why: String) -> Result<Next, Failure> {
+    fn stop(&mut self, step: &Step, why: String) -> Result<AfterStep, Failure> {
         self.note(step, &format!("stopped: {why}; run the task again to resume the step"));
         self.append(step, Event::Stopped { why })?;
-        Ok(Next::Exit(if is_cancelled(self.plan) { 0 } else { STOPPED }))
+        Ok(AfterStep::Exit(if is_cancelled(self.plan) { 0 } else { STOPPED }))
     }
 
-    fn refuse(&mut self, step: &Step, why: String) -> Result<Next, Failure> {
+    fn refuse(&mut self, step: &Step, why: String) -> Result<AfterStep, Failure> {
         console::error(&format!("{} {}: {why}", self.planned.drive.id, step.name));
         self.append(step, Event::Refused { why })?;
-        Ok(Next::Refused)
+        Ok(AfterStep::Refused)
     }
 
     fn append(&self, step: &Step, event: Event) -> Result<(), Failure> {
@@ -299,13 +299,13 @@ impl Task<'_> {
 }
 
 /// Outcome of a run or series, the serial number of its drive if known, and its conclusion.
-type Found = (Outcome, Option<String>, String);
+type RecordedResult = (Outcome, Option<String>, String);
 
 /// The event at the end of a command, by its `status`, the reason why it was `stopped`, and the result `found`.
 fn conclusion(
     status: ExitStatus,
     stopped: Option<String>,
-    found: Option<Found>,
+    found: Option<RecordedResult>,
     keeps_results: bool,
     is_drive: &dyn Fn(&str) -> bool,
     last_line: &dyn Fn() -> String,
@@ -324,8 +324,8 @@ fn conclusion(
         (_, _, None) if keeps_results => Event::Refused {
             why: format!("the results of the step cannot be read; its command printed: {}", last_line()),
         },
-        (exit, _, Some((outcome, _, sentence))) => Event::Ended(Ended { exit, outcome: Some(outcome), sentence }),
-        (exit, _, None) => Event::Ended(Ended { exit, outcome: None, sentence: last_line() }),
+        (exit, _, Some((outcome, _, sentence))) => Event::Ended(StepEnd { exit, outcome: Some(outcome), sentence }),
+        (exit, _, None) => Event::Ended(StepEnd { exit, outcome: None, sentence: last_line() }),
     }
 }
 
@@ -369,9 +369,9 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
             _ => None,
         });
         let orphan = holder.filter(|(_, begun)| begun.job.is_some() && begun.job.as_deref() == job);
-        let pid = orphan
-            .and_then(|(_, begun)| begun.process.as_ref())
-            .filter(|process| process_state(process, Path::new("/")) == ProcessState::Running && process.pid != std::process::id());
+        let pid = orphan.and_then(|(_, begun)| begun.process.as_ref()).filter(|process| {
+            process_state(process, Path::new("/")) == ProcessState::Running && process.pid != std::process::id()
+        });
         match pid {
             Some(process) if began.elapsed() < ORPHAN_WAIT => {
                 if !std::mem::replace(&mut asked, true) {
@@ -381,10 +381,10 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
                     ));
                     ask_to_end(process.pid);
                 }
-                thread::sleep(TICK);
+                thread::sleep(POLL_INTERVAL);
             }
             // By /proc, the orphan has ended, but its lock is not released yet.
-            None if asked && began.elapsed() < ORPHAN_WAIT => thread::sleep(TICK),
+            None if asked && began.elapsed() < ORPHAN_WAIT => thread::sleep(POLL_INTERVAL),
             _ => {
                 let who = holder.map_or_else(String::new, |(at, begun)| {
                     let pid = begun
@@ -446,7 +446,7 @@ fn missing(path: &str, replaced: Option<String>) -> String {
 }
 
 /// Creates the directory of a step. Errors: the path is a symbolic link.
-fn make_own(dir: &Path) -> io::Result<()> {
+fn create_step_dir(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     match fs::symlink_metadata(dir)?.is_symlink() {
         true => Err(io::Error::new(io::ErrorKind::InvalidInput, "the step's directory is a symbolic link")),
@@ -470,7 +470,7 @@ fn set_aside(out: &Path, is_repeated: bool) -> io::Result<PathBuf> {
 }
 
 /// The result of the run or series in `out`; `None` if there is none.
-fn result_in(out: &Path) -> Option<Found> {
+fn result_in(out: &Path) -> Option<RecordedResult> {
     if let Ok(Some(check)) = Check::read(out) {
         return Some((check.outcome, None, check.sentence));
     }

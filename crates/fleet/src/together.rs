@@ -79,7 +79,8 @@ impl Barrier {
             let absent: Vec<usize> = (0..self.tasks).filter(|other| !self.ready(*other).exists()).collect();
             if absent.is_empty() && self.index == 0 {
                 let start = server_now().saturating_add(u64::from(lead_sec) * 1_000);
-                files::replace(&self.dir.join(START), start.to_string().as_bytes(), ReplaceTarget::Own).map_err(cannot)?;
+                files::replace(&self.dir.join(START), start.to_string().as_bytes(), ReplaceTarget::Own)
+                    .map_err(cannot)?;
                 continue;
             }
             if is_over() || began.elapsed() > patience {

@@ -1,6 +1,6 @@
 //! Garbage collection: chooses a victim, moves its valid units to an append point, then erases the victim.
 
-use crate::drive::{ProgramCause, Extent, FlashObserver};
+use crate::drive::{Extent, FlashObserver, ProgramCause};
 use crate::map::BATCH;
 use crate::spec::Victim;
 use crate::{Append, Ftl, Isolation};

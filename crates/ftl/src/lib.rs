@@ -16,5 +16,5 @@ mod map;
 pub mod over_provisioning;
 mod spec;
 
-pub use drive::{ProgramCause, Extent, Ftl, FlashObserver};
+pub use drive::{Extent, FlashObserver, Ftl, ProgramCause};
 pub use spec::{Append, Firmware, Isolation, Spec, SpecError, Victim};

@@ -210,8 +210,9 @@ impl Valid {
             return None;
         }
         let from_hand = self.least[self.next_group..].iter().position(|&of_group| of_group == least);
-        let group =
-            from_hand.map(|at| at + self.next_group).or_else(|| self.least.iter().position(|&of_group| of_group == least))?;
+        let group = from_hand
+            .map(|at| at + self.next_group)
+            .or_else(|| self.least.iter().position(|&of_group| of_group == least))?;
         self.next_group = (group + 1) % self.least.len();
         let at = self.group(group).iter().position(|&count| count == least)?;
         Some(((group * GROUP + at) as u32, least))

@@ -54,7 +54,11 @@ mod tests {
             (2_400_476_553_216, 37.4),
             (1 << 30, 7.0),
         ] {
-            assert!((estimate_from_capacity(bytes) * 100.0 - pct).abs() < 0.1, "{bytes}: {}", estimate_from_capacity(bytes));
+            assert!(
+                (estimate_from_capacity(bytes) * 100.0 - pct).abs() < 0.1,
+                "{bytes}: {}",
+                estimate_from_capacity(bytes)
+            );
         }
     }
 

@@ -1,7 +1,7 @@
 //! Property tests: after any sequence of commands the map is consistent, all counters add up, and the observer got
 //! every flash operation.
 
-use ftl::{Append, ProgramCause, Extent, Firmware, Ftl, Isolation, FlashObserver, Spec, Victim};
+use ftl::{Append, Extent, Firmware, FlashObserver, Ftl, Isolation, ProgramCause, Spec, Victim};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

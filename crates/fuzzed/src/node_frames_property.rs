@@ -34,7 +34,9 @@ pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
         assert_eq!(take(&mut again).ok().flatten().as_ref(), Some(&said));
         assert!(again.is_empty(), "{} bytes are left of {said:?}", again.len());
         match said {
-            NodeMessage::Proxy { message, .. } => _ = wire::parse(message, LIMITS, |name| (name == b"test").then_some(0)),
+            NodeMessage::Proxy { message, .. } => {
+                _ = wire::parse(message, LIMITS, |name| (name == b"test").then_some(0))
+            }
             NodeMessage::Answer { reply: body, .. } => {
                 assert!(
                     message::parse_reply(body).map_or(0, |reply| reply.ops.len()) <= body.len(),

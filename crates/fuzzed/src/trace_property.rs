@@ -1,7 +1,7 @@
 //! Properties of block traces as text, and of their replay; and of a page of the kernel's trace, with arbitrary bytes.
 
 use crate::assert_one_line;
-use device::observe::trace::{EventKind, Pairing, Request, TraceText, TextError, page_events, sort_by_time};
+use device::observe::trace::{EventKind, Pairing, Request, TextError, TraceText, page_events, sort_by_time};
 use load::factor::Factor;
 use load::workload::replay::TraceBuilder;
 use std::io::{self, Read};

@@ -4,7 +4,7 @@
 use crate::assert_one_line;
 use conclusions::durability::examine::{Slot, examine, find_session};
 use conclusions::durability::session::{Lane, Mode, SessionId};
-use conclusions::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, WitnessSessions, Reply, line, parse};
+use conclusions::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, Reply, WitnessSessions, line, parse};
 use std::convert::Infallible;
 
 /// Takes `bytes` as alternate lines of two connections, as a file of the same lines, and as sectors. Returns true if a

@@ -3,7 +3,7 @@
 use engine::sim::{QueueModel, SimEngine};
 use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
-use load::run::{EndCause, Control, Pacing, RunConfig, RunError, Settings, Sink, SinkError, run};
+use load::run::{Control, EndCause, Pacing, RunConfig, RunError, Settings, Sink, SinkError, run};
 use load::schedule::{Even, Schedule};
 use load::stream::{Extent, Request, SizeDistribution, Uniform};
 use results::buckets::ActScale;

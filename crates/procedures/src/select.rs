@@ -4,14 +4,17 @@
 //! measured with this exact load is called an estimate.
 
 use crate::align::{balanced, read_profile};
-use report::comparison::{Candidate, ValueOrReason, Comparison, OperatorData, CandidateDir, Published, built_in, compare, read_published};
+use report::comparison::{
+    Candidate, CandidateDir, Comparison, OperatorData, PublishedRating, ValueOrReason, built_in, compare,
+    read_published,
+};
 use report::table::Table;
 use results::units::{multiple, number, percent, percent_exact};
 use serde::Serialize;
 use session::console;
 use session::failure::Failure;
 use sizing::drive_io::{DriveIo, NAMES};
-use sizing::select::{self, Demand, Need, Supply, SizingTerms};
+use sizing::select::{self, Demand, Need, SizingTerms, Supply};
 use std::path::Path;
 
 /// Basis of a candidate's number.
@@ -76,7 +79,7 @@ pub struct Selection {
 
 /// Candidates of a selection.
 #[derive(Debug, Clone)]
-pub struct Shelf<'a> {
+pub struct SelectionInput<'a> {
     /// Runs and series.
     pub candidates: &'a [CandidateDir],
     /// Texts that names of drives with published ratings contain, or `all`.
@@ -91,7 +94,12 @@ pub struct Shelf<'a> {
 ///
 /// Errors: the profile is unreadable, has no load, or does not balance and this is not accepted; a candidate or list is
 /// unreadable; a name matches no published drive.
-pub fn select(path: &Path, accept_unbalanced: bool, shelf: &Shelf<'_>, terms: SizingTerms) -> Result<Selection, Failure> {
+pub fn select(
+    path: &Path,
+    accept_unbalanced: bool,
+    shelf: &SelectionInput<'_>,
+    terms: SizingTerms,
+) -> Result<Selection, Failure> {
     let profile = read_profile(path)?;
     balanced(&profile, accept_unbalanced)?;
     let demand = Demand::of(&profile);
@@ -115,7 +123,7 @@ pub fn select(path: &Path, accept_unbalanced: bool, shelf: &Shelf<'_>, terms: Si
 }
 
 /// Published ratings, in the file `path` or the built-in list.
-pub fn ratings(path: Option<&Path>) -> Result<Vec<Published>, Failure> {
+pub fn ratings(path: Option<&Path>) -> Result<Vec<PublishedRating>, Failure> {
     match path {
         Some(path) => read_published(path).map_err(Failure::usage),
         None => built_in().map_err(Failure::environment),
@@ -123,7 +131,11 @@ pub fn ratings(path: Option<&Path>) -> Result<Vec<Published>, Failure> {
 }
 
 /// The comparison of `candidates`; prints its warnings and remarks.
-pub fn compared(candidates: &[CandidateDir], given: &OperatorData, ratings: &[Published]) -> Result<Comparison, Failure> {
+pub fn compared(
+    candidates: &[CandidateDir],
+    given: &OperatorData,
+    ratings: &[PublishedRating],
+) -> Result<Comparison, Failure> {
     let comparison = compare(candidates, given, ratings).map_err(|error| match error.is_usage() {
         true => Failure::usage(error),
         false => Failure::environment(error),
@@ -134,8 +146,8 @@ pub fn compared(candidates: &[CandidateDir], given: &OperatorData, ratings: &[Pu
 }
 
 /// Published ratings of drives whose names contain one of the given texts; all ratings for `all`.
-fn chosen(ratings: &[Published], wanted: &[String]) -> Result<Vec<Published>, Failure> {
-    let has = |rating: &Published, words: &str| {
+fn chosen(ratings: &[PublishedRating], wanted: &[String]) -> Result<Vec<PublishedRating>, Failure> {
+    let has = |rating: &PublishedRating, words: &str| {
         words.eq_ignore_ascii_case("all") || rating.device.to_lowercase().contains(&words.trim().to_lowercase())
     };
     for words in wanted {
@@ -203,7 +215,12 @@ fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &SizingTerms,
     }
 }
 
-fn published_choice(rating: &Published, demand: &Demand, terms: &SizingTerms, prices: &[(String, f64)]) -> Choice {
+fn published_choice(
+    rating: &PublishedRating,
+    demand: &Demand,
+    terms: &SizingTerms,
+    prices: &[(String, f64)],
+) -> Choice {
     let supply = Supply { io: select::published(rating.x), ..Supply::default() };
     let shares = ["1ms", "8ms", "64ms"].into_iter().zip(rating.over_pct);
     let margin = |(threshold, pct): (&str, Option<f64>)| {
@@ -216,11 +233,23 @@ fn published_choice(rating: &Published, demand: &Demand, terms: &SizingTerms, pr
         price: prices.iter().find(|(name, _)| *name == rating.device).map(|(_, price)| *price),
         margins: margins.collect(),
         remarks: vec![format!("published as {}{maker}; its capacity and wear are not considered", multiple(rating.x))],
-        ..choice(rating.device.clone(), ValueOrReason::Value(Basis::Published), ValueOrReason::Value(supply), demand, terms)
+        ..choice(
+            rating.device.clone(),
+            ValueOrReason::Value(Basis::Published),
+            ValueOrReason::Value(supply),
+            demand,
+            terms,
+        )
     }
 }
 
-fn choice(name: String, basis: ValueOrReason<Basis>, supply: ValueOrReason<Supply>, demand: &Demand, terms: &SizingTerms) -> Choice {
+fn choice(
+    name: String,
+    basis: ValueOrReason<Basis>,
+    supply: ValueOrReason<Supply>,
+    demand: &Demand,
+    terms: &SizingTerms,
+) -> Choice {
     let need = |terms: SizingTerms| {
         supply.and_then(|supply| {
             ValueOrReason::or_missing(
@@ -272,7 +301,8 @@ impl Selection {
             table = table.numbers(["price".to_owned(), format!("at {scaled}")]);
         }
         for choice in &self.choices {
-            let count = |need: &ValueOrReason<Need>| need.value().map_or("-".to_owned(), |need| need.per_node.to_string());
+            let count =
+                |need: &ValueOrReason<Need>| need.value().map_or("-".to_owned(), |need| need.per_node.to_string());
             let limit = |need: &ValueOrReason<Need>| need.value().map_or("-", |need| need.limit.name()).to_owned();
             let price = |need: &ValueOrReason<Need>| {
                 let price = need.value().zip(choice.price).map(|(need, price)| number(need.in_all as f64 * price));

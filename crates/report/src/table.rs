@@ -32,7 +32,7 @@ struct Column {
 #[derive(Debug, Clone)]
 pub struct Cell {
     text: String,
-    look: CellStyle,
+    style: CellStyle,
 }
 
 /// Style of a cell.
@@ -190,54 +190,54 @@ impl Render for Table {
 impl Cell {
     /// Text that stands out.
     pub fn strong(text: impl Into<String>) -> Self {
-        Self { text: text.into(), look: CellStyle::Strong }
+        Self { text: text.into(), style: CellStyle::Strong }
     }
 
     /// Text of a value that is over a limit, or otherwise bad.
     pub fn bad(text: impl Into<String>) -> Self {
-        Self { text: text.into(), look: CellStyle::Bad }
+        Self { text: text.into(), style: CellStyle::Bad }
     }
 
     /// A path or a command.
     pub fn code(text: impl Into<String>) -> Self {
-        Self { text: text.into(), look: CellStyle::Code }
+        Self { text: text.into(), style: CellStyle::Code }
     }
 
     /// A field of a heat map: `part` from 0 (lightest) to 1 (darkest).
     pub fn shaded(text: impl Into<String>, part: f64) -> Self {
         let shade = (part.clamp(0.0, 1.0) * SHADES as f64).round() as usize;
-        Self { text: text.into(), look: CellStyle::Shade(shade) }
+        Self { text: text.into(), style: CellStyle::Shade(shade) }
     }
 
     /// Text with a link to the element `id` of the page.
     pub fn link(text: impl Into<String>, id: String) -> Self {
-        Self { text: text.into(), look: CellStyle::Link(id) }
+        Self { text: text.into(), style: CellStyle::Link(id) }
     }
 
     pub(crate) fn outcome(shown: OutcomeLabel) -> Self {
-        Self { text: shown.text, look: CellStyle::Badge(shown.look) }
+        Self { text: shown.text, style: CellStyle::Badge(shown.look) }
     }
 
     /// The CSS class of the cell's field.
     fn class(&self) -> Option<String> {
-        if let CellStyle::Shade(shade) = self.look { Some(format!("shade-{shade}")) } else { None }
+        if let CellStyle::Shade(shade) = self.style { Some(format!("shade-{shade}")) } else { None }
     }
 
     fn markdown(&self) -> String {
         let text = escaped(&self.text);
-        if let CellStyle::Strong = self.look { format!("**{text}**") } else { text }
+        if let CellStyle::Strong = self.style { format!("**{text}**") } else { text }
     }
 }
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
-        Self { text: text.into(), look: CellStyle::Plain }
+        Self { text: text.into(), style: CellStyle::Plain }
     }
 }
 
 impl Render for Cell {
     fn render(&self) -> Markup {
-        match &self.look {
+        match &self.style {
             CellStyle::Plain | CellStyle::Shade(_) => html! { (self.text) },
             CellStyle::Strong => html! { b { (self.text) } },
             CellStyle::Bad => html! { span.over { (self.text) } },

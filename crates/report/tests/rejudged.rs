@@ -2,11 +2,11 @@
 
 use crate::support::{SHORT, Shape, write_series};
 use conclusions::series::{Purpose, Series, State};
-use report::comparison::{OperatorData, CandidateDir, compare};
+use report::comparison::{CandidateDir, OperatorData, compare};
 use report::document::Document;
 use report::status::Status;
-use results::run_dir::ProcessState;
 use results::judge::Outcome;
+use results::run_dir::ProcessState;
 use std::fs;
 use std::path::Path;
 use std::time::SystemTime;

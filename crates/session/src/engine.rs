@@ -145,7 +145,9 @@ impl Engine {
             _ => ring_or_other(wanted, targets)?,
         };
         let placement = match kind {
-            EngineKind::Aio(_) | EngineKind::Threads(_) | EngineKind::Calls => placement::by_hint(&demand.placements, targets)?,
+            EngineKind::Aio(_) | EngineKind::Threads(_) | EngineKind::Calls => {
+                placement::by_hint(&demand.placements, targets)?
+            }
             _ => placement::by_streams(&demand.placements, targets)?,
         };
         Ok(Self { kind, placement, store: None, life: None })
@@ -168,7 +170,8 @@ impl Engine {
     }
 
     fn passthrough(demand: &Demand, targets: &[Arc<Target>]) -> Result<Self, Failure> {
-        let generics = collect_all(targets.iter().map(|target| NvmeGeneric::open(target).map(Arc::new)), Failure::environment)?;
+        let generics =
+            collect_all(targets.iter().map(|target| NvmeGeneric::open(target).map(Arc::new)), Failure::environment)?;
         let placement = placement::by_directives(&demand.placements, targets, &generics)?;
         match Passthrough::probe(targets, &generics) {
             Ok(()) => Ok(Self { kind: EngineKind::Passthrough(generics), placement, store: None, life: None }),
@@ -186,7 +189,12 @@ impl Engine {
     }
 
     /// An engine for the single `target`, for a caller that issues operations itself, without a plan.
-    pub fn single(&self, target: &Arc<Target>, in_flight_max: usize, buffer_bytes: usize) -> io::Result<SingleTargetEngine> {
+    pub fn single(
+        &self,
+        target: &Arc<Target>,
+        in_flight_max: usize,
+        buffer_bytes: usize,
+    ) -> io::Result<SingleTargetEngine> {
         let (targets, setup) = (vec![target.clone()], Setup::new(in_flight_max, buffer_bytes));
         Ok(match &self.kind {
             EngineKind::Passthrough(generics) => {
@@ -208,7 +216,8 @@ impl Engine {
 
     /// True if an issuing thread has only its ring: no helper threads, and no store.
     pub fn is_bare_ring(&self) -> bool {
-        self.store.is_none() && matches!(self.kind, EngineKind::IoUring | EngineKind::Polled | EngineKind::Passthrough(_))
+        self.store.is_none()
+            && matches!(self.kind, EngineKind::IoUring | EngineKind::Polled | EngineKind::Passthrough(_))
     }
 
     /// Maximum number of operations in flight per issuing thread, if limited.

@@ -47,8 +47,9 @@ impl fmt::Display for PlacementMechanism {
 
 /// True if the requested handles need passthrough: the kernel has too few write streams for a device.
 pub(crate) fn needs_passthrough(kinds: &Kinds, targets: &[Arc<Target>]) -> bool {
-    placement_requests(kinds, targets)
-        .any(|PlacementRequest { target, places, .. }| target.write_streams() < last(&places) && target.facts().is_nvme())
+    placement_requests(kinds, targets).any(|PlacementRequest { target, places, .. }| {
+        target.write_streams() < last(&places) && target.facts().is_nvme()
+    })
 }
 
 /// Checks that io_uring's write streams suffice.
@@ -139,7 +140,9 @@ fn last(places: &BTreeSet<u16>) -> u16 {
 }
 
 /// The mechanism common to all devices, or all reasons against it.
-fn carrier(checked: impl Iterator<Item = Result<PlacementMechanism, String>>) -> Result<Option<PlacementMechanism>, Failure> {
+fn carrier(
+    checked: impl Iterator<Item = Result<PlacementMechanism, String>>,
+) -> Result<Option<PlacementMechanism>, Failure> {
     collect_all(checked, Failure::environment).map(|carriers: Vec<_>| carriers.first().copied())
 }
 

@@ -9,7 +9,7 @@ use crate::runner::now_unix_ms;
 use crate::tracing::{self, Tracing};
 use crate::{console, signals};
 use device::observe::telemetry::{Row, Sampler};
-use load::run::{EndCause, Control, FailedOperation as FailedOp, Settings, Sink, SinkError, Whose};
+use load::run::{Control, EndCause, FailedOperation as FailedOp, Settings, Sink, SinkError, Whose};
 use load::workload::records::{BATCH_SIZE, TRANSACTIONS};
 use results::cell::Interval;
 use results::judge::{End, Judge, RecordsRead, Verdict};
@@ -171,7 +171,7 @@ impl<'a> Recording<'a> {
     pub fn end(&self) -> End {
         match self.control.cause() {
             None => End::Completed,
-            Some(EndCause::Asked { signal }) => End::Interrupted { signal: signals::name(signal) },
+            Some(EndCause::Requested { signal }) => End::Interrupted { signal: signals::name(signal) },
             Some(EndCause::Enough { why }) => End::Enough { why },
             Some(EndCause::Lag { lane, whose, behind_ns, in_flight, slots }) => End::LagExceeded {
                 lane,

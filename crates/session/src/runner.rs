@@ -174,7 +174,11 @@ impl RunOutcome {
 /// Performs a run. `watch` may end it early; a signal ends it through `switch`.
 ///
 /// Errors: the run did not begin.
-pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &SignalHandler, watch: &mut dyn RunObserver) -> Result<RunOutcome, Failure> {
+pub fn run<W: Workload>(
+    request: RunRequest<'_, W>,
+    switch: &SignalHandler,
+    watch: &mut dyn RunObserver,
+) -> Result<RunOutcome, Failure> {
     let RunRequest { workloads, dir, sla, act_log, .. } = request;
     // Before any question about erasing.
     check_usable(&dir).map_err(Failure::environment)?;

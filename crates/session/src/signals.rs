@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use crate::{CompatMode, console};
 use device::observe::trace;
-use load::run::{EndCause, Control};
+use load::run::{Control, EndCause};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -97,7 +97,7 @@ impl SignalHandler {
     fn stop_runs(&self, signal: i32) -> bool {
         self.asked.store(signal, Ordering::Release);
         let controls = self.lock();
-        controls.iter().for_each(|control| control.stop(EndCause::Asked { signal }));
+        controls.iter().for_each(|control| control.stop(EndCause::Requested { signal }));
         !controls.is_empty()
     }
 

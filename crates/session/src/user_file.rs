@@ -36,7 +36,9 @@ impl Output {
         let Self::File { path, force } = self else { return Ok(()) };
         match path_kind(path, "name another file, or leave out --out for standard output")? {
             PathKind::Nothing => Ok(()),
-            PathKind::Open => Err(refused(path, "only regular files are replaced", "leave out --out for standard output")),
+            PathKind::Open => {
+                Err(refused(path, "only regular files are replaced", "leave out --out for standard output"))
+            }
             PathKind::File if *force => Ok(()),
             PathKind::File => Err(exists(path)),
         }
@@ -46,7 +48,11 @@ impl Output {
     pub fn write(&self, text: &str) -> Result<(), Failure> {
         let Self::File { path, force } = self else { return console::result(text) };
         self.check()?;
-        match files::replace(path, text.as_bytes(), if *force { ReplaceTarget::UserFile } else { ReplaceTarget::NewFile }) {
+        match files::replace(
+            path,
+            text.as_bytes(),
+            if *force { ReplaceTarget::UserFile } else { ReplaceTarget::NewFile },
+        ) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(exists(path)),
             Err(error) => Err(Failure::environment(format!(
                 "cannot write the configuration to {} - {error} - nothing was written; name another file",
@@ -90,7 +96,9 @@ pub fn write_file(what: &str, path: &Path, text: Option<&str>, force: bool) -> R
         (PathKind::File, _) if !force => return Err(exists(path)),
         (_, None) => return Ok(()),
         (PathKind::Open, Some(text)) => files::write_to_open(path, text.as_bytes()),
-        (PathKind::File | PathKind::Nothing, Some(text)) => files::replace(path, text.as_bytes(), ReplaceTarget::UserFile),
+        (PathKind::File | PathKind::Nothing, Some(text)) => {
+            files::replace(path, text.as_bytes(), ReplaceTarget::UserFile)
+        }
     };
     written.map_err(|error| Failure::environment(not_written(what, path, &error)))
 }

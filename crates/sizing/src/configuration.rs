@@ -5,7 +5,7 @@
 //! same time. The offsets, whole percents, make the load request the I/O of the cluster's drive. If the drive under
 //! test distorts that I/O, use `align`.
 
-use crate::align::{Distortion, RequestedLoad, Offsets, PLAUSIBLE_PCT, solve};
+use crate::align::{Distortion, Offsets, PLAUSIBLE_PCT, RequestedLoad, solve};
 use crate::drive_io::{DriveIo, NAMES};
 use crate::profile::counters::kib;
 use crate::profile::{DeviceLoad, Profile};
@@ -76,7 +76,11 @@ pub fn busiest_node(profile: &Profile) -> Option<&str> {
 }
 
 /// A configuration for each namespace of `node`.
-pub fn configurations(profile: &Profile, node: &str, test: &TestOptions) -> Result<Vec<Configuration>, ConfigurationError> {
+pub fn configurations(
+    profile: &Profile,
+    node: &str,
+    test: &TestOptions,
+) -> Result<Vec<Configuration>, ConfigurationError> {
     let of_node: Vec<&DeviceLoad> = profile.loads.iter().filter(|load| load.node == node).collect();
     if of_node.is_empty() {
         let found = profile.nodes.iter().map(|node| node.id.clone()).collect();
@@ -84,7 +88,8 @@ pub fn configurations(profile: &Profile, node: &str, test: &TestOptions) -> Resu
     }
     let namespaces: BTreeSet<&str> = of_node.iter().map(|load| load.namespace.as_str()).collect();
     let of = |namespace: &str| of_node.iter().copied().filter(|load| load.namespace == namespace).collect::<Vec<_>>();
-    let made = namespaces.into_iter().map(|namespace| NamespaceLoad::of(profile, of(namespace)).configuration(profile, test));
+    let made =
+        namespaces.into_iter().map(|namespace| NamespaceLoad::of(profile, of(namespace)).configuration(profile, test));
     // An idle namespace must not prevent the configurations of the others.
     let (made, idle): (Vec<_>, Vec<_>) = made.partition(|made| !matches!(made, Err(ConfigurationError::NoLoad { .. })));
     if made.is_empty() { idle.into_iter().collect() } else { made.into_iter().collect() }
@@ -188,7 +193,14 @@ impl<'a> NamespaceLoad<'a> {
         scale(&mut config, test.factor).map_err(|errors| refused(sentences(errors)))?;
         let asks = asked(&config)?;
         let text = self.document(profile, test, config, &sizes).to_string();
-        Ok(Configuration { namespace: namespace(), drives: self.drives.len(), text, requested_io: asks, cluster_io: did, remarks })
+        Ok(Configuration {
+            namespace: namespace(),
+            drives: self.drives.len(),
+            text,
+            requested_io: asks,
+            cluster_io: did,
+            remarks,
+        })
     }
 
     /// `sizes`: reason for the offset of reads.

@@ -127,7 +127,8 @@ fn what_a_configuration_asks_of_a_drive_is_what_the_clusters_drive_did() {
             let by_hand = RequestedLoad::of(config, 512).unwrap().io();
             assert_eq!(by_hand, configuration.requested_io, "the file is what was computed");
             if factor == "2" {
-                let twice = configuration.requested_io.written_kib_per_sec / configuration.cluster_io.written_kib_per_sec;
+                let twice =
+                    configuration.requested_io.written_kib_per_sec / configuration.cluster_io.written_kib_per_sec;
                 assert!((twice - 2.0).abs() < 0.04, "{twice}");
             }
         }

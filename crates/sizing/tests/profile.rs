@@ -9,7 +9,7 @@ use sizing::align::worst;
 use sizing::configuration::{TestOptions, configurations};
 use sizing::iostat::Iostat;
 use sizing::profile::derive::{self, profile};
-use sizing::profile::sources::{NamespaceFacts, SizingError, Sources, ProfileOptions};
+use sizing::profile::sources::{NamespaceFacts, ProfileOptions, SizingError, Sources};
 use sizing::profile::{Check, Profile, counters::mean_bytes};
 use sizing::server_log::{self, ServerLog, Start};
 use sizing::source::Source;
@@ -203,8 +203,11 @@ fn block_sizes_that_contradict_each_other_are_a_doubt() {
         sources.facts.insert((String::new(), "test".to_owned()), facts);
         profile(&sources, &wanted()).unwrap()
     };
-    let told =
-        |bytes| NamespaceFacts { write_block_bytes: Some(bytes), origin: "the command line".to_owned(), ..NamespaceFacts::default() };
+    let told = |bytes| NamespaceFacts {
+        write_block_bytes: Some(bytes),
+        origin: "the command line".to_owned(),
+        ..NamespaceFacts::default()
+    };
     let wrong = with("ce-4.9.0.37", told(1 << 20));
     assert!(
         wrong.doubts().iter().any(|doubt| doubt.contains("according to the log of the server's start")),
@@ -247,8 +250,11 @@ fn a_window_that_somebody_chose_is_looked_at_too() {
         .iter_mut()
         .filter(|(name, _)| name.contains("-size"))
         .for_each(|(_, dumps)| dumps.retain(|d| d.at > on));
-    let wanted =
-        ProfileOptions { from: "2026-11-20T23:04:05Z".parse().ok(), to: "2026-11-20T23:09:00Z".parse().ok(), ..wanted() };
+    let wanted = ProfileOptions {
+        from: "2026-11-20T23:04:05Z".parse().ok(),
+        to: "2026-11-20T23:09:00Z".parse().ok(),
+        ..wanted()
+    };
     let doubts = profile_of(late, &wanted).unwrap().doubts();
     assert!(doubts.iter().any(|doubt| doubt.contains("its histograms of sizes cover")), "{doubts:?}");
 }

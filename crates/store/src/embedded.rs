@@ -8,7 +8,7 @@
 //! On a virtual engine, a single core executes the transactions one after another, for [`VIRTUAL_CPU_NS`] each.
 //! Otherwise a read from memory would take no time, and virtual time would stand still.
 
-use crate::issuer::{Answer, Issuer, CompletionTime};
+use crate::issuer::{Answer, CompletionTime, Issuer};
 use crate::object::RecordSpec;
 use crate::{Disk, IoCounts, Namespace, Overload, Replies, Space, Statistics, Store, Transaction, Verification};
 use engine::pool::{EnginePool, Pooled};

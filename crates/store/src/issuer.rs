@@ -76,7 +76,7 @@ pub(crate) struct Issuer {
     /// Indexed by token.
     out: Vec<Option<OperationInFlight>>,
     in_flight: usize,
-    held: BackoffQueue,
+    backoff: BackoffQueue,
 }
 
 impl Issuer {
@@ -84,7 +84,7 @@ impl Issuer {
     pub(crate) fn new(object: Arc<RecordSpec>, verification: Arc<Verification>, overload: Arc<Overload>) -> Self {
         let verifier = Verifier::new(verification);
         let held = BackoffQueue { overload, due: BinaryHeap::new() };
-        Self { object, verifier, out: Vec::new(), in_flight: 0, held }
+        Self { object, verifier, out: Vec::new(), in_flight: 0, backoff: held }
     }
 
     /// Number of operations in flight.
@@ -117,8 +117,17 @@ impl Issuer {
         }
         self.in_flight += 1;
         let (acknowledged, worst) = (self.verifier.acknowledged(key), Outcome::Done);
-        self.out[place] =
-            Some(OperationInFlight { kind, key, buf, issued_ns: now_ns, acknowledged, write: 0, retries: 0, batch, worst });
+        self.out[place] = Some(OperationInFlight {
+            kind,
+            key,
+            buf,
+            issued_ns: now_ns,
+            acknowledged,
+            write: 0,
+            retries: 0,
+            batch,
+            worst,
+        });
     }
 
     /// Takes the answer about record number `index` of the batch `token`.
@@ -142,7 +151,7 @@ impl Issuer {
         let place = self.out.get_mut(token as usize)?;
         let out = place.as_mut()?;
         if answer.outcome == Outcome::Result(ResultCode::DEVICE_OVERLOAD.0)
-            && self.held.hold(token, out.retries, out.issued_ns, seen.at_ns)
+            && self.backoff.hold(token, out.retries, out.issued_ns, seen.at_ns)
         {
             out.retries += 1;
             return None;
@@ -172,14 +181,14 @@ impl Issuer {
 
     /// The next transaction whose retry is due.
     pub(crate) fn again(&mut self, now_ns: u64) -> Option<(u32, Transaction)> {
-        self.held.due.peek().filter(|Reverse((due_ns, _))| *due_ns <= now_ns)?;
-        let Reverse((_, token)) = self.held.due.pop()?;
+        self.backoff.due.peek().filter(|Reverse((due_ns, _))| *due_ns <= now_ns)?;
+        let Reverse((_, token)) = self.backoff.due.pop()?;
         Some((token, self.transaction(token)?))
     }
 
     /// Time of the next retry, ns.
     pub(crate) fn again_ns(&self) -> u64 {
-        self.held.due.peek().map_or(u64::MAX, |Reverse((due_ns, _))| *due_ns)
+        self.backoff.due.peek().map_or(u64::MAX, |Reverse((due_ns, _))| *due_ns)
     }
 }
 

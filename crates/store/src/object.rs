@@ -251,7 +251,9 @@ mod tests {
 
     #[test]
     fn values_are_written_as_the_benchmarks_write_them() {
-        for (text, value) in [("I", ValueType::Integer), ("S:1024", ValueType::String(1_024)), ("B:1", ValueType::Blob(1))] {
+        for (text, value) in
+            [("I", ValueType::Integer), ("S:1024", ValueType::String(1_024)), ("B:1", ValueType::Blob(1))]
+        {
             assert_eq!((text.parse(), value.to_string()), (Ok(value), text.to_owned()));
         }
         for wrong in ["", "S", "S:0", "B:-1", "S:99999999999", "D", "I:8"] {
@@ -261,7 +263,9 @@ mod tests {
 
     #[test]
     fn what_was_written_is_found_and_every_changed_byte_of_it() {
-        for value in [ValueType::Integer, ValueType::String(16), ValueType::String(50), ValueType::Blob(8), ValueType::Blob(33)] {
+        for value in
+            [ValueType::Integer, ValueType::String(16), ValueType::String(50), ValueType::Blob(8), ValueType::Blob(33)]
+        {
             let object = object(value);
             let bins = object.ops(7, 3);
             assert_eq!(object.written(7, &bins), Ok((170_000_000_000, 3)), "{value}");
@@ -280,7 +284,8 @@ mod tests {
                 matches!(torn, Err(WrongRecord::Torn { bin: 2, at: 0, found: None, .. })),
                 "a bin is missing: {torn:?}"
             );
-            let [earlier, later] = [150_000_000_000, 180_000_000_000].map(|began| RecordSpec { began, ..object.clone() });
+            let [earlier, later] =
+                [150_000_000_000, 180_000_000_000].map(|began| RecordSpec { began, ..object.clone() });
             for other in [earlier.ops(7, 3), later.ops(7, 3)] {
                 assert_eq!(object.written(7, &other), Err(WrongRecord::Foreign), "{value}");
             }

@@ -237,15 +237,21 @@ impl Store {
     }
 
     /// Executes a transaction, or starts the read that it needs. `held`: the transaction is a write listed in `busy`.
-    fn begin(&mut self, (number, transaction): NumberedTransaction, held: bool, disk: &mut impl Disk, replies: &mut Replies) {
+    fn begin(
+        &mut self,
+        (number, transaction): NumberedTransaction,
+        held: bool,
+        disk: &mut impl Disk,
+        replies: &mut Replies,
+    ) {
         let now = disk.now_ns();
         let digest = transaction.digest;
         let entry = self.living(&digest, now);
         match self.step(&transaction, entry.as_ref()) {
             Step::Reply(reply) => replies.push((number, reply)),
             Step::Defer => self.deferred.push_back((now, number, transaction)),
-            Step::Go => self.finish(number, &transaction, None, now, replies),
-            Step::Needs(place) => {
+            Step::Execute => self.finish(number, &transaction, None, now, replies),
+            Step::ReadRecord(place) => {
                 let volume = &self.volumes[usize::from(place.volume)];
                 let Some(bytes) = volume.in_memory(place) else {
                     if !held && is_write(&transaction) {

@@ -144,7 +144,12 @@ impl Verifier {
         Outcome::Wrong { key, wrong }
     }
 
-    fn wrong(&self, object: &RecordSpec, (key, acknowledged, sent): (u64, u32, u32), bins: &[u8]) -> Option<WrongRecord> {
+    fn wrong(
+        &self,
+        object: &RecordSpec,
+        (key, acknowledged, sent): (u64, u32, u32),
+        bins: &[u8],
+    ) -> Option<WrongRecord> {
         let (began, found) = match object.written(key, bins) {
             Ok(written) => written,
             Err(WrongRecord::Foreign) => {

@@ -263,7 +263,11 @@ mod tests {
         assert_eq!(at(MetricKind::P99, &[100.0, 100.0, 100.0, 119.0, 121.0]), [4]);
         // Values with a large spread have no outlier.
         assert_eq!(at(MetricKind::Iops, &[50.0, 100.0, 150.0, 200.0]), [0_usize; 0]);
-        assert_eq!(at(MetricKind::Knee, &[16.0, 16.0, 16.0, 256.0]), [0_usize; 0], "a step of the sweep is no difference");
+        assert_eq!(
+            at(MetricKind::Knee, &[16.0, 16.0, 16.0, 256.0]),
+            [0_usize; 0],
+            "a step of the sweep is no difference"
+        );
     }
 
     #[test]
@@ -286,7 +290,10 @@ mod tests {
             .flat_map(|point| [&mut point.reads, &mut point.writes])
             .flatten()
             .for_each(|done| done.ops = 999);
-        assert!(metrics(&few).iter().all(|metric| !matches!(metric.kind, MetricKind::P99 | MetricKind::P99AtHalf)), "by chance");
+        assert!(
+            metrics(&few).iter().all(|metric| !matches!(metric.kind, MetricKind::P99 | MetricKind::P99AtHalf)),
+            "by chance"
+        );
         let mut points = baseline(1.0);
         points.retain(|point| point.part != Part::Rate || point.offered_iops() != Some(50_000.0));
         let mut metrics = metrics(&points).into_iter().filter(|metric| metric.kind == MetricKind::P99AtHalf);

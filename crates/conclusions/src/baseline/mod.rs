@@ -14,7 +14,7 @@ mod point;
 mod pts;
 mod watch;
 
-pub use metrics::{Metric, Outlier, MetricKind, conclude, highest_rate, metrics, model, outliers};
+pub use metrics::{Metric, MetricKind, Outlier, conclude, highest_rate, metrics, model, outliers};
 pub use point::{Done, Latency, Mix, Part, Percentile, Point, curves, highest, knee};
 pub use pts::{PTS_ROUNDS_MAX, Pts, PtsTable, saturated_at};
 pub use watch::{Estimate, PAUSES_MIN, Pause, Second, Stalls, Watch};

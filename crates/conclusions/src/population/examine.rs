@@ -306,7 +306,9 @@ impl Model<'_> {
         // Index of the metric's score over the whole run.
         let whole = metric * Extent::ALL.len();
         let [low, high] = [0, 1].map(|edge| {
-            lower_median(rest.iter().map(|member| self.scores[*member].band[metric][edge] - self.shifts[*member][whole]))
+            lower_median(
+                rest.iter().map(|member| self.scores[*member].band[metric][edge] - self.shifts[*member][whole]),
+            )
         });
         let halfway = self.median(rest, whole) + best.of.excess / 2.0;
         let (mut outside, mut since, mut lasting) = (Vec::new(), Vec::new(), 0);

@@ -394,7 +394,11 @@ mod tests {
         assert_eq!((bound.bound, bound.drives), (48.0, 3));
         assert!((bound.confidence - (1.0 - 0.95_f64.powi(3))).abs() < 1e-12);
         assert_eq!(
-            [tolerance_bound(&[], 0.95, 0.95), tolerance_bound(&[1.0], 1.0, 0.95), tolerance_bound(&[1.0], 0.5, f64::NAN)],
+            [
+                tolerance_bound(&[], 0.95, 0.95),
+                tolerance_bound(&[1.0], 1.0, 0.95),
+                tolerance_bound(&[1.0], 0.5, f64::NAN)
+            ],
             [None, None, None]
         );
     }

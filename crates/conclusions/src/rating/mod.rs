@@ -23,7 +23,9 @@
 
 mod watch;
 
-pub use watch::{JudgedStep, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, StepOutcome, Shares, StepPurpose, Watcher};
+pub use watch::{
+    JudgedStep, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Shares, StepOutcome, StepPurpose, Watcher,
+};
 
 use crate::series::{Conclusion, Rule, Series, State, Step};
 use results::judge::{Limit, Outcome, Sla};
@@ -257,7 +259,8 @@ pub fn conclude(series: &Series, finding: &SearchResult, sla: &Sla, alone: &[Str
             |(step, details): &&(&Step, Details)| Some(details.moved.multiple()) == multiple && rule(step, details);
         steps.iter().rev().find(is).map(|(_, details)| details)
     };
-    let held = last(finding.held, &|step, details| step.rule == Rule::Limits && details.judged.seen == StepOutcome::Held);
+    let held =
+        last(finding.held, &|step, details| step.rule == Rule::Limits && details.judged.seen == StepOutcome::Held);
     let not_held = last(finding.not_held, &|_, details| details.judged.seen != StepOutcome::Held);
     let confirmed = matches!(finding.stop, Stop::Found | Stop::Highest);
 
@@ -513,7 +516,8 @@ mod tests {
         };
         let spells = vec![Spells::default(); 3];
         let (rounds_judged, rounds) = (5, 5);
-        let judged = JudgedStep { seen, why: why.into(), rounds_judged, rounds, shares: vec![shares], spells, whole: true };
+        let judged =
+            JudgedStep { seen, why: why.into(), rounds_judged, rounds, shares: vec![shares], spells, whole: true };
         Step {
             rule: if let NextRun::Recover(_) = moved { Rule::Recovers } else { Rule::Limits },
             outcome: None,
@@ -532,7 +536,12 @@ mod tests {
         let (held, failed) = (42.4, 43.1);
         let series = series(vec![
             step(NextRun::Try(held), StepOutcome::Held, "first", 0.03),
-            step(NextRun::Try(failed), StepOutcome::Failed, "6 % of reads on d over 1ms in 2 rounds in a row (limit 5 %)", 0.06),
+            step(
+                NextRun::Try(failed),
+                StepOutcome::Failed,
+                "6 % of reads on d over 1ms in 2 rounds in a row (limit 5 %)",
+                0.06,
+            ),
             step(NextRun::Recover(held), StepOutcome::Held, "the earlier shares returned", 0.03),
             step(NextRun::Confirm(held), StepOutcome::Held, "within the limits", 0.04),
         ]);

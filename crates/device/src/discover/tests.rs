@@ -130,7 +130,8 @@ fn a_namespace_without_a_wide_name_is_told_by_serial_and_number() {
 #[test]
 fn a_loop_device_is_told_by_its_file_and_not_by_its_number() {
     let backing = LoopBacking { file: "/x".into(), identity: Some("8:1:99+0".into()), direct_io: Some(true) };
-    let facts = DeviceFacts { loop_backing: Some(backing.clone()), ..facts::unknown_facts("/dev/loop3", Kind::WholeDisk) };
+    let facts =
+        DeviceFacts { loop_backing: Some(backing.clone()), ..facts::unknown_facts("/dev/loop3", Kind::WholeDisk) };
     assert_eq!(facts.identity().as_deref(), Some("loop 8:1:99+0"));
     let unasked = LoopBacking { identity: None, ..backing };
     let facts = DeviceFacts { loop_backing: Some(unasked), serial: Some("x".into()), ..facts };

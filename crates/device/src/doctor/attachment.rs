@@ -253,7 +253,14 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
 
 /// Judges the interrupt lines `lines`. `cpus`: CPUs to which the lines are routed; `counted`: interrupts per CPU since
 /// boot; `balanced`: true if irqbalance runs, `None` if unknown.
-fn judge_interrupts(lines: &[u32], cpus: &CpuList, online: &CpuList, counted: &InterruptsByCpu, balanced: Option<bool>, check: Check<'_>) {
+fn judge_interrupts(
+    lines: &[u32],
+    cpus: &CpuList,
+    online: &CpuList,
+    counted: &InterruptsByCpu,
+    balanced: Option<bool>,
+    check: Check<'_>,
+) {
     let count = lines.len();
     if online.len() == 1 {
         return check.ok("the host has only one CPU, which takes its interrupts");
@@ -328,7 +335,9 @@ mod tests {
         let list = |text: &str| CpuList::parse(text).unwrap();
         let counted = InterruptsByCpu { counts: counts.to_vec() };
         let (cpus, online) = (list(cpus), list(online));
-        only(|findings| judge_interrupts(lines, &cpus, &online, &counted, Some(balanced), findings.check("interrupts", "")))
+        only(|findings| {
+            judge_interrupts(lines, &cpus, &online, &counted, Some(balanced), findings.check("interrupts", ""))
+        })
     }
 
     #[test]

@@ -347,7 +347,7 @@ mod tests {
 #[cfg(test)]
 mod placement_tests {
     use super::*;
-    use crate::observe::nvme::fdp::{PlacementHandle, FdpState};
+    use crate::observe::nvme::fdp::{FdpState, PlacementHandle};
     use results::finding::Level;
 
     #[test]

@@ -87,7 +87,9 @@ impl<'a> EraseAnswers<'a> {
             match names.matches(name) {
                 NameMatch::Lasting => return Ok(()),
                 NameMatch::Path if !needs_lasting => return Ok(()),
-                NameMatch::Path => advice = format!("{pass} ({why}, so `{name}` is not enough to erase the data on it)"),
+                NameMatch::Path => {
+                    advice = format!("{pass} ({why}, so `{name}` is not enough to erase the data on it)")
+                }
                 NameMatch::Ambiguous(others) => advice = format!("{pass}; `{name}` names {} too", others.join(" and ")),
                 NameMatch::Other => {}
             }

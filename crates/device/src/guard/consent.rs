@@ -5,7 +5,7 @@
 
 use super::claim::{self, OpenMode, Opened, finish};
 use super::evidence::Evidence;
-use super::examine::{TargetKind, Examined, missing_bytes, recorded_size};
+use super::examine::{Examined, TargetKind, missing_bytes, recorded_size};
 use super::preparation::{Records, random_key};
 use super::refusal::{Objections, Reason};
 use super::{Guard, Request};

@@ -223,7 +223,7 @@ pub(super) fn gather(
         let at = END_BYTES + stamp(spot, sampling.seed) % between * SPOT_BYTES;
         tally.take(at, read(file, at, SPOT_BYTES, &mut buf), ours);
     }
-    let mut evidence = find(&DeviceEnds { head, tail, tail_at, size_bytes, key });
+    let mut evidence = known_formats(&DeviceEnds { head, tail, tail_at, size_bytes, key });
     evidence.extend(tally.evidence(why));
     Ok(evidence)
 }
@@ -314,7 +314,7 @@ const MAGICS: &[Magic] = &[
 const MD_MAGIC: &[u8] = b"\xfc\x4e\x2b\xa9";
 
 /// All known formats on the device.
-pub(super) fn find(look: &DeviceEnds) -> Vec<Evidence> {
+pub(super) fn known_formats(look: &DeviceEnds) -> Vec<Evidence> {
     let stores = aerospike(look).into_iter().chain(record_store(look));
     let mut found: Vec<Evidence> = stores.chain(partition_table(look)).collect();
     for Magic { name, at, magic } in MAGICS {
@@ -532,8 +532,8 @@ mod tests {
         let mut device = vec![0; 2 << 20];
         Salt::new(5, 100, 77).fill(&mut device);
         device[0x438..0x43a].copy_from_slice(b"\x53\xef");
-        assert!(find(&DeviceEnds::at_bytes(&device, Some(77))).is_empty());
-        assert_eq!(find(&DeviceEnds::at_bytes(&device, Some(78))).len(), 1);
+        assert!(known_formats(&DeviceEnds::at_bytes(&device, Some(77))).is_empty());
+        assert_eq!(known_formats(&DeviceEnds::at_bytes(&device, Some(78))).len(), 1);
     }
 
     #[test]
@@ -560,14 +560,14 @@ mod tests {
     fn on_device(at: u64, bytes: &[u8]) -> Vec<String> {
         let mut device = vec![0; SIZE as usize];
         device[at as usize..][..bytes.len()].copy_from_slice(bytes);
-        find(&DeviceEnds::at_bytes(&device, None)).iter().map(ToString::to_string).collect()
+        known_formats(&DeviceEnds::at_bytes(&device, None)).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn nothing_is_found_on_zeros() {
         assert!(on_device(0, &[]).is_empty());
-        assert!(find(&DeviceEnds::at_bytes(&[], None)).is_empty());
-        assert!(find(&DeviceEnds::at_bytes(&[0; 700], None)).is_empty());
+        assert!(known_formats(&DeviceEnds::at_bytes(&[], None)).is_empty());
+        assert!(known_formats(&DeviceEnds::at_bytes(&[0; 700], None)).is_empty());
     }
 
     #[test]

@@ -149,7 +149,9 @@ pub(super) fn look_without_claim(
     found: &ResolvedTarget,
 ) -> Result<(Vec<Evidence>, Vec<String>), Vec<Reason>> {
     let (prepared, mut findings) = check_from_outside(guard, request, found)?;
-    let TargetKind::Device { node, subject, .. } = &found.target_kind else { return Err(Reason::FileWithoutSize.into()) };
+    let TargetKind::Device { node, subject, .. } = &found.target_kind else {
+        return Err(Reason::FileWithoutSize.into());
+    };
     let file = claim::open_for_examination(node, guard.settle)?;
     let manner = OpenMode { shared: true, odsync: false, settle: guard.settle };
     claim_other_paths(guard, subject, manner, &mut Vec::new(), &mut findings)?;
@@ -169,7 +171,10 @@ fn check_from_outside(
 ) -> Result<(Option<UsedPart>, Objections), Vec<Reason>> {
     let mut findings = Objections::default();
     let prepared = if request.whole { None } else { UsedPart::of(&found.facts, &guard.records) };
-    if !request.zoned && matches!(found.target_kind, TargetKind::Device { .. }) && discover::is_zoned(&found.facts, &guard.roots) {
+    if !request.zoned
+        && matches!(found.target_kind, TargetKind::Device { .. })
+        && discover::is_zoned(&found.facts, &guard.roots)
+    {
         findings.refuse(Reason::Zoned);
     }
     check_fit(request, found, prepared.as_ref(), &mut findings);
@@ -249,7 +254,12 @@ fn claim_other_paths(
 }
 
 /// Refuses a device with I/O of others, unless other shared runs have it open.
-fn check_idle(guard: &Guard, request: &Request, subject: &TargetDevices, findings: &mut Objections) -> Result<(), Reason> {
+fn check_idle(
+    guard: &Guard,
+    request: &Request,
+    subject: &TargetDevices,
+    findings: &mut Objections,
+) -> Result<(), Reason> {
     let dirs: Vec<&SysDir> = subject.access_nodes().map(|node| &node.dir).collect();
     match moves(&dirs, guard.watch) {
         Ok(true) => Ok(()),

@@ -16,7 +16,7 @@
 
 use super::claim::mark_in_fdinfo;
 use super::refusal::{Objections, Reason};
-use super::target_devices::{TargetPart, TargetDevices};
+use super::target_devices::{TargetDevices, TargetPart};
 use crate::discover::{Backing, DevNum, LoopDevice, Roots, SysDir, controller_names, loops, unescape};
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -253,7 +253,7 @@ impl Mount {
 /// A device or file that the kernel exports, from configfs.
 #[derive(Default)]
 struct Export {
-    what: String,
+    export_name: String,
     stop_hint: String,
     paths: Vec<String>,
     /// Device number, if the driver reports it.
@@ -274,7 +274,7 @@ pub(super) fn check_exports(subject: &TargetDevices, roots: &Roots, findings: &m
     }
     for export in namespaces(&config).into_iter().chain(backstores(&config)) {
         if let Some(which) = export.find(subject, roots) {
-            findings.refuse(Reason::Exported { which, what: export.what, end: export.stop_hint });
+            findings.refuse(Reason::Exported { which, what: export.export_name, end: export.stop_hint });
         }
     }
 }
@@ -301,7 +301,7 @@ fn namespaces(config: &SysDir) -> Vec<Export> {
             if dir.flag("enable") == Some(true) {
                 let end = format!("disable the export (`echo 0 > {}`)", dir.path().join("enable").display());
                 exports.push(Export {
-                    what: format!("{what} of NVMe-oF subsystem {}", subsystem.name()),
+                    export_name: format!("{what} of NVMe-oF subsystem {}", subsystem.name()),
                     stop_hint: end,
                     ..source
                 });
@@ -332,7 +332,7 @@ fn backstores(config: &SysDir) -> Vec<Export> {
                 paths,
                 number: number(),
                 controller: None,
-                what: format!("LIO backstore {}/{}", plugin.name(), dir.name()),
+                export_name: format!("LIO backstore {}/{}", plugin.name(), dir.name()),
                 stop_hint: "delete the backstore (`targetcli`, /backstores)".to_owned(),
             });
         }
@@ -431,7 +431,9 @@ mod processes_tests {
 
     fn is(file: &Path, readers_count: bool) -> impl Fn(&Metadata) -> Option<TargetPart> {
         let inode = fs::metadata(file).unwrap().ino();
-        move |metadata: &Metadata| (metadata.ino() == inode).then(|| TargetPart { which: "it".to_owned(), readers_count })
+        move |metadata: &Metadata| {
+            (metadata.ino() == inode).then(|| TargetPart { which: "it".to_owned(), readers_count })
+        }
     }
 
     fn process(proc_root: &Path, pid: u32, opens: &Path, fdinfo: &str) {

@@ -25,19 +25,19 @@ mod refusal;
 mod target_devices;
 
 use crate::discover::{self, Roots};
-pub use ask::{EraseAnswers, Asker, Question, ask_on_terminal, erase_names};
-use ask::{NameMatch, DeviceNames};
+pub use ask::{Asker, EraseAnswers, Question, ask_on_terminal, erase_names};
+use ask::{DeviceNames, NameMatch};
 pub(crate) use claim::{Opened, STAT_BLOCK_BYTES, check_size, finish, open_direct};
 pub use consent::WriteConsent;
 pub use evidence::Evidence;
 use evidence::Sampling;
+pub use examine::{EraseSafety, GuardReport};
 use examine::{Examined, ResolvedTarget};
-pub use examine::{GuardReport, EraseSafety};
 pub(crate) use examine::{activity, users_of};
 pub use in_use::Opener;
 pub(crate) use preparation::UsedPart;
-pub use preparation::{PREPARATION, DeviceRecord, Prepared, RandomOrder, Records, VerifiedSample, StateError, unix_s};
-pub use refusal::{Reason, Refusal, GuardRefusals};
+pub use preparation::{DeviceRecord, PREPARATION, Prepared, RandomOrder, Records, StateError, VerifiedSample, unix_s};
+pub use refusal::{GuardRefusals, Reason, Refusal};
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -128,7 +128,11 @@ impl Guard {
     /// devices.
     ///
     /// Errors: each refused device, with all objections. In this case nothing was written and no file was created.
-    pub fn consent(&self, requests: &[Request], answers: &mut EraseAnswers<'_>) -> Result<Vec<WriteConsent>, GuardRefusals> {
+    pub fn consent(
+        &self,
+        requests: &[Request],
+        answers: &mut EraseAnswers<'_>,
+    ) -> Result<Vec<WriteConsent>, GuardRefusals> {
         let examined = self.examine_and_ask(requests, answers)?;
         self.grant(examined, requests)
     }
@@ -137,14 +141,25 @@ impl Guard {
     ///
     /// Returns a name for each device whose erasure the user allowed, so that a later consent asks nothing. Errors:
     /// those of [`Self::consent`].
-    pub fn preview_consent(&self, requests: &[Request], answers: &mut EraseAnswers<'_>) -> Result<Vec<String>, GuardRefusals> {
+    pub fn preview_consent(
+        &self,
+        requests: &[Request],
+        answers: &mut EraseAnswers<'_>,
+    ) -> Result<Vec<String>, GuardRefusals> {
         let examined = self.examine_and_ask(requests, answers)?;
-        let name = |of: &Examined| DeviceNames::of(&of.found.facts, &self.roots).lasting_erase_name(&of.request.path).to_owned();
+        let name = |of: &Examined| {
+            DeviceNames::of(&of.found.facts, &self.roots).lasting_erase_name(&of.request.path).to_owned()
+        };
         Ok(examined.iter().filter(|of| !of.evidence.is_empty()).map(name).collect())
     }
 
-    fn examine_and_ask(&self, requests: &[Request], answers: &mut EraseAnswers<'_>) -> Result<Vec<Examined>, GuardRefusals> {
-        let found = all(requests.iter().map(|request| examine::resolve_target(self, request).map_err(Vec::from)), requests)?;
+    fn examine_and_ask(
+        &self,
+        requests: &[Request],
+        answers: &mut EraseAnswers<'_>,
+    ) -> Result<Vec<Examined>, GuardRefusals> {
+        let found =
+            all(requests.iter().map(|request| examine::resolve_target(self, request).map_err(Vec::from)), requests)?;
         all(found.iter().zip(requests).map(|(found, request)| self.allowed(found, request)), requests)?;
         check_named_twice(requests, &found)?;
         let examined = thread::scope(|scope| {
@@ -193,7 +208,10 @@ impl Guard {
 }
 
 /// All values, or all refusals.
-fn all<T>(results: impl Iterator<Item = Result<T, Vec<Reason>>>, requests: &[Request]) -> Result<Vec<T>, GuardRefusals> {
+fn all<T>(
+    results: impl Iterator<Item = Result<T, Vec<Reason>>>,
+    requests: &[Request],
+) -> Result<Vec<T>, GuardRefusals> {
     let (mut values, mut refusals) = (Vec::new(), Vec::new());
     for (result, request) in results.zip(requests) {
         match result {

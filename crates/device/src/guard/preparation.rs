@@ -381,7 +381,12 @@ impl Records {
 
     /// Stores a sample of the preparation `prepared`. Returns false, and changes nothing, if the record has another
     /// preparation by now, or a test has written to the device.
-    pub fn keep_sample(&self, identity: &str, prepared: &Prepared, sample: &VerifiedSample) -> Result<bool, StateError> {
+    pub fn keep_sample(
+        &self,
+        identity: &str,
+        prepared: &Prepared,
+        sample: &VerifiedSample,
+    ) -> Result<bool, StateError> {
         let mut is_same = false;
         self.change(identity, |record| {
             let same = |now: &&mut Prepared| {

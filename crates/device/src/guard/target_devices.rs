@@ -294,7 +294,9 @@ impl Node {
     /// Directories of the devices built on this device, except devices that lead to the target, and devices whose bytes
     /// a volume manager or RAID keeps apart from those.
     pub(super) fn holders(&self) -> impl Iterator<Item = SysDir> {
-        let is_own = |holder: &SysDir| self.path_to_target.iter().any(|way| way.name() == holder.name() || lie_apart(way, holder));
+        let is_own = |holder: &SysDir| {
+            self.path_to_target.iter().any(|way| way.name() == holder.name() || lie_apart(way, holder))
+        };
         self.dir.below("holders").filter(move |holder| !is_own(holder))
     }
 }

@@ -461,8 +461,10 @@ mod host_tests {
 
     #[test]
     fn the_busiest_cpu_shows_where_the_mean_hides_it() {
-        let before = HostLoadCounters::parse("cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 10 0 0 90 0 0 0 0\ncpu3 0 0 0 100 0 0 0 0\n");
-        let now = HostLoadCounters::parse("cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 10 0 0 190 0 0 0 0\ncpu3 60 0 30 110 0 0 0 0\n");
+        let before =
+            HostLoadCounters::parse("cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 10 0 0 90 0 0 0 0\ncpu3 0 0 0 100 0 0 0 0\n");
+        let now =
+            HostLoadCounters::parse("cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 10 0 0 190 0 0 0 0\ncpu3 60 0 30 110 0 0 0 0\n");
         assert_eq!(busiest_pct(&now.each_cpu, &before.each_cpu), Some(90.0));
         assert_eq!(busiest_pct(&now.each_cpu, &[]), None);
     }

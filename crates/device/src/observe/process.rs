@@ -279,7 +279,11 @@ mod tests {
         let root = machine(LINE);
         let alive = |process: &Process| process_state(process, root.root());
         assert_eq!(alive(&process()), ProcessState::Running);
-        assert_eq!(alive(&Process { start_ticks: 4243, ..process() }), ProcessState::Gone, "the number was given again");
+        assert_eq!(
+            alive(&Process { start_ticks: 4243, ..process() }),
+            ProcessState::Gone,
+            "the number was given again"
+        );
         assert_eq!(alive(&Process { pid: 78, ..process() }), ProcessState::Gone);
         for pid_namespace in [Some("pid:[5]".to_owned()), None] {
             let elsewhere = Process { pid_namespace, ..process() };
@@ -298,8 +302,12 @@ mod tests {
 
     #[test]
     fn a_stopped_process_and_a_dead_one_nobody_has_buried_are_told_apart() {
-        for (state, alive) in [("T", ProcessState::Stopped), ("t", ProcessState::Stopped), ("Z", ProcessState::Gone), ("D", ProcessState::Running)]
-        {
+        for (state, alive) in [
+            ("T", ProcessState::Stopped),
+            ("t", ProcessState::Stopped),
+            ("Z", ProcessState::Gone),
+            ("D", ProcessState::Running),
+        ] {
             let root = machine(&LINE.replacen(" R ", &format!(" {state} "), 1));
             assert_eq!(process_state(&process(), root.root()), alive, "{state}");
         }

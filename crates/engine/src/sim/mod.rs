@@ -18,7 +18,7 @@ mod spec;
 
 pub use self::ftl::FtlModel;
 pub use contents::Contents;
-pub use model::{SimCompletion, Drive, DriveModel};
+pub use model::{Drive, DriveModel, SimCompletion};
 pub use queue::QueueModel;
 pub use spec::{DriveSpec, Flash, FtlDrive, SIM_PREFIX, SpecError, size_bytes};
 

@@ -7,7 +7,7 @@
 //! computed when the operation reaches the channels: one event per operation. With limits per window there is a second
 //! event, when an operation that waited for its window proceeds to the channels.
 
-use super::model::{HostOpCounters, SimCompletion, DriveModel};
+use super::model::{DriveModel, HostOpCounters, SimCompletion};
 use super::spec::{DriveSpec, Stalls};
 use crate::event_queue::EventQueue;
 use results::telemetry::Column;

@@ -7,21 +7,21 @@ use std::path::PathBuf;
 #[derive(Subcommand, Debug)]
 pub enum Fleet {
     /// List the drives of this host, or of all nodes of Slurm, and which are free
-    #[command(after_long_help = super::help::laid_out(include_str!("examples/fleet-inventory.txt")))]
+    #[command(after_long_help = super::help::lay_out_examples(include_str!("examples/fleet-inventory.txt")))]
     Inventory(InventoryArgs),
     /// Write a commented campaign file from inventories
     Init(InitArgs),
     /// Show which steps would run, where and how long; change nothing
     Plan(CampaignArgs),
     /// Run or resume a campaign, by Slurm or on this machine; ERASES drives with consent
-    #[command(after_long_help = super::help::laid_out(include_str!("examples/fleet-run.txt")))]
+    #[command(after_long_help = super::help::lay_out_examples(include_str!("examples/fleet-run.txt")))]
     Run(RunArgs),
     /// Show the state of each step, and the cause of failures
     Status(FleetStatusArgs),
     /// End all tasks; partial results are kept
     Cancel(CampaignArgs),
     /// Run the steps of one drive of a campaign, for your own scheduler
-    #[command(after_long_help = super::help::laid_out(include_str!("examples/fleet-task.txt")))]
+    #[command(after_long_help = super::help::lay_out_examples(include_str!("examples/fleet-task.txt")))]
     Task(TaskArgs),
 }
 

@@ -56,9 +56,9 @@ pub enum Completed {
 }
 
 /// All commands, with their help in flashproof's order.
-pub(super) fn whole() -> Command {
+pub(super) fn full_command() -> Command {
     let command = Cli::command().mut_subcommand("storage", |storage| {
-        loads::beside_replay(storage).mut_subcommand("tenants", loads::beside_tenants)
+        loads::allow_replay(storage).mut_subcommand("tenants", loads::restrict_to_tenants)
     });
     let page = first_page(&command);
     in_order(command).help_template(page)
@@ -87,7 +87,7 @@ fn in_order(command: Command) -> Command {
 
 /// Help of the command that `words` name; without words the first page.
 pub fn page(words: &[String]) -> Result<String, Failure> {
-    let mut command = whole();
+    let mut command = full_command();
     // Makes the usage line contain the full name.
     command.build();
     let mut at = &mut command;
@@ -128,7 +128,7 @@ pub fn completions(args: &CompletionsArgs) -> Result<String, Failure> {
         Completed::Fish => Shell::Fish,
     };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut whole(), "flashproof", &mut script);
+    clap_complete::generate(shell, &mut full_command(), "flashproof", &mut script);
     String::from_utf8(script).map_err(Failure::environment)
 }
 
@@ -141,7 +141,7 @@ pub fn man_pages(dir: &Path) -> Result<(), Failure> {
         ))
     };
     std::fs::create_dir_all(dir).map_err(failed)?;
-    clap_mangen::generate_to(whole(), dir).map_err(failed)
+    clap_mangen::generate_to(full_command(), dir).map_err(failed)
 }
 
 /// Columns of a narrow terminal. Clap wraps longer lines, which would break an example in the middle.
@@ -151,7 +151,7 @@ const COLUMNS: usize = 79;
 /// paragraphs, which clap wraps at the width of the terminal.
 ///
 /// Comments are in a column next to their commands if all fit, otherwise below.
-pub(super) fn laid_out(text: &str) -> String {
+pub(super) fn lay_out_examples(text: &str) -> String {
     let examples: Vec<_> = text.lines().filter(|line| line.starts_with("  ")).map(example).collect();
     let column = examples.iter().filter(|(_, comment)| !comment.is_empty()).map(|(command, _)| command.len() + 2).max();
     let fits = |comment: &str| column.unwrap_or(0) + comment.len() <= COLUMNS;
@@ -183,7 +183,7 @@ fn example(line: &str) -> (&str, &str) {
 }
 
 /// Words that are not commands, each with the right command: names of earlier versions, and common synonyms.
-const INSTEAD: [(&str, &str); 21] = [
+const SYNONYMS: [(&str, &str); 21] = [
     ("devices", "doctor"),
     ("list", "doctor"),
     ("predict", "rate predict"),
@@ -209,13 +209,13 @@ const INSTEAD: [(&str, &str); 21] = [
 
 /// Suggestion if the first of `arguments` is a device, a file, or another name of a command. `None`: no
 /// suggestion, and clap parses the arguments.
-pub(super) fn instead_of(command: &Command, arguments: &[OsString]) -> Option<String> {
+pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
     if word.starts_with('-') || command.find_subcommand(word).is_some() {
         return None;
     }
     let path = Path::new(word);
-    let hint = if let Some((_, name)) = INSTEAD.iter().find(|(typed, _)| *typed == word) {
+    let hint = if let Some((_, name)) = SYNONYMS.iter().find(|(typed, _)| *typed == word) {
         format!("use flashproof {name}")
     } else if word.starts_with("/dev/") || word.starts_with("sim:") {
         format!("give a command before the device: flashproof doctor {word}, or flashproof certify {word}")
@@ -247,13 +247,16 @@ mod tests {
     #[test]
     fn comments_stand_beside_their_commands_where_all_fit_and_below_where_not() {
         let narrow = "Examples:\n  a b     one\n  a       two\n  c\n\nA sentence\nthat goes on.\n\nAnother.";
-        assert_eq!(laid_out(narrow), "Examples:\n  a b  one\n  a    two\n  c\n\nA sentence that goes on.\n\nAnother.");
+        assert_eq!(
+            lay_out_examples(narrow),
+            "Examples:\n  a b  one\n  a    two\n  c\n\nA sentence that goes on.\n\nAnother."
+        );
         let long = format!("Examples:\n  {}     one\n  a       two", "x".repeat(74));
-        assert_eq!(laid_out(&long), format!("Examples:\n  {}\n      one\n  a\n      two", "x".repeat(74)));
+        assert_eq!(lay_out_examples(&long), format!("Examples:\n  {}\n      one\n  a\n      two", "x".repeat(74)));
     }
 
     fn hint(word: &str) -> Option<String> {
-        instead_of(&whole(), &["flashproof".into(), word.into()])
+        suggestion(&full_command(), &["flashproof".into(), word.into()])
     }
 
     #[test]
@@ -266,8 +269,8 @@ mod tests {
 
     #[test]
     fn what_is_recommended_is_there() {
-        let whole = whole();
-        for (typed, name) in INSTEAD {
+        let whole = full_command();
+        for (typed, name) in SYNONYMS {
             assert!(whole.find_subcommand(typed).is_none(), "{typed} is a command");
             let words = name.split(' ').filter(|word| !word.starts_with("--"));
             words.fold(&whole, |command, word| {

@@ -1,6 +1,6 @@
 //! The options of a storage and an index test, of tenants, of a replay and of `flashproof fio`.
 
-use super::help::laid_out;
+use super::help::lay_out_examples;
 use super::{OtherLoad, exit_as_act, parse_as, program, seconds};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
@@ -9,7 +9,7 @@ use load::workload::act::options::Test;
 use load::workload::act::reference::help_text;
 use results::judge::Sla;
 use session::devices::Consents;
-use session::runner::{HANG_SEC, NamedWorkload, FailureLimits, RunRequest};
+use session::runner::{FailureLimits, HANG_SEC, NamedWorkload, RunRequest};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -114,8 +114,8 @@ fn count(text: &str) -> Result<u64, String> {
 /// configuration, where ACT's users look for them.
 pub(super) fn parse_test_as_act(test: Test, arguments: Vec<OsString>) -> TestArgs {
     let (name, examples) = match test {
-        Test::Storage => ("act_storage", laid_out(include_str!("examples/storage.txt"))),
-        Test::Index => ("act_index", laid_out(include_str!("examples/index.txt"))),
+        Test::Storage => ("act_storage", lay_out_examples(include_str!("examples/storage.txt"))),
+        Test::Index => ("act_index", lay_out_examples(include_str!("examples/index.txt"))),
     };
     let about = "Run an ACT test as ACT's program does: the log on standard output, exit code 0 on completion";
     let long = format!("{examples}\n\nKeys of the configuration file:\n\n{}", help_text(test));
@@ -159,7 +159,7 @@ pub struct ReplayArgs {
 }
 
 /// Lets a trace replace the configuration.
-pub(super) fn beside_replay(storage: clap::Command) -> clap::Command {
+pub(super) fn allow_replay(storage: clap::Command) -> clap::Command {
     storage
         .mut_arg("configs", |configs| {
             configs.required(false).required_unless_present("replay").conflicts_with("replay")
@@ -169,7 +169,7 @@ pub(super) fn beside_replay(storage: clap::Command) -> clap::Command {
 }
 
 /// Restricts the options to one file, without ACT's options.
-pub(super) fn beside_tenants(tenants: clap::Command) -> clap::Command {
+pub(super) fn restrict_to_tenants(tenants: clap::Command) -> clap::Command {
     tenants
         .mut_arg("configs", |configs| {
             configs

@@ -1,7 +1,7 @@
 //! The options of `flashproof size`.
 
 use super::reports::GivenArgs;
-use super::{AccessArgs, named, positive, seconds};
+use super::{AccessArgs, parse_named_dir, positive, seconds};
 use clap::Args;
 use engine::DeviceName;
 use engine::sim::size_bytes;
@@ -206,7 +206,7 @@ pub struct SelectArgs {
     #[arg(long, value_name = "PROFILE")]
     pub profile: PathBuf,
     /// Directories of runs or of series (certify, rate), each as DIR or NAME=DIR
-    #[arg(long = "candidate", value_name = "DIR", num_args = 1.., required_unless_present = "published", value_parser = named)]
+    #[arg(long = "candidate", value_name = "DIR", num_args = 1.., required_unless_present = "published", value_parser = parse_named_dir)]
     pub candidates: Vec<CandidateDir>,
     /// Also published ratings: of drives with these words in their names, or all; may be repeated
     #[arg(long, value_name = "NAME")]

@@ -1,11 +1,11 @@
 //! The options of `flashproof prep` and `flashproof doctor`.
 
-use super::help::laid_out;
+use super::help::lay_out_examples;
 use super::{exit_as_act, parse_as, percent, program};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use load::workload::fio::{BYTES, parse_number};
-use procedures::prep::{CHECKPOINT_SEC, Preparation, RandomWrites, SAMPLES, Style, Wanted};
+use procedures::prep::{CHECKPOINT_SEC, PrepOptions, Preparation, RandomWrites, SAMPLES, Style};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct PrepArgs {
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
     /// Passes of salt: random data that does not compress; SNIA's workload-independent preconditioning is 2
-    #[arg(long, value_name = "N", default_value_t = Wanted::USUAL.fills, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = PrepOptions::DEFAULT.fills, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub fills: u32,
     /// Leave out the pass of zeros before the salt
     #[arg(long)]
@@ -105,7 +105,7 @@ impl PrepArgs {
     /// Builds the preparation from the options.
     pub fn preparation(&self) -> Preparation {
         Preparation {
-            wanted: Wanted {
+            wanted: PrepOptions {
                 discard_first: self.discard_first,
                 zeros: !self.skip_zero && self.purpose.is_none(),
                 fills: if self.zero_only { 0 } else { self.fills },
@@ -121,7 +121,7 @@ impl PrepArgs {
             verify: self.verify,
             samples: self.samples,
             checkpoint: Duration::from_secs(self.checkpoint),
-            ..Preparation::usual(self.devices.clone(), &self.erase, Style::of(self.quiet))
+            ..Preparation::with_defaults(self.devices.clone(), &self.erase, Style::of(self.quiet))
         }
     }
 }
@@ -130,7 +130,7 @@ impl PrepArgs {
 pub(super) fn parse_prep_as_act(arguments: Vec<OsString>) -> PrepArgs {
     let about =
         "Prepare devices as ACT's program does: a pass of zeros, then of salt, over the whole of each; ERASES them";
-    let act = program::<PrepArgs>("act_prep", about).after_help(laid_out(include_str!("examples/prep.txt")));
+    let act = program::<PrepArgs>("act_prep", about).after_help(lay_out_examples(include_str!("examples/prep.txt")));
     parse_as(act, arguments).unwrap_or_else(exit_as_act)
 }
 

@@ -1,11 +1,11 @@
 //! The options of commands that show what was recorded: `flashproof report`, `latency` with its programs of ACT and the
 //! server, and `trace`.
 
-use super::help::laid_out;
-use super::{OtherReport, exit_as_act, named, number, parse_as, positive, program};
+use super::help::lay_out_examples;
+use super::{OtherReport, exit_as_act, number, parse_as, parse_named_dir, positive, program};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, ValueEnum};
-use report::comparison::{Endurance, OperatorData, CandidateDir};
+use report::comparison::{CandidateDir, Endurance, OperatorData};
 use results::judge::Sla;
 use sizing::loglatency::TableStart;
 use std::ffi::OsString;
@@ -52,7 +52,7 @@ pub struct FormArgs {
 #[derive(Args, Debug)]
 pub struct CompareArgs {
     /// Directories of runs or of series (certify, rate), each as DIR or NAME=DIR
-    #[arg(required = true, value_name = "DIR", value_parser = named)]
+    #[arg(required = true, value_name = "DIR", value_parser = parse_named_dir)]
     pub dirs: Vec<CandidateDir>,
     #[command(flatten)]
     pub given: GivenArgs,
@@ -187,7 +187,7 @@ pub const ACT_USAGE: &str = include_str!("examples/act-latency-usage.txt");
 /// Parses the options of ACT's script. Errors are reported in the script's words.
 pub(super) fn parse_latency_as_act(arguments: Vec<OsString>) -> LatencyArgs {
     let typed = typed(&arguments, 1);
-    match parse_as(acts_script().after_help(laid_out(include_str!("examples/latency.txt"))), arguments) {
+    match parse_as(acts_script().after_help(lay_out_examples(include_str!("examples/latency.txt"))), arguments) {
         Ok(args) => LatencyArgs { typed, ..args },
         Err(error) => refuse_as_act(&error, &typed),
     }
@@ -323,7 +323,7 @@ fn from_one(text: &str) -> Result<usize, String> {
 pub(super) fn parse_as_asloglatency(arguments: Vec<OsString>) -> LogLatencyArgs {
     let about = "Show a histogram of a server's log as asloglatency does: its options, its output, its exit status";
     let asloglatency = program::<LogLatencyArgs>("asloglatency", about)
-        .after_help(laid_out(include_str!("examples/latency-server.txt")));
+        .after_help(lay_out_examples(include_str!("examples/latency-server.txt")));
     parse_as(asloglatency, arguments).unwrap_or_else(exit_as_act)
 }
 
@@ -380,8 +380,8 @@ mod tests {
 
     #[test]
     fn names_stand_before_directories_and_numbers() {
-        assert_eq!(named("a=b/c"), Ok(CandidateDir { name: Some("a".into()), dir: "b/c".into() }));
-        assert_eq!(named("b/c"), Ok(CandidateDir { name: None, dir: "b/c".into() }));
+        assert_eq!(parse_named_dir("a=b/c"), Ok(CandidateDir { name: Some("a".into()), dir: "b/c".into() }));
+        assert_eq!(parse_named_dir("b/c"), Ok(CandidateDir { name: None, dir: "b/c".into() }));
         assert_eq!(number("sim:capacity=1GiB=3"), Ok(("sim:capacity=1GiB".into(), 3.0)));
         for text in ["a", "=3", "a=", "a=-1", "a=0", "a=nan", "a=inf", "a=x"] {
             assert!(number(text).is_err(), "{text}");

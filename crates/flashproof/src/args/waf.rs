@@ -4,7 +4,7 @@ use super::prepare::{OverProvisioning, block_bytes, over_provisioning};
 use super::reports::FormArgs;
 use clap::Args;
 use load::waf::Arrangement;
-use procedures::waf::{Measurement, Model, Rated};
+use procedures::waf::{EnduranceRating, Measurement, Model};
 use std::path::PathBuf;
 
 /// Options of tenants whose write amplification is predicted or measured.
@@ -23,7 +23,7 @@ pub struct OnDriveArgs {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     #[command(flatten)]
-    pub rated: Rated,
+    pub rated: EnduranceRating,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,

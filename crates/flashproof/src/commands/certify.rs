@@ -13,12 +13,14 @@
 //! stage; the runner runs it. This module joins them, and keeps the state on disk.
 
 use crate::args::CertifyArgs;
-use conclusions::certify::{self, Claim, StageResult, Linearity, STAGE_SEC};
+use conclusions::certify::{self, Claim, Linearity, STAGE_SEC, StageResult};
 use conclusions::series::{Identity, Purpose, Rule, Series, State, Step};
 use load::factor::Factor;
 use load::workload::Load;
 use load::workload::act::ActWorkload;
-use procedures::series::{self, Base1x, Drives, Kept, NOT_PREPARED, alone, default_name, may_erase, now_unix_ms, utc};
+use procedures::series::{
+    self, Base1x, Drives, NOT_PREPARED, SeriesDir, default_name, may_erase, now_unix_ms, single_load, utc,
+};
 use report::table::Table;
 use results::judge::{End, Outcome, Verdict};
 use results::run_dir;
@@ -36,8 +38,8 @@ use std::process::ExitCode;
 /// Certifies devices, resuming from the state on disk.
 pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     let request = Request::of(args)?;
-    let drives = Drives::look(&request.base.spec(), args.no_prep)?;
-    let mut place = Place::open(args, &request, &drives)?;
+    let drives = Drives::inspect(&request.base.spec(), args.no_prep)?;
+    let mut place = Certification::open(args, &request, &drives)?;
     settle(&mut place);
     if certify::next(&place.kept.series, args.all_stages).is_none() && place.kept.series.conclusion.is_some() {
         console::note(&format!(
@@ -49,9 +51,10 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     if args.series.dry_run {
         return show_plan(&place, &drives);
     }
-    let switch = SignalHandler::install("run the same command to repeat the stage from its beginning", CompatMode::Native)?;
+    let switch =
+        SignalHandler::install("run the same command to repeat the stage from its beginning", CompatMode::Native)?;
     place.kept.examine();
-    place.kept.tell_findings();
+    place.kept.print_findings();
     // The preparation can take hours, in which `flashproof report status` may be called.
     place.kept.series.conclusion = None;
     place.kept.save()?;
@@ -69,7 +72,7 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
         if let Some(signal) = switch.signal_received() {
             return interrupted(
                 &place,
-                &format!("{} arrived before {} began", signals::name(signal), place.which(index)),
+                &format!("{} arrived before {} began", signals::name(signal), place.stage_name(index)),
                 "starts this stage",
             );
         }
@@ -79,7 +82,7 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
             Some(_) => {}
             None => {
                 let reason = &place.kept.series.steps[index].reason;
-                let what = format!("{} was ended by {reason}", place.which(index));
+                let what = format!("{} was ended by {reason}", place.stage_name(index));
                 return interrupted(&place, &what, "repeats this stage from its beginning");
             }
         }
@@ -95,7 +98,7 @@ const SCREEN_SEC: u32 = 21_600;
 const SIMULATED_SEC: u32 = 3_600;
 
 /// Term with the kind of the series: certification or screening; fixed when the series starts.
-const NAMED: &str = "named";
+const KIND_TERM: &str = "named";
 
 /// The requested certification.
 struct Request {
@@ -114,7 +117,7 @@ impl Request {
     /// The request in `args`. Errors: invalid options or files.
     fn of(args: &CertifyArgs) -> Result<Self, Failure> {
         let as_act = args.as_act;
-        let mut base = series::base(args.config.as_deref(), &args.devices, as_act, "certify for a load")?;
+        let mut base = series::load_1x(args.config.as_deref(), &args.devices, as_act, "certify for a load")?;
         let spec = base.spec();
         let simulated = spec.is_simulated();
         let stage_sec = match (args.duration, args.screen, simulated) {
@@ -181,22 +184,22 @@ impl Request {
 
     /// A new series of this request on `devices`.
     fn series(&self, devices: Vec<Identity>, claim: &Claim) -> Series {
-        let last = [(NAMED, claim.noun().to_owned()), (NOT_PREPARED, claim.unprepared.join(", "))];
+        let last = [(KIND_TERM, claim.noun().to_owned()), (NOT_PREPARED, claim.unprepared.join(", "))];
         let terms = self.terms.iter().cloned().chain(last);
-        let planned = series::planned(Purpose::Certify, devices, self.base.to_text(), terms);
+        let planned = series::new_series(Purpose::Certify, devices, self.base.to_text(), terms);
         Series { steps: self.stages.clone(), ..planned }
     }
 }
 
 /// The certification, its directory, and the lock to run it.
-struct Place {
+struct Certification {
     /// Directory and state.
-    kept: Kept,
+    kept: SeriesDir,
     /// The claim that the series may make.
     claim: Claim,
 }
 
-impl Place {
+impl Certification {
     /// Opens the directory of the series of `request`.
     ///
     /// Errors: another process runs it; the directory holds another series, or a run.
@@ -211,7 +214,7 @@ impl Place {
         let first = args.out.clone().unwrap_or_else(|| default_name("certify", &drives.identities, &load));
         let now = request.series(drives.identities.clone(), &claim);
         // Tests do not prepare a drive: a drive that was unprepared at the start still counts as unprepared.
-        let kept = Kept::open(&first, args.series.clone(), now, &[NAMED, NOT_PREPARED], |options| {
+        let kept = SeriesDir::open(&first, args.series.clone(), now, &[KIND_TERM, NOT_PREPARED], |options| {
             may_erase(&request.base, args.no_prep, options)
         })?;
         let unprepared = kept.term(NOT_PREPARED).split(", ").filter(|name| !name.is_empty());
@@ -220,7 +223,7 @@ impl Place {
     }
 
     /// Name of a stage, such as `stage 2 of 4`.
-    fn which(&self, index: usize) -> String {
+    fn stage_name(&self, index: usize) -> String {
         format!("stage {} of {}", index + 1, self.kept.series.steps.len())
     }
 }
@@ -230,7 +233,7 @@ impl Place {
 fn run_stage(
     args: &CertifyArgs,
     request: &Request,
-    place: &mut Place,
+    place: &mut Certification,
     index: usize,
     switch: &SignalHandler,
 ) -> Result<Option<Outcome>, Failure> {
@@ -245,21 +248,21 @@ fn run_stage(
         slice_sec: args.slice.into(),
         patience: args.patience.into(),
         heading: Some(heading(place, index)),
-        ..RunRequest::new(alone(request.load(step)?, &step.name))
+        ..RunRequest::new(single_load(request.load(step)?, &step.name))
     };
     let verdict = place.kept.run_step(index, asked, None, switch, &mut NoObserver)?;
-    let ended = take(place, index, &verdict, now_unix_ms());
+    let ended = record_verdict(place, index, &verdict, now_unix_ms());
     place.kept.save()?;
     if ended.is_some() {
         let step = &place.kept.series.steps[index];
-        console::note(&format!("{}: {}: {}", place.which(index), outcome(step), step.reason));
+        console::note(&format!("{}: {}: {}", place.stage_name(index), outcome(step), step.reason));
     }
     Ok(ended)
 }
 
 /// Settles a stage that an earlier process left as running. The stage is done if its run is completely recorded, even
 /// if the process ended before saving the verdict in the series; otherwise the stage is interrupted.
-fn settle(place: &mut Place) {
+fn settle(place: &mut Certification) {
     for index in 0..place.kept.series.steps.len() {
         let step = &place.kept.series.steps[index];
         if step.state != State::Running {
@@ -268,7 +271,7 @@ fn settle(place: &mut Place) {
         let run = run_dir::read(&place.kept.dir.join(&step.dir));
         if let Some(run) = run.ok().filter(|run| run.agrees() == Some(true)) {
             let ended_unix_ms = run.manifest.started_unix_ms.saturating_add((run.verdict.ran_sec * 1e3) as u64);
-            take(place, index, &run.verdict, ended_unix_ms);
+            record_verdict(place, index, &run.verdict, ended_unix_ms);
         }
     }
     place.kept.series.interrupt_running_steps();
@@ -278,7 +281,7 @@ fn settle(place: &mut Place) {
 }
 
 /// Records the verdict on the run of a stage.
-fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) -> Option<Outcome> {
+fn record_verdict(place: &mut Certification, index: usize, verdict: &Verdict, ended_unix_ms: u64) -> Option<Outcome> {
     let step = &mut place.kept.series.steps[index];
     step.ended_unix_ms = Some(ended_unix_ms);
     if let End::Interrupted { signal } = &verdict.end {
@@ -305,7 +308,7 @@ fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) 
 }
 
 /// Compares the devices of a stage with the device tested alone, if the stage has several.
-fn linearity(place: &Place, index: usize) -> Option<Linearity> {
+fn linearity(place: &Certification, index: usize) -> Option<Linearity> {
     let step = &place.kept.series.steps[index];
     if step.rule != Rule::Limits || step.devices.len() < 2 {
         return None;
@@ -326,7 +329,7 @@ fn linearity(place: &Place, index: usize) -> Option<Linearity> {
 }
 
 /// Prints the plan of a dry run. Returns the exit code.
-fn show_plan(place: &Place, drives: &Drives) -> Result<ExitCode, Failure> {
+fn show_plan(place: &Certification, drives: &Drives) -> Result<ExitCode, Failure> {
     let devices = drives.plan(&drives.to_prepare(place.kept.has_begun()));
     let slices = span(place.claim.slice_sec.min(place.claim.stage_sec));
     console::page(&format!(
@@ -337,7 +340,7 @@ fn show_plan(place: &Place, drives: &Drives) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn summary(place: &Place) -> String {
+fn summary(place: &Certification) -> String {
     let steps = &place.kept.series.steps;
     let left = steps.iter().filter(|step| step.state != State::Done);
     let left_sec: u64 = left.map(|step| step.duration_sec).sum();
@@ -355,7 +358,7 @@ fn summary(place: &Place) -> String {
 }
 
 /// Announces a stage on a terminal; the log of a script has only its result.
-fn stage_begins(place: &Place, index: usize) {
+fn stage_begins(place: &Certification, index: usize) {
     if !console::stderr_is_terminal() {
         return;
     }
@@ -374,8 +377,8 @@ fn stage_begins(place: &Place, index: usize) {
 }
 
 /// Heading of each line of progress.
-fn heading(place: &Place, index: usize) -> String {
-    let which = place.which(index);
+fn heading(place: &Certification, index: usize) -> String {
+    let which = place.stage_name(index);
     match place.claim.simulated {
         true => which,
         false => format!("{which}, ends about {}", utc(now_unix_ms(), place.kept.series.steps[index].duration_sec)),
@@ -383,30 +386,30 @@ fn heading(place: &Place, index: usize) -> String {
 }
 
 /// Prints the result of a finished series. Returns the exit code.
-fn show_conclusion(place: &Place) -> Result<ExitCode, Failure> {
+fn show_conclusion(place: &Certification) -> Result<ExitCode, Failure> {
     let outcome = place.kept.series.conclusion.as_ref().map(|conclusion| conclusion.outcome);
     let head = outcome.map(|outcome| format!("{outcome} ({}): ", place.claim.noun()));
     place.kept.show_conclusion(&head.unwrap_or_default(), &stages(place))
 }
 
 /// Prints the state of an interrupted series. Returns the exit code.
-fn interrupted(place: &Place, what: &str, how: &str) -> Result<ExitCode, Failure> {
+fn interrupted(place: &Certification, what: &str, how: &str) -> Result<ExitCode, Failure> {
     let noun = place.claim.noun();
     place.kept.show_interruption(&format!(" ({noun}): {what}; the same command {how}"), &stages(place))
 }
 
 /// Table of the stages, and their directories.
-fn stages(place: &Place) -> String {
+fn stages(place: &Certification) -> String {
     let headings = ["stage", "load", "devices", "length", "outcome", "run directory"];
     let rows = place.kept.series.steps.iter().map(|step| {
         let dir = if step.attempts > 0 { step.dir.clone() } else { "-".to_owned() };
         [step.name.clone(), load(place, step), devices(place, step), span(step.duration_sec), outcome(step), dir]
     });
-    format!("\n{}\n{}", Table::new("").text(headings).rows(rows), place.kept.places())
+    format!("\n{}\n{}", Table::new("").text(headings).rows(rows), place.kept.format_paths())
 }
 
 /// The load of a stage, as a multiple.
-fn load(place: &Place, step: &Step) -> String {
+fn load(place: &Certification, step: &Step) -> String {
     match &place.claim.config {
         None => format!("{}x", step.multiple),
         Some(config) => format!("{} times {config}", step.multiple),
@@ -414,7 +417,7 @@ fn load(place: &Place, step: &Step) -> String {
 }
 
 /// Names of the devices of a stage, or their number if they are many.
-fn devices(place: &Place, step: &Step) -> String {
+fn devices(place: &Certification, step: &Step) -> String {
     let named = step.devices.iter().filter_map(|device| place.kept.series.devices.get(*device));
     let names: Vec<_> = named.map(|device| device.name.as_str()).collect();
     match names.len() {

@@ -43,7 +43,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let names: Vec<&str> = if name == ALL { builtin_names().collect() } else { vec![name] };
     let definitions = names.iter().map(|name| Definition::find(name)).collect::<Result<Vec<_>, _>>()?;
     if args.show {
-        return done(&definitions.iter().map(shown).collect::<String>());
+        return done(&definitions.iter().map(definition_text).collect::<String>());
     }
     let Some(path) = &args.path else {
         return Err(Failure::usage(format!(
@@ -121,7 +121,7 @@ fn list() -> Result<String, Failure> {
 }
 
 /// The definition of a check, below a comment with its name, duration and question.
-fn shown(check: &Definition) -> String {
+fn definition_text(check: &Definition) -> String {
     let mut text = format!("# {} ({} of load)\n", check.name, span(check.seconds()));
     text += &wrapped(&check.question, "# ", COLUMNS);
     text + check.text.trim_end() + "\n"

@@ -62,7 +62,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     let cluster =
         Cluster::find(&seeds, &args.namespace, access, args.services_alternate).map_err(Failure::environment)?;
     let map = cluster.map();
-    console::note(&about(&map, args.debug));
+    console::note(&cluster_summary(&map, args.debug));
     if let Some(rack) = args.rack_id.filter(|rack| map.nodes.iter().all(|node| node.rack != Some(*rack))) {
         console::warning(&format!("no node reports rack {rack}: reads go to the masters (-D shows the racks)"));
     }
@@ -199,7 +199,7 @@ fn pipeline(wanted: u32, map: &PartitionMap) -> u32 {
 }
 
 /// The nodes found, in one line; with `debug` one line per node.
-fn about(map: &PartitionMap, debug: bool) -> String {
+fn cluster_summary(map: &PartitionMap, debug: bool) -> String {
     let mut text = format!("cluster of {}", units::count(map.nodes.len() as u64, "node"));
     if map.unowned() > 0 {
         text += &format!(", {} without a node", units::count(map.unowned() as u64, "partition"));

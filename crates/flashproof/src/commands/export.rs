@@ -18,7 +18,7 @@ pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failur
         let plan = plan_in(dir)?;
         campaigns.push((CampaignStatus::read(&plan)?, plan, dir));
     }
-    let words: Vec<_> = campaigns.iter().map(|(status, plan, dir)| words(status, plan, dir)).collect();
+    let words: Vec<_> = campaigns.iter().map(|(status, plan, dir)| step_states(status, plan, dir)).collect();
     let mut tasks = Vec::new();
     for ((status, plan, _), words) in campaigns.iter().zip(&words) {
         tasks.extend(rows(status, plan, words));
@@ -44,7 +44,7 @@ pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failur
 }
 
 /// Result directory of each step of each drive, under the name that the export uses for `dir`, and the step's state.
-fn words(status: &CampaignStatus, plan: &Plan, dir: &Path) -> Vec<(String, String)> {
+fn step_states(status: &CampaignStatus, plan: &Plan, dir: &Path) -> Vec<(String, String)> {
     let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
     let steps = status.tasks.iter().flat_map(|task| task.steps.iter().map(move |step| (task.index, step)));
     let words = steps.map(|(task, step)| {

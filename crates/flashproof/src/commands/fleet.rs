@@ -2,7 +2,7 @@
 
 use super::done;
 use super::report::{show, watch};
-use crate::args::{CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, ReportArgs, RunArgs, parses};
+use crate::args::{CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, ReportArgs, RunArgs, check_words};
 use fleet::inventory::Inventory;
 use fleet::plan::Plan;
 use fleet::status::CampaignStatus;
@@ -43,7 +43,7 @@ fn plan(args: &CampaignArgs) -> Result<Plan, Failure> {
 }
 
 pub(super) fn plan_in(dir: &Path) -> Result<Plan, Failure> {
-    Plan::read(&absolute(dir)?, &|words| parses(words))
+    Plan::read(&absolute(dir)?, &|words| check_words(words))
 }
 
 fn absolute(dir: &Path) -> Result<PathBuf, Failure> {

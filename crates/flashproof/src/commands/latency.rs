@@ -7,7 +7,7 @@ use crate::args::{ACT_USAGE, Format, LatencyArgs};
 use report::latency::log::BUCKETS;
 use report::latency::run::{self, RunLatencies};
 use report::latency::sla::{self, Judgement};
-use report::latency::{TableOptions, LatencyError, Log, LogReader, common_slice_sec, json, table};
+use report::latency::{LatencyError, Log, LogReader, TableOptions, common_slice_sec, json, table};
 use results::act_log::{Input, ReadError};
 use results::files::Links;
 use results::judge::Outcome;
@@ -20,25 +20,25 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// Reason for a missing or incomplete table.
-pub(super) struct Stop {
+pub(super) struct TableError {
     /// Output of the imitated program on standard output for this error.
-    pub(super) in_its_words: String,
+    pub(super) imitated_output: String,
     pub(super) failure: Failure,
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for TableError {
     fn from(failure: Failure) -> Self {
-        Self { in_its_words: String::new(), failure }
+        Self { imitated_output: String::new(), failure }
     }
 }
 
-impl From<LatencyError> for Stop {
+impl From<LatencyError> for TableError {
     fn from(error: LatencyError) -> Self {
         let failure = match error {
             LatencyError::Read { .. } | LatencyError::Interval { .. } => Failure::environment(&error),
             _ => Failure::usage(&error),
         };
-        Self { in_its_words: error.in_acts_words(), failure }
+        Self { imitated_output: error.in_acts_words(), failure }
     }
 }
 
@@ -47,7 +47,7 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
     let mut page = if args.format == Format::Table { table::command_line(&args.typed) } else { String::new() };
     let done = page_of(args, &mut page);
     if let (Err(stop), Format::Table) = (&done, args.format) {
-        page += &stop.in_its_words;
+        page += &stop.imitated_output;
     }
     let shown = console::result(&page);
     let outcome = done.map_err(|stop| stop.failure)?;
@@ -71,7 +71,7 @@ impl Opened<'_> {
 
 /// Appends to `page`, and returns the worst outcome if an SLA was given. On an error the page holds the part produced
 /// so far.
-fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Stop> {
+fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, TableError> {
     let choice = choice(args)?;
     let mut opened = args.logs.iter().map(|name| open(name, args, &choice)).collect::<Result<Vec<_>, _>>()?;
     let intervals: Vec<u64> = opened.iter().map(|log| log.source.interval_sec).collect();
@@ -79,7 +79,7 @@ fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Sto
     let (mut logs, mut runs, mut judgements) = (Vec::new(), Vec::new(), Vec::new());
     for (name, opened) in args.logs.iter().zip(&mut opened) {
         let (log, judgement) = read(name, opened, args, &choice, slice_sec)?;
-        say_remarks(&log, opened);
+        print_remarks(&log, opened);
         judgements.extend(judgement);
         runs.push(run_latencies(opened)?);
         logs.push(log);
@@ -99,8 +99,9 @@ fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Sto
 }
 
 /// The options, checked in the order and with the bounds of ACT's script.
-fn choice(args: &LatencyArgs) -> Result<TableOptions, Stop> {
-    let refused = |words: &str, why: String| Stop { in_its_words: words.to_owned(), failure: Failure::usage(why) };
+fn choice(args: &LatencyArgs) -> Result<TableOptions, TableError> {
+    let refused =
+        |words: &str, why: String| TableError { imitated_output: words.to_owned(), failure: Failure::usage(why) };
     let number = |option: &str, text: &str| {
         integer(text).ok_or_else(|| {
             Failure::usage(format!("cannot use {option} {} - it is not a whole number - give one", quoted(text)))
@@ -164,11 +165,12 @@ fn integer(text: &str) -> Option<i128> {
     grouped.then_some(if negative { -magnitude } else { magnitude })
 }
 
-fn open<'a>(name: &'a str, args: &LatencyArgs, choice: &TableOptions) -> Result<Opened<'a>, Stop> {
+fn open<'a>(name: &'a str, args: &LatencyArgs, choice: &TableOptions) -> Result<Opened<'a>, TableError> {
     let path = Path::new(name);
     let input = input_of(name, path)
         .and_then(|bytes| Input::new(bytes).map_err(|error| Failure::usage(format!("cannot read {name} - {error}"))));
-    let input = input.map_err(|failure| Stop { in_its_words: format!("log file {name} not found\n"), failure })?;
+    let input =
+        input.map_err(|failure| TableError { imitated_output: format!("log file {name} not found\n"), failure })?;
     let source = LogReader::open(name, input)?;
     let mut opened = Opened { path, source, judgement: None };
     if let (Some(limits), true) = (&args.sla, opened.is_run()) {
@@ -213,7 +215,7 @@ fn read(
     args: &LatencyArgs,
     choice: &TableOptions,
     slice_sec: u64,
-) -> Result<(Log, Option<Judgement>), Stop> {
+) -> Result<(Log, Option<Judgement>), TableError> {
     let judged_by_log = args.sla.as_ref().filter(|_| opened.judgement.is_none());
     let source = &mut opened.source;
     let edges = sla::edges(name, source.reader.scale(), choice, judged_by_log)?;
@@ -232,7 +234,7 @@ fn read(
     Ok((log, judgement.or_else(|| opened.judgement.take())))
 }
 
-fn say_remarks(log: &Log, opened: &Opened<'_>) {
+fn print_remarks(log: &Log, opened: &Opened<'_>) {
     for remark in log.remarks() {
         console::warning(&remark);
     }
@@ -241,7 +243,7 @@ fn say_remarks(log: &Log, opened: &Opened<'_>) {
     }
 }
 
-fn run_latencies(opened: &Opened<'_>) -> Result<Option<RunLatencies>, Stop> {
+fn run_latencies(opened: &Opened<'_>) -> Result<Option<RunLatencies>, TableError> {
     if !opened.is_run() {
         return Ok(None);
     }
@@ -259,7 +261,7 @@ fn append(
     logs: &[Log],
     runs: &[Option<RunLatencies>],
     judgements: &[Judgement],
-) -> Result<(), Stop> {
+) -> Result<(), TableError> {
     let buckets = choice.buckets();
     match format {
         Format::Table => {
@@ -307,7 +309,7 @@ fn damaged(log: &Log, logs: &[Log], format: Format) -> Failure {
     ))
 }
 
-fn no_slices(logs: &[Log], slice_sec: u64) -> Stop {
+fn no_slices(logs: &[Log], slice_sec: u64) -> TableError {
     let lacks_all = |log: &Log| log.histograms.iter().all(|histogram| histogram.index.is_none());
     let failure = match logs {
         [log, ..] if logs.iter().all(lacks_all) => Failure::usage(format!(
@@ -323,7 +325,7 @@ fn no_slices(logs: &[Log], slice_sec: u64) -> Stop {
             ))
         }
     };
-    Stop { in_its_words: table::no_slices(slice_sec), failure }
+    TableError { imitated_output: table::no_slices(slice_sec), failure }
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@
 //! error. Under the name asloglatency, its error messages go to standard output, too.
 
 use super::CompatMode;
-use super::latency::Stop;
+use super::latency::TableError;
 use crate::args::{self, Format, LogLatencyArgs};
 use results::units::quoted;
 use session::console;
 use session::failure::Failure;
 use sizing::lines::Lines;
-use sizing::loglatency::{self, ScanResult, TableStart, Table, HistogramQuery};
+use sizing::loglatency::{self, HistogramQuery, ScanResult, Table, TableStart};
 use sizing::server_log::Stamps;
 use sizing::source::Source;
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ const PIPED: &str = "flashproof latency server -l -";
 /// Number of first lines in which a log is recognised: a rotated file may start in the middle of a line.
 const FIRST_LINES: usize = 10;
 /// Maximum number of histogram names printed.
-const NAMES_TOLD: usize = 60;
+const NAMES_SHOWN_MAX: usize = 60;
 
 /// True if all `logs` are files that start like a server's log: one of the first lines has a server's time stamp.
 pub fn are_of_server(logs: &[String]) -> bool {
@@ -40,7 +40,7 @@ pub fn run(args: &LogLatencyArgs, manner: CompatMode) -> Result<ExitCode, Failur
     let done = page_of(args, manner, &mut page);
     if let Err(stop) = &done {
         match (manner, args.format) {
-            (CompatMode::Act, Format::Table) => page += &stop.in_its_words,
+            (CompatMode::Act, Format::Table) => page += &stop.imitated_output,
             _ => page.clear(),
         }
     }
@@ -50,8 +50,8 @@ pub fn run(args: &LogLatencyArgs, manner: CompatMode) -> Result<ExitCode, Failur
     Ok(ExitCode::SUCCESS)
 }
 
-fn page_of(args: &LogLatencyArgs, manner: CompatMode, page: &mut String) -> Result<(), Stop> {
-    let mut wanted = wanted(args, manner)?;
+fn page_of(args: &LogLatencyArgs, manner: CompatMode, page: &mut String) -> Result<(), TableError> {
+    let mut wanted = parse_request(args, manner)?;
     let sources: Vec<Source> =
         session::failure::collect_all(args.logs.iter().map(|log| Source::open(log, PIPED)), Failure::usage)?;
     let names: Vec<String> = args.logs.iter().map(|log| log.display().to_string()).collect();
@@ -80,7 +80,10 @@ fn page_of(args: &LogLatencyArgs, manner: CompatMode, page: &mut String) -> Resu
     }
     if table.from.is_none() {
         let in_its_words = format!("can't find histogram {} from start time {}\n", wanted.histogram, args.from);
-        return Err(Stop { in_its_words, failure: Failure::usage(not_there(&found, &wanted, &table, &names)) });
+        return Err(TableError {
+            imitated_output: in_its_words,
+            failure: Failure::usage(missing_histogram(&found, &wanted, &table, &names)),
+        });
     }
     match args.format {
         Format::Table => *page += &table.to_string(),
@@ -109,11 +112,11 @@ fn page_of(args: &LogLatencyArgs, manner: CompatMode, page: &mut String) -> Resu
 }
 
 /// asloglatency's message, and the remedy.
-fn refused(words: String, why: &str) -> Stop {
-    Stop { failure: Failure::usage(format!("{words} - {why}")), in_its_words: format!("{words}\n") }
+fn refused(words: String, why: &str) -> TableError {
+    TableError { failure: Failure::usage(format!("{words} - {why}")), imitated_output: format!("{words}\n") }
 }
 
-fn wanted(args: &LogLatencyArgs, manner: CompatMode) -> Result<HistogramQuery, Stop> {
+fn parse_request(args: &LogLatencyArgs, manner: CompatMode) -> Result<HistogramQuery, TableError> {
     let Some(histogram) = args.histogram.clone() else {
         let why =
             "no histogram is given - give -h NAME, such as -h '{test}-read'; an unknown NAME lists the available ones";
@@ -129,11 +132,20 @@ fn wanted(args: &LogLatencyArgs, manner: CompatMode) -> Result<HistogramQuery, S
     let namespace = args.namespace.clone();
     let (buckets, every) = (args.num_buckets, args.every_nth);
     let as_asloglatency = manner == CompatMode::Act;
-    Ok(HistogramQuery { histogram, namespace, slice_sec, from: TableStart::Head, duration_sec, buckets, every, as_asloglatency })
+    Ok(HistogramQuery {
+        histogram,
+        namespace,
+        slice_sec,
+        from: TableStart::Head,
+        duration_sec,
+        buckets,
+        every,
+        as_asloglatency,
+    })
 }
 
 /// Message for a histogram that was not found, with the available names.
-fn not_there(found: &ScanResult, wanted: &HistogramQuery, table: &Table, logs: &[String]) -> String {
+fn missing_histogram(found: &ScanResult, wanted: &HistogramQuery, table: &Table, logs: &[String]) -> String {
     let name = match &wanted.namespace {
         Some(namespace) => format!("{{{namespace}}}-{}", wanted.histogram),
         None => wanted.histogram.clone(),
@@ -164,11 +176,11 @@ fn not_there(found: &ScanResult, wanted: &HistogramQuery, table: &Table, logs: &
         None => String::new(),
     };
     let mut names = String::new();
-    for name in found.names.iter().take(NAMES_TOLD) {
+    for name in found.names.iter().take(NAMES_SHOWN_MAX) {
         let _ = write!(names, "{}{}", if names.is_empty() { "" } else { ", " }, results::units::printable(name));
     }
-    if found.names.len() > NAMES_TOLD {
-        let _ = write!(names, ", and {} more", found.names.len() - NAMES_TOLD);
+    if found.names.len() > NAMES_SHOWN_MAX {
+        let _ = write!(names, ", and {} more", found.names.len() - NAMES_SHOWN_MAX);
     }
     format!("cannot show {} of {logs} - there is no such histogram - {hint}the log has {names}", quoted(&name))
 }

@@ -8,7 +8,7 @@ use super::done;
 use crate::args::{DoctorArgs, PrepArgs};
 use device::discover::{self, Roots};
 use device::doctor;
-use device::guard::{Evidence, Guard, GuardReport, Reason, EraseSafety};
+use device::guard::{EraseSafety, Evidence, Guard, GuardReport, Reason};
 use device::observe::nvme::fdp::Fdp;
 use engine::DeviceName;
 use procedures::prep::{Preparation, Style};
@@ -60,12 +60,12 @@ fn of_every_disk(out: &Path) -> Vec<Finding> {
     if names.is_empty() {
         console::warning("no disk was found below /sys/block - a container may hide the disks - name the devices");
     }
-    unasked(doctor::examine(Path::new("/"), &names, Some(out)))
+    relevant_to_unnamed_disks(doctor::examine(Path::new("/"), &names, Some(out)))
 }
 
 /// Findings worth showing about disks that the user did not name. That such a disk is in use is only a note. For a disk
 /// in use, findings that matter only for a test (preparation, other activity) are dropped.
-fn unasked(findings: Vec<Finding>) -> Vec<Finding> {
+fn relevant_to_unnamed_disks(findings: Vec<Finding>) -> Vec<Finding> {
     const OF_TESTS: [&str; 4] = ["preparation", "over-provisioning", "other-activity", "run-directory-place"];
     let refused = |finding: &Finding| finding.check == doctor::IN_USE && finding.level == Level::Problem;
     let in_use: Vec<String> = findings.iter().filter(|it| refused(it)).filter_map(|it| it.device.clone()).collect();
@@ -242,7 +242,7 @@ mod tests {
             finding(Level::Note, "run-directory-place", None),
         ];
         let told: Vec<(Level, String, Option<String>)> =
-            unasked(findings).into_iter().map(|it| (it.level, it.check, it.device)).collect();
+            relevant_to_unnamed_disks(findings).into_iter().map(|it| (it.level, it.check, it.device)).collect();
         let one = |level, check: &str, device: Option<&str>| (level, check.to_owned(), device.map(str::to_owned));
         let expected = [
             one(Level::Note, "in-use", Some("/dev/x")),

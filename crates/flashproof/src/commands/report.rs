@@ -1,10 +1,10 @@
 //! `flashproof report`: judges runs again, from their directories alone, and prints the report in one of four forms;
 //! compares candidates, and shows the progress of runs and series.
 
-use device::observe::process::process_state;
 use super::check::write;
 use crate::args::{CompareArgs, FormArgs, ReportArgs, StatusArgs};
 use conclusions::check::{CHECK, Check};
+use device::observe::process::process_state;
 use fleet::campaign::CAMPAIGN;
 use procedures::select::{compared, ratings};
 use report::check::Checks;
@@ -125,16 +125,20 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Refresh interval of a watched status.
-const RENEW: Duration = Duration::from_secs(1);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reading may take at most 1/50 of the time: the host is under test, and a day's tables are long.
-const READING_PART: u32 = 50;
+const SLEEP_PER_READ: u32 = 50;
 
 /// Shows the progress of the runs or series, once or until they end.
 pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let mut read = Vec::new();
     watch(args.watch, args.json, || {
-        read = args.dirs.iter().map(|dir| Status::read(dir, SystemTime::now(), &|process| process_state(process, Path::new("/")))).collect();
+        read = args
+            .dirs
+            .iter()
+            .map(|dir| Status::read(dir, SystemTime::now(), &|process| process_state(process, Path::new("/"))))
+            .collect();
         let mut texts = Vec::new();
         for status in read.iter().flatten() {
             texts.push(text(status, args).map_err(Failure::environment)?);
@@ -142,7 +146,7 @@ pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
         let page = texts.join(if args.json { "" } else { "\n" });
         Ok((page, read.iter().flatten().all(Status::is_over)))
     })?;
-    end(&read)
+    worst_exit_code(&read)
 }
 
 /// Prints the page of `read` once; with `again`, repeatedly, until `read` reports the end or the reader of the output
@@ -166,7 +170,7 @@ pub(super) fn watch(
         if !again || !shown || is_over {
             return Ok(());
         }
-        thread::sleep(RENEW.max(began.elapsed() * READING_PART));
+        thread::sleep(REFRESH_INTERVAL.max(began.elapsed() * SLEEP_PER_READ));
     }
 }
 
@@ -179,7 +183,7 @@ fn text(status: &Status, args: &StatusArgs) -> serde_json::Result<String> {
 }
 
 /// The exit code of the worst status: a failure outweighs an invalid result. An unreadable directory outweighs both.
-fn end(read: &[Result<Status, RunDirError>]) -> Result<ExitCode, Failure> {
+fn worst_exit_code(read: &[Result<Status, RunDirError>]) -> Result<ExitCode, Failure> {
     let errors: Vec<_> = read.iter().filter_map(|status| status.as_ref().err()).map(ToString::to_string).collect();
     if !errors.is_empty() {
         return Err(Failure::environment(errors.join("\n")));

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use store::conf::{self, Config, NamespaceConfig, ParsedConfig};
 use store::observe::{Facts, Line, Logs, NamespaceCounts, Ticker, start_lines};
 use store::server::{Cluster, Device, Limits, Node, Server, Setup, cores};
-use store::{DeviceHeader, Losses, HeaderCheck, WRITTEN_BYTES, wire};
+use store::{DeviceHeader, HeaderCheck, Losses, WRITTEN_BYTES, wire};
 
 /// Maximum size of a configuration, bytes.
 const BYTES_MAX: u64 = 1 << 20;
@@ -36,10 +36,10 @@ const OWN_FILES: u64 = 64;
 const LINES_MAX: usize = 10_000;
 
 /// Poll interval for due log lines.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum time for which a killed server may still hold the port.
-const SETTLE: Duration = Duration::from_secs(2);
+const PORT_RELEASE_MAX: Duration = Duration::from_secs(2);
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
@@ -95,7 +95,7 @@ fn serve(
     let state = server.state();
     let mut ticker: Option<Ticker> = None;
     let now_ms = || begin.elapsed().as_millis() as u64;
-    let pause = |ticker: &Option<Ticker>| if ticker.is_some() { LOOK } else { LOOK / 20 };
+    let pause = |ticker: &Option<Ticker>| if ticker.is_some() { POLL_INTERVAL } else { POLL_INTERVAL / 20 };
     while ending.wait(pause(&ticker)).is_none() && !server.has_ended() && state.damage().is_empty() {
         write(logs, &lines.try_iter().collect::<Vec<_>>());
         match &mut ticker {
@@ -209,11 +209,11 @@ fn check_files(config: &Config) {
 
 /// Listens at `at`, with retries while a server killed just before still holds the port: the kernel closes its ring
 /// with a delay.
-fn bind_settled(at: SocketAddr) -> std::io::Result<TcpListener> {
+fn bind_with_retries(at: SocketAddr) -> std::io::Result<TcpListener> {
     let begin = Instant::now();
     loop {
         match TcpListener::bind(at) {
-            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && begin.elapsed() < SETTLE => {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && begin.elapsed() < PORT_RELEASE_MAX => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             bound => return bound,
@@ -224,7 +224,7 @@ fn bind_settled(at: SocketAddr) -> std::io::Result<TcpListener> {
 fn listen(config: &Config) -> Result<Vec<TcpListener>, Failure> {
     let bind = |address: &_| {
         let at = SocketAddr::from((*address, config.listen.port));
-        bind_settled(at).map_err(|error| {
+        bind_with_retries(at).map_err(|error| {
             let advice = match error.kind() {
                 std::io::ErrorKind::AddrInUse => {
                     "another program has the port (ss -ltnp); end it, or give another port"
@@ -282,7 +282,7 @@ fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
 }
 
 /// A device of a namespace, and its expected header.
-struct Wanted<'a> {
+struct ExpectedDevice<'a> {
     name: &'a str,
     file_bytes: Option<u64>,
     header: DeviceHeader,
@@ -292,10 +292,11 @@ struct Wanted<'a> {
 ///
 /// Errors: the guard refuses; the device was written with other settings, has a damaged header, or is too small.
 fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> {
-    let wanted: Vec<_> = config.namespaces.iter().flat_map(|namespace| wanted(namespace, cores(config))).collect();
-    let kept = collect_all(wanted.iter().map(before), Failure::environment)?;
+    let wanted: Vec<_> =
+        config.namespaces.iter().flat_map(|namespace| expected_devices(namespace, cores(config))).collect();
+    let kept = collect_all(wanted.iter().map(existing_header), Failure::environment)?;
     check_sets(&wanted, &kept)?;
-    let request = |(wanted, kept): (&Wanted<'_>, &Option<DeviceHeader>)| Request {
+    let request = |(wanted, kept): (&ExpectedDevice<'_>, &Option<DeviceHeader>)| Request {
         file_size_bytes: wanted.file_bytes,
         whole: true,
         keeps_store: kept.is_some(),
@@ -322,13 +323,13 @@ fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> 
     Ok(config.namespaces.iter().map(|namespace| devices.by_ref().take(namespace.devices.len()).collect()).collect())
 }
 
-fn wanted(namespace: &NamespaceConfig, cores: u16) -> Vec<Wanted<'_>> {
+fn expected_devices(namespace: &NamespaceConfig, cores: u16) -> Vec<ExpectedDevice<'_>> {
     let devices = namespace.devices.len() as u16;
     // Random identifier of the set of devices.
     let set = RandomState::new().hash_one(&namespace.devices);
     (0..)
         .zip(&namespace.devices)
-        .map(|(index, name)| Wanted {
+        .map(|(index, name)| ExpectedDevice {
             name,
             file_bytes: namespace.file_bytes,
             header: DeviceHeader::new(&namespace.settings, devices, index, cores, set),
@@ -337,7 +338,7 @@ fn wanted(namespace: &NamespaceConfig, cores: u16) -> Vec<Wanted<'_>> {
 }
 
 /// The header of an existing store with the expected settings. Errors: a store with other settings; one sentence.
-fn before(wanted: &Wanted<'_>) -> Result<Option<DeviceHeader>, String> {
+fn existing_header(wanted: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>, String> {
     // The guard refuses a path that cannot be read, or is neither file nor device.
     let Ok(metadata) = fs::metadata(wanted.name) else { return Ok(None) };
     if !metadata.is_file() && !metadata.file_type().is_block_device() {
@@ -349,7 +350,7 @@ fn before(wanted: &Wanted<'_>) -> Result<Option<DeviceHeader>, String> {
         file.seek(SeekFrom::End(0))
     });
     let Ok(size_bytes) = read else { return Ok(None) };
-    let Some(header) = planned(wanted, &bytes, size_bytes)? else { return Ok(None) };
+    let Some(header) = compare_header(wanted, &bytes, size_bytes)? else { return Ok(None) };
     // The layout of the cores' parts depends on the size.
     match wanted.file_bytes.filter(|bytes| metadata.is_file() && *bytes != metadata.len()) {
         Some(bytes) => Err(format!(
@@ -363,7 +364,7 @@ fn before(wanted: &Wanted<'_>) -> Result<Option<DeviceHeader>, String> {
 }
 
 /// The header on the device, compared with the expected one; `None` if there is none.
-fn planned(wanted: &Wanted<'_>, bytes: &[u8], size_bytes: u64) -> Result<Option<DeviceHeader>, String> {
+fn compare_header(wanted: &ExpectedDevice<'_>, bytes: &[u8], size_bytes: u64) -> Result<Option<DeviceHeader>, String> {
     let lost = "or clear the device and lose its records (blkdiscard -z; if it is a file, remove it)";
     match wanted.header.clone().sized(size_bytes).plan(bytes) {
         HeaderCheck::Format => Ok(None),
@@ -383,7 +384,7 @@ fn planned(wanted: &Wanted<'_>, bytes: &[u8], size_bytes: u64) -> Result<Option<
 
 /// Checks that the devices of a namespace either all have its records, from one set, or all have none. Without one of
 /// the devices, records would be missing; with a device of another set, older records would reappear.
-fn check_sets(wanted: &[Wanted<'_>], kept: &[Option<DeviceHeader>]) -> Result<(), Failure> {
+fn check_sets(wanted: &[ExpectedDevice<'_>], kept: &[Option<DeviceHeader>]) -> Result<(), Failure> {
     for (this, header) in wanted.iter().zip(kept) {
         let of = &this.header.namespace;
         let mut others = wanted.iter().zip(kept).filter(|(other, _)| other.header.namespace == *of);
@@ -408,7 +409,11 @@ fn check_sets(wanted: &[Wanted<'_>], kept: &[Option<DeviceHeader>]) -> Result<()
 }
 
 /// The header for a device that is now open for writing; an existing header is read again.
-fn header(target: &Arc<Target>, wanted: &Wanted<'_>, kept: &Option<DeviceHeader>) -> Result<DeviceHeader, String> {
+fn header(
+    target: &Arc<Target>,
+    wanted: &ExpectedDevice<'_>,
+    kept: &Option<DeviceHeader>,
+) -> Result<DeviceHeader, String> {
     let cannot = |why: &str| format!("cannot open {} - {why}", wanted.name);
     let space = wanted.header.space(target.size_bytes(), 0, 0, target.min_io_bytes());
     space.map_err(|why| cannot(&why))?;
@@ -416,7 +421,7 @@ fn header(target: &Arc<Target>, wanted: &Wanted<'_>, kept: &Option<DeviceHeader>
     let Some(kept) = kept else { return Ok(wanted.header.clone().sized(target.size_bytes())) };
     let bytes = formatting::read_begin(target, WRITTEN_BYTES)
         .map_err(|error| cannot(&format!("its header cannot be read: {error}")))?;
-    match planned(wanted, &bytes, target.size_bytes())? {
+    match compare_header(wanted, &bytes, target.size_bytes())? {
         Some(now) if now == *kept => Ok(now),
         _ => Err(cannot("its header has changed since the first check - try again")),
     }

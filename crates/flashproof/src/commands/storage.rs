@@ -93,7 +93,12 @@ pub fn replay(args: &StorageArgs) -> Result<ExitCode, Failure> {
         return done(&text);
     }
     console::note(text.trim_end());
-    record("replay", args.test.record.out.as_deref(), args.test.request(NamedWorkload::alone(workload, text)), CompatMode::Native)
+    record(
+        "replay",
+        args.test.record.out.as_deref(),
+        args.test.request(NamedWorkload::alone(workload, text)),
+        CompatMode::Native,
+    )
 }
 
 fn trace(name: &str, speed: load::factor::Factor) -> Result<Trace, Failure> {
@@ -145,8 +150,11 @@ pub fn tenants(args: &TestArgs) -> Result<ExitCode, Failure> {
     }
     console::note(page.trim_end());
     let loads = TenantLoad::all(tenants, default.as_ref()).map_err(Failure::usage)?;
-    let named =
-        loads.into_iter().map(|workload| NamedWorkload { name: workload.tenant().name.clone(), workload, text: text.clone() });
+    let named = loads.into_iter().map(|workload| NamedWorkload {
+        name: workload.tenant().name.clone(),
+        workload,
+        text: text.clone(),
+    });
     record("tenants", args.record.out.as_deref(), args.request(named.collect()), CompatMode::Native)
 }
 

@@ -10,7 +10,7 @@ use device::observe::nvme::fdp::{Configuration, Fdp, FdpState};
 use device::observe::nvme::{Controller, Namespace, Namespaces};
 use procedures::configuration::read_tenants;
 use procedures::prep::RandomWrites;
-use procedures::waf::{Question, preparations, probe};
+use procedures::waf::{WafRequest, preparations, probe};
 use report::waf::WafReport;
 use results::units;
 use results::units::{bytes, count};
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 /// Predicts the write amplification of a file's tenants on a simulated drive.
 pub fn model(args: &WafModelArgs) -> Result<ExitCode, Failure> {
     let report = question(&args.on_drive)?.predict(&args.model)?;
-    shown(&args.on_drive, report, Ok(0))
+    show_report(&args.on_drive, report, Ok(0))
 }
 
 /// Measures the write amplification of a file's tenants on a real drive, with a prediction next to it if requested.
@@ -33,7 +33,7 @@ pub fn measure(args: &WafMeasureArgs) -> Result<ExitCode, Failure> {
         return ended.map(ExitCode::from);
     }
     // Results before an early end are shown.
-    shown(&args.on_drive, report, ended)
+    show_report(&args.on_drive, report, ended)
 }
 
 /// Compares preparations for random writes on a simulated drive.
@@ -63,7 +63,7 @@ pub fn probe(args: &WafProbeArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The question about a file's tenants. Errors: a tenant has its own device, but the arrangement chooses the drives.
-fn question(args: &OnDriveArgs) -> Result<Question, Failure> {
+fn question(args: &OnDriveArgs) -> Result<WafRequest, Failure> {
     let (tenants, text) = read_tenants(&args.tenants)?;
     if let Some(tenant) = tenants.tenants.iter().find(|tenant| tenant.device.is_some()) {
         return Err(Failure::usage(format!(
@@ -75,7 +75,7 @@ fn question(args: &OnDriveArgs) -> Result<Question, Failure> {
     if let Some(path) = &args.html {
         check_page(path)?;
     }
-    Ok(Question {
+    Ok(WafRequest {
         tenants,
         file: args.tenants.display().to_string(),
         text,
@@ -87,7 +87,7 @@ fn question(args: &OnDriveArgs) -> Result<Question, Failure> {
 }
 
 /// Prints `report` and writes its page. Returns the exit code of `ended`, or 4 if an arrangement was never steady.
-fn shown(args: &OnDriveArgs, mut report: WafReport, ended: Result<u8, Failure>) -> Result<ExitCode, Failure> {
+fn show_report(args: &OnDriveArgs, mut report: WafReport, ended: Result<u8, Failure>) -> Result<ExitCode, Failure> {
     report.remarks.extend(report.about_latencies());
     // If one output fails, the other is still written.
     let shown =

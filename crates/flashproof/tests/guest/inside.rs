@@ -4,8 +4,8 @@
 //! they find there, and no other: it must be QEMU's and have the serial number FDP0.
 
 use device::discover::{DeviceFacts, DiskWithPartitions, Roots, discover, list};
-use device::nvme_generic::NvmeGeneric;
 use device::guard::{EraseAnswers, Guard, Request};
+use device::nvme_generic::NvmeGeneric;
 use device::observe::nvme::Controller;
 use device::observe::nvme::fdp::Fdp;
 use device::target::Target;

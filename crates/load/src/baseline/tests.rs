@@ -1,5 +1,5 @@
 use super::*;
-use crate::workload::fio::{self, Problem, Section, ParseContext, jobs, runs};
+use crate::workload::fio::{self, ParseContext, Problem, Section, jobs, runs};
 use conclusions::testing::point;
 
 fn form(seconds: u64) -> BaselineRequest {
@@ -96,7 +96,8 @@ fn depths_go_up_to_the_limit_and_rates_follow_from_what_they_showed() {
 
 #[test]
 fn a_watch_is_light_and_takes_a_tenth_of_the_time_or_hours_that_are_virtual() {
-    let watches = |form: &BaselineRequest| all(form).into_iter().filter(|job| job.part == Part::Watch).collect::<Vec<_>>();
+    let watches =
+        |form: &BaselineRequest| all(form).into_iter().filter(|job| job.part == Part::Watch).collect::<Vec<_>>();
     let real = watches(&form(600));
     assert_eq!(
         real.iter().map(|job| (job.seconds, job.ramp_ms, job.round)).collect::<Vec<_>>(),
@@ -107,7 +108,10 @@ fn a_watch_is_light_and_takes_a_tenth_of_the_time_or_hours_that_are_virtual() {
     let simulated = watches(&BaselineRequest { simulated: true, ..form(120) });
     assert_eq!(simulated.iter().map(|job| job.seconds).collect::<Vec<_>>(), [7_200, 60]);
     assert_eq!(BaselineRequest::seconds_for_watch(true, 10_800), Some(180));
-    assert_eq!((BaselineRequest::seconds_for_watch(true, 86_400), BaselineRequest::seconds_for_watch(false, 60)), (None, Some(600)));
+    assert_eq!(
+        (BaselineRequest::seconds_for_watch(true, 86_400), BaselineRequest::seconds_for_watch(false, 60)),
+        (None, Some(600))
+    );
     // A drive of 200 writes a second gets a tenth of the rates.
     let mut slow = measured(&form(600).next(&[], 1 << 30).unwrap());
     slow.writes.as_mut().unwrap().iops = 200.0;

@@ -57,7 +57,7 @@ pub(super) const SLEEP_MAX_NS: u64 = 100_000_000;
 #[derive(Debug, Clone, PartialEq)]
 pub enum EndCause {
     /// A signal, or the caller of the run.
-    Asked {
+    Requested {
         /// Signal number; 0 for none.
         signal: i32,
     },
@@ -102,7 +102,7 @@ pub enum EndCause {
 impl fmt::Display for EndCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Asked { signal } => write!(f, "signal {signal}"),
+            Self::Requested { signal } => write!(f, "signal {signal}"),
             Self::Enough { why } | Self::Stuck { why } => f.write_str(why),
             Self::Lag { lane, behind_ns, .. } => {
                 write!(f, "{lane} was {} behind its schedule", units::duration(*behind_ns))

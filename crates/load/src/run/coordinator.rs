@@ -4,7 +4,7 @@
 //! issuing threads, and go to a [`Sink`] interval by interval.
 
 use super::calls::Issuer;
-use super::{EndCause, Control, FailedOperation, Feed, Message, Settings, Shard};
+use super::{Control, EndCause, FailedOperation, Feed, Message, Settings, Shard};
 use crate::plan::Plan;
 use engine::BlockEngine;
 use engine::calls::Calls;

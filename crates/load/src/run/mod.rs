@@ -16,13 +16,13 @@ mod pacing;
 mod recorder;
 mod silence;
 
-pub use control::{EndCause, Control, HANG_NS, Pacing, Settings, Whose};
+pub use control::{Control, EndCause, HANG_NS, Pacing, Settings, Whose};
 pub use coordinator::{MakeCalls, RunConfig, RunError, Sink, SinkError, run, run_beside};
 pub use recorder::{FailedOperation, Feed, Message};
 
 use crate::plan::{Arrival, Lane, Plan};
 use crate::stream::Request;
-use backlog::{DueCounter, LimitState, FreeSlot, Slot};
+use backlog::{DueCounter, FreeSlot, LimitState, Slot};
 use buffers::Buffers;
 use control::SLEEP_MAX_NS;
 use engine::event_queue::EventQueue;
@@ -312,7 +312,7 @@ impl<W: BlockEngine> Shard<W> {
             // In virtual time only a user's signal is handled within an interval. Other causes are applied at the end
             // of a later interval: an instant that depends on threads would not be reproducible.
             if let Some(cause) = self.control.cause()
-                && (!self.engine.is_virtual() || matches!(cause, EndCause::Asked { .. }))
+                && (!self.engine.is_virtual() || matches!(cause, EndCause::Requested { .. }))
             {
                 self.end(&cause);
             }
@@ -492,7 +492,7 @@ impl<W: BlockEngine> Shard<W> {
     /// those in flight are still completed, as at the regular end.
     fn end(&mut self, cause: &EndCause) {
         self.stop_ns = self.stop_ns.min(self.now_ns);
-        self.abandoned |= !matches!(cause, EndCause::Asked { .. } | EndCause::Enough { .. });
+        self.abandoned |= !matches!(cause, EndCause::Requested { .. } | EndCause::Enough { .. });
     }
 
     /// Operations that hold a slot now. Not for the hot path.

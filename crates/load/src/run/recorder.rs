@@ -2,9 +2,9 @@
 //! one comes back.
 
 use super::silence::{Silence, Silent};
-use super::{EndCause, Control, RunConfig};
+use super::{Control, EndCause, RunConfig};
 use crate::stream::Request;
-use results::cell::{EarlierSliceOps, Cell, GRACE_NS, Interval, Layout, add_carried, harmless_gap_ns};
+use results::cell::{Cell, EarlierSliceOps, GRACE_NS, Interval, Layout, add_carried, harmless_gap_ns};
 use results::counts::{Backlog, CellCounts};
 use results::times::Times;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -355,7 +355,8 @@ impl Recorder {
             let ours = cell.counts.backlog.waiting.min(missed.ops as u64);
             cell.counts.backlog.waiting -= ours;
             cell.counts.backlog.late += ours;
-            let late_before = std::mem::replace(&mut missed.late, cell.counts.backlog.late).min(cell.counts.counted_ops());
+            let late_before =
+                std::mem::replace(&mut missed.late, cell.counts.backlog.late).min(cell.counts.counted_ops());
             let excused = cell.counts.counted_ops() as f64 * share + late_before as f64 * (1.0 - share);
             cell.lower_least_bounds(excused.ceil() as u64);
         }

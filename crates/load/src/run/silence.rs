@@ -77,7 +77,9 @@ impl Silence {
         let device = Device { in_flight: 0, last_back_ns: 0, since_ns: 0, usual: u32::MAX, behind_ns: 0 };
         let devices = vec![device; devices.max(1)];
         // A table: a division per operation would be noticeable on the hot path.
-        let cells = (0..cells).map(|cell| StreamOnDevice { device: cell % devices.len(), ..StreamOnDevice::default() }).collect();
+        let cells = (0..cells)
+            .map(|cell| StreamOnDevice { device: cell % devices.len(), ..StreamOnDevice::default() })
+            .collect();
         Self { devices, cells, longest_ns, harmless_ns, began_ns: 0, end_ns: u64::MAX }
     }
 

@@ -122,7 +122,10 @@ mod tests {
     #[test]
     fn it_ends_at_its_bound_and_is_not_steady_then() {
         let (meter, enough) = run(10, 7, |at| 1.0 + (at / SIZE) as f64);
-        assert_eq!((enough, meter.found().rounds(), meter.found().steady_waf()), (Some(MeasurementEnd::Fills), 7, None));
+        assert_eq!(
+            (enough, meter.found().rounds(), meter.found().steady_waf()),
+            (Some(MeasurementEnd::Fills), 7, None)
+        );
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub use timed::{TimedResult, timed};
 
 use crate::memory;
 use crate::workload::CannotRun;
-use crate::workload::tenants::{WriteCause, StoreModel};
+use crate::workload::tenants::{StoreModel, WriteCause};
 use conclusions::waf::{Drive, Found, OCTILES_PER_FILL, TenantBytes};
 use ftl::{Ftl, Spec};
 use results::units;

@@ -222,7 +222,8 @@ mod tests {
             let mean = shares.iter().sum::<f64>() / shares.len() as f64;
             assert!((mean * (1.0 + over_provisioning) - 1.0).abs() < 0.02, "{over_provisioning}: {mean}");
             let steady = SteadyDrive::of(&spec(over_provisioning, 1024), 1).unwrap();
-            let prepared = steady.after(PreparationMethod::Sprandom { over_provisioning: steady.over_provisioning() }).unwrap();
+            let prepared =
+                steady.after(PreparationMethod::Sprandom { over_provisioning: steady.over_provisioning() }).unwrap();
             assert!((0.97..1.01).contains(&prepared.after[0]), "{over_provisioning}: {prepared:?}");
         }
     }

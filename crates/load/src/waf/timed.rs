@@ -9,9 +9,9 @@
 //! a fraction of a drive fill shows the tail latencies, and its write amplification must agree with the experiment's.
 
 use super::{Experiment, Layout};
-use crate::run::{EndCause, Control, Pacing, RunConfig, Settings, Sink, SinkError, run};
+use crate::run::{Control, EndCause, Pacing, RunConfig, Settings, Sink, SinkError, run};
 use crate::workload::tenants::TenantLoad;
-use crate::workload::{CannotRun, BuildContext, DeviceShape, RunPlan, Workload};
+use crate::workload::{BuildContext, CannotRun, DeviceShape, RunPlan, Workload};
 use engine::DeviceName;
 use engine::sim::{Drive, DriveSpec, FtlModel, SimEngine};
 use results::cell::{Cell, Interval, StreamInfo};
@@ -49,7 +49,12 @@ pub struct TimedResult {
 /// FTLs.
 ///
 /// Errors: a load that the run loop rejects.
-pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed: u64) -> Result<TimedResult, CannotRun> {
+pub fn timed(
+    experiment: Experiment,
+    layout: &Layout<'_>,
+    base: &DriveSpec,
+    seed: u64,
+) -> Result<TimedResult, CannotRun> {
     let cannot = |why: &dyn std::fmt::Display| {
         CannotRun(format!("cannot measure latencies - {why} - leave them out with --no-latency"))
     };

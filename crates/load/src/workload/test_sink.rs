@@ -2,8 +2,8 @@
 
 use crate::plan::{Arrival, Lane, Plan};
 use crate::run::{Control, Pacing, RunConfig, Settings, Sink, SinkError, run};
-use crate::workload::{CannotRun, BuildContext, DeviceShape, RunPlan, Workload};
-use engine::sim::{SimCompletion, DriveModel, SimEngine};
+use crate::workload::{BuildContext, CannotRun, DeviceShape, RunPlan, Workload};
+use engine::sim::{DriveModel, SimCompletion, SimEngine};
 use results::cell::{Interval, Layout};
 use results::run_dir::WorkloadRecord;
 use std::collections::BTreeSet;

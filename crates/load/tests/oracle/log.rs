@@ -1,9 +1,9 @@
 //! Log of every operation that a simulated drive received and completed, recorded independently of the run loop.
 
 use super::draw::{Drive, LaneDraw};
-use engine::sim::{SimCompletion, DriveModel, QueueModel, SimEngine};
+use engine::sim::{DriveModel, QueueModel, SimCompletion, SimEngine};
 use engine::{IoEngine, Wait};
-use load::run::{EndCause, Control};
+use load::run::{Control, EndCause};
 use load::stream::{Request, Stream};
 use results::telemetry::Column;
 use std::cell::RefCell;
@@ -172,7 +172,7 @@ impl IoEngine for Watched {
     fn now(&mut self) -> u64 {
         let now_ns = self.engine.now();
         if self.signal_ns.is_some_and(|at_ns| now_ns >= at_ns) {
-            self.control.stop(EndCause::Asked { signal: 15 });
+            self.control.stop(EndCause::Requested { signal: 15 });
         }
         self.log.borrow_mut().ended_ns = now_ns;
         now_ns

@@ -17,7 +17,7 @@ use draw::{Arrivals, Draw, LaneDraw, SEC};
 use engine::sim::SimEngine;
 use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
-use load::run::{EndCause, Control, Message, Pacing, RunConfig, Settings, Shard};
+use load::run::{Control, EndCause, Message, Pacing, RunConfig, Settings, Shard};
 use load::schedule::{Even, Listed, Schedule};
 use log::{Log, Model, Numbered, Watched};
 use oracle::{Found, Ran};
@@ -86,7 +86,7 @@ fn run(draw: &Draw, seed: u64) -> Judged {
     let cause = control.cause();
     let end = match &cause {
         None => End::Completed,
-        Some(EndCause::Asked { .. }) => End::Interrupted { signal: "SIGTERM".into() },
+        Some(EndCause::Requested { .. }) => End::Interrupted { signal: "SIGTERM".into() },
         Some(EndCause::Gone { device, .. }) => End::DeviceGone { device: layout.devices[*device].clone() },
         Some(other) => panic!("{other:?}"),
     };

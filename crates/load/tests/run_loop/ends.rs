@@ -1,7 +1,7 @@
 //! Ends of a run: by errors, by its streams, by a signal, and the operations counted after the end.
 
 use super::*;
-use engine::sim::{SimCompletion, DriveModel};
+use engine::sim::{DriveModel, SimCompletion};
 use load::run::Whose;
 use sys::op::Op;
 
@@ -175,7 +175,7 @@ fn a_run_in_which_time_stands_still_can_be_stopped() {
     std::thread::scope(|scope| {
         let running = scope.spawn(move || shard.run(0));
         std::thread::sleep(std::time::Duration::from_millis(20));
-        control.stop(EndCause::Asked { signal: 2 });
+        control.stop(EndCause::Requested { signal: 2 });
         running.join().unwrap();
     });
 }

@@ -56,7 +56,7 @@ fn max_request_kib(place: &BlockPosition) -> Option<u64> {
 
 /// Rates of a stream: offered and achieved.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Issued {
+pub(super) struct StreamRates {
     pub stream: String,
     /// Configured rate.
     pub offered_per_sec: f64,
@@ -65,7 +65,7 @@ pub(super) struct Issued {
     pub kib_per_sec: f64,
 }
 
-impl Issued {
+impl StreamRates {
     fn reads(&self) -> bool {
         self.stream.ends_with("reads")
     }
@@ -73,7 +73,7 @@ impl Issued {
 
 /// Requests per second by size, from the tracepoints.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Traced {
+pub(super) struct TracedRequests {
     /// Reads of the size of a large block.
     pub block_reads: f64,
     pub other_reads: f64,
@@ -85,13 +85,13 @@ pub(super) struct Traced {
 
 /// Measurements of a burst, per second, over all devices.
 #[derive(Debug, Clone)]
-pub(super) struct Measure {
+pub(super) struct BurstMeasurement {
     /// Measured time, seconds.
     pub seconds: f64,
     /// Difference between the period of the kernel's counters and the measured time, seconds. Not 0 if flashproof had
     /// no CPU when the counters were due to be read.
     pub late_sec: f64,
-    pub issued: Vec<Issued>,
+    pub issued: Vec<StreamRates>,
     /// I/O that reached the devices.
     pub reached: DriveIo,
     /// True if `reached` comes from the kernel's counters; otherwise it equals the issued I/O.
@@ -103,15 +103,15 @@ pub(super) struct Measure {
     /// Requests per second that were merged into others.
     pub merged_per_sec: f64,
     /// Requests by size; or the reason why the sizes are unknown.
-    pub traced: Result<Traced, String>,
+    pub traced: Result<TracedRequests, String>,
     /// Largest request of the first device's queue, KiB.
     pub max_request_kib: Option<u64>,
 }
 
-impl Measure {
+impl BurstMeasurement {
     /// The issued I/O, in iostat's numbers.
-    pub(super) fn asked(&self) -> DriveIo {
-        let sum = |reads: bool, of: fn(&Issued) -> f64| {
+    pub(super) fn issued_io(&self) -> DriveIo {
+        let sum = |reads: bool, of: fn(&StreamRates) -> f64| {
             self.issued.iter().filter(|issued| issued.reads() == reads).map(of).sum::<f64>()
         };
         let ops = |reads| sum(reads, |it| it.per_sec);
@@ -122,9 +122,9 @@ impl Measure {
     /// True if the period of the issued I/O may differ from that of the counted I/O: counters were read late, or
     /// operations of an earlier period were issued late.
     pub(super) fn is_disturbed(&self) -> bool {
-        let caught_up_sec = |it: &Issued| (it.per_sec / it.offered_per_sec - 1.0) * self.seconds;
+        let caught_up_sec = |it: &StreamRates| (it.per_sec / it.offered_per_sec - 1.0) * self.seconds;
         let late_sec = self.issued.iter().map(caught_up_sec).fold(self.late_sec, f64::max);
-        let (_, off) = furthest(&self.asked(), &self.reached, 2..4);
+        let (_, off) = furthest(&self.issued_io(), &self.reached, 2..4);
         late_sec > LATE_SEC && off.abs() * self.seconds < 2.0 * late_sec
     }
 
@@ -133,51 +133,52 @@ impl Measure {
         let block_kib = u64::from(block_sectors) * SECTOR_BYTES / 1024;
         let parts = self.max_request_kib.filter(|max| *max > 0).map_or(1, |max| block_kib.div_ceil(max).max(1));
         let writes = self.issued.iter().filter(|issued| !issued.reads());
-        let each = |issued: &Issued| issued.per_sec * if issued.stream.contains("large") { parts as f64 } else { 1.0 };
+        let each =
+            |issued: &StreamRates| issued.per_sec * if issued.stream.contains("large") { parts as f64 } else { 1.0 };
         writes.map(each).sum()
     }
 
     /// The stream that fell furthest behind its offered rate; none if all are within the fraction `allowed`, or miss at
     /// most 2 operations, the error at the edges of the period. Poisson arrivals may differ by four standard deviations
     /// more.
-    pub(super) fn not_held(&self, allowed: f64, poisson: bool) -> Option<&Issued> {
-        let short = |it: &&Issued| {
+    pub(super) fn not_held(&self, allowed: f64, poisson: bool) -> Option<&StreamRates> {
+        let short = |it: &&StreamRates| {
             let missing = it.offered_per_sec - it.per_sec;
             let chance = if poisson { 4.0 / (it.offered_per_sec * self.seconds).sqrt() } else { 0.0 };
             missing > it.offered_per_sec * (allowed + chance) && missing * self.seconds > 2.0
         };
-        let behind = |it: &Issued| it.per_sec / it.offered_per_sec;
+        let behind = |it: &StreamRates| it.per_sec / it.offered_per_sec;
         self.issued.iter().filter(short).min_by(|a, b| behind(a).total_cmp(&behind(b)))
     }
 }
 
 /// Counters at one instant.
-struct Mark {
+struct CounterReading {
     at: Instant,
     run_ns: u64,
     counters: Vec<Counters>,
 }
 
 /// Observer of a burst.
-pub(super) struct Watched {
+pub(super) struct BurstObserver {
     places: Vec<BlockPosition>,
     /// Indices of the measured intervals.
     measured: Range<u64>,
     block_sectors: u32,
-    streams: Vec<Issued>,
+    streams: Vec<StreamRates>,
     devices: usize,
     /// Smallest I/O of the first device, found by the run.
     pub min_io_bytes: u32,
     bytes: Vec<u64>,
     ops: Vec<u64>,
-    begun: Option<Mark>,
-    ended: Option<Mark>,
+    begun: Option<CounterReading>,
+    ended: Option<CounterReading>,
     trace: Option<(Trace, Instant)>,
-    traced: Result<Traced, String>,
+    traced: Result<TracedRequests, String>,
     failure: Option<String>,
 }
 
-impl Watched {
+impl BurstObserver {
     /// Observer of a burst measured for `seconds`. `places`: one for each device, or none.
     pub(super) fn new(places: Vec<BlockPosition>, seconds: u64, block_bytes: u32, min_io_bytes: u32) -> Self {
         Self {
@@ -198,7 +199,7 @@ impl Watched {
     }
 
     /// The measurement; `None`: the run ended before it. Errors: the kernel's counters could not be read.
-    pub(super) fn measure(self) -> Result<Option<Measure>, Failure> {
+    pub(super) fn measure(self) -> Result<Option<BurstMeasurement>, Failure> {
         if let Some(why) = self.failure {
             return Err(Failure::environment(why));
         }
@@ -208,13 +209,13 @@ impl Watched {
             .streams
             .into_iter()
             .zip(self.ops.iter().zip(&self.bytes))
-            .map(|(stream, (ops, bytes))| Issued {
+            .map(|(stream, (ops, bytes))| StreamRates {
                 per_sec: *ops as f64 / run_sec,
                 kib_per_sec: *bytes as f64 / 1024.0 / run_sec,
                 ..stream
             })
             .collect();
-        let mut measure = Measure {
+        let mut measure = BurstMeasurement {
             seconds: run_sec,
             late_sec: (ended.at.duration_since(begun.at).as_secs_f64() - run_sec).abs(),
             issued,
@@ -227,7 +228,7 @@ impl Watched {
             max_request_kib: self.places.first().and_then(max_request_kib),
         };
         if !measure.counted {
-            measure.reached = measure.asked();
+            measure.reached = measure.issued_io();
             return Ok(Some(measure));
         }
         let interval = ended.at.duration_since(begun.at);
@@ -256,9 +257,9 @@ impl Watched {
         Ok(Some(measure))
     }
 
-    fn mark(&mut self, run_ns: u64) -> Option<Mark> {
+    fn mark(&mut self, run_ns: u64) -> Option<CounterReading> {
         if self.places.is_empty() {
-            return Some(Mark { at: Instant::now(), run_ns, counters: Vec::new() });
+            return Some(CounterReading { at: Instant::now(), run_ns, counters: Vec::new() });
         }
         let disks = match diskstats::read(Path::new("/")) {
             Ok(disks) => disks,
@@ -268,12 +269,14 @@ impl Watched {
             }
         };
         let at = Instant::now();
-        let of = |place: &BlockPosition| disks.iter().find(|disk| disk.device == place.device_number).map(|disk| disk.counters);
+        let of = |place: &BlockPosition| {
+            disks.iter().find(|disk| disk.device == place.device_number).map(|disk| disk.counters)
+        };
         let counters: Option<Vec<_>> = self.places.iter().map(of).collect();
         if counters.is_none() {
             self.failure = Some("the device has no line in /proc/diskstats".to_owned());
         }
-        counters.map(|counters| Mark { at, run_ns, counters })
+        counters.map(|counters| CounterReading { at, run_ns, counters })
     }
 
     fn begin_trace(&mut self) {
@@ -294,7 +297,7 @@ impl Watched {
         match Trace::start(&disks, options) {
             Ok(trace) => {
                 self.trace = Some((trace, Instant::now()));
-                self.traced = Ok(Traced::default());
+                self.traced = Ok(TracedRequests::default());
             }
             Err(error) => self.traced = Err(error.to_string()),
         }
@@ -346,13 +349,13 @@ impl Watched {
     }
 }
 
-impl RunObserver for Watched {
+impl RunObserver for BurstObserver {
     fn begins(&mut self, manifest: &Manifest) {
         // A terminal shows progress instead.
         if let Some(purpose) = manifest.purpose.as_ref().filter(|_| !console::stderr_is_terminal()) {
             console::note(&format!("{purpose}: begins"));
         }
-        let stream = |info: &results::cell::StreamInfo| Issued {
+        let stream = |info: &results::cell::StreamInfo| StreamRates {
             stream: info.name.clone(),
             offered_per_sec: info.offered_iops,
             per_sec: 0.0,
@@ -424,13 +427,13 @@ mod tests {
     }
 
     /// A burst of 10 s with these counted writes and flushes per second, where 100 writes per second are issued.
-    fn counted(writes: u64, flushes: u64) -> Measure {
+    fn counted(writes: u64, flushes: u64) -> BurstMeasurement {
         let place = BlockPosition { index: 0, device_number: (0, 0), disk: (0, 0), sectors: 0..u64::MAX };
-        let mut watched = Watched::new(vec![place], 10, 128 << 10, 512);
+        let mut watched = BurstObserver::new(vec![place], 10, 128 << 10, 512);
         let begin = Instant::now();
         let write = |per_sec| Counts { completed: per_sec * 10, ..Counts::default() };
         let flush = Some(Counts { completed: flushes * 10, ..Counts::default() });
-        let mark = |sec: u64, counters| Mark {
+        let mark = |sec: u64, counters| CounterReading {
             at: begin + Duration::from_secs(sec),
             run_ns: sec * 1_000_000_000,
             counters: vec![counters],
@@ -439,7 +442,7 @@ mod tests {
         watched.begun = Some(mark(0, none));
         watched.ended = Some(mark(10, Counters { write: write(writes), flush, ..none }));
         let stream = "large-block-writes".to_owned();
-        watched.streams = vec![Issued { stream, offered_per_sec: 100.0, per_sec: 0.0, kib_per_sec: 0.0 }];
+        watched.streams = vec![StreamRates { stream, offered_per_sec: 100.0, per_sec: 0.0, kib_per_sec: 0.0 }];
         (watched.ops, watched.bytes) = (vec![1000], vec![1000 * (128 << 10)]);
         watched.measure().unwrap().unwrap()
     }

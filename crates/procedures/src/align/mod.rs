@@ -15,7 +15,7 @@ mod page;
 mod target;
 
 use crate::configuration::{percent, read_test};
-use burst::{BEGINS_SEC, ENDS_SEC, Measure, Watched, furthest};
+use burst::{BEGINS_SEC, BurstMeasurement, BurstObserver, ENDS_SEC, furthest};
 use clap::Args;
 use device::guard::unix_s;
 use engine::DeviceName;
@@ -32,7 +32,7 @@ use session::signals::{self, SignalHandler};
 use session::tracing::BlockPosition;
 use session::user_file::Output;
 use session::{CompatMode, console};
-use sizing::align::{self, Distortion, RequestedLoad, Offsets};
+use sizing::align::{self, Distortion, Offsets, RequestedLoad};
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fs;
 use std::path::PathBuf;
@@ -119,7 +119,7 @@ pub struct Round {
     config: ActConfig,
     /// I/O by the derived rates.
     asked: DriveIo,
-    measure: Measure,
+    measure: BurstMeasurement,
     min_io_bytes: u32,
 }
 
@@ -134,7 +134,7 @@ impl Round {
 }
 
 /// Largest difference between reached and issued I/O that is ignored, a fraction.
-fn unseen(measure: &Measure) -> f64 {
+fn unseen(measure: &BurstMeasurement) -> f64 {
     UNSEEN + UNSEEN_SEC / measure.seconds
 }
 
@@ -294,8 +294,8 @@ impl<'a> Bursts<'a> {
     /// Runs a burst, repeated while it is disturbed. Errors: as [`Self::once`].
     fn run(&mut self, config: ActConfig) -> Result<Round, Failure> {
         for _ in 1..DISTURBED_MAX {
-            let round = self.once(config.clone())?;
-            let Err(failure) = self.is_a_measure(&round) else { return Ok(round) };
+            let round = self.run_burst(config.clone())?;
+            let Err(failure) = self.check_burst(&round) else { return Ok(round) };
             if !round.measure.is_disturbed() {
                 return Err(failure);
             }
@@ -304,12 +304,12 @@ impl<'a> Bursts<'a> {
                 failure.message
             ));
         }
-        let round = self.once(config)?;
-        self.is_a_measure(&round).map(|()| round)
+        let round = self.run_burst(config)?;
+        self.check_burst(&round).map(|()| round)
     }
 
     /// Runs a burst once. Errors: it did not complete.
-    fn once(&mut self, config: ActConfig) -> Result<Round, Failure> {
+    fn run_burst(&mut self, config: ActConfig) -> Result<Round, Failure> {
         self.count += 1;
         let seconds = u32::try_from(self.seconds + BEGINS_SEC + ENDS_SEC).unwrap_or(u32::MAX);
         let config = ActConfig { test_duration_sec: seconds, report_interval_sec: 1, ..config };
@@ -335,7 +335,7 @@ impl<'a> Bursts<'a> {
             ..RunRequest::new(NamedWorkload::alone(workload, load::workload::act::echo::to_text(&config)))
         };
         let block_bytes = config.large_block_op_kbytes * 1024;
-        let mut watched = Watched::new(self.places.clone(), self.seconds, block_bytes, min_io_bytes);
+        let mut watched = BurstObserver::new(self.places.clone(), self.seconds, block_bytes, min_io_bytes);
         let verdict = runner::run(request, self.switch, &mut watched)?.recorded()?;
         if let Some(signal) = self.switch.signal_received() {
             return Err(Failure::invalid(format!("ended by {} - no configuration was written", signals::name(signal))));
@@ -354,7 +354,7 @@ impl<'a> Bursts<'a> {
     }
 
     /// Checks that only the load caused the measured I/O, and that nothing is missing.
-    fn is_a_measure(&self, Round { config, measure, .. }: &Round) -> Result<(), Failure> {
+    fn check_burst(&self, Round { config, measure, .. }: &Round) -> Result<(), Failure> {
         if let Some(short) = measure.not_held(self.args.within / 2.0, config.arrival == Arrival::Poisson) {
             return Err(Failure::invalid(format!(
                 "the load was not held: of {} {} per second, {} were done - so the I/O does not represent the \
@@ -364,7 +364,7 @@ impl<'a> Bursts<'a> {
                 units::number(short.per_sec)
             )));
         }
-        let asked = measure.asked();
+        let asked = measure.issued_io();
         let (n, off) = furthest(&asked, &measure.reached, 2..4);
         if off.abs() > unseen(measure) {
             let [issued, reached] = [&asked, &measure.reached].map(|io| units::number(io.numbers()[n]));

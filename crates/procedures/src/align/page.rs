@@ -6,7 +6,7 @@ use super::target::Target;
 use load::workload::act::ActConfig;
 use report::table::Table;
 use results::units::number;
-use sizing::align::{self, RequestedLoad, Offsets, PLAUSIBLE_PCT, errors, other_rules, worst};
+use sizing::align::{self, Offsets, PLAUSIBLE_PCT, RequestedLoad, errors, other_rules, worst};
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fmt;
 
@@ -41,7 +41,7 @@ impl Page<'_> {
                 "all issued I/O counts as I/O that reached the device: the device is simulated, or a file".to_owned(),
             );
         }
-        let asked = measure.asked();
+        let asked = measure.issued_io();
         let (n, off) = furthest(&asked, &measure.reached, 0..2);
         if off.abs() > super::unseen(measure) {
             notes.push(format!(
@@ -194,7 +194,8 @@ fn what_it_may_hide(key: &str, pct: u32, config: &ActConfig) -> String {
 
 /// The largest read-size-offset that is valid.
 fn largest_read_size(config: &ActConfig) -> u32 {
-    let runs = |pct: &u32| align::RequestedLoad::of(&ActConfig { read_size_offset: *pct, ..config.clone() }, 512).is_ok();
+    let runs =
+        |pct: &u32| align::RequestedLoad::of(&ActConfig { read_size_offset: *pct, ..config.clone() }, 512).is_ok();
     (1..=200).rev().find(runs).unwrap_or(1)
 }
 

@@ -11,7 +11,7 @@ mod site;
 use conclusions::check::{Criterion, Metric, Standing, Sustained, limits_of};
 use include_dir::{Dir, include_dir};
 use load::workload::fio::{
-    BYTES, FioLoad, GivenOption, Job, SECONDS, Section, Size, ParseContext, job_file, jobs, parse_number, runs,
+    BYTES, FioLoad, GivenOption, Job, ParseContext, SECONDS, Section, Size, job_file, jobs, parse_number, runs,
 };
 use results::files::{self, Links};
 use results::units::{in_one_line, quoted, span};
@@ -75,7 +75,7 @@ pub struct RunDefinition {
 /// A check in TOML.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct CheckFile {
     database: String,
     question: String,
     #[serde(default)]
@@ -140,7 +140,7 @@ impl Definition {
     /// Parses the text of a check. Errors: the first mistake, with its place.
     pub fn parse(name: &str, text: &str) -> Result<Self, Failure> {
         let fail = |why: String| Failure::usage(format!("cannot read the check {} - {why}", quoted(name)));
-        let written: Written = toml::from_str(text).map_err(|error| {
+        let written: CheckFile = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start.min(text.len()));
             let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
             fail(format!("line {line}: {}", in_one_line(error.message())))

@@ -117,7 +117,7 @@ fn performed(request: &Request<'_>, switch: &SignalHandler) -> Result<Check, Fai
 }
 
 /// A run with its results.
-struct Done {
+struct CompletedRun {
     run: CheckedRun,
     criteria: Vec<Judged>,
     /// A latency goal that no depth met.
@@ -177,7 +177,7 @@ fn perform_run(
     of: &RunDefinition,
     mut load: FioLoad,
     switch: &SignalHandler,
-) -> Result<Done, Failure> {
+) -> Result<CompletedRun, Failure> {
     load.file_size_bytes = site.file_bytes.map(|bytes| bytes.next_multiple_of(LAYOUT_BLOCK));
     load.check_buffers().map_err(|error| Failure::environment(error.to_string()))?;
     console::note(&format!("{}, run {}: {}", request.definition.name, of.name, units::span(of.seconds)));
@@ -219,9 +219,9 @@ fn perform_run(
     let disk = ran.disk_bytes();
     let cached = disk.and_then(|by_disk| {
         let each = [("read", read, by_disk[0]), ("wrote", written, by_disk[1])].into_iter();
-        each.filter_map(|(did, moved, by_disk)| cached(of, did, moved, by_disk)).next()
+        each.filter_map(|(did, moved, by_disk)| cache_evidence(of, did, moved, by_disk)).next()
     });
-    Ok(Done {
+    Ok(CompletedRun {
         run: CheckedRun {
             name: of.name.clone(),
             outcome,
@@ -262,7 +262,7 @@ fn burst_ends_in(dir: &Path) -> Result<Vec<ChangePoint>, Failure> {
 }
 
 /// Sentence that the page cache or another layer answered instead of the disk.
-fn cached(of: &RunDefinition, did: &str, moved: u64, by_disk: u64) -> Option<String> {
+fn cache_evidence(of: &RunDefinition, did: &str, moved: u64, by_disk: u64) -> Option<String> {
     ((by_disk as f64) < moved as f64 * DISK_BYTES_MIN).then(|| {
         let text = |count: u64| units::bytes(count as f64);
         format!(
@@ -275,7 +275,7 @@ fn cached(of: &RunDefinition, did: &str, moved: u64, by_disk: u64) -> Option<Str
     })
 }
 
-fn remarks(site: &Site, done: &[Done]) -> Vec<String> {
+fn remarks(site: &Site, done: &[CompletedRun]) -> Vec<String> {
     let mut remarks: Vec<_> = done.iter().filter_map(|done| done.missed.clone()).collect();
     remarks.extend(done.iter().flat_map(|done| &done.run.burst_ends).map(|end| format!("a burst ended: {end}")));
     if site.file_bytes.is_some() && done.iter().any(|done| !done.is_disk_known) {
@@ -289,9 +289,9 @@ fn remarks(site: &Site, done: &[Done]) -> Vec<String> {
 }
 
 /// Writes the files of the check with the figures in their placeholders: `{RUN/STREAM.METRIC}`, `{path}`.
-fn write_files(request: &Request<'_>, done: &[Done], check: &mut Check) -> Result<(), Failure> {
+fn write_files(request: &Request<'_>, done: &[CompletedRun], check: &mut Check) -> Result<(), Failure> {
     for (name, template) in &request.definition.files {
-        let text = match filled(template, request.path, done) {
+        let text = match fill_template(template, request.path, done) {
             Ok(text) => text,
             Err(missing) => {
                 check.remarks.push(format!("{name} was not written: {missing}"));
@@ -309,7 +309,7 @@ fn write_files(request: &Request<'_>, done: &[Done], check: &mut Check) -> Resul
 }
 
 /// Fills the placeholders of a template with figures. Errors: a placeholder without a figure.
-fn filled(template: &str, path: &str, done: &[Done]) -> Result<String, String> {
+fn fill_template(template: &str, path: &str, done: &[CompletedRun]) -> Result<String, String> {
     let mut parts = template.trim_start().split('{');
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -15,7 +15,7 @@ mod real_fio;
 use conclusions::percentile::is_compared;
 use load::workload::fio::{FioLoad, Job};
 pub use real_fio::RealFio;
-use real_fio::{Logged, logged};
+use real_fio::{LogSummary, logged};
 use report::fio::Totals;
 use report::table::Table;
 use results::units;
@@ -36,8 +36,8 @@ pub fn in_turns(
     load: &FioLoad,
     open: &Devices,
     switch: &SignalHandler,
-    mut ours: impl FnMut(usize) -> Result<Option<Vec<Side>>, Failure>,
-) -> Result<Option<Checked>, Failure> {
+    mut ours: impl FnMut(usize) -> Result<Option<Vec<DirectionResult>>, Failure>,
+) -> Result<Option<CrossCheckResult>, Failure> {
     let mut rounds = [Vec::new(), Vec::new()];
     for (round, is_fio) in turns() {
         let sides = match is_fio {
@@ -67,7 +67,7 @@ const DIRECTIONS: [&str; 3] = ["reads", "writes", "trims"];
 
 /// Result of one direction of a job in one round of one program.
 #[derive(Debug, Clone, Default)]
-pub struct Side {
+pub struct DirectionResult {
     /// Name, such as `mix reads`.
     pub name: String,
     /// True for a load with a rate.
@@ -77,7 +77,7 @@ pub struct Side {
     /// True if the job's options determine this number.
     pub is_exact: bool,
     /// Lines and operations of its logs, if it has any; true if each operation is a line.
-    pub logged: Option<Logged>,
+    pub logged: Option<LogSummary>,
     pub is_each_logged: bool,
     pub iops: f64,
     /// Times from submission to completion at p50, p90, p99, p99.9 and p99.99, nanoseconds.
@@ -91,7 +91,7 @@ pub struct Side {
 }
 
 /// Sides of `load`: entry, direction, and a side with only its name.
-fn sides(load: &FioLoad) -> impl Iterator<Item = (usize, usize, Side)> {
+fn named_directions(load: &FioLoad) -> impl Iterator<Item = (usize, usize, DirectionResult)> {
     load.reported().into_iter().filter(|(_, kind, _)| *kind < DIRECTIONS.len()).map(|(entry, direction, _)| {
         let job = &load.entries[entry].job;
         // Clones that are reported separately have the same name.
@@ -100,12 +100,12 @@ fn sides(load: &FioLoad) -> impl Iterator<Item = (usize, usize, Side)> {
             if is_alone { String::new() } else { format!("~{}", load.threads[load.entries[entry].threads[0]].number) };
         let name = format!("{}{number} {}", job.name, DIRECTIONS[direction]);
         let all = || load.entries[entry].threads.iter().map(|thread| &*load.threads[*thread].job);
-        let side = Side {
+        let side = DirectionResult {
             name,
             is_paced: job.has_rates(),
             is_exact: all().all(is_exact),
             is_each_logged: all().all(|job| job.log_avg_msec == 0),
-            ..Side::default()
+            ..DirectionResult::default()
         };
         (entry, direction, side)
     })
@@ -125,14 +125,18 @@ fn is_exact(job: &Job) -> bool {
 }
 
 /// Results of flashproof's run of `load`, which used `cpu_ns`.
-pub fn ours(load: &FioLoad, totals: &Totals, cpu_ns: u64) -> Vec<Side> {
+pub fn ours(load: &FioLoad, totals: &Totals, cpu_ns: u64) -> Vec<DirectionResult> {
     let ops: u64 = totals.kinds.iter().map(|kind| kind.ops).sum();
-    let of = |(entry, direction, side): (usize, usize, Side)| {
+    let of = |(entry, direction, side): (usize, usize, DirectionResult)| {
         let at = load.reported_at(entry, direction)?;
         let kind = totals.kinds.get(at)?;
-        Some(Side {
+        Some(DirectionResult {
             ops: kind.ops,
-            iops: if kind.last_completion_ns > 0 { kind.ops as f64 * 1e9 / kind.last_completion_ns as f64 } else { 0.0 },
+            iops: if kind.last_completion_ns > 0 {
+                kind.ops as f64 * 1e9 / kind.last_completion_ns as f64
+            } else {
+                0.0
+            },
             latency_ns: PERCENTILES.map(|percentile| kind.clat.value_at_percentile(percentile)),
             cpu_ns: cpu_ns as f64 / ops.max(1) as f64,
             wait_max_ns: kind.wait.max(),
@@ -141,7 +145,7 @@ pub fn ours(load: &FioLoad, totals: &Totals, cpu_ns: u64) -> Vec<Side> {
             ..side
         })
     };
-    sides(load).filter_map(of).collect()
+    named_directions(load).filter_map(of).collect()
 }
 
 /// Largest relative difference that counts as equal: both histograms have an error of 1 to 2 %.
@@ -152,7 +156,7 @@ const TOLERANCE_NS: f64 = 2_000.0;
 
 /// Both programs side by side.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CrossCheckResult {
     fio: String,
     rounds: [usize; 2],
     streams: Vec<Stream>,
@@ -194,7 +198,7 @@ impl Row {
     }
 
     /// Relative difference between flashproof and fio.
-    fn more(&self) -> f64 {
+    fn relative_difference(&self) -> f64 {
         let [ours, theirs] = self.medians();
         if theirs > 0.0 { ours / theirs - 1.0 } else { 0.0 }
     }
@@ -224,17 +228,23 @@ fn median(values: &[f64]) -> f64 {
 
 /// Compares the rounds `ours` and `theirs`; `fio` is the version of fio. Each round has the sides of a job, in the same
 /// order.
-pub fn compare(fio: &str, ours: &[Vec<Side>], theirs: &[Vec<Side>]) -> Checked {
+pub fn compare(fio: &str, ours: &[Vec<DirectionResult>], theirs: &[Vec<DirectionResult>]) -> CrossCheckResult {
     let sides = ours.iter().chain(theirs).map(Vec::len).min().unwrap_or(0);
     let stream = |at: usize| {
         let rounds = [ours, theirs].map(|rounds| rounds.iter().map(|round| &round[at]).collect::<Vec<_>>());
         of_stream(&rounds)
     };
-    Checked { fio: fio.to_owned(), rounds: [ours.len(), theirs.len()], streams: (0..sides).map(stream).collect() }
+    CrossCheckResult {
+        fio: fio.to_owned(),
+        rounds: [ours.len(), theirs.len()],
+        streams: (0..sides).map(stream).collect(),
+    }
 }
 
-fn of_stream(rounds: &[Vec<&Side>; 2]) -> Stream {
-    let values = |of: &dyn Fn(&Side) -> f64| [0, 1].map(|side: usize| rounds[side].iter().map(|of_| of(of_)).collect());
+fn of_stream(rounds: &[Vec<&DirectionResult>; 2]) -> Stream {
+    let values = |of: &dyn Fn(&DirectionResult) -> f64| {
+        [0, 1].map(|side: usize| rounds[side].iter().map(|of_| of(of_)).collect())
+    };
     let time = |ns: f64| units::duration(ns as u64);
     let mut rows = vec![Row::new("IOPS", values(&|side| side.iops), Some(1.0), |iops| units::number(iops.round()))];
     for (at, percentile) in PERCENTILES.into_iter().enumerate() {
@@ -244,13 +254,13 @@ fn of_stream(rounds: &[Vec<&Side>; 2]) -> Stream {
     }
     rows.push(Row::new("CPU each", values(&|side| side.cpu_ns), None, time));
     let mut notes = notes(&rows, &rounds[0]);
-    let all = |is: &dyn Fn(&Side) -> bool| rounds.iter().flatten().all(|side| is(side));
+    let all = |is: &dyn Fn(&DirectionResult) -> bool| rounds.iter().flatten().all(|side| is(side));
     let (times, is_exact) = (rows.len(), all(&|side| side.is_exact));
     if is_exact {
         rows.push(Row::of_counts("operations", values(&|side| side.ops as f64), true));
     }
     if all(&|side| side.logged.is_some()) {
-        let of = |of: fn(&Logged) -> f64| values(&move |side| side.logged.as_ref().map_or(0.0, of));
+        let of = |of: fn(&LogSummary) -> f64| values(&move |side| side.logged.as_ref().map_or(0.0, of));
         if all(&|side| side.logged.is_some_and(|logged| logged.lines > 0)) {
             let each = all(&|side| side.is_each_logged);
             rows.push(Row::of_counts("lines logged", of(|logged| logged.lines as f64), is_exact && each));
@@ -271,12 +281,12 @@ fn of_stream(rounds: &[Vec<&Side>; 2]) -> Stream {
 }
 
 /// Notes on a stream with these `rows`; `ours` has data that fio lacks.
-fn notes(rows: &[Row], ours: &[&Side]) -> Vec<String> {
+fn notes(rows: &[Row], ours: &[&DirectionResult]) -> Vec<String> {
     let is_paced = ours.iter().any(|side| side.is_paced);
     let (iops, times, cpu) = (&rows[0], &rows[1..=PERCENTILES.len()], &rows[PERCENTILES.len() + 1]);
     let mut notes = Vec::new();
     if iops.differs() {
-        notes.push(match (is_paced, iops.more() > 0.0) {
+        notes.push(match (is_paced, iops.relative_difference() > 0.0) {
             (true, true) => "fio fell behind the rate: fio waits for operations in flight before it sleeps until the \
                              next one is due, and issues nothing while its queue depth is full"
                 .to_owned(),
@@ -292,7 +302,7 @@ fn notes(rows: &[Row], ours: &[&Side]) -> Vec<String> {
         });
     }
     if let Some(row) = times.iter().find(|row| row.differs()) {
-        notes.push(match (is_paced, row.more() > 0.0) {
+        notes.push(match (is_paced, row.relative_difference() > 0.0) {
             (true, true) => "with a rate, flashproof issues each operation at its scheduled time, and polls for \
                              completions once per wake-up period; fio waits for operations in flight before it sleeps, \
                              so fewer of its operations overlap"
@@ -321,7 +331,7 @@ fn notes(rows: &[Row], ours: &[&Side]) -> Vec<String> {
     notes
 }
 
-impl Checked {
+impl CrossCheckResult {
     /// True if no number differs by more than noise.
     pub fn agrees(&self) -> bool {
         !self.streams.iter().flat_map(|stream| &stream.rows).any(Row::differs)
@@ -347,7 +357,14 @@ impl Checked {
                     None => "",
                 };
                 let name = if number == 0 { units::in_one_line(&stream.name) } else { String::new() };
-                table.row([name, row.what.clone(), ours, theirs, format!("{:+.1} %", row.more() * 100.0), word.into()]);
+                table.row([
+                    name,
+                    row.what.clone(),
+                    ours,
+                    theirs,
+                    format!("{:+.1} %", row.relative_difference() * 100.0),
+                    word.into(),
+                ]);
             }
         }
         let _ = write!(text, "{table}");
@@ -399,13 +416,21 @@ mod tests {
             readonly: false,
         };
         let loads = jobs(&line.sections, &around, &mut Vec::new()).and_then(runs).unwrap();
-        let names: Vec<_> = sides(&loads[0]).map(|(.., side)| side.name).collect();
+        let names: Vec<_> = named_directions(&loads[0]).map(|(.., side)| side.name).collect();
         assert_eq!(names, ["a~1 reads", "a~1 writes", "a~2 reads", "a~2 writes", "b reads"]);
     }
 
-    fn side(iops: f64, p50_ns: u64, is_paced: bool) -> Side {
+    fn side(iops: f64, p50_ns: u64, is_paced: bool) -> DirectionResult {
         let latency_ns = [p50_ns, p50_ns * 2, p50_ns * 3, p50_ns * 4, p50_ns * 5];
-        Side { name: "a reads".into(), ops: 1_000_000, iops, latency_ns, cpu_ns: 5_000.0, is_paced, ..Side::default() }
+        DirectionResult {
+            name: "a reads".into(),
+            ops: 1_000_000,
+            iops,
+            latency_ns,
+            cpu_ns: 5_000.0,
+            is_paced,
+            ..DirectionResult::default()
+        }
     }
 
     #[test]
@@ -439,7 +464,7 @@ mod tests {
 
     #[test]
     fn a_percentile_of_too_few_operations_is_not_judged() {
-        let few = |p50| [vec![Side { ops: 500, ..side(10.0, p50, false) }]];
+        let few = |p50| [vec![DirectionResult { ops: 500, ..side(10.0, p50, false) }]];
         let checked = compare("fio-3.33", &few(100_000), &few(300_000));
         let judged: Vec<_> = checked.streams[0].rows.iter().map(|row| row.agrees).collect();
         assert_eq!(judged, [Some(true), Some(false), Some(false), None, None, None, None]);

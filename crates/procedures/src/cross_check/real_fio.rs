@@ -1,6 +1,6 @@
 //! One run of the installed fio, and the logs that both programs wrote: lines, operations, means.
 
-use super::{DIRECTIONS, PERCENTILES, Side, sides};
+use super::{DIRECTIONS, DirectionResult, PERCENTILES, named_directions};
 use crate::fio::log_of;
 use device::target::Target;
 use load::run::Control;
@@ -27,11 +27,11 @@ use std::time::Duration;
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
 /// Poll interval for the end of fio.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Options not passed to fio: flashproof opens the files, fio's logs would overwrite flashproof's, and a single run has
 /// nothing to wait for.
-const NOT_HANDED_ON: &[&str] = &[
+const OPTIONS_NOT_PASSED: &[&str] = &[
     "name",
     "filename",
     "directory",
@@ -56,7 +56,7 @@ const NOT_HANDED_ON: &[&str] = &[
 ];
 
 /// Options passed on although they have an effect only in fio: they are harmless to files.
-const HANDED_ON_TOO: &[&str] = &[
+const OPTIONS_PASSED_TOO: &[&str] = &[
     "iodepth_batch",
     "iodepth_batch_submit",
     "iodepth_batch_complete_max",
@@ -135,13 +135,18 @@ impl RealFio {
     /// Runs `load` once, only on the descriptors of `open`. `None`: a signal ended it.
     ///
     /// Errors: a device is missing in `open`, or not open for writing; fio failed.
-    pub fn run(&self, load: &FioLoad, open: &Devices, switch: &SignalHandler) -> Result<Option<Vec<Side>>, Failure> {
+    pub fn run(
+        &self,
+        load: &FioLoad,
+        open: &Devices,
+        switch: &SignalHandler,
+    ) -> Result<Option<Vec<DirectionResult>>, Failure> {
         self.check(load)?;
         let mut command = Command::new(&self.path);
         command.args(["--output-format=json", "--eta=never"]);
         let place = RunDirectory::of("fio-logs", None, CompatMode::Act)?;
         for thread in load.threads.iter().filter(|thread| thread.clone == 0) {
-            command.args(words(thread, &descriptors(load, thread, open)?)).args(log_words(thread, place.dir()));
+            command.args(arguments(thread, &descriptors(load, thread, open)?)).args(log_words(thread, place.dir()));
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         sys::process::kill_with_parent(&mut command);
@@ -160,7 +165,7 @@ impl RealFio {
                 err.lines().chain(out.lines()).find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
             return Err(failed(format!("{status}: {}", results::units::in_one_line(said))));
         }
-        measured(load, &out, place.dir()).map(Some).map_err(failed)
+        parse_results(load, &out, place.dir()).map(Some).map_err(failed)
     }
 }
 
@@ -183,11 +188,11 @@ fn descriptors(load: &FioLoad, thread: &JobClone, open: &Devices) -> Result<Stri
 }
 
 /// Arguments of a job. They bypass shell and job file syntax, so that a value cannot be misread.
-fn words(thread: &JobClone, filename: &str) -> Vec<String> {
+fn arguments(thread: &JobClone, filename: &str) -> Vec<String> {
     let job = &thread.job;
     let handed_on = |given: &&GivenOption| match find(&given.name) {
-        Some(Support::Known(_)) => !NOT_HANDED_ON.contains(&&*given.name),
-        _ => HANDED_ON_TOO.contains(&&*given.name),
+        Some(Support::Known(_)) => !OPTIONS_NOT_PASSED.contains(&&*given.name),
+        _ => OPTIONS_PASSED_TOO.contains(&&*given.name),
     };
     let word = |given: &GivenOption| match &given.value {
         Some(value) => format!("--{}={value}", given.name),
@@ -224,12 +229,12 @@ fn wait(child: &mut Child, control: &Control) -> std::io::Result<std::process::E
             child.kill()?;
             return child.wait();
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// Results of `load` from fio's JSON, and its logs in `logs`.
-fn measured(load: &FioLoad, text: &str, logs: &Path) -> Result<Vec<Side>, String> {
+fn parse_results(load: &FioLoad, text: &str, logs: &Path) -> Result<Vec<DirectionResult>, String> {
     // Messages may precede the JSON.
     let json = text.find("\n{").map_or(text, |at| &text[at..]);
     let json: Value = serde_json::from_str(json).map_err(|error| format!("its output is not JSON: {error}"))?;
@@ -249,11 +254,11 @@ fn measured(load: &FioLoad, text: &str, logs: &Path) -> Result<Vec<Side>, String
     let all =
         (0..jobs.len()).flat_map(|job| (0..DIRECTIONS.len()).map(move |of| number(&direction(job, of)["total_ios"])));
     let ops: f64 = all.sum();
-    let side = |(entry, of, side): (usize, usize, Side)| {
+    let side = |(entry, of, side): (usize, usize, DirectionResult)| {
         let logged = logged(load, entry, of, Some(logs));
         let of = direction(entry, of);
         let at = |percentile: f64| number(&of["lat_ns"]["percentile"][format!("{percentile:.6}")]) as u64;
-        Side {
+        DirectionResult {
             ops: number(&of["total_ios"]) as u64,
             iops: number(&of["iops"]),
             latency_ns: PERCENTILES.map(at),
@@ -262,12 +267,12 @@ fn measured(load: &FioLoad, text: &str, logs: &Path) -> Result<Vec<Side>, String
             ..side
         }
     };
-    Ok(sides(load).map(side).collect())
+    Ok(named_directions(load).map(side).collect())
 }
 
 /// Logs of one direction of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Logged {
+pub struct LogSummary {
     /// Lines of logs of completion latencies, and the mean of their values, nanoseconds.
     pub lines: u64,
     pub mean_ns: f64,
@@ -297,9 +302,9 @@ fn log_words(thread: &JobClone, dir: &Path) -> Vec<String> {
 
 /// Logs of an entry of `load`, of one direction: those in `dir` that fio wrote, or without `dir` flashproof's. `None`:
 /// the entry has no logs.
-pub(super) fn logged(load: &FioLoad, entry: usize, direction: usize, dir: Option<&Path>) -> Option<Logged> {
+pub(super) fn logged(load: &FioLoad, entry: usize, direction: usize, dir: Option<&Path>) -> Option<LogSummary> {
     let threads = load.entries[entry].threads.iter().map(|thread| &load.threads[*thread]);
-    let (mut all, mut sum, mut any) = (Logged::default(), 0.0, false);
+    let (mut all, mut sum, mut any) = (LogSummary::default(), 0.0, false);
     for thread in threads {
         let job = &thread.job;
         let path = |prefix: &str, ending: &str| match dir {

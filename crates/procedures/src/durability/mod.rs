@@ -14,7 +14,7 @@ mod write;
 use crate::check::OwnDir;
 use clap::Args;
 use conclusions::durability::examine::{Counts, Slot, examine, find_session};
-use conclusions::durability::judge::{StateAfterCut, Claims, Durability};
+use conclusions::durability::judge::{Claims, Durability, StateAfterCut};
 use conclusions::durability::session::{FORMAT_VERSION, Lane, Mode, PowerCounts, SessionId};
 use conclusions::durability::witness::{Message, Record, Reply};
 use device::discover::{DevNum, DeviceFacts, Roots, discover, disks_beneath};
@@ -101,7 +101,7 @@ pub struct Request<'a> {
 ///
 /// Errors: also if the writes ended before a cut.
 pub fn check(request: &Request<'_>, ending: &EndSignals) -> Result<Durability, Failure> {
-    let place = Place::of(request.path)?;
+    let place = DurabilityTarget::of(request.path)?;
     let found = place.session()?;
     let ask = Message::Ask { format_version: FORMAT_VERSION, subject: place.subject.clone(), found };
     match Connection::to(request.witness)?.ask(&ask).map_err(|why| cannot_ask(request.witness, &why))? {
@@ -145,7 +145,7 @@ pub fn check(request: &Request<'_>, ending: &EndSignals) -> Result<Durability, F
 /// Removes the files of a directory. The witness, if given, gives up their session. Returns false if there are no
 /// files.
 pub fn remove(path: &str, witness: Option<&str>) -> Result<bool, Failure> {
-    let place = Place::of(path)?;
+    let place = DurabilityTarget::of(path)?;
     match (place.session()?, witness) {
         (Some(session), Some(witness)) => give_up(witness, session)?,
         (Some(session), None) => console::warning(&format!(
@@ -176,7 +176,7 @@ fn acknowledged(record: &Record) -> u64 {
 }
 
 /// Examines all lanes of `record`, concludes, and tells the witness.
-fn examine_session(request: &Request<'_>, place: &Place, record: &Record) -> Result<Durability, Failure> {
+fn examine_session(request: &Request<'_>, place: &DurabilityTarget, record: &Record) -> Result<Durability, Failure> {
     let session = &record.session;
     console::note(&format!(
         "session {}: reading back {}",
@@ -250,7 +250,12 @@ fn examine_session(request: &Request<'_>, place: &Place, record: &Record) -> Res
     Ok(durability)
 }
 
-fn conclude(request: &Request<'_>, place: &Place, record: &Record, counts: &[Counts]) -> Result<Durability, Failure> {
+fn conclude(
+    request: &Request<'_>,
+    place: &DurabilityTarget,
+    record: &Record,
+    counts: &[Counts],
+) -> Result<Durability, Failure> {
     let boot_id = this_process()
         .ok_or_else(|| {
             Failure::environment("cannot tell if this machine was restarted - /proc has no boot_id - mount /proc")
@@ -281,7 +286,7 @@ fn read_file(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
 const SESSION_BYTES: usize = 1 << 20;
 
 /// Target of the writes.
-struct Place {
+struct DurabilityTarget {
     pub path: String,
     /// Directory of the files; `None` for a device.
     pub dir: Option<PathBuf>,
@@ -291,7 +296,7 @@ struct Place {
     pub subject: String,
 }
 
-impl Place {
+impl DurabilityTarget {
     fn of(path: &str) -> Result<Self, Failure> {
         let cannot = |why: String| Failure::environment(format!("cannot check {} - {why}", quoted(path)));
         if path.starts_with(SIM_PREFIX) {

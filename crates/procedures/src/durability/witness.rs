@@ -5,7 +5,7 @@
 
 use super::acknowledged;
 use conclusions::durability::session::SessionId;
-use conclusions::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, WitnessSessions, Reply, line, parse};
+use conclusions::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, Reply, WitnessSessions, line, parse};
 use results::units::{count, in_one_line};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use serde::Serialize;
@@ -24,16 +24,16 @@ use std::time::{Duration, Instant};
 const CONNECTIONS_MAX: usize = 64;
 
 /// Poll interval for connections and signals.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A witness that listens.
 pub struct Witness {
     listener: TcpListener,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<SessionFile>>,
 }
 
 /// Sessions, in memory and in the file.
-struct Kept {
+struct SessionFile {
     register: WitnessSessions,
     path: PathBuf,
     file: File,
@@ -43,7 +43,7 @@ struct Kept {
 impl Witness {
     /// Opens the file, or creates it, and listens.
     pub fn open(address: &str, path: &Path) -> Result<Self, Failure> {
-        let kept = Kept::open(path)
+        let kept = SessionFile::open(path)
             .map_err(|why| Failure::environment(format!("cannot keep sessions in {} - {why}", path.display())))?;
         let listener = TcpListener::bind(address)
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
@@ -65,7 +65,7 @@ impl Witness {
     pub fn serve(&self, ending: &EndSignals) -> Result<(), Failure> {
         // Each connection holds a clone: the count of references is the number of connections.
         let open = Arc::new(());
-        while ending.wait(LOOK).is_none() {
+        while ending.wait(POLL_INTERVAL).is_none() {
             loop {
                 match self.listener.accept() {
                     Ok((stream, peer)) => self.begin(stream, peer, &open),
@@ -100,7 +100,7 @@ impl Witness {
 }
 
 /// Answers a client until it closes the connection, is silent for too long, or is refused.
-fn converse(stream: TcpStream, peer: SocketAddr, kept: &Mutex<Kept>) -> Result<(), String> {
+fn converse(stream: TcpStream, peer: SocketAddr, kept: &Mutex<SessionFile>) -> Result<(), String> {
     let mut connection = Connection::new(stream).map_err(|error| error.to_string())?;
     let mut own = None;
     let ended = exchange(&mut connection, peer, kept, &mut own);
@@ -112,7 +112,7 @@ fn converse(stream: TcpStream, peer: SocketAddr, kept: &Mutex<Kept>) -> Result<(
             true => Message::Silent { session },
             false => Message::End { session, why: in_one_line(&why).chars().take(100).collect(), failed: false },
         };
-        let _told = kept.keep(&how, &mut own, peer);
+        let _told = kept.apply_and_append(&how, &mut own, peer);
     }
     kept.register.disconnected(session);
     ended
@@ -121,10 +121,10 @@ fn converse(stream: TcpStream, peer: SocketAddr, kept: &Mutex<Kept>) -> Result<(
 fn exchange(
     connection: &mut Connection,
     peer: SocketAddr,
-    kept: &Mutex<Kept>,
+    kept: &Mutex<SessionFile>,
     own: &mut Option<SessionId>,
 ) -> Result<(), String> {
-    while let Some(line) = connection.receive(PATIENCE)? {
+    while let Some(line) = connection.receive(REPLY_TIMEOUT)? {
         let reply = parse(&line).and_then(|message| lock(kept).receive(&message, own, peer));
         let refused = reply.as_ref().err().cloned();
         connection.send(&reply.unwrap_or_else(Reply::Refused))?;
@@ -135,7 +135,7 @@ fn exchange(
     Ok(())
 }
 
-impl Kept {
+impl SessionFile {
     fn open(path: &Path) -> Result<Self, String> {
         let text = |error: rustix::io::Errno| error.to_string();
         // O_NONBLOCK keeps a FIFO from blocking the open.
@@ -164,12 +164,17 @@ impl Kept {
                 Ok(self.register.answer(*format_version, subject, *found))
             }
             Message::Silent { .. } => Err("only the witness may report that a tester is silent".to_owned()),
-            _ => self.keep(message, own, peer).map(|()| Reply::Kept),
+            _ => self.apply_and_append(message, own, peer).map(|()| Reply::Kept),
         }
     }
 
     /// Applies a change, and appends it to the file. Errors: refused, or not written to the file.
-    fn keep(&mut self, message: &Message, own: &mut Option<SessionId>, peer: SocketAddr) -> Result<(), String> {
+    fn apply_and_append(
+        &mut self,
+        message: &Message,
+        own: &mut Option<SessionId>,
+        peer: SocketAddr,
+    ) -> Result<(), String> {
         self.register.change(message, own)?;
         let line = line(message)?;
         if let Err(error) = self.file.write_all(&line) {
@@ -205,12 +210,12 @@ fn in_words(record: &Record) -> String {
     )
 }
 
-fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+fn lock(kept: &Mutex<SessionFile>) -> MutexGuard<'_, SessionFile> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Maximum time for an answer, or for a whole line.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One end of a connection.
 pub(super) struct Connection {
@@ -232,7 +237,7 @@ impl Connection {
         let addresses = witness.to_socket_addrs().map_err(|error| failed(error.to_string()))?;
         let mut why = "the name has no address".to_owned();
         for address in addresses {
-            match TcpStream::connect_timeout(&address, PATIENCE).and_then(Self::new) {
+            match TcpStream::connect_timeout(&address, REPLY_TIMEOUT).and_then(Self::new) {
                 Ok(connection) => return Ok(connection),
                 Err(error) => why = error.to_string(),
             }
@@ -243,7 +248,7 @@ impl Connection {
     pub(super) fn new(stream: TcpStream) -> std::io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(false)?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
         Ok(Self { stream, buffer: Vec::new(), fell_silent: false })
     }
 
@@ -287,7 +292,7 @@ impl Connection {
     /// Sends a message and returns its answer. Errors: also a refusal.
     pub(super) fn ask(&mut self, message: &Message) -> Result<Reply, String> {
         self.send(message)?;
-        let line = self.receive(PATIENCE)?.ok_or("the connection was closed")?;
+        let line = self.receive(REPLY_TIMEOUT)?.ok_or("the connection was closed")?;
         match parse(&line)? {
             Reply::Refused(why) => Err(results::units::in_one_line(&why)),
             reply => Ok(reply),

@@ -10,7 +10,7 @@
 //! is within a write, and the witness has confirmed all writes.
 
 use super::witness::Connection;
-use super::{OWN_DIR, Place, Request, cannot_ask, file_name, new_file_name, one_buffer};
+use super::{DurabilityTarget, OWN_DIR, Request, cannot_ask, file_name, new_file_name, one_buffer};
 use crate::check::OwnDir;
 use conclusions::durability::examine::stamp;
 use conclusions::durability::session::{BATCH_MAX, FORMAT_VERSION, Lane, Mode, Session, SessionId};
@@ -53,13 +53,13 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 const HANG: Duration = Duration::from_secs(10);
 
 /// Poll interval for signals.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Why the writes ended before any cut.
 #[derive(Debug, Clone)]
 enum Stop {
     /// Requested by the user, or the time of `--for` has passed.
-    Asked(String),
+    Requested(String),
     Witness(String),
     Device(String),
 }
@@ -87,7 +87,7 @@ struct Shared {
 }
 
 /// Writes until something other than a power cut ends the writes, and returns the cause.
-pub(super) fn run(request: &Request<'_>, place: &Place, ending: &EndSignals) -> Result<Failure, Failure> {
+pub(super) fn run(request: &Request<'_>, place: &DurabilityTarget, ending: &EndSignals) -> Result<Failure, Failure> {
     let lanes = lanes_of(&request.options.modes, place.dir.is_some());
     if lanes.is_empty() {
         return Err(Failure::usage("cannot test the mode rename on a device - it needs files - name a directory"));
@@ -115,18 +115,18 @@ pub(super) fn run(request: &Request<'_>, place: &Place, ending: &EndSignals) -> 
         threads.push(thread::spawn(move || worker.run()));
     }
     let of_sender = shared.clone();
-    let sender = thread::spawn(move || of_sender.tell_witness(&mut connection));
-    shared.direct(request, ending);
+    let sender = thread::spawn(move || of_sender.report_to_witness(&mut connection));
+    shared.run_phases(request, ending);
     // A thread in a system call on a dead device may never return.
     let since = Instant::now();
     while threads.iter().any(|thread| !thread.is_finished()) && since.elapsed() < HANG {
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
     let hung = threads.iter().filter(|thread| !thread.is_finished()).count() as u64;
     shared.lock().is_over = true;
     shared.changed.notify_all();
     while !sender.is_finished() && since.elapsed() < 3 * HANG {
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
     Ok(shared.failure(request, hung))
 }
@@ -156,7 +156,11 @@ fn size(lanes: &[Lane]) -> u64 {
 }
 
 /// Opens the target with the guard's consent; in a directory, makes the files.
-fn open(request: &Request<'_>, place: &Place, lanes: &[Lane]) -> Result<(Arc<Target>, Option<OwnDir>), Failure> {
+fn open(
+    request: &Request<'_>,
+    place: &DurabilityTarget,
+    lanes: &[Lane],
+) -> Result<(Arc<Target>, Option<OwnDir>), Failure> {
     let size = size(lanes);
     let mut guarded = GuardRequest {
         min_size_bytes: size,
@@ -169,7 +173,7 @@ fn open(request: &Request<'_>, place: &Place, lanes: &[Lane]) -> Result<(Arc<Tar
     if place.dir.is_some() {
         let cannot = |why| Failure::environment(format!("cannot check {} - {why}", request.path));
         let of_files = lanes.iter().filter(|lane| lane.mode == Mode::Rename).map(Lane::bytes).sum::<u64>();
-        let names = Place::file_names(lanes);
+        let names = DurabilityTarget::file_names(lanes);
         let names = names.iter().map(String::as_str);
         let mut own = OwnDir::make(Path::new(&place.path), OWN_DIR, names, size + of_files).map_err(cannot)?;
         own.stays = true;
@@ -186,7 +190,7 @@ fn open(request: &Request<'_>, place: &Place, lanes: &[Lane]) -> Result<(Arc<Tar
     Ok((Arc::new(target), dir))
 }
 
-fn begin(place: &Place, lanes: Vec<Lane>) -> Result<Session, Failure> {
+fn begin(place: &DurabilityTarget, lanes: Vec<Lane>) -> Result<Session, Failure> {
     let mut id = [0; 16];
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut id))
@@ -263,15 +267,15 @@ impl Shared {
     }
 
     /// Changes the phases, until the writes end.
-    fn direct(&self, request: &Request<'_>, ending: &EndSignals) {
+    fn run_phases(&self, request: &Request<'_>, ending: &EndSignals) {
         let (began, mut phase_began) = (Instant::now(), Instant::now());
         let mut is_ready = false;
         while self.lock().stop.is_none() {
-            if let Some(signal) = ending.wait(LOOK) {
-                self.stop(Stop::Asked(name(signal)));
+            if let Some(signal) = ending.wait(POLL_INTERVAL) {
+                self.stop(Stop::Requested(name(signal)));
             }
             if request.seconds.is_some_and(|seconds| began.elapsed().as_secs() >= seconds.into()) {
-                self.stop(Stop::Asked("the time of --for has passed".to_owned()));
+                self.stop(Stop::Requested("the time of --for has passed".to_owned()));
             }
             if phase_began.elapsed() < PHASE {
                 continue;
@@ -301,7 +305,7 @@ impl Shared {
     }
 
     /// Reports durable writes to the witness until the writes end, then why they ended.
-    fn tell_witness(&self, connection: &mut Connection) {
+    fn report_to_witness(&self, connection: &mut Connection) {
         let mut sent_phase = 0;
         loop {
             let mut state = self.lock();
@@ -317,7 +321,7 @@ impl Shared {
             let told = connection.ask(&Message::Durable { session, phase, upto: upto.clone() }).and_then(|_| {
                 let (why, failed) = match stop.filter(|_| is_over) {
                     None | Some(Stop::Witness(_)) => return Ok(()),
-                    Some(Stop::Asked(why)) => (why, false),
+                    Some(Stop::Requested(why)) => (why, false),
                     Some(Stop::Device(why)) => (why, true),
                 };
                 connection
@@ -351,7 +355,7 @@ impl Shared {
         let so_far = format!("after {writes}, of which the witness confirmed {confirmed}{hung}");
         match &state.stop {
             None => Failure::environment(format!("the writes ended {so_far}, for an unknown reason")),
-            Some(Stop::Asked(why)) => Failure::invalid(format!(
+            Some(Stop::Requested(why)) => Failure::invalid(format!(
                 "cannot judge durability - the writes ended ({why}) {so_far}, but the power was not cut - cut the \
                  power while they run"
             )),

@@ -1,6 +1,6 @@
 //! The logs that jobs request, separate for each clone; new lines are written every second during the run.
 
-use load::workload::fio::{FioLoad, Job, Sample, Samples, JobClone};
+use load::workload::fio::{FioLoad, Job, JobClone, Sample, Samples};
 use session::failure::Failure;
 use session::user_file::{is_ours, not_written, write_file};
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Log {
+enum LogKind {
     /// KiB per second.
     Bandwidth,
     /// Completion latency, nanoseconds.
@@ -22,12 +22,12 @@ enum Log {
 }
 
 /// A log of a clone: the clone's index, the kind, and the files, with true for files that are filled.
-type OfClone = (usize, Log, Vec<(PathBuf, bool)>);
+type OfClone = (usize, LogKind, Vec<(PathBuf, bool)>);
 
 /// First line of a log of operations.
 const IOLOG: &str = "fio version 3 iolog";
 
-impl Log {
+impl LogKind {
     /// Suffixes of the log's files, before the number of the job. False: the file stays empty, because flashproof
     /// counts fio's slat as part of clat.
     fn endings(self) -> &'static [(&'static str, bool)] {
@@ -87,13 +87,16 @@ pub(crate) fn log_of(thread: &JobClone, prefix: &str, ending: &str) -> PathBuf {
 fn logs_of(load: &FioLoad) -> impl Iterator<Item = OfClone> {
     load.threads.iter().enumerate().flat_map(|(place, thread)| {
         let job = &thread.job;
-        let of_log = move |(log, prefix): (Log, &Option<String>)| {
+        let of_log = move |(log, prefix): (LogKind, &Option<String>)| {
             let prefix = prefix.as_ref()?;
             let path = |(ending, is_filled): &(&str, bool)| (log_of(thread, prefix, ending), *is_filled);
             Some((place, log, log.endings().iter().map(path).collect()))
         };
         let logs = job.logs.iter().chain([&job.hist_log]);
-        [Log::Bandwidth, Log::Latency, Log::Iops, Log::Histogram].into_iter().zip(logs).filter_map(of_log)
+        [LogKind::Bandwidth, LogKind::Latency, LogKind::Iops, LogKind::Histogram]
+            .into_iter()
+            .zip(logs)
+            .filter_map(of_log)
     })
 }
 
@@ -162,7 +165,7 @@ impl Logs {
         let taken: Vec<_> =
             load.threads.iter().map(|thread| [take(&thread.samples), take(&thread.histograms)]).collect();
         for (place, log, paths) in logs_of(load) {
-            let of_log = &taken[place][usize::from(log == Log::Histogram)];
+            let of_log = &taken[place][usize::from(log == LogKind::Histogram)];
             let Some(samples) = of_log.as_ref().filter(|samples| !samples.is_empty()) else { continue };
             let job = &load.threads[place].job;
             let begin_ms = if job.log_unix_epoch { self.started_unix_ms + job.ramp_ns / 1_000_000 } else { 0 };
@@ -219,15 +222,15 @@ mod tests {
         };
         let (plain, with_offset) = (Job::default(), Job { log_offset: true, ..Job::default() });
         // Lines that fio wrote for such an operation.
-        assert_eq!(Log::Bandwidth.line(&operation, &with_offset, 0), "1, 53552, 1, 8192, 40960, 0\n");
-        assert_eq!(Log::Latency.line(&operation, &plain, 0), "1, 152970, 1, 8192, 0\n");
-        assert_eq!(Log::Iops.line(&operation, &plain, 0), "1, 1, 1, 8192, 0\n");
+        assert_eq!(LogKind::Bandwidth.line(&operation, &with_offset, 0), "1, 53552, 1, 8192, 40960, 0\n");
+        assert_eq!(LogKind::Latency.line(&operation, &plain, 0), "1, 152970, 1, 8192, 0\n");
+        assert_eq!(LogKind::Iops.line(&operation, &plain, 0), "1, 1, 1, 8192, 0\n");
         let mean = Sample { end_ns: 500_000_000, ops: 100, latency_ns: 5_000_000, length_ns: 500_000_000, ..operation };
-        assert_eq!(Log::Bandwidth.line(&mean, &plain, 0), "500, 16, 1, 0, 0\n");
+        assert_eq!(LogKind::Bandwidth.line(&mean, &plain, 0), "500, 16, 1, 0, 0\n");
         assert_eq!(
-            Log::Latency.line(&Sample { offset: 0, ..mean.clone() }, &with_offset, 0),
+            LogKind::Latency.line(&Sample { offset: 0, ..mean.clone() }, &with_offset, 0),
             "500, 50000, 1, 0, 0, 0\n"
         );
-        assert_eq!(Log::Iops.line(&mean, &plain, 0), "500, 200, 1, 0, 0\n");
+        assert_eq!(LogKind::Iops.line(&mean, &plain, 0), "500, 200, 1, 0, 0\n");
     }
 }

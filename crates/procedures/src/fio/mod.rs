@@ -1,15 +1,15 @@
 //! fio's jobs as runs: their files, the logs that they request, and the results so far.
 
+mod fio_run;
 mod logs;
-mod ran;
 
 use device::discover::{DevNum, Roots, queue_attribute};
 use engine::DeviceName;
+pub use fio_run::{FioRun, FioRunObserver, page};
 use load::workload::Workload;
-use load::workload::fio::{FioLoad, GivenOption, Section, ParseContext, JobClone, VerifyState, jobs, runs};
+use load::workload::fio::{FioLoad, GivenOption, JobClone, ParseContext, Section, VerifyState, jobs, runs};
 pub(crate) use logs::log_of;
 pub use logs::{Logs, check as check_logs, left_out};
-pub use ran::{Counting, Ran, page};
 use results::files::{self, ReplaceTarget};
 use results::judge::Outcome;
 use results::units::{binary_bytes, in_one_line, quoted};
@@ -57,7 +57,7 @@ pub fn write_layout<'a>(
 }
 
 /// Object at a path.
-enum There {
+enum PathState {
     /// A block device, or an object that the guard refuses with a reason.
     Device,
     /// A file of this size.
@@ -65,16 +65,16 @@ enum There {
     Nothing,
 }
 
-fn look(name: &str) -> There {
+fn path_state(name: &str) -> PathState {
     match fs::metadata(name) {
-        Ok(metadata) if metadata.is_file() => There::File(metadata.len()),
+        Ok(metadata) if metadata.is_file() => PathState::File(metadata.len()),
         // A missing name under /dev is a mistyped device.
         Err(error)
             if error.kind() == ErrorKind::NotFound && (!name.starts_with("/dev/") || name.starts_with("/dev/shm/")) =>
         {
-            There::Nothing
+            PathState::Nothing
         }
-        Ok(_) | Err(_) => There::Device,
+        Ok(_) | Err(_) => PathState::Device,
     }
 }
 
@@ -90,26 +90,26 @@ pub struct Layout {
 /// runs, and afterwards also of this run.
 ///
 /// Errors: a missing file of unknown size; files and devices in one run.
-pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec<Layout>, Failure> {
+pub fn resolve_file_sizes(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec<Layout>, Failure> {
     let (mut sizes, mut layouts, mut device) = (Vec::new(), Vec::new(), None);
     let (writes, lays_out) = (load.writes(), load.reads() || load.jobs().any(|job| job.overwrite));
     for name in &load.devices.clone() {
         if name.drive().is_some() {
             continue;
         }
-        let there = made.get(name.as_str()).map_or_else(|| look(name.as_str()), |len| There::File(*len));
-        if load.appends_to(name) && !matches!(there, There::Device) {
-            let end = if let There::File(len) = there { len } else { 0 };
+        let there = made.get(name.as_str()).map_or_else(|| path_state(name.as_str()), |len| PathState::File(*len));
+        if load.appends_to(name) && !matches!(there, PathState::Device) {
+            let end = if let PathState::File(len) = there { len } else { 0 };
             load.appended.insert(name.to_string(), end);
         }
         let wanted = load.required_file_bytes(name);
         let (size, is_short) = match (there, wanted) {
-            (There::Device, _) => {
+            (PathState::Device, _) => {
                 device.get_or_insert_with(|| name.clone());
                 continue;
             }
             // Laying it out would overwrite existing data of the user.
-            (There::File(len), Some(wanted))
+            (PathState::File(len), Some(wanted))
                 if !writes && (1..wanted).contains(&len) && !made.contains_key(name.as_str()) =>
             {
                 return Err(Failure::usage(format!(
@@ -117,9 +117,11 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
                      all), or name another file"
                 )));
             }
-            (There::File(len), wanted) => (wanted.unwrap_or(len).max(len), wanted.is_some_and(|wanted| len < wanted)),
-            (There::Nothing, Some(wanted)) => (wanted, true),
-            (There::Nothing, None) => {
+            (PathState::File(len), wanted) => {
+                (wanted.unwrap_or(len).max(len), wanted.is_some_and(|wanted| len < wanted))
+            }
+            (PathState::Nothing, Some(wanted)) => (wanted, true),
+            (PathState::Nothing, None) => {
                 return Err(Failure::usage(format!(
                     "cannot create the file {name} - no job gives its size - give a size such as size=4g, or check the \
                      name"

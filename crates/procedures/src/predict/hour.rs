@@ -14,7 +14,7 @@ use results::run_dir::Manifest;
 use session::console;
 use session::failure::Failure;
 use session::recording::RunObserver;
-use session::runner::{self, NamedWorkload, FailureLimits, RunRequest};
+use session::runner::{self, FailureLimits, NamedWorkload, RunRequest};
 use session::signals::SignalHandler;
 use tempfile::TempDir;
 
@@ -92,7 +92,7 @@ impl<'a> HourSearch<'a> {
         })?;
         // A fixed seed, so that the same baseline predicts the same rating.
         let base =
-            |name: &str| series::base(load.config.as_deref(), &[format!("{name}+seed=1")], load.as_act, "predict");
+            |name: &str| series::load_1x(load.config.as_deref(), &[format!("{name}+seed=1")], load.as_act, "predict");
         let steady = console::quietly(|| base(&drive.steady))?;
         let spec: DriveSpec = drive.steady.parse().map_err(Failure::usage)?;
         let period_sec = spec.stalls.every_ns.max(spec.window_ns) as f64 / 1e9;

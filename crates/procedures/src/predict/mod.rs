@@ -11,7 +11,7 @@
 
 mod hour;
 
-use crate::series::Kept;
+use crate::series::SeriesDir;
 use clap::Args;
 use conclusions::baseline::{
     Declined, DeclinedBy, Done, PAUSES_MIN, Part, Point, Prediction, Stalls, Watch, points_of,
@@ -65,7 +65,7 @@ pub fn predict(
     force: bool,
     switch: &SignalHandler,
 ) -> Result<Option<Vec<Prediction>>, Failure> {
-    let mut kept = Kept::there(dir)?;
+    let mut kept = SeriesDir::open_existing(dir)?;
     if kept.series.purpose != Purpose::Baseline {
         return Err(Failure::usage(format!(
             "cannot predict from {} - it is not a baseline - create one with \"flashproof baseline\"",
@@ -117,7 +117,7 @@ fn of_drive(
     switch: &SignalHandler,
 ) -> Result<Option<Prediction>, Failure> {
     let in_doubt = points.iter().filter(|point| point.doubt.is_some()).count() as u64;
-    let seen = Seen::of(points);
+    let seen = Observations::of(points);
     let blank = Prediction {
         device: device.name.clone(),
         declined: None,
@@ -141,7 +141,7 @@ fn of_drive(
     }
     let fit = fit(points, device.size_bytes, MIN_IO_BYTES, seen.stalls.as_ref())
         .map_err(|why| Failure::invalid(format!("cannot predict from the baseline of {} - {why}", device.name)))?;
-    if let Some(cause) = seen.undescribed(points, &fit) {
+    if let Some(cause) = seen.unfit_reason(points, &fit) {
         return Ok(Some(Prediction { declined: Some(cause), misses: fit.misses, ..blank }));
     }
     let Some(ratings) = ratings(&fit, load, switch)? else { return Ok(None) };
@@ -220,7 +220,7 @@ const DRIFT_FACTOR: f64 = 1.2;
 const DRIFT_US: f64 = 5.0;
 
 /// Observations of a baseline.
-pub(super) struct Seen<'a> {
+pub(super) struct Observations<'a> {
     watch: Option<&'a Watch>,
     later: Option<&'a Watch>,
     /// Stalls that occur less often than once a second.
@@ -231,7 +231,7 @@ pub(super) struct Seen<'a> {
     written_bytes: f64,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> Observations<'a> {
     pub(super) fn of(points: &'a [Point]) -> Self {
         let watches = || points.iter().filter(|point| point.part == Part::Watch);
         let of = |round: u32| watches().rfind(|point| point.round == round).and_then(|point| point.watch.as_ref());
@@ -260,7 +260,7 @@ impl<'a> Seen<'a> {
     }
 
     /// Why a drive that `fit` does not describe has no prediction; `None`: `fit` describes the drive.
-    pub(super) fn undescribed(&self, points: &[Point], fit: &Fit) -> Option<Declined> {
+    pub(super) fn unfit_reason(&self, points: &[Point], fit: &Fit) -> Option<Declined> {
         let collects = |seen: String| Declined {
             cause: DeclinedBy::GarbageCollection,
             reason: format!("{seen}, and the cost of garbage collection depends on the load - rate the drive itself"),
@@ -277,7 +277,7 @@ impl<'a> Seen<'a> {
             units::count(fit.points as u64, "point")
         );
         Some(match self.stalls.as_ref().filter(|stalls| !stalls.regular) {
-            Some(stalls) => collects(format!("{missed}, and a light load had {}", told(stalls))),
+            Some(stalls) => collects(format!("{missed}, and a light load had {}", describe_stalls(stalls))),
             None => Declined {
                 cause: DeclinedBy::Model,
                 reason: format!(
@@ -293,9 +293,10 @@ impl<'a> Seen<'a> {
         let rating = |rating: Option<f64>| rating.map_or("no load".to_owned(), units::multiple);
         let ends = format!("anything from {} to {} is possible", rating(slow), rating(fast));
         match &self.stalls {
-            Some(stalls) => {
-                Declined { cause: DeclinedBy::Stalls, reason: format!("the baseline had {}, so {ends}", told(stalls)) }
-            }
+            Some(stalls) => Declined {
+                cause: DeclinedBy::Stalls,
+                reason: format!("the baseline had {}, so {ends}", describe_stalls(stalls)),
+            },
             None => Declined {
                 cause: DeclinedBy::Model,
                 reason: format!("the points determine the drive's parameters too loosely: {ends}"),
@@ -333,7 +334,8 @@ impl<'a> Seen<'a> {
             String::new()
         };
         let few = self.stalls.as_ref().filter(|stalls| stalls.count < PAUSES_MIN);
-        let few = few.map_or(String::new(), |stalls| format!("how often the drive stalls ({}), ", told(stalls)));
+        let few =
+            few.map_or(String::new(), |stalls| format!("how often the drive stalls ({}), ", describe_stalls(stalls)));
         format!(
             "unknown: {few}events rarer than one in {}{unwritten}, and the drive's behaviour after {lived} of \
              load{longer}",
@@ -343,7 +345,8 @@ impl<'a> Seen<'a> {
 
     /// Further remarks on the prediction, a sentence each.
     pub(super) fn remarks(&self, points: &[Point]) -> Vec<String> {
-        let mut remarks: Vec<_> = self.stalls.iter().map(|stalls| format!("the watch saw {}", told(stalls))).collect();
+        let mut remarks: Vec<_> =
+            self.stalls.iter().map(|stalls| format!("the watch saw {}", describe_stalls(stalls))).collect();
         let saturated = points.iter().any(|point| point.part == Part::Saturation && point.steady == Some(true));
         remarks.push(
             match saturated {
@@ -369,7 +372,7 @@ fn drift_between(watch: &Watch, later: &Watch) -> Option<String> {
 }
 
 /// Describes stalls.
-fn told(Stalls { count: seen, ms, every_s, regular }: &Stalls) -> String {
+fn describe_stalls(Stalls { count: seen, ms, every_s, regular }: &Stalls) -> String {
     let length = units::milliseconds(ms.value);
     match (*seen < PAUSES_MIN, regular) {
         (true, _) => format!("{} of {length}", units::count(*seen, "stall")),

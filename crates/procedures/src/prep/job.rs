@@ -7,10 +7,10 @@
 
 use super::resume;
 use super::status::{Shared, Step, Tracker};
-use device::guard::{Prepared, Records, VerifiedSample, StateError, unix_s};
+use device::guard::{Prepared, Records, StateError, VerifiedSample, unix_s};
 use device::target::Target;
 use engine::DeviceName;
-use load::run::{EndCause, Control, RunConfig, RunError, Settings};
+use load::run::{Control, EndCause, RunConfig, RunError, Settings};
 use load::workload::prepare::{Compared, Content, Order, Pass, RandomPass, ReadBack, SPOT_BYTES};
 use load::workload::{BuildContext, RunPlan, Workload};
 use session::console;
@@ -30,15 +30,15 @@ const INTERVAL_NS: u64 = 100_000_000;
 
 /// Result of a job.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct JobResult {
     pub prepared: Prepared,
-    pub verified: Verified,
-    pub written: Written,
+    pub verified: SampleResult,
+    pub written: WriteTotals,
 }
 
 /// Bytes written, and the duration by the run's clock, which is virtual on simulated drives.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Written {
+pub(super) struct WriteTotals {
     pub bytes: u64,
     pub ns: u64,
 }
@@ -56,15 +56,15 @@ pub(super) struct Job {
     pub samples: u64,
     pub control: Arc<Control>,
     pub status: Shared,
-    pub written: Written,
+    pub written: WriteTotals,
 }
 
 impl Job {
     /// Prepares the device from the recorded position on, and reads back a sample.
-    pub(super) fn prepare(mut self) -> Result<Done, Broken> {
+    pub(super) fn prepare(mut self) -> Result<JobResult, PrepError> {
         let begun = self.prepared.passes_done > 0 || self.prepared.mark_bytes > 0;
         if begun {
-            self.check_begun()?;
+            self.check_resumable()?;
         }
         self.ledger.begin(&self.prepared)?;
         if !begun {
@@ -76,13 +76,13 @@ impl Job {
         let verified = self.verify()?;
         self.prepared.ended_unix_s = Some(unix_s());
         self.ledger.keep(&self.prepared);
-        Ok(Done { prepared: self.prepared, verified, written: self.written })
+        Ok(JobResult { prepared: self.prepared, verified, written: self.written })
     }
 
     /// Reads back a sample of a prepared device.
-    pub(super) fn verify_only(mut self) -> Result<Done, Broken> {
+    pub(super) fn verify_only(mut self) -> Result<JobResult, PrepError> {
         let verified = self.verify()?;
-        Ok(Done { prepared: self.prepared, verified, written: self.written })
+        Ok(JobResult { prepared: self.prepared, verified, written: self.written })
     }
 
     pub(super) fn target(&self) -> Option<&Arc<Target>> {
@@ -97,7 +97,7 @@ impl Job {
     }
 
     /// Discards the whole device, or the part that is not used.
-    fn discard(&mut self) -> Result<(), Broken> {
+    fn discard(&mut self) -> Result<(), PrepError> {
         let Prepared { discard_first, used_bytes, size_bytes, .. } = self.prepared;
         let from = if discard_first { 0 } else { used_bytes };
         if from == size_bytes {
@@ -118,9 +118,9 @@ impl Job {
                     ));
                     return Ok(());
                 }
-                Err(error) => return Err(Broken::Device(format!("{}: {error}", self.name))),
+                Err(error) => return Err(PrepError::Device(format!("{}: {error}", self.name))),
             }
-            self.check_asked()?;
+            self.check_interrupted()?;
         }
         self.prepared.rest_discarded = used_bytes < size_bytes;
         self.ledger.keep(&self.prepared);
@@ -128,7 +128,7 @@ impl Job {
     }
 
     /// Writes one pass, from the mark on.
-    fn pass(&mut self) -> Result<(), Broken> {
+    fn pass(&mut self) -> Result<(), PrepError> {
         let pass = self.prepared.passes_done;
         let content = self.content(self.prepared.fill_of(pass));
         let (used, reached) = self.extent();
@@ -144,7 +144,7 @@ impl Job {
         let pass = Pass { device: self.name.clone(), range: from..end, mark: mark.clone(), content, random };
         let ran = if from < end { self.run(&pass, Some(&mark)) } else { Ok(()) };
         // A failed device is not synced again: the earlier record remains valid.
-        if matches!(ran, Ok(()) | Err(Broken::Asked)) {
+        if matches!(ran, Ok(()) | Err(PrepError::Interrupted)) {
             let (begun, mark) = (Instant::now(), mark.load(Ordering::Acquire));
             self.ledger.checkpoint(&mut self.prepared, mark)?;
             self.written.bytes += mark - from;
@@ -159,7 +159,7 @@ impl Job {
     }
 
     /// Writes the remainder at the end of a file, which is shorter than the unit of direct I/O.
-    fn write_remainder(&self, reached: u64, used: u64, content: Content) -> Result<(), Broken> {
+    fn write_remainder(&self, reached: u64, used: u64, content: Content) -> Result<(), PrepError> {
         let (Some(target), true) = (self.target(), reached < used) else { return Ok(()) };
         // From the last boundary of a salt block.
         let begin = reached / SPOT_BYTES as u64 * SPOT_BYTES as u64;
@@ -168,13 +168,13 @@ impl Job {
         let bytes = &bytes[(reached - begin) as usize..];
         target.write_remainder(bytes, reached).map_err(|error| {
             let (name, len) = (&self.name, bytes.len());
-            Broken::Device(format!("write of {len} bytes at byte {reached} of {name} failed: {error}"))
+            PrepError::Device(format!("write of {len} bytes at byte {reached} of {name} failed: {error}"))
         })
     }
 
     /// Order of the writes, if it is random.
-    fn order(&self) -> Result<Option<Arc<Order>>, Broken> {
-        resume::order(&self.prepared).map_err(Broken::Environment)
+    fn order(&self) -> Result<Option<Arc<Order>>, PrepError> {
+        resume::order(&self.prepared).map_err(PrepError::Environment)
     }
 
     /// Content of pass `fill` of salt; zeros for `None`.
@@ -183,13 +183,13 @@ impl Job {
     }
 
     /// Runs `workload` until its stream ends. With a `mark`, regularly records progress.
-    pub(super) fn run<W: Workload>(&mut self, workload: &W, mark: Option<&Arc<AtomicU64>>) -> Result<(), Broken> {
+    pub(super) fn run<W: Workload>(&mut self, workload: &W, mark: Option<&Arc<AtomicU64>>) -> Result<(), PrepError> {
         let facts = EngineFacts::unpaced(&self.engine);
         let choices = BuildContext { seed: 1, shards_max: 1, cpus: 1, in_flight_max: None };
         let mut plan = RunPlan::new(vec![self.name.to_string()], [].into());
         workload
             .build(&self.devices.shapes(), &choices, &mut plan)
-            .map_err(|error| Broken::Environment(format!("{}: {error}", self.name)))?;
+            .map_err(|error| PrepError::Environment(format!("{}: {error}", self.name)))?;
         let settings = Settings::until_done(facts.pacing());
         let (layout, control) = (plan.layout, self.control.clone());
         let what = RunConfig { layout, settings, interval_ns: INTERVAL_NS, slice_ns: u64::MAX, control };
@@ -202,20 +202,20 @@ impl Job {
             return Err(broken);
         }
         if let Some(failure) = tracker.failure {
-            return Err(Broken::Device(failure));
+            return Err(PrepError::Device(failure));
         }
-        ran.map_err(|error: RunError| Broken::Environment(format!("{}: {error}", self.name)))?;
-        self.check_asked()
+        ran.map_err(|error: RunError| PrepError::Environment(format!("{}: {error}", self.name)))?;
+        self.check_interrupted()
     }
 
     /// Fails if the user interrupted the run, or if it did not end at the end of its stream.
-    fn check_asked(&self) -> Result<(), Broken> {
+    fn check_interrupted(&self) -> Result<(), PrepError> {
         match self.control.cause() {
             None => Ok(()),
-            Some(EndCause::Asked { .. }) => Err(Broken::Asked),
-            Some(EndCause::Gone { error, .. }) => Err(Broken::Device(format!("{} disappeared: {error}", self.name))),
-            Some(EndCause::Failed { message }) => Err(Broken::Environment(format!("{}: {message}", self.name))),
-            Some(other) => Err(Broken::Device(format!("{}: {other:?}", self.name))),
+            Some(EndCause::Requested { .. }) => Err(PrepError::Interrupted),
+            Some(EndCause::Gone { error, .. }) => Err(PrepError::Device(format!("{} disappeared: {error}", self.name))),
+            Some(EndCause::Failed { message }) => Err(PrepError::Environment(format!("{}: {message}", self.name))),
+            Some(other) => Err(PrepError::Device(format!("{}: {other:?}", self.name))),
         }
     }
 }
@@ -226,7 +226,7 @@ const BEGUN_SPOTS: u64 = 64;
 
 /// Result of a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verified {
+pub(super) enum SampleResult {
     /// All places hold the written data.
     Equal(VerifiedSample),
     /// Not possible: a simulated drive stores no data.
@@ -237,10 +237,10 @@ pub(super) enum Verified {
 
 impl Job {
     /// Reads back a sample and compares it with the data of the last pass.
-    pub(super) fn verify(&mut self) -> Result<Verified, Broken> {
-        let Some(target) = self.target().cloned() else { return Ok(Verified::Simulated) };
+    pub(super) fn verify(&mut self) -> Result<SampleResult, PrepError> {
+        let Some(target) = self.target().cloned() else { return Ok(SampleResult::Simulated) };
         if self.samples == 0 {
-            return Ok(Verified::No);
+            return Ok(SampleResult::No);
         }
         let content = self.content(Some(self.prepared.fills).filter(|fills| *fills > 0));
         let compared = self.compare(self.extent().1, self.samples, content, None)?;
@@ -250,13 +250,13 @@ impl Job {
         let is_same = self.ledger.keep_sample(&self.prepared, &sampled);
         self.prepared.sample = Some(sampled.clone());
         match compared.first_mismatch() {
-            None => Ok(Verified::Equal(sampled)),
-            Some(_) if !is_same => Err(Broken::Environment(format!(
+            None => Ok(SampleResult::Equal(sampled)),
+            Some(_) if !is_same => Err(PrepError::Environment(format!(
                 "cannot verify {} - another run began to write to it while it was read back - wait for the end of that \
                  run, then prepare the device again",
                 self.name
             ))),
-            Some(first) => Err(Broken::Device(format!(
+            Some(first) => Err(PrepError::Device(format!(
                 "{} does not hold the written data: {mismatches} of {spots} places read back differ, the first {first} \
                  - the device lost or changed data, or another program wrote to it - do not trust it until the cause \
                  is known",
@@ -267,7 +267,7 @@ impl Job {
 
     /// Checks before a resume, by a small sample, that the device holds the recorded data. The device may have been
     /// discarded, or a new file may have the number of an old one, without a change of the record.
-    pub(super) fn check_begun(&mut self) -> Result<(), Broken> {
+    pub(super) fn check_resumable(&mut self) -> Result<(), PrepError> {
         let Prepared { passes_done, mark_bytes, .. } = self.prepared;
         let (_, reached) = self.extent();
         // Data after the mark are yet to be written, so nothing is checked at the start of a pass.
@@ -291,7 +291,7 @@ impl Job {
         let (spots, mismatches) = (compared.spots(), compared.mismatches());
         match compared.first_mismatch() {
             None => Ok(()),
-            Some(first) => Err(Broken::Environment(format!(
+            Some(first) => Err(PrepError::Environment(format!(
                 "cannot resume {} - by its record all bytes before {end} are written, but {mismatches} of {spots} \
                  places read back differ, the first {first} - the device was discarded, replaced or written to, or \
                  lost data - give --restart to prepare it from the beginning",
@@ -308,7 +308,7 @@ impl Job {
         spots: u64,
         content: Content,
         order: Option<(Arc<Order>, u64)>,
-    ) -> Result<Arc<Compared>, Broken> {
+    ) -> Result<Arc<Compared>, PrepError> {
         let compared = Arc::new(Compared::default());
         let now = unix_s() ^ u64::from(std::process::id()) << 32;
         let device = self.name.clone();
@@ -320,7 +320,7 @@ impl Job {
         Ok(compared)
     }
 
-    fn compare_remainder(&self, target: &Target, content: Content, compared: &Compared) -> Result<(), Broken> {
+    fn compare_remainder(&self, target: &Target, content: Content, compared: &Compared) -> Result<(), PrepError> {
         let (used, reached) = self.extent();
         if reached == used {
             return Ok(());
@@ -328,7 +328,7 @@ impl Job {
         let begin = reached / SPOT_BYTES as u64 * SPOT_BYTES as u64;
         let (mut found, mut expected) = (vec![0; (used - reached) as usize], vec![0; (used - begin) as usize]);
         let failed = |error| {
-            Broken::Device(format!(
+            PrepError::Device(format!(
                 "read of {} bytes at byte {reached} of {} failed: {error}",
                 used - reached,
                 self.name
@@ -343,21 +343,21 @@ impl Job {
 
 /// Why the preparation of a device ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(super) enum PrepError {
     /// The device failed, or does not hold the written data: exit code 1.
     Device(String),
     /// The host failed: exit code 3.
     Environment(String),
     /// The user interrupted the preparation: exit code 4.
-    Asked,
+    Interrupted,
 }
 
-impl Broken {
+impl PrepError {
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Self::Device(_) => 1,
             Self::Environment(_) => 3,
-            Self::Asked => 4,
+            Self::Interrupted => 4,
         }
     }
 }
@@ -372,23 +372,25 @@ pub(super) struct Ledger {
     /// The device to sync; none for a simulated drive.
     pub target: Option<Arc<Target>>,
     /// True once the user was warned that nothing can be recorded.
-    pub told: Cell<bool>,
+    pub warned: Cell<bool>,
 }
 
 impl Ledger {
     /// Records `prepared` before the first write, which makes the old record wrong: if recording fails, nothing is
     /// written.
-    pub(super) fn begin(&self, prepared: &Prepared) -> Result<(), Broken> {
+    pub(super) fn begin(&self, prepared: &Prepared) -> Result<(), PrepError> {
         self.record(prepared).map_err(|error| {
             let path = &prepared.path;
-            Broken::Environment(format!("cannot begin to prepare {path} - its old record would become wrong: {error}"))
+            PrepError::Environment(format!(
+                "cannot begin to prepare {path} - its old record would become wrong: {error}"
+            ))
         })
     }
 
     /// Records the current state of `prepared`. A failure is reported once, and does not stop the preparation.
     pub(super) fn keep(&self, prepared: &Prepared) {
         if let Err(error) = self.record(prepared) {
-            self.tell(prepared, &error);
+            self.warn_once(prepared, &error);
         }
     }
 
@@ -397,7 +399,7 @@ impl Ledger {
     pub(super) fn keep_sample(&self, prepared: &Prepared, sample: &VerifiedSample) -> bool {
         let Some(identity) = &self.identity else { return true };
         self.records.keep_sample(identity, prepared, sample).unwrap_or_else(|error| {
-            self.tell(prepared, &error);
+            self.warn_once(prepared, &error);
             true
         })
     }
@@ -406,8 +408,8 @@ impl Ledger {
         self.identity.as_ref().map_or(Ok(()), |identity| self.records.keep_prepared(identity, prepared))
     }
 
-    fn tell(&self, prepared: &Prepared, error: &StateError) {
-        if !self.told.replace(true) {
+    fn warn_once(&self, prepared: &Prepared, error: &StateError) {
+        if !self.warned.replace(true) {
             console::warning(&format!(
                 "{}: {error}; the preparation continues, but an interruption would lose unrecorded progress",
                 prepared.path
@@ -416,10 +418,10 @@ impl Ledger {
     }
 
     /// Syncs the device, and only then records that all data before `mark` are durable.
-    pub(super) fn checkpoint(&self, prepared: &mut Prepared, mark: u64) -> Result<(), Broken> {
+    pub(super) fn checkpoint(&self, prepared: &mut Prepared, mark: u64) -> Result<(), PrepError> {
         if let Some(Err(error)) = self.target.as_ref().map(|target| target.sync()) {
             let name = &prepared.path;
-            return Err(Broken::Device(format!("{name} cannot sync written data to its medium: {error}")));
+            return Err(PrepError::Device(format!("{name} cannot sync written data to its medium: {error}")));
         }
         prepared.mark_bytes = mark;
         self.keep(prepared);
@@ -438,9 +440,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
         let identity = Some("serial a".to_owned());
-        let ledger = Ledger { records, identity, every: Duration::ZERO, target: None, told: Cell::new(false) };
+        let ledger = Ledger { records, identity, every: Duration::ZERO, target: None, warned: Cell::new(false) };
         let prepared = begun("serial a");
-        let Err(Broken::Environment(why)) = ledger.begin(&prepared) else { panic!("it begins") };
+        let Err(PrepError::Environment(why)) = ledger.begin(&prepared) else { panic!("it begins") };
         assert!(why.starts_with("cannot begin to prepare /dev/x - its old record would become wrong"), "{why}");
         ledger.records.keep("serial a", prepared.size_bytes, PREPARATION).unwrap();
         assert_eq!(ledger.begin(&prepared), Ok(()));

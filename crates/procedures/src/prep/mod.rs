@@ -8,13 +8,13 @@ mod open;
 mod resume;
 mod status;
 
-pub use resume::{RandomWrites, Wanted};
+pub use resume::{PrepOptions, RandomWrites};
 pub use status::Style;
 
 use device::guard::{Prepared, unix_s};
 use engine::DeviceName;
 use ftl::over_provisioning::BothConventions;
-use job::{Broken, Done, Job, Verified};
+use job::{Job, JobResult, PrepError, SampleResult};
 use load::workload::prepare::{BLOCK_BYTES, SPOT_BYTES};
 use results::units::{self, clock};
 use session::console;
@@ -48,7 +48,7 @@ pub struct Preparation {
     /// Other devices of the same configuration. `erase` may name them without a warning.
     pub others: Vec<String>,
     /// Passes, and the used part of the device.
-    pub wanted: Wanted,
+    pub wanted: PrepOptions,
     /// True to write nothing, and only read a sample of devices prepared before.
     pub verify: bool,
     /// Places to read back from each device; 0 for none.
@@ -61,12 +61,12 @@ pub struct Preparation {
 
 impl Preparation {
     /// The default preparation of `devices`: zeros and one pass of salt. `erase` names devices that may be erased.
-    pub fn usual(devices: Vec<String>, erase: &[String], style: Style) -> Self {
+    pub fn with_defaults(devices: Vec<String>, erase: &[String], style: Style) -> Self {
         Self {
             devices,
             erase: erase.to_vec(),
             others: Vec::new(),
-            wanted: Wanted::USUAL,
+            wanted: PrepOptions::DEFAULT,
             verify: false,
             samples: SAMPLES,
             checkpoint: Duration::from_secs(CHECKPOINT_SEC),
@@ -103,7 +103,7 @@ impl Preparation {
             }
         }
         let ended = self.work(jobs, simulated.is_some())?;
-        self.tell(&ended)
+        self.print_results(&ended)
     }
 
     /// Describes the planned writes, and writes nothing. Errors: those of [`Self::run`] before its first write.
@@ -155,26 +155,26 @@ impl Preparation {
     }
 
     /// Prints the results and returns the exit code; a failed device has precedence.
-    fn tell(&self, ended: &[JobEnd]) -> Result<u8, Failure> {
+    fn print_results(&self, ended: &[JobEnd]) -> Result<u8, Failure> {
         let mut codes = Vec::new();
         for ((ended, seconds), name) in ended.iter().zip(&self.devices) {
             match ended {
                 Ok(done) => console::result(&summary(name, done, *seconds, self.verify))?,
-                Err(Broken::Device(why) | Broken::Environment(why)) => console::error(why),
-                Err(Broken::Asked) => {
+                Err(PrepError::Device(why) | PrepError::Environment(why)) => console::error(why),
+                Err(PrepError::Interrupted) => {
                     let command = command().into_iter().filter(|argument| argument != "--restart");
                     let command: Vec<_> = command.map(|argument| console::shell_quoted(&argument)).collect();
                     console::notice(&format!("{name}: interrupted; to resume: {}", command.join(" ")));
                 }
             }
-            codes.extend(ended.as_ref().err().map(Broken::exit_code));
+            codes.extend(ended.as_ref().err().map(PrepError::exit_code));
         }
         Ok([1, 3, 4].into_iter().find(|severe| codes.contains(severe)).unwrap_or(0))
     }
 }
 
 /// Result of a device's job, and its duration in seconds.
-type JobEnd = (Result<Done, Broken>, u64);
+type JobEnd = (Result<JobResult, PrepError>, u64);
 
 /// Passes to write, as text.
 fn passes(prepared: &Prepared) -> String {
@@ -226,22 +226,22 @@ pub(crate) fn to_write(bytes: u64) -> String {
 }
 
 /// Result of a prepared or verified device in one line.
-fn summary(name: &str, done: &Done, seconds: u64, verify: bool) -> String {
-    let Done { prepared, verified, written } = done;
+fn summary(name: &str, done: &JobResult, seconds: u64, verify: bool) -> String {
+    let JobResult { prepared, verified, written } = done;
     let used_bytes = prepared.used_bytes;
     let part = part(prepared);
     let seed = if prepared.fills > 0 { format!(" (seed {})", prepared.seed) } else { String::new() };
     let passes = passes(prepared) + &seed;
     let read_back = match verified {
-        Verified::Equal(sample) => {
+        SampleResult::Equal(sample) => {
             let share = sample.bytes as f64 * 100.0 / used_bytes.max(1) as f64;
             format!(
                 "{} places of up to {SPOT_BYTES} bytes ({share:.3} % of the data) read back and correct",
                 sample.spots
             )
         }
-        Verified::Simulated => "simulated: nothing written, nothing read back".to_owned(),
-        Verified::No => "nothing read back".to_owned(),
+        SampleResult::Simulated => "simulated: nothing written, nothing read back".to_owned(),
+        SampleResult::No => "nothing read back".to_owned(),
     };
     let at = match written.ns {
         0 => String::new(),

@@ -1,8 +1,8 @@
 //! The devices of a preparation: decided one by one, opened all or none.
 
 use super::Preparation;
-use super::job::{Job, Ledger, Written};
-use super::resume::{Beginning, Resume, Wanted};
+use super::job::{Job, Ledger, WriteTotals};
+use super::resume::{PrepOptions, Resume, StartParams};
 use super::status::Shared;
 use device::discover::{self, DeviceFacts, Kind, Roots};
 use device::guard::{PREPARATION, Prepared, Records, Request, WriteConsent, unix_s};
@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 /// An open device and its planned preparation.
-pub(super) struct Drive {
+pub(super) struct OpenedDrive {
     name: DeviceName,
     pub devices: Devices,
     pub(crate) prepared: Prepared,
@@ -25,7 +25,7 @@ pub(super) struct Drive {
     identity: Option<String>,
 }
 
-impl Drive {
+impl OpenedDrive {
     pub(super) fn job(self, asked: &Preparation, engine: Arc<Engine>) -> Job {
         let target = match &self.devices {
             Devices::Real(targets) => targets.first().cloned(),
@@ -42,12 +42,12 @@ impl Drive {
                 identity: self.identity,
                 every: asked.checkpoint,
                 target,
-                told: Cell::new(false),
+                warned: Cell::new(false),
             },
             samples: asked.samples,
             control: Arc::new(Control::default()),
             status: Shared::default(),
-            written: Written::default(),
+            written: WriteTotals::default(),
         }
     }
 }
@@ -61,7 +61,7 @@ fn decided(asked: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, R
     let facts = collect_all(looked, Failure::environment)?;
     let (seed, unix_s) = (session::runner::fresh_seed(), unix_s());
     // A conflict of passes is a usage error; a missing discard support is an environment error.
-    let course = |(facts, seed)| Resume::of(facts, &wanted, records, Beginning { seed, unix_s });
+    let course = |(facts, seed)| Resume::of(facts, &wanted, records, StartParams { seed, unix_s });
     let courses = collect_all(facts.iter().zip(seed..).map(course), Failure::usage)?;
     let discarded = facts.iter().map(|facts| match wanted.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0 {
         false => Ok(()),
@@ -72,7 +72,7 @@ fn decided(asked: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, R
     });
     collect_all(discarded, Failure::environment)?;
     for (facts, resume) in facts.iter().zip(&courses) {
-        tell_unusable(records, &facts.path, facts.identity().as_deref());
+        warn_unusable_record(records, &facts.path, facts.identity().as_deref());
         if wanted.random.is_some() && !resume.prepared.discard_first {
             console::warning(&format!(
                 "{}: it does not support discard (TRIM, deallocate), so a used drive collects garbage during the pass: \
@@ -85,7 +85,7 @@ fn decided(asked: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, R
 }
 
 /// Opens all devices for writing, or none.
-pub(super) fn open(asked: &Preparation) -> Result<Vec<Drive>, Failure> {
+pub(super) fn open(asked: &Preparation) -> Result<Vec<OpenedDrive>, Failure> {
     let records = Records::open(None);
     let decided = decided(asked, &records)?;
     let requests: Vec<_> = decided.iter().map(|(facts, _)| request(facts)).collect();
@@ -119,9 +119,9 @@ fn opened(
     consent: WriteConsent,
     resume: Resume,
     facts: &DeviceFacts,
-    wanted: &Wanted,
+    wanted: &PrepOptions,
     records: &Records,
-) -> Result<Drive, String> {
+) -> Result<OpenedDrive, String> {
     let path = &facts.path;
     consent.notes().iter().for_each(|note| console::warning(&format!("{path}: {note}")));
     let (now, identity) = (consent.facts(), facts.identity());
@@ -148,7 +148,7 @@ fn opened(
     let key = consent.stamp_key();
     let target = Arc::new(Target::writable(consent));
     let name = DeviceName::Path(facts.path.clone());
-    Ok(Drive { name, devices: Devices::Real(vec![target]), prepared: resume.prepared, key, identity })
+    Ok(OpenedDrive { name, devices: Devices::Real(vec![target]), prepared: resume.prepared, key, identity })
 }
 
 /// Warns that the preparation cannot be recorded. Refuses if an existing record would become wrong, or if later runs
@@ -189,7 +189,7 @@ fn check_same_key(resume: &Resume, consent: &WriteConsent) -> Result<(), String>
 }
 
 /// Warns about an unusable record, which is treated as missing.
-fn tell_unusable(records: &Records, name: &str, identity: Option<&str>) {
+fn warn_unusable_record(records: &Records, name: &str, identity: Option<&str>) {
     if let Some(path) = identity.and_then(|identity| records.unusable(identity)) {
         console::warning(&format!(
             "{name}: its record {} is damaged, or of a later flashproof, and is ignored",
@@ -199,7 +199,7 @@ fn tell_unusable(records: &Records, name: &str, identity: Option<&str>) {
 }
 
 /// Opens for reading the devices that are recorded as prepared.
-pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<Drive>, Failure> {
+pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<OpenedDrive>, Failure> {
     let records = Records::open(None);
     let drives = devices.iter().map(|name| {
         let target = Target::read_only(name, 1).map_err(|error| error.to_string())?;
@@ -207,7 +207,7 @@ pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<Drive>, Failure> {
         let cannot = |why: String| format!("cannot verify {name} - {why} - prepare it first (flashproof prep {name})");
         let identity =
             facts.identity().ok_or_else(|| cannot("it has no lasting name, so there is no record of it".into()))?;
-        tell_unusable(&records, name, Some(&identity));
+        warn_unusable_record(&records, name, Some(&identity));
         let record = records.find(&identity).filter(|record| record.prepared.is_some());
         let record = record.ok_or_else(|| cannot(format!("there is no record of a preparation of {identity}")))?;
         let key = record.key;
@@ -228,21 +228,21 @@ pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<Drive>, Failure> {
         }
         let prepared = Prepared { path: name.clone(), ..prepared };
         let (name, devices) = (DeviceName::Path(name.clone()), Devices::Real(vec![Arc::new(target)]));
-        Ok(Drive { name, devices, prepared, key, identity: Some(identity) })
+        Ok(OpenedDrive { name, devices, prepared, key, identity: Some(identity) })
     });
     collect_all(drives, Failure::environment)
 }
 
 /// Simulated drives; nothing is recorded about them.
-pub(super) fn simulate(wanted: &Wanted, names: &[DeviceName]) -> Result<Vec<Drive>, Failure> {
+pub(super) fn simulate(wanted: &PrepOptions, names: &[DeviceName]) -> Result<Vec<OpenedDrive>, Failure> {
     let nowhere = Records::without_dir();
-    let beginning = Beginning { seed: session::runner::fresh_seed(), unix_s: unix_s() };
+    let beginning = StartParams { seed: session::runner::fresh_seed(), unix_s: unix_s() };
     let drives = names.iter().filter_map(|name| Some((name.clone(), name.drive()?.clone()))).map(|(name, spec)| {
         let path = name.to_string();
         let facts = DeviceFacts { path: path.clone(), size_bytes: spec.capacity_bytes, ..DeviceFacts::default() };
         let Resume { prepared, .. } = Resume::of(&facts, wanted, &nowhere, beginning)?;
         let devices = Devices::Simulated(vec![(path, spec)]);
-        Ok::<_, String>(Drive { name, devices, prepared, key: 0, identity: None })
+        Ok::<_, String>(OpenedDrive { name, devices, prepared, key: 0, identity: None })
     });
     collect_all(drives, Failure::usage)
 }
@@ -250,7 +250,7 @@ pub(super) fn simulate(wanted: &Wanted, names: &[DeviceName]) -> Result<Vec<Driv
 #[cfg(test)]
 mod tests {
     use super::super::Style;
-    use super::super::job::Broken;
+    use super::super::job::PrepError;
     use super::*;
     use device::guard::{EraseAnswers, Guard};
     use session::engine::Demand;
@@ -260,7 +260,7 @@ mod tests {
 
     const SIZE: usize = 1 << 20;
 
-    const WANTED: Wanted = Wanted::USUAL;
+    const WANTED: PrepOptions = PrepOptions::DEFAULT;
 
     /// A file to prepare, and records.
     struct Place {
@@ -285,7 +285,7 @@ mod tests {
         }
 
         fn resume(&self) -> Resume {
-            Resume::of(&self.facts(), &WANTED, &self.records, Beginning { seed: 5, unix_s: 1 }).unwrap()
+            Resume::of(&self.facts(), &WANTED, &self.records, StartParams { seed: 5, unix_s: 1 }).unwrap()
         }
 
         fn consent(&self, facts: &DeviceFacts) -> WriteConsent {
@@ -304,9 +304,9 @@ mod tests {
     }
 
     /// The job on `drive`, with the records of the place.
-    fn job(drive: Drive, place: &Place) -> Job {
+    fn job(drive: OpenedDrive, place: &Place) -> Job {
         let engine = Arc::new(Engine::choose(&Demand::default(), &drive.devices).unwrap());
-        let mut job = drive.job(&Preparation::usual(Vec::new(), &[], Style::Quiet), engine);
+        let mut job = drive.job(&Preparation::with_defaults(Vec::new(), &[], Style::Quiet), engine);
         job.ledger.records = place.records.clone();
         job
     }
@@ -318,7 +318,7 @@ mod tests {
         let drive = || opened(place.consent(&facts), place.resume(), &facts, &WANTED, &place.records).unwrap();
         let mut frozen = job(drive(), &place);
         frozen.ledger.records = Records::without_dir();
-        let Err(Broken::Environment(why)) = frozen.prepare() else { panic!("it was prepared") };
+        let Err(PrepError::Environment(why)) = frozen.prepare() else { panic!("it was prepared") };
         assert!(why.starts_with("cannot begin to prepare"), "{why}");
         assert!(fs::read(place.file()).unwrap() == vec![0; SIZE]);
         job(drive(), &place).prepare().unwrap();
@@ -337,7 +337,7 @@ mod tests {
         place.records.keep_prepared(&identity, &taken).unwrap();
         verified().unwrap();
         fs::write(place.file(), vec![0; SIZE]).unwrap();
-        let Err(Broken::Environment(why)) = verified() else { panic!("the device is blamed") };
+        let Err(PrepError::Environment(why)) = verified() else { panic!("the device is blamed") };
         assert!(why.contains("another run began to write to it while it was read back"), "{why}");
         assert_eq!(place.records.find(&identity).unwrap().prepared, Some(taken));
     }

@@ -14,7 +14,7 @@ pub(super) use tests::begun;
 
 /// The preparation requested by the user.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
+pub struct PrepOptions {
     pub discard_first: bool,
     pub zeros: bool,
     pub fills: u32,
@@ -27,9 +27,9 @@ pub struct Wanted {
     pub restart: bool,
 }
 
-impl Wanted {
+impl PrepOptions {
     /// Zeros, then salt, on the whole device.
-    pub const USUAL: Self =
+    pub const DEFAULT: Self =
         Self { discard_first: false, zeros: true, fills: 1, use_pct: 100, random: None, seed: None, restart: false };
 
     /// Number of passes over the used part.
@@ -52,7 +52,8 @@ impl RandomWrites {
     /// The order on a drive of `size_bytes` whose first `used_bytes` are used.
     pub(crate) fn order(&self, size_bytes: u64, used_bytes: u64) -> RandomOrder {
         let block = u64::from(self.block_bytes);
-        let over_provisioning = self.over_provisioning.unwrap_or_else(|| over_provisioning::estimate_from_capacity(size_bytes));
+        let over_provisioning =
+            self.over_provisioning.unwrap_or_else(|| over_provisioning::estimate_from_capacity(size_bytes));
         let flash_blocks = (size_bytes as f64 * (1.0 + over_provisioning) / block as f64).round() as u64;
         RandomOrder {
             block_bytes: self.block_bytes,
@@ -74,13 +75,13 @@ pub(super) fn order(prepared: &Prepared) -> Result<Option<Arc<Order>>, String> {
 }
 
 /// True if the device is discarded before the first write.
-fn discards_first(facts: &DeviceFacts, wanted: &Wanted) -> bool {
+fn discards_first(facts: &DeviceFacts, wanted: &PrepOptions) -> bool {
     wanted.discard_first || wanted.random.is_some() && facts.max_discard_bytes.unwrap_or(0) > 0
 }
 
 /// Parameters of a new preparation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Beginning {
+pub(super) struct StartParams {
     /// Seed of the salt, unless the user gives one.
     pub seed: u64,
     /// Time, seconds since 1970.
@@ -101,9 +102,9 @@ impl Resume {
     /// Errors: why the preparation is refused, and what to do.
     pub(super) fn of(
         facts: &DeviceFacts,
-        wanted: &Wanted,
+        wanted: &PrepOptions,
         records: &Records,
-        beginning: Beginning,
+        beginning: StartParams,
     ) -> Result<Self, String> {
         let DeviceFacts { path, serial, size_bytes, .. } = facts;
         if !wanted.restart {
@@ -143,9 +144,9 @@ impl Resume {
     /// between.
     ///
     /// Errors: the preparation is refused now, or the record has changed.
-    pub(super) fn check(&self, facts: &DeviceFacts, wanted: &Wanted, records: &Records) -> Result<(), String> {
+    pub(super) fn check(&self, facts: &DeviceFacts, wanted: &PrepOptions, records: &Records) -> Result<(), String> {
         let Prepared { seed, started_unix_s: unix_s, .. } = self.prepared;
-        match Self::of(facts, wanted, records, Beginning { seed, unix_s })? == *self {
+        match Self::of(facts, wanted, records, StartParams { seed, unix_s })? == *self {
             true => Ok(()),
             false => Err(format!(
                 "cannot prepare {} - another run used it meanwhile, and its record changed - start again",
@@ -195,7 +196,7 @@ fn check_same_drive(facts: &DeviceFacts, own: Option<&Prepared>, records: &Recor
 }
 
 /// Refuses if `wanted` would write different data than `prepared` wrote so far.
-fn check_same_work(facts: &DeviceFacts, prepared: &Prepared, wanted: &Wanted) -> Result<(), String> {
+fn check_same_work(facts: &DeviceFacts, prepared: &Prepared, wanted: &PrepOptions) -> Result<(), String> {
     let DeviceFacts { path, size_bytes, .. } = facts;
     let refuse = |why: String, instead: &str| {
         let progress = prepared.progress();
@@ -250,9 +251,9 @@ mod tests {
         DeviceFacts { path: "/dev/x".into(), serial, size_bytes: SIZE, ..DeviceFacts::default() }
     }
 
-    const WANTED: Wanted = Wanted::USUAL;
+    const WANTED: PrepOptions = PrepOptions::DEFAULT;
 
-    const BEGINNING: Beginning = Beginning { seed: 9, unix_s: 1_000 };
+    const BEGINNING: StartParams = StartParams { seed: 9, unix_s: 1_000 };
 
     /// A preparation of the device `identity` at its start.
     pub(in crate::prep) fn begun(identity: &str) -> Prepared {
@@ -263,7 +264,7 @@ mod tests {
     fn interrupted() -> (tempfile::TempDir, Records, Prepared) {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
-        let beginning = Beginning { seed: 5, ..BEGINNING };
+        let beginning = StartParams { seed: 5, ..BEGINNING };
         let begun = Resume::of(&subject("serial a"), &WANTED, &records, beginning).unwrap();
         assert!(!begun.is_resumed());
         let prepared = Prepared { passes_done: 1, mark_bytes: 1 << 20, ..begun.prepared };
@@ -273,11 +274,11 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(subject: &DeviceFacts, wanted: &Wanted, records: &Records, why: &str) {
+    fn refused(subject: &DeviceFacts, wanted: &PrepOptions, records: &Records, why: &str) {
         let text = Resume::of(subject, wanted, records, BEGINNING).unwrap_err();
         assert!(text.contains(why), "`{why}` is not in `{text}`");
         assert!(text.contains("--restart") && !text.contains('\n'), "{text}");
-        let anew = Resume::of(subject, &Wanted { restart: true, ..*wanted }, records, BEGINNING).unwrap();
+        let anew = Resume::of(subject, &PrepOptions { restart: true, ..*wanted }, records, BEGINNING).unwrap();
         assert_eq!((anew.key, anew.prepared.mark_bytes, anew.prepared.passes_done), (None, 0, 0));
     }
 
@@ -287,7 +288,8 @@ mod tests {
         let resume = Resume::of(&subject("serial a"), &WANTED, &records, BEGINNING).unwrap();
         let key = Some(records.find("serial a").unwrap().key);
         assert_eq!(resume, Resume { prepared, key });
-        let named = Resume::of(&subject("serial a"), &Wanted { seed: Some(5), ..WANTED }, &records, BEGINNING).unwrap();
+        let named =
+            Resume::of(&subject("serial a"), &PrepOptions { seed: Some(5), ..WANTED }, &records, BEGINNING).unwrap();
         assert!(named.is_resumed());
     }
 
@@ -295,23 +297,23 @@ mod tests {
     fn another_seed_or_other_options_are_refused_with_the_numbers() {
         let (_dir, records, _) = interrupted();
         let a = subject("serial a");
-        refused(&a, &Wanted { seed: Some(7), ..WANTED }, &records, "with other options: seed 5 then and 7 now");
+        refused(&a, &PrepOptions { seed: Some(7), ..WANTED }, &records, "with other options: seed 5 then and 7 now");
         refused(
             &a,
-            &Wanted { fills: 2, zeros: false, ..WANTED },
+            &PrepOptions { fills: 2, zeros: false, ..WANTED },
             &records,
             "fills 1 then and 2 now, zeros yes then and no now",
         );
         refused(
             &a,
-            &Wanted { use_pct: 50, ..WANTED },
+            &PrepOptions { use_pct: 50, ..WANTED },
             &records,
             "used bytes (--use-pct) 10485760 then and 5242880 now",
         );
-        refused(&a, &Wanted { discard_first: true, ..WANTED }, &records, "discard-first no then and yes now");
+        refused(&a, &PrepOptions { discard_first: true, ..WANTED }, &records, "discard-first no then and yes now");
         refused(
             &a,
-            &Wanted { fills: 2, ..WANTED },
+            &PrepOptions { fills: 2, ..WANTED },
             &records,
             "interrupted at byte 1048576 of 10485760 of pass 2 of 2 (or",
         );

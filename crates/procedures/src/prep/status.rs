@@ -2,7 +2,7 @@
 //!
 //! The job's thread reports, not the issuing thread, so that a sync delays no write.
 
-use super::job::{Broken, Ledger};
+use super::job::{Ledger, PrepError};
 use device::guard::Prepared;
 use load::run::{FailedOperation, Sink, SinkError};
 use results::cell::Interval;
@@ -148,7 +148,7 @@ pub(super) struct Bars {
     drawn: usize,
     added: Option<Instant>,
     /// For each device, the number of steps printed and the last tenth printed.
-    told: Vec<(usize, u64)>,
+    printed: Vec<(usize, u64)>,
 }
 
 impl Bars {
@@ -156,14 +156,14 @@ impl Bars {
     pub(super) fn new(style: Style, names: &[String], status: Vec<Shared>, simulated: bool) -> Self {
         let terminal = console::stderr_is_terminal();
         let told = vec![(0, 0); names.len()];
-        Self { style, terminal, simulated, names: names.to_vec(), status, drawn: 0, added: None, told }
+        Self { style, terminal, simulated, names: names.to_vec(), status, drawn: 0, added: None, printed: told }
     }
 
     /// Updates the display.
     pub(super) fn draw(&mut self) {
         match self.style {
             Style::Quiet => {}
-            Style::Plain => self.tell(),
+            Style::Plain => self.print_plain(),
             Style::Bars if self.terminal => self.redraw(),
             Style::Bars => {
                 if self.added.is_none_or(|added| added.elapsed() >= PROGRESS_INTERVAL) {
@@ -200,8 +200,8 @@ impl Bars {
     }
 
     /// Prints new steps and tenths on standard output.
-    fn tell(&mut self) {
-        for ((name, status), told) in self.names.iter().zip(&self.status).zip(&mut self.told) {
+    fn print_plain(&mut self) {
+        for ((name, status), told) in self.names.iter().zip(&self.status).zip(&mut self.printed) {
             let (now, begun) = (status.now(), status.begun());
             let mut text = String::new();
             for what in begun[told.0..].iter().filter_map(|step| doing(*step)) {
@@ -264,7 +264,7 @@ pub(super) struct Tracker<'a> {
     /// The first operation that failed.
     pub failure: Option<String>,
     /// Error that stopped the recording.
-    pub broken: Option<Broken>,
+    pub broken: Option<PrepError>,
 }
 
 impl<'a> Tracker<'a> {

@@ -3,21 +3,21 @@
 //!
 //! A certification and a search for a rating add their choice of runs and their conclusions.
 
-mod kept;
+mod series_dir;
 
 use crate::configuration;
-use crate::prep::{Wanted, to_write};
+use crate::prep::{PrepOptions, to_write};
 use clap::Args;
 use conclusions::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
 use device::discover::{DeviceFacts, Kind, Roots, discover, drives_of, why_not_a_drive};
 use device::guard::Records;
 use engine::DeviceName;
 use engine::sim::DriveSpec;
-pub use kept::{Kept, alone, default_name};
 pub use load::workload::act::staged::BaseLoad as Base1x;
 use load::workload::act::{ActWorkload, Arrival};
 use load::workload::{RunSpec, Workload};
 use results::units::{bytes, date_to_minute};
+pub use series_dir::{SeriesDir, default_name, single_load};
 use session::devices::{erasable, parsed};
 use session::failure::Failure;
 pub use session::runner::now_unix_ms;
@@ -52,7 +52,7 @@ pub const NOT_PREPARED: &str = "not prepared";
 
 /// The load of 1x: from the file `config`, or ACT's on `devices`, or on a simulated drive; with ACT's pacing if
 /// `as_act`. `task`: the purpose, for the message if the load cannot be multiplied.
-pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str) -> Result<Base1x, Failure> {
+pub fn load_1x(config: Option<&Path>, devices: &[String], as_act: bool, task: &str) -> Result<Base1x, Failure> {
     let mut devices = parsed(devices)?;
     let base = match config {
         Some(path) => {
@@ -78,7 +78,7 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
 }
 
 /// A series with nothing run yet.
-pub fn planned(
+pub fn new_series(
     purpose: Purpose,
     devices: Vec<Identity>,
     config_1x: String,
@@ -128,14 +128,14 @@ pub struct Drives {
     pub virtual_kinds: Vec<String>,
     /// Devices to prepare, which are not recorded as prepared; true if the device has a lasting name, so that its
     /// preparation can be recorded.
-    wanting: Vec<(String, bool)>,
+    unprepared: Vec<(String, bool)>,
 }
 
 impl Drives {
     /// Examines the devices of `spec`, without opening them. `no_prep`: do not prepare them.
     ///
     /// Errors: a device does not exist, or is not a device.
-    pub fn look(spec: &RunSpec, no_prep: bool) -> Result<Self, Failure> {
+    pub fn inspect(spec: &RunSpec, no_prep: bool) -> Result<Self, Failure> {
         let mut drives = Self::default();
         for name in &spec.device_names {
             let name = match name {
@@ -174,14 +174,14 @@ impl Drives {
         }
         match no_prep {
             true => self.left_unprepared.push(facts.path.clone()),
-            false => self.wanting.push((facts.path.clone(), facts.identity().is_some())),
+            false => self.unprepared.push((facts.path.clone(), facts.identity().is_some())),
         }
     }
 
     /// Devices to prepare now. A device without a lasting name is prepared only at the start of a series: if the series
     /// has `begun`, that was done already.
     pub fn to_prepare(&self, begun: bool) -> Vec<String> {
-        let now = self.wanting.iter().filter(|(_, is_recordable)| *is_recordable || !begun);
+        let now = self.unprepared.iter().filter(|(_, is_recordable)| *is_recordable || !begun);
         now.map(|(name, _)| name.clone()).collect()
     }
 
@@ -189,7 +189,7 @@ impl Drives {
     pub fn plan(&self, to_prepare: &[String]) -> String {
         let line = |drive: &Identity| {
             let first = match to_prepare.contains(&drive.name) {
-                true => format!(", prepared first: {}", to_write(drive.size_bytes * Wanted::USUAL.passes())),
+                true => format!(", prepared first: {}", to_write(drive.size_bytes * PrepOptions::DEFAULT.passes())),
                 false => String::new(),
             };
             format!("device {}, {}{first}\n", drive.name, bytes(drive.size_bytes as f64))

@@ -1,6 +1,6 @@
 //! A real drive to measure tenants on: it must count media writes. Checked before the first write.
 
-use super::{controller_of, in_words, log_of, pair};
+use super::{controller_of, counter_log, describe_drive, pair};
 use conclusions::waf::OCTILES_PER_FILL;
 use device::discover::{DeviceFacts, Roots, discover};
 use device::observe::nvme::fdp::Fdp;
@@ -19,7 +19,7 @@ use std::path::Path;
 const FILL_SEC_MIN: f64 = OCTILES_PER_FILL as f64;
 
 /// The drive to measure.
-pub(super) struct Subject {
+pub(super) struct MeasuredDrive {
     pub(super) facts: DeviceFacts,
     controller: Controller,
     counted_by: CounterSource,
@@ -30,7 +30,7 @@ pub(super) struct Subject {
     bytes_per_sec: f64,
 }
 
-impl Subject {
+impl MeasuredDrive {
     /// The drive at `path` for `tenants`. Errors: why it is unsuitable, and what to do.
     pub(super) fn of(path: &str, tenants: &Tenants) -> Result<Self, Failure> {
         let cannot = |why: &str| Failure::environment(format!("cannot measure write amplification on {path} - {why}"));
@@ -49,7 +49,7 @@ impl Subject {
         let controller = controller_of(&facts).map_err(cannot)?;
         let no_log = "it has no log with media writes (FDP statistics, OCP's SMART log); SMART has only host writes - \
                       look for newer firmware, or name another drive";
-        let counted_by = log_of(&controller, no_log).map_err(|why| cannot(&why))?;
+        let counted_by = counter_log(&controller, no_log).map_err(|why| cannot(&why))?;
         check_writes(tenants).map_err(Failure::usage)?;
         // Refuse impossible stores before anything is erased.
         let (mut spaces, mut bytes_per_sec) = (0, 0.0);
@@ -115,7 +115,7 @@ impl Subject {
     }
 
     /// Lifetime counters of the drive. Errors: it no longer reports them.
-    pub(super) fn counted(&self) -> Result<Bytes, String> {
+    pub(super) fn read_counters(&self) -> Result<Bytes, String> {
         match self.controller.lifetime_bytes() {
             Ok(Some((bytes, by))) if by == self.counted_by => Ok(bytes),
             Ok(_) => Err(format!("it no longer counts by {}", self.counted_by)),
@@ -183,7 +183,7 @@ impl Subject {
         let start = "stores in long use; before each arrangement the whole device is deallocated, and the tenants' \
                      spaces are written once from end to end; no block is deallocated later";
         vec![
-            pair("drive", in_words(&self.facts)),
+            pair("drive", describe_drive(&self.facts)),
             pair("counted by", self.counted_by.to_string()),
             pair("start", start.to_owned()),
         ]
@@ -200,7 +200,7 @@ pub(super) struct Pace {
 
 impl Pace {
     /// The duration as text.
-    pub(super) fn told(&self, subject: &Subject, arrangements: usize, duration_sec: Option<u32>) -> String {
+    pub(super) fn describe(&self, subject: &MeasuredDrive, arrangements: usize, duration_sec: Option<u32>) -> String {
         let Self { fill_sec, fills_max, .. } = self;
         let most = fill_sec * *fills_max as f64;
         let bound = duration_sec.map_or(most, |duration| most.min(f64::from(duration)));

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Interval between progress messages.
-const TOLD: Duration = Duration::from_secs(10);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Inputs of an experiment.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ pub(super) fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arrang
     let mut experiment = Experiment::new(&layout, setup.interleaving, setup.seed)?;
     let mut told = Instant::now();
     let counted = experiment.run(setup.fills_max, |found| {
-        if told.elapsed() >= TOLD {
+        if told.elapsed() >= PROGRESS_INTERVAL {
             told = Instant::now();
             let last = found.fills(found.rounds() - 1, found.rounds()).waf().unwrap_or(1.0);
             console::note(&format!(
@@ -112,7 +112,7 @@ pub(super) fn latencies<'a>(
 }
 
 /// Default values of each parameter.
-const USUAL: [(&str, &str); 11] = [
+const DEFAULT_VALUES: [(&str, &str); 11] = [
     ("op", "7%:10%:12%:14.5%:18%:22%:28%"),
     ("fill", "30:40:50:55:60:65"),
     ("handles", "1:2:4"),
@@ -127,7 +127,7 @@ const USUAL: [(&str, &str); 11] = [
 ];
 
 /// An assumption and the experiments in which it varies.
-pub(super) struct Varied {
+pub(super) struct SweepPlan {
     parameter: String,
     points: Vec<(String, Setup)>,
 }
@@ -135,17 +135,17 @@ pub(super) struct Varied {
 /// Parses the arguments of `--sweep`: NAME or NAME=VALUE:VALUE:...
 ///
 /// Errors: an unknown name or an invalid value.
-pub(super) fn parsed(asked: &[String], setup: &Setup) -> Result<Vec<Varied>, Failure> {
+pub(super) fn parsed(asked: &[String], setup: &Setup) -> Result<Vec<SweepPlan>, Failure> {
     asked.iter().map(|text| one(text, setup)).collect()
 }
 
-fn one(text: &str, setup: &Setup) -> Result<Varied, Failure> {
+fn one(text: &str, setup: &Setup) -> Result<SweepPlan, Failure> {
     let (parameter, values) = match text.split_once('=') {
         Some(given) => given,
-        None => match USUAL.iter().find(|(name, _)| *name == text) {
+        None => match DEFAULT_VALUES.iter().find(|(name, _)| *name == text) {
             Some(usual) => *usual,
             None => {
-                let names: Vec<_> = USUAL.iter().map(|(name, _)| *name).collect();
+                let names: Vec<_> = DEFAULT_VALUES.iter().map(|(name, _)| *name).collect();
                 return Err(Failure::usage(format!(
                     "cannot sweep {} without values - only {} have default values - give values: {text}=A:B:C",
                     quoted(text),
@@ -158,7 +158,7 @@ fn one(text: &str, setup: &Setup) -> Result<Varied, Failure> {
         let setup = Setup { timed: false, ..varied(setup, parameter, value)? };
         Ok((value.to_owned(), setup))
     });
-    Ok(Varied { parameter: parameter.to_owned(), points: points.collect::<Result<_, Failure>>()? })
+    Ok(SweepPlan { parameter: parameter.to_owned(), points: points.collect::<Result<_, Failure>>()? })
 }
 
 /// `setup` with `parameter` set to `value`.
@@ -246,7 +246,7 @@ fn with_parameter(on: &str, parameter: &str, value: &str) -> String {
 }
 
 /// Runs each point in each arrangement.
-pub(super) fn swept(varied: &Varied, setup: &Setup, arrangements: &[Arrangement]) -> Sweep {
+pub(super) fn swept(varied: &SweepPlan, setup: &Setup, arrangements: &[Arrangement]) -> Sweep {
     let point = |arrangement: Arrangement, point: &Setup| match arrange(point, arrangement) {
         Ok((arranged, _)) => arranged.waf.map_or_else(
             || SweepPoint::Missing(format!("not steady within {} drive fills", setup.fills_max)),
@@ -267,7 +267,7 @@ pub(super) fn swept(varied: &Varied, setup: &Setup, arrangements: &[Arrangement]
         arrangements.push(Arrangement::Fdp);
     }
     let values: Vec<String> = varied.points.iter().map(|(value, _)| value.clone()).collect();
-    let (numbers, unit) = on_a_line(&varied.parameter, &values);
+    let (numbers, unit) = axis_values(&varied.parameter, &values);
     Sweep {
         parameter: varied.parameter.clone(),
         numbers,
@@ -278,7 +278,7 @@ pub(super) fn swept(varied: &Varied, setup: &Setup, arrangements: &[Arrangement]
 }
 
 /// Values as numbers on an axis, and their unit; sizes are in the unit of the largest. `None`: a value is not a number.
-fn on_a_line(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'static str) {
+fn axis_values(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'static str) {
     let all =
         |number: &dyn Fn(&str) -> Option<f64>| values.iter().map(|value| number(value)).collect::<Option<Vec<f64>>>();
     // Over-provisioning without `%` is a fraction, as in the drive's description.
@@ -316,7 +316,8 @@ pub fn preparations(on: &str, ours: &RandomWrites, seed: u64) -> Result<Preparat
         PreparationMethod::Ordered { over_provisioning, block_bytes, cache_bytes },
     ];
     // From about this over-provisioning on, SPRandom's formula gives a WAF of 1 or less.
-    let is_possible = |method: &PreparationMethod| !matches!(method, PreparationMethod::Sprandom { .. }) || over_provisioning < 1.5;
+    let is_possible =
+        |method: &PreparationMethod| !matches!(method, PreparationMethod::Sprandom { .. }) || over_provisioning < 1.5;
     let found = methods.into_iter().filter(is_possible).map(|method| steady.after(method).map_err(cannot));
     Ok(Preparations {
         format_version: FORMAT_VERSION,
@@ -336,7 +337,7 @@ mod tests {
     #[test]
     fn values_lie_where_their_units_say() {
         let of = |parameter, values: &[&str]| {
-            on_a_line(parameter, &values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>())
+            axis_values(parameter, &values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>())
         };
         let line = |values: &[&str]| of("superblock", values);
         assert_eq!(of("op", &["0.07", "28%"]), (Some(vec![7.000000000000001, 28.0]), "%"));

@@ -8,14 +8,14 @@
 //! The load is that of `flashproof storage tenants`, with a run directory for each arrangement. An observer of the run
 //! polls the drive's counters, and ends the run in the steady state.
 
-use super::drive::Subject;
+use super::drive::MeasuredDrive;
 use super::experiment::latencies;
-use super::{Question, assumed_of_tenants, pair};
+use super::{WafRequest, assumed_of_tenants, pair};
 use clap::Args;
 use conclusions::waf::{Found, TenantBytes, steady_rule};
 use device::guard::Records;
 use engine::DeviceName;
-use load::run::{EndCause, Control, FailedOperation as FailedOp, RunConfig, Settings, Sink, SinkError};
+use load::run::{Control, EndCause, FailedOperation as FailedOp, RunConfig, Settings, Sink, SinkError};
 use load::waf::{Arrangement, MeasurementEnd, Meter};
 use load::workload::tenants::{Tenant, TenantFill, TenantLoad, Tenants};
 use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
@@ -65,13 +65,13 @@ pub struct Measurement {
 /// Measures the tenants of `question` on the drive at `path`, and adds each result to `report` when it arrives. Returns
 /// the exit code, or why the measurement ended early.
 pub(super) fn run(
-    question: &Question,
+    question: &WafRequest,
     measurement: &Measurement,
     path: &str,
     report: &mut WafReport,
 ) -> Result<u8, Failure> {
     let tenants = &question.tenants;
-    let subject = Subject::of(path, tenants)?;
+    let subject = MeasuredDrive::of(path, tenants)?;
     let plans = arrangements(&question.arrange, &subject, tenants)?;
     if measurement.erase.is_empty() && std::env::var_os(ERASE_VARIABLE).is_none() {
         return Err(Failure::usage(format!(
@@ -87,7 +87,7 @@ pub(super) fn run(
         check_usable(dir).map_err(Failure::environment)?;
     }
     report.remarks = subject.remarks();
-    console::notice(&pace.told(&subject, plans.len(), measurement.duration));
+    console::notice(&pace.describe(&subject, plans.len(), measurement.duration));
     report.assumptions = assumed_of_tenants(tenants);
     report.assumptions.extend(subject.about());
     report.assumptions.push(pair("steady", steady_rule()));
@@ -100,8 +100,16 @@ pub(super) fn run(
         // A signal between two runs also ends the measurement and keeps its results.
         let armed = switch.arm(vec![control.clone()]);
         let (subject, switch, control) = (&subject, &switch, &control);
-        let measured =
-            Measured { question, measurement, subject, arrangement, tenants: &tenants, dir: &dir, switch, control };
+        let measured = ArrangementRun {
+            question,
+            measurement,
+            subject,
+            arrangement,
+            tenants: &tenants,
+            dir: &dir,
+            switch,
+            control,
+        };
         let (mut arranged, ended) = measured.run(report)?;
         arranged.years = question.rated.years(&tenants, &arranged);
         code = code.max(ended);
@@ -120,7 +128,7 @@ pub(super) fn run(
 /// Arrangements to run, with the tenants' handles. Errors: a requested arrangement is impossible.
 fn arrangements(
     asked: &[Arrangement],
-    subject: &Subject,
+    subject: &MeasuredDrive,
     tenants: &Tenants,
 ) -> Result<Vec<(Arrangement, Tenants)>, Failure> {
     let all = asked.is_empty();
@@ -138,10 +146,10 @@ fn arrangements(
 }
 
 /// One arrangement on the drive.
-struct Measured<'a> {
-    question: &'a Question,
+struct ArrangementRun<'a> {
+    question: &'a WafRequest,
     measurement: &'a Measurement,
-    subject: &'a Subject,
+    subject: &'a MeasuredDrive,
     arrangement: Arrangement,
     tenants: &'a Tenants,
     dir: &'a Path,
@@ -150,7 +158,7 @@ struct Measured<'a> {
     control: &'a Arc<Control>,
 }
 
-impl Measured<'_> {
+impl ArrangementRun<'_> {
     fn consents(&self) -> Consents<'_> {
         Consents { erase: &self.measurement.erase, others: &[], shared: false }
     }
@@ -171,7 +179,7 @@ impl Measured<'_> {
             purpose: Some(format!("waf, {}", self.arrangement)),
             ..RunRequest::new(named.collect())
         };
-        let mut watched = Watched::new(self.subject, self.switch, self.tenants, self.question.fills_max);
+        let mut watched = WafObserver::new(self.subject, self.switch, self.tenants, self.question.fills_max);
         let verdict = runner::run(request, self.switch, &mut watched)?.recorded()?;
         let (name, dir) = (self.arrangement, self.dir.display());
         report.assumptions.push(pair(&format!("run of {name}"), dir.to_string()));
@@ -262,7 +270,7 @@ impl Measured<'_> {
         filling.progress.end();
         let why = match (self.control.cause(), filling.failed) {
             (None, None) => return Ok(()),
-            (Some(EndCause::Asked { .. }), _) => return Err(self.interrupted()),
+            (Some(EndCause::Requested { .. }), _) => return Err(self.interrupted()),
             (_, Some(why)) => why,
             (Some(cause), None) => cause.to_string(),
         };
@@ -328,8 +336,8 @@ impl Sink for Filling {
 }
 
 /// Polls the drive during the run.
-pub(super) struct Watched<'a> {
-    subject: &'a Subject,
+pub(super) struct WafObserver<'a> {
+    subject: &'a MeasuredDrive,
     switch: &'a SignalHandler,
     fills_max: usize,
     /// Counters of the drive; none before the first poll.
@@ -362,9 +370,14 @@ impl Fill {
     }
 }
 
-impl<'a> Watched<'a> {
+impl<'a> WafObserver<'a> {
     /// Polls the counters of `subject` while `tenants` write to it, for at most `fills_max` drive fills.
-    pub(super) fn new(subject: &'a Subject, switch: &'a SignalHandler, tenants: &Tenants, fills_max: usize) -> Self {
+    pub(super) fn new(
+        subject: &'a MeasuredDrive,
+        switch: &'a SignalHandler,
+        tenants: &Tenants,
+        fills_max: usize,
+    ) -> Self {
         let tenant = |tenant: &Tenant| TenantBytes { name: tenant.name.clone(), client: 0, defrag: 0 };
         Self {
             subject,
@@ -427,7 +440,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-impl RunObserver for Watched<'_> {
+impl RunObserver for WafObserver<'_> {
     fn begins(&mut self, manifest: &Manifest) {
         self.layout = Some(manifest.layout());
         // Detects a swapped drive.
@@ -435,7 +448,7 @@ impl RunObserver for Watched<'_> {
             self.failure = Some("another drive took its place; nothing was written to that drive".to_owned());
             return;
         }
-        match self.subject.counted() {
+        match self.subject.read_counters() {
             Ok(now) => self.meter = Some(Meter::new("all", self.subject.facts.size_bytes, self.fills_max, now)),
             Err(why) => self.failure = Some(why),
         }
@@ -455,7 +468,7 @@ impl RunObserver for Watched<'_> {
             fill.add(interval, interval.end_ns.saturating_sub(self.ended_ns));
         }
         self.ended_ns = interval.end_ns;
-        let told = meter.written(written, || self.subject.counted());
+        let told = meter.written(written, || self.subject.read_counters());
         let is_over = meter.found().rounds() > rounds;
         match told {
             Ok(None) if self.switch.signal_received().is_some() => Some("a signal arrived".to_owned()),

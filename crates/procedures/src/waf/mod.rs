@@ -38,7 +38,7 @@ const PREDICTED: &str = ", predicted";
 
 /// Question: which write amplification do these tenants cause?
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct WafRequest {
     /// Tenants without devices: the arrangement assigns drives.
     pub tenants: Tenants,
     /// Name of their file as given, and its text.
@@ -50,12 +50,12 @@ pub struct Question {
     pub fills_max: usize,
     /// Seed of all random choices; `None`: the file's, or 1.
     pub seed: Option<u64>,
-    pub rated: Rated,
+    pub rated: EnduranceRating,
 }
 
 /// Endurance rating of a drive.
 #[derive(Args, Debug, Clone, Copy)]
-pub struct Rated {
+pub struct EnduranceRating {
     /// Rated drive writes per day
     #[arg(long, value_name = "N", value_parser = positive)]
     pub dwpd: Option<f64>,
@@ -97,7 +97,7 @@ fn command(text: &str) -> Result<u32, String> {
     }
 }
 
-impl Question {
+impl WafRequest {
     /// Answers by simulation.
     pub fn predict(&self, model: &Model) -> Result<WafReport, Failure> {
         let on = model.device.clone().unwrap_or_else(|| default_drive(self.tenants.tenants.len()));
@@ -244,7 +244,7 @@ fn controller_of(facts: &DeviceFacts) -> Result<Controller, &'static str> {
 }
 
 /// The log that counts media writes. Errors: `no_log`, or why no log can be read.
-fn log_of(controller: &Controller, no_log: &str) -> Result<CounterSource, String> {
+fn counter_log(controller: &Controller, no_log: &str) -> Result<CounterSource, String> {
     match controller.lifetime_bytes() {
         Ok(Some((_, counted_by))) => Ok(counted_by),
         Ok(None) => Err(no_log.to_owned()),
@@ -253,7 +253,7 @@ fn log_of(controller: &Controller, no_log: &str) -> Result<CounterSource, String
 }
 
 /// Description of a drive.
-fn in_words(DeviceFacts { path, model, serial, firmware, size_bytes, .. }: &DeviceFacts) -> String {
+fn describe_drive(DeviceFacts { path, model, serial, firmware, size_bytes, .. }: &DeviceFacts) -> String {
     let known = |what: &Option<String>| what.as_deref().map_or("unknown".to_owned(), |it| printable(it).into());
     let [model, serial, firmware] = [model, serial, firmware].map(known);
     let (path, size) = (in_one_line(path), units::bytes(*size_bytes as f64));
@@ -317,7 +317,7 @@ fn covered(timed: &Timed) -> String {
     )
 }
 
-impl Rated {
+impl EnduranceRating {
     fn endurance(&self) -> Option<Endurance> {
         self.tbw.map(Endurance::TerabytesWritten).or(self.dwpd.map(Endurance::DriveWritesPerDay))
     }
@@ -342,7 +342,7 @@ impl Rated {
     }
 }
 
-fn remarks(report: &WafReport, rated: &Rated) -> Vec<String> {
+fn remarks(report: &WafReport, rated: &EnduranceRating) -> Vec<String> {
     let mut remarks = vec![
         "this is a prediction that no measurement has validated - real firmware behaves in ways that the model does \
          not describe"

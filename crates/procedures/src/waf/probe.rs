@@ -3,7 +3,7 @@
 //! On a real drive: writes of one size, several in flight; deallocations; and the drive's counters after all writes are
 //! complete and flushed.
 
-use super::{controller_of, in_words, log_of, simulated};
+use super::{controller_of, counter_log, describe_drive, simulated};
 use device::discover::{DeviceFacts, Kind, Roots, discover};
 use device::guard::{Records, Request, unix_s};
 use device::observe::nvme::fdp::{Configuration, Fdp, Isolation, PlacementHandle};
@@ -11,8 +11,8 @@ use device::observe::nvme::{Controller, CounterSource};
 use device::target::Target;
 use engine::{BlockEngine, DeviceName, Wait};
 use ftl::Ftl;
-use load::run::{EndCause, Control};
-use load::waf::probe::{Behaviour, DRIVE_FILLS, ProbeError, Phase, Probe, Probed, Simulated, probe};
+use load::run::{Control, EndCause};
+use load::waf::probe::{Behaviour, DRIVE_FILLS, Phase, Probe, ProbeError, Probed, Simulated, probe};
 use report::table::{Cell, Table};
 use results::units::{bytes, clock, count, in_one_line, number, quoted, wrapped};
 use results::written::Bytes;
@@ -139,7 +139,7 @@ const HANDLES_MAX: usize = 3;
 const RECLAIM_UNITS_MIN: u64 = 9;
 
 /// A namespace that can be probed.
-struct Subject {
+struct ProbedDrive {
     facts: DeviceFacts,
     controller: Controller,
     /// Log page of the counters.
@@ -150,7 +150,7 @@ struct Subject {
     configuration: Configuration,
 }
 
-impl Subject {
+impl ProbedDrive {
     /// The namespace of `facts`. Errors: why it cannot be probed, and what to do.
     fn of(facts: DeviceFacts) -> Result<Self, Failure> {
         let cannot = |why: &str| format!("cannot probe {} - {why}", in_one_line(&facts.path));
@@ -207,7 +207,7 @@ impl Subject {
         }
         let no_log = "it has no log with media writes (FDP statistics, OCP's SMART log), which the probe needs - look \
                       for newer firmware";
-        let counted_by = log_of(&controller, no_log).map_err(|why| refused(&why))?;
+        let counted_by = counter_log(&controller, no_log).map_err(|why| refused(&why))?;
         Ok(Self { facts, controller, counted_by, handles, configuration })
     }
 
@@ -215,7 +215,7 @@ impl Subject {
     fn about(&self) -> Vec<String> {
         let handles: Vec<_> = self.handles.iter().map(|(_, handle)| self.handle(handle)).collect();
         vec![
-            in_words(&self.facts),
+            describe_drive(&self.facts),
             format!(
                 "reclaim unit handles {}; reclaim units of {}",
                 handles.join(", "),
@@ -266,7 +266,7 @@ fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Resu
     let switch = SignalHandler::install("no result of the probe is kept", CompatMode::Native)?;
     let look = || {
         let facts = discover(path, &Roots::default());
-        Subject::of(facts.map_err(|error| Failure::environment(format!("cannot probe {shown} - {error}")))?)
+        ProbedDrive::of(facts.map_err(|error| Failure::environment(format!("cannot probe {shown} - {error}")))?)
     };
     let before = look()?;
     let (size, fills) = (before.facts.size_bytes, DRIVE_FILLS);
@@ -301,8 +301,12 @@ fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Resu
     let single = engine.single(&target, IN_FLIGHT, IN_FLIGHT * COMMAND_BYTES as usize);
     let (probe, ended) =
         match single.map_err(|error| Failure::environment(format!("cannot probe {shown} - {error}")))? {
-            SingleTargetEngine::Uring(engine) => Drive::new(*engine, &target, &subject, &control, total_bytes).probe(seed),
-            SingleTargetEngine::Passthrough(engine) => Drive::new(*engine, &target, &subject, &control, total_bytes).probe(seed),
+            SingleTargetEngine::Uring(engine) => {
+                ProbeIo::new(*engine, &target, &subject, &control, total_bytes).probe(seed)
+            }
+            SingleTargetEngine::Passthrough(engine) => {
+                ProbeIo::new(*engine, &target, &subject, &control, total_bytes).probe(seed)
+            }
         };
     let mut about = subject.about();
     let carrier = engine.placement().map_or(String::new(), |carrier| format!("handles carried by {carrier}, "));
@@ -334,7 +338,7 @@ fn early(path: &str, ended: ProbeError<Failure>) -> Failure {
     }
 }
 
-fn remarks(report: &ProbeReport, subject: &Subject) -> Vec<String> {
+fn remarks(report: &ProbeReport, subject: &ProbedDrive) -> Vec<String> {
     let mut remarks = Vec::new();
     if report.probe.found.contains(&Behaviour::MixesHandles) && subject.may_mix() {
         remarks.push(
@@ -355,10 +359,10 @@ fn remarks(report: &ProbeReport, subject: &Subject) -> Vec<String> {
 }
 
 /// The drive and the operations in flight.
-struct Drive<'a, E> {
+struct ProbeIo<'a, E> {
     engine: E,
     target: &'a Target,
-    subject: &'a Subject,
+    subject: &'a ProbedDrive,
     control: &'a Control,
     /// Buffers of random bytes not in flight, each with its token.
     free: Vec<(u32, Buf)>,
@@ -366,9 +370,10 @@ struct Drive<'a, E> {
     progress: WriteProgress,
 }
 
-impl<'a, E: BlockEngine> Drive<'a, E> {
-    fn new(engine: E, target: &'a Target, subject: &'a Subject, control: &'a Control, total_bytes: u64) -> Self {
-        let (free, completed, progress) = (Vec::new(), Vec::new(), WriteProgress::new(target.name().to_owned(), total_bytes));
+impl<'a, E: BlockEngine> ProbeIo<'a, E> {
+    fn new(engine: E, target: &'a Target, subject: &'a ProbedDrive, control: &'a Control, total_bytes: u64) -> Self {
+        let (free, completed, progress) =
+            (Vec::new(), Vec::new(), WriteProgress::new(target.name().to_owned(), total_bytes));
         Self { engine, target, subject, control, free, completed, progress }
     }
 
@@ -428,15 +433,15 @@ impl<'a, E: BlockEngine> Drive<'a, E> {
         Ok(())
     }
 
-    fn check_asked(&self) -> Result<(), Failure> {
+    fn check_interrupted(&self) -> Result<(), Failure> {
         match self.control.cause().filter(|_| self.control.stopped()) {
-            Some(EndCause::Asked { signal }) => Err(Failure::invalid(format!("{} arrived", name(signal)))),
+            Some(EndCause::Requested { signal }) => Err(Failure::invalid(format!("{} arrived", name(signal)))),
             _ => Ok(()),
         }
     }
 }
 
-impl<E: BlockEngine> Probed for Drive<'_, E> {
+impl<E: BlockEngine> Probed for ProbeIo<'_, E> {
     type Error = Failure;
 
     fn commands(&self) -> u64 {
@@ -453,7 +458,7 @@ impl<E: BlockEngine> Probed for Drive<'_, E> {
 
     fn write(&mut self, command: u64, handle: u16) -> Result<(), Failure> {
         if self.control.stopped() {
-            self.check_asked()?;
+            self.check_interrupted()?;
         }
         self.progress.add(COMMAND_BYTES.into());
         self.submit(OpKind::Write, command * u64::from(COMMAND_BYTES), Some(handle))
@@ -464,7 +469,7 @@ impl<E: BlockEngine> Probed for Drive<'_, E> {
         let [begin, end] = [first, first + commands].map(|command| command * u64::from(COMMAND_BYTES));
         for piece in self.target.discard(begin..end) {
             piece.map_err(|error| Failure::device(format!("{}: {error}", self.target.name())))?;
-            self.check_asked()?;
+            self.check_interrupted()?;
         }
         Ok(())
     }
@@ -504,7 +509,7 @@ mod tests {
     fn a_file_is_no_drive() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let facts = discover(file.path().to_str().unwrap(), &Roots::default()).unwrap();
-        let why = Subject::of(facts).err().unwrap().message;
+        let why = ProbedDrive::of(facts).err().unwrap().message;
         assert!(why.starts_with("cannot probe /") && why.contains("it is not an NVMe drive"), "{why}");
     }
 }

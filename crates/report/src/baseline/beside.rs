@@ -5,7 +5,7 @@ use super::{rate, time};
 use crate::bars::Bars;
 use crate::table::Table;
 use crate::words::unique;
-use conclusions::baseline::{Metric, Mix, Point, MetricKind, metrics, model, outliers};
+use conclusions::baseline::{Metric, MetricKind, Mix, Point, metrics, model, outliers};
 use conclusions::series::Identity;
 use results::units::number;
 use schemars::JsonSchema;

@@ -19,8 +19,8 @@ use crate::charts::{Chart, Section};
 use crate::table::{Cell, Table};
 use crate::words::Pair;
 use conclusions::baseline::{
-    Declined, Done, Metric, Mix, Parameter, Part, Percentile, Point, Prediction, Pts, MetricKind, curves, highest, knee,
-    metrics, point_of, points_of,
+    Declined, Done, Metric, MetricKind, Mix, Parameter, Part, Percentile, Point, Prediction, Pts, curves, highest,
+    knee, metrics, point_of, points_of,
 };
 use conclusions::series::{Identity, Series, Step};
 use results::finding::Finding;
@@ -65,7 +65,8 @@ const GRID: SectionHead = (
     "Reads together with writes",
     "Latency of reads and writes at the same time, each at a fraction of its own highest rate. Darker means longer.",
 );
-const PROFILES: SectionHead = ("profiles", "Profiles", "The highest rates of mixes of reads and writes, in a closed loop.");
+const PROFILES: SectionHead =
+    ("profiles", "Profiles", "The highest rates of mixes of reads and writes, in a closed loop.");
 const SATURATION: SectionHead =
     ("saturation", "Write saturation", "Rate of random writes after all erased space was used up.");
 const PTS: SectionHead = ("pts", "SNIA's tests", "Performance in steady state, by SNIA's standard procedure.");

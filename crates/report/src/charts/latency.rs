@@ -3,7 +3,7 @@
 //!
 //! A heat map shows details that quantiles hide: two latency clusters at once, bands that move, rare stalls.
 
-use super::windows::{Durations, MAX, QUANTILE_NAMES, PointQuantiles, P99, Windows};
+use super::windows::{Durations, MAX, P99, PointQuantiles, QUANTILE_NAMES, Windows};
 use super::{Axis, Chart, ChartResolution, Limit, Line, Mark, Points, Style};
 use crate::words::{capital, grouped};
 use results::run_dir::{Manifest, TRACE, read_trace};
@@ -197,7 +197,12 @@ const DRAWN: [(&str, Value); 4] = [
 
 /// A chart for each sampled device and kind of request in a run of `ran_sec`, or one empty chart with the reason; and
 /// remarks for the reader.
-pub(crate) fn trace_charts(dir: &Path, manifest: &Manifest, ran_sec: f64, detail: ChartResolution) -> (Vec<Chart>, Vec<String>) {
+pub(crate) fn trace_charts(
+    dir: &Path,
+    manifest: &Manifest,
+    ran_sec: f64,
+    detail: ChartResolution,
+) -> (Vec<Chart>, Vec<String>) {
     let limits = thresholds(manifest);
     let why = match read_trace(dir, manifest) {
         _ if !dir.join(TRACE).exists() && manifest.simulated => {

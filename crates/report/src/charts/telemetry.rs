@@ -12,13 +12,19 @@ use results::units;
 const DEVICE: [Quantity; 9] = [
     mean("requests", "Requests at the device", "/s")
         .of(&[("reads", Column::ReadsPerSec), ("writes", Column::WritesPerSec), ("flushes", Column::FlushesPerSec)])
-        .with_hint("The kernel's count for all processes. If it exceeds this test's load, another program uses the drive."),
+        .with_hint(
+            "The kernel's count for all processes. If it exceeds this test's load, another program uses the drive.",
+        ),
     mean("throughput", "Throughput at the device", "MB/s")
         .of(&[("read", Column::ReadKibPerSec), ("written", Column::WriteKibPerSec)])
-        .with_hint("The kernel's count. Near the rated throughput of the link or the drive, that throughput is the limit."),
+        .with_hint(
+            "The kernel's count. Near the rated throughput of the link or the drive, that throughput is the limit.",
+        ),
     max("await", "Mean time of requests", "ms")
         .of(&[("reads", Column::ReadAwaitMs), ("writes", Column::WriteAwaitMs), ("flushes", Column::FlushAwaitMs)])
-        .with_hint("Time in the kernel's queue and in the device, as in iostat: a mean, which hides rare slow requests."),
+        .with_hint(
+            "Time in the kernel's queue and in the device, as in iostat: a mean, which hides rare slow requests.",
+        ),
     max("queue", "Requests in the device's queue", "")
         .of(&[("mean of an interval (aqu-sz)", Column::AverageQueue), ("at its end (in flight)", Column::InFlight)])
         .with_hint("If the queue grows while the rate stays the same, the device falls behind."),

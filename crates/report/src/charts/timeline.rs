@@ -103,7 +103,8 @@ impl Timeline {
             column.bins.push(value);
             if let Some(value) = value {
                 let (first, before) = column.ends.unwrap_or((value, value));
-                column.first_fall = column.first_fall.or_else(|| (value < before).then_some(Fall { before, after: value }));
+                column.first_fall =
+                    column.first_fall.or_else(|| (value < before).then_some(Fall { before, after: value }));
                 column.ends = Some((first, value));
             }
         }

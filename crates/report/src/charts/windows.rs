@@ -110,7 +110,14 @@ impl Durations {
 impl Windows {
     /// Reads the undamaged part of the log of `kind` in `dir`, whose run lasted `ran_sec`. `heat`: also counts for
     /// heat maps.
-    pub(crate) fn read(dir: &Path, layout: &Layout, kind: HlogKind, ran_sec: f64, detail: ChartResolution, heat: bool) -> Self {
+    pub(crate) fn read(
+        dir: &Path,
+        layout: &Layout,
+        kind: HlogKind,
+        ran_sec: f64,
+        detail: ChartResolution,
+        heat: bool,
+    ) -> Self {
         let devices = layout.devices.len().max(1);
         let cells = if devices > 1 { layout.cells() } else { 0 };
         let mut this = Self {

@@ -3,7 +3,7 @@
 
 use super::source::{CandidateSource, setting};
 use super::wear::{DeviceWear, OperatorData, is_reading, is_writing, wear};
-use super::{ValueOrReason, CandidateKind, PublishedRank, Published};
+use super::{CandidateKind, PublishedRank, PublishedRating, ValueOrReason};
 use crate::latencies::StreamLatencies;
 use conclusions::baseline::{InDoubt, in_doubt};
 use conclusions::series::State;
@@ -121,7 +121,7 @@ pub struct DeviceIo {
 const UNFINISHED: &str = "its series is not finished";
 
 impl Candidate {
-    pub(super) fn new(source: &CandidateSource, given: &OperatorData, ratings: &[Published]) -> Self {
+    pub(super) fn new(source: &CandidateSource, given: &OperatorData, ratings: &[PublishedRating]) -> Self {
         let run = &source.run;
         let ended = source.series.as_ref().map(|series| series.conclusion.as_ref());
         let rating = match ended {
@@ -213,14 +213,20 @@ fn load(run: &Run, rating: &ValueOrReason<f64>) -> ValueOrReason<HeldLoad> {
     }
     match run.verdict.outcome {
         Outcome::Pass => ValueOrReason::Value(HeldLoad { multiple, x_per_device: x, highest: false }),
-        Outcome::Measured => ValueOrReason::missing("its run had no latency limits: the run does not show if the load was held"),
+        Outcome::Measured => {
+            ValueOrReason::missing("its run had no latency limits: the run does not show if the load was held")
+        }
         Outcome::Fail => ValueOrReason::missing("its run did not hold the load"),
         Outcome::Invalid => ValueOrReason::missing("its run is invalid: the run does not show if the load was held"),
     }
 }
 
 /// A quantile of the first judged stream with operations.
-fn quantile(run: &Run, latencies: &[StreamLatencies], of: fn(&StreamLatencies) -> u64) -> ValueOrReason<StreamQuantile> {
+fn quantile(
+    run: &Run,
+    latencies: &[StreamLatencies],
+    of: fn(&StreamLatencies) -> u64,
+) -> ValueOrReason<StreamQuantile> {
     let judged = |name: &str| run.manifest.streams.iter().any(|stream| stream.judged && stream.name == name);
     let found = latencies.iter().find(|latencies| judged(&latencies.stream));
     let found = found.map(|latencies| StreamQuantile { stream: latencies.stream.clone(), service_ns: of(latencies) });
@@ -260,7 +266,8 @@ fn device_io(run: &Run) -> ValueOrReason<DeviceIo> {
 
 fn price(load: &HeldLoad, run: &Run, given: &OperatorData, name: &str) -> ValueOrReason<f64> {
     let devices = &run.manifest.devices;
-    let prices: Option<Vec<f64>> = devices.iter().map(|device| OperatorData::value_for(&given.prices, name, device)).collect();
+    let prices: Option<Vec<f64>> =
+        devices.iter().map(|device| OperatorData::value_for(&given.prices, name, device)).collect();
     let Some(prices) = prices else { return ValueOrReason::missing("no price was given (--price)") };
     // `x_per_device` is the load of one device, `multiple` that of all devices together.
     let by = match (load.x_per_device, load.multiple) {
@@ -268,10 +275,19 @@ fn price(load: &HeldLoad, run: &Run, given: &OperatorData, name: &str) -> ValueO
         (None, Some(multiple)) => multiple,
         (None, None) => return ValueOrReason::missing("its load is not a multiple of 1x"),
     };
-    if by > 0.0 { ValueOrReason::Value(prices.iter().sum::<f64>() / by) } else { ValueOrReason::missing("its load is zero") }
+    if by > 0.0 {
+        ValueOrReason::Value(prices.iter().sum::<f64>() / by)
+    } else {
+        ValueOrReason::missing("its load is zero")
+    }
 }
 
-fn place(load: &HeldLoad, run: &Run, source: &CandidateSource, ratings: &[Published]) -> ValueOrReason<PublishedRank> {
+fn place(
+    load: &HeldLoad,
+    run: &Run,
+    source: &CandidateSource,
+    ratings: &[PublishedRating],
+) -> ValueOrReason<PublishedRank> {
     let (manifest, verdict) = (&run.manifest, &run.verdict);
     let ended = source.series.as_ref().and_then(|series| series.conclusion.as_ref());
     if ended.is_some_and(|ended| !ended.comparable) {

@@ -19,7 +19,7 @@ mod table;
 mod wear;
 
 pub use candidate::{Candidate, DeviceIo, HeldLoad, Margin, StreamQuantile, StreamRate, TestFacts};
-pub use source::{CompareError, CandidateKind};
+pub use source::{CandidateKind, CompareError};
 pub use wear::{DeviceWear, Endurance, OperatorData};
 
 use crate::baseline::{Beside, BesideDrive};
@@ -67,7 +67,11 @@ impl Comparison {
 ///
 /// Errors: a directory has neither a run nor a series, a run is named twice, or `given` names an unknown candidate. If
 /// a run is damaged, its undamaged part is shown, with a warning.
-pub fn compare(dirs: &[CandidateDir], given: &OperatorData, ratings: &[Published]) -> Result<Comparison, CompareError> {
+pub fn compare(
+    dirs: &[CandidateDir],
+    given: &OperatorData,
+    ratings: &[PublishedRating],
+) -> Result<Comparison, CompareError> {
     let names = names(dirs)?;
     let mut places: BTreeMap<PathBuf, String> = BTreeMap::new();
     let mut once = |dir: &Path, name: &str| {
@@ -126,7 +130,8 @@ fn names(dirs: &[CandidateDir]) -> Result<Vec<String>, CompareError> {
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
         dir.file_name().map_or_else(|| dir.display().to_string(), |name| name.to_string_lossy().into_owned())
     };
-    let short: Vec<String> = dirs.iter().map(|CandidateDir { name, dir }| name.clone().unwrap_or_else(|| last(dir))).collect();
+    let short: Vec<String> =
+        dirs.iter().map(|CandidateDir { name, dir }| name.clone().unwrap_or_else(|| last(dir))).collect();
     let is_one = |name: &String| short.iter().filter(|other| *other == name).count() == 1;
     let name = |(index, CandidateDir { name, dir }): (usize, &CandidateDir)| match name {
         Some(name) => name.clone(),
@@ -203,7 +208,7 @@ const NEIGHBOURS: usize = 2;
 const COLUMNS: &str = "class,device,tps,x(=tps/3000),gt1ms_pct,gt8ms_pct,gt64ms_pct,endurance,act_ver,source";
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Published {
+pub struct PublishedRating {
     /// Kind of drive: `nvme`, `sata`, `cloud`; with the prefix `hist-` for tests with ACT 2 or earlier.
     pub class: String,
     pub device: String,
@@ -230,18 +235,18 @@ pub enum RatingListError {
 }
 
 /// The built-in list.
-pub fn built_in() -> Result<Vec<Published>, RatingListError> {
+pub fn built_in() -> Result<Vec<PublishedRating>, RatingListError> {
     parse("published-ratings.csv (built in)", LIST.as_bytes())
 }
 
 /// Reads a list in the format of the built-in one. Errors: the file cannot be read, or has another format.
-pub fn read_published(path: &Path) -> Result<Vec<Published>, RatingListError> {
+pub fn read_published(path: &Path) -> Result<Vec<PublishedRating>, RatingListError> {
     let bytes = files::read(path, Links::Followed, LIST_BYTES_MAX)
         .map_err(|source| RatingListError::Io { path: path.to_owned(), source })?;
     parse(&path.display().to_string(), &bytes)
 }
 
-fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Published>, RatingListError> {
+fn parse(name: &str, bytes: &[u8]) -> Result<Vec<PublishedRating>, RatingListError> {
     let failed = |line, why: String| RatingListError::Line { name: name.to_owned(), line, why };
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
     let of_csv = |error: csv::Error| failed(error.position().map_or(1, csv::Position::line), error.to_string());
@@ -268,7 +273,7 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Published>, RatingListError> {
             (None, Some(tps)) => tps / TPS_OF_1X,
             (None, None) => return Err(failed(line, format!("{device:?} has neither tps nor x"))),
         };
-        ratings.push(Published {
+        ratings.push(PublishedRating {
             class: class.to_owned(),
             device: device.to_owned(),
             x,
@@ -292,15 +297,15 @@ pub struct PublishedRank {
     /// Number of published ratings.
     pub of: usize,
     /// The next higher ones, the highest first.
-    pub above: Vec<Published>,
+    pub above: Vec<PublishedRating>,
     /// The next ones that are equal or lower, the highest first.
-    pub below: Vec<Published>,
+    pub below: Vec<PublishedRating>,
     /// Caveat: the published ratings lasted longer.
     pub caveat: Option<String>,
 }
 
 /// The rank of `x` in `ratings`, which are sorted, the highest first.
-fn place(x: f64, ratings: &[Published], caveat: Option<String>) -> PublishedRank {
+fn place(x: f64, ratings: &[PublishedRating], caveat: Option<String>) -> PublishedRank {
     let higher = ratings.iter().take_while(|rating| rating.x > x).count();
     let above = ratings[higher.saturating_sub(NEIGHBOURS)..higher].to_vec();
     let below = ratings[higher..].iter().take(NEIGHBOURS).cloned().collect();

@@ -7,7 +7,7 @@
 use super::ValueOrReason;
 use crate::latencies::{StreamLatencies, latencies};
 use crate::words::unique;
-use conclusions::rejudge::{doubt_of, run_dir_of, rejudge_in, disappeared_error};
+use conclusions::rejudge::{disappeared_error, doubt_of, rejudge_in, run_dir_of};
 use conclusions::series::{Purpose, Rule, Series, State, Step};
 use results::judge::Outcome;
 use results::run_dir::{self, DirKind, Manifest, Run, RunDirError};

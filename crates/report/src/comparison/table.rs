@@ -3,7 +3,7 @@
 //!
 //! The HTML page has bars first, then the same tables.
 
-use super::{Candidate, ValueOrReason, Comparison, DeviceWear, CandidateKind, Published};
+use super::{Candidate, CandidateKind, Comparison, DeviceWear, PublishedRating, ValueOrReason};
 use crate::bars::Bars;
 use crate::html::Page;
 use crate::table::{Table, escaped};
@@ -152,10 +152,10 @@ fn neighbours(of: &Candidate) -> Option<(String, Vec<String>)> {
 }
 
 /// A published rating in one line.
-fn published_text(rating: &Published) -> String {
+fn published_text(rating: &PublishedRating) -> String {
     let over = |pct: Option<f64>| pct.map_or_else(|| "?".to_owned(), |pct| format!("{pct} %"));
     let [over_1, over_8, over_64] = rating.over_pct.map(over);
-    let Published { device, class, endurance, source, .. } = rating;
+    let PublishedRating { device, class, endurance, source, .. } = rating;
     let more: String = [endurance, source].into_iter().flatten().map(|more| format!("; {more}")).collect();
     let x = units::multiple(rating.x);
     format!("{x}  {device} ({class}; over 1/8/64 ms: {over_1}, {over_8}, {over_64}{more})")
@@ -206,7 +206,7 @@ impl Comparison {
             text += &format!("\n**{}** among published ratings, the highest first:\n\n", escaped(&candidate.name));
             let own = format!("**{} {}**", units::multiple(place.x), escaped(&candidate.name));
             let others =
-                |ratings: &[Published]| ratings.iter().map(|it| escaped(&published_text(it))).collect::<Vec<_>>();
+                |ratings: &[PublishedRating]| ratings.iter().map(|it| escaped(&published_text(it))).collect::<Vec<_>>();
             let lines = [others(&place.above), vec![own], others(&place.below)].concat();
             text.extend(lines.iter().map(|line| format!("- {line}\n")));
             text.extend(place.caveat.iter().map(|caveat| format!("\n{}\n", escaped(caveat))));

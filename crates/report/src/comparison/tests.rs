@@ -92,7 +92,7 @@ fn named(dir: &Path) -> CandidateDir {
     CandidateDir { name: None, dir: dir.to_owned() }
 }
 
-fn ratings() -> Vec<Published> {
+fn ratings() -> Vec<PublishedRating> {
     built_in().unwrap()
 }
 
@@ -246,7 +246,11 @@ fn a_damaged_candidate_is_shown_as_far_as_it_is_whole_and_marked() {
     let [a, b, c] = &comparison.candidates[..] else { panic!() };
     assert!(a.damaged && a.p99.value().is_none() && a.outcome.value() == Some(&Outcome::Invalid));
     assert!(b.damaged && b.outcome.value() == Some(&Outcome::Invalid) && b.margins.value().is_some());
-    assert_eq!(b.wear.value().unwrap()[0].host_bytes_per_day, ValueOrReason::Value(86.4e9), "from the four undamaged seconds");
+    assert_eq!(
+        b.wear.value().unwrap()[0].host_bytes_per_day,
+        ValueOrReason::Value(86.4e9),
+        "from the four undamaged seconds"
+    );
     assert!(c.damaged && why(&c.outcome).contains("manifest.json"), "{c:?}");
     for said in ["b: telemetry.csv is changed: ", "c: reading ", "a: no quantiles of latencies: "] {
         assert!(comparison.warnings.iter().any(|warning| warning.starts_with(said)), "{:?}", comparison.warnings);
@@ -259,7 +263,8 @@ fn what_cannot_be_compared_is_refused() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("a");
     bench(1).write(&dir);
-    let refused = |dirs: &[CandidateDir], given: &OperatorData| compare(dirs, given, &ratings()).unwrap_err().to_string();
+    let refused =
+        |dirs: &[CandidateDir], given: &OperatorData| compare(dirs, given, &ratings()).unwrap_err().to_string();
     let again = parent.path().join(".").join("a");
     let error = refused(&[named(&dir), named(&again)], &OperatorData::default());
     assert!(error.contains(" - both are ") && error.ends_with("name each run once"), "{error}");
@@ -438,7 +443,7 @@ fn the_list_of_this_program_reads_whole() {
 fn a_rating_stands_between_its_neighbours_and_an_equal_one_is_not_above() {
     let place = |x| {
         let PublishedRank { higher, above, below, .. } = super::place(x, &built_in().unwrap(), None);
-        let names = |list: Vec<Published>| list.into_iter().map(|rating| rating.x).collect::<Vec<_>>();
+        let names = |list: Vec<PublishedRating>| list.into_iter().map(|rating| rating.x).collect::<Vec<_>>();
         (higher, names(above), names(below))
     };
     assert_eq!(place(1000.0), (0, vec![], vec![275.0, 210.0]));

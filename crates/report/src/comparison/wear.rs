@@ -4,7 +4,7 @@
 //! The drive's own count, which includes other programs, is a second number, if telemetry has it. The operator gives
 //! the price and the endurance rating of a candidate.
 
-use super::{ValueOrReason, CompareError};
+use super::{CompareError, ValueOrReason};
 use results::run_dir::{DeviceKind, Intervals, Manifest, RunDirError};
 use results::telemetry::{Column, ColumnOf};
 use serde::Serialize;
@@ -54,7 +54,10 @@ pub(super) fn wear(
         let rated = ValueOrReason::or_missing(endurance(name), "no rated endurance was given (--dwpd or --tbw)");
         let rated_bytes = rated.and_then(|rated| {
             let bytes = rated.bytes(capacity_bytes.value().copied(), warranty_years);
-            ValueOrReason::or_missing(bytes, "a rating in drive writes per day needs the capacity of the drive: give --tbw")
+            ValueOrReason::or_missing(
+                bytes,
+                "a rating in drive writes per day needs the capacity of the drive: give --tbw",
+            )
         });
         DeviceWear {
             device: name.clone(),
@@ -137,7 +140,10 @@ impl RunTotals {
         if self.ran_sec < RAN_SEC_MIN {
             return ValueOrReason::missing("no interval of the run is complete");
         }
-        ValueOrReason::or_missing(bytes.map(|bytes| bytes / self.ran_sec * DAY_SEC), "the tables do not have this device")
+        ValueOrReason::or_missing(
+            bytes.map(|bytes| bytes / self.ran_sec * DAY_SEC),
+            "the tables do not have this device",
+        )
     }
 
     fn smart(&self, facts: &Value) -> ValueOrReason<f64> {

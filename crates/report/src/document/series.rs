@@ -5,7 +5,7 @@ use crate::baseline::{Beside, BesideDrive, DriveReport, MeasuredDrive, RunData};
 use crate::charts::{Axis, Chart, ChartResolution, Limit, Line, Points, Section, Style};
 use crate::words::{Banner, OutcomeLabel};
 use conclusions::baseline::{InDoubt, in_doubt};
-use conclusions::rejudge::{Evidence, run_dir_of, rejudge};
+use conclusions::rejudge::{Evidence, rejudge, run_dir_of};
 use conclusions::series::{Purpose, Rule, SERIES, Series, State, Step};
 use results::judge::Outcome;
 use results::units;
@@ -212,7 +212,12 @@ fn over_multiple(id: &str, title: &str, y: Axis) -> Chart {
 /// Steps that were judged, with their runs.
 type JudgedSteps<'a> = [(&'a Step, &'a RunReport)];
 
-fn with_points(mut chart: Chart, judged: &JudgedSteps<'_>, value: impl Fn(&RunReport) -> Option<f64>, unit: &str) -> Chart {
+fn with_points(
+    mut chart: Chart,
+    judged: &JudgedSteps<'_>,
+    value: impl Fn(&RunReport) -> Option<f64>,
+    unit: &str,
+) -> Chart {
     let points = judged.iter().map(|(step, run)| (step.multiple, value(run), step.outcome));
     let mut points: Vec<(f64, Option<f64>, Option<Outcome>)> = points.collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));

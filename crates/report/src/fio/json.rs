@@ -1,7 +1,9 @@
 //! fio's JSON, with fio's names in fio's order. flashproof's additions are `wait_ns`, `lag_ns`, `failed`,
 //! `never_issued`, `verdicts`, `cross_check`.
 
-use super::{Durations, FIO_VERSION, JobReport, KindStats, LEVELS, NO_TARGET, FioReport, SampleStats, SteadyState, VerifyTotals};
+use super::{
+    Durations, FIO_VERSION, FioReport, JobReport, KindStats, LEVELS, NO_TARGET, SampleStats, SteadyState, VerifyTotals,
+};
 use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;

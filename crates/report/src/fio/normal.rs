@@ -5,8 +5,8 @@
 //! Source: fio's `show_thread_status_terse_all()`.
 
 use super::{
-    Cpu, Disk, Durations, FIO_VERSION, JobReport, KindStats, LEVELS, LatencyTarget, NAMES, NO_TARGET, FioReport, SampleStats,
-    SteadyState, VerifyTotals,
+    Cpu, Disk, Durations, FIO_VERSION, FioReport, JobReport, KindStats, LEVELS, LatencyTarget, NAMES, NO_TARGET,
+    SampleStats, SteadyState, VerifyTotals,
 };
 use results::units;
 
@@ -121,7 +121,8 @@ fn direction_text(job: &JobReport<'_>, kind: &KindStats, at: usize, page: &FioRe
     }
     if kind.bandwidth.count > 0 {
         let least_most = |of: &SampleStats| format!("min={:>5.0}, max={:>5.0}", of.min, of.max);
-        let mean = |of: &SampleStats| format!("avg={:5.2}, stdev={:5.2}, samples={}", of.mean(), of.deviation(), of.count);
+        let mean =
+            |of: &SampleStats| format!("avg={:5.2}, stdev={:5.2}, samples={}", of.mean(), of.deviation(), of.count);
         let (bw, iops, percent) = (&kind.bandwidth, &kind.iops, page.bandwidth_percent(kind, job.group, at));
         text += &format!("   bw (  KiB/s): {}, per={percent:3.2}%, {}\n", least_most(bw), mean(bw));
         text += &format!("   iops        : {}, {}\n", least_most(iops), mean(iops));

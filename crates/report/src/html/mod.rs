@@ -246,7 +246,8 @@ mod tests {
 
     #[test]
     fn long_names_are_replaced_but_where_they_are_explained_or_part_of_a_file() {
-        let names = DeviceNames(vec![("sim:a=1+b=<2>+c".into(), "drive 2".into()), ("sim:a=1".into(), "drive 1".into())]);
+        let names =
+            DeviceNames(vec![("sim:a=1+b=<2>+c".into(), "drive 2".into()), ("sim:a=1".into(), "drive 1".into())]);
         let page = html! { h1 { "sim:a=1" } p { "sim:a=1 and sim:a=1+b=<2>+c" } pre { "sim:a=1" } };
         let short = names.shortened(&page);
         assert!(short.ends_with("<p>drive 1 and drive 2</p><pre>sim:a=1</pre>"), "{short}");

@@ -19,7 +19,7 @@ pub mod run;
 pub mod sla;
 pub mod table;
 
-pub use log::{TableOptions, Histogram, LatencyError, Log, Slice, LogReader, common_slice_sec};
+pub use log::{Histogram, LatencyError, Log, LogReader, Slice, TableOptions, common_slice_sec};
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -3,7 +3,7 @@
 //! An ACT log has service times only, without failed operations. So its judgement covers less than the verdict of a
 //! run directory, which includes waits and failures.
 
-use super::{TableOptions, Histogram, LatencyError, Log};
+use super::{Histogram, LatencyError, Log, TableOptions};
 use results::act_log::{Header, Test};
 use results::buckets::ActScale;
 use results::judge::{Deciding, Limit, Outcome, Sla};
@@ -284,7 +284,12 @@ mod tests {
     #[test]
     fn thresholds_between_two_edges_are_refused_with_both() {
         let edge = |sla: &str, scale| {
-            edges("a.log", scale, &TableOptions { buckets_max: 1, ..TableOptions::default() }, Some(&sla.parse().unwrap()))
+            edges(
+                "a.log",
+                scale,
+                &TableOptions { buckets_max: 1, ..TableOptions::default() },
+                Some(&sla.parse().unwrap()),
+            )
         };
         assert_eq!(edge("5%>1ms,1%>8ms", ActScale::Milliseconds).unwrap(), [0, 3]);
         assert_eq!(edge("5%>1024us", ActScale::Microseconds).unwrap(), [0, 10]);

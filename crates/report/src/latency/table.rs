@@ -8,7 +8,7 @@
 
 use super::log::{unit, version_line};
 use super::run::RunLatencies;
-use super::{TableOptions, Histogram, Log, Slice};
+use super::{Histogram, Log, Slice, TableOptions};
 use crate::table::{Cell, Table, escaped};
 use results::act_log::{DERIVED_TITLE, NAMES_TITLE};
 use results::buckets::ActScale;

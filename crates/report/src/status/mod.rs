@@ -6,10 +6,10 @@
 mod run;
 mod text;
 
-pub use run::{Phase, RunStatus, CurrentShares, Temperature};
+pub use run::{CurrentShares, Phase, RunStatus, Temperature};
 
 use conclusions::baseline::jobs_left;
-use conclusions::rejudge::{rejudge_in, disappeared_error};
+use conclusions::rejudge::{disappeared_error, rejudge_in};
 use conclusions::series::{Purpose, Series, State};
 use results::judge::Outcome;
 use results::run_dir::{self, DirKind, Process, ProcessState, RunDirError};

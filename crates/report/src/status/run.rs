@@ -1,11 +1,11 @@
 //! Status of one run.
 
 use super::unix_ms;
-use results::run_dir::ProcessState;
 use crate::latencies::add_window;
 use results::cell::Layout;
 use results::counts::CellCounts;
 use results::judge::{Deciding, End, Judge, RunResult, Verdict};
+use results::run_dir::ProcessState;
 use results::run_dir::{
     self, HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows, time_left,
 };

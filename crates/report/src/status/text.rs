@@ -1,9 +1,9 @@
 //! The status for a terminal: the current state, then progress, then numbers.
 
 use super::{CurrentShares, Phase, RunStatus, SeriesStatus, Status, StepStatus};
-use results::run_dir::ProcessState;
 use crate::words;
 use conclusions::series::{Purpose, State};
+use results::run_dir::ProcessState;
 use results::units;
 use std::fmt;
 

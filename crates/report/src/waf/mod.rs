@@ -189,7 +189,8 @@ impl WafReport {
         for one in &self.arrangements {
             // The last drive fill may be incomplete.
             for fill in 0..one.counted.completed_octiles().div_ceil(OCTILES_PER_FILL) {
-                let octiles = (0..OCTILES_PER_FILL).map(|octile| factor(one.counted.octile_sum(fill * OCTILES_PER_FILL + octile).waf()));
+                let octiles = (0..OCTILES_PER_FILL)
+                    .map(|octile| factor(one.counted.octile_sum(fill * OCTILES_PER_FILL + octile).waf()));
                 let name = if fill == 0 { one.arrangement.clone() } else { String::new() };
                 let whole = (fill < one.counted.rounds()).then(|| one.counted.fills(fill, fill + 1));
                 let whole = factor(whole.and_then(Bytes::waf));

@@ -10,7 +10,7 @@
 //! most T / N. Each operation in flight beyond N waited behind the full device for at most this time. A device behind a
 //! bursty limit is full only for moments, and is charged only with these moments.
 
-use super::samples::{SampledOps, SampleMatcher, SliceSamples};
+use super::samples::{SampleMatcher, SampledOps, SliceSamples};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::counts::{CellCounts, SlowTimes};
 use crate::judge::{IntervalCounts, JudgePlan};

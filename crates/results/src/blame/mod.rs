@@ -74,7 +74,11 @@ impl BlamedSlice<'_> {
     /// Operations over the threshold by wait + service, or by response time if only the response times reach the limit.
     fn over(&self) -> u64 {
         let judged = self.at(&self.counts.judged_over);
-        if self.limit.is_exceeded(judged, self.counts.counted_ops()) { judged } else { self.at(&self.counts.response_over) }
+        if self.limit.is_exceeded(judged, self.counts.counted_ops()) {
+            judged
+        } else {
+            self.at(&self.counts.response_over)
+        }
     }
 
     /// Operations over the threshold with known times.
@@ -160,7 +164,8 @@ impl Blamer {
             for (slice, counts) in group.slices.iter().enumerate() {
                 for (threshold, limit) in judge.plan.limits_of(group.stream).enumerate() {
                     let Some(limit) = limit else { continue };
-                    let exceeded = |over: &[u64; THRESHOLDS_MAX]| limit.is_exceeded(over[threshold], counts.counted_ops());
+                    let exceeded =
+                        |over: &[u64; THRESHOLDS_MAX]| limit.is_exceeded(over[threshold], counts.counted_ops());
                     if exceeded(&counts.judged_over) || exceeded(&counts.response_over) {
                         let plan = &judge.plan;
                         found.push(BlamedSlice { blamer: self, plan, group, slice, counts, threshold, limit });

@@ -13,7 +13,7 @@
 use super::Cause;
 use super::accumulate::FullDeviceSums;
 use super::samples::{SampledOps, SampledRequests};
-use super::{Shares, BlamedSlice};
+use super::{BlamedSlice, Shares};
 use crate::counts::CellCounts;
 use crate::judge::TestedObject;
 use crate::telemetry::{TraceKind, TraceSize};
@@ -39,7 +39,11 @@ const MISSED_MAX: f64 = 0.1;
 pub(super) fn service_causes(subject: &BlamedSlice<'_>, shares: &Shares) -> Vec<(Cause, f64, String)> {
     let behind = behind_text(subject, shares);
     if subject.plan.tested == TestedObject::Server {
-        return vec![(Cause::Server, 1.0, format!("network or server, not told apart: {}{behind}", service_time_text(subject)))];
+        return vec![(
+            Cause::Server,
+            1.0,
+            format!("network or server, not told apart: {}{behind}", service_time_text(subject)),
+        )];
     }
     if subject.plan.simulated {
         let simulated = "a simulated device has no kernel before it, so all service time is the device's";

@@ -61,7 +61,11 @@ pub fn shortfall(wanted: u64, backlog: &Backlog, per_sec: f64) -> Option<Shortfa
     let due_just_now = (per_sec * (GRACE_NS as f64 / 1e9)).ceil() as u64;
     let missed = backlog.total().saturating_sub(due_just_now);
     let devices = missed.saturating_sub(backlog.late);
-    is_not_carried_out(missed, wanted).then(|| Shortfall { wanted, missed, is_own_delay: !is_not_carried_out(devices, wanted) })
+    is_not_carried_out(missed, wanted).then(|| Shortfall {
+        wanted,
+        missed,
+        is_own_delay: !is_not_carried_out(devices, wanted),
+    })
 }
 
 impl Judge {

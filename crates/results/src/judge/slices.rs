@@ -295,7 +295,8 @@ impl Judge {
     /// Shares in the newest slice so far: stream, device (`None`: all devices together), limit, share.
     pub fn newest_shares(&self) -> impl Iterator<Item = (usize, Option<usize>, Limit, f64)> + '_ {
         let groups = self.judged_groups().filter(|_| !self.plan.has_no_limits());
-        let newest = groups.filter_map(|group| Some((group, group.slices.last().filter(|slice| slice.counted_ops() > 0)?)));
+        let newest =
+            groups.filter_map(|group| Some((group, group.slices.last().filter(|slice| slice.counted_ops() > 0)?)));
         newest.flat_map(|(group, slice)| {
             let limits = self.plan.limits_of(group.stream).zip(slice.judged_over);
             let share = |over: u64| over as f64 / slice.counted_ops() as f64;
@@ -452,7 +453,8 @@ impl WorkloadJudge {
         // `held_by` counts cells from 1. Slots are never shared between workloads.
         cells.iter_mut().for_each(|cell| cell.held_by = cell.held_by.saturating_sub(self.cells.start as u64));
         let own = counts.carried.iter().filter(|carried| self.cells.contains(&carried.cell));
-        let carried = own.map(|carried| EarlierSliceOps { cell: carried.cell - self.cells.start, ..carried.clone() }).collect();
+        let carried =
+            own.map(|carried| EarlierSliceOps { cell: carried.cell - self.cells.start, ..carried.clone() }).collect();
         self.judge.add_counts(&IntervalCounts { cells, carried, ..counts.clone() });
     }
 }

@@ -225,7 +225,10 @@ impl RecordedSums {
     /// Compares a file with its recorded sums. Errors: a failed system call.
     pub(super) fn check(&self, name: &str) -> Result<FileCheck, RunDirError> {
         if !is_plain(name) {
-            return Ok(FileCheck { damage: Some("is not the name of a file of a run".to_owned()), ..FileCheck::default() });
+            return Ok(FileCheck {
+                damage: Some("is not the name of a file of a run".to_owned()),
+                ..FileCheck::default()
+            });
         }
         let path = self.dir.join(name);
         let failed = |error| RunDirError::io("reading", &path, error);

@@ -36,7 +36,9 @@ mod write;
 pub use file::HlogKind;
 pub use file::{read as read_json, write as write_json};
 pub use hlog::{Bucket, Window, WindowBuckets, each_buckets, each_window, last_windows};
-pub use manifest::{ActLogHead, Config, DeviceKind, Manifest, NAMESPACE, Process, ProcessState, WorkloadRecord, time_left};
+pub use manifest::{
+    ActLogHead, Config, DeviceKind, Manifest, NAMESPACE, Process, ProcessState, WorkloadRecord, time_left,
+};
 pub use read::{EachInterval, IntervalRecord, Intervals, Run, blame, manifest, read, read_each};
 pub use tables::{Samples, TraceWriter, read_trace};
 pub use write::{Writer, check_usable, space_needed_bytes};

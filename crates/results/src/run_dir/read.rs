@@ -6,7 +6,7 @@
 use super::checksums::{FileCheck, RecordedSums};
 use super::file::{self, WholeLines};
 use super::no_run;
-use super::tables::{self, TelemetryLine, Columns};
+use super::tables::{self, Columns, TelemetryLine};
 use super::tables::{Samples, read_trace};
 use super::{CHECKSUMS, FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT};
 use crate::blame::{Blame, Blamer};

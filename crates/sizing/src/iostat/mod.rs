@@ -148,8 +148,12 @@ fn drop_firsts(reports: &mut Vec<Report>, firsts: &[usize]) -> Vec<String> {
     for (begin, end) in firsts.iter().copied().zip(ends) {
         let first = classify_first(&reports[begin..end]);
         let sentence = match first {
-            FirstReport::OfInterval => "the first report is used: its numbers show that it covers an interval (iostat -y)",
-            FirstReport::SinceBoot => "the first report is left out: its numbers show that it covers the time since boot",
+            FirstReport::OfInterval => {
+                "the first report is used: its numbers show that it covers an interval (iostat -y)"
+            }
+            FirstReport::SinceBoot => {
+                "the first report is left out: its numbers show that it covers the time since boot"
+            }
             FirstReport::Unknown if end - begin == 1 => {
                 "the only report is left out: without iostat -y it covers the time since boot; record more with \
                  iostat -xty 10"

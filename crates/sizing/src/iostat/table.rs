@@ -94,7 +94,8 @@ pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> 
     }
     let skipped = lines.skipped;
     if skipped.long_lines > 0 || skipped.nul_bytes > 0 {
-        collector.add_remark(format!("{} long lines and {} NUL bytes are skipped", skipped.long_lines, skipped.nul_bytes));
+        collector
+            .add_remark(format!("{} long lines and {} NUL bytes are skipped", skipped.long_lines, skipped.nul_bytes));
     }
     Ok(found.unwrap_or_else(|| "nothing".to_owned()))
 }

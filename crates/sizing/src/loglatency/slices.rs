@@ -1,7 +1,7 @@
 //! Turns dumps into slices: the counts between two dumps.
 
-use super::scan::{ScannedDump, ScanResult};
-use super::{TableStart, HistogramQuery};
+use super::scan::{ScanResult, ScannedDump};
+use super::{HistogramQuery, TableStart};
 use crate::server_log::{Unit, order};
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
@@ -69,7 +69,9 @@ pub fn table(found: &ScanResult, wanted: &HistogramQuery) -> Table {
     let asked_from = match wanted.from {
         TableStart::Head => None,
         TableStart::Tail => Some(before(TAIL)),
-        TableStart::Before(seconds) => Some(before(SignedDuration::from_secs(seconds)).max(found.head.unwrap_or_default())),
+        TableStart::Before(seconds) => {
+            Some(before(SignedDuration::from_secs(seconds)).max(found.head.unwrap_or_default()))
+        }
         TableStart::At(at) => Some(at.max(found.head.unwrap_or_default())),
     };
     let asked_from = asked_from.map(whole_seconds);

@@ -1,7 +1,7 @@
 //! Derives the load of each device from all sources.
 
-use super::counters::{self, BlockSizes, BlockRates, HistogramCounts};
-use super::sources::{self, NamespaceFacts, IostatMismatch, IostatMeans, SizingError, Sources, ProfileOptions};
+use super::counters::{self, BlockRates, BlockSizes, HistogramCounts};
+use super::sources::{self, IostatMeans, IostatMismatch, NamespaceFacts, ProfileOptions, SizingError, Sources};
 use super::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Window, window};
 use crate::drive_io::DriveIo;
 use crate::server_log::{DriveLine, ServerLog, Start};
@@ -331,8 +331,8 @@ impl NodeSources<'_> {
             counters::of_device(self.log, &key, &facts, window, kib_written_per_sec);
         let ios_a_block = block_bytes as f64 / io_bytes as f64;
         let lines = self.log.drives.get(&key).map_or(&[][..], Vec::as_slice);
-        let drive_rates =
-            BlockRates::of(lines, window, self.log).ok_or_else(|| too_short(format!("the drv_ssd line of {device}")))?;
+        let drive_rates = BlockRates::of(lines, window, self.log)
+            .ok_or_else(|| too_short(format!("the drv_ssd line of {device}")))?;
 
         let device_reads = of_device("read");
         let (device_lbr, device_writes) = (of_device("large-block-read"), of_device("write"));
@@ -344,14 +344,16 @@ impl NodeSources<'_> {
             })
         });
         let split = if sharers == 1 { String::new() } else { format!(", divided by {sharers} devices") };
-        let logged = |counted: &HistogramCounts, name: &str| format!("{name}: {} in {:.0} s", counted.count, counted.seconds);
+        let logged =
+            |counted: &HistogramCounts, name: &str| format!("{name}: {} in {:.0} s", counted.count, counted.seconds);
         let counter = |what: &str| {
             format!("drv_ssd: {what} in {:.0} s, times {ios_a_block:.0} I/Os a block", drive_rates.seconds)
         };
         let of_sizes = |what: &str, counted: &HistogramCounts| {
             format!("{}{split}", logged(counted, &format!("{{{namespace}}}-device-{what}-size")))
         };
-        let of_histogram = |what: &str, counted: &HistogramCounts| logged(counted, &format!("{{{namespace}}}-{device}-{what}"));
+        let of_histogram =
+            |what: &str, counted: &HistogramCounts| logged(counted, &format!("{{{namespace}}}-{device}-{what}"));
         let defrag_writes = drive_rates.defrag_writes.map(|blocks| blocks * ios_a_block);
         let (lbw, lbw_origin) = match &device_writes {
             _ if commit_to_device => {

@@ -65,7 +65,7 @@ pub enum WindowError {
     Backwards { from: Timestamp, to: Timestamp },
     /// The requested window is outside the log.
     #[error("{log}: covers {first} to {last}, but {from} to {to} was requested - choose a window within the log")]
-    Elsewhere { log: String, first: Timestamp, last: Timestamp, from: Timestamp, to: Timestamp },
+    OutsideLog { log: String, first: Timestamp, last: Timestamp, from: Timestamp, to: Timestamp },
 }
 
 /// A counter of the log: its name and its values.
@@ -131,7 +131,7 @@ pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, Wind
         (None, _) => Err(WindowError::NoCounters { log: log_name }),
         _ if from >= to => Err(WindowError::Backwards { from, to }),
         (Some((first, last)), _) if to <= first || from >= last => {
-            Err(WindowError::Elsewhere { log: log_name, first, last, from, to })
+            Err(WindowError::OutsideLog { log: log_name, first, last, from, to })
         }
         (_, Some(restart)) => Err(WindowError::Restarted { log: log_name, restart, from, to }),
         (Some((first, last)), None) => Ok(Window { from: from.max(first), to: to.min(last) }),
@@ -462,6 +462,6 @@ mod tests {
         let beyond = check(&twice, "a.log", Window { from: later(510), to: later(5000) }).unwrap();
         assert_eq!(beyond.to, twice.span.unwrap().1, "the log ends there");
         let elsewhere = Window { from: later(5000), to: later(6000) };
-        assert!(matches!(check(&twice, "a.log", elsewhere), Err(WindowError::Elsewhere { .. })));
+        assert!(matches!(check(&twice, "a.log", elsewhere), Err(WindowError::OutsideLog { .. })));
     }
 }

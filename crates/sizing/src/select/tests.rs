@@ -36,7 +36,8 @@ fn the_worst_of_operations_and_bytes_decides_on_the_busiest_node() {
         assert!((found.exact - exact).abs() < 1e-9, "{found:?}");
         assert!(found.limit == limit || exact == 1.0, "{found:?}");
     }
-    let twice = need(&demand(), &supply(io(3000.0, 300.0, 60_000.0, 38_400.0)), &SizingTerms { scale: 2.0, ..NOW }).unwrap();
+    let twice =
+        need(&demand(), &supply(io(3000.0, 300.0, 60_000.0, 38_400.0)), &SizingTerms { scale: 2.0, ..NOW }).unwrap();
     assert_eq!(twice.per_node, 2);
     let none = need(&demand(), &supply(io(3000.0, 0.0, 60_000.0, 38_400.0)), &NOW);
     assert_eq!(none, None, "no number of drives suffices if one drive sustains no writes");
@@ -50,7 +51,11 @@ fn room_and_wear_decide_where_they_are_known() {
     let found = need(&demand(), &room, &NOW).unwrap();
     assert_eq!((found.per_node, found.limit), (2, Limit::Capacity));
     assert_eq!(need(&demand(), &room, &SizingTerms { data_scale: 2.5, ..NOW }).unwrap().per_node, 5);
-    assert_eq!(need(&demand(), &room, &SizingTerms { scale: 2.5, ..NOW }).unwrap().per_node, 2, "the load is not the data");
+    assert_eq!(
+        need(&demand(), &room, &SizingTerms { scale: 2.5, ..NOW }).unwrap().per_node,
+        2,
+        "the load is not the data"
+    );
     assert_eq!(need(&demand(), &room, &SizingTerms { fill: 1.0, ..NOW }).unwrap().per_node, 1);
     let nearly = Supply { capacity_bytes: Some(399e9), ..supply(fast) };
     assert_eq!(need(&demand(), &nearly, &NOW).unwrap().per_node, 3, "data beyond the capacity is never ignored");

@@ -2,7 +2,7 @@
 
 use super::order::{add_steps, is_between};
 use super::text::{self, DumpHeader, LogMessage, Stamp, Stamps};
-use super::{BUCKETS, Dump, Oddity, LogError, LinePosition, ServerLog, Start, Oddities, same_node};
+use super::{BUCKETS, Dump, LinePosition, LogError, Oddities, Oddity, ServerLog, Start, same_node};
 use crate::lines::{LINE_BYTES_MAX, Line, Lines, Repeats};
 use crate::source::ReadError;
 use jiff::{SignedDuration, Timestamp};
@@ -142,8 +142,9 @@ impl Collector {
         let file = self.log.files.last().cloned().unwrap_or_default();
         // A number at the very end of the file may be truncated.
         if cut.last().is_some_and(u8::is_ascii_digit) {
-            self.strange
-                .add_remark(format!("{file}: the last line is incomplete and left out; the server may still be writing it"));
+            self.strange.add_remark(format!(
+                "{file}: the last line is incomplete and left out; the server may still be writing it"
+            ));
         } else if !cut.is_empty() {
             self.line(Line { bytes: &cut, is_complete: false }, LinePosition { file: &file, line: 0 });
         }
@@ -157,7 +158,8 @@ impl Collector {
         }
         if self.long.0 > 0 {
             let (lines, bytes) = (count(self.long.0, "line"), Grouped(self.long.1));
-            self.strange.add_remark(format!("{lines} of more than {LINE_BYTES_MAX} bytes, {bytes} bytes in total, skipped"));
+            self.strange
+                .add_remark(format!("{lines} of more than {LINE_BYTES_MAX} bytes, {bytes} bytes in total, skipped"));
         }
         if self.not_noted > 0 {
             let (times, lines) = (Grouped(RESTARTS_MAX as u64), lines_of_series(self.not_noted));
@@ -263,8 +265,9 @@ impl Collector {
         if let Some((_, end)) = &mut self.log.span {
             *end = at;
         }
-        self.strange
-            .add_remark(format!("{place}: earlier lines have times up to {back} later; {left_out} with such times left out"));
+        self.strange.add_remark(format!(
+            "{place}: earlier lines have times up to {back} later; {left_out} with such times left out"
+        ));
     }
 
     /// Drops all entries whose time `keeps` rejects. Returns the number of dropped histograms and drive lines, in
@@ -301,8 +304,9 @@ impl Collector {
         let Some((found, count)) = text::buckets(text) else { return self.strange.count(Oddity::Unread, place, text) };
         let found = &found[..count];
         // Buckets that do not ascend, or a much later line, belong to another histogram.
-        let follows =
-            |open: &OpenDump| open.dump.buckets.len() <= found[0].0 && at.duration_since(open.dump.at).abs() <= TOGETHER;
+        let follows = |open: &OpenDump| {
+            open.dump.buckets.len() <= found[0].0 && at.duration_since(open.dump.at).abs() <= TOGETHER
+        };
         if self.open.as_ref().is_some_and(|open| !follows(open)) {
             self.close(place);
         }

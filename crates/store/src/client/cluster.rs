@@ -10,7 +10,7 @@
 //! empty map, or a truncated or endless reply, the node only loses its partitions.
 
 use super::replies::{COPIES_MAX, NodePartitions, parse_partitions, rack};
-use crate::nodes::{self, Access, Connection, Host, NODES_MAX, Peer, PeersQuery, in_parallel, connect, peers};
+use crate::nodes::{self, Access, Connection, Host, NODES_MAX, Peer, PeersQuery, connect, in_parallel, peers};
 use crate::wire::query::{begin_of, is_refusal};
 use crate::{Digest, PARTITIONS, partition};
 use results::units::quoted;

@@ -216,8 +216,14 @@ mod tests {
     #[test]
     fn a_server_understands_what_is_asked() {
         for (set, replace) in [(&b""[..], false), (b"users", true)] {
-            let object =
-                RecordSpec { set: set.into(), bins: 3, value: ValueType::String(20), single_bin: false, replace, began: 9 };
+            let object = RecordSpec {
+                set: set.into(),
+                bins: 3,
+                value: ValueType::String(20),
+                single_bin: false,
+                replace,
+                began: 9,
+            };
             for kind in [OpKind::Read, OpKind::Write] {
                 let asked = object.transaction(kind, 77, 1);
                 let mut bytes = Vec::new();

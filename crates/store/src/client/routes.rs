@@ -5,7 +5,7 @@
 
 use super::Client;
 use super::cluster::connect_node;
-use super::connection::{PendingReply, Connection, IndexedDigest};
+use super::connection::{Connection, IndexedDigest, PendingReply};
 use super::replies::{take_entry, take_reply};
 use crate::issuer::{Answer, CompletionTime};
 use crate::wire::Malformed;
@@ -383,7 +383,14 @@ impl Client {
     }
 
     /// Takes the answer about one record of a batch.
-    pub(super) fn record(&mut self, token: u32, key: IndexedDigest, tries: usize, answer: Answer<'_>, seen: CompletionTime) {
+    pub(super) fn record(
+        &mut self,
+        token: u32,
+        key: IndexedDigest,
+        tries: usize,
+        answer: Answer<'_>,
+        seen: CompletionTime,
+    ) {
         let is_lost = !matches!(answer.outcome, Outcome::Done | Outcome::Result(_));
         let request = Request::Batch(vec![key]);
         if (is_lost || self.lacks_copy(answer.outcome)) && self.retry(token, tries, key.1, request) {

@@ -6,7 +6,7 @@
 //! given authorities and a name.
 
 use super::Host;
-use crate::wire::frame::{HEADER_BYTES, FrameKind};
+use crate::wire::frame::{FrameKind, HEADER_BYTES};
 use crate::wire::query::{
     Login, NO_SECURITY, UNKNOWN_COMMAND, body_bytes, info_replies, info_request, security_reply, security_result,
 };
@@ -141,7 +141,11 @@ fn receive(stream: &mut impl Read, buffer: &mut [u8], had: usize, timeout: Durat
             Ok(length) => filled += length,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => {
-                return Err(format!("incomplete reply - {} - received {} bytes", describe_error(&error, timeout), had + filled));
+                return Err(format!(
+                    "incomplete reply - {} - received {} bytes",
+                    describe_error(&error, timeout),
+                    had + filled
+                ));
             }
         }
     }
@@ -237,8 +241,8 @@ impl Tls {
         let config = match client {
             Some((certificate, key)) => {
                 let parsed = PrivateKeyDer::from_pem_slice(&pem(key)?);
-                let parsed =
-                    parsed.map_err(|error| tls_file_error(key, &format!("it has no unencrypted private key: {error}")))?;
+                let parsed = parsed
+                    .map_err(|error| tls_file_error(key, &format!("it has no unencrypted private key: {error}")))?;
                 let config = builder.with_client_auth_cert(certificates(certificate)?, parsed);
                 config.map_err(|error| {
                     tls_file_error(certificate, &format!("the certificate does not match its private key: {error}"))
@@ -250,7 +254,12 @@ impl Tls {
     }
 
     /// Does the TLS handshake with a node. The certificate must be for `name`, or for the name that the user gave.
-    pub(super) fn begin(&self, name: &str, socket: &mut DeadlineSocket, timeout: Duration) -> Result<ClientConnection, String> {
+    pub(super) fn begin(
+        &self,
+        name: &str,
+        socket: &mut DeadlineSocket,
+        timeout: Duration,
+    ) -> Result<ClientConnection, String> {
         let wanted = self.name.as_deref().unwrap_or(name);
         let server = ServerName::try_from(wanted.to_owned());
         let server = server.map_err(|_| format!("{wanted} is not a valid name for a certificate - give --tls-name"))?;

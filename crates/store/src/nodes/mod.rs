@@ -134,7 +134,8 @@ impl Node {
     fn connection(&mut self, access: &Access) -> Result<&mut Connection, String> {
         if self.connection.is_none() {
             let socket = connect(&self.host, access.timeout);
-            let socket = socket.map_err(|error| format!("cannot connect - {}", describe_error(&error, access.timeout)))?;
+            let socket =
+                socket.map_err(|error| format!("cannot connect - {}", describe_error(&error, access.timeout)))?;
             let mut connection = Connection::begin(socket, &self.tls_name, access, &mut self.session)?;
             if !self.id.is_empty() {
                 // Another node may have this address by now.

@@ -14,7 +14,7 @@ use super::Store;
 use crate::Disk;
 use crate::index::RecordLocation;
 use crate::io::OpPurpose;
-use crate::record::{BlockItem, UNIT, BlockWalk};
+use crate::record::{BlockItem, BlockWalk, UNIT};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 

@@ -136,7 +136,8 @@ impl Store {
                     let bytes = volume.block_bytes;
                     let buf = if self.io.may_begin() { self.io.buffer(bytes, disk) } else { None };
                     let Some(buf) = buf else {
-                        (self.tomb_raider.stage, self.tomb_raider.next_ns) = (Stage::Looking(number, block), now + PAUSE_NS);
+                        (self.tomb_raider.stage, self.tomb_raider.next_ns) =
+                            (Stage::Looking(number, block), now + PAUSE_NS);
                         return self.tomb_raider.next_ns;
                     };
                     self.tomb_raider.stage = Stage::Reading(number, block, volume.blocks.get(block).seed);
@@ -190,11 +191,13 @@ impl Store {
             // A search that gained little would gain little again.
             let is_fruitless = self.tomb_raider.is_urgent && self.tomb_raider.gained * 64 <= self.index.len();
             let rest_ns = if is_fruitless { REST_NS.max(now - self.tomb_raider.began_ns) } else { PAUSE_NS };
-            self.tomb_raider = TombRaider { next_ns: now + pause, again_ns: now + rest_ns, is_fruitless, ..TombRaider::default() };
+            self.tomb_raider =
+                TombRaider { next_ns: now + pause, again_ns: now + rest_ns, is_fruitless, ..TombRaider::default() };
         } else {
             (self.tomb_raider.stage, self.tomb_raider.next_ns) = (stage, now + pause);
         }
-        let begins_again = matches!(self.tomb_raider.stage, Stage::Waiting) && !self.draining && self.is_short_of_memory();
+        let begins_again =
+            matches!(self.tomb_raider.stage, Stage::Waiting) && !self.draining && self.is_short_of_memory();
         self.tomb_raider.next_ns.min(if begins_again { self.tomb_raider.again_ns } else { u64::MAX })
     }
 

@@ -9,7 +9,7 @@ use super::Store;
 use super::damage::{IncompleteBlock, Verdict};
 use crate::index::{Entry, RecordLocation};
 use crate::io::OpPurpose;
-use crate::record::{BlockHeader, UnreadablePart, BlockItem, HeaderState, UNIT, BlockWalk, is_later, moves};
+use crate::record::{BlockHeader, BlockItem, BlockWalk, HeaderState, UNIT, UnreadablePart, is_later, moves};
 use crate::seal::{Evidence, Mark, NUMBER_MAX};
 use crate::volume::unwritten_max;
 use crate::{Disk, MARKS_BYTES};
@@ -77,7 +77,8 @@ impl Store {
         for number in 0..self.volumes.len() {
             while self.read_chunk(number, disk) {}
         }
-        let all = |is_so: fn(&VolumeScan) -> bool| self.scan.as_ref().is_some_and(|scan| scan.volumes.iter().all(is_so));
+        let all =
+            |is_so: fn(&VolumeScan) -> bool| self.scan.as_ref().is_some_and(|scan| scan.volumes.iter().all(is_so));
         if all(|progress| progress.is_done) {
             self.scan = None;
             if self.index.is_full() {
@@ -130,7 +131,13 @@ impl Store {
         progress.next = progress.next.max(blocks.end);
         progress.flying += 1;
         let (target, bytes) = (volume.space.target, volume.bytes_of(blocks.clone()));
-        self.io.submit(OpPurpose::Scan { volume: number as u8, blocks, tries }, (target, OpKind::Read), bytes, buf, disk);
+        self.io.submit(
+            OpPurpose::Scan { volume: number as u8, blocks, tries },
+            (target, OpKind::Read),
+            bytes,
+            buf,
+            disk,
+        );
         true
     }
 
@@ -193,7 +200,14 @@ impl Store {
     }
 
     /// Examines a block that was read: indexes its records, or keeps it as a suspect.
-    fn take_block(&mut self, number: usize, block: u32, bytes: &[u8], progress: &mut VolumeScan, found: &mut Vec<Entry>) {
+    fn take_block(
+        &mut self,
+        number: usize,
+        block: u32,
+        bytes: &[u8],
+        progress: &mut VolumeScan,
+        found: &mut Vec<Entry>,
+    ) {
         let volume = &mut self.volumes[number];
         let header = BlockHeader::read(bytes, volume.space.id, block);
         if header == HeaderState::None {
@@ -227,7 +241,9 @@ impl Store {
                     found.push(entry);
                 }
                 // Crafted bytes that look like a record.
-                BlockItem::Record(_, at, len) => suspect.flaws.push(UnreadablePart { at: at as u32, bytes: len as u32, records: 1 }),
+                BlockItem::Record(_, at, len) => {
+                    suspect.flaws.push(UnreadablePart { at: at as u32, bytes: len as u32, records: 1 })
+                }
                 BlockItem::Flaw(flaw) => suspect.flaws.push(flaw),
                 BlockItem::End(end) => {
                     suspect.end = end;

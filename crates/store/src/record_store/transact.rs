@@ -26,9 +26,9 @@ pub(super) enum Step {
     /// Memory is full and is being reclaimed.
     Defer,
     /// The record's bytes are needed.
-    Needs(RecordLocation),
+    ReadRecord(RecordLocation),
     /// The record's bytes are not needed.
-    Go,
+    Execute,
 }
 
 impl Store {
@@ -47,9 +47,9 @@ impl Store {
         match (&transaction.work, entry) {
             (Work::Exists | Work::ReadAll | Work::Read(_) | Work::Delete(_), None) => refuse(ResultCode::NOT_FOUND),
             (Work::Exists, Some(entry)) => Step::Reply(found(entry)),
-            (Work::ReadAll | Work::Read(_), Some(entry)) => Step::Needs(entry.place),
+            (Work::ReadAll | Work::Read(_), Some(entry)) => Step::ReadRecord(entry.place),
             (Work::Delete(delete), Some(_)) if !allows(delete.generation, generation) => refuse(ResultCode::GENERATION),
-            (Work::Delete(_) | Work::Image(_), _) => Step::Go,
+            (Work::Delete(_) | Work::Image(_), _) => Step::Execute,
             (Work::Version, _) => {
                 let version = self.index.get(&transaction.digest).map_or(0, |entry| entry.version);
                 Step::Reply(Reply { version, ..Reply::of(ResultCode::OK) })
@@ -57,8 +57,8 @@ impl Store {
             // An expired record still has a version here, until a tombstone replaces the record.
             (Work::Compare(other), _) => match self.index.get(&transaction.digest) {
                 Some(own) if own.version == other.number => Step::Reply(Reply::of(ResultCode::OK)),
-                Some(own) if !own.is_tombstone() => Step::Needs(own.place),
-                _ => Step::Go,
+                Some(own) if !own.is_tombstone() => Step::ReadRecord(own.place),
+                _ => Step::Execute,
             },
             (Work::Write(write), entry) => {
                 match (write.policy.exists, entry) {
@@ -85,8 +85,8 @@ impl Store {
                 }
                 let keeps_key = |entry: &&Entry| entry.has_key() && write.key.is_empty();
                 match entry.filter(|entry| !replaces(write) || keeps_key(entry)) {
-                    Some(entry) => Step::Needs(entry.place),
-                    None => Step::Go,
+                    Some(entry) => Step::ReadRecord(entry.place),
+                    None => Step::Execute,
                 }
             }
         }
@@ -259,7 +259,9 @@ impl Store {
             // The tombstone search has removed the entry meanwhile, or neither node has a record.
             (None, Some(_)) => same,
             (None, None) if other.tombstone => same,
-            (Some(version), None) if version < other.number => self.write_tombstone(number, digest, true, sent(other.number), now),
+            (Some(version), None) if version < other.number => {
+                self.write_tombstone(number, digest, true, sent(other.number), now)
+            }
             (known, None) => {
                 let version = known.unwrap_or_else(|| self.next_version(now));
                 let body = self.tombstone_body(digest);

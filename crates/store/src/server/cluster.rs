@@ -48,7 +48,7 @@ impl Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cluster {
     nodes: Vec<Node>,
-    own: usize,
+    own_index: usize,
     /// Master and replica of each partition.
     owners: Vec<[usize; 2]>,
 }
@@ -57,7 +57,7 @@ impl Cluster {
     /// A cluster of `nodes`; `own` is the index of this node.
     pub fn new(nodes: Vec<Node>, own: usize) -> Self {
         let owners = (0..PARTITIONS).map(|partition| owners(&nodes, partition)).collect();
-        Self { nodes, own, owners }
+        Self { nodes, own_index: own, owners }
     }
 
     pub fn nodes(&self) -> &[Node] {
@@ -65,12 +65,12 @@ impl Cluster {
     }
 
     pub fn own_node(&self) -> &Node {
-        &self.nodes[self.own]
+        &self.nodes[self.own_index]
     }
 
     /// The other nodes, with their indices.
     pub fn others(&self) -> impl Iterator<Item = (usize, &Node)> {
-        self.nodes.iter().enumerate().filter(|(at, _)| *at != self.own)
+        self.nodes.iter().enumerate().filter(|(at, _)| *at != self.own_index)
     }
 
     /// The master of `partition`.
@@ -80,13 +80,13 @@ impl Cluster {
 
     /// True if this node is the master of `partition` (`place` 0) or its replica (1).
     pub fn has(&self, partition: u16, place: usize) -> bool {
-        place < self.nodes.len().min(2) && self.owners[usize::from(partition)][place] == self.own
+        place < self.nodes.len().min(2) && self.owners[usize::from(partition)][place] == self.own_index
     }
 
     /// The replica of `partition`, if this node is its master and there is another node.
     pub(super) fn replica(&self, partition: u16) -> Option<usize> {
         let [master, replica] = self.owners[usize::from(partition)];
-        (master == self.own && replica != master).then_some(replica)
+        (master == self.own_index && replica != master).then_some(replica)
     }
 }
 

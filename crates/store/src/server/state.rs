@@ -7,7 +7,7 @@ use super::pair::{self, DeviceContents, Mode, Pair};
 use crate::conf::Config;
 use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Transactions};
 use crate::wire::{self, Command, MessageError};
-use crate::{DeviceHeader, Digest, IoSnapshot, IoCounts, Losses, PARTITIONS, Reply, Transaction};
+use crate::{DeviceHeader, Digest, IoCounts, IoSnapshot, Losses, PARTITIONS, Reply, Transaction};
 use crossbeam_queue::SegQueue;
 use device::target::Target;
 use std::net::{IpAddr, TcpListener, TcpStream};

@@ -19,4 +19,4 @@ pub mod request;
 mod tests;
 
 pub use frame::{FrameKind, Malformed};
-pub use request::{Command, MessageError, BatchKey, Limits, Request, parse};
+pub use request::{BatchKey, Command, Limits, MessageError, Request, parse};

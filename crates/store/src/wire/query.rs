@@ -8,7 +8,7 @@
 //!
 //! Sources: the server's `proto.h` and `security.h`; the names of commands and fields are from the Go client.
 
-use super::frame::{self, HEADER_BYTES, FrameKind, Malformed};
+use super::frame::{self, FrameKind, HEADER_BYTES, Malformed};
 use super::message;
 use results::units::{Grouped, quoted};
 

@@ -67,7 +67,11 @@ pub enum MessageError {
 }
 
 /// Parses the message `body`. `namespace_of` returns the index of a namespace by name.
-pub fn parse(body: &[u8], limits: Limits, namespace_of: impl Fn(&[u8]) -> Option<usize>) -> Result<Command, MessageError> {
+pub fn parse(
+    body: &[u8],
+    limits: Limits,
+    namespace_of: impl Fn(&[u8]) -> Option<usize>,
+) -> Result<Command, MessageError> {
     let mut rest = body;
     let header = Header::take(&mut rest)?;
     let fields = Fields::take(&mut rest, header.fields)?;

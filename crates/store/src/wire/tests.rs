@@ -2,7 +2,7 @@
 
 use super::message::{self, Header, field, info1, info2, info3};
 use super::request::BatchKey;
-use super::{Command, MessageError, FrameKind, Limits, frame, parse, request};
+use super::{Command, FrameKind, Limits, MessageError, frame, parse, request};
 use crate::ops::{self, Entry, operation, particle};
 use crate::{Digest, Exists, Generation, Reply, ResultCode, Transaction, Ttl, Work, digest};
 

@@ -4,7 +4,7 @@ use store::conf;
 use store::observe::{Counts, Facts, NodeView};
 use store::wire::frame::{self, FrameKind};
 use store::wire::message::{self, Header, info3};
-use store::wire::{Command, MessageError, Limits, info, parse};
+use store::wire::{Command, Limits, MessageError, info, parse};
 use store::{Reply, ResultCode, Work, ops};
 
 /// Longest body, bytes.

@@ -65,7 +65,11 @@ fn what_moves_is_waited_for_and_judged_where_it_is_settled() {
     assert_eq!(judged.seen, StepOutcome::Held, "{}", judged.why);
     assert_eq!(judged.rounds, 8, "halves of 3.7 % and 3.0 %");
     let (judged, _) = step(TRY, RATE, |round| if round < 5 { 200 } else { 10 });
-    assert_eq!((judged.seen, judged.rounds), (StepOutcome::Held, 11), "until nothing of the beginning is in the window");
+    assert_eq!(
+        (judged.seen, judged.rounds),
+        (StepOutcome::Held, 11),
+        "until nothing of the beginning is in the window"
+    );
 }
 
 #[test]
@@ -145,7 +149,12 @@ fn a_drive_that_is_slow_to_recover_is_waited_for() {
     // The share is far over the limit for the first ten rounds.
     let (judged, enough) = step(StepPurpose::Return(earlier.shares), RATE, |round| if round < 10 { 900 } else { 20 });
     assert_eq!(enough.as_deref(), Some("the earlier shares returned after 12 rounds"));
-    assert_eq!((judged.seen, judged.rounds_judged, judged.shares[0].share[0]), (StepOutcome::Held, 2, 0.02), "{}", judged.why);
+    assert_eq!(
+        (judged.seen, judged.rounds_judged, judged.shares[0].share[0]),
+        (StepOutcome::Held, 2, 0.02),
+        "{}",
+        judged.why
+    );
 }
 
 #[test]

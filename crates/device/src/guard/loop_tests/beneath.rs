@@ -206,7 +206,10 @@ fn what_moves_the_other_path_is_seen() {
     let number = DevNum::of_stat(fs::metadata(&bench.device).unwrap().rdev());
     let dir = SysDir::of_block(&guard.roots.sys, number).unwrap();
     let subject = super::super::target_devices::TargetDevices::of_device(number, &dir, &guard.roots);
-    assert_eq!(subject.access_nodes().map(|node| node.relation).collect::<Vec<_>>(), [Relation::Itself, Relation::OtherPath]);
+    assert_eq!(
+        subject.access_nodes().map(|node| node.relation).collect::<Vec<_>>(),
+        [Relation::Itself, Relation::OtherPath]
+    );
     let device = OpenDirect::new(&other);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -18,7 +18,7 @@ use std::fmt;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use sys::nvme::{Query, query_bytes, send_query, namespace_id};
+use sys::nvme::{Query, namespace_id, query_bytes, send_query};
 
 /// Maximum length of a log that is read; longer than the log of any real drive.
 const LOG_BYTES_MAX: usize = 1 << 16;

@@ -16,7 +16,7 @@ mod tracefs;
 
 pub use event::{Event, EventKind, EventOp, Flags, Task, sort_by_time};
 pub use pair::{Pairing, Request};
-pub use text::{LOST_COMMENT, TraceText, TextError};
+pub use text::{LOST_COMMENT, TextError, TraceText};
 pub use tracefs::{TraceError, stop_instances};
 
 use super::DeviceNumber;

@@ -17,12 +17,12 @@ mod dies;
 #[cfg(test)]
 mod tests;
 
-use super::model::{HostOpCounters, SimCompletion, DriveModel};
+use super::model::{DriveModel, HostOpCounters, SimCompletion};
 use super::spec::{DriveSpec, Flash, FtlDrive};
 use crate::event_queue::EventQueue;
 use collection::{Collection, NO_STEP};
-use dies::{Dies, WorkEnd, Work};
-use ftl::{ProgramCause, Extent, Ftl, FlashObserver, SpecError};
+use dies::{Dies, Work, WorkEnd};
+use ftl::{Extent, FlashObserver, Ftl, ProgramCause, SpecError};
 use results::telemetry::Column;
 use results::written::Bytes;
 use std::collections::VecDeque;
@@ -421,7 +421,8 @@ fn precondition(ftl: &mut Ftl, fills: u32, random: &mut Random) {
 impl DriveModel for FtlModel {
     #[inline]
     fn submit(&mut self, op: &Op, now_ns: u64) {
-        let (token, taken) = (op.token as usize, DriveOp { kind: op.kind, len: op.len, parts: 0, submitted_ns: now_ns });
+        let (token, taken) =
+            (op.token as usize, DriveOp { kind: op.kind, len: op.len, parts: 0, submitted_ns: now_ns });
         if self.taken.len() <= token {
             self.taken.resize(token + 1, taken);
         }

@@ -4,7 +4,7 @@ use conclusions::baseline::{Done, Latency, Part, Point, Second, Watch as WatchPo
 use device::observe::diskstats::{self, Counters};
 use load::baseline::Job;
 use load::workload::fio::FioLoad;
-use procedures::cross_check::{self, Side};
+use procedures::cross_check::{self, DirectionResult};
 use report::fio::{Durations, KindStats, Totals};
 use results::cell::{Cell, Interval};
 use results::run_dir::Manifest;
@@ -25,17 +25,17 @@ const DEPTH_KEPT: f64 = 0.8;
 const BUSY_MAX: f64 = 0.9;
 
 /// Observes a run of jobs.
-pub struct Measuring<'a> {
+pub struct JobObserver<'a> {
     load: &'a FioLoad,
     totals: Totals,
     cpu_ns: u64,
     /// Time for which the issuing threads were runnable without a CPU.
     run_delay_ns: u64,
     /// State of the run, once it has begun.
-    begun: Option<Begun>,
+    begun: Option<RunState>,
 }
 
-struct Begun {
+struct RunState {
     devices: usize,
     /// Name and rate of each stream.
     streams: Vec<(String, f64)>,
@@ -54,7 +54,7 @@ struct Queues {
     counters: Vec<Option<(Counters, Counters)>>,
 }
 
-impl<'a> Measuring<'a> {
+impl<'a> JobObserver<'a> {
     pub fn new(load: &'a FioLoad) -> Self {
         Self {
             load,
@@ -71,7 +71,7 @@ impl<'a> Measuring<'a> {
         let side = |direction: usize| {
             let at = self.load.reported_at(place, direction)?;
             let streams = self.load.streams();
-            let own = |begun: &Begun| {
+            let own = |begun: &RunState| {
                 let all = streams.iter().zip(&begun.streams).filter(|(stream, _)| **stream == (place, direction));
                 all.map(|(_, (_, iops))| iops).sum()
             };
@@ -106,7 +106,7 @@ impl<'a> Measuring<'a> {
     }
 
     /// Results in the form of the cross-check.
-    pub fn sides(&self) -> Vec<Side> {
+    pub fn sides(&self) -> Vec<DirectionResult> {
         cross_check::ours(self.load, &self.totals, self.cpu_ns)
     }
 
@@ -166,9 +166,9 @@ impl<'a> Measuring<'a> {
     }
 }
 
-impl RunObserver for Measuring<'_> {
+impl RunObserver for JobObserver<'_> {
     fn begins(&mut self, manifest: &Manifest) {
-        self.begun = Some(Begun {
+        self.begun = Some(RunState {
             devices: manifest.devices.len(),
             streams: manifest.streams.iter().map(|stream| (stream.name.clone(), stream.offered_iops)).collect(),
             simulated: manifest.simulated,
@@ -184,7 +184,7 @@ impl RunObserver for Measuring<'_> {
         self.cpu_ns += interval.cpu_ns;
         self.run_delay_ns += interval.run_delay_ns;
         match &mut begun.queues {
-            Some(queues) => queues.look(self.load),
+            Some(queues) => queues.poll(self.load),
             queues => *queues = Some(Queues::of(self.load)),
         }
         begun.rounds.add(interval);
@@ -216,7 +216,7 @@ impl Queues {
         Self { began: now, now, counters }
     }
 
-    fn look(&mut self, load: &FioLoad) {
+    fn poll(&mut self, load: &FioLoad) {
         // Simulated drives have no kernel counters, and their seconds pass too fast to poll.
         if self.counters.iter().all(Option::is_none) {
             return;

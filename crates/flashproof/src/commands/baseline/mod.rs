@@ -21,10 +21,10 @@ use conclusions::baseline::{
 use conclusions::certify::StageResult;
 use conclusions::series::{Identity, Rule, Series, State, Step};
 use load::baseline::{BaselineRequest, Job};
-use measuring::Measuring;
+use measuring::JobObserver;
 use procedures::cross_check::{self, RealFio};
-use procedures::prep::{Preparation, Style, Wanted};
-use procedures::series::{Drives, Kept, NOT_PREPARED, default_name, now_unix_ms};
+use procedures::prep::{PrepOptions, Preparation, Style};
+use procedures::series::{Drives, NOT_PREPARED, SeriesDir, default_name, now_unix_ms};
 use report::baseline::pts_table;
 use report::table::Table;
 use request::Request;
@@ -34,7 +34,7 @@ use results::units::{milliseconds, number, span};
 use serde_json::json;
 use session::devices::erasable;
 use session::failure::Failure;
-use session::runner::{NamedWorkload, Opened, FailureLimits, RunRequest};
+use session::runner::{FailureLimits, NamedWorkload, Opened, RunRequest};
 use session::signals::SignalHandler;
 use session::{CompatMode, console};
 use std::fmt::Write as _;
@@ -45,12 +45,12 @@ use std::process::ExitCode;
 pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     let mut request = Request::of(args)?;
     let no_prep = args.no_prep || args.read_only;
-    let drives = Drives::look(&request.spec(), no_prep)?;
-    request.look()?;
+    let drives = Drives::inspect(&request.spec(), no_prep)?;
+    request.probe_devices()?;
     let fio = args.cross_check.then(|| real_fio(&request, &drives)).transpose()?;
     let first = args.out.clone().unwrap_or_else(|| default_name("baseline", &drives.identities, &request.name()));
     let now = request.series(drives.identities.clone(), &drives.left_unprepared);
-    let mut kept = Kept::open(&first, args.series.clone(), now, &[NOT_PREPARED], |options| {
+    let mut kept = SeriesDir::open(&first, args.series.clone(), now, &[NOT_PREPARED], |options| {
         erasable(&request.spec(), !args.read_only, &options.erase, !options.dry_run)
     })?;
     kept.series.interrupt_running_steps();
@@ -71,7 +71,7 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
         return Ok(code);
     }
     kept.examine();
-    kept.tell_findings();
+    kept.print_findings();
     console::note(&summary(&kept, &request));
     let mut opened = request.open(&kept.erase)?;
     loop {
@@ -122,8 +122,9 @@ fn precondition(
     quiet: bool,
     switch: &SignalHandler,
 ) -> Result<Option<ExitCode>, Failure> {
-    let usual = Preparation::usual(devices, erase, Style::of(quiet));
-    let purged = |fills| Wanted { discard_first: true, zeros: false, fills, restart: true, ..Wanted::USUAL };
+    let usual = Preparation::with_defaults(devices, erase, Style::of(quiet));
+    let purged =
+        |fills| PrepOptions { discard_first: true, zeros: false, fills, restart: true, ..PrepOptions::DEFAULT };
     let asked = match part {
         Part::PtsSaturation => {
             console::note("discarding each whole device, as SNIA's PTS requires");
@@ -161,7 +162,7 @@ fn run_jobs(
     request: &Request,
     opened: &Opened,
     fio: Option<&RealFio>,
-    kept: &mut Kept,
+    kept: &mut SeriesDir,
     switch: &SignalHandler,
 ) -> Result<ControlFlow<()>, Failure> {
     let borrowed: Vec<_> = jobs.iter().map(|(device, job)| (*device, job)).collect();
@@ -184,7 +185,7 @@ fn run_jobs(
         heading: Some(heading(request, first)),
         ..RunRequest::new(NamedWorkload::alone(load.clone(), lines.join("\n") + "\n"))
     };
-    let mut measuring = Measuring::new(&load);
+    let mut measuring = JobObserver::new(&load);
     let verdict = kept.run_step(index, asked(), None, switch, &mut measuring)?;
     let judge = |verdict: &Verdict| -> Vec<StageResult> {
         jobs.iter().map(|(device, _)| judge_job(verdict, *device, &request.devices[*device])).collect()
@@ -205,7 +206,7 @@ fn run_jobs(
     let mut checked = None;
     if let Some(fio) = fio.filter(|_| first.part == Part::Profile && none_failed) {
         checked = cross_check::in_turns(fio, &load, &opened.devices, switch, |round| {
-            let mut measuring = Measuring::new(&load);
+            let mut measuring = JobObserver::new(&load);
             let verdict = kept.run_step(index, asked(), Some(round), switch, &mut measuring)?;
             let passed = judge(&verdict).iter().all(|judged| judged.outcome == Outcome::Pass);
             Ok(passed.then(|| measuring.sides()))
@@ -276,7 +277,7 @@ fn slug(name: &str) -> String {
 }
 
 /// Prints the plan of a dry run. Returns the exit code.
-fn show_plan(kept: &Kept, request: &Request, drives: &Drives) -> Result<ExitCode, Failure> {
+fn show_plan(kept: &SeriesDir, request: &Request, drives: &Drives) -> Result<ExitCode, Failure> {
     // SNIA's tests prepare the drives themselves.
     let to_prepare = if request.form.pts.is_empty() { drives.to_prepare(kept.has_begun()) } else { Vec::new() };
     let devices = drives.plan(&to_prepare);
@@ -284,7 +285,7 @@ fn show_plan(kept: &Kept, request: &Request, drives: &Drives) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-fn summary(kept: &Kept, request: &Request) -> String {
+fn summary(kept: &SeriesDir, request: &Request) -> String {
     let what = match request.form.jobs() {
         Some(jobs) => {
             format!("in {jobs} jobs and the rounds of a saturation, {} under load", span(request.form.seconds))
@@ -308,10 +309,10 @@ fn heading(request: &Request, job: &Job) -> String {
 }
 
 /// Prints the results of the jobs from step `index` on.
-fn jobs_ended(kept: &Kept, index: usize) {
+fn jobs_ended(kept: &SeriesDir, index: usize) {
     for step in &kept.series.steps[index..] {
         if let Some(point) = point_of(step) {
-            console::note(&format!("{}: {}", step.name, shown(&point)));
+            console::note(&format!("{}: {}", step.name, result_line(&point)));
         }
         if step.outcome == Some(Outcome::Fail) {
             console::warning(&format!("{} failed: {}; this drive gets no further jobs", step.name, step.reason));
@@ -320,7 +321,7 @@ fn jobs_ended(kept: &Kept, index: usize) {
 }
 
 /// Result of a job in one line.
-fn shown(point: &Point) -> String {
+fn result_line(point: &Point) -> String {
     let side = |done: &Option<Done>, what: &str| {
         let done = done.as_ref()?;
         let undone = if done.undone > 0 { format!(", {} not done", number(done.undone as f64)) } else { String::new() };
@@ -339,7 +340,7 @@ fn achieved(done: &Done) -> String {
 }
 
 /// Prints the result of a finished baseline. Returns the exit code.
-fn show_conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
+fn show_conclusion(kept: &SeriesDir) -> Result<ExitCode, Failure> {
     let mut page = String::new();
     for (number, device) in kept.series.devices.iter().enumerate() {
         let points = points_of(&kept.series, number);
@@ -369,12 +370,12 @@ fn show_conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
 }
 
 /// Prints the state of an interrupted baseline. Returns the exit code.
-fn show_interruption(kept: &Kept) -> Result<ExitCode, Failure> {
+fn show_interruption(kept: &SeriesDir) -> Result<ExitCode, Failure> {
     kept.show_interruption(": run the same command to repeat the interrupted job", &table(kept))
 }
 
 /// Table of the jobs, and their directories.
-fn table(kept: &Kept) -> String {
+fn table(kept: &SeriesDir) -> String {
     let table = Table::new("").text(["job", "operations"]).numbers([
         "IOPS",
         "MB/s",
@@ -389,7 +390,7 @@ fn table(kept: &Kept) -> String {
         let doubt = doubts.as_ref().and_then(|doubts| doubts.of(number)).map_or("", |_| " (in doubt)");
         point_of(step).map(|point| rows(&format!("{}{doubt}", step.name), &point)).unwrap_or_default()
     });
-    format!("\n{}\n{}", table.rows(rows), kept.places())
+    format!("\n{}\n{}", table.rows(rows), kept.format_paths())
 }
 
 /// A row for reads and a row for writes.

@@ -62,7 +62,10 @@ impl Request {
             read_only: args.read_only,
             block_sizes,
             depth_max: args.max_depth,
-            pts: Pts::ALL.into_iter().filter(|test| args.pts.iter().any(|asked| asked.option_name() == test.option_name())).collect(),
+            pts: Pts::ALL
+                .into_iter()
+                .filter(|test| args.pts.iter().any(|asked| asked.option_name() == test.option_name()))
+                .collect(),
             pts_sec: args.pts_round.map_or(pts_sec, u64::from),
             // A power of two, so that every depth can be divided among the threads.
             threads: if is_simulated { 1 } else { 1 << cpus().min(PTS_THREADS).ilog2() },
@@ -140,7 +143,7 @@ impl Request {
 
     /// Opens the devices read-only, before hours are spent, to find their smallest operation. Errors: a device cannot
     /// be opened, or does not support one of the sizes.
-    pub fn look(&mut self) -> Result<(), Failure> {
+    pub fn probe_devices(&mut self) -> Result<(), Failure> {
         let reads = Job { read_pct: 100, ..Job::default() };
         let on_all: Vec<_> = (0..self.devices.len()).map(|device| (device, &reads)).collect();
         let reads = load_of(&self.devices, true, &on_all)?;
@@ -209,7 +212,7 @@ impl Request {
             (JOBS, self.form.jobs_min().to_string()),
             (NOT_PREPARED, unprepared.join(", ")),
         ];
-        series::planned(Purpose::Baseline, devices, String::new(), terms)
+        series::new_series(Purpose::Baseline, devices, String::new(), terms)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `flashproof size collect`: samples all nodes for some time. Meanwhile, the settings that a sizing needs are turned
 //! on.
 
-use super::put_back::{self, Folder, NodeChanges, NodeFile, PutBack};
+use super::node_settings::{self, Folder, NodeChanges, NodeFile, SettingsToRestore};
 use super::{access, build, retry, shell_quoted};
 use crate::args::CollectArgs;
 use crate::commands::done;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use store::nodes::{self, Access, DiscoveredNodes, Node, PeersQuery, in_parallel};
 
 /// A node that is sampled.
-pub struct Watched {
+pub struct SampledNode {
     pub node: Node,
     /// The requested namespaces that the node has.
     pub namespaces: Vec<String>,
@@ -52,10 +52,10 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
         )));
     }
     let iostats = args.iostat.iter().map(|path| of_node(path).1);
-    put_back::readable(args.log.iter().map(PathBuf::as_path).chain(iostats))?;
+    node_settings::readable(args.log.iter().map(PathBuf::as_path).chain(iostats))?;
     let dir = args.out.clone().unwrap_or_else(|| default_dir("cluster"));
-    put_back::check(&dir)?;
-    for cut_off in put_back::cut_off_beside(&dir) {
+    node_settings::check(&dir)?;
+    for cut_off in node_settings::killed_collections_beside(&dir) {
         console::warning(&format!(
             "the collection in {0} was killed before it restored the nodes' settings - run: flashproof size restore \
              {0}",
@@ -87,9 +87,10 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Finds the nodes and queries their configuration. Also returns an error for each missing node.
-pub fn look(args: &CollectArgs, access: &Access) -> Result<(Vec<Watched>, Vec<String>), Failure> {
+pub fn look(args: &CollectArgs, access: &Access) -> Result<(Vec<SampledNode>, Vec<String>), Failure> {
     let query = PeersQuery { tls: args.nodes.access.tls, alternate: args.services_alternate };
-    let DiscoveredNodes { nodes, mut missing } = nodes::find_nodes(&args.host, Some(query).filter(|_| !args.one_node), access);
+    let DiscoveredNodes { nodes, mut missing } =
+        nodes::find_nodes(&args.host, Some(query).filter(|_| !args.one_node), access);
     if nodes.is_empty() {
         let missing = missing.join("\n");
         return Err(Failure::environment(format!("{missing} - check --host, and that this machine can connect")));
@@ -108,7 +109,7 @@ pub fn look(args: &CollectArgs, access: &Access) -> Result<(Vec<Watched>, Vec<St
         }
     }
     let mut watched = Vec::new();
-    for looked in in_parallel(nodes, |node| Watched::look(node, &args.namespace, access)) {
+    for looked in in_parallel(nodes, |node| SampledNode::look(node, &args.namespace, access)) {
         match looked {
             Ok(node) => watched.push(node),
             Err(error) => missing.push(error),
@@ -121,7 +122,7 @@ pub fn look(args: &CollectArgs, access: &Access) -> Result<(Vec<Watched>, Vec<St
     Ok((watched, missing))
 }
 
-impl Watched {
+impl SampledNode {
     fn look(mut node: Node, wanted: &[String], access: &Access) -> Result<Self, String> {
         let is_wanted = |name: &&String| wanted.is_empty() || wanted.contains(name);
         let namespaces: Vec<String> = node.namespaces.iter().filter(is_wanted).cloned().collect();
@@ -171,7 +172,7 @@ impl Watched {
 }
 
 /// Prints the changes to make, or those that --enable would make.
-fn show(watched: &[Watched], args: &CollectArgs) {
+fn show(watched: &[SampledNode], args: &CollectArgs) {
     for node in watched {
         for change in &node.changes {
             let what = if args.enable { "changing, to be restored at the end" } else { "would be changed by --enable" };
@@ -191,7 +192,7 @@ struct Collection<'a> {
     args: &'a CollectArgs,
     access: Access,
     ending: EndSignals,
-    watched: Vec<Watched>,
+    watched: Vec<SampledNode>,
     files: Vec<NodeFile>,
 }
 
@@ -203,11 +204,11 @@ impl Collection<'_> {
         if !self.args.enable || planned.is_empty() {
             return self.sample_and_check();
         }
-        let put_back = PutBack::begin(dir, planned)?;
+        let put_back = SettingsToRestore::begin(dir, planned)?;
         let nodes = self.watched.iter_mut().map(|watched| &mut watched.node);
         let changed = put_back.change(nodes, &self.access, &self.ending).map_err(Failure::environment);
         let worked = changed.and_then(|()| self.sample_and_check());
-        let back = put_back.put_back(&self.access, retry(&self.args.nodes));
+        let back = put_back.restore(&self.access, retry(&self.args.nodes));
         match (worked, back) {
             (Err(mut worked), Err(back)) => {
                 worked.message = format!("{}\n{}", worked.message, back.message);
@@ -223,7 +224,7 @@ impl Collection<'_> {
         in_parallel(self.watched.iter_mut().filter(|watched| !watched.is_away).collect(), |watched| {
             let was_on = watched.settings.iter().filter(|(_, now, wanted)| now.as_deref() == Some(wanted));
             for (setting, _, wanted) in was_on {
-                if let Ok(now) = put_back::value(&mut watched.node, setting, &self.access)
+                if let Ok(now) = node_settings::value(&mut watched.node, setting, &self.access)
                     && now != *wanted
                 {
                     console::warning(&format!(

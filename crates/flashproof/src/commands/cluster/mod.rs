@@ -10,12 +10,12 @@
 //! `sizing::info` interprets the replies; this module opens no device.
 
 mod collect;
-mod put_back;
+mod node_settings;
 
 use crate::args::{CollectArgs, NodeArgs, RestoreArgs};
 use crate::commands::done;
-use collect::{Watched, fetch};
-use put_back::{PutBack, asinfo};
+use collect::{SampledNode, fetch};
+use node_settings::{SettingsToRestore, asinfo};
 use session::console::{self, shell_quoted};
 use session::failure::Failure;
 use session::signals::EndSignals;
@@ -41,16 +41,16 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
             "cannot restore settings from {dir} - it is not a folder - give the folder of the collection"
         )));
     }
-    let lock = put_back::lock(&args.dir)?;
-    let Some(put_back) = PutBack::read(&args.dir)? else {
-        console::note(&format!("nothing to restore: there is no {} in {dir}", put_back::FILE));
+    let lock = node_settings::lock(&args.dir)?;
+    let Some(put_back) = SettingsToRestore::read(&args.dir)? else {
+        console::note(&format!("nothing to restore: there is no {} in {dir}", node_settings::RESTORE_FILE));
         return Ok(ExitCode::SUCCESS);
     };
     let access = access(&args.nodes)?;
     let _listening = EndSignals::listen(format!(
         "settings not yet restored are recorded in {dir} - to restore them: flashproof size restore {dir}"
     ))?;
-    put_back.put_back(&access, retry(&args.nodes))?;
+    put_back.restore(&access, retry(&args.nodes))?;
     drop(lock);
     console::note("all settings are restored");
     Ok(ExitCode::SUCCESS)
@@ -79,19 +79,20 @@ fn print(args: &CollectArgs) -> Result<ExitCode, Failure> {
     done(&text)
 }
 
-fn of_nodes(watched: &[Watched], args: &CollectArgs) -> String {
+fn of_nodes(watched: &[SampledNode], args: &CollectArgs) -> String {
     let seed = &watched[0].node.host;
     let by_asadm = |to: &dyn Fn(&Change) -> String| {
         let commands =
             watched.iter().flat_map(|node| &node.changes).map(|change| change.setting.asadm_command(&to(change)));
         let commands: BTreeSet<_> = commands.collect();
-        let command =
-            |line: &String| format!("asadm -h {} -p {} --enable -e {}\n", shell_quoted(&seed.name), seed.port, quotes(line));
+        let command = |line: &String| {
+            format!("asadm -h {} -p {} --enable -e {}\n", shell_quoted(&seed.name), seed.port, quotes(line))
+        };
         commands.iter().map(command).collect::<String>()
     };
     let by_asinfo = |to: &dyn Fn(&Change) -> String| {
         let changes = watched.iter().flat_map(|node| node.changes.iter().map(move |change| (node, change)));
-        let command = |(node, change): (&Watched, &Change)| {
+        let command = |(node, change): (&SampledNode, &Change)| {
             asinfo(&node.node.host.to_string(), &change.setting.command(&to(change), build(&node.node))) + "\n"
         };
         changes.map(command).collect::<String>()
@@ -144,7 +145,8 @@ fn general(args: &CollectArgs) -> String {
         }
         let _ = writeln!(text, "asinfo -v {}", shell_quoted(&log.command(level, None)));
         let old = Setting::OldBenchmarks.command(benchmarks, None);
-        let _ = writeln!(text, "#    before 3.9, instead of the setting of a namespace:\nasinfo -v {}", shell_quoted(&old));
+        let _ =
+            writeln!(text, "#    before 3.9, instead of the setting of a namespace:\nasinfo -v {}", shell_quoted(&old));
         text
     };
     text += "# 1. Turn on the settings that a sizing needs, by asadm on all nodes:\n";

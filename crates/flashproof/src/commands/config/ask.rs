@@ -45,7 +45,7 @@ pub fn ask(request: &mut ConfigRequest, input: impl BufRead, output: impl Write)
         let question = format!(
             "Load factor (1 is {READS_PER_SEC_1X} reads and {WRITES_PER_SEC_1X} writes per second for each drive)"
         );
-        request.rates = Some(Rates::Load(dialogue.answer(&question, |answer| said(answer.parse::<Factor>()))?));
+        request.rates = Some(Rates::Load(dialogue.answer(&question, |answer| error_text(answer.parse::<Factor>()))?));
     }
     if request.out.is_none() && dialogue.yes("Write the configuration to a file? (no: to standard output)")? {
         let name = request.file_name();
@@ -67,7 +67,7 @@ fn devices(dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<Vec<Stri
             // The configuration's rules for names apply.
             let all = [&devices[..], &[answer.to_owned()]].concat().join(" ");
             let mut tried = ActConfig::new(Test::default());
-            said(tried.set("device-names", &all)).map(|()| answer.to_owned())
+            error_text(tried.set("device-names", &all)).map(|()| answer.to_owned())
         })?;
         devices.push(name);
     }
@@ -103,7 +103,7 @@ fn details(request: &mut ConfigRequest, dialogue: &mut Dialogue<impl BufRead, im
 fn runnable(test: Test, key: &str, value: &str) -> Result<(), String> {
     let mut tried = ActConfig::new(test);
     for (key, value) in [("device-names", "a"), ("test-duration-sec", "1"), ("read-reqs-per-sec", "1"), (key, value)] {
-        said(tried.set(key, value))?;
+        error_text(tried.set(key, value))?;
     }
     check(&tried).first().map_or(Ok(()), |problem| Err(problem.to_string()))
 }
@@ -121,7 +121,7 @@ fn number(answer: &str, min: u32, max: u32) -> Result<u32, String> {
     number.ok_or_else(|| format!("give a whole number from {min} to {max}"))
 }
 
-fn said<T, E: Display>(result: Result<T, E>) -> Result<T, String> {
+fn error_text<T, E: Display>(result: Result<T, E>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 

@@ -155,7 +155,7 @@ impl Draft {
             console::note(&if key.is_empty() { told.clone() } else { format!("{key}: {told}") });
             document.note(key, told);
         }
-        for told in self.counted() {
+        for told in self.drive_notes() {
             console::note(&told);
             document.paragraph(&told);
         }
@@ -249,7 +249,7 @@ impl Draft {
     }
 
     /// How devices were counted as drives, if that is not obvious.
-    fn counted(&self) -> Vec<String> {
+    fn drive_notes(&self) -> Vec<String> {
         let told = |drive: &Drive| {
             let members = drive.members.join(" and ");
             match (drive.members.len() > 1, drive.told_by_name.is_some()) {
@@ -349,7 +349,7 @@ pub enum Rates {
 impl ConfigRequest {
     /// The request of the options. Errors: keys that two options set.
     pub fn of(args: &ConfigArgs) -> Result<Self, Failure> {
-        all(twice(args))?;
+        all(keys_set_twice(args))?;
         let keys = [
             ("read-reqs-per-sec", &args.reads),
             ("write-reqs-per-sec", &args.writes),
@@ -389,7 +389,7 @@ impl ConfigRequest {
 }
 
 /// A message for each key that is set twice.
-fn twice(args: &ConfigArgs) -> Vec<String> {
+fn keys_set_twice(args: &ConfigArgs) -> Vec<String> {
     let load = args.load.iter().flat_map(|_| LOAD_1X.map(|(key, _)| (key, "--load")));
     let options = [
         ("read-reqs-per-sec", "--reads", args.reads.is_some()),

@@ -9,13 +9,14 @@ use super::done;
 use crate::args::{FIO_HELP, FioArgs};
 use load::workload::Workload;
 use load::workload::fio::{
-    BYTES_MAX, FioLoad, Job, Problem, Section, ParseContext, command_line, job_file, jobs, options, runs as runs_of,
+    BYTES_MAX, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file, jobs, options, runs as runs_of,
 };
-use procedures::cross_check::{self, Checked, RealFio};
+use procedures::cross_check::{self, CrossCheckResult, RealFio};
 use procedures::fio::{
-    Counting, Logs, Ran, check_logs, check_polled, lay_out, left_out, page, save_states, settle, write_dumps,
+    FioRun, FioRunObserver, Logs, check_logs, check_polled, lay_out, left_out, page, resolve_file_sizes, save_states,
+    write_dumps,
 };
-use program::{Format, Program};
+use program::{Format, ProgramOptions};
 use report::fio::{FIO_VERSION, header_text, json, normal, terse};
 use results::files::{self as input, Links};
 use results::judge::Outcome;
@@ -23,7 +24,7 @@ use results::units::{self, quoted};
 use session::devices::Consents;
 use session::failure::Failure;
 use session::record::RunDirectory;
-use session::runner::{RunOutcome, NamedWorkload, Opened, RunRequest, cpus, run as run_request, tool};
+use session::runner::{NamedWorkload, Opened, RunOutcome, RunRequest, cpus, run as run_request, tool};
 use session::signals::SignalHandler;
 use session::user_file::{is_ours, write_file};
 use session::{CompatMode, console};
@@ -54,9 +55,9 @@ fn other_engines(loads: &[FioLoad]) -> BTreeSet<String> {
 
 /// Runs `args` with the behaviour of `manner`.
 pub fn run(args: &FioArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
-    let line = command_line(&args.words).map_err(several)?;
-    tell(&line.warnings);
-    let program = Program::of(&line.program)?;
+    let line = command_line(&args.words).map_err(usage_of_problems)?;
+    print_warnings(&line.warnings);
+    let program = ProgramOptions::of(&line.program)?;
     if program.quiet {
         console::be_quiet();
     }
@@ -70,12 +71,12 @@ pub fn run(args: &FioArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
     let (sections, text) = sections(line.sections, &line.files, &program, &args.words)?;
     let mut warnings = Vec::new();
     let jobs = jobs(&sections, &surroundings(&mut |_| Err(String::new()), program.readonly), &mut warnings)
-        .map_err(several)?;
-    tell(&warnings);
+        .map_err(usage_of_problems)?;
+    print_warnings(&warnings);
     if program.warnings_fatal && !warnings.is_empty() {
-        return Err(several(warnings));
+        return Err(usage_of_problems(warnings));
     }
-    let mut loads = runs_of(jobs).map_err(several)?;
+    let mut loads = runs_of(jobs).map_err(usage_of_problems)?;
     limit_streams(&program, &mut loads)?;
     let lines = begin_lines(&loads);
     if program.dry_run {
@@ -92,7 +93,7 @@ pub fn run(args: &FioArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
     console::note(describe(&loads).trim_end());
     loads.iter().try_for_each(check_polled)?;
     let mut made = HashMap::new();
-    let layouts: Vec<_> = loads.iter_mut().map(|load| settle(load, &mut made)).collect::<Result<_, _>>()?;
+    let layouts: Vec<_> = loads.iter_mut().map(|load| resolve_file_sizes(load, &mut made)).collect::<Result<_, _>>()?;
     check_outputs(&program, &loads)?;
     let place = RunDirectory::of("fio", program.out.as_deref(), manner)?;
     let switch = SignalHandler::install("the run directory has no verdict", CompatMode::Native)?;
@@ -105,19 +106,19 @@ pub fn run(args: &FioArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
         write_report(&program, &header_text(&lines, threads))?;
     }
     let session =
-        Session { manner, program: &program, place: &place, switch: &switch, text: &text, several: loads.len() > 1 };
-    let (mut runs, mut checks): (Vec<Ran>, Vec<Checked>) = Default::default();
+        FioCommand { manner, program: &program, place: &place, switch: &switch, text: &text, several: loads.len() > 1 };
+    let (mut runs, mut checks): (Vec<FioRun>, Vec<CrossCheckResult>) = Default::default();
     let mut worst = Outcome::Measured;
     for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
         lay_out(layouts, &switch, |load, dir| session.request(load, dir, String::new(), true))?;
         if load.jobs().all(|job| job.creates_only) {
             // The guard creates the files when it opens them.
             Opened::of(&load.spec(), std::iter::once(&load), &session.consents())?;
-            runs.push(Ran::new(load));
+            runs.push(FioRun::new(load));
             continue;
         }
-        runs.push(Ran::new(load));
-        let mut show = |runs: &[Ran]| {
+        runs.push(FioRun::new(load));
+        let mut show = |runs: &[FioRun]| {
             let text = report(&program, runs, &global, &[]);
             write_report(&program, &text).map_err(|failure| failure.message)
         };
@@ -137,7 +138,7 @@ pub fn run(args: &FioArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
     drop(place);
     let is_complete = switch.signal_received().is_none();
     let has_failed =
-        |ran: &Ran| ran.totals.kinds.iter().any(|kind| kind.errors > 0) || !ran.missed(is_complete).is_empty();
+        |ran: &FioRun| ran.totals.kinds.iter().any(|kind| kind.errors > 0) || !ran.missed(is_complete).is_empty();
     Ok(ExitCode::from(match manner {
         CompatMode::Native => worst.exit_code(),
         _ => u8::from(runs.iter().any(has_failed)),
@@ -145,7 +146,7 @@ pub fn run(args: &FioArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
 }
 
 /// One line per problem, up to a limit.
-fn several(problems: Vec<Problem>) -> Failure {
+fn usage_of_problems(problems: Vec<Problem>) -> Failure {
     const TOLD_MAX: usize = 20;
     let mut lines: Vec<_> = problems.iter().take(TOLD_MAX).map(ToString::to_string).collect();
     if problems.len() > TOLD_MAX {
@@ -155,7 +156,7 @@ fn several(problems: Vec<Problem>) -> Failure {
     Failure::usage(lines.join("\n"))
 }
 
-fn tell(warnings: &[Problem]) {
+fn print_warnings(warnings: &[Problem]) {
     warnings.iter().for_each(|warning| console::warning(&warning.to_string()));
 }
 
@@ -180,7 +181,7 @@ fn read_text(path: &str) -> Result<String, String> {
 fn sections(
     mut sections: Vec<Section>,
     files: &[String],
-    program: &Program,
+    program: &ProgramOptions,
     words: &[String],
 ) -> Result<(Vec<Section>, String), Failure> {
     let mut text = if words.is_empty() { String::new() } else { format!("; {}\n", words.join(" ")) };
@@ -189,13 +190,14 @@ fn sections(
             .map_err(|why| Failure::usage(format!("cannot read the job file {} - {why}", quoted(file))))?;
         let mut warnings = Vec::new();
         let mut read = |name: &str| read_text(name);
-        let mut of_file =
-            job_file(file, &content, &mut surroundings(&mut read, program.readonly), &mut warnings).map_err(several)?;
-        tell(&warnings);
+        let mut of_file = job_file(file, &content, &mut surroundings(&mut read, program.readonly), &mut warnings)
+            .map_err(usage_of_problems)?;
+        print_warnings(&warnings);
         // The jobs of a file wait for those of the previous file.
         let has_jobs = sections.iter().any(|section| !section.is_global());
         if let Some(first) = of_file.iter_mut().find(|section| !section.is_global()).filter(|_| has_jobs) {
-            let stonewall = load::workload::fio::GivenOption { name: "stonewall".into(), value: None, at: file.clone() };
+            let stonewall =
+                load::workload::fio::GivenOption { name: "stonewall".into(), value: None, at: file.clone() };
             first.options.push(stonewall);
         }
         sections.append(&mut of_file);
@@ -214,7 +216,7 @@ fn sections(
 }
 
 /// Sets the limits of the streams in `--sla STREAM:LIMITS`.
-fn limit_streams(program: &Program, loads: &mut [FioLoad]) -> Result<(), Failure> {
+fn limit_streams(program: &ProgramOptions, loads: &mut [FioLoad]) -> Result<(), Failure> {
     let names: Vec<_> = loads.iter().flat_map(FioLoad::stream_names).collect();
     if let Some(stream) = program.sla_of.keys().find(|stream| !names.contains(stream)) {
         let why = format!("no job has it - the streams are {}", names.join(", "));
@@ -295,19 +297,24 @@ fn describe(loads: &[FioLoad]) -> String {
 }
 
 /// Checks that the report and the logs can be written.
-fn check_outputs(program: &Program, loads: &[FioLoad]) -> Result<(), Failure> {
+fn check_outputs(program: &ProgramOptions, loads: &[FioLoad]) -> Result<(), Failure> {
     program.output.as_deref().map_or(Ok(()), |path| write_output(program, path, None))?;
     loads.iter().try_for_each(|load| check_logs(load, program.force))
 }
 
 /// Replaces an earlier report, also one of fio; other files only with `--force`.
-fn write_output(program: &Program, path: &Path, text: Option<&str>) -> Result<(), Failure> {
+fn write_output(program: &ProgramOptions, path: &Path, text: Option<&str>) -> Result<(), Failure> {
     const MARKS: [&str; 4] = [": (g=", ": (groupid=", "\"fio version\"", "3;fio-"];
     let replaces = program.force || is_ours(path, |text| MARKS.iter().any(|mark| text.contains(mark)));
     write_file("report", path, text, replaces)
 }
 
-fn report(program: &Program, runs: &[Ran], global: &[(String, String)], checks: &[Checked]) -> String {
+fn report(
+    program: &ProgramOptions,
+    runs: &[FioRun],
+    global: &[(String, String)],
+    checks: &[CrossCheckResult],
+) -> String {
     let page = page(runs, global, checks);
     let form = |format: &Format| match format {
         Format::Normal => {
@@ -321,7 +328,7 @@ fn report(program: &Program, runs: &[Ran], global: &[(String, String)], checks: 
 }
 
 /// Writes the report to standard output, or to its file, which then holds only the latest report.
-fn write_report(program: &Program, text: &str) -> Result<(), Failure> {
+fn write_report(program: &ProgramOptions, text: &str) -> Result<(), Failure> {
     match &program.output {
         None => console::result(text),
         Some(path) => write_output(program, path, Some(text)),
@@ -329,19 +336,19 @@ fn write_report(program: &Program, text: &str) -> Result<(), Failure> {
 }
 
 /// Shows the results so far.
-type Show<'a> = dyn FnMut(&[Ran]) -> Result<(), String> + 'a;
+type Show<'a> = dyn FnMut(&[FioRun]) -> Result<(), String> + 'a;
 
 /// Data common to all runs of a command.
-struct Session<'a> {
+struct FioCommand<'a> {
     manner: CompatMode,
-    program: &'a Program,
+    program: &'a ProgramOptions,
     place: &'a RunDirectory,
     switch: &'a SignalHandler,
     text: &'a str,
     several: bool,
 }
 
-impl Session<'_> {
+impl FioCommand<'_> {
     /// Directory of run `number`.
     fn dir(&self, number: usize) -> PathBuf {
         if self.several { self.place.dir().join(format!("run-{}", number + 1)) } else { self.place.dir().to_owned() }
@@ -372,9 +379,9 @@ impl Session<'_> {
         &self,
         fio: &RealFio,
         number: usize,
-        runs: &mut Vec<Ran>,
+        runs: &mut Vec<FioRun>,
         show: &mut Show<'_>,
-        checks: &mut Vec<Checked>,
+        checks: &mut Vec<CrossCheckResult>,
     ) -> Result<Outcome, Failure> {
         let Some(first) = runs.pop() else { return Ok(Outcome::Measured) };
         let load = first.load;
@@ -384,7 +391,7 @@ impl Session<'_> {
             runs.truncate(number);
             // fio begins each round with empty zones.
             load.forget_zones();
-            runs.push(Ran::new(load.clone()));
+            runs.push(FioRun::new(load.clone()));
             let dir = self.dir(number).join(format!("round-{round}"));
             worst = worst.max(self.run(&dir, Some(&opened), runs, show)?);
             let sides = runs.last().map(|ran| cross_check::ours(&ran.load, &ran.totals, ran.cpu_ns()));
@@ -402,7 +409,7 @@ impl Session<'_> {
         &self,
         dir: &Path,
         opened: Option<&Opened>,
-        runs: &mut Vec<Ran>,
+        runs: &mut Vec<FioRun>,
         show: &mut Show<'_>,
     ) -> Result<Outcome, Failure> {
         let Some(ran) = runs.last_mut() else { return Ok(Outcome::Measured) };
@@ -414,7 +421,7 @@ impl Session<'_> {
         let verdict = match run_request(
             request,
             self.switch,
-            &mut Counting {
+            &mut FioRunObserver {
                 runs: &mut *runs,
                 status_sec,
                 trigger: &self.program.trigger,

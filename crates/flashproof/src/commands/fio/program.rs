@@ -20,7 +20,7 @@ pub enum Format {
 }
 
 #[derive(Debug, Default)]
-pub struct Program {
+pub struct ProgramOptions {
     pub help: bool,
     pub version: bool,
     pub cmdhelp: bool,
@@ -47,7 +47,7 @@ pub struct Program {
     pub trigger: Trigger,
 }
 
-impl Program {
+impl ProgramOptions {
     /// Parses the options. Errors: an invalid value.
     pub fn of(given: &[(String, Option<String>)]) -> Result<Self, Failure> {
         let mut program = Self {

@@ -15,7 +15,8 @@ mod search;
 use crate::args::{PredictArgs, RateArgs};
 use conclusions::baseline::Prediction;
 use conclusions::rating::{
-    Details, SearchResult, NextRun, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, StepOutcome, conclude, three_digits,
+    Details, NextRun, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, SearchResult, StepOutcome, conclude,
+    three_digits,
 };
 use conclusions::series::{Identity, Purpose, Series, State, Step};
 use load::factor::Factor;
@@ -23,7 +24,7 @@ use load::workload::Load;
 use load::workload::act::ActWorkload;
 use load::workload::act::load_summary::LoadSummary;
 use procedures::predict;
-use procedures::series::{self, Base1x, Drives, Kept, NOT_PREPARED, default_name, may_erase};
+use procedures::series::{self, Base1x, Drives, NOT_PREPARED, SeriesDir, default_name, may_erase};
 use report::baseline::{parameters, prediction_sentence};
 use report::table::Table;
 use results::judge::{Outcome, Sla, round_sec};
@@ -38,10 +39,10 @@ use std::process::ExitCode;
 /// Rates devices, resuming from the state on disk.
 pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     let request = Request::of(args)?;
-    let drives = Drives::look(&request.base.spec(), args.no_prep)?;
+    let drives = Drives::inspect(&request.base.spec(), args.no_prep)?;
     let first = args.out.clone().unwrap_or_else(|| default_name("rate", &drives.identities, &request.config_name));
     let now = request.series(drives.identities.clone(), &drives.left_unprepared);
-    let mut kept = Kept::open(&first, args.series.clone(), now, &[NOT_PREPARED], |options| {
+    let mut kept = SeriesDir::open(&first, args.series.clone(), now, &[NOT_PREPARED], |options| {
         may_erase(&request.base, args.no_prep, options)
     })?;
     kept.series.interrupt_running_steps();
@@ -61,7 +62,7 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
         return Ok(code);
     }
     kept.examine();
-    kept.tell_findings();
+    kept.print_findings();
     console::note(&summary(&kept, &request));
     let Some(finding) = climb(args, &request, &mut kept, &switch)? else {
         return kept.show_interruption(": run the same command to repeat the interrupted step", &steps(&kept));
@@ -74,7 +75,12 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Runs loads until the rating is found; `None`: interrupted.
-fn climb(args: &RateArgs, request: &Request, kept: &mut Kept, switch: &SignalHandler) -> Result<Option<SearchResult>, Failure> {
+fn climb(
+    args: &RateArgs,
+    request: &Request,
+    kept: &mut SeriesDir,
+    switch: &SignalHandler,
+) -> Result<Option<SearchResult>, Failure> {
     let mut search = SearchRun::replayed(request, &kept.series);
     loop {
         // A signal that arrived while the last step or preparation was being recorded takes effect here.
@@ -143,7 +149,7 @@ impl Slice {
 impl Request {
     /// The request in `args`. Errors: invalid options or files.
     pub fn of(args: &RateArgs) -> Result<Self, Failure> {
-        let base = series::base(args.config.as_deref(), &args.devices, args.as_act, "rate")?;
+        let base = series::load_1x(args.config.as_deref(), &args.devices, args.as_act, "rate")?;
         let spec = base.spec();
         let [from, up_to] = [args.from, args.up_to].map(|factor| three_digits(factor.as_f64()));
         if from > up_to {
@@ -246,7 +252,7 @@ impl Request {
             ("preparation", if self.no_prep { "none (--no-prep)" } else { "before the first step" }.to_owned()),
             (NOT_PREPARED, unprepared.join(", ")),
         ];
-        series::planned(Purpose::Rate, devices, self.base.to_text(), terms)
+        series::new_series(Purpose::Rate, devices, self.base.to_text(), terms)
     }
 
     /// Why a rating must not be compared with published ones: `unprepared` devices, and devices of `virtual_kinds`
@@ -266,7 +272,7 @@ impl Request {
 }
 
 /// Prints the plan of a dry run. Returns the exit code.
-fn show_plan(kept: &Kept, request: &Request, drives: &Drives) -> Result<ExitCode, Failure> {
+fn show_plan(kept: &SeriesDir, request: &Request, drives: &Drives) -> Result<ExitCode, Failure> {
     let (least_sec, most_sec) = SearchRun::replayed(request, &kept.series).range_sec(request);
     let devices = drives.plan(&drives.to_prepare(kept.has_begun()));
     let of = if request.simulated { " of simulated time" } else { "" };
@@ -281,7 +287,7 @@ fn show_plan(kept: &Kept, request: &Request, drives: &Drives) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-fn summary(kept: &Kept, request: &Request) -> String {
+fn summary(kept: &SeriesDir, request: &Request) -> String {
     let bound = match request.max_sec {
         Some(seconds) => format!(", at most {} under load", span(seconds as u64)),
         None => String::new(),
@@ -296,9 +302,9 @@ fn summary(kept: &Kept, request: &Request) -> String {
 }
 
 /// Table of the steps, and their directories.
-fn steps(kept: &Kept) -> String {
+fn steps(kept: &SeriesDir) -> String {
     let headings = ["step", "result", "rounds", "worst share", "run directory"];
-    format!("\n{}\n{}", Table::new("").text(headings).rows(kept.series.steps.iter().map(row)), kept.places())
+    format!("\n{}\n{}", Table::new("").text(headings).rows(kept.series.steps.iter().map(row)), kept.format_paths())
 }
 
 fn row(step: &Step) -> Vec<String> {
@@ -307,11 +313,11 @@ fn row(step: &Step) -> Vec<String> {
     // Only for the lowest threshold; the report has the others.
     let shares = details.iter().flat_map(|details| &details.judged.shares).filter_map(|shares| shares.share.first());
     let worst = shares.copied().reduce(f64::max).map_or(String::new(), |share| format!("{:.3} %", share * 100.0));
-    vec![step.name.clone(), shown(step).to_owned(), rounds, worst, step.dir.clone()]
+    vec![step.name.clone(), result_word(step).to_owned(), rounds, worst, step.dir.clone()]
 }
 
 /// Result of a step, in a word or two.
-fn shown(step: &Step) -> &'static str {
+fn result_word(step: &Step) -> &'static str {
     match (step.state, Details::of(step).map(|details| details.judged.seen)) {
         (State::Done, Some(StepOutcome::Held)) => "held",
         (State::Done, Some(StepOutcome::Failed)) => "not held",
@@ -324,7 +330,7 @@ fn shown(step: &Step) -> &'static str {
 }
 
 /// Maximum number of sentences about differences of the simulated drive.
-const MISSES_TOLD: usize = 3;
+const MISSES_SHOWN_MAX: usize = 3;
 
 /// Predicts from the directory of a baseline.
 pub fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
@@ -345,10 +351,10 @@ fn predictions(predictions: &[Prediction]) -> String {
     for prediction in predictions {
         let _ = writeln!(page, "\n{}", prediction_sentence(prediction));
         let _ = writeln!(page, "  {}", prediction.unknown);
-        for miss in prediction.misses.iter().take(MISSES_TOLD) {
+        for miss in prediction.misses.iter().take(MISSES_SHOWN_MAX) {
             let _ = writeln!(page, "  {miss}");
         }
-        if let Some(more) = prediction.misses.len().checked_sub(MISSES_TOLD + 1) {
+        if let Some(more) = prediction.misses.len().checked_sub(MISSES_SHOWN_MAX + 1) {
             let _ = writeln!(page, "  and {} more", more + 1);
         }
         for remark in &prediction.remarks {

@@ -1,10 +1,12 @@
 //! A search in progress: its next move, the move's run, and its result.
 
-use super::{Request, shown};
+use super::{Request, result_word};
 use crate::args::RateArgs;
-use conclusions::rating::{Details, SearchResult, JudgedStep, NextRun, Search, StepOutcome, Shares, Stop, StepPurpose, Watcher};
+use conclusions::rating::{
+    Details, JudgedStep, NextRun, Search, SearchResult, Shares, StepOutcome, StepPurpose, Stop, Watcher,
+};
 use conclusions::series::{Rule, Series, State, Step};
-use procedures::series::{Kept, alone, now_unix_ms};
+use procedures::series::{SeriesDir, now_unix_ms, single_load};
 use results::cell::Interval;
 use results::judge::{End, Outcome};
 use results::run_dir::Manifest;
@@ -63,7 +65,7 @@ impl SearchRun {
             search.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
             // A limit of flashproof or its host at that time need not apply now.
             if let Some(details) = Details::of(step).filter(|details| details.judged.seen != StepOutcome::OurLimit) {
-                search.take(details.moved, &details.judged);
+                search.record_result(details.moved, &details.judged);
             }
         }
         search
@@ -114,7 +116,7 @@ impl SearchRun {
         moved: NextRun,
         args: &RateArgs,
         request: &Request,
-        kept: &mut Kept,
+        kept: &mut SeriesDir,
         switch: &SignalHandler,
     ) -> Result<ControlFlow<()>, Failure> {
         let step = self.step(moved, request, &kept.series);
@@ -141,9 +143,9 @@ impl SearchRun {
             round_sec: Some(slice.round_sec),
             patience: PATIENCE,
             heading: Some(heading.clone()),
-            ..RunRequest::new(alone(load, &heading))
+            ..RunRequest::new(single_load(load, &heading))
         };
-        let mut watched = Watched { target: self.target(moved), step_sec: longest_sec, watcher: None };
+        let mut watched = StepObserver { target: self.target(moved), step_sec: longest_sec, watcher: None };
         let verdict = kept.run_step(index, asked, None, switch, &mut watched)?;
         // Without a watcher, the run ended before it began.
         let Some(watcher) = watched.watcher else { return Ok(ControlFlow::Break(())) };
@@ -163,8 +165,8 @@ impl SearchRun {
         end(step, moved, &judged, verdict.ran_sec);
         kept.save()?;
         let step = &kept.series.steps[index];
-        console::note(&format!("{}: {}: {}", step.name, shown(step), step.reason));
-        self.take(moved, &judged);
+        console::note(&format!("{}: {}: {}", step.name, result_word(step), step.reason));
+        self.record_result(moved, &judged);
         Ok(ControlFlow::Continue(()))
     }
 
@@ -181,7 +183,7 @@ impl SearchRun {
         }
     }
 
-    fn take(&mut self, moved: NextRun, judged: &JudgedStep) {
+    fn record_result(&mut self, moved: NextRun, judged: &JudgedStep) {
         self.our_limit = if judged.seen == StepOutcome::OurLimit { self.our_limit + 1 } else { 0 };
         self.wait_sec = self.wait_sec.max(judged.longest_wait_sec());
         match judged.seen {
@@ -230,14 +232,14 @@ fn end(step: &mut Step, moved: NextRun, judged: &JudgedStep, ran_sec: f64) {
 }
 
 /// Observer of a step's run.
-struct Watched {
+struct StepObserver {
     target: StepPurpose,
     /// Duration of the step unless ended early, seconds.
     step_sec: u64,
     watcher: Option<Watcher>,
 }
 
-impl RunObserver for Watched {
+impl RunObserver for StepObserver {
     fn begins(&mut self, manifest: &Manifest) {
         self.watcher = Some(Watcher::new(manifest, self.target.clone(), self.step_sec));
     }

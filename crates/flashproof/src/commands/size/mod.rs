@@ -16,7 +16,7 @@ use sizing::configuration::{Configuration, TestOptions, busiest_node, configurat
 use sizing::info::{self, InfoReplies};
 use sizing::profile::Profile;
 use sizing::profile::derive::{id, profile};
-use sizing::profile::sources::{NamespaceFacts, Sources, ProfileOptions};
+use sizing::profile::sources::{NamespaceFacts, ProfileOptions, Sources};
 use sizing::select::SizingTerms;
 use sizing::server_log::ServerLog;
 use sizing::source::Source;
@@ -37,7 +37,7 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
         check_page(path)?;
     }
     let sources = read(args)?;
-    let profile = profile(&sources, &wanted(args, &sources.logs)).map_err(Failure::usage)?;
+    let profile = profile(&sources, &profile_request(args, &sources.logs)).map_err(Failure::usage)?;
     let test = TestOptions { device: args.device.clone(), duration_sec: args.duration, factor: args.scale };
     let node = args.node.as_deref().or_else(|| busiest_node(&profile)).unwrap_or_default();
     let configured = configurations(&profile, node, &test);
@@ -55,7 +55,7 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     if let Some(dir) = &args.out {
         let wanted = if balances || args.accept_unbalanced { &configurations[..] } else { &[] };
         write(dir, args.force, &json, wanted)?;
-        say_what_next(args, &profile, node, dir, wanted);
+        print_next_steps(args, &profile, node, dir, wanted);
     }
     Ok(if balances { ExitCode::SUCCESS } else { ExitCode::from(IN_DOUBT) })
 }
@@ -79,7 +79,7 @@ fn file_name(namespace: &str) -> String {
     format!("{}.conf", namespace.chars().map(safe).collect::<String>().trim_start_matches('.'))
 }
 
-fn say_what_next(args: &SizeArgs, profile: &Profile, node: &str, dir: &Path, written: &[Configuration]) {
+fn print_next_steps(args: &SizeArgs, profile: &Profile, node: &str, dir: &Path, written: &[Configuration]) {
     let dir = dir.display();
     if written.is_empty() {
         console::warning(&format!(
@@ -160,7 +160,7 @@ fn read(args: &SizeArgs) -> Result<Sources, Failure> {
     for path in &files.replies {
         sources.facts.extend(facts(path, &nodes)?);
     }
-    if let Some(told) = told(args) {
+    if let Some(told) = given_block_sizes(args) {
         for namespace in sources.logs.iter().flat_map(ServerLog::namespaces) {
             sources.facts.entry((String::new(), namespace.clone())).or_default();
             let of_namespace = sources.facts.iter_mut().filter(|((_, of), _)| *of == namespace);
@@ -247,7 +247,8 @@ fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Nam
                 return Vec::new();
             }
         };
-        let facts = replies.namespaces.iter().map(|(name, namespace)| (name.clone(), NamespaceFacts::of(replies, namespace)));
+        let facts =
+            replies.namespaces.iter().map(|(name, namespace)| (name.clone(), NamespaceFacts::of(replies, namespace)));
         facts.map(|(name, facts)| ((node.clone(), name), facts)).collect::<Vec<_>>()
     };
     Ok(replies.iter().flat_map(of_node).collect())
@@ -259,7 +260,7 @@ fn is_id(node: &str) -> bool {
 }
 
 /// Block sizes given by the user.
-fn told(args: &SizeArgs) -> Option<NamespaceFacts> {
+fn given_block_sizes(args: &SizeArgs) -> Option<NamespaceFacts> {
     let (write_block_bytes, flush_bytes) = (args.write_block_size, args.flush_size);
     (write_block_bytes.is_some() || flush_bytes.is_some()).then(|| NamespaceFacts {
         origin: "the command line".to_owned(),
@@ -270,7 +271,7 @@ fn told(args: &SizeArgs) -> Option<NamespaceFacts> {
 }
 
 /// Options of the profile; times of day get the dates of the logs.
-fn wanted(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
+fn profile_request(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
     let last = logs.iter().filter_map(|log| log.span).map(|(_, last)| last).max();
     let first = logs.iter().filter_map(|log| log.span).map(|(first, _)| first).min();
     // A time of day is on the log's last day, or the day before if only that day contains it.
@@ -299,13 +300,14 @@ fn wanted(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
 }
 
 pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {
-    let shelf = select::Shelf {
+    let shelf = select::SelectionInput {
         candidates: &args.candidates,
         published: &args.published,
         ratings: args.ratings.as_deref(),
         given: args.given.given(args.warranty),
     };
-    let terms = SizingTerms { scale: args.scale, data_scale: args.data_scale, fill: args.fill / 100.0, years: args.warranty };
+    let terms =
+        SizingTerms { scale: args.scale, data_scale: args.data_scale, fill: args.fill / 100.0, years: args.warranty };
     let selection = select::select(&args.profile, args.accept_unbalanced, &shelf, terms)?;
     console::result(&match () {
         () if args.json => super::json(&selection)?,

@@ -122,7 +122,7 @@ fn namespaces(profile: &Profile) -> Vec<String> {
     let same = |a: &DeviceLoad, b: &DeviceLoad| (&a.node, &a.namespace) == (&b.node, &b.namespace);
     let of = |loads: &[DeviceLoad]| {
         let node = if profile.nodes.len() > 1 { format!(" on {}", loads[0].node) } else { String::new() };
-        format!("{}{node}: {}", loads[0].namespace, told(&loads.iter().collect::<Vec<_>>()))
+        format!("{}{node}: {}", loads[0].namespace, load_details(&loads.iter().collect::<Vec<_>>()))
     };
     profile.loads.chunk_by(same).map(of).collect()
 }
@@ -152,7 +152,7 @@ fn loads(profile: &Profile) -> Table {
 }
 
 /// Details of a namespace that have no column: sizes, clients' rates, parts of the counts.
-fn told(loads: &[&DeviceLoad]) -> String {
+fn load_details(loads: &[&DeviceLoad]) -> String {
     let Some(first) = loads.first() else { return String::new() };
     let sum = |of: fn(&DeviceLoad) -> f64| loads.iter().map(|load| of(load)).sum::<f64>();
     let (reads, writes) = (sum(|load| load.reads_per_sec), sum(|load| load.writes_per_sec));

@@ -20,7 +20,7 @@ use session::failure::Failure;
 use session::signals::EndSignals;
 use session::tracing::{self, BlockPosition};
 use session::user_file::write_file;
-use show::Shown;
+use show::TraceReport;
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -45,7 +45,7 @@ pub fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {
 }
 
 fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
-    let subject = Subject::of(&args.devices)?;
+    let subject = TracedDevices::of(&args.devices)?;
     let ending =
         EndSignals::listen("no result is shown; the next trace removes the tracefs instance of this one".to_owned())?;
     let trace = subject.start(args.buffer << 20)?;
@@ -58,7 +58,8 @@ fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
         requests.iter().for_each(|request| summary.add(request));
         print_ops(args, requests)
     })?;
-    let shown = Shown { summary: &summary, names: subject.names(), seconds: Some(traced.seconds), lost: traced.lost };
+    let shown =
+        TraceReport { summary: &summary, names: subject.names(), seconds: Some(traced.seconds), lost: traced.lost };
     if traced.lost > 0 {
         console::warning(&format!(
             "{} lost, because the buffers of {} MiB were full or were written while being read: counts are too low - \
@@ -105,7 +106,7 @@ fn from_text(args: &TraceArgs, name: &str) -> Result<ExitCode, Failure> {
         )));
     }
     let seconds = summary.span_sec();
-    finish(args, &Shown { summary: &summary, names: BTreeMap::new(), seconds, lost: facts.lost })?;
+    finish(args, &TraceReport { summary: &summary, names: BTreeMap::new(), seconds, lost: facts.lost })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -118,7 +119,7 @@ fn print_ops(args: &TraceArgs, requests: &[Request]) -> Result<bool, Failure> {
 }
 
 /// Shows the result in the requested forms.
-fn finish(args: &TraceArgs, shown: &Shown<'_>) -> Result<(), Failure> {
+fn finish(args: &TraceArgs, shown: &TraceReport<'_>) -> Result<(), Failure> {
     if shown.summary.left_out > 0 {
         console::warning(&format!(
             "{} are in no table: the trace has more devices or sizes than fit into memory - trace fewer devices",
@@ -169,7 +170,7 @@ const SETTLED_AFTER_NS: u64 = 10_000_000;
 
 /// Devices to trace.
 #[derive(Debug)]
-pub struct Subject {
+pub struct TracedDevices {
     places: Vec<BlockPosition>,
     names: Vec<String>,
     /// True if a device has no requests, only bios.
@@ -181,7 +182,7 @@ type Sink<'a> = dyn FnMut(&[Request]) -> Result<bool, Failure> + 'a;
 
 /// Result of a trace.
 #[derive(Debug)]
-pub struct Traced {
+pub struct TraceResult {
     pub seconds: f64,
     /// Events that the kernel dropped.
     pub lost: u64,
@@ -189,7 +190,7 @@ pub struct Traced {
     pub gone: Option<String>,
 }
 
-impl Subject {
+impl TracedDevices {
     /// The devices of these names. Warns about limitations.
     ///
     /// Errors: a name is not that of a block device.
@@ -235,7 +236,7 @@ impl Subject {
         seconds: Option<u32>,
         ending: &EndSignals,
         sink: &mut Sink<'_>,
-    ) -> Result<Traced, Failure> {
+    ) -> Result<TraceResult, Failure> {
         let begin_ns = monotonic_ns();
         let end_ns = seconds.map_or(u64::MAX, |seconds| begin_ns + u64::from(seconds) * 1_000_000_000);
         let on_terminal = io::stdout().is_terminal();
@@ -247,7 +248,7 @@ impl Subject {
             ending.wait(READ_EVERY.min(Duration::from_nanos(end_ns - now_ns)));
             now_ns = monotonic_ns();
             tracing::read(&mut trace, &self.places, &mut held).map_err(Failure::environment)?;
-            wanted = self.hand_over(&mut held, now_ns.saturating_sub(SETTLED_AFTER_NS), &mut pairing, sink)?;
+            wanted = self.process_events(&mut held, now_ns.saturating_sub(SETTLED_AFTER_NS), &mut pairing, sink)?;
             if now_ns.saturating_sub(looked_ns) >= LOOK_EVERY_NS {
                 looked_ns = now_ns;
                 gone = self.gone();
@@ -260,14 +261,14 @@ impl Subject {
         let lost = trace.lost().map_err(Failure::environment)?.events();
         // Removes the kernel's trace instance before anything else can fail.
         drop(trace);
-        self.hand_over(&mut held, u64::MAX, &mut pairing, sink)?;
+        self.process_events(&mut held, u64::MAX, &mut pairing, sink)?;
         pairing.finish();
-        self.give(&mut pairing, sink)?;
-        Ok(Traced { seconds, lost, gone })
+        self.pass_requests(&mut pairing, sink)?;
+        Ok(TraceResult { seconds, lost, gone })
     }
 
     /// Pairs the events of `held` before `until_ns`, and passes completed requests to `sink`.
-    fn hand_over(
+    fn process_events(
         &self,
         held: &mut Vec<Event>,
         until_ns: u64,
@@ -277,10 +278,10 @@ impl Subject {
         sort_by_time(held);
         let settled = held.partition_point(|event| event.time_ns < until_ns);
         held.drain(..settled).for_each(|event| pairing.add(&event));
-        self.give(pairing, sink)
+        self.pass_requests(pairing, sink)
     }
 
-    fn give(&self, pairing: &mut Pairing, sink: &mut Sink<'_>) -> Result<bool, Failure> {
+    fn pass_requests(&self, pairing: &mut Pairing, sink: &mut Sink<'_>) -> Result<bool, Failure> {
         // On a disk with partitions, only requests to traced partitions; a flush concerns the whole disk.
         let ours = |request: &Request| {
             let on = |place: &&BlockPosition| place.disk == request.device;

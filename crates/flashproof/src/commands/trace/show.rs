@@ -18,7 +18,7 @@ const KERNEL_THREADS: [&str; 8] =
     ["kworker/", "ksoftirqd/", "swapper/", "jbd2/", "kswapd", "xfsaild/", "txg_sync", "dmcrypt_write/"];
 
 /// A trace's summary, with facts that its numbers depend on.
-pub struct Shown<'a> {
+pub struct TraceReport<'a> {
     pub summary: &'a Summary,
     /// Names of devices; other devices are shown by their numbers.
     pub names: BTreeMap<DeviceNumber, String>,
@@ -28,7 +28,7 @@ pub struct Shown<'a> {
     pub lost: u64,
 }
 
-impl Shown<'_> {
+impl TraceReport<'_> {
     fn name(&self, device: DeviceNumber) -> String {
         let number = || format!("{},{}", device.0, device.1);
         // The text is drawn on a terminal, so a name must not move the cursor.

@@ -24,7 +24,7 @@ pub struct Summary {
     /// By device and operation.
     pub kinds: BTreeMap<(DeviceNumber, EventOp), Kind>,
     /// Requests and bytes by issuing process.
-    tasks: HashMap<Task, Wanted>,
+    tasks: HashMap<Task, RequestTotals>,
     sizes: usize,
     /// Requests of kinds or sizes that exceeded the limits; not counted elsewhere.
     pub left_out: u64,
@@ -36,13 +36,13 @@ pub struct Summary {
 
 /// Requests and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RequestTotals {
     pub count: u64,
     /// Bytes moved or discarded.
     pub bytes: u64,
 }
 
-impl Wanted {
+impl RequestTotals {
     fn add(&mut self, other: Self) {
         self.count += other.count;
         self.bytes += other.bytes;
@@ -56,7 +56,7 @@ pub struct Kind {
     pub sizes: BTreeMap<u64, Size>,
     /// True if sizes are grouped by powers of two.
     pub gathered: bool,
-    pub all: Wanted,
+    pub all: RequestTotals,
     /// Requests for which a process waits.
     pub sync: u64,
     /// Writes with FUA.
@@ -72,7 +72,7 @@ pub struct Kind {
 /// Requests of a size.
 #[derive(Debug, Default)]
 pub struct Size {
-    pub all: Wanted,
+    pub all: RequestTotals,
     /// Times from the block layer to the driver, where known.
     pub queue: Times,
     /// Times from the driver to completion, where known.
@@ -117,7 +117,7 @@ impl Times {
 
 impl Summary {
     pub fn add(&mut self, request: &Request) {
-        let wanted = Wanted { count: 1, bytes: request.bytes() };
+        let wanted = RequestTotals { count: 1, bytes: request.bytes() };
         let key = (request.device, request.op);
         if self.sizes >= SIZES_ALL_MAX && !self.kinds.get(&key).is_some_and(|kind| kind.has(request.bytes())) {
             self.left_out += 1;
@@ -160,7 +160,7 @@ impl Summary {
     }
 
     /// Processes with the most requests, descending.
-    pub fn top_tasks(&self, most: usize) -> Vec<(Task, Wanted)> {
+    pub fn top_tasks(&self, most: usize) -> Vec<(Task, RequestTotals)> {
         let mut tasks: Vec<_> = self.tasks.iter().map(|(task, wanted)| (*task, *wanted)).collect();
         tasks.sort_by_key(|(task, wanted)| (std::cmp::Reverse((wanted.count, wanted.bytes)), *task));
         tasks.truncate(most);
@@ -174,7 +174,7 @@ impl Kind {
         self.sizes.contains_key(&if self.gathered { power_of_two(bytes) } else { bytes })
     }
 
-    fn add(&mut self, request: &Request, wanted: Wanted) {
+    fn add(&mut self, request: &Request, wanted: RequestTotals) {
         self.all.add(wanted);
         self.sync += u64::from(request.flags.sync);
         self.fua += u64::from(request.flags.fua);
@@ -241,7 +241,7 @@ mod tests {
         let sizes: Vec<_> =
             kind.sizes.iter().map(|(bytes, size)| (*bytes, size.all.count, size.device.len())).collect();
         assert_eq!(sizes, [(512, 1, 1), (1024, 2, 2), (2048, 4, 4), (4096, 8, 8), (8192, 16, 16), (16384, 2, 2)]);
-        assert_eq!(kind.all, Wanted { count: 33, bytes: 33 * 34 / 2 * 512 });
+        assert_eq!(kind.all, RequestTotals { count: 33, bytes: 33 * 34 / 2 * 512 });
     }
 
     #[test]

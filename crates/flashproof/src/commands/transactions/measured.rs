@@ -1,7 +1,7 @@
 //! A row from the record of its run, and the limiting resource; and servers of this process for rows over loopback.
 
-use super::page::{Row, Side};
-use super::{Running, Site, Table};
+use super::page::{LatencySummary, Row};
+use super::{Backend, RowInProgress, RowsRequest};
 use crate::commands::client::{as_devices, check_open_files};
 use load::workload::records::{READS, WRITES};
 use report::text::RunSummary;
@@ -44,35 +44,35 @@ const AT_DRIVE_MIN: f64 = 0.5;
 
 /// I/O of the devices, and CPU time of this process, in a run.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Seen {
+pub(super) struct RunUsage {
     io: IoSnapshot,
     cpu_ns: u64,
 }
 
 /// Observes a run from within. The observation ends with the last interval, so the writes of a closing store are
 /// excluded.
-pub(super) struct Watched<'a> {
+pub(super) struct UsageObserver<'a> {
     io: &'a dyn Fn() -> IoSnapshot,
-    before: Seen,
-    after: Seen,
+    before: RunUsage,
+    after: RunUsage,
 }
 
-impl<'a> Watched<'a> {
+impl<'a> UsageObserver<'a> {
     pub(super) fn new(io: &'a dyn Fn() -> IoSnapshot) -> Self {
-        Self { io, before: Seen::default(), after: Seen::default() }
+        Self { io, before: RunUsage::default(), after: RunUsage::default() }
     }
 
-    fn now(&self) -> Seen {
-        Seen { io: (self.io)(), cpu_ns: process_cpu_ns().unwrap_or(0) }
+    fn now(&self) -> RunUsage {
+        RunUsage { io: (self.io)(), cpu_ns: process_cpu_ns().unwrap_or(0) }
     }
 
-    pub(super) fn seen(&self) -> Seen {
+    pub(super) fn usage(&self) -> RunUsage {
         let io = self.after.io.since(&self.before.io);
-        Seen { io, cpu_ns: self.after.cpu_ns.saturating_sub(self.before.cpu_ns) }
+        RunUsage { io, cpu_ns: self.after.cpu_ns.saturating_sub(self.before.cpu_ns) }
     }
 }
 
-impl RunObserver for Watched<'_> {
+impl RunObserver for UsageObserver<'_> {
     fn begins(&mut self, _: &Manifest) {
         self.before = self.now();
     }
@@ -83,20 +83,20 @@ impl RunObserver for Watched<'_> {
     }
 }
 
-impl Table<'_> {
+impl RowsRequest<'_> {
     /// The row of the run in `dir`.
     pub(super) fn measured(
         &self,
-        running: &Running,
+        running: &RowInProgress,
         inserted_per_sec: f64,
         verdict: &Verdict,
         dir: &Path,
-        seen: &Seen,
+        seen: &RunUsage,
     ) -> Result<Row, Failure> {
-        let Running { kind, keys, .. } = *running;
+        let RowInProgress { kind, keys, .. } = *running;
         let cores = self.cores();
-        let Seen { io, cpu_ns } = *seen;
-        let over_loopback = matches!(running.site, Site::Loopback(_));
+        let RunUsage { io, cpu_ns } = *seen;
+        let over_loopback = matches!(running.site, Backend::Loopback(_));
         let copies = if kind.replicated { 2 } else { 1 };
         let summary = RunSummary::read(dir).map_err(Failure::environment)?;
         let side = |stream: &str| {
@@ -104,7 +104,7 @@ impl Table<'_> {
             let sum = |of: fn(&SliceShares) -> u64| group.slices.iter().map(of).sum::<u64>();
             let over = sum(|slice| slice.judged_over.first().copied().unwrap_or(0));
             let service = &summary.latencies.iter().find(|latencies| latencies.stream == stream)?.service;
-            Some(Side {
+            Some(LatencySummary {
                 under_first: 1.0 - over as f64 / sum(|slice| slice.wanted).max(1) as f64,
                 stddev_ms: service.stddev_ns as f64 / 1e6,
                 mean_ms: service.mean_ns as f64 / 1e6,
@@ -112,7 +112,7 @@ impl Table<'_> {
         };
         let ran_sec = verdict.ran_sec.max(1e-9);
         let tps: f64 = verdict.streams.iter().map(|stream| stream.achieved_iops).sum();
-        let host = Host::read(dir)?;
+        let host = HostCpu::read(dir)?;
         // A simulated drive takes no CPU time.
         let cpu_busy_pct = host.cpu_busy_pct.filter(|_| !self.is_simulated());
         let cpu_sec = match () {
@@ -184,14 +184,14 @@ impl Table<'_> {
 }
 
 /// CPU usage of the host during a run.
-struct Host {
+struct HostCpu {
     /// CPU time of the issuing threads, seconds.
     issuing_cpu_sec: f64,
     /// Busy fraction of all CPUs of the machine, percent.
     cpu_busy_pct: Option<f64>,
 }
 
-impl Host {
+impl HostCpu {
     /// Reads the values from the tables of the run in `dir`.
     fn read(dir: &Path) -> Result<Self, Failure> {
         let manifest = read(dir).map_err(Failure::environment)?.manifest;
@@ -209,7 +209,7 @@ impl Host {
 }
 
 /// Timeout for servers to get ready.
-const PATIENCE: Duration = Duration::from_secs(60);
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Timeout of a transaction, ms: longer than any delay of a device that is merely slow.
 const TIMEOUT_MS: u32 = 10_000;
@@ -276,8 +276,8 @@ impl Loopback {
         }
         let begin = Instant::now();
         while !servers.iter().all(|server| server.state().is_ready() && server.state().is_linked()) {
-            if begin.elapsed() > PATIENCE || servers.iter().any(Server::has_ended) {
-                return Err(cannot(format!("the servers were not ready within {} s", PATIENCE.as_secs())));
+            if begin.elapsed() > READY_TIMEOUT || servers.iter().any(Server::has_ended) {
+                return Err(cannot(format!("the servers were not ready within {} s", READY_TIMEOUT.as_secs())));
             }
             thread::sleep(Duration::from_millis(2));
         }
@@ -316,7 +316,7 @@ impl Loopback {
         };
         let begin = Instant::now();
         while self.servers.iter().any(|server| blocks(server) > 0)
-            && begin.elapsed() < PATIENCE
+            && begin.elapsed() < READY_TIMEOUT
             && switch.signal_received().is_none()
         {
             thread::sleep(Duration::from_millis(20));

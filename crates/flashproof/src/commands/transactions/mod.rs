@@ -19,7 +19,7 @@ use load::keys::Keys;
 use load::rate::Rate;
 use load::workload::records::{Mix, RecordWorkload};
 use load::workload::{DeviceShape, RunSpec, Workload};
-use measured::{Loopback, Seen, Watched};
+use measured::{Loopback, RunUsage, UsageObserver};
 use page::Row;
 use procedures::formatting;
 use results::finding::Finding;
@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use store::object::{RecordSpec, ValueType};
-use store::{DEVICE_HEADER_BYTES, DeviceHeader, IoSnapshot, IoCounts, Namespace, Overload, Verification};
+use store::{DEVICE_HEADER_BYTES, DeviceHeader, IoCounts, IoSnapshot, Namespace, Overload, Verification};
 
 /// Default fill of the device by the records of a row: below the fill at which defragmentation starts.
 const FILL: f64 = 0.4;
@@ -55,7 +55,7 @@ const BLOCKS_MIN: u64 = 16;
 const INSERT_SEC: u64 = 30 * 86_400;
 
 /// Requested rows, and the devices for all of them.
-fn asked(args: &TransactionsArgs, dir: &Path) -> Result<(Vec<RowKind>, Vec<DeviceName>), Failure> {
+fn requested_rows(args: &TransactionsArgs, dir: &Path) -> Result<(Vec<RowKind>, Vec<DeviceName>), Failure> {
     let given = args.devices.iter().map(|name| name.parse::<DeviceName>()).collect::<Result<Vec<_>, _>>();
     let given = given.map_err(Failure::usage)?;
     if args.loopback
@@ -125,9 +125,9 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     let dir = args.record.out.clone().unwrap_or_else(|| default_dir("transactions"));
     std::fs::create_dir_all(&dir)
         .map_err(|error| Failure::environment(format!("cannot create {} - {error}", dir.display())))?;
-    let (kinds, names) = asked(args, &dir)?;
+    let (kinds, names) = requested_rows(args, &dir)?;
     let switch = SignalHandler::install("no table is shown; finished runs are recorded", CompatMode::Native)?;
-    let table = Table { args, dir: &dir, names, seed: args.seed.unwrap_or_else(fresh_seed), switch };
+    let table = RowsRequest { args, dir: &dir, names, seed: args.seed.unwrap_or_else(fresh_seed), switch };
     let rows = table.rows(&kinds);
     if args.devices.is_empty() {
         // The user did not name these files, so they are removed. A failure to do so is ignored.
@@ -140,7 +140,7 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(codes.max().unwrap_or(0)))
 }
 
-struct Table<'a> {
+struct RowsRequest<'a> {
     args: &'a TransactionsArgs,
     dir: &'a Path,
     /// Devices; only rows with replication use the second.
@@ -161,18 +161,18 @@ struct Phase<'a> {
 const INSERT: Phase<'static> = Phase { name: "insert", mix: Mix::Insert, rate: None, duration_sec: INSERT_SEC };
 
 /// The store or the servers that perform the transactions of a row.
-enum Site {
+enum Backend {
     /// A store in this process.
-    Here(Box<Opened>),
+    Store(Box<Opened>),
     /// Servers in this process.
     Loopback(Loopback),
 }
 
 /// A row in progress.
-struct Running {
+struct RowInProgress {
     kind: RowKind,
     keys: u32,
-    site: Site,
+    site: Backend,
     object: RecordSpec,
     /// Makes transactions wait for an overloaded device if enabled, as for insertions; counts the transactions that
     /// waited.
@@ -181,7 +181,7 @@ struct Running {
     io: Box<dyn Fn() -> IoSnapshot>,
 }
 
-impl Table<'_> {
+impl RowsRequest<'_> {
     fn is_simulated(&self) -> bool {
         self.names[0].drive().is_some()
     }
@@ -215,7 +215,14 @@ impl Table<'_> {
         Ok(rows)
     }
 
-    fn workload(&self, target: DeviceName, threads: u32, record_bytes: u32, keys: u32, phase: &Phase<'_>) -> RecordWorkload {
+    fn workload(
+        &self,
+        target: DeviceName,
+        threads: u32,
+        record_bytes: u32,
+        keys: u32,
+        phase: &Phase<'_>,
+    ) -> RecordWorkload {
         let block = u64::from(Namespace::new("").write_block_bytes);
         let is_device = self.names.contains(&target);
         RecordWorkload {
@@ -248,7 +255,7 @@ impl Table<'_> {
             let failed: u64 = verdict.streams.iter().map(|stream| stream.errors + stream.unissued).sum();
             if phase.mix == Mix::Insert {
                 inserted_per_sec = verdict.streams.iter().map(|stream| stream.achieved_iops).sum();
-                if let Site::Loopback(loopback) = &running.site {
+                if let Backend::Loopback(loopback) = &running.site {
                     loopback.settle(&self.switch);
                 }
                 if failed > 0 || self.switch.signal_received().is_some() {
@@ -265,8 +272,8 @@ impl Table<'_> {
         let Some((verdict, run_dir, seen)) = last else { unreachable!("a row has phases") };
         let row = self.measured(&running, inserted_per_sec, &verdict, &run_dir, &seen)?;
         let devices = match running.site {
-            Site::Here(opened) => Some(opened.devices),
-            Site::Loopback(loopback) => {
+            Backend::Store(opened) => Some(opened.devices),
+            Backend::Loopback(loopback) => {
                 loopback.stop()?;
                 devices
             }
@@ -276,7 +283,7 @@ impl Table<'_> {
 
     /// Formats the devices of a row, and opens the store or starts servers on them. Also returns the devices, unless
     /// the store owns them.
-    fn format(&self, kind: RowKind, devices: Devices) -> Result<(Running, Option<Devices>), Failure> {
+    fn format(&self, kind: RowKind, devices: Devices) -> Result<(RowInProgress, Option<Devices>), Failure> {
         let (args, cores) = (self.args, self.cores());
         let is_simulated = self.is_simulated();
         let mut namespace = Namespace::new("test");
@@ -322,7 +329,7 @@ impl Table<'_> {
         if args.loopback {
             let loopback = Loopback::start(&namespace, formatted, cores, args.connections)?;
             let io = Box::new(loopback.io());
-            let running = Running { kind, keys, site: Site::Loopback(loopback), object, overload, io };
+            let running = RowInProgress { kind, keys, site: Backend::Loopback(loopback), object, overload, io };
             return Ok((running, Some(devices)));
         }
         let counts = Arc::new(IoCounts::default());
@@ -341,23 +348,23 @@ impl Table<'_> {
         };
         let demand = Demand { engine: Wanted::Auto, ..Demand::default() };
         let engine = Engine::choose(&demand, &devices)?.with_store(store);
-        let site = Site::Here(Box::new(Opened { devices, engine }));
-        Ok((Running { kind, keys, site, object, overload, io: Box::new(move || counts.now()) }, None))
+        let site = Backend::Store(Box::new(Opened { devices, engine }));
+        Ok((RowInProgress { kind, keys, site, object, overload, io: Box::new(move || counts.now()) }, None))
     }
 
     /// One run of a row. Returns its verdict, directory, and observations.
     fn run(
         &self,
-        running: &Running,
+        running: &RowInProgress,
         findings: Vec<Finding>,
         phase: &Phase<'_>,
-    ) -> Result<(Verdict, PathBuf, Seen), Failure> {
-        let Running { kind, keys, .. } = *running;
+    ) -> Result<(Verdict, PathBuf, RunUsage), Failure> {
+        let RowInProgress { kind, keys, .. } = *running;
         let dir = self.dir.join(kind.to_string()).join(phase.name);
         let clients;
         let (target, issuing, opened) = match &running.site {
-            Site::Here(opened) => (self.names[0].clone(), self.cores().into(), &**opened),
-            Site::Loopback(loopback) => {
+            Backend::Store(opened) => (self.names[0].clone(), self.cores().into(), &**opened),
+            Backend::Loopback(loopback) => {
                 // With a new start time, clients treat earlier records as those of another run.
                 let object = RecordSpec { began: began(false), ..running.object.clone() };
                 let (name, opened) = loopback.opened(Arc::new(object), self.args.verify, running.overload.clone());
@@ -377,8 +384,8 @@ impl Table<'_> {
             ..self.args.record.request(NamedWorkload::alone(workload, command_line()))
         };
         running.overload.set_waits(phase.mix == Mix::Insert);
-        let mut watched = Watched::new(&running.io);
+        let mut watched = UsageObserver::new(&running.io);
         let verdict = run_request(request, &self.switch, &mut watched)?.recorded()?;
-        Ok((*verdict, dir, watched.seen()))
+        Ok((*verdict, dir, watched.usage()))
     }
 }

@@ -21,8 +21,8 @@ pub(super) struct Row {
     pub(super) inserted_per_sec: f64,
     /// Insertions that the store refused at first because too many waited for the drive (code 18).
     pub(super) inserts_that_waited: u64,
-    pub(super) reads: Option<Side>,
-    pub(super) writes: Option<Side>,
+    pub(super) reads: Option<LatencySummary>,
+    pub(super) writes: Option<LatencySummary>,
     pub(super) database_bytes: u64,
     pub(super) read_mb_per_sec: f64,
     pub(super) write_mb_per_sec: f64,
@@ -40,7 +40,7 @@ pub(super) struct Row {
 
 /// Reads or writes of a row.
 #[derive(Debug, Serialize)]
-pub(super) struct Side {
+pub(super) struct LatencySummary {
     /// Share below the lowest threshold.
     pub(super) under_first: f64,
     pub(super) mean_ms: f64,
@@ -95,9 +95,11 @@ pub(super) fn text(rows: &[Row]) -> String {
         "transactions/s per core",
     ]);
     for row in rows {
-        let side = |side: &Option<Side>, of: fn(&Side) -> String| side.as_ref().map_or_else(|| "-".to_owned(), of);
-        let under: fn(&Side) -> String = |side| units::percent(side.under_first);
-        let stddev: fn(&Side) -> String = |side| format!("{:.3}", side.stddev_ms);
+        let side = |side: &Option<LatencySummary>, of: fn(&LatencySummary) -> String| {
+            side.as_ref().map_or_else(|| "-".to_owned(), of)
+        };
+        let under: fn(&LatencySummary) -> String = |side| units::percent(side.under_first);
+        let stddev: fn(&LatencySummary) -> String = |side| format!("{:.3}", side.stddev_ms);
         first.row([
             row.record_size.clone(),
             "measured".to_owned(),

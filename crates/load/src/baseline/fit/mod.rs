@@ -18,7 +18,7 @@ mod replay;
 use conclusions::baseline::{Estimate, Parameter, Part, Point, Stalls};
 use conclusions::percentile::BEYOND_COMPARED;
 use engine::sim::DriveSpec;
-use replay::{Job, PERCENTS, JobResults};
+use replay::{Job, JobResults, PERCENTS};
 use results::units;
 
 /// A parameter of the queueing model.
@@ -26,14 +26,14 @@ struct ParameterKind {
     /// Name in a `sim:` description.
     name: &'static str,
     /// True for whole numbers.
-    whole: bool,
+    is_integer: bool,
     /// True if a higher value makes the drive faster.
     more_is_faster: bool,
     max: f64,
 }
 
 const fn kind(name: &'static str, whole: bool, more_is_faster: bool, max: f64) -> ParameterKind {
-    ParameterKind { name, whole, more_is_faster, max }
+    ParameterKind { name, is_integer: whole, more_is_faster, max }
 }
 
 const COUNT: usize = 11;
@@ -271,7 +271,7 @@ impl Search<'_> {
                 _ => *value > 0.0 || WAY.iter().any(|way| way.mbps == place) || place == JITTER,
             };
             if has {
-                let value = if kind.whole { value.round().to_string() } else { rounded(*value) };
+                let value = if kind.is_integer { value.round().to_string() } else { rounded(*value) };
                 text.push_str(&format!("+{}={value}", kind.name));
             }
         }
@@ -352,7 +352,7 @@ impl Search<'_> {
             let (slow_end, fast_end) = if kind.more_is_faster { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
             slow[place] = slow_end.unwrap_or(values[place]);
             fast[place] = fast_end.unwrap_or(values[place]);
-            parameters.push(parameter(kind.name, kind.whole, values[place], ends));
+            parameters.push(parameter(kind.name, kind.is_integer, values[place], ends));
         }
         let stalled = |ms: f64, every_s: f64| every_s.is_finite().then_some((ms, every_s.max(1.1 * ms / 1e3)));
         let of = |values: &Values, stalls: Option<(f64, f64)>| FittedDrive { steady: self.text(values), stalls };
@@ -421,10 +421,10 @@ impl ComparedPoint<'_> {
 fn varied(values: &Values, place: usize, factor: f64) -> Option<Values> {
     let (kind, value) = (&KINDS[place], values[place]);
     let mut next = value * factor;
-    if kind.whole {
+    if kind.is_integer {
         next = if factor > 1.0 { next.round().max(value + 1.0) } else { next.round().min(value - 1.0) };
     }
-    let fits = value > 0.0 && next <= kind.max && next >= if kind.whole { 1.0 } else { 1e-3 };
+    let fits = value > 0.0 && next <= kind.max && next >= if kind.is_integer { 1.0 } else { 1e-3 };
     fits.then(|| {
         let mut varied = *values;
         varied[place] = next;
@@ -437,7 +437,7 @@ fn normal(values: &Values) -> Values {
     let of = |place: usize| {
         let (kind, value) = (&KINDS[place], values[place]);
         match value > 0.0 {
-            true if kind.whole => value.round().clamp(1.0, kind.max),
+            true if kind.is_integer => value.round().clamp(1.0, kind.max),
             true => value.clamp(1e-3, kind.max),
             false => 0.0,
         }

@@ -189,7 +189,13 @@ impl Conflicts<'_> {
         }
         // For writes that are packed into large blocks, only the mean size matters.
         let issued_writes = config.write_sizes().filter(|_| config.commit_to_device);
-        self.check_sizes(READ_HISTOGRAM, "read-size-offset", config.read_sizes(), config.read_sizes(), large_block_bytes);
+        self.check_sizes(
+            READ_HISTOGRAM,
+            "read-size-offset",
+            config.read_sizes(),
+            config.read_sizes(),
+            large_block_bytes,
+        );
         self.check_sizes(WRITE_HISTOGRAM, "write-size-offset", config.write_sizes(), issued_writes, large_block_bytes);
     }
 

@@ -108,7 +108,9 @@ impl LoadSummary {
             by_clients.join(" and ")
         );
         Self {
-            flows: flows.map(|&(what, writes, rate, bytes_mean)| StreamLoad { stream: what, writes, rate, bytes_mean }).collect(),
+            flows: flows
+                .map(|&(what, writes, rate, bytes_mean)| StreamLoad { stream: what, writes, rate, bytes_mean })
+                .collect(),
             drives: drives.to_vec(),
             duration_sec: config.test_duration_sec,
             remarks: closed.then_some(told).into_iter().collect(),

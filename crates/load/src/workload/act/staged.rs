@@ -124,7 +124,12 @@ impl BaseLoad {
 
 /// Multiplies all rates by `factor` and by `devices` / `of`. Bounds on operations in flight scale with the devices
 /// alone.
-fn scale_to_devices(config: &mut ActConfig, factor: Factor, devices: usize, of: usize) -> Result<Vec<String>, Vec<String>> {
+fn scale_to_devices(
+    config: &mut ActConfig,
+    factor: Factor,
+    devices: usize,
+    of: usize,
+) -> Result<Vec<String>, Vec<String>> {
     let share = |factor: Factor| factor.share(devices as u64, of as u64).map_err(|error| vec![error.to_string()]);
     let scaled = scale(config, share(factor)?)?;
     for key in BOUNDS.into_iter().filter(|_| devices != of) {

@@ -5,7 +5,7 @@
 //! allowed values, the default, and the texts; parsing, checking, the echo, `--help` and docs/options.md all read it.
 //! Defaults and ranges of ACT's keys are those of ACT's `cfg_storage.c`. If a range is narrower, the advice says why.
 
-use super::options::{BOTH, OptionDefault, INDEX, OptionKind, OptionSpec, STORAGE, Setting, Since, Test};
+use super::options::{BOTH, INDEX, OptionDefault, OptionKind, OptionSpec, STORAGE, Setting, Since, Test};
 use super::sizes::{SizeHistogram, SizeWithinBucket};
 use crate::choice::{Arrival, Choice, Engine, Pacing};
 use engine::DeviceName;

@@ -8,7 +8,7 @@ use super::problem::Problem;
 use super::rates::{Derived, PAGE_BYTES, derive};
 use super::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X};
 use crate::choice::Arrival;
-use crate::workload::{Built, BuildContext, DeviceShape, RunPlan, RunSpec, Workload};
+use crate::workload::{BuildContext, Built, DeviceShape, RunPlan, RunSpec, Workload};
 use results::run_dir::{ActLogHead, Config, WorkloadRecord};
 
 /// The settings of the standard mix, as published ratings were made with. Source: ACT's README; the values

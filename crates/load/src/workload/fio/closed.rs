@@ -82,7 +82,7 @@ impl Pauses {
 pub(super) struct DepthSearch {
     target: LatencyTarget,
     /// Depth of the job.
-    most: u32,
+    depth_max: u32,
     depth: u32,
     /// Greatest depth that met the target, and smallest depth that missed it.
     low: u32,
@@ -104,7 +104,7 @@ pub(super) struct DepthSearch {
 impl DepthSearch {
     pub(super) fn new(target: LatencyTarget, most: u32, from_ns: u64) -> Self {
         let ends_ns = from_ns.saturating_add(target.window_ns);
-        Self { target, most, depth: 1, low: 1, began_ns: from_ns, ends_ns, ..Self::default() }
+        Self { target, depth_max: most, depth: 1, low: 1, began_ns: from_ns, ends_ns, ..Self::default() }
     }
 
     /// Counts an operation that completed at `now_ns`.
@@ -119,7 +119,11 @@ impl DepthSearch {
             self.missed_target(now_ns, progress);
         } else if now_ns >= self.ends_ns {
             let held = (self.ops - self.slow_ops) as f64 * 100.0 / self.ops as f64;
-            if held >= self.target.percentile { self.met_target(now_ns, progress) } else { self.missed_target(now_ns, progress) }
+            if held >= self.target.percentile {
+                self.met_target(now_ns, progress)
+            } else {
+                self.missed_target(now_ns, progress)
+            }
         }
         progress.depth.set(self.depth.into());
     }
@@ -155,7 +159,7 @@ impl DepthSearch {
             }
         }
         let next = self.high.map_or(before * 2, |high| (before + high) / 2);
-        self.depth = next.clamp(1, self.most);
+        self.depth = next.clamp(1, self.depth_max);
         self.is_done = self.is_last && self.depth == before;
         self.is_last = !self.target.keeps_adapting && self.depth == before;
         if self.is_last && !self.is_done {
@@ -257,7 +261,12 @@ mod tests {
     use super::*;
 
     /// The depths tried on a drive whose operations take `latency_ns(depth)`; at most `windows` of them.
-    fn tried(target: LatencyTarget, most: u32, windows: usize, latency_ns: impl Fn(u32) -> u64) -> (Vec<u32>, DepthSearch) {
+    fn tried(
+        target: LatencyTarget,
+        most: u32,
+        windows: usize,
+        latency_ns: impl Fn(u32) -> u64,
+    ) -> (Vec<u32>, DepthSearch) {
         let (mut search, progress) = (DepthSearch::new(target, most, 0), Progress::default());
         let (mut now_ns, mut depths) = (0, Vec::new());
         for _ in 0..windows {
@@ -277,7 +286,8 @@ mod tests {
 
     #[test]
     fn the_depth_doubles_until_it_fails_and_is_then_bisected() {
-        let target = LatencyTarget { latency_ns: 1_000, window_ns: 50_000_000, percentile: 99.0, keeps_adapting: false };
+        let target =
+            LatencyTarget { latency_ns: 1_000, window_ns: 50_000_000, percentile: 99.0, keeps_adapting: false };
         let (depths, search) = tried(target, 64, 99, |depth| u64::from(depth) * 100);
         assert_eq!(
             depths,
@@ -293,7 +303,8 @@ mod tests {
         assert!(depths == [1] && search.is_done, "{depths:?}");
         assert_eq!(tried(all, 9, 99, |depth| if depth > 8 { 2_000 } else { 1 }).0, [1, 2, 4, 8, 9, 8, 8]);
         // The search follows the drive for as long as it runs.
-        let (depths, search) = tried(LatencyTarget { keeps_adapting: true, ..target }, 64, 30, |depth| u64::from(depth) * 100);
+        let (depths, search) =
+            tried(LatencyTarget { keeps_adapting: true, ..target }, 64, 30, |depth| u64::from(depth) * 100);
         assert!(
             !search.is_done && depths.len() == 30 && depths[20..].iter().all(|depth| (9..=11).contains(depth)),
             "{depths:?}"

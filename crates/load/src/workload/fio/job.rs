@@ -8,7 +8,7 @@ use super::ends::SteadyOptions;
 use super::iolog::{Iolog, ReplayOptions};
 use super::pattern::{Distribution, Sizes};
 use super::priority::PriorityOptions;
-use super::text::{COMMAND_LINE, GivenOption, Problem, Section, ParseContext};
+use super::text::{COMMAND_LINE, GivenOption, ParseContext, Problem, Section};
 use super::value::Size;
 use super::verify::VerifyOptions;
 use super::zbd::{ZbdOptions, ZoneTables};

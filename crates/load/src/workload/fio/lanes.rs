@@ -1,12 +1,12 @@
 //! Lanes of a job: areas of its devices, order, buffers, start times.
 
 use super::area::new_area;
-use super::closed::{ClosedLoopBound, Flow, FlowGroup, Pauses, DepthSearch};
+use super::closed::{ClosedLoopBound, DepthSearch, Flow, FlowGroup, Pauses};
 use super::content::ContentSource;
 use super::ends::MinRateCheck;
-use super::job::{FLUSHES, Job, KINDS, READS, TRIMS, WRITES, RateTarget};
+use super::job::{FLUSHES, Job, KINDS, READS, RateTarget, TRIMS, WRITES};
 use super::stream::{FioStream, StreamState};
-use super::thread::{RecordedStream, JobClone};
+use super::thread::{JobClone, RecordedStream};
 use super::verify::Verify;
 use crate::plan::{Arrival, BufferClass, Fill, Plan};
 use crate::schedule::{Listed, Poisson, Schedule, phase};

@@ -5,12 +5,12 @@ use super::job::{DEPTH_MAX, ExitWhat, FLUSHES, Job, KINDS, WRITES};
 use super::lanes::LaneBuilder;
 use super::pattern::RandomMap;
 use super::text::Problem;
-use super::thread::{ExitGroups, RecordedStream, JobClone};
+use super::thread::{ExitGroups, JobClone, RecordedStream};
 use super::verify;
 use super::{NS_PER_SEC, locked};
 use crate::choice::Engine;
 use crate::plan::{Plan, SALTED_AHEAD};
-use crate::workload::{CannotRun, BuildContext, DeviceShape, Extras, RunPlan, RunSpec, Workload, stream_info};
+use crate::workload::{BuildContext, CannotRun, DeviceShape, Extras, RunPlan, RunSpec, Workload, stream_info};
 use engine::DeviceName;
 use engine::calls::Mapping;
 use results::cell::StreamInfo;
@@ -143,7 +143,8 @@ impl FioLoad {
                 *seen.entry(name).or_default() |= job.writes();
             }
             for clone in 0..job.numjobs {
-                let is_of = |entry: &ReportEntry| job.group_reporting && entry.job.group_reporting && entry.group == *group;
+                let is_of =
+                    |entry: &ReportEntry| job.group_reporting && entry.job.group_reporting && entry.group == *group;
                 let entry = entries.iter().position(is_of).unwrap_or_else(|| {
                     entries.push(ReportEntry { job: job.clone(), group: *group, threads: Vec::new() });
                     entries.len() - 1
@@ -202,7 +203,8 @@ impl FioLoad {
         let ended: Arc<[AtomicU64]> = (first..=last).map(|_| AtomicU64::new(u64::MAX)).collect();
         let any_exits = self.threads.iter().any(|thread| thread.job.exit_all);
         let begin_ns = |job: &Job| job.start_delay_ns.saturating_add(job.ramp_ns);
-        let steady = |job: &Job| job.steady.is_on.then(|| Arc::new(SteadyStateDetector::new(job.steady, begin_ns(job))));
+        let steady =
+            |job: &Job| job.steady.is_on.then(|| Arc::new(SteadyStateDetector::new(job.steady, begin_ns(job))));
         let by_entry: Vec<_> = self.entries.iter().map(|entry| steady(&entry.job)).collect();
         for thread in &mut self.threads {
             let (job, own) = (&thread.job, self.entries[thread.entry].group - first);
@@ -261,13 +263,17 @@ impl FioLoad {
 
     /// Recorded streams: entry and kind, once for each clone.
     pub fn streams(&self) -> Vec<(usize, usize)> {
-        self.recorded_streams().into_iter().map(|RecordedStream { thread, kind }| (self.threads[thread].entry, kind)).collect()
+        self.recorded_streams()
+            .into_iter()
+            .map(|RecordedStream { thread, kind }| (self.threads[thread].entry, kind))
+            .collect()
     }
 
     fn recorded_streams(&self) -> Vec<RecordedStream> {
         let of_entry = |entry: &ReportEntry| {
             let threads = entry.threads.clone();
-            (0..KINDS).flat_map(move |kind| threads.clone().into_iter().map(move |thread| RecordedStream { thread, kind }))
+            (0..KINDS)
+                .flat_map(move |kind| threads.clone().into_iter().map(move |thread| RecordedStream { thread, kind }))
         };
         let all = self.entries.iter().flat_map(of_entry);
         all.filter(|recorded| self.threads[recorded.thread].job.has_kind(recorded.kind)).collect()
@@ -438,7 +444,8 @@ impl Workload for FioLoad {
             let job = &thread.job;
             let increment = job.offset_increment.bytes_of(size_bytes).saturating_mul(thread.clone);
             let start = job.offset.bytes_of(size_bytes).saturating_add(increment);
-            let len = thread.part_bytes().unwrap_or_else(|| job.size.map_or(size_bytes, |part| part.bytes_of(size_bytes)));
+            let len =
+                thread.part_bytes().unwrap_or_else(|| job.size.map_or(size_bytes, |part| part.bytes_of(size_bytes)));
             start.min(size_bytes)..start.saturating_add(len).min(size_bytes)
         };
         let pre_read = self.clones_on(device).filter(|thread| thread.job.pre_reads).map(range);

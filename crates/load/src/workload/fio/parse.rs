@@ -100,7 +100,11 @@ pub(super) fn positive(value: u64) -> Result<u64, String> {
 }
 
 pub(super) fn above_zero(size: Size) -> Result<Size, String> {
-    if size.bytes_of(100) > 0 || matches!(size, Size::Bytes(1..)) { Ok(size) } else { Err("the value must not be 0".into()) }
+    if size.bytes_of(100) > 0 || matches!(size, Size::Bytes(1..)) {
+        Ok(size)
+    } else {
+        Err("the value must not be 0".into())
+    }
 }
 
 /// Steps of sync_file_range, and the number of writes between two calls: `wait_before,write:8`.

@@ -300,7 +300,11 @@ mod tests {
         }
         let mut map = RandomMap::new(100);
         assert_eq!((map.mark_visited(10, 5), map.mark_visited(8, 9), map.next_unvisited(8)), (5, 2, 15));
-        assert_eq!((map.mark_visited(98, 9), map.next_unvisited(98)), (2, 0), "not beyond the end, and from the beginning again");
+        assert_eq!(
+            (map.mark_visited(98, 9), map.next_unvisited(98)),
+            (2, 0),
+            "not beyond the end, and from the beginning again"
+        );
     }
 
     fn counts(distribution: &Distribution, blocks: u64, draws: u32) -> Vec<f64> {

@@ -68,7 +68,8 @@ impl PriorityOptions {
                 self.by_percentage = all.map(|percent| vec![PriorityShare { bytes: None, percent, parts: None }]);
             }
             "cmdprio_bssplit" => {
-                self.by_size = [split(OptionValue { text: reads, ..value })?, split(OptionValue { text: writes, ..value })?];
+                self.by_size =
+                    [split(OptionValue { text: reads, ..value })?, split(OptionValue { text: writes, ..value })?];
             }
             _ => {
                 let least = u16::from(part == CLASS);
@@ -81,7 +82,8 @@ impl PriorityOptions {
 
     /// Finds contradictions.
     pub(super) fn check(&self) -> Option<&'static str> {
-        let is_given = |shares: &[Vec<PriorityShare>; DIRECTIONS]| shares.iter().flatten().any(|share| share.percent > 0);
+        let is_given =
+            |shares: &[Vec<PriorityShare>; DIRECTIONS]| shares.iter().flatten().any(|share| share.percent > 0);
         if is_given(&self.by_percentage) && is_given(&self.by_size) {
             return Some("cmdprio_percentage and cmdprio_bssplit contradict each other - leave one out");
         }

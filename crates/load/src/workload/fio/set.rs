@@ -5,8 +5,8 @@ use super::iolog::parse_replay_skip;
 use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, JOBS_MAX, Job, RateTarget};
 use super::options::{KnownOption, Support, find, has_no_effect, nearest};
 use super::parse::{
-    OptionValue, above_zero, cpus, cpus_of_mask, cpus_of_nodes, distribution, filenames, latency_percentile, memory_nodes,
-    memory_policy, parse_word, percentiles, positive, rw_modifier, size_range, size_split, write_back,
+    OptionValue, above_zero, cpus, cpus_of_mask, cpus_of_nodes, distribution, filenames, latency_percentile,
+    memory_nodes, memory_policy, parse_word, percentiles, positive, rw_modifier, size_range, size_split, write_back,
 };
 use super::pattern::{Distribution, Sizes};
 use super::text::{COMMAND_LINE, GivenOption, Problem, Section};
@@ -268,7 +268,9 @@ impl Job {
             "buffer_compress_percentage" => self.content.compress_pct = count(0, 100)?,
             "buffer_compress_chunk" => self.content.chunk_bytes = count(0, 1 << 30)?,
             "dedupe_percentage" => self.content.dedupe_pct = count(0, 100)?,
-            "dedupe_mode" => self.content.dedupe_from_set = parse_word(text, &[("repeat", false), ("working_set", true)])?,
+            "dedupe_mode" => {
+                self.content.dedupe_from_set = parse_word(text, &[("repeat", false), ("working_set", true)])?
+            }
             "dedupe_working_set_percentage" => self.content.working_set_pct = count(0, 100)?,
             "dedupe_global" => self.content.dedupe_global = yes()?,
             name => unreachable!("{name} is in the option table, but no code applies it"),

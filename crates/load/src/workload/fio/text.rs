@@ -5,7 +5,7 @@
 //! job file     -> sections ([name]), with included files, comments, variables
 //! ```
 
-use super::options::{ValueKind, Support, find, has, program_option_remedy, program_option_takes_value};
+use super::options::{Support, ValueKind, find, has, program_option_remedy, program_option_takes_value};
 use super::value::{Unit, expression};
 use results::units::quoted;
 

@@ -15,7 +15,7 @@ mod in_zone;
 use super::job::{Job, TRIMS, WRITES};
 use super::locked;
 use super::pattern::Sizes;
-use super::thread::{Progress, JobClone};
+use super::thread::{JobClone, Progress};
 use super::value::Size;
 use crate::workload::DeviceShape;
 use device::target::Zones;
@@ -83,7 +83,7 @@ struct Zone {
     full_at: u64,
     end: u64,
     /// Write pointer, and end of the data that can be read.
-    at: u64,
+    write_pointer: u64,
     read_end: u64,
     is_sequential: bool,
     /// False once a write or reset failed, or if the device reports the zone as unusable.
@@ -110,7 +110,7 @@ pub(super) struct ZonedArea {
 
 impl Zone {
     fn room(&self) -> u64 {
-        self.full_at - self.at
+        self.full_at - self.write_pointer
     }
 
     fn is_idle(&self) -> bool {
@@ -175,7 +175,7 @@ impl ZoneTable {
             start: of.start,
             full_at: of.start + of.capacity,
             end: of.start + of.len,
-            at: of.start + of.written,
+            write_pointer: of.start + of.written,
             read_end: of.start + of.written,
             is_sequential: of.is_sequential,
             is_usable: of.is_usable,
@@ -197,7 +197,14 @@ impl ZoneTable {
             }
             most => most as usize,
         };
-        let state = Mutex::new(ZoneTableState { zones, open: Vec::new(), others, reset_range: 0..0, written: 0, writes_left: 0 });
+        let state = Mutex::new(ZoneTableState {
+            zones,
+            open: Vec::new(),
+            others,
+            reset_range: 0..0,
+            written: 0,
+            writes_left: 0,
+        });
         Ok(Self { report, zone_bytes, wanted_open: job.zbd.open_max, open_max, active_max, state })
     }
 }
@@ -249,7 +256,7 @@ impl ZonedArea {
         }
         if writes && job.zbd.reset_frequency > 0.0 {
             if state.reset_range.is_empty() {
-                state.written = state.zones[range.clone()].iter().map(|zone| zone.at - zone.start).sum();
+                state.written = state.zones[range.clone()].iter().map(|zone| zone.write_pointer - zone.start).sum();
                 (state.reset_range, state.writes_left) = (range.clone(), job.zbd.writes_between_resets());
             } else if state.reset_range != range {
                 return Err("jobs with zone_reset_frequency need the same range of zones - give all of them the same offset and size".into());
@@ -288,7 +295,7 @@ impl ZonedArea {
 
 impl ZoneTableState {
     fn age(&mut self, zones: Range<usize>) {
-        self.zones[zones].iter_mut().for_each(|zone| zone.is_old = zone.at > zone.start);
+        self.zones[zones].iter_mut().for_each(|zone| zone.is_old = zone.write_pointer > zone.start);
     }
 
     fn begin(&mut self, zone: usize, kind: OpKind) {

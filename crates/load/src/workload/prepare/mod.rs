@@ -14,7 +14,7 @@ pub use order::{Order, OrderSpec};
 pub use sample::{Compared, Mismatch, SPOT_BYTES};
 pub use sweep::BLOCK_BYTES;
 
-use super::{Built, BuildContext, DeviceShape, NO_END_SEC, RunPlan, RunSpec, Workload, stream_info};
+use super::{BuildContext, Built, DeviceShape, NO_END_SEC, RunPlan, RunSpec, Workload, stream_info};
 use crate::plan::{Arrival, BufferClass, Fill};
 use crate::stream::Stream;
 use engine::DeviceName;

@@ -12,8 +12,8 @@
 //! coordination. With skewed keys, each shard has the same distribution over its own keys.
 
 use super::{
-    Built, CannotRun, BuildContext, DeviceShape, Extras, MAX_LAG_SEC, PlanOffsets, RunPlan, RunSpec, Workload, offered, stream_info,
-    setting,
+    BuildContext, Built, CannotRun, DeviceShape, Extras, MAX_LAG_SEC, PlanOffsets, RunPlan, RunSpec, Workload, offered,
+    setting, stream_info,
 };
 use crate::keys::{KeyGenerator, Keys};
 use crate::plan::{Arrival, BufferClass};
@@ -168,7 +168,14 @@ impl RecordWorkload {
         }
     }
 
-    fn stream(&self, shard: u32, shards: u32, place: &PlanOffsets, target: u16, choices: &BuildContext) -> Transactions {
+    fn stream(
+        &self,
+        shard: u32,
+        shards: u32,
+        place: &PlanOffsets,
+        target: u16,
+        choices: &BuildContext,
+    ) -> Transactions {
         let keys = self.keys_of(shard, shards);
         Transactions {
             request: Request { len: self.record_bytes, ..Request::new(OpKind::Write, 0, 0, place.buffers(0)) },

@@ -20,7 +20,7 @@ mod trace;
 pub use trace::{OPERATIONS_MAX, Trace, TraceBuilder};
 
 use super::{
-    Built, CannotRun, BuildContext, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered, stream_info, setting,
+    BuildContext, Built, CannotRun, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered, setting, stream_info,
 };
 use crate::plan::{Arrival, BufferClass, SALTED_AHEAD};
 use crate::schedule::{Listed, Schedule};

@@ -130,8 +130,9 @@ impl Tenants {
                 }
                 _ => Ok(tenant),
             });
-            tenants
-                .push(tenant.map_err(|KeyError { key, why }| at(offset_of(text, own_at, key), &format!("{key}: {why}")))?);
+            tenants.push(
+                tenant.map_err(|KeyError { key, why }| at(offset_of(text, own_at, key), &format!("{key}: {why}")))?,
+            );
         }
         let tenants = shared_out(tenants);
         let duration_sec = file.duration_sec.unwrap_or(3_600);

@@ -12,15 +12,15 @@
 //! store counts as long in use when a run begins: earlier data are not read back, only their positions matter. On a
 //! real drive, [`TenantFill`] first writes the space once from its beginning to its end.
 
-use super::host::{BlockWrite, WriteCause, StoreModel, Step};
+use super::host::{BlockWrite, Step, StoreModel, WriteCause};
 use super::{Tenant, Tenants};
 use crate::plan::{Arrival, BufferClass, Plan};
 use crate::rate::Rate;
 use crate::schedule::phase;
 use crate::stream::{Extent, Request, SizeDistribution, Stream, Uniform};
 use crate::workload::{
-    Built, CannotRun, BuildContext, DeviceShape, MAX_LAG_SEC, NO_END_SEC, PlanOffsets, RunPlan, RunSpec, Workload, offered,
-    stream_info, setting,
+    BuildContext, Built, CannotRun, DeviceShape, MAX_LAG_SEC, NO_END_SEC, PlanOffsets, RunPlan, RunSpec, Workload,
+    offered, setting, stream_info,
 };
 use engine::DeviceName;
 use results::cell::StreamInfo;

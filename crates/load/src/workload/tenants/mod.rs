@@ -14,7 +14,7 @@ mod file;
 mod host;
 mod load;
 
-pub use host::{BlockWrite, WriteCause, StoreModel, HostCounters, StoreGeometry, Step};
+pub use host::{BlockWrite, HostCounters, Step, StoreGeometry, StoreModel, WriteCause};
 pub use load::{TenantFill, TenantLoad, client_stream};
 
 use crate::choice::{Engine, choice};

@@ -1,6 +1,6 @@
 //! Batch reads, and reads from replicas.
 
-use super::fake::{ReplyHook, FaultMode, Server};
+use super::fake::{FaultMode, ReplyHook, Server};
 use super::*;
 use crate::wire::frame::{self, FrameKind};
 use crate::wire::message;

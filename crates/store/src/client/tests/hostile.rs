@@ -60,7 +60,12 @@ fn impatient(login: Option<Login>) -> Access {
 
 #[test]
 fn nonsense_at_the_start_is_an_error_in_time() {
-    let places = [(FrameKind::Security, ""), (FrameKind::Info, "features"), (FrameKind::Info, "generation"), (FrameKind::Info, "replicas")];
+    let places = [
+        (FrameKind::Security, ""),
+        (FrameKind::Info, "features"),
+        (FrameKind::Info, "generation"),
+        (FrameKind::Info, "replicas"),
+    ];
     for place in places {
         for (what, nonsense) in NONSENSE {
             let server = Server::new();
@@ -94,7 +99,8 @@ fn lengths_in_a_login_s_reply_are_checked() {
         body[3] = fields[0];
         body.extend_from_slice(&fields[1..]);
         let reply = [&header(FrameKind::Security, body.len() as u64)[..], &body].concat();
-        let liar: ReplyHook = Arc::new(move |kind, _, out| (kind == FrameKind::Security).then(|| out.write_all(&reply).is_ok()));
+        let liar: ReplyHook =
+            Arc::new(move |kind, _, out| (kind == FrameKind::Security).then(|| out.write_all(&reply).is_ok()));
         *server.state.liar.lock().unwrap() = Some(liar);
         let error =
             refusal(server.address, "test", impatient(Some(Login::new("me", "secret".to_owned(), false).unwrap())));

@@ -63,7 +63,7 @@ use super::cluster::Cluster;
 use super::state::lock;
 use crate::{Digest, digest};
 use mode::is_earlier;
-pub(super) use mode::{DeviceIdentity, DeviceContents, Mode, ModeRecord, ModeVersion};
+pub(super) use mode::{DeviceContents, DeviceIdentity, Mode, ModeRecord, ModeVersion};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -291,7 +291,13 @@ impl Pair {
         !self.takes_over || now_ns < self.answered_ns.load(Ordering::SeqCst) + LEASE_NS
     }
 
-    fn on_word(&self, words: &mut MutexGuard<'_, PairState>, word: ModeVersion, is_new: bool, now_ns: u64) -> Option<Mode> {
+    fn on_word(
+        &self,
+        words: &mut MutexGuard<'_, PairState>,
+        word: ModeVersion,
+        is_new: bool,
+        now_ns: u64,
+    ) -> Option<Mode> {
         words.word_ns = words.word_ns.max(now_ns);
         if !self.takes_over || words.word.is_some_and(|known| word.is_before(known)) {
             return None;

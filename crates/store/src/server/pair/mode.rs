@@ -150,7 +150,9 @@ pub(in crate::server) struct ModeRecord {
 impl ModeRecord {
     pub(in crate::server) fn read(bytes: &[u8]) -> Option<Self> {
         let mode = Mode::of(*bytes.last()?)?;
-        let Some(bytes) = bytes.first_chunk::<BYTES>() else { return Some(Self { mode, devices: DeviceIdentity::default() }) };
+        let Some(bytes) = bytes.first_chunk::<BYTES>() else {
+            return Some(Self { mode, devices: DeviceIdentity::default() });
+        };
         let [sets, here, elsewhere] =
             [0, 8, 16].map(|at| bytes[at..at + 8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte)));
         Some(Self { mode, devices: DeviceIdentity { sets, lost: [here, elsewhere] } })

@@ -237,7 +237,8 @@ impl Story {
         let answers = self.running[1 - at].is_some() && !self.is_cut && self.namespaces[0] == self.namespaces[1];
         let (Some(running), true) = (&self.running[at], answers) else { return };
         if self.links[at][core].is_none() {
-            let hello = Message::Hello(running.process, running.pair.reported_mode(), running.pair.empty(), self.now_ns);
+            let hello =
+                Message::Hello(running.process, running.pair.reported_mode(), running.pair.empty(), self.now_ns);
             self.links[at][core] = Some(VecDeque::from([hello]));
         }
     }
@@ -350,7 +351,12 @@ impl Story {
             Message::Hello(process, word, empty, sent_ns) => {
                 receiver.pair.on_greeting(process, word, empty, self.now_ns);
                 self.greeted[to][core] = receiver.pair.word().changes;
-                answer.push(Message::Hello(receiver.process, receiver.pair.reported_mode(), receiver.pair.empty(), sent_ns));
+                answer.push(Message::Hello(
+                    receiver.process,
+                    receiver.pair.reported_mode(),
+                    receiver.pair.empty(),
+                    sent_ns,
+                ));
             }
             Message::Word(process, word, sent_ns) => {
                 receiver.pair.on_mode_reported(process, word, self.now_ns);

@@ -43,7 +43,9 @@ fn record(pair: &Pair) -> Option<Mode> {
 /// Checks for a takeover every 100 ms from `from_ns` on. Returns the time of the takeover, if it is within a minute.
 fn takeover(pair: &Pair, from_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
     let looks = (from_ns..from_ns + 60 * S).step_by(S as usize / 10);
-    looks.into_iter().find(|now_ns| pair.check_takeover(*now_ns, refused_ns.filter(|since_ns| since_ns <= now_ns)).is_some())
+    looks
+        .into_iter()
+        .find(|now_ns| pair.check_takeover(*now_ns, refused_ns.filter(|since_ns| since_ns <= now_ns)).is_some())
 }
 
 /// Both cores compare all their records.
@@ -288,7 +290,8 @@ fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
 
 #[test]
 fn a_recorded_mode_is_read_as_it_was_written_and_as_earlier_versions_wrote_it() {
-    let recorded = ModeRecord { mode: Mode::NewAhead, devices: DeviceIdentity { sets: u64::MAX - 1, lost: [1 << 40, 3] } };
+    let recorded =
+        ModeRecord { mode: Mode::NewAhead, devices: DeviceIdentity { sets: u64::MAX - 1, lost: [1 << 40, 3] } };
     assert_eq!(ModeRecord::read(&recorded.to_bytes()), Some(recorded));
     let devices = DeviceIdentity::default();
     assert_eq!(ModeRecord::read(&2_u64.to_be_bytes()), Some(ModeRecord { mode: Mode::Ahead, devices }));

@@ -2,7 +2,7 @@
 
 use super::super::connection::UNSENT_BYTES_MAX;
 use super::Shard;
-use super::transactions::{ReplyAddress, Origin};
+use super::transactions::{Origin, ReplyAddress};
 use crate::wire::{self, BatchKey, frame, message};
 use crate::{Reply, ResultCode, Work};
 

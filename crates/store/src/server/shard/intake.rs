@@ -1,13 +1,13 @@
 //! Turns received bytes into requests, and sends the bytes of replies.
 
-use super::super::cluster::{self, MAGIC, INVALID_NODE_MESSAGE, NodeMessage};
+use super::super::cluster::{self, INVALID_NODE_MESSAGE, MAGIC, NodeMessage};
 use super::super::connection::{Connection, Role};
 use super::super::pair::Mode;
 use super::super::state::{State, lock};
 use super::batches::Batch;
-use super::transactions::{ReplyAddress, Origin};
+use super::transactions::{Origin, ReplyAddress};
 use super::{CANCEL, RECEIVE, SEND, Shard};
-use crate::wire::{self, Command, MessageError, FrameKind, Malformed, frame, message};
+use crate::wire::{self, Command, FrameKind, Malformed, MessageError, frame, message};
 use crate::{Digest, Reply, Transaction, Work};
 use engine::IoEngine as _;
 use std::net::TcpStream;
@@ -138,7 +138,9 @@ impl Shard {
                 connection.answer(number, |out| state.facts(|facts| wire::info::put(out, body, facts)));
                 self.counts.info_requests += 1;
             }
-            FrameKind::Security | FrameKind::Compressed => connection.answer(number, |out| message::put_unsupported(out, kind)),
+            FrameKind::Security | FrameKind::Compressed => {
+                connection.answer(number, |out| message::put_unsupported(out, kind))
+            }
             FrameKind::Message => match state.parse(body) {
                 Ok(Command::Single { request, timeout_ms }) => {
                     self.start(Origin::Single(asker), request, state.deadline_ns(self.now_ns, timeout_ms));
@@ -151,7 +153,9 @@ impl Shard {
                     self.limit_memory(held);
                     self.pump(batch);
                 }
-                Err(MessageError::Refused(code)) => connection.answer(number, |out| message::put_refusal(out, body, code)),
+                Err(MessageError::Refused(code)) => {
+                    connection.answer(number, |out| message::put_refusal(out, body, code))
+                }
                 Err(MessageError::Malformed(why)) => return Err(why),
             },
         }

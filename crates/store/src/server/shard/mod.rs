@@ -16,13 +16,13 @@ mod transactions;
 
 use super::cluster::NodeMessage;
 use super::connection::{Connection, Role, Slab};
-use super::pair::{LEASE_NS, PING_NS, ModeVersion};
+use super::pair::{LEASE_NS, ModeVersion, PING_NS};
 use super::state::{Message, State, lock};
 use crate::conf::NamespaceConfig;
 use crate::observe::{Counts, NamespaceCounts};
 use crate::{Disk, Namespace, Replies, Space, Store, Transaction, write_unit_bytes};
 use batches::Batch;
-use engine::net::{ReceiveBuffers, Completion, SocketCompletion, NetEngine};
+use engine::net::{Completion, NetEngine, ReceiveBuffers, SocketCompletion};
 use engine::uring::Setup;
 use engine::{IoEngine, Wait};
 use std::net::{TcpListener, TcpStream};

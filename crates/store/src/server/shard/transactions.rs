@@ -49,7 +49,7 @@ pub(super) enum Origin {
     Record(Mode),
     /// No client waits any more.
     #[default]
-    Nobody,
+    NoClient,
 }
 
 /// A transaction without a reply so far.
@@ -106,7 +106,14 @@ impl Shard {
     /// Adds a transaction without a deadline, and returns its number.
     pub(super) fn pend(&mut self, origin: Origin, namespace: u16, digest: Digest) -> u32 {
         let (began_ns, deadline_ns) = (self.now_ns, u64::MAX);
-        self.pending.insert(PendingTransaction { origin, namespace, began_ns, digest, deadline_ns, ..PendingTransaction::default() })
+        self.pending.insert(PendingTransaction {
+            origin,
+            namespace,
+            began_ns,
+            digest,
+            deadline_ns,
+            ..PendingTransaction::default()
+        })
     }
 
     /// Begins a transaction, on this core or on the core or node that has the partition.
@@ -114,7 +121,15 @@ impl Shard {
         let Request { namespace, transaction, at_master } = request;
         let (namespace, kind, digest) = (namespace as u16, TransactionKind::of(&transaction.work), transaction.digest);
         let began_ns = self.now_ns;
-        let pending = PendingTransaction { origin, namespace, kind, began_ns, digest, deadline_ns, ..PendingTransaction::default() };
+        let pending = PendingTransaction {
+            origin,
+            namespace,
+            kind,
+            began_ns,
+            digest,
+            deadline_ns,
+            ..PendingTransaction::default()
+        };
         let number = self.pending.insert(pending);
         let settings = &self.state.setup.config.namespaces[usize::from(namespace)].settings;
         if is_too_big(&transaction.work, settings.write_block_bytes as usize) {
@@ -285,7 +300,8 @@ impl Shard {
             let settings = &self.state.setup.config.namespaces[usize::from(namespace)];
             let asynchronous = settings.answers_before_replica && is_paired;
             let answer = if asynchronous { NO_ANSWER } else { number.into() };
-            let is_sent = self.send_to_node(node, &NodeMessage::Image { number: answer, namespace, digest, image: &image });
+            let is_sent =
+                self.send_to_node(node, &NodeMessage::Image { number: answer, namespace, digest, image: &image });
             if !is_sent || asynchronous && !self.has_lease(node) {
                 reply = self.not_copied(number, (namespace, digest), reply, ResultCode::TIMEOUT);
             } else if !asynchronous && let Some(pending) = self.pending.get(number) {
@@ -333,7 +349,7 @@ impl Shard {
             Origin::Core { core, number } => return self.mail(core, Message::Reply { number, reply }),
             Origin::ModeRead => return self.on_found(&reply),
             Origin::Record(mode) => return self.on_record(mode, reply.result),
-            Origin::Comparison { .. } | Origin::CopyAgain | Origin::Nobody => return,
+            Origin::Comparison { .. } | Origin::CopyAgain | Origin::NoClient => return,
         };
         let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.ended) else { return };
         match origin {
@@ -362,12 +378,12 @@ impl Shard {
     /// Answers transactions that have timed out. The transactions continue without a client.
     pub(super) fn time_out(&mut self) {
         let now_ns = self.now_ns;
-        let is_late = |of: &PendingTransaction| of.deadline_ns <= now_ns && of.origin != Origin::Nobody;
+        let is_late = |of: &PendingTransaction| of.deadline_ns <= now_ns && of.origin != Origin::NoClient;
         let late: Vec<_> = self.pending.iter().filter(|(_, of)| is_late(of)).map(|(number, _)| number).collect();
         for number in late {
             let Some(pending) = self.pending.get(number) else { continue };
             let (reply, readers) = (pending.reply.take(), std::mem::take(&mut pending.readers));
-            let nobody = PendingTransaction { origin: Origin::Nobody, reply, readers, ..*pending };
+            let nobody = PendingTransaction { origin: Origin::NoClient, reply, readers, ..*pending };
             let pending = std::mem::replace(pending, nobody);
             self.count(&pending, ResultCode::TIMEOUT);
             self.answer(pending.origin, Reply::of(ResultCode::TIMEOUT));

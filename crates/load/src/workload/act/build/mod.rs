@@ -20,7 +20,7 @@ use crate::schedule::{Even, Poisson, Schedule, Woken, phase};
 use crate::sizes::SizeTable;
 use crate::stream::{Extent, Request, Stream};
 use crate::workload::act::config::{ActConfig, SERVICE_THREADS_PER_DEVICE};
-use crate::workload::{CannotRun, BuildContext, DeviceShape, PlanOffsets, RunPlan, SHARD_IOPS};
+use crate::workload::{BuildContext, CannotRun, DeviceShape, PlanOffsets, RunPlan, SHARD_IOPS};
 use results::cell::StreamInfo;
 use std::sync::Arc;
 use sys::op::OpKind;

@@ -105,7 +105,16 @@ pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translati
         Ok(Parsed { config, warnings }) if problems.is_empty() => {
             let candidates = if reading.act.is_some() { None } else { candidates.ok() };
             let test_by_default = reading.test.is_none() && told.is_none();
-            Ok(Translation { config, act, is_flashproof_file: own, test_by_default, candidates, given, changes, warnings })
+            Ok(Translation {
+                config,
+                act,
+                is_flashproof_file: own,
+                test_by_default,
+                candidates,
+                given,
+                changes,
+                warnings,
+            })
         }
         _ => Err(ConfigErrors(problems)),
     }

@@ -275,7 +275,8 @@ fn a_file_of_flashproof_is_not_translated() {
         (format!("# {WRITTEN_BY} 0.1.0; run it\n{BOTH}"), true),
         (format!("{BOTH}arrival: act\nnum-queues: 2\nthreads-per-queue: 4\n"), false),
     ] {
-        let translation = read("a.conf", text.as_bytes(), &ReadOptions { cpus: Some(4), ..ReadOptions::default() }).unwrap();
+        let translation =
+            read("a.conf", text.as_bytes(), &ReadOptions { cpus: Some(4), ..ReadOptions::default() }).unwrap();
         assert_eq!(translation.is_flashproof_file, own, "{text}");
         assert_eq!(translation.changes.is_empty(), own, "threads for each CPU are a default of ACT's: {text}");
     }
@@ -283,7 +284,8 @@ fn a_file_of_flashproof_is_not_translated() {
 
 #[test]
 fn a_file_that_fits_both_tests_is_one_of_storage_and_that_is_known() {
-    let read = |text: &str, test| read("a.conf", text.as_bytes(), &ReadOptions { test, ..ReadOptions::default() }).unwrap();
+    let read =
+        |text: &str, test| read("a.conf", text.as_bytes(), &ReadOptions { test, ..ReadOptions::default() }).unwrap();
     let translation = read(BOTH, None);
     assert_eq!((translation.config.test, translation.test_by_default), (Test::Storage, true));
     assert!(!read(BOTH, Some(Test::Index)).test_by_default);

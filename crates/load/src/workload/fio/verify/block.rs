@@ -244,8 +244,8 @@ impl Blocks {
     fn damage(&self, block: &[u8], place: BlockAddress, wanted: Option<WriteOrigin>) -> (String, Option<Vec<u8>>) {
         let found = if self.method.has_header() { Header::of(block) } else { Err(HeaderError::Magic(0)) };
         if let Ok(header) = &found {
-            let is_whole =
-                self.is_of_job(header) && self.candidate_blocks(block, header, place).iter().any(|image| image == block);
+            let is_whole = self.is_of_job(header)
+                && self.candidate_blocks(block, header, place).iter().any(|image| image == block);
             let is_elsewhere = !self.is_of_job(header) || header.offset != place.offset;
             let is_of_other = wanted.is_some_and(|wanted| wanted.seed != header.seed);
             if is_elsewhere && (is_whole || wanted.is_none()) || is_of_other && is_whole {

@@ -23,7 +23,7 @@ pub(super) use method::Method;
 pub(super) use options::{VerifyOptions, overlapping};
 pub use written::VerifyCounts;
 
-use super::thread::{Progress, JobClone};
+use super::thread::{JobClone, Progress};
 use block::{BlockAddress, Blocks, WriteOrigin};
 use results::units::{self, count};
 use std::collections::VecDeque;

@@ -104,7 +104,8 @@ impl Job {
         let is_of_one_size = |of: usize| self.sizes[of].min_bytes() == self.sizes[of].max_bytes();
         let has_offsets = verify.pattern.as_ref().is_some_and(|pattern| !pattern.offsets.is_empty());
         let strays = |bytes: u64| !bytes.is_multiple_of(grain);
-        let cuts_blocks = self.align[self.write_size_direction()].is_some_and(strays) || strays(self.skip.unsigned_abs());
+        let cuts_blocks =
+            self.align[self.write_size_direction()].is_some_and(strays) || strays(self.skip.unsigned_abs());
         let rules = [
             (self.iolog.is_some() || self.zones.strided)
                 .then(|| "verify tracks writes by their offset in one fixed range - leave out read_iolog and zonemode=strided, or leave out verify".into()),

@@ -5,7 +5,7 @@
 use super::super::job::{Job, KIND_OF, READS, TRIMS, WRITES};
 use super::super::locked;
 use super::super::stream::FioStream;
-use super::{ZoneTableState, Zone, ZonedArea};
+use super::{Zone, ZoneTableState, ZonedArea};
 use crate::stream::Request;
 use std::ops::Range;
 use sys::op::{OpKind, Outcome};
@@ -14,7 +14,7 @@ use sys::op::{OpKind, Outcome};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ZoneDecision {
     /// Kind, offset and bytes. An [`OpKind::ResetZone`] of a job that writes is followed by its write.
-    Go(OpKind, u64, u64),
+    Issue(OpKind, u64, u64),
     /// Operations in flight occupy the zones.
     Wait,
     /// No zone takes this operation.
@@ -38,7 +38,7 @@ impl ZonedArea {
                 let at = if zone.end - at >= unit { at } else { zone.start };
                 let (kind, len) = (KIND_OF[direction], wanted.min((zone.end - at) / unit * unit));
                 state.begin(self.index(at), kind);
-                ZoneDecision::Go(kind, at, len)
+                ZoneDecision::Issue(kind, at, len)
             }
             READS => self.read(&mut state, job, at, wanted, unit),
             WRITES => self.write(&mut state, job, at, wanted, unit),
@@ -47,7 +47,13 @@ impl ZonedArea {
     }
 
     /// The zone nearest to `from` that `is_right`; for sequential jobs, the next such zone after `from`.
-    fn nearest(&self, state: &ZoneTableState, job: &Job, from: usize, is_right: impl Fn(&Zone) -> bool) -> Option<usize> {
+    fn nearest(
+        &self,
+        state: &ZoneTableState,
+        job: &Job,
+        from: usize,
+        is_right: impl Fn(&Zone) -> bool,
+    ) -> Option<usize> {
         let is_right = |zone: &usize| is_right(&state.zones[*zone]);
         let after = (from + 1..self.range.end).find(is_right);
         let before = (self.range.start..from).rev().find(is_right).filter(|_| job.random);
@@ -73,12 +79,12 @@ impl ZonedArea {
             _ => start + (at - from) % (there - wanted) / unit * unit,
         };
         state.begin(zone, OpKind::Read);
-        ZoneDecision::Go(OpKind::Read, at, wanted.min((read_end - at) / unit * unit))
+        ZoneDecision::Issue(OpKind::Read, at, wanted.min((read_end - at) / unit * unit))
     }
 
     fn trim(&self, state: &mut ZoneTableState, job: &Job, at: u64) -> ZoneDecision {
         let first = self.index(at);
-        let is_here = !job.random || state.zones[first].at > state.zones[first].start;
+        let is_here = !job.random || state.zones[first].write_pointer > state.zones[first].start;
         let has_data = |zone: &Zone| zone.is_sequential && zone.has(1);
         let Some(zone) = (if is_here { Some(first) } else { self.nearest(state, job, first, has_data) }) else {
             return if job.time_based && !job.has_rates() { ZoneDecision::Wait } else { ZoneDecision::NoZone };
@@ -90,7 +96,7 @@ impl ZonedArea {
         self.forget_data(state, zone);
         state.begin(zone, OpKind::ResetZone);
         let kind = if self.table.report.is_some() { OpKind::ResetZone } else { OpKind::Deallocate };
-        ZoneDecision::Go(kind, start, end - start)
+        ZoneDecision::Issue(kind, start, end - start)
     }
 
     fn write(&self, state: &mut ZoneTableState, job: &Job, at: u64, wanted: u64, unit: u64) -> ZoneDecision {
@@ -137,7 +143,7 @@ impl ZonedArea {
             return if waits { ZoneDecision::Wait } else { ZoneDecision::NoZone };
         };
         let chosen = zones[zone];
-        let is_due = !keeps_data && state.is_reset_due(job) && chosen.is_idle() && chosen.at > chosen.start;
+        let is_due = !keeps_data && state.is_reset_due(job) && chosen.is_idle() && chosen.write_pointer > chosen.start;
         let resets = is_due || !has_room(&chosen);
         if limit < usize::MAX {
             state.open(zone, self.owner);
@@ -149,30 +155,30 @@ impl ZonedArea {
             self.forget_data(state, zone);
             if self.table.report.is_some() {
                 state.begin(zone, OpKind::ResetZone);
-                return ZoneDecision::Go(OpKind::ResetZone, chosen.start, chosen.end - chosen.start);
+                return ZoneDecision::Issue(OpKind::ResetZone, chosen.start, chosen.end - chosen.start);
             }
         }
         let (at, len) = self.put(state, zone, wanted, unit);
-        ZoneDecision::Go(OpKind::Write, at, len)
+        ZoneDecision::Issue(OpKind::Write, at, len)
     }
 
     /// Forgets the data of a zone.
     fn forget_data(&self, state: &mut ZoneTableState, index: usize) {
         let zone = &mut state.zones[index];
-        if zone.at > zone.start {
+        if zone.write_pointer > zone.start {
             self.progress.zone_resets.add(1);
         }
         if state.reset_range.contains(&index) {
-            state.written -= zone.at - zone.start;
+            state.written -= zone.write_pointer - zone.start;
         }
-        (zone.at, zone.read_end, zone.is_old) = (zone.start, zone.start, false);
+        (zone.write_pointer, zone.read_end, zone.is_old) = (zone.start, zone.start, false);
     }
 
     /// Places a write at the write pointer; returns its offset and length.
     fn put(&self, state: &mut ZoneTableState, zone: usize, wanted: u64, unit: u64) -> (u64, u64) {
-        let (at, len) = (state.zones[zone].at, wanted.min(state.zones[zone].room() / unit * unit));
+        let (at, len) = (state.zones[zone].write_pointer, wanted.min(state.zones[zone].room() / unit * unit));
         state.begin(zone, OpKind::Write);
-        state.zones[zone].at += len;
+        state.zones[zone].write_pointer += len;
         if self.table.report.is_none() {
             state.zones[zone].read_end = at + len;
         }
@@ -247,14 +253,14 @@ impl FioStream {
         let end = self.areas[area].start + self.areas[area].len;
         let zoned = self.areas[area].zbd.as_ref()?;
         match zoned.decide(&self.thread.job, direction, offset, wanted, unit) {
-            ZoneDecision::Go(OpKind::ResetZone, at, len) if direction == WRITES => {
+            ZoneDecision::Issue(OpKind::ResetZone, at, len) if direction == WRITES => {
                 // The write is counted as soon as its reset is issued.
                 self.bytes_left = self.bytes_left.saturating_sub(wanted);
                 self.state.resets.push((at, wanted));
                 let request = self.request(TRIMS, area, at, len as u32);
                 Some((area, Request { kind: OpKind::ResetZone, ..request }))
             }
-            ZoneDecision::Go(kind, at, len) => {
+            ZoneDecision::Issue(kind, at, len) => {
                 self.count_placed(direction, area, offset, (at, len));
                 Some((area, Request { kind, ..self.prioritized(direction, area, at, len) }))
             }

@@ -28,7 +28,7 @@ use super::{Reuse, Tenant};
 use crate::keys::{KeyGenerator, Keys};
 use crate::memory;
 use crate::workload::CannotRun;
-use records::{MEMORY_MAX, ExactStore, shuffle};
+use records::{ExactStore, MEMORY_MAX, shuffle};
 use results::units::{self, Grouped};
 use skewed::SkewedStore;
 use std::cmp::Reverse;

@@ -36,7 +36,13 @@ impl ExactStore {
     }
 
     /// Records in blocks taken from `blocks`: with `spread`, blocks of every age, else full blocks.
-    pub(super) fn new(steady: &StoreGeometry, draw: KeyGenerator, spread: bool, blocks: &mut Vec<u32>, mut random: Random) -> Self {
+    pub(super) fn new(
+        steady: &StoreGeometry,
+        draw: KeyGenerator,
+        spread: bool,
+        blocks: &mut Vec<u32>,
+        mut random: Random,
+    ) -> Self {
         let places = steady.blocks * u64::from(steady.records_per_block);
         debug_assert!(Self::memory_bytes(steady) <= MEMORY_MAX && places < u64::from(u32::MAX));
         let count = steady.records as u32;

@@ -13,7 +13,7 @@ use crate::rate::Rate;
 use crate::stream::{Extent, Mixed, Uniform, Updates};
 use crate::workload::act::config::ActConfig;
 use crate::workload::act::rates::{IndexDerived, PAGE_BYTES};
-use crate::workload::{CannotRun, BuildContext, DeviceShape, PlanOffsets, RunPlan, stream_info};
+use crate::workload::{BuildContext, CannotRun, DeviceShape, PlanOffsets, RunPlan, stream_info};
 use results::cell::StreamInfo;
 use sys::op::OpKind;
 use sys::random::Random;

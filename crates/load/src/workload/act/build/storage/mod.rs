@@ -15,7 +15,7 @@ use crate::sizes::SizeTable;
 use crate::stream::{Extent, Mixed, Sequential, SizeDistribution, Uniform};
 use crate::workload::act::config::ActConfig;
 use crate::workload::act::rates::StorageDerived;
-use crate::workload::{CannotRun, BuildContext, DeviceShape, PlanOffsets, RunPlan, stream_info};
+use crate::workload::{BuildContext, CannotRun, DeviceShape, PlanOffsets, RunPlan, stream_info};
 use results::cell::StreamInfo;
 use std::sync::Arc;
 use sys::op::OpKind;

@@ -29,16 +29,16 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use store::nodes::{Access, DEFAULT_PORT, Host, Node, in_parallel};
 
-pub const FILE: &str = "put-back.json";
+pub const RESTORE_FILE: &str = "put-back.json";
 
 /// Maximum size of the file, bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Interval between attempts to reach a node.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Settings to restore. Their file exists as long as there are any.
-pub struct PutBack {
+pub struct SettingsToRestore {
     path: PathBuf,
     nodes: Vec<NodeChanges>,
 }
@@ -79,17 +79,17 @@ pub fn asinfo(host: &str, command: &str) -> String {
     format!("asinfo -h {} -p {} -v {}", shell_quoted(&host.name), host.port, shell_quoted(command))
 }
 
-impl PutBack {
+impl SettingsToRestore {
     /// Records the planned changes in `dir`. Must be called before any change.
     pub fn begin(dir: &Path, nodes: Vec<NodeChanges>) -> Result<Self, Failure> {
-        let this = Self { path: dir.join(FILE), nodes };
+        let this = Self { path: dir.join(RESTORE_FILE), nodes };
         this.save().map_err(Failure::environment)?;
         Ok(this)
     }
 
     /// Settings noted in `dir` by an earlier collection; `None` if there are none to restore.
     pub fn read(dir: &Path) -> Result<Option<Self>, Failure> {
-        let path = dir.join(FILE);
+        let path = dir.join(RESTORE_FILE);
         let failed = |why: String| {
             Failure::environment(format!(
                 "cannot read the settings to restore from {} - {why} - compare the file with the nodes' settings, and \
@@ -128,11 +128,11 @@ impl PutBack {
     /// Restores all settings, on all nodes in parallel, and retries unreachable nodes for `patience`.
     ///
     /// Errors: the settings not restored, and the commands to restore them.
-    pub fn put_back(self, access: &Access, patience: Duration) -> Result<(), Failure> {
+    pub fn restore(self, access: &Access, patience: Duration) -> Result<(), Failure> {
         let nodes = self.nodes.clone();
         let left = Mutex::new(self);
         let tried = in_parallel(nodes, |planned| {
-            put_back_patiently(&planned, access, patience).map_err(|error| (planned.node.clone(), error))?;
+            restore_with_retries(&planned, access, patience).map_err(|error| (planned.node.clone(), error))?;
             let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
             left.nodes.retain(|node| *node != planned);
             if let Err(error) = left.save() {
@@ -179,11 +179,11 @@ impl PutBack {
 }
 
 /// Restores the settings of one node, with retries for `patience` while it does not answer.
-fn put_back_patiently(planned: &NodeChanges, access: &Access, patience: Duration) -> Result<(), String> {
+fn restore_with_retries(planned: &NodeChanges, access: &Access, patience: Duration) -> Result<(), String> {
     let began = Instant::now();
     let mut said = false;
     loop {
-        let error = match put_back_node(planned, access) {
+        let error = match restore_node(planned, access) {
             Ok(()) => return Ok(()),
             Err(error) if began.elapsed() >= patience => return Err(error),
             Err(error) => error,
@@ -197,12 +197,12 @@ fn put_back_patiently(planned: &NodeChanges, access: &Access, patience: Duration
         }
         // A first signal does not interrupt the sleep: it may be the reason to restore. A second signal ends the
         // program.
-        thread::sleep(AGAIN);
+        thread::sleep(RETRY_INTERVAL);
     }
 }
 
 /// Restores the settings of one node, and checks them.
-fn put_back_node(planned: &NodeChanges, access: &Access) -> Result<(), String> {
+fn restore_node(planned: &NodeChanges, access: &Access) -> Result<(), String> {
     let host = Host::parse(&planned.host, DEFAULT_PORT)?;
     // A new connection: the previous connection may have caused the error.
     let mut node =
@@ -274,7 +274,7 @@ pub struct Folder {
 
 /// Checks that `dir` is missing or empty, so that a collection can use it.
 pub fn check(dir: &Path) -> Result<(), Failure> {
-    if is_to_be_put_back(dir) {
+    if has_settings_to_restore(dir) {
         return Err(Failure::usage(format!(
             "cannot collect into {0} - a collection there was killed before it restored the nodes' settings - first \
              run: flashproof size restore {0}",
@@ -291,17 +291,17 @@ pub fn check(dir: &Path) -> Result<(), Failure> {
 }
 
 /// True if a collection in `dir` was killed, or is running.
-fn is_to_be_put_back(dir: &Path) -> bool {
-    dir.join(FILE).symlink_metadata().is_ok()
+fn has_settings_to_restore(dir: &Path) -> bool {
+    dir.join(RESTORE_FILE).symlink_metadata().is_ok()
 }
 
 /// Folders next to `dir` whose collections were killed before they restored the settings.
-pub fn cut_off_beside(dir: &Path) -> Vec<PathBuf> {
+pub fn killed_collections_beside(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(files::dir_of(dir)).into_iter().flatten().flatten();
     let mut cut_off: Vec<_> = entries
         .map(|entry| dir.with_file_name(entry.file_name()))
         // A running collection holds the lock.
-        .filter(|path| path != dir && is_to_be_put_back(path) && lock(path).is_ok())
+        .filter(|path| path != dir && has_settings_to_restore(path) && lock(path).is_ok())
         .collect();
     cut_off.sort();
     cut_off

@@ -2,13 +2,15 @@
 
 use super::logs::Logs;
 use super::{Trigger, verify_notes, write_dumps};
-use crate::cross_check::Checked;
+use crate::cross_check::CrossCheckResult;
 use conclusions::check::Figures;
 use device::discover::DevNum;
 use device::observe::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
-use load::workload::fio::{ReportEntry, FioLoad, Size, JobClone};
-use report::fio::{Cpu, Disk, Durations, JobReport, KINDS, KindStats, LatencyTarget, FioReport, SteadyState, Totals, VerifyTotals};
+use load::workload::fio::{FioLoad, JobClone, ReportEntry, Size};
+use report::fio::{
+    Cpu, Disk, Durations, FioReport, JobReport, KINDS, KindStats, LatencyTarget, SteadyState, Totals, VerifyTotals,
+};
 use results::cell::Interval;
 use results::judge::{End, RunResult};
 use results::run_dir::Manifest;
@@ -23,7 +25,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sys::process::{Usage, usage};
 
 /// A run and its results so far.
-pub struct Ran {
+pub struct FioRun {
     pub load: FioLoad,
     pub totals: Totals,
     devices: usize,
@@ -37,7 +39,7 @@ pub struct Ran {
     pub result: Option<RunResult>,
 }
 
-impl Ran {
+impl FioRun {
     pub fn new(mut load: FioLoad) -> Self {
         load.reset();
         let totals = Totals::joined(load.reported().into_iter().map(|(.., streams)| streams));
@@ -151,7 +153,7 @@ impl Ran {
     }
 
     /// Jobs that move no byte, a sentence each.
-    fn unmoved(&self) -> Vec<String> {
+    fn null_jobs(&self) -> Vec<String> {
         let null = self.load.jobs().filter(|job| job.is_null);
         null.map(|job| {
             format!(
@@ -316,31 +318,31 @@ fn counts_from_ns(load: &FioLoad, entry: usize) -> u64 {
 }
 
 /// The report on `runs`.
-pub fn page<'a>(runs: &'a [Ran], global: &[(String, String)], checks: &[Checked]) -> FioReport<'a> {
+pub fn page<'a>(runs: &'a [FioRun], global: &[(String, String)], checks: &[CrossCheckResult]) -> FioReport<'a> {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     FioReport {
-        jobs: runs.iter().flat_map(Ran::jobs).collect(),
+        jobs: runs.iter().flat_map(FioRun::jobs).collect(),
         global: global.to_vec(),
         disks: disks_of(runs),
         results: runs.iter().filter_map(|ran| ran.result.clone()).collect(),
         unix_ms: since_1970.as_millis() as u64,
         pid: std::process::id(),
-        cross_check: checks.iter().map(Checked::json).collect(),
+        cross_check: checks.iter().map(CrossCheckResult::json).collect(),
     }
 }
 
 /// Counts the last of `runs` while it runs, and shows all of them every `status_sec` seconds.
-pub struct Counting<'a> {
-    pub runs: &'a mut Vec<Ran>,
+pub struct FioRunObserver<'a> {
+    pub runs: &'a mut Vec<FioRun>,
     pub status_sec: Option<u64>,
     pub trigger: &'a Trigger,
     /// True to write wrong blocks over existing files.
     pub force: bool,
-    pub show: &'a mut dyn FnMut(&[Ran]) -> Result<(), String>,
+    pub show: &'a mut dyn FnMut(&[FioRun]) -> Result<(), String>,
     pub failed: Option<String>,
 }
 
-impl RunObserver for Counting<'_> {
+impl RunObserver for FioRunObserver<'_> {
     fn begins(&mut self, manifest: &Manifest) {
         if let Some(ran) = self.runs.last_mut() {
             ran.begin(manifest.devices.len());
@@ -374,7 +376,7 @@ impl RunObserver for Counting<'_> {
         let ran = self.runs.last();
         let by_trigger = self.trigger.pulled.get().cloned().into_iter().collect();
         ran.map_or_else(Vec::new, |ran| {
-            [by_trigger, ran.cut_short(), ran.beyond_the_end(), ran.unmoved(), verify_notes(&ran.load)].concat()
+            [by_trigger, ran.cut_short(), ran.beyond_the_end(), ran.null_jobs(), verify_notes(&ran.load)].concat()
         })
     }
 }
@@ -393,7 +395,7 @@ fn disks_under(load: &FioLoad) -> Vec<diskstats::Disk> {
 }
 
 /// I/O of the disks under `runs` during the runs.
-fn disks_of(runs: &[Ran]) -> Vec<Disk> {
+fn disks_of(runs: &[FioRun]) -> Vec<Disk> {
     let mut all: Vec<(Disk, u64, u64)> = Vec::new();
     for ran in runs {
         let [before, after] = &ran.disks;

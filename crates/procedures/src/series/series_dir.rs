@@ -5,7 +5,9 @@
 
 use super::{Drives, Options};
 use crate::prep::{Preparation, Style};
-use conclusions::series::{Conclusion, SeriesDifference, Identity, Purpose, REPORT, Series, SeriesLock, State, check_same};
+use conclusions::series::{
+    Conclusion, Identity, Purpose, REPORT, Series, SeriesDifference, SeriesLock, State, check_same,
+};
 use load::workload::{Load, Workload};
 use report::document::Document;
 use results::finding::Level;
@@ -17,7 +19,7 @@ use session::devices::Consents;
 use session::failure::Failure;
 use session::record::RESULTS_DIR;
 use session::recording::RunObserver;
-use session::runner::{self, RunOutcome, NamedWorkload, RunRequest};
+use session::runner::{self, NamedWorkload, RunOutcome, RunRequest};
 use session::signals::SignalHandler;
 use session::user_file::{check_page, write_page};
 use std::fs;
@@ -28,7 +30,7 @@ use std::process::ExitCode;
 const NAME_CHARS_MAX: usize = 120;
 
 /// A series, its directory, and the lock to run it.
-pub struct Kept {
+pub struct SeriesDir {
     pub dir: PathBuf,
     /// State of the series, on disk after each [`Self::save`].
     pub series: Series,
@@ -40,7 +42,7 @@ pub struct Kept {
     _lock: Option<SeriesLock>,
 }
 
-impl Kept {
+impl SeriesDir {
     /// Opens the directory of the series `now`: `first`, or with [`Options::fresh`] an unused one next to it. An
     /// existing series is resumed with the values of the terms `settled` that were fixed at its start. A dry run only
     /// reads.
@@ -89,7 +91,7 @@ impl Kept {
     /// Opens the existing series in `dir`, to add to its conclusion.
     ///
     /// Errors: the directory has no series; another process runs the series.
-    pub fn there(dir: &Path) -> Result<Self, Failure> {
+    pub fn open_existing(dir: &Path) -> Result<Self, Failure> {
         let none = || {
             let what = match fs::metadata(dir) {
                 Err(error) => error.to_string(),
@@ -135,7 +137,7 @@ impl Kept {
     }
 
     /// Prints the findings that may spoil a result.
-    pub fn tell_findings(&self) {
+    pub fn print_findings(&self) {
         let told = report::findings::listed(&self.series.findings, Level::Warning);
         if !told.is_empty() {
             console::note(&format!(
@@ -189,7 +191,7 @@ impl Kept {
     }
 
     /// Directory of the series, and its report if there is one, a line each.
-    pub fn places(&self) -> String {
+    pub fn format_paths(&self) -> String {
         let report = self.dir.join(REPORT);
         let told = self.series.conclusion.is_some() && report.exists();
         let report = if told { format!("report: {}\n", report.display()) } else { String::new() };
@@ -279,12 +281,12 @@ fn newest(first: &Path) -> PathBuf {
 }
 
 /// The load of the step `name`. Prints the rates that were rounded.
-pub fn alone<W>(load: Load<W>, name: &str) -> Vec<NamedWorkload<W>> {
+pub fn single_load<W>(load: Load<W>, name: &str) -> Vec<NamedWorkload<W>> {
     load.rounded.iter().for_each(|rounded| console::note(&format!("{name}: {rounded}")));
     NamedWorkload::alone(load.workload, load.text)
 }
 
-impl Kept {
+impl SeriesDir {
     /// Runs the step `index`, which is recorded as running, into its directory, with the load, limits and heading of
     /// `asked`, on its open devices, if any. `round`: number of a repetition, which gets its own directory within the
     /// step's. Returns the verdict.
@@ -335,7 +337,7 @@ impl Kept {
         ));
         let erase: Vec<_> = self.erase.iter().filter(|name| names.contains(name)).cloned().collect();
         let others = drives.identities.iter().map(|drive| drive.name.clone()).collect();
-        let usual = Preparation { others, ..Preparation::usual(names, &erase, Style::of(self.options.quiet)) };
+        let usual = Preparation { others, ..Preparation::with_defaults(names, &erase, Style::of(self.options.quiet)) };
         match usual.run(switch)? {
             0 => Ok(None),
             code => Ok(Some(ExitCode::from(code))),
