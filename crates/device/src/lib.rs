@@ -1,6 +1,6 @@
 //! Drives: discovery, guard and observation.
 //!
-//! * [`discover`]: facts about devices; [`guard`]: consent to erasure; [`target`]: an open device; [`generic`]: the
+//! * [`discover`]: facts about devices; [`guard`]: consent to erasure; [`target`]: an open device; [`nvme_generic`]: the
 //!   NVMe character device of an open device
 //! * [`doctor`]: properties of host and devices that distort results
 //! * [`observe`]: diskstats, block tracepoints, host facts

@@ -3,7 +3,7 @@
 //!
 //! The engine is a [`Queued`] ring of NVMe commands. For passthrough commands of root the kernel checks neither range
 //! nor permission, so this engine checks both before. Operations larger than the queue's limit are split into several
-//! commands, as in the block layer. The block device stays open and claimed during the run ([`device::generic`]).
+//! commands, as in the block layer. The block device stays open and claimed during the run ([`device::nvme_generic`]).
 
 use crate::queued::{QueueSupport, Queued, Setup};
 use crate::{IoEngine, Wait};

@@ -1,6 +1,6 @@
 //! Engines that outlive a run.
 //!
-//! A run owns its engine and drops the engine at the end. An engine lent by a [`Pool`] returns to the pool instead,
+//! A run owns its engine and drops the engine at the end. An engine lent by a [`EnginePool`] returns to the pool instead,
 //! with its clock and the state of its drives.
 
 use std::fmt;

@@ -55,7 +55,7 @@ pub struct Queued<Q> {
     refused: Vec<Completion>,
     limits: QueueSupport,
     /// Helper threads for operations that the queue does not perform. Started on first use, unless
-    /// [`Limits::gives_back`].
+    /// [`QueueSupport::gives_back`].
     beside: Option<Threads>,
     /// Operations that the queue returned, with the times of their submission to the queue.
     given_back: Vec<(Op, u64)>,

@@ -139,7 +139,7 @@ impl Threads {
         Ok(engine)
     }
 
-    /// Wakes an idle worker for each queued operation, up to [`Level::workers`].
+    /// Wakes an idle worker for each queued operation, up to [`WorkerLimit::workers`].
     fn announce(&mut self, now_ns: u64) {
         let queued = self.shared.queued();
         let completed = self.taken + self.shared.done.len() as u64;

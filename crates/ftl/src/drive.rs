@@ -178,7 +178,7 @@ impl Ftl {
         }
     }
 
-    /// Extent of flash units, as passed to [`Media`].
+    /// Extent of flash units, as passed to [`FlashObserver`].
     #[inline]
     pub(crate) fn extent(&self, flash: u32, units: u32) -> Extent {
         let superblock = self.map.superblock_of(flash);

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Pure and deterministic: no clock, no device, all randomness from a seed. The counters are those of NVMe's FDP
-//! statistics. A [`Media`] observes the operations on the flash.
+//! statistics. A [`FlashObserver`] observes the operations on the flash.
 
 #![forbid(unsafe_code)]
 

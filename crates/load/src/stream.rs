@@ -62,7 +62,7 @@ pub trait Stream: Debug + Send {
         None
     }
 
-    /// Produces the data of a write whose buffer is in a class with [`crate::plan::Fill::Made`].
+    /// Produces the data of a write whose buffer is in a class with [`crate::plan::Fill::ByStream`].
     #[inline]
     fn fill(&mut self, _request: &Request, _data: &mut [u8]) {}
 

@@ -41,7 +41,7 @@ pub struct CellCounts {
     pub active_ns: u64,
     /// Time of the last completion, nanoseconds since the run began; if operations were lost, time of the last
     /// completion of any stream on the device. 0: at the end of the interval, see
-    /// [`Interval::round_ends`](crate::cell::Interval::round_ends).
+    /// [`Interval::clear_recent_last_back`](crate::cell::Interval::clear_recent_last_back).
     pub last_back_ns: u64,
     /// Number, from 1, of the cell whose operations held the slots for which operations of this cell waited; 0: no
     /// other cell.

@@ -52,7 +52,7 @@ impl Default for FailureLimits {
     }
 }
 
-/// Default of [`Patience::hang_sec`]: twice the kernel's default I/O timeout.
+/// Default of [`FailureLimits::hang_sec`]: twice the kernel's default I/O timeout.
 pub const HANG_SEC: u32 = (load::run::HANG_NS / NS_PER_SEC) as u32;
 
 pub struct RunRequest<'a, W> {

@@ -5,7 +5,7 @@
 //! indexed by the issuer's token, which is also the user data of the entries. A token that is already in flight is
 //! refused, because the kernel uses its buffer.
 //!
-//! The [`Form`] of a ring translates operations into entries for the kernel: [`Files`] for block devices and files,
+//! The [`Form`] of a ring translates operations into entries for the kernel: [`FileForm`] for block devices and files,
 //! [`crate::nvme::ring`] for NVMe commands, [`crate::net`] for files and sockets.
 
 use super::buffer::{ALIGN, Buf, Pool};

@@ -54,7 +54,7 @@
 //! of freedom, 7 in 12,000 healthy drives instead of 1 in 15,000. In small populations (8 to 20 drives), 1 in 1,300 to
 //! 2,000 healthy drives is reported as slow.
 //!
-//! [`Measured`] has the latencies of a drive, read from a run directory.
+//! [`DriveLatencies`] has the latencies of a drive, read from a run directory.
 
 mod examine;
 mod outliers;

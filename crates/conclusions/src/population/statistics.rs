@@ -5,7 +5,7 @@
 //! [`compare`] compares two populations, for example the ratings with two firmwares, by ranks, without an assumption
 //! about their distribution.
 //!
-//! [`held_by`] computes the rating that a share of a population holds, with a stated confidence.
+//! [`tolerance_bound`] computes the rating that a share of a population holds, with a stated confidence.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,7 @@
 //! Checks that open nothing come first, and their objections are reported together. The device is opened only if they
 //! had no objections, because closing a writable descriptor makes udev scan the disk.
 //!
-//! An [`Outlook`] is the guard's decision on a device, without a question to the user. Only the claim differs: a
+//! A [`GuardReport`] is the guard's decision on a device, without a question to the user. Only the claim differs: a
 //! read-only descriptor takes the kernel's exclusive claim for a moment, and the device gets no mark. So an outlook is
 //! only valid at the moment of the examination; consent examines again.
 //!

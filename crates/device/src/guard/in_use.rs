@@ -1,6 +1,6 @@
 //! Detects users of a device: mounts, swap, devices built on it, exports, processes.
 //!
-//! Each check searches one table of the kernel for all devices that share bytes with the target ([`Subject`]).
+//! Each check searches one table of the kernel for all devices that share bytes with the target ([`TargetDevices`]).
 //!
 //! The kernel exports devices and files as namespaces of NVMe over Fabrics, and as LIO backstores (iSCSI, Fibre
 //! Channel, vhost). The NVMe target and LIO's fileio open a device without a claim, and no process has the device open:

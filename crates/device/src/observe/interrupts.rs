@@ -95,7 +95,7 @@ impl InterruptsByCpu {
     }
 }
 
-/// Parses numbers separated by commas. The kernel's 32-bit counters wrap; [`ByCpu::since`] treats a wrap as a reset,
+/// Parses numbers separated by commas. The kernel's 32-bit counters wrap; [`InterruptsByCpu::since`] treats a wrap as a reset,
 /// once in 2^32 interrupts.
 fn parse_counts(text: &str) -> Option<Vec<u64>> {
     text.trim().split(',').map(|count| count.parse().ok()).collect()

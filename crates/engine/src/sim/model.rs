@@ -24,7 +24,7 @@ use sys::op::{Op, OpKind, Outcome};
 /// * **Cost.** Every operation passes through a model: no allocation, no dynamic dispatch. For several models in one
 ///   run, an enum of them implements this trait.
 pub trait DriveModel {
-    /// Accepts an operation at `now_ns`, which never runs backwards. Exactly one [`Done`] returns its token: at
+    /// Accepts an operation at `now_ns`, which never runs backwards. Exactly one [`SimCompletion`] returns its token: at
     /// `now_ns` for a refused operation, later for any other, because with a service time of zero a closed loop would
     /// never end.
     fn submit(&mut self, op: &Op, now_ns: u64);

@@ -1,7 +1,7 @@
 //! A shard whose issuing thread performs system calls, and a second thread that watches these calls.
 //!
 //! A call on a device that hangs never returns, but intervals, signals and the end of the run must not wait for it. So
-//! the issuing thread leaves its [`Shard`] at a [`Desk`] during each call. A watching thread takes the shard of a call
+//! the issuing thread leaves its [`Shard`] at a [`ShardExchange`] during each call. A watching thread takes the shard of a call
 //! that lasts long, and continues the run loop until the call returns or the device is given up. The call itself holds
 //! only the operation with its buffer, and the targets.
 

@@ -291,7 +291,7 @@ impl<'a> Bursts<'a> {
         Ok(rounds)
     }
 
-    /// Runs a burst, repeated while it is disturbed. Errors: as [`Self::once`].
+    /// Runs a burst, repeated while it is disturbed. Errors: as [`Self::run_burst`].
     fn run(&mut self, config: ActConfig) -> Result<Round, Failure> {
         for _ in 1..DISTURBED_MAX {
             let round = self.run_burst(config.clone())?;

@@ -2,7 +2,7 @@
 
 use super::site::Site;
 use super::{Definition, FileUse, RunDefinition};
-use crate::fio::{Counting, Ran, Trigger, layout, write_layout};
+use crate::fio::{FioRun, FioRunObserver, Trigger, layout, write_layout};
 use conclusions::check::{
     CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends, judge, outcome_of_run,
 };
@@ -183,12 +183,12 @@ fn perform_run(
     console::note(&format!("{}, run {}: {}", request.definition.name, of.name, units::span(of.seconds)));
     let names = load.stream_names();
     let dir = request.dir.join(&of.name);
-    let ran = Ran::new(load);
+    let ran = FioRun::new(load);
     // The load shares the jobs' progress with the results.
     let load = ran.load.clone();
     let mut runs = vec![ran];
     let trigger = Trigger::default();
-    let counting = &mut Counting {
+    let counting = &mut FioRunObserver {
         runs: &mut runs,
         status_sec: None,
         trigger: &trigger,

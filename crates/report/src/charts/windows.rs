@@ -18,11 +18,11 @@ const ROWS: usize = 128;
 
 /// Quantiles at one point, milliseconds.
 pub(crate) type PointQuantiles = [f64; 5];
-/// Names of the entries of [`Moment`].
+/// Names of the entries of [`PointQuantiles`].
 pub(crate) const QUANTILE_NAMES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
-/// Position of the 99th percentile in [`Moment`].
+/// Position of the 99th percentile in [`PointQuantiles`].
 pub(crate) const P99: usize = 2;
-/// Position of the maximum in [`Moment`].
+/// Position of the maximum in [`PointQuantiles`].
 pub(crate) const MAX: usize = 4;
 
 /// The durations of one stream, or of one stream on one device.

@@ -7,7 +7,7 @@
 //!             -> Comparison  -> table (text), markdown, page, JSON
 //! ```
 //!
-//! A value that is unknown or not comparable is a [`Cell`] with the reason: no value is invented.
+//! A value that is unknown or not comparable is a [`ValueOrReason`] with the reason: no value is invented.
 //!
 //! Published ratings come from ACT's 24-hour certifications of the standard mix: a drive is rated Nx if it holds N
 //! times 2,000 reads and 1,000 writes per second within ACT's limits. Only a run with ACT's pacing, this mix and these

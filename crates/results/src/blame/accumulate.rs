@@ -20,7 +20,7 @@ use crate::telemetry::{Column, ColumnOf, TraceKind, TraceLine};
 /// operations, not over the time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SlowConditions {
-    /// Means of the first [`EVIDENCE`] columns of [`USED`].
+    /// Means of the first [`EVIDENCE`] columns of [`EXPLAINING_COLUMNS`].
     means: [Mean; EVIDENCE],
     /// Mean temperature over the operations whose service time alone was over the threshold.
     pub(super) celsius: Mean,
@@ -36,7 +36,7 @@ impl SlowConditions {
         self.full_service_ns = self.full_service_ns.saturating_add(other.full_service_ns);
     }
 
-    /// The mean of one of the first [`EVIDENCE`] columns of [`USED`], if the mean is at least `min`.
+    /// The mean of one of the first [`EVIDENCE`] columns of [`EXPLAINING_COLUMNS`], if the mean is at least `min`.
     pub(super) fn at_least(&self, column: Column, min: f64) -> Option<f64> {
         self.means.get(column_index(column)?)?.value().filter(|mean| *mean >= min)
     }
@@ -340,7 +340,7 @@ impl FullnessTracker {
     }
 }
 
-/// Number of columns at the beginning of [`USED`] whose mean over slow operations is evidence against the host.
+/// Number of columns at the beginning of [`EXPLAINING_COLUMNS`] whose mean over slow operations is evidence against the host.
 const EVIDENCE: usize = 6;
 
 /// The columns of telemetry.csv that explain slow operations.
@@ -366,7 +366,7 @@ fn column_index(column: Column) -> Option<usize> {
     EXPLAINING_COLUMNS.iter().position(|used| *used == column)
 }
 
-/// Telemetry of a device and its host in an interval, by column of [`USED`]; `None` if not measured.
+/// Telemetry of a device and its host in an interval, by column of [`EXPLAINING_COLUMNS`]; `None` if not measured.
 struct Row([Option<f64>; EXPLAINING_COLUMNS.len()]);
 
 impl Row {

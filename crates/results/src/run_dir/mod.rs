@@ -22,7 +22,7 @@
 //!
 //! An error of a run directory is one line: the operation and its object, the cause, the remedy.
 //!
-//! [`holds`] classifies a directory given by the user: a run, a series of runs, or neither. For neither, the error
+//! [`dir_kind`] classifies a directory given by the user: a run, a series of runs, or neither. For neither, the error
 //! describes the contents and names the runs one level below.
 
 mod checksums;

@@ -16,7 +16,7 @@
 //! it would only scale both rates of large blocks, which have offsets of their own. With `commit-to-device`,
 //! `write-size-offset` scales the size of a write, and is solved for together with `lbw-req-offset`.
 //!
-//! * [`Load`]: the I/O that a configuration requests, and the required length of a burst
+//! * [`RequestedLoad`]: the I/O that a configuration requests, and the required length of a burst
 //! * [`solve`]: the offsets for a target, from the result of a burst
 //! * [`rewrite`]: a configuration file with other offsets; all other lines and all comments stay
 

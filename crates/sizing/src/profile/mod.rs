@@ -11,7 +11,7 @@
 //! * [`sources`]: inputs and options, and iostat's numbers within a window
 //! * [`window`]: the period of steady load
 //! * [`counters`]: differences within a window; size of a write block, and of the I/O that moves it
-//! * [`derive`]: the load of each device from all sources
+//! * [`mod@derive`]: the load of each device from all sources
 //!
 //! This file has the consistency checks: each compares two sources of one number, or tests a law of the server's
 //! counters.

@@ -2,7 +2,7 @@
 //! layer.
 //!
 //! The kernel (5.19) takes a command in the second half of a 128-byte submission queue entry, and returns the drive's
-//! own status. The kernel does not check the range of a command, and the drive executes any range. So [`Commands`]
+//! own status. The kernel does not check the range of a command, and the drive executes any range. So [`NvmeForm`]
 //! enforces whole logical blocks and the length of the buffer; its caller must enforce the range of bytes.
 //!
 //! Sources: `include/uapi/linux/nvme_ioctl.h` (`struct nvme_uring_cmd`), `drivers/nvme/host/ioctl.c` of the kernel;

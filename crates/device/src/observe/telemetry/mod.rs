@@ -3,9 +3,9 @@
 //! The run directory keeps the rows, so that years later a reader can see if the CPU was busy, another program used the
 //! drive, or the drive was hot. Groups of columns:
 //!
-//! * [`Device`]: the columns of `iostat -x`, under iostat's names; temperature; CPUs that take the interrupts
-//!   ([`Irq`]); the NVMe SMART logs, every ten seconds ([`Poller`])
-//! * [`Host`]: CPUs, switches, interrupts, pressure, memory
+//! * [`DeviceSampler`]: the columns of `iostat -x`, under iostat's names; temperature; CPUs that take the interrupts
+//!   ([`InterruptSampler`]); the NVMe SMART logs, every ten seconds ([`Poller`])
+//! * [`HostSampler`]: CPUs, switches, interrupts, pressure, memory
 //! * [`OwnProcess`]: resources that this program uses, and its waiting time for a CPU
 //!
 //! Columns and their order never change during a run. A device has only the columns that it supports. A missing

@@ -184,7 +184,7 @@ impl FlashObserver for Stripes {
 }
 
 impl FtlModel {
-    /// Columns of [`DriveModel::counters`] after [`Counted::COLUMNS`].
+    /// Columns of [`DriveModel::counters`] after [`HostOpCounters::COLUMNS`].
     const COLUMNS: [Column; 5] =
         [Column::SimHbmw, Column::SimMbmw, Column::SimMbe, Column::SimCollectionReadBytes, Column::SimFreeSuperblocks];
 

@@ -97,13 +97,13 @@ pub fn derive(config: &ActConfig) -> Result<Derived, Vec<Problem>> {
     }
 }
 
-/// As [`derive`], for a storage test.
+/// As [`derive()`], for a storage test.
 pub fn derive_storage(config: &ActConfig) -> Result<StorageDerived, Vec<Problem>> {
     checked(config)?;
     Ok(if config.has_histograms() { from_histograms(config) } else { from_records(config) })
 }
 
-/// As [`derive`], for an index test.
+/// As [`derive()`], for an index test.
 pub fn derive_index(config: &ActConfig) -> Result<IndexDerived, Vec<Problem>> {
     checked(config)?;
     let writes = u128::from(config.replicated_writes());

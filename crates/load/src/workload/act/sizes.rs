@@ -269,7 +269,7 @@ impl HistogramSizes {
         SizeTable::new(weights)
     }
 
-    /// Weights of the sizes in a bucket, in whole steps. The sum is [`Self::one`] for each bucket.
+    /// Weights of the sizes in a bucket, in whole steps. The sum is [`Self::weight_sum`] for each bucket.
     fn steps_of(&self, bucket: Bucket, step_bytes: u32) -> Vec<(u64, u64)> {
         // In hundredths of bytes, so that every scaled edge is a whole number.
         let offset = u64::from(self.offset_pct);
@@ -297,7 +297,7 @@ impl HistogramSizes {
         u64::from(self.offset_pct) << BUCKETS_MAX
     }
 
-    /// Share of the sizes from `lower` to twice `lower` that lies below `at`, in units of [`Self::one`].
+    /// Share of the sizes from `lower` to twice `lower` that lies below `at`, in units of [`Self::weight_sum`].
     fn log_share(&self, at: u64, lower: u64) -> u64 {
         // The result is 0 at the lower edge and exactly `one` at the upper edge, where the quotient is exactly 2.
         ((at as f64 / lower as f64).log2() * self.weight_sum() as f64).round() as u64

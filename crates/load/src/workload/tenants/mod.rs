@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The one idea: such a store writes whole blocks to a drive, and their order follows from its keys, its fill and its
-//! low-water mark. The [`Host`] models this without a clock, so the same tenants can run on a drive, or without time on
+//! low-water mark. The [`StoreModel`] models this without a clock, so the same tenants can run on a drive, or without time on
 //! a model of a drive.
 
 mod file;
