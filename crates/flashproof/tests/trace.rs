@@ -294,7 +294,7 @@ fn a_device_that_takes_bios_shows_bios() {
     }
     running.signal("INT");
     let ended = running.end().expect(0);
-    assert!(ended.stderr.contains("its driver takes bios as they come"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("its driver handles bios and has no requests"), "{}", ended.stderr);
     let sums = json(&ended);
     assert!(counts(&sums).contains("write 8192 23;"), "{}", ended.stdout);
     assert_eq!((&sums["not_completed"], &sums["lost_events"]), (&Value::from(0), &Value::from(0)), "{}", ended.stdout);

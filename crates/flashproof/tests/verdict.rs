@@ -310,7 +310,7 @@ fn a_rate_above_one_a_nanosecond_is_refused() {
         let rate = format!("--rate_iops={rate}");
         let words = ["fio", "--name=a", "--rw=randread", "--filename=sim:", "--runtime=1", &rate];
         let ended = bench.flashproof(&words).expect(2);
-        assert!(ended.errors()[0].contains("more than one a nanosecond"), "{}", ended.stderr);
+        assert!(ended.errors()[0].contains("more than one per nanosecond"), "{}", ended.stderr);
     }
 }
 

@@ -273,7 +273,7 @@ pub fn conclude(series: &Series, finding: &SearchResult, sla: &Sla, alone: &[Str
     if finding.held.is_some() && !confirmed {
         remarks.push("the load was not confirmed over a whole slice".to_owned());
     }
-    let moved = steps.iter().filter(|(_, details)| details.judged.why.contains("at other shares than before"));
+    let moved = steps.iter().filter(|(_, details)| details.judged.has_moved);
     let settled = "after it was overdriven, the drive settled at different shares";
     remarks.extend(moved.map(|(step, _)| format!("{}: {settled}", step.name)));
     if let Some(decisive) = held.or(not_held) {
@@ -517,7 +517,7 @@ mod tests {
         let spells = vec![Spells::default(); 3];
         let (rounds_judged, rounds) = (5, 5);
         let judged =
-            JudgedStep { seen, why: why.into(), rounds_judged, rounds, shares: vec![shares], spells, whole: true };
+            JudgedStep { seen, why: why.into(), rounds_judged, rounds, shares: vec![shares], spells, whole: true, has_moved: false };
         Step {
             rule: if let NextRun::Recover(_) = moved { Rule::Recovers } else { Rule::Limits },
             outcome: None,

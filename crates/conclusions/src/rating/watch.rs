@@ -108,6 +108,9 @@ pub struct JudgedStep {
     /// True if the step lasted as long as planned.
     #[serde(default)]
     pub whole: bool,
+    /// True if the drive settled at other shares than before it was overdriven.
+    #[serde(default)]
+    pub has_moved: bool,
 }
 
 impl JudgedStep {
@@ -203,7 +206,9 @@ impl Watcher {
         let (seen, why) = self.result_of_end(verdict).unwrap_or_else(|| self.result_of_rounds(verdict, rounds_judged));
         let spells = self.rounds.series.iter().map(|series| series.spells.clone());
         let worst = |one: Vec<Spells>, other: Vec<Spells>| one.iter().zip(other).map(|(a, b)| a.worse_of(b)).collect();
+        let is_return = matches!(self.target, StepPurpose::Return(_));
         JudgedStep {
+            has_moved: is_return && seen == StepOutcome::Held && !self.has_returned(),
             seen,
             why,
             rounds_judged,
@@ -250,7 +255,7 @@ impl Watcher {
         let reason = || verdict.reason().unwrap_or_default().to_owned();
         match (&self.target, outcome) {
             (StepPurpose::Return(_), _) if self.is_settled(false) => {
-                (StepOutcome::Held, "within the limits and settled, at other shares than before".to_owned())
+                (StepOutcome::Held, "within the limits and settled, but at different shares than before".to_owned())
             }
             (StepPurpose::Return(_), _) => (StepOutcome::NotSteady, "the earlier shares did not return".to_owned()),
             (_, Outcome::Fail) => (StepOutcome::Failed, reason()),
