@@ -176,12 +176,12 @@ pub fn limits_of<'a>(
     if (1..FREEZE_NS).contains(&longest_ns) {
         slas.push(Limit { share_max_ppb: loosest_ppb, threshold_ns: FREEZE_NS }.into());
     }
-    let least = |metric| {
+    let strictest = |metric| {
         let of_metric = of_stream.iter().filter(|criterion| criterion.metric == metric);
         of_metric.filter_map(|criterion| criterion.deciding_limit()).reduce(f64::max)
     };
     let sla = if slas.is_empty() { None } else { Some(Sla::joined(slas.iter(), u64::min)?) };
-    let limits = StreamLimits { sla, least_iops: least(Metric::Iops), least_bytes_per_sec: least(Metric::Bandwidth) };
+    let limits = StreamLimits { sla, least_iops: strictest(Metric::Iops), least_bytes_per_sec: strictest(Metric::Bandwidth) };
     Ok((limits != StreamLimits::default()).then_some(limits))
 }
 
@@ -251,10 +251,10 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
     let Some(limit) = criterion.deciding_limit() else { return judged(figure, Outcome::Measured, false) };
     let group = verdict.groups.iter().find(|group| group.stream == criterion.stream);
     let slices = group.map_or(&[][..], |group| &group.slices);
-    let whole: Vec<_> = slices.iter().filter(|slice| slice.complete && slice.wanted > 0).collect();
-    let counted = if whole.is_empty() { slices.iter().collect() } else { whole };
+    let whole_slices: Vec<_> = slices.iter().filter(|slice| slice.complete && slice.wanted > 0).collect();
+    let counted_slices = if whole_slices.is_empty() { slices.iter().collect() } else { whole_slices };
     // Units of the metric per operation: bytes, or 1.
-    let each =
+    let units_per_op =
         if criterion.metric == Metric::Bandwidth { figures.bytes as f64 / figures.ops.max(1) as f64 } else { 1.0 };
     let (figure, is_missed) = match criterion.metric {
         Metric::Percentile(percent) => {
@@ -262,7 +262,7 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
             let is_over =
                 |limit: Limit| {
                     let at = verdict.thresholds_ns.iter().position(|known| *known == limit.threshold_ns)?;
-                    Some(counted.iter().any(|slice| {
+                    Some(counted_slices.iter().any(|slice| {
                         slice.judged_over.get(at).is_none_or(|over| limit.is_exceeded(*over, slice.wanted))
                     }))
                 };
@@ -275,19 +275,19 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
             // A closed loop starts with a burst, as large as the number of operations that complete after its end. The
             // judge subtracts this burst, too.
             let total = verdict.streams.iter().find(|stream| stream.name == criterion.stream);
-            let ahead = total.filter(|stream| stream.offered_iops == 0.0).map_or(0, |stream| stream.overtime);
+            let burst_ops = total.filter(|stream| stream.offered_iops == 0.0).map_or(0, |stream| stream.overtime);
             let rate = |slice: &SliceShares| {
-                let ahead = if slice.slice == 1 { ahead } else { 0 };
-                slice.wanted.saturating_sub(ahead) as f64 * each / verdict.slice_sec.max(1) as f64
+                let ahead = if slice.slice == 1 { burst_ops } else { 0 };
+                slice.wanted.saturating_sub(ahead) as f64 * units_per_op / verdict.slice_sec.max(1) as f64
             };
-            let slowest = counted.iter().filter(|slice| slice.complete).map(|slice| rate(slice)).reduce(f64::min);
+            let slowest = counted_slices.iter().filter(|slice| slice.complete).map(|slice| rate(slice)).reduce(f64::min);
             let figure = slowest.or(figure);
             (figure, figure.map(|figure| figure < limit))
         }
     };
     let last = burst_ends.iter().rev().find(|end| end.group.stream == criterion.stream);
-    let behind = last.filter(|_| !criterion.metric.is_latency()).map(|end| end.after * each);
-    let (figure, is_missed) = match behind {
+    let after_burst = last.filter(|_| !criterion.metric.is_latency()).map(|end| end.after * units_per_op);
+    let (figure, is_missed) = match after_burst {
         Some(after) if after < limit => (Some(after), Some(true)),
         _ => (figure, is_missed),
     };
@@ -302,7 +302,7 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
         (Some(false), _) if !is_told => Outcome::Measured,
         (Some(false), _) => Outcome::Pass,
     };
-    judged(figure, outcome, behind.is_some())
+    judged(figure, outcome, after_burst.is_some())
 }
 
 /// True if a device completed nothing for too long.
@@ -413,11 +413,11 @@ impl Check {
         (!needs.is_empty()).then(|| needs.join(", "))
     }
 
-    fn within_burst(&self, why: &str) -> String {
+    fn within_burst(&self, cause: &str) -> String {
         let nearest = self.nearest().map_or_else(String::new, |judged| format!(": {}", judged.sentence()));
         let Sustained { seconds, why: reason, .. } = &self.sustained;
         format!(
-            "every limit was met, but perhaps only during a burst ({why}){nearest}. {reason} Repeat the check with --for {}",
+            "every limit was met, but perhaps only during a burst ({cause}){nearest}. {reason} Repeat the check with --for {}",
             span(*seconds).replace(' ', "")
         )
     }
@@ -468,15 +468,15 @@ impl Check {
         for (run, verdict) in self.runs.iter_mut().zip(verdicts) {
             let of_run =
                 self.criteria.iter().map(|judged| &judged.criterion).filter(|criterion| criterion.run == run.name);
-            let now = outcome_of_run(verdict, of_run);
-            if now > run.outcome {
+            let rejudged = outcome_of_run(verdict, of_run);
+            if rejudged > run.outcome {
                 let reason = verdict.reason().unwrap_or_default();
                 self.sentence = format!(
-                    "{CHECK} says {} for run {}, but the directory of the run says {now}: {reason}",
+                    "{CHECK} says {} for run {}, but the directory of the run says {rejudged}: {reason}",
                     run.outcome, run.name
                 );
-                run.outcome = now;
-                self.outcome = self.outcome.max(now);
+                run.outcome = rejudged;
+                self.outcome = self.outcome.max(rejudged);
             }
         }
     }
@@ -485,8 +485,8 @@ impl Check {
     pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
         let path = dir.join(CHECK);
         let check: Option<Self> = results::run_dir::read_json(&path, CHECK_FORMAT_VERSION)?;
-        let elsewhere = |run: &&CheckedRun| run.name.starts_with('.') || run.name.contains('/') || run.name.is_empty();
-        match check.iter().flat_map(|check| &check.runs).find(elsewhere) {
+        let is_outside = |run: &&CheckedRun| run.name.starts_with('.') || run.name.contains('/') || run.name.is_empty();
+        match check.iter().flat_map(|check| &check.runs).find(is_outside) {
             None => Ok(check),
             Some(run) => Err(RunDirError::Damaged {
                 why: format!("its run {} is not a directory below that of the check", quoted(&run.name)),
@@ -524,12 +524,12 @@ impl Judged {
     pub fn sentence(&self) -> String {
         let Criterion { run, source, standing, .. } = &self.criterion;
         let limit = self.criterion.limit_text().map_or_else(String::new, |limit| format!(", it must be {limit}"));
-        let by = match (source, standing) {
+        let source_text = match (source, standing) {
             (Some(source), Some(Standing::Folklore)) => format!(" (folklore: {source})"),
             (Some(source), _) => format!(" ({source})"),
             _ => String::new(),
         };
-        format!("{} in {run} was {}{limit}{by}", self.criterion.metric_and_stream(), self.figure_text())
+        format!("{} in {run} was {}{limit}{source_text}", self.criterion.metric_and_stream(), self.figure_text())
     }
 }
 

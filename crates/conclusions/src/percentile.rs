@@ -26,9 +26,9 @@ pub fn is_compared(count: u64, percent: f64) -> bool {
     at_least(count, percent, BEYOND_COMPARED)
 }
 
-fn at_least(count: u64, percent: f64, least: f64) -> bool {
+fn at_least(count: u64, percent: f64, beyond_min: f64) -> bool {
     // 99.9 % of 1,000 are not exactly 999 in binary.
-    beyond(count, percent) >= least - 1e-6
+    beyond(count, percent) >= beyond_min - 1e-6
 }
 
 #[cfg(test)]

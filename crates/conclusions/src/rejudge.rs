@@ -44,10 +44,10 @@ pub fn doubt_of(run: &Run) -> Option<String> {
 
 /// The run directory of `step` of the series in `dir`. Errors: the recorded path leads out of the series.
 pub fn run_dir_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
-    let below = Path::new(&step.dir);
-    match step.dir.is_empty() || !below.components().all(|part| matches!(part, Component::Normal(_))) {
+    let relative_dir = Path::new(&step.dir);
+    match step.dir.is_empty() || !relative_dir.components().all(|part| matches!(part, Component::Normal(_))) {
         true => Err(format!("{SERIES} names {:?}, which is not a directory below that of the series", step.dir)),
-        false => Ok(dir.join(below)),
+        false => Ok(dir.join(relative_dir)),
     }
 }
 
@@ -76,14 +76,14 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
     let Some(mut conclusion) = series.conclusion.take() else { return Vec::new() };
     let purpose = series.purpose;
     let mut doubts = Vec::new();
-    let done = series.steps.iter_mut().zip(evidence).filter(|(step, _)| step.state == State::Done);
-    for (step, evidence) in done {
-        let recorded = step.outcome.unwrap_or(Outcome::Invalid);
-        let Some((outcome, why)) = rejudge_step(purpose, &series.devices, step, recorded, evidence) else { continue };
-        doubts.push(format!("{}: {why}", step.name));
-        if outcome != recorded {
+    let done_steps = series.steps.iter_mut().zip(evidence).filter(|(step, _)| step.state == State::Done);
+    for (step, evidence) in done_steps {
+        let recorded_outcome = step.outcome.unwrap_or(Outcome::Invalid);
+        let Some((outcome, doubt)) = rejudge_step(purpose, &series.devices, step, recorded_outcome, evidence) else { continue };
+        doubts.push(format!("{}: {doubt}", step.name));
+        if outcome != recorded_outcome {
             step.outcome = Some(outcome);
-            step.reason = why;
+            step.reason = doubt;
         }
     }
     if doubts.is_empty() {
@@ -92,13 +92,13 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
     if let Some(first) = doubts.first() {
         // In a search, lower loads are held even if a higher one was not.
         let failed = purpose == Purpose::Certify && series.steps.iter().any(|step| step.outcome == Some(Outcome::Fail));
-        let now = if failed { Outcome::Fail } else { Outcome::Invalid };
-        if conclusion.outcome != now {
+        let rejudged_outcome = if failed { Outcome::Fail } else { Outcome::Invalid };
+        if conclusion.outcome != rejudged_outcome {
             let said = format!("{SERIES} said {}: {}", conclusion.outcome, conclusion.sentence);
             conclusion.remarks.insert(0, said);
             conclusion.sentence = format!("the runs of the series do not support the conclusion in {SERIES}: {first}");
         }
-        conclusion = Conclusion { outcome: now, rating: None, comparable: false, ..conclusion };
+        conclusion = Conclusion { outcome: rejudged_outcome, rating: None, comparable: false, ..conclusion };
     }
     series.conclusion = Some(conclusion);
     doubts
@@ -110,12 +110,12 @@ fn rejudge_step(
     purpose: Purpose,
     devices: &[Identity],
     step: &Step,
-    recorded: Outcome,
+    recorded_outcome: Outcome,
     evidence: &Result<Evidence, &str>,
 ) -> Option<(Outcome, String)> {
     let run = match evidence {
         Ok(run) => run,
-        Err(why) => return Some((recorded.max(Outcome::Invalid), format!("there is no run to judge again: {why}"))),
+        Err(why) => return Some((recorded_outcome.max(Outcome::Invalid), format!("there is no run to judge again: {why}"))),
     };
     let of_rule = |judged: StageResult| (judged.outcome, judged.reason);
     let judged = match purpose {
@@ -125,32 +125,32 @@ fn rejudge_step(
             let name = devices.get(device).map_or("", |device| &device.name);
             of_rule(judge_job(run.verdict, device, name))
         }
-        Purpose::Rate => rejudge_search_step(step, recorded, run.verdict),
+        Purpose::Rate => rejudge_search_step(step, recorded_outcome, run.verdict),
     };
     if let Some(doubt) = &run.doubt {
-        return Some((recorded.max(judged.0).max(Outcome::Invalid), doubt.clone()));
+        return Some((recorded_outcome.max(judged.0).max(Outcome::Invalid), doubt.clone()));
     }
     if let Some(ran) = run.multiple.filter(|ran| (ran - step.multiple).abs() > 1e-6 * step.multiple.abs()) {
         let (ran, said) = (units::multiple(ran), units::multiple(step.multiple));
         return Some((Outcome::Invalid, format!("{SERIES} says that the load was {said}, but the run says {ran}")));
     }
     let (now, why) = judged;
-    (now != recorded).then(|| (now, format!("{SERIES} says {recorded}, but the run says {now}: {why}")))
+    (now != recorded_outcome).then(|| (now, format!("{SERIES} says {recorded_outcome}, but the run says {now}: {why}")))
 }
 
 /// Judges a step of a search again, with the reason. The details of the step have the rounds that decided, so the run
 /// can only contradict the record.
-fn rejudge_search_step(step: &Step, recorded: Outcome, verdict: &Verdict) -> (Outcome, String) {
+fn rejudge_search_step(step: &Step, recorded_outcome: Outcome, verdict: &Verdict) -> (Outcome, String) {
     let details = Details::of(step);
-    let held = details.as_ref().map(|details| details.judged.seen == StepOutcome::Held);
+    let was_held = details.as_ref().map(|details| details.judged.seen == StepOutcome::Held);
     let errors: u64 = verdict.streams.iter().map(|stream| stream.errors).sum();
-    let whole = details.as_ref().is_some_and(|details| matches!(details.moved, NextRun::Confirm(_)));
+    let is_confirmation = details.as_ref().is_some_and(|details| matches!(details.moved, NextRun::Confirm(_)));
     let decided = verdict.decided_by.as_ref().filter(|decided| decided.share >= decided.share_max);
-    let over = decided.filter(|_| verdict.outcome == Outcome::Fail).map(ToString::to_string);
-    match recorded {
+    let over_limit = decided.filter(|_| verdict.outcome == Outcome::Fail).map(ToString::to_string);
+    match recorded_outcome {
         Outcome::Pass if errors > 0 => (Outcome::Fail, units::count(errors, "I/O error")),
-        Outcome::Pass if whole && over.is_some() => (Outcome::Fail, over.unwrap_or_default()),
-        Outcome::Pass if held == Some(false) => {
+        Outcome::Pass if is_confirmation && over_limit.is_some() => (Outcome::Fail, over_limit.unwrap_or_default()),
+        Outcome::Pass if was_held == Some(false) => {
             (Outcome::Invalid, details.map(|details| details.judged.why).unwrap_or_default())
         }
         recorded => (recorded, String::new()),

@@ -192,10 +192,10 @@ impl Step {
     }
 
     /// Marks the step as interrupted, with the reason.
-    pub fn interrupt(&mut self, why: &str) {
+    pub fn interrupt(&mut self, reason: &str) {
         self.state = State::Interrupted;
         self.outcome = None;
-        why.clone_into(&mut self.reason);
+        reason.clone_into(&mut self.reason);
     }
 }
 
@@ -273,29 +273,29 @@ pub enum SeriesDifference {
 /// Checks that `then`, the record in a directory, and `now`, the requested series, are the same series.
 ///
 /// Names of devices may differ, because a drive can have another name after a reboot. Errors: all differences.
-pub fn check_same(then: &Series, now: &Series) -> Result<(), Vec<SeriesDifference>> {
-    if then.purpose != now.purpose {
-        return Err(vec![SeriesDifference::Purpose { then: then.purpose }]);
+pub fn check_same(recorded: &Series, requested: &Series) -> Result<(), Vec<SeriesDifference>> {
+    if recorded.purpose != requested.purpose {
+        return Err(vec![SeriesDifference::Purpose { then: recorded.purpose }]);
     }
     let mut differs = Vec::new();
-    if then.devices.len() != now.devices.len() {
-        differs.push(SeriesDifference::Count { then: then.devices.len(), now: now.devices.len() });
+    if recorded.devices.len() != requested.devices.len() {
+        differs.push(SeriesDifference::Count { then: recorded.devices.len(), now: requested.devices.len() });
     } else {
-        let pairs = then.devices.iter().zip(&now.devices).filter(|(then, now)| !is_same_drive(then, now));
+        let pairs = recorded.devices.iter().zip(&requested.devices).filter(|(then, now)| !is_same_drive(then, now));
         differs.extend(pairs.map(|(then, now)| SeriesDifference::Drive {
             then: drive_text(then),
             name: now.name.clone(),
             now: drive_text(now),
         }));
     }
-    differs.extend(terms(&then.terms, &now.terms));
-    differs.extend(terms(&keys(&then.config_1x), &keys(&now.config_1x)));
+    differs.extend(terms(&recorded.terms, &requested.terms));
+    differs.extend(terms(&keys(&recorded.config_1x), &keys(&requested.config_1x)));
     if differs.is_empty() { Ok(()) } else { Err(differs) }
 }
 
-fn is_same_drive(then: &Identity, now: &Identity) -> bool {
-    let named = then.serial.is_some() || then.name == now.name;
-    named && then.serial == now.serial && then.size_bytes == now.size_bytes && then.simulated == now.simulated
+fn is_same_drive(recorded: &Identity, requested: &Identity) -> bool {
+    let named = recorded.serial.is_some() || recorded.name == requested.name;
+    named && recorded.serial == requested.serial && recorded.size_bytes == requested.size_bytes && recorded.simulated == requested.simulated
 }
 
 /// A drive in words: model, serial number and size.
@@ -316,13 +316,13 @@ fn keys(config: &str) -> Vec<(String, String)> {
 }
 
 /// Terms that differ; a missing term counts as empty.
-fn terms(then: &[(String, String)], now: &[(String, String)]) -> Vec<SeriesDifference> {
+fn terms(recorded: &[(String, String)], requested: &[(String, String)]) -> Vec<SeriesDifference> {
     let value = |terms: &[(String, String)], name: &str| {
         terms.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone()).unwrap_or_default()
     };
-    let gone = then.iter().filter(|(name, _)| !now.iter().any(|(other, _)| other == name));
-    let names = now.iter().chain(gone).map(|(name, _)| name);
-    let differs = names.map(|name| (name, value(then, name), value(now, name))).filter(|(_, then, now)| then != now);
+    let gone = recorded.iter().filter(|(name, _)| !requested.iter().any(|(other, _)| other == name));
+    let names = requested.iter().chain(gone).map(|(name, _)| name);
+    let differs = names.map(|name| (name, value(recorded, name), value(requested, name))).filter(|(_, then, now)| then != now);
     differs.map(|(name, then, now)| SeriesDifference::Term { name: name.clone(), then, now }).collect()
 }
 

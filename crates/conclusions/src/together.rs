@@ -88,8 +88,8 @@ pub enum MultiHostError {
 ///
 /// A host that is missing, did not finish, began at another time, or has an INVALID run makes the test INVALID, and a
 /// reason names the host.
-pub fn judge(parts: &[HostRun], agreed_unix_ms: u64) -> Result<MultiHostResult, MultiHostError> {
-    let read: Vec<(&HostRun, Result<Run, String>)> = parts
+pub fn judge(host_runs: &[HostRun], agreed_unix_ms: u64) -> Result<MultiHostResult, MultiHostError> {
+    let read: Vec<(&HostRun, Result<Run, String>)> = host_runs
         .iter()
         .map(|part| match &part.missing {
             Some(why) => (part, Err(why.clone())),
@@ -106,8 +106,8 @@ pub fn judge(parts: &[HostRun], agreed_unix_ms: u64) -> Result<MultiHostResult, 
         let own = i64::try_from(run.manifest.started_unix_ms).ok()?;
         Some(own.saturating_sub(part.clock_ahead_ms).saturating_sub(i64::try_from(agreed_unix_ms).ok()?))
     };
-    for (part, run) in &read {
-        let host = &part.host;
+    for (host_run, run) in &read {
+        let host = &host_run.host;
         match run {
             Err(why) => doubts.push(format!("{host} has no result: {why}")),
             Ok(run) if !run.verdict.end.is_complete() => {
@@ -117,7 +117,7 @@ pub fn judge(parts: &[HostRun], agreed_unix_ms: u64) -> Result<MultiHostResult, 
                 doubts.push(format!("{host}: {}", run.verdict.reason().unwrap_or("its run is invalid")));
             }
             Ok(run) => {
-                let late = late_ms(part, run).filter(|late| late.unsigned_abs() > SKEW_MS_MAX);
+                let late = late_ms(host_run, run).filter(|late| late.unsigned_abs() > SKEW_MS_MAX);
                 doubts.extend(late.map(|late| {
                     format!("{host} began {late} ms from the agreed start; at most {SKEW_MS_MAX} ms are allowed")
                 }));
@@ -128,8 +128,8 @@ pub fn judge(parts: &[HostRun], agreed_unix_ms: u64) -> Result<MultiHostResult, 
             host: host.clone(),
             outcome: run.map(|run| run.verdict.outcome),
             reason: run.and_then(|run| run.verdict.reason()).unwrap_or_default().to_owned(),
-            late_ms: run.and_then(|run| late_ms(part, run)),
-            clock_ahead_ms: part.clock_ahead_ms,
+            late_ms: run.and_then(|run| late_ms(host_run, run)),
+            clock_ahead_ms: host_run.clock_ahead_ms,
             iops: run.map_or_else(Vec::new, |run| {
                 run.verdict.streams.iter().map(|stream| stream.ops as f64 / run.verdict.ran_sec.max(1e-9)).collect()
             }),
@@ -137,10 +137,10 @@ pub fn judge(parts: &[HostRun], agreed_unix_ms: u64) -> Result<MultiHostResult, 
     }
     let starts = hosts.iter().filter_map(|host| host.late_ms);
     let start_skew_ms = starts.clone().max().zip(starts.min()).map_or(0, |(last, first)| last.abs_diff(first));
-    let own = verdict.reasons.iter().filter(|reason| reason.code != Code::Note).map(|reason| reason.text.clone());
+    let verdict_reasons = verdict.reasons.iter().filter(|reason| reason.code != Code::Note).map(|reason| reason.text.clone());
     Ok(MultiHostResult {
         outcome: if doubts.is_empty() { verdict.outcome } else { Outcome::Invalid },
-        reasons: doubts.into_iter().chain(own).collect(),
+        reasons: doubts.into_iter().chain(verdict_reasons).collect(),
         decided_by: verdict.decided_by.clone(),
         start_skew_ms,
         streams: merged.streams(&runs, &verdict)?,
@@ -161,24 +161,24 @@ impl Merged {
         let mut manifest = Manifest { devices: Vec::new(), device_facts: Vec::new(), ..first.manifest.clone() };
         manifest.streams.iter_mut().for_each(|stream| stream.offered_iops = 0.0);
         let mut devices = Vec::new();
-        for (part, run) in runs {
-            let other = &run.manifest;
+        for (host_run, run) in runs {
+            let host_manifest = &run.manifest;
             let names =
                 |manifest: &Manifest| manifest.streams.iter().map(|stream| stream.name.clone()).collect::<Vec<_>>();
             let differs = [
-                (names(other) != names(&manifest), "other streams"),
-                (other.sla != manifest.sla, "other limits"),
-                (other.report_interval_sec != manifest.report_interval_sec, "another report interval"),
-                (other.slice_sec != manifest.slice_sec, "slices of another length"),
-                (other.duration_sec != manifest.duration_sec, "another duration"),
+                (names(host_manifest) != names(&manifest), "other streams"),
+                (host_manifest.sla != manifest.sla, "other limits"),
+                (host_manifest.report_interval_sec != manifest.report_interval_sec, "another report interval"),
+                (host_manifest.slice_sec != manifest.slice_sec, "slices of another length"),
+                (host_manifest.duration_sec != manifest.duration_sec, "another duration"),
             ];
             if let Some((_, what)) = differs.into_iter().find(|(differs, _)| *differs) {
-                return Err(MultiHostError::Differs { host: part.host.clone(), what });
+                return Err(MultiHostError::Differs { host: host_run.host.clone(), what });
             }
-            devices.push((other.devices.len(), manifest.devices.len()));
-            manifest.devices.extend(other.devices.iter().map(|device| format!("{}:{device}", part.host)));
-            manifest.device_facts.extend(other.device_facts.iter().cloned());
-            let both = manifest.streams.iter_mut().zip(&other.streams);
+            devices.push((host_manifest.devices.len(), manifest.devices.len()));
+            manifest.devices.extend(host_manifest.devices.iter().map(|device| format!("{}:{device}", host_run.host)));
+            manifest.device_facts.extend(host_manifest.device_facts.iter().cloned());
+            let both = manifest.streams.iter_mut().zip(&host_manifest.streams);
             both.for_each(|(stream, more)| stream.offered_iops += more.offered_iops);
         }
         Ok(Self { manifest, devices })
@@ -198,13 +198,13 @@ impl Merged {
         for index in 0.. {
             let mut sum = IntervalCounts { index, ..IntervalCounts::default() };
             sum.cells.resize_with(cells, Default::default);
-            let mut any = false;
+            let mut has_record = false;
             for (run, table) in tables.iter_mut().enumerate() {
                 let Some(record) = table.next()? else { continue };
-                any = true;
+                has_record = true;
                 self.add(&mut sum, run, &record.counts);
             }
-            if !any {
+            if !has_record {
                 break;
             }
             judge.add_counts(&sum);
@@ -227,7 +227,7 @@ impl Merged {
         sum.after_sec = sum.after_sec.max(counts.after_sec);
         sum.end_ns = sum.end_ns.max(counts.end_ns);
         sum.gap_max_ns = sum.gap_max_ns.max(counts.gap_max_ns);
-        let adds = [
+        let sums = [
             (&mut sum.gaps, counts.gaps),
             (&mut sum.gaps_over, counts.gaps_over),
             (&mut sum.in_flight_max, counts.in_flight_max),
@@ -235,7 +235,7 @@ impl Merged {
             (&mut sum.run_delay_ns, counts.run_delay_ns),
         ];
         // Saturating, because the numbers may come from an edited file.
-        adds.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
+        sums.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
     }
 
     fn streams(&self, runs: &[(&HostRun, &Run)], verdict: &Verdict) -> Result<Vec<StreamResult>, MultiHostError> {
@@ -266,10 +266,10 @@ impl Merged {
 
 impl MultiHostResult {
     /// The result, INVALID, of runs that cannot be judged as one test.
-    pub fn undecided(why: String) -> Self {
+    pub fn undecided(reason: String) -> Self {
         Self {
             outcome: Outcome::Invalid,
-            reasons: vec![why],
+            reasons: vec![reason],
             decided_by: None,
             start_skew_ms: 0,
             hosts: Vec::new(),

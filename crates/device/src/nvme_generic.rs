@@ -146,19 +146,19 @@ impl AsFd for NvmeGeneric {
 /// Describes how the open character device differs from the namespace of `target`.
 fn difference(file: &File, number: DevNum, target: &Target) -> Result<Option<String>, QueryError> {
     let metadata = file.metadata()?;
-    let is = DevNum::of_stat(metadata.rdev());
-    if !metadata.file_type().is_char_device() || is != number {
-        return Ok(Some(format!("the kernel says device number {number}, and the node has {is}")));
+    let node_number = DevNum::of_stat(metadata.rdev());
+    if !metadata.file_type().is_char_device() || node_number != number {
+        return Ok(Some(format!("the kernel says device number {number}, and the node has {node_number}")));
     }
-    let [one, other] = [file.as_fd(), target.fd()];
-    let (nsid, other_nsid) = (namespace_id(one)?, namespace_id(other)?);
+    let [char_fd, block_fd] = [file.as_fd(), target.fd()];
+    let (nsid, other_nsid) = (namespace_id(char_fd)?, namespace_id(block_fd)?);
     if nsid != other_nsid {
         return Ok(Some(format!("it is namespace {nsid}, and the block device is namespace {other_nsid}")));
     }
     let names = |fd| query_bytes(fd, Query::NamespaceNames(nsid), IDENTIFY_BYTES);
     let serial = |fd| query_bytes(fd, Query::Controller, IDENTIFY_BYTES).map(|controller| controller[4..24].to_vec());
-    let same = names(one)? == names(other)? && serial(one)? == serial(other)?;
-    Ok((!same).then(|| "the drive reports different identifiers for the two devices".to_owned()))
+    let is_same = names(char_fd)? == names(block_fd)? && serial(char_fd)? == serial(block_fd)?;
+    Ok((!is_same).then(|| "the drive reports different identifiers for the two devices".to_owned()))
 }
 
 /// Maximum bytes of one command: the minimum of the hardware's limit, the kernel's segment limit (assuming no adjacent
@@ -167,8 +167,8 @@ fn transfer_bytes_max(hardware: Option<u64>, segments: Option<u64>, block_bytes:
     let hardware = hardware.unwrap_or(TRANSFER_BYTES);
     let segments = segments.map_or(hardware, |segments| segments.saturating_mul(PAGE_BYTES));
     let command = u64::from(block_bytes) * u64::from(BLOCKS_MAX);
-    let most = hardware.min(segments).min(command).min(1 << 30);
-    (most - most % u64::from(block_bytes)) as u32
+    let limit_bytes = hardware.min(segments).min(command).min(1 << 30);
+    (limit_bytes - limit_bytes % u64::from(block_bytes)) as u32
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub struct Target {
     /// The write stream of every write; 0: none.
     write_hint: AtomicU16,
     /// Operations go through the page cache, although direct I/O is possible.
-    cached: AtomicBool,
+    is_cached: AtomicBool,
 }
 
 /// Clears the write hint. Otherwise it would stay on the inode and apply to the writes of the next program.
@@ -57,7 +57,7 @@ impl Target {
     /// A target open for reading and writing, with the guard's consent.
     pub fn writable(consent: WriteConsent) -> Self {
         let (opened, stamp_key) = consent.into_opened();
-        Self { opened, stamp_key: Some(stamp_key), write_hint: AtomicU16::new(0), cached: AtomicBool::new(false) }
+        Self { opened, stamp_key: Some(stamp_key), write_hint: AtomicU16::new(0), is_cached: AtomicBool::new(false) }
     }
 
     /// Opens the device or file at `path` read-only, with direct I/O. Needs no consent, and takes no claim.
@@ -66,7 +66,7 @@ impl Target {
     pub fn read_only(path: &str, min_size_bytes: u64) -> Result<Self, OpenError> {
         let opened = open_to_read(path, min_size_bytes);
         let opened = opened.map_err(|reason| OpenError { device: path.to_owned(), reason })?;
-        Ok(Self { opened, stamp_key: None, write_hint: AtomicU16::new(0), cached: AtomicBool::new(false) })
+        Ok(Self { opened, stamp_key: None, write_hint: AtomicU16::new(0), is_cached: AtomicBool::new(false) })
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -99,7 +99,7 @@ impl Target {
 
     /// True if operations bypass the page cache. Otherwise the run measures the page cache.
     pub fn is_direct(&self) -> bool {
-        self.opened.direct && !self.cached.load(Ordering::Relaxed)
+        self.opened.direct && !self.is_cached.load(Ordering::Relaxed)
     }
 
     /// True if every write is on the medium when it completes (`O_DSYNC`).
@@ -137,13 +137,13 @@ impl Target {
     }
 
     /// Directs all later operations through the page cache. `drops`: drops the target's cached pages first.
-    pub fn use_page_cache(&self, drops: bool) -> io::Result<()> {
-        if drops {
+    pub fn use_page_cache(&self, drops_cache: bool) -> io::Result<()> {
+        if drops_cache {
             self.drop_cached();
         }
         let flags = rustix::fs::fcntl_getfl(&self.opened.file)?;
         rustix::fs::fcntl_setfl(&self.opened.file, flags - rustix::fs::OFlags::DIRECT)?;
-        self.cached.store(true, Ordering::Relaxed);
+        self.is_cached.store(true, Ordering::Relaxed);
         Ok(())
     }
 
@@ -156,8 +156,8 @@ impl Target {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let flags = if odsync { libc::O_DSYNC } else { 0 };
-        let same = format!("/proc/self/fd/{}", self.fd().as_raw_fd());
-        OpenOptions::new().read(true).write(true).custom_flags(flags).open(same)
+        let own_fd_path = format!("/proc/self/fd/{}", self.fd().as_raw_fd());
+        OpenOptions::new().read(true).write(true).custom_flags(flags).open(own_fd_path)
     }
 
     /// Maps the target; for writing only if it was opened with the guard's consent.
@@ -282,18 +282,18 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
         Kind::WholeDisk | Kind::Partition | Kind::Simulated => ioctl::size_bytes(file.as_fd()).map_err(failed)?,
     };
     // Excludes the discarded part, because reads of it would not reach the medium.
-    let part = UsedPart::of(&facts, &Records::open(None));
-    notes.extend(part.as_ref().map(ToString::to_string));
-    let size_bytes = part.map_or(size_bytes, |part| part.used_bytes.min(size_bytes));
+    let used_part = UsedPart::of(&facts, &Records::open(None));
+    notes.extend(used_part.as_ref().map(ToString::to_string));
+    let size_bytes = used_part.map_or(size_bytes, |part| part.used_bytes.min(size_bytes));
     check_size(size_bytes, min_size_bytes)?;
     finish(file, facts, size_bytes, direct, false, notes)
 }
 
 /// Note on a file of which only `allocated_bytes` are allocated on the drive.
 fn note_on_holes(len_bytes: u64, allocated_bytes: u64) -> Option<String> {
-    let missing = len_bytes.saturating_sub(allocated_bytes);
-    (missing > 0)
-        .then(|| format!("{missing} of its {len_bytes} bytes are holes, and reads of holes do not reach the drive"))
+    let hole_bytes = len_bytes.saturating_sub(allocated_bytes);
+    (hole_bytes > 0)
+        .then(|| format!("{hole_bytes} of its {len_bytes} bytes are holes, and reads of holes do not reach the drive"))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub struct Caller {
     /// Run delay of the thread. A lookup costs a system call, so it is done only after long operations, and every
     /// [`DISCARD_NS`] to discard the delay before an operation.
     run_delay: RunDelay,
-    looked_up_ns: u64,
+    run_delay_read_ns: u64,
     /// Current I/O priority of the thread: the priority of the last operation.
     priority: Priority,
     /// Shorter operations need no lookup, see [`LONG_GAPS`].
@@ -45,29 +45,29 @@ impl Caller {
     /// A caller for the calling thread.
     pub(crate) fn new(targets: Arc<[Arc<Target>]>, setup: Setup) -> Self {
         let (run_delay, long_ns) = (RunDelay::of_this_thread(), LONG_GAPS * setup.harmless_gap_ns);
-        let (mapped, looked_up_ns, priority) = (Arc::default(), 0, Priority::default());
-        Self { setup, targets, mapped, run_delay, looked_up_ns, priority, long_ns }
+        let (mapped, run_delay_read_ns, priority) = (Arc::default(), 0, Priority::default());
+        Self { setup, targets, mapped, run_delay, run_delay_read_ns, priority, long_ns }
     }
 
     /// Performs an operation, with time stamps of issue and completion.
     pub fn perform(&mut self, mut op: Op) -> Completion {
-        let place = usize::from(op.target);
-        let target = &self.targets[place];
+        let target_index = usize::from(op.target);
+        let target = &self.targets[target_index];
         let (fd, hint) = (target.fd(), target.write_hint());
-        let mut denied = None;
+        let mut denied_errno = None;
         if op.priority != self.priority {
             match set_io_priority(op.priority) {
                 Ok(()) => self.priority = op.priority,
-                Err(error) => denied = Some(error.raw_os_error().unwrap_or_default()),
+                Err(error) => denied_errno = Some(error.raw_os_error().unwrap_or_default()),
             }
         }
         let mut issued_ns = self.setup.clock_ns();
-        if issued_ns > self.looked_up_ns + DISCARD_NS {
+        if issued_ns > self.run_delay_read_ns + DISCARD_NS {
             self.run_delay.since_last_ns();
             issued_ns = self.setup.clock_ns();
-            self.looked_up_ns = issued_ns;
+            self.run_delay_read_ns = issued_ns;
         }
-        let outcome = match (denied, self.mapped.get(place)) {
+        let outcome = match (denied_errno, self.mapped.get(target_index)) {
             (Some(errno), _) => Outcome::Errno(errno),
             (None, Some(Some(mapped))) => mapped.perform_call(fd, &mut op),
             (None, _) => perform_call(fd, hint, &mut op),
@@ -77,7 +77,7 @@ impl Caller {
         let unseen_ns = if service_ns < self.long_ns {
             0
         } else {
-            self.looked_up_ns = completed_ns;
+            self.run_delay_read_ns = completed_ns;
             self.run_delay.since_last_ns().min(service_ns)
         };
         Completion { token: op.token, buf: op.buf, outcome, issued_ns, completed_ns, unseen_ns }
@@ -108,7 +108,7 @@ pub struct Calls {
     /// Last instant that [`IoEngine::now`] returned.
     now_ns: u64,
     /// Performs the calls in [`IoEngine::reap`]; created on first use.
-    own: Option<Caller>,
+    own_caller: Option<Caller>,
 }
 
 impl Calls {
@@ -124,7 +124,7 @@ impl Calls {
             finished: Vec::new(),
             ended_ns: None,
             now_ns: 0,
-            own: None,
+            own_caller: None,
         })
     }
 
@@ -175,17 +175,17 @@ impl IoEngine for Calls {
     }
 
     /// Performs the next call, unless a call has finished. The call may last longer than the bounds of `wait`.
-    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+    fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
         if self.finished.is_empty() {
             if let Some(op) = self.next_call() {
-                let mut caller = self.own.take().unwrap_or_else(|| self.caller());
+                let mut caller = self.own_caller.take().unwrap_or_else(|| self.caller());
                 self.finish(caller.perform(op));
-                self.own = Some(caller);
+                self.own_caller = Some(caller);
             } else {
                 thread::sleep(Duration::from_nanos(wait.until_ns.saturating_sub(self.now())));
             }
         }
-        out.append(&mut self.finished);
+        completions.append(&mut self.finished);
         Ok(())
     }
 

@@ -12,29 +12,29 @@ const NEAR: usize = 8;
 pub struct EventQueue<K, T> {
     /// The first `taken` items are already removed.
     items: Vec<(K, T)>,
-    taken: usize,
+    popped: usize,
 }
 
 impl<K: Ord + Copy, T: Copy> EventQueue<K, T> {
     /// An empty queue with room for `capacity` items; it grows if needed.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { items: Vec::with_capacity(2 * capacity), taken: 0 }
+        Self { items: Vec::with_capacity(2 * capacity), popped: 0 }
     }
 
     /// Inserts an item, after items with the same key.
     #[inline]
     pub fn push(&mut self, key: K, item: T) {
         // Inserting at either end moves no other item.
-        if self.taken > 0 && self.items.get(self.taken).is_some_and(|(first, _)| key < *first) {
-            self.taken -= 1;
-            self.items[self.taken] = (key, item);
+        if self.popped > 0 && self.items.get(self.popped).is_some_and(|(first, _)| key < *first) {
+            self.popped -= 1;
+            self.items[self.popped] = (key, item);
             return;
         }
-        if self.items.len() == self.items.capacity() && self.taken >= self.items.len() / 2 {
-            self.items.drain(..self.taken);
-            self.taken = 0;
+        if self.items.len() == self.items.capacity() && self.popped >= self.items.len() / 2 {
+            self.items.drain(..self.popped);
+            self.popped = 0;
         }
-        let items = &self.items[self.taken..];
+        let items = &self.items[self.popped..];
         let (far, near) = items.split_at(items.len().saturating_sub(NEAR));
         let at = match near.iter().rposition(|(other, _)| *other <= key) {
             Some(before) => far.len() + before + 1,
@@ -43,24 +43,24 @@ impl<K: Ord + Copy, T: Copy> EventQueue<K, T> {
         if at == items.len() {
             self.items.push((key, item));
         } else {
-            self.items.insert(self.taken + at, (key, item));
+            self.items.insert(self.popped + at, (key, item));
         }
     }
 
     /// The item with the smallest key, without removing it.
     #[inline]
     pub fn first(&self) -> Option<(K, T)> {
-        self.items.get(self.taken).copied()
+        self.items.get(self.popped).copied()
     }
 
     /// Removes the item with the smallest key.
     #[inline]
     pub fn pop(&mut self) -> Option<(K, T)> {
         let first = self.first()?;
-        self.taken += 1;
-        if self.taken == self.items.len() {
+        self.popped += 1;
+        if self.popped == self.items.len() {
             self.items.clear();
-            self.taken = 0;
+            self.popped = 0;
         }
         Some(first)
     }
@@ -68,12 +68,12 @@ impl<K: Ord + Copy, T: Copy> EventQueue<K, T> {
     /// The item `n` places before the last.
     #[inline]
     pub fn from_last(&self, n: usize) -> Option<(K, T)> {
-        self.items[self.taken..].iter().nth_back(n).copied()
+        self.items[self.popped..].iter().nth_back(n).copied()
     }
 
     /// All items in order.
     pub fn iter(&self) -> impl Iterator<Item = (K, T)> {
-        self.items[self.taken..].iter().copied()
+        self.items[self.popped..].iter().copied()
     }
 }
 

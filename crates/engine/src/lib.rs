@@ -65,7 +65,7 @@ pub trait IoEngine {
     ///
     /// Blocks at most until `wait.until_ns` plus the kernel's timer slack. An error is an error of the engine, not of
     /// an operation, and is final.
-    fn reap(&mut self, wait: Wait, out: &mut Vec<Self::Completion>) -> std::io::Result<()>;
+    fn reap(&mut self, wait: Wait, completions: &mut Vec<Self::Completion>) -> std::io::Result<()>;
 
     /// Operations submitted and not yet reaped.
     fn in_flight(&self) -> usize;
@@ -99,8 +99,8 @@ impl<P: DerefMut<Target: IoEngine>> IoEngine for P {
     }
 
     #[inline]
-    fn reap(&mut self, wait: Wait, out: &mut Vec<Self::Completion>) -> std::io::Result<()> {
-        (**self).reap(wait, out)
+    fn reap(&mut self, wait: Wait, completions: &mut Vec<Self::Completion>) -> std::io::Result<()> {
+        (**self).reap(wait, completions)
     }
 
     #[inline]

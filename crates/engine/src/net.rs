@@ -54,7 +54,7 @@ pub struct NetEngine {
     waker: Waker,
     discards: bool,
     /// Completions of refused operations, for the next reap.
-    refused: Vec<Completion>,
+    refused_completions: Vec<Completion>,
     targets: Vec<Arc<Target>>,
 }
 
@@ -73,7 +73,7 @@ impl NetEngine {
         let waker = Waker::new()?;
         // The token follows the highest token of the caller.
         uring.queue(Op::Wake { token: setup.in_flight_max as u32, waker: waker.clone() });
-        Ok((Self { uring, waker, discards, refused: Vec::new(), targets }, facts))
+        Ok((Self { uring, waker, discards, refused_completions: Vec::new(), targets }, facts))
     }
 
     /// A waker, with which another thread ends [`IoEngine::reap`] of this engine.
@@ -111,16 +111,16 @@ impl IoEngine for NetEngine {
                 let op::Op { token, buf, .. } = op;
                 let completed_ns = issued_ns;
                 let completion = op::Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns: 0 };
-                self.refused.push(Completion::Block(completion));
+                self.refused_completions.push(Completion::Block(completion));
             }
             op => self.uring.queue(op),
         }
     }
 
-    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
-        let until_ns = if self.refused.is_empty() { wait.until_ns } else { 0 };
+    fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
+        let until_ns = if self.refused_completions.is_empty() { wait.until_ns } else { 0 };
         self.uring.wait(Wait { until_ns, ..wait })?;
-        out.append(&mut self.refused);
+        completions.append(&mut self.refused_completions);
         let mut sleeps_on = None;
         self.uring.reap_completions(
             |Reaped { token, op, outcome, issued_ns }, Detection { at_ns: seen_ns, unseen_ns }| match (op, outcome) {
@@ -128,7 +128,7 @@ impl IoEngine for NetEngine {
                 (Some(wake @ Op::Wake { .. }), _) => sleeps_on = Some(wake),
                 (Some(Op::Block(op::Op { buf, .. })), Outcome::Block(outcome)) => {
                     let completed_ns = seen_ns;
-                    out.push(Completion::Block(op::Completion {
+                    completions.push(Completion::Block(op::Completion {
                         token,
                         buf,
                         outcome,
@@ -138,7 +138,7 @@ impl IoEngine for NetEngine {
                     }));
                 }
                 (op, outcome) => {
-                    out.push(Completion::Net(SocketCompletion { token, outcome, op, issued_ns, seen_ns, unseen_ns }))
+                    completions.push(Completion::Net(SocketCompletion { token, outcome, op, issued_ns, seen_ns, unseen_ns }))
                 }
             },
         );
@@ -150,7 +150,7 @@ impl IoEngine for NetEngine {
 
     fn in_flight(&self) -> usize {
         // The waker's operation does not count.
-        self.uring.operations() - 1 + self.refused.len()
+        self.uring.operations() - 1 + self.refused_completions.len()
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {

@@ -55,19 +55,19 @@ impl Passthrough {
     ///
     /// Errors: outcome of the first failed read. Before Linux 6.1: `EINVAL`, because of the registered buffers.
     pub fn probe(targets: &[Arc<Target>], generics: &[Arc<NvmeGeneric>]) -> Result<(), Outcome> {
-        let of = |error: io::Error| Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO));
+        let errno_outcome = |error: io::Error| Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO));
         let setup = Setup::new(1, ALIGN * targets.len());
-        let (mut engine, _) = Self::new(targets.to_vec(), generics.to_vec(), setup).map_err(of)?;
+        let (mut engine, _) = Self::new(targets.to_vec(), generics.to_vec(), setup).map_err(errno_outcome)?;
         for (target, generic) in (0..).zip(generics) {
             let len = generic.namespace().block_bytes;
             let buf = engine.buffer(len as usize).ok_or(Outcome::Errno(libc::ENOMEM))?;
             engine.submit(Op { target, ..Op::new(OpKind::Read, 0, len, buf) });
-            let mut out = Vec::new();
-            while out.is_empty() {
+            let mut completions = Vec::new();
+            while completions.is_empty() {
                 let until_ns = engine.now() + 1_000_000_000;
-                engine.reap(Wait { until_ns, completions: 1 }, &mut out).map_err(of)?;
+                engine.reap(Wait { until_ns, completions: 1 }, &mut completions).map_err(errno_outcome)?;
             }
-            match out[0].outcome {
+            match completions[0].outcome {
                 Outcome::Done => {}
                 failed => return Err(failed),
             }
@@ -90,7 +90,7 @@ impl Passthrough {
             // A drive has no page cache.
             return Some(libc::EOPNOTSUPP);
         }
-        let whole =
+        let is_block_aligned =
             op.len > 0 && op.offset.is_multiple_of((*block_bytes).into()) && op.len.is_multiple_of(*block_bytes);
         let commands = op.len.div_ceil(*transfer_bytes_max);
         if commands > 1 && op.kind == OpKind::Write && self.zoned[usize::from(op.target)] {
@@ -98,7 +98,7 @@ impl Passthrough {
             return Some(libc::EMSGSIZE);
         }
         let fits = !op.kind.moves_data() || (commands <= ENTRIES_MAX && op.buf.len() >= op.len as usize);
-        if !whole || !fits {
+        if !is_block_aligned || !fits {
             return Some(libc::EINVAL);
         }
         if op.offset.checked_add(op.len.into()).is_none_or(|end| end > target.size_bytes()) {
@@ -126,8 +126,8 @@ impl IoEngine for Passthrough {
         }
     }
 
-    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
-        self.uring.reap(wait, out)
+    fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
+        self.uring.reap(wait, completions)
     }
 
     fn in_flight(&self) -> usize {

@@ -25,9 +25,9 @@ impl<E> Default for EnginePool<E> {
 
 impl<E> EnginePool<E> {
     /// Lends engine `number`; `open` creates the engine if the pool lacks it.
-    pub fn lend(self: &Arc<Self>, number: usize, open: impl FnOnce() -> io::Result<E>) -> io::Result<Pooled<E>> {
-        let kept = self.engines().get_mut(number).and_then(Option::take);
-        Ok(Pooled { engine: Some(kept.map_or_else(open, Ok)?), number, pool: self.clone() })
+    pub fn lend(self: &Arc<Self>, index: usize, open: impl FnOnce() -> io::Result<E>) -> io::Result<Pooled<E>> {
+        let existing = self.engines().get_mut(index).and_then(Option::take);
+        Ok(Pooled { engine: Some(existing.map_or_else(open, Ok)?), index, pool: self.clone() })
     }
 
     fn engines(&self) -> std::sync::MutexGuard<'_, Vec<Option<E>>> {
@@ -35,15 +35,15 @@ impl<E> EnginePool<E> {
     }
 
     /// Calls `look` with each engine that is not lent.
-    pub fn each(&self, look: impl FnMut(&mut E)) {
-        self.engines().iter_mut().flatten().for_each(look);
+    pub fn each(&self, visit: impl FnMut(&mut E)) {
+        self.engines().iter_mut().flatten().for_each(visit);
     }
 }
 
 /// A lent engine. Returns to its pool when dropped.
 pub struct Pooled<E> {
     engine: Option<E>,
-    number: usize,
+    index: usize,
     pool: Arc<EnginePool<E>>,
 }
 
@@ -64,9 +64,9 @@ impl<E> DerefMut for Pooled<E> {
 impl<E> Drop for Pooled<E> {
     fn drop(&mut self) {
         let mut engines = self.pool.engines();
-        if engines.len() <= self.number {
-            engines.resize_with(self.number + 1, || None);
+        if engines.len() <= self.index {
+            engines.resize_with(self.index + 1, || None);
         }
-        engines[self.number] = self.engine.take();
+        engines[self.index] = self.engine.take();
     }
 }

@@ -49,14 +49,14 @@ pub struct Queued<Q> {
     setup: Setup,
     queue: Q,
     /// Last time at which the completion queue was polled, or a wait on it ended.
-    looked_ns: u64,
+    last_poll_ns: u64,
     run_delay: RunDelay,
     /// Completions of refused operations, for the next reap.
     refused: Vec<Completion>,
     limits: QueueSupport,
     /// Helper threads for operations that the queue does not perform. Started on first use, unless
     /// [`QueueSupport::gives_back`].
-    beside: Option<Threads>,
+    helper_threads: Option<Threads>,
     /// Operations that the queue returned, with the times of their submission to the queue.
     given_back: Vec<(Op, u64)>,
     /// By token: submission time of an operation that the queue returned.
@@ -102,17 +102,17 @@ impl<Q: Queue> Queued<Q> {
         queue: Q,
         targets: Vec<Arc<Target>>,
         limits: QueueSupport,
-        beside: Option<Threads>,
+        helper_threads: Option<Threads>,
         setup: Setup,
     ) -> Self {
         Self {
             setup,
             limits,
             queue,
-            looked_ns: 0,
+            last_poll_ns: 0,
             run_delay: RunDelay::of_this_thread(),
             refused: Vec::new(),
-            beside,
+            helper_threads,
             given_back: Vec::new(),
             submitted_ns: vec![None; if limits.gives_back { setup.in_flight_max } else { 0 }],
             targets,
@@ -122,8 +122,8 @@ impl<Q: Queue> Queued<Q> {
     /// Queues an operation. A full queue is submitted at once; otherwise the next wait submits it.
     pub(crate) fn queue(&mut self, mut op: Q::Op) {
         // The submission queue can be full; `enter` empties it.
-        while let Err(back) = self.queue.push(op) {
-            op = back;
+        while let Err(rejected) = self.queue.push(op) {
+            op = rejected;
             let now_ns = self.clock_ns();
             // The error is ignored here, because the next `reap` gets and reports it.
             if self.queue.enter(now_ns, None).is_err() {
@@ -169,7 +169,7 @@ impl<Q: Queue> Queued<Q> {
                 if self.queue.is_ready() {
                     return self.queue.enter(asleep_ns, None);
                 }
-                self.looked_ns = asleep_ns;
+                self.last_poll_ns = asleep_ns;
                 std::hint::spin_loop();
                 asleep_ns = self.clock_ns();
             }
@@ -180,7 +180,7 @@ impl<Q: Queue> Queued<Q> {
             slept_ns if slept_ns > self.setup.harmless_gap_ns => self.run_delay.since_last_ns().min(slept_ns),
             _ => 0,
         };
-        self.looked_ns = woke_ns - gap_ns;
+        self.last_poll_ns = woke_ns - gap_ns;
         Ok(())
     }
 
@@ -197,15 +197,15 @@ impl<Q: Queue> Queued<Q> {
     }
 
     /// Takes all completions, each with its detection time and the upper bound of the time that it stayed unseen.
-    pub(crate) fn reap_completions(&mut self, mut each: impl FnMut(Reaped<Q::Op, Q::Outcome>, Detection)) {
+    pub(crate) fn reap_completions(&mut self, mut on_reaped: impl FnMut(Reaped<Q::Op, Q::Outcome>, Detection)) {
         let seen_ns = self.clock_ns();
-        let looked_ns = self.looked_ns;
+        let last_poll_ns = self.last_poll_ns;
         self.queue.reap(|reaped| {
-            let unseen_ns = seen_ns - looked_ns.max(reaped.issued_ns).min(seen_ns);
+            let unseen_ns = seen_ns - last_poll_ns.max(reaped.issued_ns).min(seen_ns);
             let at_ns = seen_ns.max(reaped.issued_ns);
-            each(reaped, Detection { at_ns, unseen_ns });
+            on_reaped(reaped, Detection { at_ns, unseen_ns });
         });
-        self.looked_ns = seen_ns;
+        self.last_poll_ns = seen_ns;
     }
 
     pub(crate) fn queue_mut(&mut self) -> &mut Q {
@@ -228,8 +228,8 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
 
     /// Sets the issue time of operations that the queue returned to their first submission, when the device had no room
     /// for them. The time until a helper thread issued them may be flashproof's lag, so this time counts as unseen.
-    fn backdate_issue(&mut self, out: &mut [Completion]) {
-        for completion in out {
+    fn backdate_issue(&mut self, completions: &mut [Completion]) {
+        for completion in completions {
             let submitted_ns = self.submitted_ns.get_mut(completion.token as usize).and_then(Option::take);
             if let Some(submitted_ns) = submitted_ns {
                 completion.unseen_ns += completion.issued_ns.saturating_sub(submitted_ns);
@@ -240,13 +240,13 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
 
     /// Performs an operation on a helper thread.
     fn submit_beside(&mut self, op: Op) {
-        if self.beside.is_none() {
+        if self.helper_threads.is_none() {
             match Threads::new(1, &self.targets, Setup { memory_bytes: 0, ..self.setup }) {
-                Ok(threads) => self.beside = Some(threads),
+                Ok(threads) => self.helper_threads = Some(threads),
                 Err(error) => return self.refuse(op, error.raw_os_error().unwrap_or(libc::EAGAIN)),
             }
         }
-        if let Some(threads) = &mut self.beside {
+        if let Some(threads) = &mut self.helper_threads {
             threads.submit(op);
         }
     }
@@ -280,16 +280,16 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
         }
     }
 
-    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+    fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
         let mut until_ns = wait.until_ns;
-        let is_idle = self.queue.in_flight() == 0 && self.refused.is_empty() && out.is_empty();
-        if let Some(threads) = self.beside.as_mut().filter(|threads| threads.in_flight() > 0) {
+        let is_idle = self.queue.in_flight() == 0 && self.refused.is_empty() && completions.is_empty();
+        if let Some(threads) = self.helper_threads.as_mut().filter(|threads| threads.in_flight() > 0) {
             // Completions of helper threads do not wake the queue.
-            threads.reap(if is_idle { wait } else { Wait { until_ns: 0, completions: 1 } }, out)?;
-            self.backdate_issue(out);
+            threads.reap(if is_idle { wait } else { Wait { until_ns: 0, completions: 1 } }, completions)?;
+            self.backdate_issue(completions);
             until_ns = until_ns.min(self.clock_ns() + LOOK_NS);
         }
-        if !self.refused.is_empty() || !out.is_empty() {
+        if !self.refused.is_empty() || !completions.is_empty() {
             until_ns = 0;
         }
         self.wait(Wait { until_ns, ..wait })?;
@@ -302,7 +302,7 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
                     Outcome::Errno(libc::EAGAIN | libc::EOPNOTSUPP) | Outcome::Short(_) if gives_back => {
                         given_back.push((op, issued_ns));
                     }
-                    _ => out.push(Completion { token, buf: op.buf, outcome, issued_ns, completed_ns, unseen_ns }),
+                    _ => completions.push(Completion { token, buf: op.buf, outcome, issued_ns, completed_ns, unseen_ns }),
                 }
             },
         );
@@ -311,12 +311,12 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
             self.submit_beside(op);
         }
         self.given_back = given_back;
-        out.append(&mut self.refused);
+        completions.append(&mut self.refused);
         Ok(())
     }
 
     fn in_flight(&self) -> usize {
-        self.queue.in_flight() + self.refused.len() + self.beside.as_ref().map_or(0, Threads::in_flight)
+        self.queue.in_flight() + self.refused.len() + self.helper_threads.as_ref().map_or(0, Threads::in_flight)
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {
@@ -421,7 +421,7 @@ mod tests {
             let full = Full { ops: Vec::new(), issued_ns: 0, answer };
             let mut engine = Queued::on(full, vec![target.clone()], limits, Some(threads), setup);
             for token in 0..8 {
-                let buf = engine.beside.as_mut().unwrap().buffer(4096).unwrap();
+                let buf = engine.helper_threads.as_mut().unwrap().buffer(4096).unwrap();
                 let kind = OpKind::Read;
                 engine.submit(Op { token, ..Op::new(kind, 0, 4096, buf) });
             }

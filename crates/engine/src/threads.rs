@@ -43,15 +43,15 @@ struct Shared {
     large_jobs: ArrayQueue<Op>,
     /// Other queued operations.
     jobs: ArrayQueue<Op>,
-    done: ArrayQueue<Completion>,
+    completions: ArrayQueue<Completion>,
     /// One bit per worker, set while the worker is idle. The worker with the lowest bit is woken first, so that a light
     /// load stays on few threads with warm caches.
     idle: [AtomicU64; WORKERS_MAX / 64],
     /// Number of completions that wake the shard's thread; `usize::MAX`: none.
-    wanted: AtomicUsize,
+    wake_threshold: AtomicUsize,
     /// True if a large operation has completed since the last poll of the shard's thread.
     large_done: AtomicBool,
-    stop: AtomicBool,
+    is_stopped: AtomicBool,
 }
 
 /// A shard's workers and targets.
@@ -63,8 +63,8 @@ pub struct Threads {
     /// Operations queued since workers were last woken.
     unannounced: usize,
     /// Completions taken since the start.
-    taken: u64,
-    level: WorkerLimit,
+    reaped: u64,
+    worker_limit: WorkerLimit,
 }
 
 /// Number of workers that may be awake at once.
@@ -75,8 +75,8 @@ pub struct Threads {
 #[derive(Debug)]
 struct WorkerLimit {
     workers: usize,
-    least: usize,
-    most: usize,
+    workers_min: usize,
+    workers_max: usize,
     adjusted_ns: u64,
     /// Number of completions at the last progress.
     completed: u64,
@@ -87,21 +87,21 @@ struct WorkerLimit {
 impl WorkerLimit {
     /// Adjusts the number of workers, at most once per [`STEP_NS`]. `left`: operations that no worker has taken since
     /// the previous call. `completed`: completions since the start.
-    fn adjust(&mut self, now_ns: u64, left: usize, completed: u64) {
+    fn adjust(&mut self, now_ns: u64, waiting: usize, completed: u64) {
         if now_ns < self.adjusted_ns + STEP_NS {
             return;
         }
         self.adjusted_ns = now_ns;
-        if completed > self.completed || left == 0 {
+        if completed > self.completed || waiting == 0 {
             (self.completed, self.progress_ns) = (completed, now_ns);
         }
-        let workers = match left {
+        let workers = match waiting {
             0 => self.workers.saturating_sub(1),
             // No completions: the device blocks all workers.
             left if now_ns >= self.progress_ns + HELD_NS => self.workers + left,
             _ => self.workers + 1,
         };
-        self.workers = workers.clamp(self.least, self.most);
+        self.workers = workers.clamp(self.workers_min, self.workers_max);
     }
 }
 
@@ -114,20 +114,20 @@ impl Threads {
             setup,
             large_jobs: ArrayQueue::new(in_flight_max.max(1)),
             jobs: ArrayQueue::new(in_flight_max.max(1)),
-            done: ArrayQueue::new(in_flight_max.max(1)),
+            completions: ArrayQueue::new(in_flight_max.max(1)),
             idle: Default::default(),
-            wanted: AtomicUsize::new(usize::MAX),
+            wake_threshold: AtomicUsize::new(usize::MAX),
             large_done: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
         });
-        let most = in_flight_max.clamp(1, workers_max.min(WORKERS_MAX));
-        let least = thread::available_parallelism().map_or(1, |cpus| cpus.get()).min(most);
-        let level = WorkerLimit { workers: least, least, most, adjusted_ns: 0, completed: 0, progress_ns: 0 };
+        let thread_count = in_flight_max.clamp(1, workers_max.min(WORKERS_MAX));
+        let workers_min = thread::available_parallelism().map_or(1, |cpus| cpus.get()).min(thread_count);
+        let level = WorkerLimit { workers: workers_min, workers_min, workers_max: thread_count, adjusted_ns: 0, completed: 0, progress_ns: 0 };
         let (workers, pool) = (Vec::new(), Pool::new(setup.memory_bytes)?);
-        let mut engine = Self { shared, workers, pool, in_flight: 0, unannounced: 0, taken: 0, level };
+        let mut engine = Self { shared, workers, pool, in_flight: 0, unannounced: 0, reaped: 0, worker_limit: level };
         let owner = thread::current();
         let targets: Arc<[_]> = targets.into();
-        for index in 0..most {
+        for index in 0..thread_count {
             let (shared, owner, targets) = (engine.shared.clone(), owner.clone(), targets.clone());
             let builder = thread::Builder::new().name(format!("io-{index}")).stack_size(STACK_BYTES);
             // If a later thread fails to start, dropping `engine` stops the earlier ones.
@@ -142,16 +142,16 @@ impl Threads {
     /// Wakes an idle worker for each queued operation, up to [`WorkerLimit::workers`].
     fn announce(&mut self, now_ns: u64) {
         let queued = self.shared.queued();
-        let completed = self.taken + self.shared.done.len() as u64;
-        self.level.adjust(now_ns, queued.saturating_sub(self.unannounced), completed);
+        let completed = self.reaped + self.shared.completions.len() as u64;
+        self.worker_limit.adjust(now_ns, queued.saturating_sub(self.unannounced), completed);
         self.unannounced = 0;
         // Pairs with the fence in `work`: either this thread sees the idle bit, or the worker sees the operation.
         std::sync::atomic::fence(Ordering::SeqCst);
         let idle: u32 = self.shared.idle.iter().map(|bits| bits.load(Ordering::Relaxed).count_ones()).sum();
         let awake = self.workers.len() - (idle as usize).min(self.workers.len());
-        let mut wanted = queued.min(self.level.workers.saturating_sub(awake));
+        let mut wake_count = queued.min(self.worker_limit.workers.saturating_sub(awake));
         for (group, bits) in self.shared.idle.iter().enumerate() {
-            while wanted > 0 {
+            while wake_count > 0 {
                 let idle = bits.load(Ordering::Relaxed);
                 if idle == 0 {
                     break;
@@ -159,7 +159,7 @@ impl Threads {
                 let lowest = idle.trailing_zeros();
                 if bits.fetch_and(!(1 << lowest), Ordering::AcqRel) & (1 << lowest) != 0 {
                     self.workers[group * 64 + lowest as usize].unpark();
-                    wanted -= 1;
+                    wake_count -= 1;
                 }
             }
         }
@@ -191,30 +191,30 @@ impl IoEngine for Threads {
         }
     }
 
-    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+    fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
         let now_ns = self.shared.setup.clock_ns();
         self.announce(now_ns);
-        let wanted = (wait.completions as usize).max(1);
-        self.shared.wanted.store(wanted, Ordering::SeqCst);
+        let completions_wanted = (wait.completions as usize).max(1);
+        self.shared.wake_threshold.store(completions_wanted, Ordering::SeqCst);
         loop {
             let now_ns = self.shared.setup.clock_ns();
             // Large operations are issued one at a time, and the next waits for this completion, so return at once.
             let large_done = self.shared.large_done.load(Ordering::SeqCst);
-            if now_ns >= wait.until_ns || self.shared.done.len() >= wanted || large_done {
+            if now_ns >= wait.until_ns || self.shared.completions.len() >= completions_wanted || large_done {
                 break;
             }
             self.announce(now_ns);
-            let left = self.shared.queued() > 0;
+            let has_queued = self.shared.queued() > 0;
             let pause_ns = wait.until_ns - now_ns;
-            thread::park_timeout(Duration::from_nanos(if left { pause_ns.min(STEP_NS) } else { pause_ns }));
+            thread::park_timeout(Duration::from_nanos(if has_queued { pause_ns.min(STEP_NS) } else { pause_ns }));
         }
-        self.shared.wanted.store(usize::MAX, Ordering::Relaxed);
+        self.shared.wake_threshold.store(usize::MAX, Ordering::Relaxed);
         // Cleared before the completions are taken, so that a later completion is not missed.
         self.shared.large_done.store(false, Ordering::SeqCst);
-        while let Some(completion) = self.shared.done.pop() {
+        while let Some(completion) = self.shared.completions.pop() {
             self.in_flight -= 1;
-            self.taken += 1;
-            out.push(completion);
+            self.reaped += 1;
+            completions.push(completion);
         }
         Ok(())
     }
@@ -232,7 +232,7 @@ impl Drop for Threads {
     fn drop(&mut self) {
         // The workers are not joined, because a worker that is blocked in a read of a hung device never ends. A worker
         // owns all memory that it uses.
-        self.shared.stop.store(true, Ordering::SeqCst);
+        self.shared.is_stopped.store(true, Ordering::SeqCst);
         self.workers.iter().for_each(Thread::unpark);
     }
 }
@@ -241,23 +241,23 @@ impl Drop for Threads {
 fn work(shared: &Shared, index: usize, owner: &Thread, mut caller: Caller) {
     process::sharpen_timers();
     let (bits, bit) = (&shared.idle[index / 64], 1_u64 << (index % 64));
-    while !shared.stop.load(Ordering::Relaxed) {
+    while !shared.is_stopped.load(Ordering::Relaxed) {
         if let Some(op) = shared.large_jobs.pop().or_else(|| shared.jobs.pop()) {
             let large = op.len >= LARGE_BYTES;
             let completion = caller.perform(op);
             // The queue holds the maximum number of operations, so the push never fails.
-            let _ = shared.done.push(completion);
+            let _ = shared.completions.push(completion);
             if large {
                 shared.large_done.store(true, Ordering::SeqCst);
             }
-            if large || shared.done.len() >= shared.wanted.load(Ordering::SeqCst) {
+            if large || shared.completions.len() >= shared.wake_threshold.load(Ordering::SeqCst) {
                 owner.unpark();
             }
             continue;
         }
         bits.fetch_or(bit, Ordering::AcqRel);
         std::sync::atomic::fence(Ordering::SeqCst);
-        if shared.queued() == 0 && !shared.stop.load(Ordering::SeqCst) {
+        if shared.queued() == 0 && !shared.is_stopped.load(Ordering::SeqCst) {
             thread::park();
         }
         bits.fetch_and(!bit, Ordering::AcqRel);
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn workers_follow_the_queue_and_jump_when_the_device_holds_them_all() {
-        let mut level = WorkerLimit { workers: 2, least: 2, most: 256, adjusted_ns: 0, completed: 0, progress_ns: 0 };
+        let mut level = WorkerLimit { workers: 2, workers_min: 2, workers_max: 256, adjusted_ns: 0, completed: 0, progress_ns: 0 };
         level.adjust(STEP_NS / 2, 10, 0);
         assert_eq!(level.workers, 2, "not before its time");
         level.adjust(STEP_NS, 10, 5);

@@ -48,11 +48,11 @@ impl Files {
     /// Adds a run, which belongs to the series `series_id` if there is one. Returns the error of an unreadable trace.
     pub(crate) fn add_run(
         &mut self,
-        place: &SourceRun,
+        source_run: &SourceRun,
         run: &Run,
         series_id: Option<&str>,
     ) -> Result<Option<RunDirError>> {
-        let (manifest, verdict, run_id, path) = (&run.manifest, &run.verdict, place.id.as_str(), place.path.as_str());
+        let (manifest, verdict, run_id, path) = (&run.manifest, &run.verdict, source_run.id.as_str(), source_run.path.as_str());
         let serials = serials(manifest);
         let kinds: Vec<_> = manifest.workloads.iter().map(|workload| workload.kind.as_str()).collect();
         let times_1x = manifest.workloads.first().and_then(|workload| workload.times_1x);
@@ -176,9 +176,9 @@ impl Files {
             verdict.groups.iter().flat_map(|group| group.slices.iter().map(move |slice| (group, slice)))
         {
             let device = device(manifest, group.device.as_deref());
-            let own = manifest.streams.iter().find(|stream| stream.name == group.stream);
-            let own = own.and_then(|stream| stream.limits.as_ref());
-            let sla = own.map_or(Some(&manifest.sla), |own| own.sla.as_ref());
+            let stream_info = manifest.streams.iter().find(|stream| stream.name == group.stream);
+            let stream_limits = stream_info.and_then(|stream| stream.limits.as_ref());
+            let sla = stream_limits.map_or(Some(&manifest.sla), |own| own.sla.as_ref());
             for (index, threshold_ns) in verdict.thresholds_ns.iter().copied().enumerate() {
                 let limit = sla.and_then(|sla| sla.limits().iter().find(|limit| limit.threshold_ns == threshold_ns));
                 let decided = verdict.decided_by.as_ref().is_some_and(|decided| {

@@ -82,9 +82,9 @@ impl TemporaryFile {
 }
 
 /// Creates a file of `table` in `dir`, under a temporary name.
-fn create(table: &'static Table, dir: &Path, part: &str) -> Result<(TemporaryFile, SerializedFileWriter<File>)> {
+fn create(table: &'static Table, dir: &Path, part_name: &str) -> Result<(TemporaryFile, SerializedFileWriter<File>)> {
     let path = dir.join(table.file_name());
-    let temporary = dir.join(format!(".flashproof-{}-{part}-{}.tmp", std::process::id(), table.file_name()));
+    let temporary = dir.join(format!(".flashproof-{}-{part_name}-{}.tmp", std::process::id(), table.file_name()));
     let file = File::create_new(&temporary).map_err(ExportError::io("creating", &temporary))?;
     let written = TemporaryFile { table, temporary, path, rows: 0 };
     let writer =
@@ -122,9 +122,9 @@ fn properties(table: &Table) -> Result<WriterProperties, ParquetError> {
 
 impl Files {
     /// Creates the files of the part `part` in `dir`.
-    pub(crate) fn create(dir: &Path, part: usize) -> Result<Self> {
+    pub(crate) fn create(dir: &Path, part_index: usize) -> Result<Self> {
         let file = |table: &'static Table| {
-            let (written, writer) = create(table, dir, &part.to_string())?;
+            let (written, writer) = create(table, dir, &part_index.to_string())?;
             let values = table.columns.iter().map(|_| Values::default()).collect();
             Ok(TableFile { writer, written, values, rows: 0 })
         };
@@ -193,21 +193,21 @@ impl TableFile {
 /// Joins the parts of a table, which are in order, into one file, and syncs the file. Row groups are copied unchanged.
 pub(crate) fn join(dir: &Path, parts: &[TemporaryFile]) -> Result<Option<TemporaryFile>> {
     let Some(first) = parts.first() else { return Ok(None) };
-    let (mut whole, mut writer) = create(first.table, dir, "all")?;
+    let (mut joined_file, mut writer) = create(first.table, dir, "all")?;
     for part in parts {
         copy_groups(&part.temporary, &mut writer).map_err(|source| part.failed(source))?;
-        whole.rows += part.rows;
+        joined_file.rows += part.rows;
     }
-    let file = writer.into_inner().map_err(|source| whole.failed(source))?;
-    file.sync_all().map_err(ExportError::io("syncing", &whole.path))?;
-    Ok(Some(whole))
+    let file = writer.into_inner().map_err(|source| joined_file.failed(source))?;
+    file.sync_all().map_err(ExportError::io("syncing", &joined_file.path))?;
+    Ok(Some(joined_file))
 }
 
-fn copy_groups(from: &Path, to: &mut SerializedFileWriter<File>) -> Result<(), ParquetError> {
-    let file = File::open(from)?;
+fn copy_groups(part_path: &Path, writer: &mut SerializedFileWriter<File>) -> Result<(), ParquetError> {
+    let file = File::open(part_path)?;
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
     for rows in metadata.row_groups() {
-        let mut group = to.next_row_group()?;
+        let mut group = writer.next_row_group()?;
         for column in rows.columns() {
             let chunk = ColumnCloseResult {
                 bytes_written: column.compressed_size().unsigned_abs(),
@@ -260,7 +260,7 @@ fn write_texts(
 /// Prepares `dir` for an export: creates it, or checks that it is empty or has only an earlier export, which `force`
 /// allows to replace. True if the directory was created.
 pub(crate) fn prepare(dir: &Path, force: bool) -> Result<bool> {
-    let listed = match fs::read_dir(dir) {
+    let entries = match fs::read_dir(dir) {
         Ok(listed) => listed,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             fs::create_dir_all(dir).map_err(ExportError::io("making the directory", dir))?;
@@ -268,20 +268,20 @@ pub(crate) fn prepare(dir: &Path, force: bool) -> Result<bool> {
         }
         Err(error) => return Err(ExportError::io("listing", dir)(error)),
     };
-    let (mut earlier, mut temporary) = (None, Vec::new());
-    for entry in listed {
+    let (mut earlier_export, mut temporary) = (None, Vec::new());
+    for entry in entries {
         let entry = entry.map_err(ExportError::io("listing", dir))?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_temporary = name.starts_with(".flashproof-") && name.ends_with(".tmp");
         if is_temporary {
             temporary.push(entry.path());
         } else if is_ours(&entry.path(), &name) {
-            earlier = Some(name);
+            earlier_export = Some(name);
         } else {
             return Err(ExportError::Foreign { dir: dir.to_owned(), found: results::units::in_one_line(&name) });
         }
     }
-    if let Some(found) = earlier.filter(|_| !force) {
+    if let Some(found) = earlier_export.filter(|_| !force) {
         return Err(ExportError::Occupied { dir: dir.to_owned(), found });
     }
     // Temporary files of an export that was killed.

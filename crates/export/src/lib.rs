@@ -60,8 +60,8 @@ pub enum ExportError {
 type Result<T = (), E = ExportError> = std::result::Result<T, E>;
 
 impl ExportError {
-    fn io(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { tried, path: path.to_owned(), source }
+    fn io(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { tried: operation, path: path.to_owned(), source }
     }
 }
 
@@ -85,23 +85,23 @@ pub struct Exported {
 /// A run that cannot be read is named in the result, and the other runs are exported. Errors: a directory of `dirs` has
 /// no run; `out` has foreign files, or an earlier export and `force` is false; a file cannot be written. After an error
 /// the tables in `out` are unchanged.
-pub fn export(dirs: &[PathBuf], tasks: &[TaskRow<'_>], out: &Path, force: bool) -> Result<Exported> {
+pub fn export(dirs: &[PathBuf], tasks: &[TaskRow<'_>], out_dir: &Path, force: bool) -> Result<Exported> {
     let mut sources = Sources::default();
     dirs.iter().try_for_each(|dir| sources.add(dir))?;
-    let made = file::prepare(out, force)?;
-    let Sources { all, repeated, unreadable, .. } = sources;
+    let is_new_dir = file::prepare(out_dir, force)?;
+    let Sources { entries, repeated, unreadable, .. } = sources;
     let mut exported = Exported { repeated, unreadable, ..Exported::default() };
-    let written = write(all, tasks, out, &mut exported).inspect_err(|_| {
-        if made {
-            let _ = fs::remove_dir(out);
+    let written = write(entries, tasks, out_dir, &mut exported).inspect_err(|_| {
+        if is_new_dir {
+            let _ = fs::remove_dir(out_dir);
         }
     })?;
     for file in written {
         exported.rows += file.rows;
         exported.bytes += file.rename()?;
     }
-    file::write_views(out)?;
-    results::files::sync_dir(out).map_err(ExportError::io("syncing", out))?;
+    file::write_views(out_dir)?;
+    results::files::sync_dir(out_dir).map_err(ExportError::io("syncing", out_dir))?;
     Ok(exported)
 }
 
@@ -133,36 +133,36 @@ const THREADS_MAX: usize = 16;
 fn write(
     sources: Vec<Source>,
     tasks: &[TaskRow<'_>],
-    out: &Path,
+    out_dir: &Path,
     exported: &mut Exported,
 ) -> Result<Vec<TemporaryFile>> {
-    let parts = parts(sources);
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(parts.len()).min(THREADS_MAX);
-    let waiting = Mutex::new(parts.into_iter().enumerate());
-    let next = || waiting.lock().ok()?.next();
+    let source_parts = parts(sources);
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(source_parts.len()).min(THREADS_MAX);
+    let queue = Mutex::new(source_parts.into_iter().enumerate());
+    let next_part = || queue.lock().ok()?.next();
     let work = || {
-        let mut done = Vec::new();
-        while let Some((number, sources)) = next() {
+        let mut written = Vec::new();
+        while let Some((number, sources)) = next_part() {
             let tasks = if number == 0 { tasks } else { &[] };
-            done.push((number, Part::write(sources, tasks, out, number)?));
+            written.push((number, Part::write(sources, tasks, out_dir, number)?));
         }
-        Ok::<_, ExportError>(done)
+        Ok::<_, ExportError>(written)
     };
-    let done = thread::scope(|scope| {
+    let written_parts = thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let done = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(ExportError::Thread)));
         done.collect::<Result<Vec<_>>>()
     })?;
-    let mut done: Vec<_> = done.into_iter().flatten().collect();
-    done.sort_by_key(|(number, _)| *number);
+    let mut written_parts: Vec<_> = written_parts.into_iter().flatten().collect();
+    written_parts.sort_by_key(|(number, _)| *number);
     let mut by_table: Vec<Vec<TemporaryFile>> = TABLES.iter().map(|_| Vec::new()).collect();
-    for (_, Part { written, runs, series, unreadable }) in done {
+    for (_, Part { written, runs, series, unreadable }) in written_parts {
         by_table.iter_mut().zip(written).for_each(|(parts, part)| parts.push(part));
         exported.runs += runs;
         exported.series += series;
         exported.unreadable.extend(unreadable);
     }
-    by_table.into_iter().filter_map(|parts| file::join(out, &parts).transpose()).collect()
+    by_table.into_iter().filter_map(|parts| file::join(out_dir, &parts).transpose()).collect()
 }
 
 /// A part of each table.
@@ -175,8 +175,8 @@ struct Part {
 }
 
 impl Part {
-    fn write(sources: Vec<Source>, tasks: &[TaskRow<'_>], out: &Path, number: usize) -> Result<Self> {
-        let mut files = Files::create(out, number)?;
+    fn write(sources: Vec<Source>, tasks: &[TaskRow<'_>], out_dir: &Path, part_index: usize) -> Result<Self> {
+        let mut files = Files::create(out_dir, part_index)?;
         tasks.iter().try_for_each(|task| files.push(*task))?;
         let mut part = Self::default();
         for Source { mut series, runs: places, .. } in sources {

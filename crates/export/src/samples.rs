@@ -54,17 +54,17 @@ impl Metric {
 
     /// The column `name` of telemetry.csv. A column of a later version keeps its whole name.
     fn named(name: &str, manifest: &Manifest) -> Self {
-        let Some(ColumnOf { column, of }) = ColumnOf::parse(name) else { return Self::new("", None, name) };
-        let is_it =
-            |facts: &serde_json::Value| facts.get("kernel_name").and_then(|name| name.as_str()) == Some(of.as_str());
-        let by_facts = || manifest.device_facts.iter().position(is_it);
-        let device = column.is_of_device().then(|| manifest.devices.iter().position(|device| *device == of));
+        let Some(ColumnOf { column, owner }) = ColumnOf::parse(name) else { return Self::new("", None, name) };
+        let has_kernel_name =
+            |facts: &serde_json::Value| facts.get("kernel_name").and_then(|name| name.as_str()) == Some(owner.as_str());
+        let by_facts = || manifest.device_facts.iter().position(has_kernel_name);
+        let device = column.is_of_device().then(|| manifest.devices.iter().position(|device| *device == owner));
         let device = device.and_then(|device| device.or_else(by_facts)).filter(|at| *at < manifest.devices.len());
         match column.source() {
             Source::Host => Self::new("host", None, column.name()),
             Source::Process => Self::new("process", None, column.name()),
-            Source::Thread => Self::new(format!("thread.{of}"), None, column.name()),
-            _ => Self::new(of, device, column.name()),
+            Source::Thread => Self::new(format!("thread.{owner}"), None, column.name()),
+            _ => Self::new(owner, device, column.name()),
         }
     }
 }
@@ -79,17 +79,17 @@ impl Files {
             Err(error) => return Ok(Err(error)),
         };
         let (cells, serials) = (keys(&manifest), serials(&manifest));
-        let (mut metrics, mut waiting) = (Vec::new(), cells.iter().map(|_| Vec::new()).collect::<Vec<_>>());
+        let (mut metrics, mut rows_by_cell) = (Vec::new(), cells.iter().map(|_| Vec::new()).collect::<Vec<_>>());
         let (thresholds_ns, mut rows, mut values) = (manifest.sla.thresholds_ns(), 0, 0);
         let mut add = |columns: &[String], record: &IntervalRecord| {
             if metrics.is_empty() {
                 metrics.extend(RUN_METRICS.map(|name| Metric::new("run", None, name)));
                 metrics.extend(columns.iter().map(|name| Metric::named(name, &manifest)));
             }
-            rows += self.add_cells(run_id, &thresholds_ns, &record.counts, &cells, &mut waiting)?;
+            rows += self.add_cells(run_id, &thresholds_ns, &record.counts, &cells, &mut rows_by_cell)?;
             values += add_values(record, &mut metrics);
             if rows >= WAITING_MAX {
-                self.write_intervals(&mut waiting)?;
+                self.write_intervals(&mut rows_by_cell)?;
                 rows = 0;
             }
             if values >= WAITING_MAX {
@@ -105,7 +105,7 @@ impl Files {
             }
         });
         added?;
-        self.write_intervals(&mut waiting)?;
+        self.write_intervals(&mut rows_by_cell)?;
         self.write_telemetry(run_id, &serials, &mut metrics)?;
         match run {
             Err(error) if !metrics.is_empty() => Err(error.into()),
@@ -120,11 +120,11 @@ impl Files {
         thresholds_ns: &[u64],
         counts: &IntervalCounts,
         cells: &[Key<'a>],
-        waiting: &mut [Vec<IntervalRow<'a>>],
+        rows_by_cell: &mut [Vec<IntervalRow<'a>>],
     ) -> Result<usize> {
         let (mut rows, after_sec) = (0, counts.after_sec);
         for ((cell, Key { stream, device, serial }), waiting) in
-            counts.cells.iter().zip(cells.iter().copied()).zip(waiting)
+            counts.cells.iter().zip(cells.iter().copied()).zip(rows_by_cell)
         {
             if cell.counted_ops() == 0 && cell.backlog.total() == 0 {
                 continue;
@@ -174,8 +174,8 @@ impl Files {
         Ok(rows)
     }
 
-    fn write_intervals(&mut self, waiting: &mut [Vec<IntervalRow<'_>>]) -> Result {
-        waiting.iter_mut().flat_map(|rows| rows.drain(..)).try_for_each(|row| self.push(row))
+    fn write_intervals(&mut self, rows_by_cell: &mut [Vec<IntervalRow<'_>>]) -> Result {
+        rows_by_cell.iter_mut().flat_map(|rows| rows.drain(..)).try_for_each(|row| self.push(row))
     }
 
     fn write_telemetry(&mut self, run_id: &str, serials: &[Option<&str>], metrics: &mut [Metric]) -> Result {
@@ -245,10 +245,10 @@ impl Files {
 /// Returns the number of values.
 fn add_values(record: &IntervalRecord, metrics: &mut [Metric]) -> usize {
     let after_sec = record.counts.after_sec;
-    let own = run_values(&record.counts).map(|value| Some(value as f64));
-    let others = record.telemetry.iter().map(|value| value.parse().ok());
+    let counter_values = run_values(&record.counts).map(|value| Some(value as f64));
+    let telemetry_values = record.telemetry.iter().map(|value| value.parse().ok());
     let mut values = 0;
-    for (metric, value) in metrics.iter_mut().zip(own.into_iter().chain(others)) {
+    for (metric, value) in metrics.iter_mut().zip(counter_values.into_iter().chain(telemetry_values)) {
         if let Some(value) = value.filter(|value: &f64| value.is_finite()) {
             values += 1;
             metric.after_sec.push(after_sec);

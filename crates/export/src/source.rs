@@ -43,7 +43,7 @@ pub(crate) struct Source {
 /// Runs and series that were found.
 #[derive(Default)]
 pub(crate) struct Sources {
-    pub(crate) all: Vec<Source>,
+    pub(crate) entries: Vec<Source>,
     ids: HashSet<String>,
     /// Paths of copies of runs and series that were found before.
     pub(crate) repeated: Vec<String>,
@@ -70,7 +70,7 @@ impl Sources {
 
     /// Runs and series below `dir`. Runs of these series are not listed.
     fn below(&mut self, dir: &Path, path: &str, depth: usize) -> Vec<(PathBuf, String, DirKind)> {
-        let (mut names, mut found) = (Vec::new(), Vec::new());
+        let (mut names, mut found_dirs) = (Vec::new(), Vec::new());
         match fs::read_dir(dir) {
             Ok(listed) => {
                 let is_dir = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -85,18 +85,18 @@ impl Sources {
         for name in names {
             let (dir, path) = (dir.join(&name), format!("{path}/{}", name.to_string_lossy()));
             match run_dir::dir_kind(&dir) {
-                Ok(holds) => found.push((dir, path, holds)),
-                Err(_) if depth > 1 => found.extend(self.below(&dir, &path, depth - 1)),
+                Ok(holds) => found_dirs.push((dir, path, holds)),
+                Err(_) if depth > 1 => found_dirs.extend(self.below(&dir, &path, depth - 1)),
                 Err(_) => {}
             }
         }
-        found
+        found_dirs
     }
 
-    fn add_source(&mut self, dir: &Path, path: String, holds: DirKind) {
-        let (mut source, mut places) = (Source { series: None, runs: Vec::new(), bytes: 0 }, Vec::new());
-        if holds == DirKind::Run {
-            places.push((dir.to_owned(), path));
+    fn add_source(&mut self, dir: &Path, path: String, kind: DirKind) {
+        let (mut source, mut run_paths) = (Source { series: None, runs: Vec::new(), bytes: 0 }, Vec::new());
+        if kind == DirKind::Run {
+            run_paths.push((dir.to_owned(), path));
         } else {
             match Series::read(dir) {
                 Ok(Some(series)) => {
@@ -112,16 +112,16 @@ impl Sources {
                 Err(error) => self.unreadable.push(error.to_string()),
             }
             let runs = self.below(dir, &path, DEPTH_MAX).into_iter().filter(|(_, _, holds)| *holds == DirKind::Run);
-            places.extend(runs.map(|(dir, path, _)| (dir, path)));
+            run_paths.extend(runs.map(|(dir, path, _)| (dir, path)));
         }
-        for (dir, path) in places {
+        for (dir, path) in run_paths {
             match files::read(&dir.join(MANIFEST), Links::Refused, MANIFEST_BYTES_MAX) {
                 Ok(manifest) => {
                     let id = identity(&manifest);
                     if self.ids.insert(id.clone()) {
                         source.bytes += bytes_in(&dir);
                         source.runs.push(SourceRun { dir, path, id });
-                    } else if source.series.is_some() || holds == DirKind::Run {
+                    } else if source.series.is_some() || kind == DirKind::Run {
                         self.repeated.push(path);
                     }
                 }
@@ -132,7 +132,7 @@ impl Sources {
             }
         }
         if source.series.is_some() || !source.runs.is_empty() {
-            self.all.push(source);
+            self.entries.push(source);
         }
     }
 }

@@ -28,13 +28,13 @@ pub fn access(args: &AccessArgs) -> Result<Access, Failure> {
 /// Credentials; `None` without `--user`.
 fn login(args: &AccessArgs) -> Result<Option<Login>, Failure> {
     let Some(user) = &args.user else { return Ok(None) };
-    let clear = args.auth == Auth::External;
-    if clear && !args.tls {
+    let is_clear_text = args.auth == Auth::External;
+    if is_clear_text && !args.tls {
         return Err(Failure::usage(
             "--auth external sends the password in clear text, readable on the network - also give --tls",
         ));
     }
-    let login = Login::new(user, password(args, user)?, clear);
+    let login = Login::new(user, password(args, user)?, is_clear_text);
     login.map(Some).map_err(|error| Failure::usage(format!("cannot use this password - {error}")))
 }
 
@@ -76,13 +76,13 @@ fn from_file(path: &Path) -> Result<String, Failure> {
 /// Keys that would end the program are read as bytes, so that the terminal's settings are always restored.
 fn prompt_password(mut terminal: &File) -> Result<Option<String>, Failure> {
     let failed = |error| Failure::environment(format!("cannot prompt for the password on the terminal - {error}"));
-    let before = tcgetattr(terminal).map_err(failed)?;
-    let mut quiet = before.clone();
-    quiet.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
-    quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
-    quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
-    tcsetattr(terminal, OptionalActions::Flush, &quiet).map_err(failed)?;
-    let _as_before = TerminalModeGuard(terminal, before);
+    let saved_settings = tcgetattr(terminal).map_err(failed)?;
+    let mut silent_settings = saved_settings.clone();
+    silent_settings.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
+    silent_settings.special_codes[SpecialCodeIndex::VMIN] = 1;
+    silent_settings.special_codes[SpecialCodeIndex::VTIME] = 0;
+    tcsetattr(terminal, OptionalActions::Flush, &silent_settings).map_err(failed)?;
+    let _as_before = TerminalModeGuard(terminal, saved_settings);
     let mut typed = Vec::new();
     let mut key = [0];
     loop {

@@ -40,7 +40,7 @@ pub struct Invocation {
     /// The command with its options.
     pub command: Command,
     /// Program whose output and exit codes the command imitates.
-    pub manner: CompatMode,
+    pub compat_mode: CompatMode,
     /// True to print only results, warnings and errors.
     pub quiet: bool,
 }
@@ -239,10 +239,10 @@ pub enum RecordEngine {
 pub fn parse() -> Invocation {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let called = arguments.first().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str).map(str::to_owned);
-    let act = |quiet, command| Invocation { command, manner: CompatMode::Act, quiet };
+    let act = |quiet, command| Invocation { command, compat_mode: CompatMode::Act, quiet };
     match called.as_deref() {
         Some("fio") => {
-            Invocation { command: Command::Fio(loads::fio_words(arguments)), manner: CompatMode::Fio, quiet: false }
+            Invocation { command: Command::Fio(loads::fio_words(arguments)), compat_mode: CompatMode::Fio, quiet: false }
         }
         Some(name @ ("act_storage" | "act_index")) => {
             let test = if name == "act_index" { Test::Index } else { Test::Storage };
@@ -282,7 +282,7 @@ fn parse_own(arguments: Vec<OsString>) -> Invocation {
         latency.args.typed = reports::typed(&arguments, 2);
         latency.args.logs.append(&mut latency.files);
     }
-    Invocation { command, manner: CompatMode::Native, quiet }
+    Invocation { command, compat_mode: CompatMode::Native, quiet }
 }
 
 /// Parses the words of a command line after the program's name. Errors: the reason, one sentence.

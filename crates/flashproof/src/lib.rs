@@ -20,17 +20,17 @@ use std::process::ExitCode;
 pub fn run() -> ExitCode {
     signals::report_panics_as_bugs();
     signals::outlive_file_size_limit();
-    let Invocation { command, manner, quiet } = args::parse();
+    let Invocation { command, compat_mode, quiet } = args::parse();
     if quiet {
         console::be_quiet();
     }
-    let ended = commands::run(&command, manner);
-    let code = ended.unwrap_or_else(|failure| {
+    let result = commands::run(&command, compat_mode);
+    let code = result.unwrap_or_else(|failure| {
         console::error(&failure.message);
         failure.exit_code()
     });
     console::flush();
-    match manner {
+    match compat_mode {
         CompatMode::Act if code != ExitCode::SUCCESS => ExitCode::from(ACT_FAILURE),
         CompatMode::Fio if code != ExitCode::SUCCESS => ExitCode::FAILURE,
         _ => code,

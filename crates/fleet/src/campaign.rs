@@ -146,8 +146,8 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    fn mistake(&self, at: Range<usize>, why: impl std::fmt::Display) -> Failure {
-        let before = self.text.get(..at.start).unwrap_or_default();
+    fn mistake(&self, location: Range<usize>, why: impl std::fmt::Display) -> Failure {
+        let before = self.text.get(..location.start).unwrap_or_default();
         Failure::usage(format!("{}:{}: {why}", self.path.display(), before.matches('\n').count() + 1))
     }
 }
@@ -172,42 +172,42 @@ impl Campaign {
 
     fn parse(path: &Path, text: &str, check: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Self, Failure> {
         let source = Source { path, text };
-        let written: CampaignFile = toml::from_str(text)
+        let campaign_file: CampaignFile = toml::from_str(text)
             .map_err(|error| source.mistake(error.span().unwrap_or(0..0), units::in_one_line(error.message())))?;
-        if !is_name(written.name.get_ref()) {
-            return Err(source.mistake(written.name.span(), NAME_RULE));
+        if !is_name(campaign_file.name.get_ref()) {
+            return Err(source.mistake(campaign_file.name.span(), NAME_RULE));
         }
-        if written.drives.count == Some(0) {
+        if campaign_file.drives.count == Some(0) {
             return Err(source.mistake(0..0, "count = 0 under [drives] chooses no drive - give 1 or more"));
         }
         let is_none = |limits: &Limits| limits.per_host == 0 || limits.total == Some(0);
-        if let Some(none) = written.limits.as_ref().filter(|limits| is_none(limits.get_ref())) {
+        if let Some(none) = campaign_file.limits.as_ref().filter(|limits| is_none(limits.get_ref())) {
             return Err(source.mistake(none.span(), "a limit of 0 lets nothing run - give 1 or more"));
         }
-        if let Some(none) = written.domain.iter().find(|domain| domain.get_ref().at_once == 0) {
+        if let Some(none) = campaign_file.domain.iter().find(|domain| domain.get_ref().at_once == 0) {
             return Err(source.mistake(none.span(), "at_once = 0 lets nothing run - give 1 or more"));
         }
         let mut erase: Vec<String> = Vec::new();
-        for id in written.consent.erase {
+        for id in campaign_file.consent.erase {
             if erase.contains(id.get_ref()) {
                 let why = format!("{} is listed twice - list each drive once", quoted(id.get_ref()));
                 return Err(source.mistake(id.span(), why));
             }
             erase.push(id.into_inner());
         }
-        let steps = steps(&source, written.step, check)?;
-        if let Some(alone) = steps.iter().find(|step| written.drives.shared && step.together_sec.is_none()) {
+        let steps = steps(&source, campaign_file.step, check)?;
+        if let Some(not_together) = steps.iter().find(|step| campaign_file.drives.shared && step.together_sec.is_none()) {
             let why = "shared = true needs one test of all hosts - add together = \"20s\" to the step";
-            return Err(source.mistake(0..0, format!("step {}: {why}", alone.name)));
+            return Err(source.mistake(0..0, format!("step {}: {why}", not_together.name)));
         }
         Ok(Self {
-            name: written.name.into_inner(),
+            name: campaign_file.name.into_inner(),
             steps,
-            drives: written.drives,
-            limits: written.limits.map(Spanned::into_inner).unwrap_or_default(),
-            domains: written.domain.into_iter().map(Spanned::into_inner).collect(),
+            drives: campaign_file.drives,
+            limits: campaign_file.limits.map(Spanned::into_inner).unwrap_or_default(),
+            domains: campaign_file.domain.into_iter().map(Spanned::into_inner).collect(),
             erase,
-            slurm: written.slurm,
+            slurm: campaign_file.slurm,
         })
     }
 
@@ -216,14 +216,14 @@ impl Campaign {
     /// Errors: no drive is left; a drive is in two inventories.
     pub fn select(&self, inventories: &[(PathBuf, Inventory)]) -> Result<(Vec<PlannedDrive>, Vec<Drive>), Failure> {
         let (mut chosen, mut in_use) = (Vec::new(), Vec::new());
-        let mut seen: BTreeMap<String, &Path> = BTreeMap::new();
+        let mut path_by_name: BTreeMap<String, &Path> = BTreeMap::new();
         for (path, inventory) in inventories {
             for drive in inventory.drives.iter().filter(|drive| self.matches_drive(inventory.host.as_deref(), drive)) {
                 // A path identifies a drive on one host only.
                 let host = inventory.host.as_deref().filter(|_| drive.id == drive.path).unwrap_or_default();
                 let names = [Some(&drive.id), drive.serial.as_ref(), drive.wwid.as_ref()].into_iter().flatten();
                 let names: BTreeSet<String> = names.map(|name| format!("{host} {name}")).collect();
-                let first = names.into_iter().filter_map(|name| seen.insert(name, path)).next();
+                let first = names.into_iter().filter_map(|name| path_by_name.insert(name, path)).next();
                 if let Some(first) = first.filter(|_| !self.drives.shared) {
                     return Err(Failure::usage(format!(
                         "the drive {} is in two inventories, {} and {} - two tasks would test one drive - delete it \
@@ -254,14 +254,14 @@ impl Campaign {
     }
 
     fn matches_drive(&self, host: Option<&str>, drive: &Drive) -> bool {
-        let any = |wanted: &[String], is: &[Option<&str>]| {
+        let matches_any = |wanted: &[String], is: &[Option<&str>]| {
             wanted.is_empty() || is.iter().flatten().any(|is| wanted.iter().any(|wanted| wanted == is))
         };
         let select = &self.drives;
-        any(&select.models, &[drive.model.as_deref()])
-            && any(&select.firmwares, &[drive.firmware.as_deref()])
-            && any(&select.hosts, &[host])
-            && any(&select.serials, &[drive.serial.as_deref(), Some(&drive.id)])
+        matches_any(&select.models, &[drive.model.as_deref()])
+            && matches_any(&select.firmwares, &[drive.firmware.as_deref()])
+            && matches_any(&select.hosts, &[host])
+            && matches_any(&select.serials, &[drive.serial.as_deref(), Some(&drive.id)])
     }
 }
 
@@ -275,23 +275,23 @@ fn is_name(name: &str) -> bool {
 /// The steps in the order in which they run: each after the steps of its `after`.
 fn steps(
     source: &Source<'_>,
-    written: Vec<Spanned<StepEntry>>,
+    entries: Vec<Spanned<StepEntry>>,
     check: &dyn Fn(&[String]) -> Result<(), String>,
 ) -> Result<Vec<Step>, Failure> {
-    if written.is_empty() {
+    if entries.is_empty() {
         return Err(source.mistake(0..0, "the campaign has no step - add a [[step]] with name, run and limit"));
     }
     let mut steps: Vec<(Range<usize>, Step)> = Vec::new();
-    for step in written {
-        let at = step.span();
+    for step in entries {
+        let location = step.span();
         let StepEntry { name, run, limit, after, together } = step.into_inner();
         if !is_name(&name) {
-            return Err(source.mistake(at, format!("step {}: {NAME_RULE}", quoted(&name))));
+            return Err(source.mistake(location, format!("step {}: {NAME_RULE}", quoted(&name))));
         }
         if steps.iter().any(|(_, other)| other.name == name) {
-            return Err(source.mistake(at, format!("two steps have the name {name} - give each step its own name")));
+            return Err(source.mistake(location, format!("two steps have the name {name} - give each step its own name")));
         }
-        let bad = |why: String| source.mistake(at.clone(), format!("step {name}: {why}"));
+        let bad = |why: String| source.mistake(location.clone(), format!("step {name}: {why}"));
         let words = shlex::split(&run).ok_or_else(|| bad("run has a quotation mark without its partner".to_owned()))?;
         // Only a step that begins together may name no drive: clients of a database need none.
         if together.is_none() && !words.iter().any(|word| word.contains(DRIVE)) {
@@ -317,9 +317,9 @@ fn steps(
         }
         let lead = |text: String| seconds(&text).map_err(|why| bad(format!("together {}: {why}", quoted(&text))));
         let together_sec = together.map(lead).transpose()?;
-        let before = || steps.last().map(|(_, before)| before.name.clone()).into_iter().collect();
-        let after = after.unwrap_or_else(before);
-        steps.push((at, Step { name, words, limit_sec, after, together_sec }));
+        let previous_step = || steps.last().map(|(_, before)| before.name.clone()).into_iter().collect();
+        let after = after.unwrap_or_else(previous_step);
+        steps.push((location, Step { name, words, limit_sec, after, together_sec }));
     }
     in_order(source, steps)
 }
@@ -373,13 +373,13 @@ pub fn template(dir: &Path, inventories: &[(PathBuf, Inventory)], slurm: bool) -
             let _ = writeln!(conditions, "{key} = [{}]", list(values));
         }
     }
-    let real = [
+    let real_steps = [
         ("doctor", "doctor {drive}", "10m"),
         ("prep", "prep {drive}", "24h"),
         ("certify", "certify {drive} --load 30 --out {out}", "60h"),
     ];
-    let tried = [("certify", "certify {drive} --load 1 --duration 10m --out {out}", "10m")];
-    for (name, run, limit) in if simulated { &tried[..] } else { &real[..] } {
+    let simulated_steps = [("certify", "certify {drive} --load 1 --duration 10m --out {out}", "10m")];
+    for (name, run, limit) in if simulated { &simulated_steps[..] } else { &real_steps[..] } {
         let _ = write!(steps, "[[step]]\nname = \"{name}\"\nrun = \"{run}\"\nlimit = \"{limit}\"\n\n");
     }
     let with_data: Vec<_> =

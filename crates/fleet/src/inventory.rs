@@ -86,18 +86,18 @@ impl Drive {
         self.path.parse().is_ok_and(|name: DeviceName| name.drive().is_some())
     }
 
-    fn of(outlook: GuardReport) -> Option<Self> {
-        let facts = outlook.facts?;
-        let Attachment { slot, link } = Attachment::of(&outlook.path, Path::new("/"));
+    fn of(guard_report: GuardReport) -> Option<Self> {
+        let facts = guard_report.facts?;
+        let Attachment { slot, link } = Attachment::of(&guard_report.path, Path::new("/"));
         let wear_percent = read_smart(Path::new("/"), &facts).ok().map(|smart| smart.percentage_used);
-        let (state, why) = match &outlook.safety {
+        let (state, why) = match &guard_report.safety {
             EraseSafety::Yes => (DriveState::Free, None),
             EraseSafety::Asks(evidence) => (DriveState::HasData, evidence.first().map(ToString::to_string)),
             EraseSafety::No(reasons) => (DriveState::InUse, reasons.first().map(ToString::to_string)),
         };
         Some(Self {
-            id: outlook.erase_name,
-            path: outlook.path,
+            id: guard_report.erase_name,
+            path: guard_report.path,
             model: facts.model.map(|model| model.trim().to_owned()),
             serial: facts.serial,
             wwid: facts.wwid,
@@ -204,11 +204,11 @@ impl Inventory {
         let folder = dir.join(INVENTORY_DIR);
         let name = self.host.as_deref().unwrap_or("simulated").replace('/', "-");
         let path = folder.join(format!("{name}.json"));
-        let written = std::fs::create_dir_all(&folder).and_then(|()| {
+        let result = std::fs::create_dir_all(&folder).and_then(|()| {
             let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other)? + "\n";
             files::replace(&path, text.as_bytes(), ReplaceTarget::Own)
         });
-        written.map_err(|error| {
+        result.map_err(|error| {
             let tried = format!("cannot write the inventory {}", path.display());
             failed(tried, &error, "give another directory with --out")
         })?;

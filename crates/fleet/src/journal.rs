@@ -112,23 +112,23 @@ impl Journal {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(error),
         };
-        let (mut this, mut line) = (Self::default(), Vec::new());
+        let (mut journal, mut line) = (Self::default(), Vec::new());
         while files::next_line(&mut input, LINE_BYTES_MAX, &mut line)? {
             match serde_json::from_slice(&line) {
-                Ok(entry) => this.entries.push(entry),
+                Ok(entry) => journal.entries.push(entry),
                 // A kill or a full disk cut this line; the lines after it are whole.
                 Err(error) => {
-                    let number = this.entries.len() + 1;
-                    this.damage =
+                    let number = journal.entries.len() + 1;
+                    journal.damage =
                         Some(format!("{}: entry {number} cannot be read ({error})", dir.join(JOURNAL).display()));
                 }
             }
-            if this.entries.len() >= LINES_MAX {
-                this.damage = Some(format!("{} has more than {LINES_MAX} entries", dir.join(JOURNAL).display()));
+            if journal.entries.len() >= LINES_MAX {
+                journal.damage = Some(format!("{} has more than {LINES_MAX} entries", dir.join(JOURNAL).display()));
                 break;
             }
         }
-        Ok(this)
+        Ok(journal)
     }
 
     /// The last entry of `step`.

@@ -68,6 +68,6 @@ fn ask_to_end(pid: u32) {
 }
 
 /// Failure of the environment: `tried`, and why it failed. `advice` is used unless the error has its own advice.
-fn failed(tried: impl Display, error: &io::Error, advice: &str) -> Failure {
-    Failure::environment(format!("{tried} - {error} - {}", sys::remedy(error, advice)))
+fn failed(attempt: impl Display, error: &io::Error, advice: &str) -> Failure {
+    Failure::environment(format!("{attempt} - {error} - {}", sys::remedy(error, advice)))
 }

@@ -69,15 +69,15 @@ impl Plan {
     /// Errors: a mistake in campaign or inventories; steps that differ from those of the start.
     pub fn read(dir: &Path, check: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Self, Failure> {
         let campaign = Campaign::read(dir, check)?;
-        let this = match read_plan_file(dir)? {
-            Some(fixed) => Self::of(dir, campaign, fixed)?,
+        let plan = match read_plan_file(dir)? {
+            Some(plan_file) => Self::of(dir, campaign, plan_file)?,
             None => {
                 let (drives, in_use) = campaign.select(&Inventory::read_all(dir)?)?;
                 Self { dir: dir.to_owned(), id: String::new(), campaign, drives, in_use }
             }
         };
-        this.check_together()?;
-        Ok(this)
+        plan.check_together()?;
+        Ok(plan)
     }
 
     /// Checks that all tasks can run at once if a step begins on all drives together.
@@ -101,14 +101,14 @@ impl Plan {
         if !self.id.is_empty() {
             return Ok(self);
         }
-        let fixed = PlanFile {
+        let plan_file = PlanFile {
             format_version: PLAN_VERSION,
             id: format!("{:x}-{:x}", now_unix_ms(), std::process::id()),
             steps: step_commands(&self.campaign),
             drives: self.drives,
         };
         let path = self.dir.join(PLAN);
-        let text = serde_json::to_string_pretty(&fixed).map_err(Failure::environment)? + "\n";
+        let text = serde_json::to_string_pretty(&plan_file).map_err(Failure::environment)? + "\n";
         match files::replace(&path, text.as_bytes(), ReplaceTarget::NewFile) {
             Ok(()) => {}
             // Another start came first: use its drives.
@@ -127,18 +127,18 @@ impl Plan {
         Self::of(&self.dir, self.campaign, self::read_plan_file(&self.dir)?.ok_or_else(gone)?)
     }
 
-    fn of(dir: &Path, campaign: Campaign, fixed: PlanFile) -> Result<Self, Failure> {
-        let now = step_commands(&campaign);
-        let changed = fixed.steps.iter().zip(&now).find(|(then, now)| then != now).map(|((name, _), _)| name.clone());
-        let changed = changed.or_else(|| (fixed.steps.len() != now.len()).then(|| "their number".to_owned()));
-        if let Some(what) = changed {
+    fn of(dir: &Path, campaign: Campaign, plan_file: PlanFile) -> Result<Self, Failure> {
+        let commands = step_commands(&campaign);
+        let changed_step = plan_file.steps.iter().zip(&commands).find(|(then, now)| then != now).map(|((name, _), _)| name.clone());
+        let changed_step = changed_step.or_else(|| (plan_file.steps.len() != commands.len()).then(|| "their number".to_owned()));
+        if let Some(what) = changed_step {
             return Err(Failure::usage(format!(
                 "cannot resume the campaign in {} - its steps have changed since it began ({what}), and results of \
                  different steps cannot be compared - restore the steps, or begin a campaign in another directory",
                 dir.display()
             )));
         }
-        Ok(Self { dir: dir.to_owned(), id: fixed.id, campaign, drives: fixed.drives, in_use: Vec::new() })
+        Ok(Self { dir: dir.to_owned(), id: plan_file.id, campaign, drives: plan_file.drives, in_use: Vec::new() })
     }
 
     /// The directory of task `index`.
@@ -182,17 +182,17 @@ impl Plan {
     /// The plan for people: the drives of each host, how many run at once, and for how long.
     pub fn text(&self) -> String {
         let (tasks, shares) = (self.by_host(), self.shares());
-        let of_drive: u64 = self.campaign.steps.iter().map(|step| u64::from(step.limit_sec)).sum();
+        let drive_sec: u64 = self.campaign.steps.iter().map(|step| u64::from(step.limit_sec)).sum();
         let mut table = Table::new("").text(["HOST"]).numbers(["DRIVES", "AT ONCE"]).text(["STARTS", "AT MOST"]);
-        let mut ends: BTreeMap<&Host, u64> = BTreeMap::new();
+        let mut ends_sec: BTreeMap<&Host, u64> = BTreeMap::new();
         for (host, share) in &shares {
             let tasks = tasks.get(host).map_or(0, Vec::len);
-            let begins = share.waits_for.iter().filter_map(|before| ends.get(before)).max().copied().unwrap_or(0);
-            let takes = (tasks as u64).div_ceil(u64::from(share.at_once)) * of_drive;
-            ends.insert(host, begins + takes);
-            let behind: Vec<_> = share.waits_for.iter().map(host_text).collect();
-            let starts = if behind.is_empty() { "now".to_owned() } else { format!("after {}", behind.join(", ")) };
-            table.row([host_text(host).to_owned(), tasks.to_string(), share.at_once.to_string(), starts, span(takes)]);
+            let begin_sec = share.waits_for.iter().filter_map(|before| ends_sec.get(before)).max().copied().unwrap_or(0);
+            let duration_sec = (tasks as u64).div_ceil(u64::from(share.at_once)) * drive_sec;
+            ends_sec.insert(host, begin_sec + duration_sec);
+            let predecessors: Vec<_> = share.waits_for.iter().map(host_text).collect();
+            let starts = if predecessors.is_empty() { "now".to_owned() } else { format!("after {}", predecessors.join(", ")) };
+            table.row([host_text(host).to_owned(), tasks.to_string(), share.at_once.to_string(), starts, span(duration_sec)]);
         }
         let mut text = format!(
             "campaign {}: {} on {}\n\n",
@@ -208,7 +208,7 @@ impl Plan {
         let _ = writeln!(
             text,
             "\n{table}\nthe whole campaign: at most {}",
-            span(ends.values().max().copied().unwrap_or(0))
+            span(ends_sec.values().max().copied().unwrap_or(0))
         );
         let unconfirmed = self.drives.iter().map(|planned| &planned.drive);
         let unconfirmed: Vec<_> = unconfirmed
@@ -261,8 +261,8 @@ pub struct Share {
 
 /// Lowers the shares of the hosts `in_it` until at most `limit` tasks run at once. If there are more hosts than
 /// `limit`, the hosts form `limit` queues, and the hosts of a queue run one after the other.
-fn divide(shares: &mut BTreeMap<Host, Share>, limit: u32, in_it: impl Fn(&Host) -> bool) {
-    let hosts: Vec<Host> = shares.keys().filter(|host| in_it(host)).cloned().collect();
+fn divide(shares: &mut BTreeMap<Host, Share>, limit: u32, is_member: impl Fn(&Host) -> bool) {
+    let hosts: Vec<Host> = shares.keys().filter(|host| is_member(host)).cloned().collect();
     let lanes = (limit as usize).min(hosts.len());
     if lanes == 0 {
         return;
@@ -305,9 +305,9 @@ fn read_plan_file(dir: &Path) -> Result<Option<PlanFile>, Failure> {
             path.display()
         ))
     };
-    let fixed: PlanFile = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
-    match fixed.format_version {
-        PLAN_VERSION => Ok(Some(fixed)),
+    let plan_file: PlanFile = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    match plan_file.format_version {
+        PLAN_VERSION => Ok(Some(plan_file)),
         other => Err(bad(format!("its format version is {other}, but this flashproof reads version {PLAN_VERSION}"))),
     }
 }

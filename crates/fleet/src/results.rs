@@ -34,18 +34,18 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
             .filter(|index| result(plan, &status, *index, step).is_some_and(|dir| compared_run(&dir).is_some()));
         measured.count() * 2 > drives.len()
     });
-    let measured = match step {
+    let latencies = match step {
         Some(step) => measure(plan, &status, step, &mut remarks),
         None => drives.iter().map(|_| DriveLatencies::default()).collect(),
     };
     let labels: Vec<Labels> = drives.iter().map(labels).collect();
     let examination = match step {
-        Some(_) => examine(&labels, &measured.iter().map(|drive| &*drive.windows).collect::<Vec<_>>()),
+        Some(_) => examine(&labels, &latencies.iter().map(|drive| &*drive.windows).collect::<Vec<_>>()),
         None => Examination::default(),
     };
     let ratings = (0..drives.len()).map(|index| rating(plan, &status, index)).collect();
     let us =
-        |of: fn(&DriveLatencies) -> Option<f64>| measured.iter().map(|drive| of(drive).map(|ns| ns / 1e3)).collect();
+        |value_of: fn(&DriveLatencies) -> Option<f64>| latencies.iter().map(|drive| value_of(drive).map(|ns| ns / 1e3)).collect();
     let quantities = [
         Quantity::of("rating", "x", true, ratings, &drives),
         Quantity::of("median latency", "us", false, us(|drive| drive.p50_ns), &drives),
@@ -69,12 +69,12 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
 
 /// Results of a step, if the step ended with a verdict on this drive or with a measurement.
 fn result(plan: &Plan, status: &CampaignStatus, index: usize, step: &str) -> Option<PathBuf> {
-    let now = status.tasks[index].steps.iter().find(|other| other.step == step)?.now;
-    is_result(now).then(|| plan.results_dir(index, step))
+    let state = status.tasks[index].steps.iter().find(|other| other.step == step)?.now;
+    is_result(state).then(|| plan.results_dir(index, step))
 }
 
-fn is_result(now: StepState) -> bool {
-    now.is_good() || now == StepState::Fail
+fn is_result(state: StepState) -> bool {
+    state.is_good() || state == StepState::Fail
 }
 
 fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDrive {
@@ -109,11 +109,11 @@ fn labels(drive: &CampaignDrive) -> Labels {
 
 /// The rating of the drive, if a step searched for one.
 fn rating(plan: &Plan, status: &CampaignStatus, index: usize) -> Option<f64> {
-    let of = |step: &crate::campaign::Step| {
+    let step_rating = |step: &crate::campaign::Step| {
         let dir = result(plan, status, index, &step.name)?;
         matches!(dir_kind(&dir), Ok(DirKind::Series)).then(|| Series::read(&dir).ok()??.conclusion?.rating)?
     };
-    plan.campaign.steps.iter().rev().find_map(of)
+    plan.campaign.steps.iter().rev().find_map(step_rating)
 }
 
 /// The run in `dir` with the same load for all drives: the run itself, or the first run of a series.
@@ -130,26 +130,26 @@ fn compared_run(dir: &Path) -> Option<PathBuf> {
 
 /// Latencies of all drives in a step, read on all CPUs.
 fn measure(plan: &Plan, status: &CampaignStatus, step: &str, remarks: &mut Vec<String>) -> Vec<DriveLatencies> {
-    let read = |index: usize| {
+    let read_drive = |index: usize| {
         let run = result(plan, status, index, step).and_then(|dir| compared_run(&dir));
         (index, run.map_or_else(|| Ok(DriveLatencies::default()), |run| DriveLatencies::read(&run)))
     };
-    let next = AtomicUsize::new(0);
-    let numbers = || std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
-    let work = || numbers().take_while(|index| *index < plan.drives.len()).map(read).collect::<Vec<_>>();
-    let mut done: Vec<_> = thread::scope(|scope| {
+    let next_index = AtomicUsize::new(0);
+    let numbers = || std::iter::repeat_with(|| next_index.fetch_add(1, Ordering::Relaxed));
+    let work = || numbers().take_while(|index| *index < plan.drives.len()).map(read_drive).collect::<Vec<_>>();
+    let mut indexed: Vec<_> = thread::scope(|scope| {
         let started: Vec<_> = (0..cpus()).map(|_| scope.spawn(work)).collect();
         started.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
-    done.sort_by_key(|(index, _)| *index);
-    let mut measured = Vec::new();
-    for (index, result) in done {
-        measured.push(result.unwrap_or_else(|why| {
+    indexed.sort_by_key(|(index, _)| *index);
+    let mut latencies = Vec::new();
+    for (index, result) in indexed {
+        latencies.push(result.unwrap_or_else(|why| {
             remarks.push(format!("no latencies of {}: {why}", plan.drives[index].drive.id));
             DriveLatencies::default()
         }));
     }
-    measured
+    latencies
 }
 
 /// The same document with pseudonyms in the order of the plan, so that a drive has the same pseudonym in every report.
@@ -157,12 +157,12 @@ fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
     let mut names: Vec<(String, String)> = vec![(plan.dir.display().to_string(), "campaign".to_owned())];
     let mut hosts: Vec<&str> = Vec::new();
     for (index, (planned, drive)) in plan.drives.iter().zip(&campaign.drives).enumerate() {
-        let of = &planned.drive;
+        let planned_drive = &planned.drive;
         // The same path can exist on several hosts, so a common word replaces it.
-        names.push((of.path.clone(), "device".to_owned()));
-        let known = [Some(&of.id), of.serial.as_ref(), of.wwid.as_ref()].into_iter().flatten();
-        let known = known.filter(|name| **name != of.path);
-        names.extend(known.map(|name| (name.clone(), format!("drive-{:04}", index + 1))));
+        names.push((planned_drive.path.clone(), "device".to_owned()));
+        let identifiers = [Some(&planned_drive.id), planned_drive.serial.as_ref(), planned_drive.wwid.as_ref()].into_iter().flatten();
+        let identifiers = identifiers.filter(|name| **name != planned_drive.path);
+        names.extend(identifiers.map(|name| (name.clone(), format!("drive-{:04}", index + 1))));
         for host in [Some(drive.host.as_str()), planned.host.as_deref()].into_iter().flatten() {
             // The first label of an IP address is a bare number, which may occur anywhere.
             let is_name = |label: &&str| !label.bytes().all(|byte| byte.is_ascii_digit());
@@ -223,12 +223,12 @@ fn replaced(text: &str, names: &[(String, String)]) -> String {
             let after = rest.strip_prefix(name.as_str()).filter(|_| !name.is_empty());
             after.is_some_and(|after| !is_part(last) && !is_part(after.chars().next()))
         };
-        let (length, by) = match names.iter().find(begins) {
+        let (length, replacement) = match names.iter().find(begins) {
             Some((name, by)) if by.starts_with(HOST) => (name.len() + domain_length(&rest[name.len()..]), by.as_str()),
             Some((name, by)) => (name.len(), by.as_str()),
             None => (next.len_utf8(), &rest[..next.len_utf8()]),
         };
-        result.push_str(by);
+        result.push_str(replacement);
         last = rest[..length].chars().next_back();
         rest = &rest[length..];
     }

@@ -36,7 +36,7 @@ pub struct QueuedTask {
     /// `PENDING`, `RUNNING`, `COMPLETING`...
     pub state: String,
     /// Node of the task, or the reason why it waits.
-    pub place: String,
+    pub node_or_reason: String,
 }
 
 fn name(plan: &Plan) -> String {
@@ -63,12 +63,12 @@ fn queued(line: &str) -> Option<QueuedTask> {
         job: job.to_owned(),
         host: host.to_owned(),
         state: state.to_owned(),
-        place: if node.is_empty() { reason.to_owned() } else { node.to_owned() },
+        node_or_reason: if node.is_empty() { reason.to_owned() } else { node.to_owned() },
     })
 }
 
 /// Submits the tasks `wanted`, which are not in the queue, as one or more arrays per host. Returns the number of tasks.
-pub fn submit(plan: &Plan, slurm: &Slurm, wanted: &dyn Fn(usize) -> bool) -> Result<usize, Failure> {
+pub fn submit(plan: &Plan, slurm: &Slurm, is_wanted: &dyn Fn(usize) -> bool) -> Result<usize, Failure> {
     let folder = plan.dir.join("slurm");
     std::fs::create_dir_all(&folder).map_err(|error| {
         let tried = format!("cannot create the directory {}", folder.display());
@@ -83,15 +83,15 @@ pub fn submit(plan: &Plan, slurm: &Slurm, wanted: &dyn Fn(usize) -> bool) -> Res
     for (host, tasks) in &plan.by_host() {
         let share = &shares[host];
         for chunk in chunks(tasks) {
-            let indices: Vec<usize> = chunk.iter().copied().filter(|index| wanted(*index)).collect();
+            let indices: Vec<usize> = chunk.iter().copied().filter(|index| is_wanted(*index)).collect();
             if indices.is_empty() {
                 continue;
             }
             // The array waits for other jobs of its host, because each job has its own limit, and for the hosts before
             // it.
-            let before = share.waits_for.iter().chain([host]).filter_map(|host| jobs.get(host_text(host))).flatten();
-            let before: Vec<&str> = before.map(String::as_str).collect();
-            let job = array(plan, slurm, host, &indices, share.at_once, &before)?;
+            let earlier_jobs = share.waits_for.iter().chain([host]).filter_map(|host| jobs.get(host_text(host))).flatten();
+            let earlier_jobs: Vec<&str> = earlier_jobs.map(String::as_str).collect();
+            let job = array(plan, slurm, host, &indices, share.at_once, &earlier_jobs)?;
             submitted += indices.len();
             jobs.entry(host_text(host).to_owned()).or_default().insert(job);
         }
@@ -111,23 +111,23 @@ fn array(
     host: &Host,
     indices: &[usize],
     at_once: u32,
-    before: &[&str],
+    earlier_jobs: &[&str],
 ) -> Result<String, Failure> {
     let first = indices[0] / ARRAY_TASKS_MAX * ARRAY_TASKS_MAX;
-    let listed: Vec<String> = indices.iter().map(|index| (index - first).to_string()).collect();
-    let grace = slurm.grace_sec.unwrap_or(GRACE_SEC);
+    let offsets: Vec<String> = indices.iter().map(|index| (index - first).to_string()).collect();
+    let grace_sec = slurm.grace_sec.unwrap_or(GRACE_SEC);
     let limits = plan.campaign.steps.iter().map(|step| u64::from(step.limit_sec));
     // The unit of Slurm's time limit is a minute.
-    let minutes = (limits.sum::<u64>() + u64::from(grace)).div_ceil(60);
+    let minutes = (limits.sum::<u64>() + u64::from(grace_sec)).div_ceil(60);
     // A percent sign begins a replacement symbol of Slurm's file names.
     let output = format!("{}/slurm", plan.dir.display()).replace('%', "%%");
     let mut args = vec![
         "--parsable".to_owned(),
         format!("--job-name={}", name(plan)),
         format!("--comment={first} {}", host_text(host)),
-        format!("--array={}%{at_once}", listed.join(",")),
+        format!("--array={}%{at_once}", offsets.join(",")),
         format!("--time={minutes}"),
-        format!("--signal=B:TERM@{grace}"),
+        format!("--signal=B:TERM@{grace_sec}"),
         "--requeue".to_owned(),
         "--open-mode=append".to_owned(),
         format!("--output={output}/%A_%a.log"),
@@ -135,18 +135,18 @@ fn array(
     ];
     args.extend(host.as_ref().map(|host| format!("--nodelist={host}")));
     args.extend(slurm.gres.as_ref().map(|gres| format!("--gres={gres}")));
-    args.extend((!before.is_empty()).then(|| format!("--dependency=afterany:{}", before.join(":"))));
+    args.extend((!earlier_jobs.is_empty()).then(|| format!("--dependency=afterany:{}", earlier_jobs.join(":"))));
     args.extend(slurm.options.iter().cloned());
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let printed = command("sbatch", &args, Some(&script(plan, slurm, first)?))?;
+    let stdout = command("sbatch", &args, Some(&script(plan, slurm, first)?))?;
     // With several clusters, the cluster's name follows the job number.
-    Ok(printed.trim().split(';').next().unwrap_or_default().to_owned())
+    Ok(stdout.trim().split(';').next().unwrap_or_default().to_owned())
 }
 
 /// The job script: runs the task, passes on the scheduler's signal, and requests a requeue after a stop or a kill.
 fn script(plan: &Plan, slurm: &Slurm, first: usize) -> Result<String, Failure> {
-    let this = std::env::current_exe().map_err(Failure::environment)?;
-    let program = slurm.program.clone().unwrap_or_else(|| this.display().to_string());
+    let executable = std::env::current_exe().map_err(Failure::environment)?;
+    let program = slurm.program.clone().unwrap_or_else(|| executable.display().to_string());
     let words = [
         ("@FIRST@", first.to_string()),
         ("@REQUEUES@", REQUEUES_MAX.to_string()),
@@ -164,30 +164,30 @@ pub fn cancel(plan: &Plan) -> Result<(), Failure> {
 /// Takes the inventory of every node that is up, by one job. Returns the nodes that are down.
 pub fn inventory(dir: &Path, options: &[String]) -> Result<Vec<String>, Failure> {
     let nodes = command("sinfo", &["-h", "-N", "-o", "%N %T"], None)?;
-    let (mut up, mut down) = (Vec::new(), Vec::new());
+    let (mut up_nodes, mut down_nodes) = (Vec::new(), Vec::new());
     for line in nodes.lines() {
         let Some((node, state)) = line.trim().split_once(' ') else { continue };
-        let list = if ["idle", "mixed", "allocated"].contains(&state) { &mut up } else { &mut down };
+        let list = if ["idle", "mixed", "allocated"].contains(&state) { &mut up_nodes } else { &mut down_nodes };
         if !list.iter().any(|other| other == node) {
             list.push(node.to_owned());
         }
     }
-    if up.is_empty() {
+    if up_nodes.is_empty() {
         return Err(Failure::environment(format!(
             "cannot take inventories - no node of Slurm is up ({}) - \"sinfo -R\" shows the reasons",
-            down.join(", ")
+            down_nodes.join(", ")
         )));
     }
-    let this = std::env::current_exe().map_err(Failure::environment)?;
-    let (nodes, this, out) = (up.join(","), this.display().to_string(), dir.display().to_string());
-    let number = format!("--nodes={}", up.len());
+    let executable = std::env::current_exe().map_err(Failure::environment)?;
+    let (nodes, executable, out) = (up_nodes.join(","), executable.display().to_string(), dir.display().to_string());
+    let number = format!("--nodes={}", up_nodes.len());
     let list = format!("--nodelist={nodes}");
     let mut args = vec!["--immediate=300", "--ntasks-per-node=1", &number, &list, "--job-name=flashproof-inventory"];
     args.extend(options.iter().map(String::as_str));
-    args.extend([&this, "fleet", "inventory", "--quiet", "--out", &out]);
+    args.extend([&executable, "fleet", "inventory", "--quiet", "--out", &out]);
     console::note(&format!("taking the inventories of {} into {}", nodes, dir.join(INVENTORY_DIR).display()));
     command("srun", &args, None)?;
-    Ok(down)
+    Ok(down_nodes)
 }
 
 /// Runs one of Slurm's programs with `input`. Returns its standard output.
@@ -211,9 +211,9 @@ fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, 
         )
     })?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
-        let why = format!("it failed ({}) with the message {}", output.status, quoted(&said));
+        let message = String::from_utf8_lossy(&output.stderr);
+        let message = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
+        let why = format!("it failed ({}) with the message {}", output.status, quoted(&message));
         return Err(failed(why, "check the controller with \"scontrol ping\", then run the same command again"));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -230,7 +230,7 @@ mod tests {
             job: "12".to_owned(),
             host: host.to_owned(),
             state: state.to_owned(),
-            place: place.to_owned(),
+            node_or_reason: place.to_owned(),
         };
         assert_eq!(queued("7|12|RUNNING|n3|None|1000 n3"), Some(task(1007, "RUNNING", "n3", "n3")));
         assert_eq!(queued("0|12|PENDING||Dependency|0 any"), Some(task(0, "PENDING", "Dependency", "any")));

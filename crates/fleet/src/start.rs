@@ -32,11 +32,11 @@ pub fn run(plan: &Plan, again: bool) -> Result<Option<usize>, Failure> {
         reset(plan, &status)?;
         status = CampaignStatus::read(plan)?;
     }
-    let wanted = |index: usize| is_wanted(plan, &status, index);
+    let has_work = |index: usize| is_wanted(plan, &status, index);
     match &plan.campaign.slurm {
-        Some(settings) => slurm::submit(plan, settings, &wanted).map(Some),
+        Some(settings) => slurm::submit(plan, settings, &has_work).map(Some),
         None => {
-            let tasks = (0..plan.drives.len()).filter(|index| wanted(*index)).collect();
+            let tasks = (0..plan.drives.len()).filter(|index| has_work(*index)).collect();
             drop(lock);
             run_here(plan, tasks).map(|()| None)
         }
@@ -49,19 +49,19 @@ fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
     if steps.iter().any(|step| matches!(step.now, StepState::Queued | StepState::Running)) {
         return false;
     }
-    let mut open: Vec<&str> = Vec::new();
-    for (step, now) in plan.campaign.steps.iter().zip(steps.iter().map(|step| step.now)) {
+    let mut runnable: Vec<&str> = Vec::new();
+    for (step, state) in plan.campaign.steps.iter().zip(steps.iter().map(|step| step.now)) {
         let is_good = |name: &String| {
             let before = steps.iter().find(|other| other.step == *name);
-            open.contains(&name.as_str()) || before.is_some_and(|step| step.now.is_good())
+            runnable.contains(&name.as_str()) || before.is_some_and(|step| step.now.is_good())
         };
-        if matches!(now, StepState::Waiting | StepState::Lost | StepState::Stopped | StepState::Skipped)
+        if matches!(state, StepState::Waiting | StepState::Lost | StepState::Stopped | StepState::Skipped)
             && step.after.iter().all(is_good)
         {
-            open.push(&step.name);
+            runnable.push(&step.name);
         }
     }
-    !open.is_empty()
+    !runnable.is_empty()
 }
 
 /// Marks the steps without a verdict on the drive to be repeated.
@@ -71,13 +71,13 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
         |name: &str| status.together.iter().any(|(step, result)| step == name && result.outcome == Outcome::Invalid);
     let is_one_test =
         |name: &str| plan.campaign.steps.iter().any(|step| step.name == name && step.together_sec.is_some());
-    let all = || status.tasks.iter().flat_map(|task| &task.steps);
-    let of_all = |name: &str| {
-        is_one_test(name) && (is_invalid(name) || all().any(|step| step.step == name && step.now.is_repeatable()))
+    let all_steps = || status.tasks.iter().flat_map(|task| &task.steps);
+    let repeats_all = |name: &str| {
+        is_one_test(name) && (is_invalid(name) || all_steps().any(|step| step.step == name && step.now.is_repeatable()))
     };
     let is_running =
-        |step: &&StepStatus| matches!(step.now, StepState::Running | StepState::Queued) && of_all(&step.step);
-    if let Some(step) = all().find(is_running) {
+        |step: &&StepStatus| matches!(step.now, StepState::Running | StepState::Queued) && repeats_all(&step.step);
+    if let Some(step) = all_steps().find(is_running) {
         return Err(Failure::usage(format!(
             "cannot repeat the step {} on all drives - it still runs on a drive - wait for it, or run \"flashproof \
              fleet cancel\"",
@@ -85,7 +85,7 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
         )));
     }
     for task in &status.tasks {
-        let is_repeated = |step: &&StepStatus| step.now.is_repeatable() || of_all(&step.step);
+        let is_repeated = |step: &&StepStatus| step.now.is_repeatable() || repeats_all(&step.step);
         let repeated: Vec<_> = task.steps.iter().filter(is_repeated).collect();
         if repeated.is_empty() {
             continue;
@@ -123,40 +123,40 @@ const LOG: &str = "task.log";
 /// Runs the tasks `wanted`, and waits for them or for a signal.
 ///
 /// Errors: a drive is on another host; a task cannot be started.
-fn run_here(plan: &Plan, mut wanted: Vec<usize>) -> Result<(), Failure> {
-    let here = host_name();
-    let elsewhere = plan.drives.iter().filter_map(|drive| drive.host.as_ref()).find(|host| **host != here);
-    if let Some(host) = elsewhere {
+fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
+    let this_host = host_name();
+    let other_host = plan.drives.iter().filter_map(|drive| drive.host.as_ref()).find(|host| **host != this_host);
+    if let Some(host) = other_host {
         return Err(Failure::usage(format!(
-            "cannot run the campaign in {} on this machine ({here}) - it has drives of {host} - add [slurm] to run it \
-             on several hosts, or hosts = [\"{here}\"] under [drives]",
+            "cannot run the campaign in {} on this machine ({this_host}) - it has drives of {host} - add [slurm] to run it \
+             on several hosts, or hosts = [\"{this_host}\"] under [drives]",
             plan.dir.display()
         )));
     }
     let at_once = plan.shares().values().map(|share| share.at_once).max().unwrap_or(1) as usize;
-    let ending = EndSignals::listen("the tasks were killed; run the campaign again to resume them".to_owned())?;
-    wanted.reverse();
-    let all = wanted.len();
-    let (mut running, mut done): (Vec<(usize, Child)>, usize) = (Vec::new(), 0);
-    while !wanted.is_empty() || !running.is_empty() {
-        let is_over = ending.received().is_some() || is_cancelled(plan);
+    let end_signals = EndSignals::listen("the tasks were killed; run the campaign again to resume them".to_owned())?;
+    waiting.reverse();
+    let task_count = waiting.len();
+    let (mut running, mut done_count): (Vec<(usize, Child)>, usize) = (Vec::new(), 0);
+    while !waiting.is_empty() || !running.is_empty() {
+        let is_over = end_signals.received().is_some() || is_cancelled(plan);
         while running.len() < at_once && !is_over {
-            let Some(index) = wanted.pop() else { break };
+            let Some(index) = waiting.pop() else { break };
             running.push((index, start(plan, index)?));
         }
         if is_over {
-            wanted.clear();
+            waiting.clear();
         }
         let mut at = 0;
         while at < running.len() {
             let (index, child) = &mut running[at];
-            let ended = child.try_wait().map_err(|error| {
+            let status = child.try_wait().map_err(|error| {
                 Failure::environment(format!("cannot wait for a task - {error} - run the campaign again"))
             })?;
-            match ended {
+            match status {
                 Some(_) => {
-                    done += 1;
-                    console::note(&format!("[{done}/{all}] {}", outcome_of(plan, *index)?));
+                    done_count += 1;
+                    console::note(&format!("[{done_count}/{task_count}] {}", outcome_of(plan, *index)?));
                     running.remove(at);
                 }
                 None => at += 1,
@@ -167,7 +167,7 @@ fn run_here(plan: &Plan, mut wanted: Vec<usize>) -> Result<(), Failure> {
         }
         if is_over {
             std::thread::sleep(TICK);
-        } else if ending.wait(TICK).is_some() {
+        } else if end_signals.wait(TICK).is_some() {
             console::notice(&format!("ending {}", count(running.len() as u64, "task")));
             running.iter().for_each(|(_, child)| ask_to_end(child.id()));
         }

@@ -72,8 +72,8 @@ impl StepState {
         matches!(self, Self::Waiting | Self::Queued | Self::Running)
     }
 
-    fn of(ended: &StepEnd) -> Self {
-        match (ended.outcome, ended.exit) {
+    fn of(step_end: &StepEnd) -> Self {
+        match (step_end.outcome, step_end.exit) {
             (Some(Outcome::Pass), 0) => Self::Pass,
             (Some(Outcome::Measured), 0) => Self::Measured,
             (Some(Outcome::Fail), _) => Self::Fail,
@@ -200,13 +200,13 @@ impl CampaignStatus {
 
     /// 1 if a drive failed, else 4 if a result is invalid, else 3 if something could not be run; 0 otherwise.
     pub fn exit_code(&self) -> u8 {
-        let any = |wanted: &[StepState]| self.steps().any(|(_, step)| wanted.contains(&step.now));
+        let any_in = |wanted: &[StepState]| self.steps().any(|(_, step)| wanted.contains(&step.now));
         let one_test = |outcome| self.together.iter().any(|(_, result)| result.outcome == outcome);
         match () {
-            () if any(&[StepState::Fail]) || one_test(Outcome::Fail) => 1,
-            () if any(&[StepState::Invalid]) || one_test(Outcome::Invalid) => 4,
-            () if any(&[StepState::Refused, StepState::Lost, StepState::Failed, StepState::Stopped]) => 3,
-            () if self.started && self.is_over() && any(&[StepState::Waiting]) => 3,
+            () if any_in(&[StepState::Fail]) || one_test(Outcome::Fail) => 1,
+            () if any_in(&[StepState::Invalid]) || one_test(Outcome::Invalid) => 4,
+            () if any_in(&[StepState::Refused, StepState::Lost, StepState::Failed, StepState::Stopped]) => 3,
+            () if self.started && self.is_over() && any_in(&[StepState::Waiting]) => 3,
             () => 0,
         }
     }
@@ -222,8 +222,8 @@ impl CampaignStatus {
             let note = if step.note.is_empty() { String::new() } else { format!(": {}", step.note) };
             format!("  {:04} {} {}{host} {}{left}{note}\n", task.index, task.drive, step.step, step.now.text())
         };
-        let mut list = |title: &str, shown: usize, wanted: &dyn Fn(StepState) -> bool| {
-            let lines: Vec<String> = self.steps().filter(|(_, step)| wanted(step.now)).map(line).collect();
+        let mut list = |title: &str, shown: usize, is_listed: &dyn Fn(StepState) -> bool| {
+            let lines: Vec<String> = self.steps().filter(|(_, step)| is_listed(step.now)).map(line).collect();
             if !lines.is_empty() {
                 // Writing to a string cannot fail.
                 let _ = write!(text, "\n{title}:\n{}", lines.iter().take(shown).cloned().collect::<String>());
@@ -257,18 +257,18 @@ impl CampaignStatus {
     /// Numbers of drives by step and state.
     fn counts(&self) -> Table {
         let mut by_step: Vec<(&str, BTreeMap<StepState, u64>)> = Vec::new();
-        let mut seen: BTreeSet<StepState> = BTreeSet::new();
+        let mut states: BTreeSet<StepState> = BTreeSet::new();
         for (_, step) in self.steps() {
-            seen.insert(step.now);
+            states.insert(step.now);
             match by_step.iter_mut().find(|(name, _)| *name == step.step) {
                 Some((_, counts)) => *counts.entry(step.now).or_default() += 1,
                 None => by_step.push((&step.step, BTreeMap::from([(step.now, 1)]))),
             }
         }
-        let table = Table::new("").text(["STEP"]).numbers(seen.iter().map(|now| now.text().to_uppercase()));
+        let table = Table::new("").text(["STEP"]).numbers(states.iter().map(|now| now.text().to_uppercase()));
         table.rows(by_step.iter().map(|(name, counts)| {
             let number = |now: &StepState| counts.get(now).map_or_else(String::new, u64::to_string);
-            std::iter::once((*name).to_owned()).chain(seen.iter().map(number)).collect::<Vec<_>>()
+            std::iter::once((*name).to_owned()).chain(states.iter().map(number)).collect::<Vec<_>>()
         }))
     }
 }
@@ -281,12 +281,12 @@ fn step_status(
     queued: Option<&QueuedTask>,
     has_queue: bool,
 ) -> StepStatus {
-    let begun = journal.last_begun(step);
+    let step_start = journal.last_begun(step);
     let mut this = StepStatus {
         step: step.to_owned(),
         now: StepState::Waiting,
         outcome: None,
-        host: begun.map(|begun| begun.host.clone()),
+        host: step_start.map(|begun| begun.host.clone()),
         note: String::new(),
         left_sec: None,
         attempts: journal.attempts(step),
@@ -319,10 +319,10 @@ fn step_status(
     if let Some(task) = queued
         .filter(|_| matches!(this.now, StepState::Waiting | StepState::Stopped | StepState::Lost | StepState::Refused))
     {
-        let before = if this.note.is_empty() { String::new() } else { format!("{}; ", this.note) };
+        let earlier_note = if this.note.is_empty() { String::new() } else { format!("{}; ", this.note) };
         (this.now, this.note) = match task.state.as_str() {
             "RUNNING" => (StepState::Running, String::new()),
-            _ => (StepState::Queued, format!("{before}{}", task.place)),
+            _ => (StepState::Queued, format!("{earlier_note}{}", task.node_or_reason)),
         };
     }
     this
@@ -330,12 +330,12 @@ fn step_status(
 
 /// True if the command of a begun step still runs: its process is alive on this host, or the scheduler says so, or its
 /// results still grow.
-fn is_running(begun: &StepStart, status: Option<&Status>, queued: Option<&QueuedTask>, has_queue: bool) -> bool {
-    let alive = begun.process.as_ref().map_or(ProcessState::Unknown, |process| process_state(process, Path::new("/")));
-    match alive {
+fn is_running(step_start: &StepStart, status: Option<&Status>, queued: Option<&QueuedTask>, has_queue: bool) -> bool {
+    let state = step_start.process.as_ref().map_or(ProcessState::Unknown, |process| process_state(process, Path::new("/")));
+    match state {
         ProcessState::Running | ProcessState::Stopped => true,
         ProcessState::Gone => false,
-        _ if has_queue && begun.job.is_some() => queued.is_some_and(|task| task.state == "RUNNING"),
+        _ if has_queue && step_start.job.is_some() => queued.is_some_and(|task| task.state == "RUNNING"),
         _ => match status {
             Some(Status::Run(run)) => !matches!(run.phase, Phase::Killed | Phase::Unknown),
             Some(Status::Series(series)) => !Status::Series(series.clone()).is_over(),
@@ -429,7 +429,7 @@ mod tests {
                 job: "1".to_owned(),
                 host: String::new(),
                 state: state.to_owned(),
-                place: String::new(),
+                node_or_reason: String::new(),
             });
             is_running(&begun, None, task.as_ref(), true)
         };

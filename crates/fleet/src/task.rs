@@ -79,8 +79,8 @@ pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Fa
     let dir = plan.task_dir(index);
     let job = plan.campaign.slurm.as_ref().and_then(|_| job());
     let lock = lock(&dir, planned, job.as_deref())?;
-    let ending = EndSignals::listen("the step's command was killed; run the task again to resume the step".to_owned())?;
-    let mut task = Task { plan, index, planned, lock, dir, ending, job };
+    let end_signals = EndSignals::listen("the step's command was killed; run the task again to resume the step".to_owned())?;
+    let mut task = Task { plan, index, planned, lock, dir, end_signals, job };
     let mut code = 0;
     for step in plan.campaign.steps.iter().filter(|step| only.is_none_or(|only| step.name == only)) {
         match task.step(step)? {
@@ -107,7 +107,7 @@ struct Task<'a> {
     planned: &'a PlannedDrive,
     dir: PathBuf,
     lock: TaskLock,
-    ending: EndSignals,
+    end_signals: EndSignals,
     job: Option<String>,
 }
 
@@ -118,14 +118,14 @@ impl Task<'_> {
             self.note(step, &format!("has a result already: {}", ended.sentence));
             return Ok(AfterStep::Go);
         }
-        for before in &step.after {
-            let why = match journal.state(before) {
+        for earlier_step in &step.after {
+            let why = match journal.state(earlier_step) {
                 Event::Ended(ended) if ended.is_good() => continue,
-                Event::Ended(ended) => format!("{before} did not succeed: {}", ended.sentence),
-                Event::Skipped { .. } => format!("{before} was not run"),
+                Event::Ended(ended) => format!("{earlier_step} did not succeed: {}", ended.sentence),
+                Event::Skipped { .. } => format!("{earlier_step} was not run"),
                 _ => {
                     console::error(&format!(
-                        "cannot run the step {} of drive {} - {before} has no result yet - run {before} first",
+                        "cannot run the step {} of drive {} - {earlier_step} has no result yet - run {earlier_step} first",
                         step.name,
                         quoted(&self.planned.drive.id)
                     ));
@@ -154,7 +154,7 @@ impl Task<'_> {
                 Err(why) => return self.refuse(step, why),
             },
         };
-        let begun = StepStart {
+        let step_start = StepStart {
             host: host_name(),
             process: this_process(),
             job: self.job.clone(),
@@ -163,33 +163,33 @@ impl Task<'_> {
             agreed_unix_ms,
         };
         let is_repeated = *journal.state(&step.name) == Event::Reset && journal.attempts(&step.name) > 0;
-        let out = create_step_dir(&dir).and_then(|()| set_aside(&dir.join(RESULTS), is_repeated));
-        let out = out.map_err(|error| cannot("cannot create the step's directory", &dir, &error))?;
-        self.append(step, Event::Begun(begun))?;
+        let results_dir = create_step_dir(&dir).and_then(|()| set_aside(&dir.join(RESULTS), is_repeated));
+        let results_dir = results_dir.map_err(|error| cannot("cannot create the step's directory", &dir, &error))?;
+        self.append(step, Event::Begun(step_start))?;
         let words: Vec<String> =
-            step.words.iter().map(|word| word.replace(DRIVE, &path).replace(OUT, &out.display().to_string())).collect();
+            step.words.iter().map(|word| word.replace(DRIVE, &path).replace(OUT, &results_dir.display().to_string())).collect();
         self.note(step, &format!("begun on {path}"));
         let output = dir.join(OUTPUT);
         let start = agreed_unix_ms.map(|agreed| agreed.saturating_add_signed(clock_ahead_ms.unwrap_or(0)));
-        let (status, stopped) = match self.command(&words, &output, start).and_then(|child| self.watch(child, step)) {
+        let (status, stop_reason) = match self.command(&words, &output, start).and_then(|child| self.watch(child, step)) {
             Ok(ended) => ended,
             Err(error) => return self.refuse(step, format!("cannot run flashproof {} - {error}", words.join(" "))),
         };
-        self.conclude(step, status, stopped, &out, &output)
+        self.conclude(step, status, stop_reason, &results_dir, &output)
     }
 
     /// Agrees on a start with the tasks of all other drives.
     fn agree(&self, step: &Step, lead_sec: u32, resets: usize, clock_ahead_ms: Option<i64>) -> Result<u64, String> {
-        let ahead = clock_ahead_ms.ok_or("the host's clock could not be compared with the file server's")?;
+        let ahead_ms = clock_ahead_ms.ok_or("the host's clock could not be compared with the file server's")?;
         let patience = Duration::from_secs(step.limit_sec.into());
         self.note(step, "ready; waiting for the other drives");
-        let barrier = Barrier::new(self.plan, &step.name, resets, self.index, ahead);
+        let barrier = Barrier::new(self.plan, &step.name, resets, self.index, ahead_ms);
         barrier.agree(lead_sec, patience, &|| self.is_over())
     }
 
     /// True if the task has to end.
     fn is_over(&self) -> bool {
-        self.ending.received().is_some() || is_cancelled(self.plan)
+        self.end_signals.received().is_some() || is_cancelled(self.plan)
     }
 
     /// Starts the command, which ends with this process and asks no questions.
@@ -214,27 +214,27 @@ impl Task<'_> {
     /// Returns the command's status, and why it was asked to end.
     fn watch(&self, mut child: Child, step: &Step) -> io::Result<(ExitStatus, Option<String>)> {
         let began = Instant::now();
-        let (mut looked, mut stopped) = (began, None);
+        let (mut last_check, mut stop_reason) = (began, None);
         loop {
             if let Some(status) = child.try_wait()? {
-                return Ok((status, stopped));
+                return Ok((status, stop_reason));
             }
-            if stopped.is_some() {
+            if stop_reason.is_some() {
                 thread::sleep(POLL_INTERVAL);
                 continue;
             }
-            stopped = self.ending.wait(POLL_INTERVAL).map(signal_name);
+            stop_reason = self.end_signals.wait(POLL_INTERVAL).map(signal_name);
             let limit = Duration::from_secs(step.limit_sec.into());
             if began.elapsed() > limit {
-                stopped = Some(format!("the time limit of {} was reached", span(limit.as_secs())));
+                stop_reason = Some(format!("the time limit of {} was reached", span(limit.as_secs())));
             }
-            if looked.elapsed() > CANCEL_TICK {
-                looked = Instant::now();
+            if last_check.elapsed() > CANCEL_TICK {
+                last_check = Instant::now();
                 if is_cancelled(self.plan) {
-                    stopped = Some("the campaign was cancelled".to_owned());
+                    stop_reason = Some("the campaign was cancelled".to_owned());
                 }
             }
-            if stopped.is_some() {
+            if stop_reason.is_some() {
                 ask_to_end(child.id());
             }
         }
@@ -245,13 +245,13 @@ impl Task<'_> {
         &mut self,
         step: &Step,
         status: ExitStatus,
-        stopped: Option<String>,
-        out: &Path,
+        stop_reason: Option<String>,
+        results_dir: &Path,
         output: &Path,
     ) -> Result<AfterStep, Failure> {
         let keeps_results = step.words.iter().any(|word| word.contains(OUT));
         let last_line = || last_line(output).unwrap_or_else(|| "the command printed nothing".to_owned());
-        match conclusion(status, stopped, result_in(out), keeps_results, &|name| self.is_drive(name), &last_line) {
+        match conclusion(status, stop_reason, result_in(results_dir), keeps_results, &|name| self.is_drive(name), &last_line) {
             Event::Stopped { why } => self.stop(step, why),
             Event::Refused { why } => self.refuse(step, why),
             event => {
@@ -304,16 +304,16 @@ type RecordedResult = (Outcome, Option<String>, String);
 /// The event at the end of a command, by its `status`, the reason why it was `stopped`, and the result `found`.
 fn conclusion(
     status: ExitStatus,
-    stopped: Option<String>,
-    found: Option<RecordedResult>,
+    stop_reason: Option<String>,
+    recorded: Option<RecordedResult>,
     keeps_results: bool,
     is_drive: &dyn Fn(&str) -> bool,
     last_line: &dyn Fn() -> String,
 ) -> Event {
     let Some(exit) = status.code() else {
-        return Event::Stopped { why: stopped.unwrap_or_else(|| format!("its process was killed ({status})")) };
+        return Event::Stopped { why: stop_reason.unwrap_or_else(|| format!("its process was killed ({status})")) };
     };
-    match (exit, stopped, found) {
+    match (exit, stop_reason, recorded) {
         // Ended by the task's signal: without a verdict, resumed later.
         (4, Some(why), _) => Event::Stopped { why },
         (2 | 3 | 70, Some(why), None) => Event::Stopped { why: format!("{why}; {}", last_line()) },
@@ -334,9 +334,9 @@ pub(crate) fn is_cancelled(plan: &Plan) -> bool {
     plan.dir.join(CANCELLED).exists()
 }
 
-pub(crate) fn cannot(tried: &str, dir: &Path, error: &io::Error) -> Failure {
+pub(crate) fn cannot(attempt: &str, dir: &Path, error: &io::Error) -> Failure {
     let advice = "check that the host can write the campaign's directory, then run the task again";
-    failed(format!("{tried} in {}", dir.display()), error, advice)
+    failed(format!("{attempt} in {}", dir.display()), error, advice)
 }
 
 pub(crate) fn read_journal(dir: &Path) -> Result<Journal, Failure> {
@@ -356,7 +356,7 @@ fn job() -> Option<String> {
 /// job on this host is an orphan, and is asked to end.
 fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLock, Failure> {
     let began = Instant::now();
-    let mut asked = false;
+    let mut has_asked = false;
     loop {
         match TaskLock::take(dir) {
             Ok(lock) => return Ok(lock),
@@ -374,7 +374,7 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
         });
         match pid {
             Some(process) if began.elapsed() < ORPHAN_WAIT => {
-                if !std::mem::replace(&mut asked, true) {
+                if !std::mem::replace(&mut has_asked, true) {
                     console::notice(&format!(
                         "the scheduler gave up process {} of this job: ending the process",
                         process.pid
@@ -384,9 +384,9 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
                 thread::sleep(POLL_INTERVAL);
             }
             // By /proc, the orphan has ended, but its lock is not released yet.
-            None if asked && began.elapsed() < ORPHAN_WAIT => thread::sleep(POLL_INTERVAL),
+            None if has_asked && began.elapsed() < ORPHAN_WAIT => thread::sleep(POLL_INTERVAL),
             _ => {
-                let who = holder.map_or_else(String::new, |(at, begun)| {
+                let holder_text = holder.map_or_else(String::new, |(at, begun)| {
                     let pid = begun
                         .process
                         .as_ref()
@@ -394,7 +394,7 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
                     format!("{pid} on {} since {}", begun.host, date(at))
                 });
                 return Err(Failure::environment(format!(
-                    "cannot run the task of drive {} - another process runs it{who} - wait for that process, or end it \
+                    "cannot run the task of drive {} - another process runs it{holder_text} - wait for that process, or end it \
                      with \"flashproof fleet cancel\"",
                     quoted(&planned.drive.id)
                 )));
@@ -408,9 +408,9 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
 /// Errors: this is another host, or the drive is missing; one sentence that names the drive in its place.
 fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
     let Drive { id, path, .. } = &planned.drive;
-    let here = host_name();
-    if let Some(host) = planned.host.as_ref().filter(|host| **host != here) {
-        return Err(format!("the drive is on host {host}, but this host is {here}"));
+    let this_host = host_name();
+    if let Some(host) = planned.host.as_ref().filter(|host| **host != this_host) {
+        return Err(format!("the drive is on host {host}, but this host is {this_host}"));
     }
     if planned.drive.is_simulated() {
         // The inventory may have moved a simulated drive since the start.
@@ -433,9 +433,9 @@ fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
     if let Some(listed) = disks.iter().find(|listed| guard.is_name_of(id, &listed.disk)) {
         return Ok(listed.disk.clone());
     }
-    let there = discover::discover(path, &Roots::default()).ok();
+    let present = discover::discover(path, &Roots::default()).ok();
     let name = |facts: DeviceFacts| facts.serial.or(facts.wwid);
-    Err(missing(path, there.map(|facts| name(facts).unwrap_or_else(|| "a drive without a serial number".to_owned()))))
+    Err(missing(path, present.map(|facts| name(facts).unwrap_or_else(|| "a drive without a serial number".to_owned()))))
 }
 
 fn missing(path: &str, replaced: Option<String>) -> String {
@@ -456,32 +456,32 @@ fn create_step_dir(dir: &Path) -> io::Result<()> {
 
 /// Moves results that cannot be resumed to `out.1`, `out.2`...: a single run starts again; a series is resumed unless
 /// it `is_repeated`.
-fn set_aside(out: &Path, is_repeated: bool) -> io::Result<PathBuf> {
-    if fs::symlink_metadata(out).is_ok_and(|found| found.is_symlink()) {
+fn set_aside(results_dir: &Path, is_repeated: bool) -> io::Result<PathBuf> {
+    if fs::symlink_metadata(results_dir).is_ok_and(|found| found.is_symlink()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the results are a symbolic link"));
     }
-    let goes_on = !is_repeated && matches!(dir_kind(out), Ok(DirKind::Series));
-    if out.exists() && !goes_on && fs::remove_dir(out).is_err() {
-        let free =
-            (1..).map(|number| out.with_extension(number.to_string())).find(|name| fs::symlink_metadata(name).is_err());
-        free.map_or(Ok(()), |free| fs::rename(out, free))?;
+    let is_resumable = !is_repeated && matches!(dir_kind(results_dir), Ok(DirKind::Series));
+    if results_dir.exists() && !is_resumable && fs::remove_dir(results_dir).is_err() {
+        let free_name =
+            (1..).map(|number| results_dir.with_extension(number.to_string())).find(|name| fs::symlink_metadata(name).is_err());
+        free_name.map_or(Ok(()), |free| fs::rename(results_dir, free))?;
     }
-    Ok(out.to_owned())
+    Ok(results_dir.to_owned())
 }
 
 /// The result of the run or series in `out`; `None` if there is none.
-fn result_in(out: &Path) -> Option<RecordedResult> {
-    if let Ok(Some(check)) = Check::read(out) {
+fn result_in(results_dir: &Path) -> Option<RecordedResult> {
+    if let Ok(Some(check)) = Check::read(results_dir) {
         return Some((check.outcome, None, check.sentence));
     }
-    match Status::read(out, SystemTime::now(), &|process| process_state(process, Path::new("/"))).ok()? {
+    match Status::read(results_dir, SystemTime::now(), &|process| process_state(process, Path::new("/"))).ok()? {
         Status::Run(run) => {
-            let facts = results::run_dir::manifest(out).ok()?.device_facts;
+            let facts = results::run_dir::manifest(results_dir).ok()?.device_facts;
             let serial = facts.first().and_then(|facts| facts["serial"].as_str()).map(str::to_owned);
             Some((run.result.outcome, serial, run.result.reason.clone()))
         }
         Status::Series(series) => {
-            let serial = conclusions::series::Series::read(out).ok()??.devices.first()?.serial.clone();
+            let serial = conclusions::series::Series::read(results_dir).ok()??.devices.first()?.serial.clone();
             Some((series.outcome?, serial, series.conclusion.clone()))
         }
     }

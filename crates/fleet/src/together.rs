@@ -59,8 +59,8 @@ impl Barrier {
     fn meet(&self, lead_sec: u32, patience: Duration, is_over: &dyn Fn() -> bool) -> Result<u64, String> {
         let cannot = |error: io::Error| format!("cannot agree on a start in {} - {error}", self.dir.display());
         let server_now = || now_unix_ms().saturating_add_signed(self.ahead_ms.saturating_neg());
-        let come = || files::replace(&self.ready(self.index), b"", ReplaceTarget::Own);
-        fs::create_dir_all(&self.dir).and_then(|()| come()).map_err(cannot)?;
+        let mark_ready = || files::replace(&self.ready(self.index), b"", ReplaceTarget::Own);
+        fs::create_dir_all(&self.dir).and_then(|()| mark_ready()).map_err(cannot)?;
         let began = Instant::now();
         loop {
             if let Ok(text) = files::read(&self.dir.join(START), Links::Refused, 64) {
@@ -98,8 +98,8 @@ impl Barrier {
 
 /// Results of the steps that all drives began together and that no longer run. `journals`: those of `tasks`.
 pub(crate) fn results(plan: &Plan, tasks: &[TaskStatus], journals: &[Journal]) -> Vec<(String, MultiHostResult)> {
-    let of = |(at, step): (usize, &Step)| {
-        let is_over = !tasks.iter().any(|task| task.steps[at].now.is_open());
+    let step_result = |(step_index, step): (usize, &Step)| {
+        let is_over = !tasks.iter().any(|task| task.steps[step_index].now.is_open());
         let together = || {
             let agreed = |journal: &Journal| journal.last_begun(&step.name)?.agreed_unix_ms;
             let parts: Vec<HostRun> =
@@ -109,17 +109,17 @@ pub(crate) fn results(plan: &Plan, tasks: &[TaskStatus], journals: &[Journal]) -
         let judged = || together().unwrap_or_else(|error| MultiHostResult::undecided(error.to_string()));
         (step.together_sec.is_some() && is_over).then(|| (step.name.clone(), judged()))
     };
-    plan.campaign.steps.iter().enumerate().filter_map(of).collect()
+    plan.campaign.steps.iter().enumerate().filter_map(step_result).collect()
 }
 
 fn part(plan: &Plan, step: &Step, task: &TaskStatus, journal: &Journal) -> HostRun {
-    let begun = journal.last_begun(&step.name);
-    let host = begun.map(|begun| &begun.host).or(task.host.as_ref()).map_or("", String::as_str);
+    let step_start = journal.last_begun(&step.name);
+    let host = step_start.map(|begun| &begun.host).or(task.host.as_ref()).map_or("", String::as_str);
     HostRun {
         // Distinguishes several drives of one host.
         host: format!("{host} ({})", task.drive),
         dir: plan.results_dir(task.index, &step.name),
-        clock_ahead_ms: begun.and_then(|begun| begun.clock_ahead_ms).unwrap_or(0),
+        clock_ahead_ms: step_start.and_then(|begun| begun.clock_ahead_ms).unwrap_or(0),
         missing: match journal.state(&step.name) {
             Event::Ended(_) => None,
             Event::Stopped { why } | Event::Refused { why } | Event::Skipped { why } => Some(why.clone()),

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 pub(crate) struct Collecting {
     pub(crate) superblock: u32,
     /// Units of the superblock examined so far.
-    pub(crate) done: u32,
+    pub(crate) done_units: u32,
 }
 
 impl Ftl {
@@ -30,7 +30,7 @@ impl Ftl {
     pub fn collect_on(&mut self, units: u32, media: &mut impl FlashObserver) -> Option<u32> {
         let mut victim = match self.victims.collecting.take() {
             Some(victim) => victim,
-            None => Collecting { superblock: self.choose()?, done: 0 },
+            None => Collecting { superblock: self.choose()?, done_units: 0 },
         };
         let mut moved = 0;
         while (moved < units || self.host_could_fill_last_point()) && self.valid.of(victim.superblock) > 0 {
@@ -39,7 +39,7 @@ impl Ftl {
         if self.valid.of(victim.superblock) > 0 {
             self.victims.collecting = Some(victim);
         } else {
-            self.free.push_back(victim.superblock);
+            self.free_list.push_back(victim.superblock);
             self.wear.erased(victim.superblock);
             self.erases += 1;
             media.erase(victim.superblock - 1);
@@ -49,34 +49,34 @@ impl Ftl {
 
     /// True if the host could use up the space of the last open superblock, which it shares with garbage collection.
     fn host_could_fill_last_point(&self) -> bool {
-        self.spec.append == Append::Shared && self.free.is_empty()
+        self.spec.append == Append::Shared && self.free_list.is_empty()
     }
 
     /// Moves the valid units among the victim's next `units` units. Returns the number moved.
     fn relocate<M: FlashObserver>(&mut self, victim: &mut Collecting, units: u32, media: &mut M) -> u32 {
-        let to = self.destination(self.owner[victim.superblock as usize]);
-        if self.points[to].room() == 0 {
-            self.open(to);
+        let to_point = self.destination(self.owner[victim.superblock as usize]);
+        if self.points[to_point].room() == 0 {
+            self.open(to_point);
         }
-        let (superblock, at) = (self.points[to].superblock, self.points[to].next);
-        let left = self.map.per_superblock() - victim.done;
-        let count = left.min(units).min(self.points[to].room()).min(BATCH as u32);
-        let from = victim.superblock * self.map.per_superblock() + victim.done;
-        let mut runs = Runs { superblock: victim.superblock - 1, next: 0, units: 0 };
+        let (superblock, at) = (self.points[to_point].superblock, self.points[to_point].next_flash);
+        let units_left = self.map.per_superblock() - victim.done_units;
+        let count = units_left.min(units).min(self.points[to_point].room()).min(BATCH as u32);
+        let from_flash = victim.superblock * self.map.per_superblock() + victim.done_units;
+        let mut runs = Runs { superblock: victim.superblock - 1, next_unit: 0, units: 0 };
         let moved = if M::LISTENS {
             let base = victim.superblock * self.map.per_superblock();
-            let moved = self.map.relocate::<true>(from, count, at, |flash| runs.add(flash - base, media));
+            let moved = self.map.relocate::<true>(from_flash, count, at, |flash| runs.add(flash - base, media));
             runs.end(media);
             moved
         } else {
-            self.map.relocate::<false>(from, count, at, |_| ())
+            self.map.relocate::<false>(from_flash, count, at, |_| ())
         };
-        victim.done += count;
+        victim.done_units += count;
         if moved > 0 {
             self.valid.remove(victim.superblock, moved);
             self.moved_units += u64::from(moved);
             let extent = self.extent(at, moved);
-            self.appended(to, superblock, moved);
+            self.appended(to_point, superblock, moved);
             media.program(extent, ProgramCause::Collection);
         }
         moved
@@ -98,22 +98,22 @@ impl Ftl {
 /// Merges adjacent units, which garbage collection reads, into extents.
 struct Runs {
     superblock: u32,
-    next: u32,
+    next_unit: u32,
     units: u32,
 }
 
 impl Runs {
     fn add(&mut self, unit: u32, media: &mut impl FlashObserver) {
-        if unit != self.next {
+        if unit != self.next_unit {
             self.end(media);
         }
-        self.next = unit + 1;
+        self.next_unit = unit + 1;
         self.units += 1;
     }
 
     fn end(&mut self, media: &mut impl FlashObserver) {
         if self.units > 0 {
-            media.read(Extent { superblock: self.superblock, first: self.next - self.units, units: self.units });
+            media.read(Extent { superblock: self.superblock, first_unit: self.next_unit - self.units, units: self.units });
             self.units = 0;
         }
     }
@@ -208,13 +208,13 @@ impl Ftl {
 
     /// Scans all superblocks, because all ages change with every write.
     fn most_benefit(&self) -> Option<u32> {
-        let (all, now) = (self.map.per_superblock(), self.host_units + self.moved_units);
+        let (unit_total, now_units) = (self.map.per_superblock(), self.host_units + self.moved_units);
         let benefit = |(superblock, valid): (u32, u32)| {
-            let used = f64::from(valid) / f64::from(all);
-            let age = (now - self.victims.filled_at[superblock as usize] + 1) as f64;
-            (superblock, (1.0 - used) / (2.0 * used) * age)
+            let valid_share = f64::from(valid) / f64::from(unit_total);
+            let age = (now_units - self.victims.filled_at[superblock as usize] + 1) as f64;
+            (superblock, (1.0 - valid_share) / (2.0 * valid_share) * age)
         };
-        let with_gain = self.valid.closed().filter(|&(_, valid)| valid < all);
+        let with_gain = self.valid.closed().filter(|&(_, valid)| valid < unit_total);
         with_gain.map(benefit).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(superblock, _)| superblock)
     }
 
@@ -240,10 +240,10 @@ impl Ftl {
         if self.victims.levelled || self.wear.gap() <= gap {
             return None;
         }
-        let (&most, _) = self.wear.histogram().last_key_value()?;
-        let least =
+        let (&most_erases, _) = self.wear.histogram().last_key_value()?;
+        let candidate =
             self.valid.closed().map(|(superblock, _)| superblock).min_by_key(|&superblock| self.wear.of(superblock))?;
-        (most - self.wear.of(least) > gap).then_some(least)
+        (most_erases - self.wear.of(candidate) > gap).then_some(candidate)
     }
 
     /// For firmware that collects sequential streams early: the superblock that a stream is overwriting.
@@ -257,9 +257,9 @@ impl Ftl {
 
     /// Records the superblock that a stream longer than a superblock is overwriting.
     pub(crate) fn watch_sequential(&mut self, unit: u32, units: u32, handle: usize) {
-        let (next, length) = &mut self.victims.sequences[handle];
-        *length = if unit == *next { length.saturating_add(units) } else { units };
-        *next = unit + units;
+        let (next_unit, length) = &mut self.victims.sequences[handle];
+        *length = if unit == *next_unit { length.saturating_add(units) } else { units };
+        *next_unit = unit + units;
         if units > 0 && *length > self.map.per_superblock() {
             self.victims.overwritten =
                 self.map.flash_of(unit + units - 1).map_or(0, |flash| self.map.superblock_of(flash));
@@ -268,10 +268,10 @@ impl Ftl {
 
     /// The superblock with the fewest valid units of each other handle.
     fn of_other_handles(&self, owner: u16) -> Vec<u32> {
-        let of = |handle| {
+        let fewest_valid = |handle| {
             let closed = self.valid.closed().filter(move |&(superblock, _)| self.owner[superblock as usize] == handle);
             closed.min_by_key(|&(_, valid)| valid).map(|(superblock, _)| superblock)
         };
-        (0..self.spec.handles).filter(|&handle| handle != owner).filter_map(of).collect()
+        (0..self.spec.handles).filter(|&handle| handle != owner).filter_map(fewest_valid).collect()
     }
 }

@@ -16,7 +16,7 @@ pub struct Ftl {
     pub(crate) map: UnitMap,
     pub(crate) valid: Valid,
     /// Erased superblocks, in the order of their use.
-    pub(crate) free: VecDeque<u32>,
+    pub(crate) free_list: VecDeque<u32>,
     /// Append points of the host's handles, then the append points of garbage collection.
     pub(crate) points: Vec<AppendPoint>,
     /// By superblock: the handle that wrote its units.
@@ -35,14 +35,14 @@ pub(crate) struct AppendPoint {
     /// Open superblock; 0: none, or the last one is full.
     pub(crate) superblock: u32,
     /// Next flash unit to write.
-    pub(crate) next: u32,
+    pub(crate) next_flash: u32,
     /// End of the superblock: the flash unit behind its last unit.
-    pub(crate) end: u32,
+    pub(crate) end_flash: u32,
 }
 
 impl AppendPoint {
     pub(crate) fn room(&self) -> u32 {
-        self.end - self.next
+        self.end_flash - self.next_flash
     }
 }
 
@@ -58,7 +58,7 @@ impl Ftl {
             spec: spec.clone(),
             map: UnitMap::new(units, superblocks, per_superblock),
             valid: Valid::new(superblocks),
-            free: (1..=superblocks).collect(),
+            free_list: (1..=superblocks).collect(),
             points: vec![AppendPoint::default(); handles + spec.collection_points() as usize],
             owner: vec![0; superblocks as usize + 1],
             victims: Victims::new(superblocks, handles),
@@ -96,7 +96,7 @@ impl Ftl {
                 self.make_room(handle, media);
             }
             let point = &mut self.points[handle];
-            let (superblock, at, count) = (point.superblock, point.next, point.room().min(end - unit));
+            let (superblock, at, count) = (point.superblock, point.next_flash, point.room().min(end - unit));
             self.map.write(unit, at, count, |left| self.valid.remove_one(left));
             self.host_units += u64::from(count);
             self.appended(handle, superblock, count);
@@ -124,8 +124,8 @@ impl Ftl {
     pub fn deallocate(&mut self, first_unit: u64, units: u32) {
         self.check_range(first_unit, units);
         for unit in first_unit as u32..first_unit as u32 + units {
-            let left = self.map.forget(unit);
-            self.valid.remove_one(left);
+            let old_superblock = self.map.forget(unit);
+            self.valid.remove_one(old_superblock);
         }
     }
 
@@ -137,10 +137,10 @@ impl Ftl {
 
     #[inline]
     fn check_range(&self, first_unit: u64, units: u32) {
-        let all = u64::from(self.map.units());
+        let drive_units = u64::from(self.map.units());
         assert!(
-            first_unit <= all && u64::from(units) <= all - first_unit,
-            "units {first_unit} + {units} of a drive of {all}"
+            first_unit <= drive_units && u64::from(units) <= drive_units - first_unit,
+            "units {first_unit} + {units} of a drive of {drive_units}"
         );
     }
 
@@ -149,7 +149,7 @@ impl Ftl {
     fn make_room(&mut self, point: usize, media: &mut impl FlashObserver) {
         // Garbage collection may also open a superblock for this append point.
         while self.points[point].room() == 0 {
-            if self.free.len() > self.spec.reserve_superblocks as usize {
+            if self.free_list.len() > self.spec.reserve_superblocks as usize {
                 self.open(point);
             } else {
                 self.collect_on(u32::MAX, media).expect("a superblock with an invalid unit, see Spec::check");
@@ -159,9 +159,9 @@ impl Ftl {
 
     /// Takes a free superblock for the append point.
     pub(crate) fn open(&mut self, point: usize) {
-        let superblock = self.free.pop_front().expect("the reserve has one for garbage collection");
-        let next = superblock * self.map.per_superblock();
-        self.points[point] = AppendPoint { superblock, next, end: next + self.map.per_superblock() };
+        let superblock = self.free_list.pop_front().expect("the reserve has one for garbage collection");
+        let first_flash = superblock * self.map.per_superblock();
+        self.points[point] = AppendPoint { superblock, next_flash: first_flash, end_flash: first_flash + self.map.per_superblock() };
         self.owner[superblock as usize] = (point % usize::from(self.spec.handles)) as u16;
     }
 
@@ -170,8 +170,8 @@ impl Ftl {
     pub(crate) fn appended(&mut self, point: usize, superblock: u32, units: u32) {
         self.valid.add(superblock, units);
         let point = &mut self.points[point];
-        point.next += units;
-        if point.next == point.end {
+        point.next_flash += units;
+        if point.next_flash == point.end_flash {
             *point = AppendPoint::default();
             self.valid.close(superblock);
             self.victims.filled(superblock, self.host_units + self.moved_units, self.spec.victim);
@@ -182,7 +182,7 @@ impl Ftl {
     #[inline]
     pub(crate) fn extent(&self, flash: u32, units: u32) -> Extent {
         let superblock = self.map.superblock_of(flash);
-        Extent { superblock: superblock - 1, first: flash - superblock * self.map.per_superblock(), units }
+        Extent { superblock: superblock - 1, first_unit: flash - superblock * self.map.per_superblock(), units }
     }
 
     /// Position of a host unit in the flash; `None` if the unit is not mapped.
@@ -226,7 +226,7 @@ impl Ftl {
 
     /// Erased superblocks, including the reserve, which host writes cannot use.
     pub fn free_superblocks(&self) -> u32 {
-        self.free.len() as u32
+        self.free_list.len() as u32
     }
 
     /// Over-provisioning, (T - U) / U, with T rounded to whole superblocks.
@@ -266,8 +266,8 @@ impl Ftl {
                 by_superblock[self.map.superblock_of(flash) as usize] += 1;
             }
         }
-        let free: BTreeSet<u32> = self.free.iter().copied().collect();
-        if free.len() != self.free.len() {
+        let free: BTreeSet<u32> = self.free_list.iter().copied().collect();
+        if free.len() != self.free_list.len() {
             return Err("a superblock is free twice".to_owned());
         }
         let mut programmed = self.erases * u64::from(per_superblock);
@@ -332,7 +332,7 @@ pub struct Extent {
     /// Number of the superblock, from 0.
     pub superblock: u32,
     /// First unit in the superblock, from 0.
-    pub first: u32,
+    pub first_unit: u32,
     pub units: u32,
 }
 
@@ -343,10 +343,10 @@ pub trait FlashObserver {
     const LISTENS: bool = true;
 
     /// Units were programmed.
-    fn program(&mut self, at: Extent, cause: ProgramCause);
+    fn program(&mut self, extent: Extent, cause: ProgramCause);
 
     /// Garbage collection read valid units.
-    fn read(&mut self, at: Extent);
+    fn read(&mut self, extent: Extent);
 
     /// A superblock was erased.
     fn erase(&mut self, superblock: u32);

@@ -66,12 +66,12 @@ impl UnitMap {
     /// Maps `count` host units from `unit` on to flash units from `flash` on. `left` gets the previous superblock of
     /// each unit; 0 if the unit was not mapped.
     #[inline]
-    pub(crate) fn write(&mut self, unit: u32, flash: u32, count: u32, mut left: impl FnMut(u32)) {
+    pub(crate) fn write(&mut self, unit: u32, flash: u32, count: u32, mut release: impl FnMut(u32)) {
         let (reciprocal, first) = (self.reciprocal, flash as usize);
-        let places = &mut self.flash_of[unit as usize..][..count as usize];
-        let contents = &mut self.host_of[first..][..count as usize];
-        for ((place, content), index) in places.iter_mut().zip(contents).zip(0..) {
-            left(((u128::from(*place) * u128::from(reciprocal)) >> 64) as u32);
+        let flash_slots = &mut self.flash_of[unit as usize..][..count as usize];
+        let host_slots = &mut self.host_of[first..][..count as usize];
+        for ((place, content), index) in flash_slots.iter_mut().zip(host_slots).zip(0..) {
+            release(((u128::from(*place) * u128::from(reciprocal)) >> 64) as u32);
             *place = flash + index;
             *content = unit + index;
         }
@@ -94,27 +94,27 @@ impl UnitMap {
     #[inline]
     pub(crate) fn relocate<const LISTENS: bool>(
         &mut self,
-        from: u32,
+        from_flash: u32,
         count: u32,
-        to: u32,
-        mut read: impl FnMut(u32),
+        to_flash: u32,
+        mut on_read: impl FnMut(u32),
     ) -> u32 {
         debug_assert!(count as usize <= BATCH);
-        self.load(&self.host_of[from as usize..][..count as usize]);
+        self.load(&self.host_of[from_flash as usize..][..count as usize]);
         // Without a branch on validity, which would be unpredictable, and without dependent loads.
         let mut units = [0_u32; BATCH];
         let mut valid = 0;
-        for (&unit, flash) in self.host_of[from as usize..][..count as usize].iter().zip(from..) {
+        for (&unit, flash) in self.host_of[from_flash as usize..][..count as usize].iter().zip(from_flash..) {
             let lies_here = self.flash_of[unit as usize] == flash;
             units[valid % BATCH] = unit;
             valid += usize::from(lies_here);
             if LISTENS && lies_here {
-                read(flash);
+                on_read(flash);
             }
         }
         let units = &units[..valid];
-        self.host_of[to as usize..][..valid].copy_from_slice(units);
-        for (&unit, flash) in units.iter().zip(to..) {
+        self.host_of[to_flash as usize..][..valid].copy_from_slice(units);
+        for (&unit, flash) in units.iter().zip(to_flash..) {
             self.flash_of[unit as usize] = flash;
         }
         valid as u32
@@ -140,7 +140,7 @@ pub(crate) struct Valid {
     /// By superblock: number of valid units, with the bit [`NOT_CLOSED`] unless the superblock is closed.
     counts: Vec<u32>,
     /// By group: minimum of its counts.
-    least: Vec<u32>,
+    group_minima: Vec<u32>,
     /// First group of the next search: the group behind that of the last victim, so that groups with equal minima take
     /// turns.
     next_group: usize,
@@ -149,8 +149,8 @@ pub(crate) struct Valid {
 impl Valid {
     pub(crate) fn new(superblocks: u32) -> Self {
         let counts = vec![NOT_CLOSED; superblocks as usize + 1];
-        let least = vec![u32::MAX; counts.len().div_ceil(GROUP)];
-        Self { counts, least, next_group: 0 }
+        let group_minima = vec![u32::MAX; counts.len().div_ceil(GROUP)];
+        Self { counts, group_minima, next_group: 0 }
     }
 
     /// Valid units of a superblock.
@@ -177,9 +177,9 @@ impl Valid {
         let count = &mut self.counts[superblock as usize];
         // The count of superblock 0 never changes.
         *count -= u32::from(superblock != 0);
-        let least = &mut self.least[superblock as usize / GROUP];
-        if *count < *least {
-            *least = *count;
+        let group_minimum = &mut self.group_minima[superblock as usize / GROUP];
+        if *count < *group_minimum {
+            *group_minimum = *count;
         }
     }
 
@@ -192,30 +192,30 @@ impl Valid {
     /// Marks the superblock as full, so that it can be collected.
     pub(crate) fn close(&mut self, superblock: u32) {
         self.counts[superblock as usize] &= !NOT_CLOSED;
-        let least = &mut self.least[superblock as usize / GROUP];
-        *least = self.counts[superblock as usize].min(*least);
+        let group_minimum = &mut self.group_minima[superblock as usize / GROUP];
+        *group_minimum = self.counts[superblock as usize].min(*group_minimum);
     }
 
     /// Marks the superblock as being collected.
     pub(crate) fn take(&mut self, superblock: u32) {
         self.counts[superblock as usize] |= NOT_CLOSED;
         let group = superblock as usize / GROUP;
-        self.least[group] = self.group(group).iter().copied().min().unwrap_or(u32::MAX);
+        self.group_minima[group] = self.group(group).iter().copied().min().unwrap_or(u32::MAX);
     }
 
     /// The closed superblock with the fewest valid units, and the number of these units.
     pub(crate) fn fewest(&mut self) -> Option<(u32, u32)> {
-        let least = self.least.iter().copied().min()?;
-        if least >= NOT_CLOSED {
+        let minimum = self.group_minima.iter().copied().min()?;
+        if minimum >= NOT_CLOSED {
             return None;
         }
-        let from_hand = self.least[self.next_group..].iter().position(|&of_group| of_group == least);
+        let from_hand = self.group_minima[self.next_group..].iter().position(|&of_group| of_group == minimum);
         let group = from_hand
             .map(|at| at + self.next_group)
-            .or_else(|| self.least.iter().position(|&of_group| of_group == least))?;
-        self.next_group = (group + 1) % self.least.len();
-        let at = self.group(group).iter().position(|&count| count == least)?;
-        Some(((group * GROUP + at) as u32, least))
+            .or_else(|| self.group_minima.iter().position(|&of_group| of_group == minimum))?;
+        self.next_group = (group + 1) % self.group_minima.len();
+        let index = self.group(group).iter().position(|&count| count == minimum)?;
+        Some(((group * GROUP + index) as u32, minimum))
     }
 
     fn group(&self, group: usize) -> &[u32] {

@@ -18,7 +18,7 @@ struct Flash {
 
 impl FlashObserver for Flash {
     fn program(&mut self, at: Extent, cause: ProgramCause) {
-        for unit in at.first..at.first + at.units {
+        for unit in at.first_unit..at.first_unit + at.units {
             assert!(unit < self.superblock_units);
             assert!(self.programmed.insert((at.superblock, unit)), "programmed twice without an erase: {at:?}");
             assert!(unit == 0 || self.programmed.contains(&(at.superblock, unit - 1)), "out of order: {at:?}");
@@ -32,7 +32,7 @@ impl FlashObserver for Flash {
     fn read(&mut self, at: Extent) {
         assert!(
             at.units > 0
-                && (at.first..at.first + at.units).all(|unit| self.programmed.contains(&(at.superblock, unit)))
+                && (at.first_unit..at.first_unit + at.units).all(|unit| self.programmed.contains(&(at.superblock, unit)))
         );
         self.read += u64::from(at.units);
     }
@@ -134,7 +134,7 @@ proptest! {
         let located: BTreeSet<_> = (0..UNITS).filter(|&unit| ftl.locate(unit).is_some()).collect();
         prop_assert_eq!(&located, &mapped);
         prop_assert_eq!(ftl.mapped_units(), mapped.len() as u64);
-        let places: BTreeSet<_> = located.iter().filter_map(|&unit| ftl.locate(unit)).map(|at| (at.superblock, at.first)).collect();
+        let places: BTreeSet<_> = located.iter().filter_map(|&unit| ftl.locate(unit)).map(|at| (at.superblock, at.first_unit)).collect();
         prop_assert_eq!(places.len(), mapped.len());
         prop_assert!(places.is_subset(&flash.programmed));
         prop_assert_eq!((flash.host, flash.read), (host_units, flash.moved));

@@ -78,7 +78,7 @@ fn assert_store(works: Vec<(Digest, Work)>) {
     ops::put(&mut bins, &ops::Entry { operation, particle, name: b"b", value: b"value" });
     for (digest, (result, ..)) in digests.into_iter().zip(found) {
         let policy = Policy { exists: Exists::Any, ..Policy::default() };
-        let write = Write { policy, ops: bins.clone(), image: true, ..Write::default() };
+        let write = Write { policy, ops: bins.clone(), wants_image: true, ..Write::default() };
         let written = open.ask(digest, Work::Write(write)).result;
         assert!(written == ResultCode::OK || result == ResultCode::OK, "{written:?} without a record");
     }

@@ -37,17 +37,17 @@ impl FromStr for Factor {
         if number.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')) {
             return Err(FactorError::Negative);
         }
-        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+        let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        if whole.len() + part.len() == 0 || !digits(whole) || !digits(part) {
+        if whole.len() + decimals.len() == 0 || !digits(whole) || !digits(decimals) {
             return Err(FactorError::NotANumber);
         }
-        let (whole, part) = (whole.trim_start_matches('0'), part.trim_end_matches('0'));
-        if whole.len() > DIGITS_MAX || part.len() > DIGITS_MAX {
+        let (whole, decimals) = (whole.trim_start_matches('0'), decimals.trim_end_matches('0'));
+        if whole.len() > DIGITS_MAX || decimals.len() > DIGITS_MAX {
             return Err(FactorError::TooManyDigits);
         }
         // Cannot fail: only digits, and few enough for 64 bits.
-        let billionths = format!("{whole}{part:0<DIGITS_MAX$}").parse().map_err(|_| FactorError::NotANumber)?;
+        let billionths = format!("{whole}{decimals:0<DIGITS_MAX$}").parse().map_err(|_| FactorError::NotANumber)?;
         if billionths == 0 { Err(FactorError::Zero) } else { Ok(Self { billionths }) }
     }
 }
@@ -68,10 +68,10 @@ impl Factor {
     /// `self` times the load of `devices` devices.
     ///
     /// Errors: the factor is 0, or too large.
-    pub fn share(self, devices: u64, of: u64) -> Result<Self, FactorError> {
-        let of = u128::from(of.max(1));
+    pub fn share(self, devices: u64, target_devices: u64) -> Result<Self, FactorError> {
+        let target_devices = u128::from(target_devices.max(1));
         let product = u128::from(self.billionths) * u128::from(devices);
-        match u64::try_from((product + of / 2) / of) {
+        match u64::try_from((product + target_devices / 2) / target_devices) {
             Ok(0) => Err(FactorError::Zero),
             Ok(billionths) => Ok(Self { billionths }),
             Err(_) => Err(FactorError::TooManyDigits),

@@ -93,7 +93,7 @@ pub(crate) enum KeyGenerator {
     Uniform { keys: u32 },
     Zipfian(Zipfian),
     HotCold { keys: u32, hot: u32, traffic: f64 },
-    Sequential { keys: u32, next: u32 },
+    Sequential { keys: u32, next_key: u32 },
 }
 
 impl KeyGenerator {
@@ -104,7 +104,7 @@ impl KeyGenerator {
             Keys::HotCold { keys_pct, traffic_pct } => {
                 Self::HotCold { keys: count, hot: hot_keys(keys_pct, count), traffic: traffic_pct / 100.0 }
             }
-            Keys::Sequential => Self::Sequential { keys: count, next: 0 },
+            Keys::Sequential => Self::Sequential { keys: count, next_key: 0 },
         }
     }
 
@@ -121,9 +121,9 @@ impl KeyGenerator {
                 true => random.below(u64::from(*hot)) as u32,
                 false => *hot + random.below(u64::from(*keys - *hot)) as u32,
             },
-            Self::Sequential { keys, next } => {
-                let key = *next;
-                *next = (key + 1) % *keys;
+            Self::Sequential { keys, next_key } => {
+                let key = *next_key;
+                *next_key = (key + 1) % *keys;
                 key
             }
         }
@@ -148,28 +148,28 @@ impl Class {
     /// `count` keys by class. The most popular Zipfian keys are a class each; other classes contain keys whose ranks
     /// differ by 1 %.
     pub(crate) fn of(keys: Keys, count: u32) -> Vec<Self> {
-        let all = f64::from(count);
+        let key_count = f64::from(count);
         match keys {
-            Keys::Uniform | Keys::Sequential => vec![Self { keys: all, updates: 1.0 }],
+            Keys::Uniform | Keys::Sequential => vec![Self { keys: key_count, updates: 1.0 }],
             Keys::HotCold { keys_pct, .. } if hot_keys(keys_pct, count) == count => {
-                vec![Self { keys: all, updates: 1.0 }]
+                vec![Self { keys: key_count, updates: 1.0 }]
             }
             Keys::HotCold { keys_pct, traffic_pct } => {
                 let (hot, traffic) = (f64::from(hot_keys(keys_pct, count)), traffic_pct / 100.0);
-                vec![Self { keys: hot, updates: traffic }, Self { keys: all - hot, updates: 1.0 - traffic }]
+                vec![Self { keys: hot, updates: traffic }, Self { keys: key_count - hot, updates: 1.0 - traffic }]
             }
             Keys::Zipfian { theta } => {
                 let zipfian = Zipfian::new(count.into(), theta);
-                let (mut classes, mut first) = (Vec::new(), 1);
-                while first <= count {
-                    let behind = first.saturating_add((first / 100).max(1)).min(count.saturating_add(1));
+                let (mut classes, mut first_rank) = (Vec::new(), 1);
+                while first_rank <= count {
+                    let end_rank = first_rank.saturating_add((first_rank / 100).max(1)).min(count.saturating_add(1));
                     // A single key has its exact weight; for several the integral approximates the sum.
-                    let updates = match behind - first {
-                        1 => f64::from(first).powf(-theta),
-                        _ => zipfian.integral(f64::from(behind) - 0.5) - zipfian.integral(f64::from(first) - 0.5),
+                    let updates = match end_rank - first_rank {
+                        1 => f64::from(first_rank).powf(-theta),
+                        _ => zipfian.integral(f64::from(end_rank) - 0.5) - zipfian.integral(f64::from(first_rank) - 0.5),
                     };
-                    classes.push(Self { keys: f64::from(behind - first), updates });
-                    first = behind;
+                    classes.push(Self { keys: f64::from(end_rank - first_rank), updates });
+                    first_rank = end_rank;
                 }
                 let sum: f64 = classes.iter().map(|class| class.updates).sum();
                 classes.iter_mut().for_each(|class| class.updates /= sum);
@@ -187,18 +187,18 @@ pub(crate) struct Zipfian {
     keys: f64,
     area_first: f64,
     area: f64,
-    always: f64,
+    accepted_distance: f64,
 }
 
 impl Zipfian {
     pub(crate) fn new(keys: u64, theta: f64) -> Self {
         let keys = keys as f64;
-        let of = Self { theta, keys, area_first: 0.0, area: 0.0, always: 0.0 };
+        let parameters = Self { theta, keys, area_first: 0.0, area: 0.0, accepted_distance: 0.0 };
         Self {
-            area_first: of.integral(1.5) - 1.0,
-            area: of.integral(keys + 0.5),
-            always: 2.0 - of.inverse(of.integral(2.5) - 2.0_f64.powf(-theta)),
-            ..of
+            area_first: parameters.integral(1.5) - 1.0,
+            area: parameters.integral(keys + 0.5),
+            accepted_distance: 2.0 - parameters.inverse(parameters.integral(2.5) - 2.0_f64.powf(-theta)),
+            ..parameters
         }
     }
 
@@ -207,7 +207,7 @@ impl Zipfian {
             let u = self.area + random.unit() * (self.area_first - self.area);
             let x = self.inverse(u);
             let k = x.round().clamp(1.0, self.keys);
-            if k - x <= self.always || u >= self.integral(k + 0.5) - k.powf(-self.theta) {
+            if k - x <= self.accepted_distance || u >= self.integral(k + 0.5) - k.powf(-self.theta) {
                 return k as u64 - 1;
             }
         }
@@ -215,14 +215,14 @@ impl Zipfian {
 
     /// The integral of x^-theta, starting at 1.
     fn integral(&self, x: f64) -> f64 {
-        let (log, rest) = (x.ln(), 1.0 - self.theta);
-        if (rest * log).abs() < 1e-8 { log * (1.0 + rest * log / 2.0) } else { (rest * log).exp_m1() / rest }
+        let (log, exponent) = (x.ln(), 1.0 - self.theta);
+        if (exponent * log).abs() < 1e-8 { log * (1.0 + exponent * log / 2.0) } else { (exponent * log).exp_m1() / exponent }
     }
 
     fn inverse(&self, area: f64) -> f64 {
-        let rest = 1.0 - self.theta;
-        let scaled = (rest * area).max(-1.0);
-        if scaled.abs() < 1e-8 { (area * (1.0 - scaled / 2.0)).exp() } else { (scaled.ln_1p() / rest).exp() }
+        let exponent = 1.0 - self.theta;
+        let scaled = (exponent * area).max(-1.0);
+        if scaled.abs() < 1e-8 { (area * (1.0 - scaled / 2.0)).exp() } else { (scaled.ln_1p() / exponent).exp() }
     }
 }
 

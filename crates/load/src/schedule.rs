@@ -44,12 +44,12 @@ impl Schedule {
 
     /// The `count`-th instant still to come, from 1, if it is before `end_ns`.
     pub fn nth_before(&self, count: u64, end_ns: u64) -> Option<u64> {
-        let mut ahead = self.clone();
-        if let Self::Even(even) = &mut ahead {
+        let mut schedule = self.clone();
+        if let Self::Even(even) = &mut schedule {
             let ns = even.skip(count.checked_sub(1)?)?;
             return Some(ns).filter(|ns| *ns < end_ns);
         }
-        let ns = (1..count).try_fold(ahead.next_ns()?, |ns, _| if ns < end_ns { ahead.next_ns() } else { None });
+        let ns = (1..count).try_fold(schedule.next_ns()?, |ns, _| if ns < end_ns { schedule.next_ns() } else { None });
         ns.filter(|ns| *ns < end_ns)
     }
 
@@ -65,10 +65,10 @@ impl Schedule {
         }
         let mut count = 0;
         loop {
-            let before = self.clone();
+            let saved = self.clone();
             if self.next_ns().is_none_or(|ns| ns >= end_ns) {
                 // The instant just taken is not before the end, so it is put back.
-                *self = before;
+                *self = saved;
                 return count;
             }
             count += 1;
@@ -192,9 +192,9 @@ impl Woken {
 
     #[inline]
     fn next_ns(&mut self) -> Option<u64> {
-        let wanted_ns = self.even.next_ns()?;
-        if wanted_ns >= self.at_ns {
-            self.at_ns = wanted_ns.checked_add(self.random.below(self.late_ns_max + 1))?;
+        let intended_ns = self.even.next_ns()?;
+        if intended_ns >= self.at_ns {
+            self.at_ns = intended_ns.checked_add(self.random.below(self.late_ns_max + 1))?;
         }
         Some(self.at_ns)
     }
@@ -208,8 +208,8 @@ pub struct Listed {
     at_ns: Arc<[u64]>,
     lap_ns: u64,
     /// One past the last index, over all laps.
-    end: u64,
-    next: u64,
+    end_index: u64,
+    next_index: u64,
     stride: u64,
 }
 
@@ -217,17 +217,17 @@ impl Listed {
     /// Instants `first`, `first + stride`, ... of `at_ns`, in `laps` laps of `lap_ns` each.
     pub fn new(at_ns: Arc<[u64]>, lap_ns: u64, laps: u64, first: u64, stride: u64) -> Self {
         let end = at_ns.len() as u64 * laps;
-        Self { at_ns, lap_ns, end, next: first, stride: stride.max(1) }
+        Self { at_ns, lap_ns, end_index: end, next_index: first, stride: stride.max(1) }
     }
 
     #[inline]
     fn next_ns(&mut self) -> Option<u64> {
         let count = self.at_ns.len() as u64;
-        if self.next >= self.end {
+        if self.next_index >= self.end_index {
             return None;
         }
-        let (lap, index) = (self.next / count, self.next % count);
-        self.next += self.stride;
+        let (lap, index) = (self.next_index / count, self.next_index % count);
+        self.next_index += self.stride;
         self.lap_ns.checked_mul(lap)?.checked_add(self.at_ns[index as usize])
     }
 
@@ -235,17 +235,17 @@ impl Listed {
     fn pass_before(&mut self, end_ns: u64) -> u64 {
         let count = self.at_ns.len() as u64;
         // Laps overlap only at their ends, so the instants before the end are a prefix.
-        let before = |index: &u64| {
+        let is_before_end = |index: &u64| {
             let at_ns = self.lap_ns.saturating_mul(index / count).saturating_add(self.at_ns[(index % count) as usize]);
             at_ns < end_ns
         };
-        let (mut low, mut high) = (self.next, self.end.max(self.next));
+        let (mut low, mut high) = (self.next_index, self.end_index.max(self.next_index));
         while low < high {
             let middle = low + (high - low) / 2;
-            if before(&middle) { low = middle + 1 } else { high = middle }
+            if is_before_end(&middle) { low = middle + 1 } else { high = middle }
         }
-        let passed = (low - self.next).div_ceil(self.stride);
-        self.next += passed * self.stride;
+        let passed = (low - self.next_index).div_ceil(self.stride);
+        self.next_index += passed * self.stride;
         passed
     }
 }

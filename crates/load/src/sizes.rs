@@ -40,22 +40,22 @@ impl SizeTable {
     /// only size is 0.
     pub fn new(weights: BTreeMap<u32, u64>) -> Self {
         let weights: Vec<_> = weights.into_iter().filter(|(_, weight)| *weight > 0).collect();
-        let full: u128 = weights.iter().map(|(_, weight)| u128::from(*weight)).sum();
+        let total_weight: u128 = weights.iter().map(|(_, weight)| u128::from(*weight)).sum();
         let bytes_max = weights.last().map_or(0, |(bytes, _)| *bytes);
         let count = weights.len() as u128;
         // The height of a column is `full`; all of them together are full * count.
         let (mut small, mut large): (Vec<_>, Vec<_>) = weights
             .iter()
             .map(|(bytes, weight)| (*bytes, u128::from(*weight) * count))
-            .partition(|(_, height)| *height < full);
+            .partition(|(_, height)| *height < total_weight);
         let mut columns = Vec::with_capacity(weights.len());
         while let Some((own_bytes, height)) = small.pop() {
             // The deficits of small columns add up to the excesses of large columns, so a large column is left.
-            let Some((other_bytes, rest)) = large.pop() else { break };
-            let keep_below = fraction_of_64_bits(height, full);
+            let Some((other_bytes, other_height)) = large.pop() else { break };
+            let keep_below = fraction_of_64_bits(height, total_weight);
             columns.push(Column { keep_below, own_bytes, other_bytes });
-            let left = rest - (full - height);
-            if left < full { small.push((other_bytes, left)) } else { large.push((other_bytes, left)) }
+            let left = other_height - (total_weight - height);
+            if left < total_weight { small.push((other_bytes, left)) } else { large.push((other_bytes, left)) }
         }
         columns.extend(large.into_iter().map(|(bytes, _)| Column {
             keep_below: ALWAYS,
@@ -86,8 +86,8 @@ impl SizeTable {
     /// The mean size, in bytes; for printing only.
     pub fn mean_bytes(&self) -> f64 {
         let of_column = |column: &Column| {
-            let own = column.keep_below as f64 / ALWAYS as f64;
-            own * f64::from(column.own_bytes) + (1.0 - own) * f64::from(column.other_bytes)
+            let own_share = column.keep_below as f64 / ALWAYS as f64;
+            own_share * f64::from(column.own_bytes) + (1.0 - own_share) * f64::from(column.other_bytes)
         };
         self.columns.iter().map(of_column).sum::<f64>() / self.columns.len() as f64
     }

@@ -125,36 +125,36 @@ pub trait Stream: Debug + Send {
 
     /// Discards the next `arrivals`, which will never be issued: calls `lost` with the cell of each of these operations
     /// and their followers, with a count.
-    fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
+    fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
         match self.only_cell() {
-            Some(cell) => lost(cell, arrivals),
-            None => lose_each(self, arrivals, lost),
+            Some(cell) => on_lost(cell, arrivals),
+            None => lose_each(self, arrivals, on_lost),
         }
     }
 }
 
 /// Takes each arrival from `stream`, and its followers.
-fn lose_each<S: Stream + ?Sized>(stream: &mut S, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
+fn lose_each<S: Stream + ?Sized>(stream: &mut S, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
     for arrival in 0..arrivals {
-        let mut next = stream.next();
-        if next.is_none() {
+        let mut pending = stream.next();
+        if pending.is_none() {
             if stream.stuck().is_some() {
-                stream.expect(arrivals - arrival, lost);
+                stream.expect(arrivals - arrival, on_lost);
             }
             return;
         }
-        while let Some(request) = next {
-            lost(request.cell, 1);
-            next = stream.on_completion(&request, LOST);
+        while let Some(request) = pending {
+            on_lost(request.cell, 1);
+            pending = stream.on_completion(&request, LOST);
         }
     }
 }
 
 /// Distributes `count` operations over the cells of `extents`, as evenly as whole numbers allow.
-fn spread(count: u64, extents: &[Extent], tell: &mut dyn FnMut(u32, u64)) {
+fn spread(count: u64, extents: &[Extent], on_cell: &mut dyn FnMut(u32, u64)) {
     let parts = (extents.len() as u64).max(1);
     for (part, extent) in (0..).zip(extents) {
-        tell(extent.request.cell, count / parts + u64::from(part < count % parts));
+        on_cell(extent.request.cell, count / parts + u64::from(part < count % parts));
     }
 }
 
@@ -277,14 +277,14 @@ pub struct Sequential {
     /// Blocks of the largest size.
     pub extent: Extent,
     /// Index of the next block.
-    pub next: u64,
+    pub next_block: u64,
 }
 
 impl Stream for Sequential {
     fn next(&mut self) -> Option<Request> {
         let Extent { request, step_bytes, offsets, sizes } = &self.extent;
-        let offset = request.offset + self.next * step_bytes;
-        self.next = (self.next + 1) % offsets;
+        let offset = request.offset + self.next_block * step_bytes;
+        self.next_block = (self.next_block + 1) % offsets;
         Some(Request { offset, len: sizes.max_bytes(), ..*request })
     }
 
@@ -304,20 +304,20 @@ pub struct Updates {
     writes: Vec<Extent>,
     bundle: u32,
     /// Updates of the current bundle still to begin.
-    left: u32,
+    updates_left: u32,
     random: Random,
 }
 
 impl Updates {
     /// Updates that read from `reads` and write to `writes`, `bundle` updates per arrival.
     pub fn new(reads: Vec<Extent>, writes: Vec<Extent>, bundle: u32, random: Random) -> Self {
-        Self { reads, writes, bundle, left: 0, random }
+        Self { reads, writes, bundle, updates_left: 0, random }
     }
 }
 
 impl Stream for Updates {
     fn next(&mut self) -> Option<Request> {
-        self.left = self.bundle - 1;
+        self.updates_left = self.bundle - 1;
         Some(Extent::draw_from(&self.reads, &mut self.random))
     }
 
@@ -325,7 +325,7 @@ impl Stream for Updates {
         if request.kind == OpKind::Read {
             return Some(Extent::draw_from(&self.writes, &mut self.random));
         }
-        self.left = self.left.checked_sub(1)?;
+        self.updates_left = self.updates_left.checked_sub(1)?;
         Some(Extent::draw_from(&self.reads, &mut self.random))
     }
 
@@ -333,14 +333,14 @@ impl Stream for Updates {
         spread(arrivals.saturating_mul(u64::from(self.bundle)), &self.reads, cells);
     }
 
-    fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
+    fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
         // With one target, all updates are in two cells and are counted at once: billions can be lost.
         let ([read], [write]) = (&self.reads[..], &self.writes[..]) else {
-            return lose_each(self, arrivals, lost);
+            return lose_each(self, arrivals, on_lost);
         };
         let updates = arrivals * u64::from(self.bundle);
-        lost(read.request.cell, updates);
-        lost(write.request.cell, updates);
+        on_lost(read.request.cell, updates);
+        on_lost(write.request.cell, updates);
     }
 }
 
@@ -367,10 +367,10 @@ impl Stream for Mixed {
     }
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
-        let of_reads = u128::from(arrivals) * u128::from(self.split.0) / u128::from(self.split.1.max(1));
-        let of_reads = u64::try_from(of_reads).unwrap_or(arrivals).min(arrivals);
-        spread(of_reads, &self.reads, cells);
-        spread(arrivals - of_reads, &self.writes, cells);
+        let read_ops = u128::from(arrivals) * u128::from(self.split.0) / u128::from(self.split.1.max(1));
+        let read_ops = u64::try_from(read_ops).unwrap_or(arrivals).min(arrivals);
+        spread(read_ops, &self.reads, cells);
+        spread(arrivals - read_ops, &self.writes, cells);
     }
 }
 
@@ -427,7 +427,7 @@ mod tests {
     #[test]
     fn the_raider_starts_over_at_the_end() {
         let extent = Extent::blocks(request(OpKind::Read, 0, 0), 3000, 1000).unwrap();
-        let mut raider = Sequential { extent, next: 0 };
+        let mut raider = Sequential { extent, next_block: 0 };
         let offsets: Vec<_> = (0..4).filter_map(|_| raider.next()).map(|request| request.offset).collect();
         assert_eq!(offsets, [0, 1000, 2000, 0]);
     }

@@ -134,7 +134,7 @@ impl Sink for Enough {
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         if interval.index == self.at {
             std::thread::sleep(self.thinks);
-            self.control.stop(EndCause::Enough { why: "seen".into() });
+            self.control.stop(EndCause::Enough { reason: "seen".into() });
         }
         self.kept.interval(interval)
     }

@@ -64,11 +64,11 @@ pub fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
 /// version.
 pub fn translation_of(path: &Path, bytes: &[u8], reading: &ReadOptions) -> Result<Translation, Failure> {
     let name = path.display().to_string();
-    if let Some(place) = bytes.iter().position(|byte| *byte == 0) {
+    if let Some(zero_offset) = bytes.iter().position(|byte| *byte == 0) {
         return Err(Failure::usage(format!(
             "cannot read the configuration {name} - its byte {} is 0, so it is not text - name the file with the \
              test's configuration",
-            place + 1
+            zero_offset + 1
         )));
     }
     legacy::read(&name, bytes, reading).map_err(Failure::usage)
@@ -94,10 +94,10 @@ fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
 ///
 /// Errors: the file's `bytes` set another `arrival`.
 pub fn pace_as_act(path: &Path, bytes: &[u8], config: &mut ActConfig) -> Result<(), Failure> {
-    let given = std::mem::replace(&mut config.arrival, Arrival::Act);
+    let file_arrival = std::mem::replace(&mut config.arrival, Arrival::Act);
     match line_of(bytes, "arrival") {
-        Some(line) if given != Arrival::Act => Err(Failure::usage(format!(
-            "{}:{line}: arrival: {given} contradicts --as-act, which is arrival: act - leave out one of the two",
+        Some(line) if file_arrival != Arrival::Act => Err(Failure::usage(format!(
+            "{}:{line}: arrival: {file_arrival} contradicts --as-act, which is arrival: act - leave out one of the two",
             path.display()
         ))),
         _ => Ok(()),
@@ -121,45 +121,45 @@ pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<TraceText
     let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("cannot read {name} - {error}"));
     let bytes = user_file::open(name, "trace", "-")?;
     let mut input = Input::piped_to(bytes, "flashproof trace --from -").map_err(|error| failed(&error))?;
-    let facts = TraceText::read(&mut input, sink).map_err(|error| failed(&error))?;
+    let trace_text = TraceText::read(&mut input, sink).map_err(|error| failed(&error))?;
     if input.is_cut() {
         console::warning(&format!("{name} is compressed and truncated: only the part before the end is read"));
     }
-    if let Some((line, text)) = &facts.first_unread {
+    if let Some((line, text)) = &trace_text.first_unread {
         console::note(&format!(
             "{name}: {} of {} are not part of a block trace and were skipped; the first is line {line}: {}",
-            units::Grouped(facts.unread_lines),
-            units::count(facts.lines, "line"),
+            units::Grouped(trace_text.unread_lines),
+            units::count(trace_text.lines, "line"),
             quoted(text)
         ));
     }
-    if facts.lost > 0 {
+    if trace_text.lost > 0 {
         console::warning(&format!(
             "{name}: {} lost during the recording: counts are too low - record with larger buffers (trace-cmd -b, \
              buffer_size_kb)",
-            units::count(facts.lost, "event")
+            units::count(trace_text.lost, "event")
         ));
     }
-    if facts.of_further_devices > 0 {
+    if trace_text.of_further_devices > 0 {
         console::warning(&format!(
             "{name}: {} skipped, because only the first 256 devices of a trace are read - extract the devices that you need (grep)",
-            units::count(facts.of_further_devices, "event")
+            units::count(trace_text.of_further_devices, "event")
         ));
     }
-    if facts.without_size > 0 {
+    if trace_text.without_size > 0 {
         console::warning(&format!(
             "{name}: offsets and sizes of {} are unknown: on recent kernels, iosnoop prints BLOCK + and BYTES 0, and \
              confuses requests in flight - record with flashproof trace --ops",
-            units::count(facts.without_size, "request")
+            units::count(trace_text.without_size, "request")
         ));
     }
-    if facts.without_time > 0 {
+    if trace_text.without_time > 0 {
         console::warning(&format!(
             "{name}: the start times of {} are missing - record with iosnoop -s, or with flashproof trace --ops",
-            units::count(facts.without_time, "request")
+            units::count(trace_text.without_time, "request")
         ));
     }
-    Ok(facts)
+    Ok(trace_text)
 }
 
 /// Parses a number above 0.

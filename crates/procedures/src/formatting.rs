@@ -87,10 +87,10 @@ impl Transfers {
         let buf = self.buf.take().ok_or(io::ErrorKind::OutOfMemory)?;
         let until_ns = self.engine.now() + LIMIT.as_nanos() as u64;
         self.engine.submit(Op { sync: WriteSync::Data, ..Op::new(kind, offset, len as u32, buf) });
-        let mut out = Vec::new();
-        self.engine.reap(Wait { until_ns, completions: 1 }, &mut out)?;
-        let done = out.pop().ok_or(io::ErrorKind::TimedOut)?;
-        self.buf = Some(done.buf);
-        if done.outcome.is_done() { Ok(()) } else { Err(io::Error::other(done.outcome.to_string())) }
+        let mut reaped = Vec::new();
+        self.engine.reap(Wait { until_ns, completions: 1 }, &mut reaped)?;
+        let completion = reaped.pop().ok_or(io::ErrorKind::TimedOut)?;
+        self.buf = Some(completion.buf);
+        if completion.outcome.is_done() { Ok(()) } else { Err(io::Error::other(completion.outcome.to_string())) }
     }
 }

@@ -87,7 +87,7 @@ pub struct SelectionInput<'a> {
     /// List of published ratings; `None`: the built-in list.
     pub ratings: Option<&'a Path>,
     /// Endurance and prices given by the user, for candidates and published drives.
-    pub given: OperatorData,
+    pub operator_data: OperatorData,
 }
 
 /// Selects for the load of the profile in the file `path` under `terms`. Prints warnings and remarks of the candidates.
@@ -97,7 +97,7 @@ pub struct SelectionInput<'a> {
 pub fn select(
     path: &Path,
     accept_unbalanced: bool,
-    shelf: &SelectionInput<'_>,
+    input: &SelectionInput<'_>,
     terms: SizingTerms,
 ) -> Result<Selection, Failure> {
     let profile = read_profile(path)?;
@@ -106,18 +106,18 @@ pub fn select(
     if demand.nodes.iter().all(|node| node.drives.iter().all(|io| *io == DriveIo::default())) {
         return Err(Failure::usage(format!("cannot select for {} - it has no load", path.display())));
     }
-    let ratings = ratings(shelf.ratings)?;
-    let published = chosen(&ratings, shelf.published)?;
+    let ratings = ratings(input.ratings)?;
+    let published = chosen(&ratings, input.published)?;
     // Prices given for a published drive do not apply to candidates.
-    let of_published = |name: &String| published.iter().any(|rating| rating.device == *name);
+    let is_published = |name: &String| published.iter().any(|rating| rating.device == *name);
     let (published_prices, prices): (Vec<_>, Vec<_>) =
-        shelf.given.prices.iter().cloned().partition(|(name, _)| of_published(name));
-    let given = OperatorData { prices: prices.clone(), ..shelf.given.clone() };
-    let comparison = compared(shelf.candidates, &given, &ratings)?;
-    let of_candidate =
+        input.operator_data.prices.iter().cloned().partition(|(name, _)| is_published(name));
+    let operator_data = OperatorData { prices: prices.clone(), ..input.operator_data.clone() };
+    let comparison = compared(input.candidates, &operator_data, &ratings)?;
+    let candidate_choices =
         comparison.candidates.iter().map(|candidate| candidate_choice(candidate, &demand, &terms, &prices));
-    let of_published = published.iter().map(|rating| published_choice(rating, &demand, &terms, &published_prices));
-    let choices = of_candidate.chain(of_published).collect();
+    let published_choices = published.iter().map(|rating| published_choice(rating, &demand, &terms, &published_prices));
+    let choices = candidate_choices.chain(published_choices).collect();
     let damaged = comparison.candidates.iter().any(|candidate| candidate.damaged);
     Ok(Selection { demand, terms, choices, damaged })
 }
@@ -133,10 +133,10 @@ pub fn ratings(path: Option<&Path>) -> Result<Vec<PublishedRating>, Failure> {
 /// The comparison of `candidates`; prints its warnings and remarks.
 pub fn compared(
     candidates: &[CandidateDir],
-    given: &OperatorData,
+    operator_data: &OperatorData,
     ratings: &[PublishedRating],
 ) -> Result<Comparison, Failure> {
-    let comparison = compare(candidates, given, ratings).map_err(|error| match error.is_usage() {
+    let comparison = compare(candidates, operator_data, ratings).map_err(|error| match error.is_usage() {
         true => Failure::usage(error),
         false => Failure::environment(error),
     })?;
@@ -146,11 +146,11 @@ pub fn compared(
 }
 
 /// Published ratings of drives whose names contain one of the given texts; all ratings for `all`.
-fn chosen(ratings: &[PublishedRating], wanted: &[String]) -> Result<Vec<PublishedRating>, Failure> {
+fn chosen(ratings: &[PublishedRating], patterns: &[String]) -> Result<Vec<PublishedRating>, Failure> {
     let has = |rating: &PublishedRating, words: &str| {
         words.eq_ignore_ascii_case("all") || rating.device.to_lowercase().contains(&words.trim().to_lowercase())
     };
-    for words in wanted {
+    for words in patterns {
         if words.trim().is_empty() || !ratings.iter().any(|rating| has(rating, words)) {
             return Err(Failure::usage(format!(
                 "no published rating has {} in its drive's name - give other words, or \"all\"",
@@ -158,14 +158,14 @@ fn chosen(ratings: &[PublishedRating], wanted: &[String]) -> Result<Vec<Publishe
             )));
         }
     }
-    Ok(ratings.iter().filter(|rating| wanted.iter().any(|words| has(rating, words))).cloned().collect())
+    Ok(ratings.iter().filter(|rating| patterns.iter().any(|words| has(rating, words))).cloned().collect())
 }
 
 fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &SizingTerms, prices: &[(String, f64)]) -> Choice {
     let wear = candidate.wear.value().map_or(&[][..], |wear| &wear[..]);
     // The smallest value of several devices; none if any device lacks a value.
-    let least = |of: &dyn Fn(&report::comparison::DeviceWear) -> Option<f64>| {
-        wear.iter().map(of).collect::<Option<Vec<_>>>()?.into_iter().min_by(f64::total_cmp)
+    let min_over_devices = |value_of: &dyn Fn(&report::comparison::DeviceWear) -> Option<f64>| {
+        wear.iter().map(value_of).collect::<Option<Vec<_>>>()?.into_iter().min_by(f64::total_cmp)
     };
     let io = candidate.load.and_then(|_| candidate.io.clone());
     let supply = io.map(|io| Supply {
@@ -175,8 +175,8 @@ fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &SizingTerms,
             read_kib_per_sec: io.read_bytes_per_sec / 1024.0,
             written_kib_per_sec: io.written_bytes_per_sec / 1024.0,
         },
-        capacity_bytes: least(&|wear| wear.capacity_bytes.value().map(|bytes| *bytes as f64)),
-        rated_bytes: least(&|wear| wear.rated_bytes.value().copied()),
+        capacity_bytes: min_over_devices(&|wear| wear.capacity_bytes.value().map(|bytes| *bytes as f64)),
+        rated_bytes: min_over_devices(&|wear| wear.rated_bytes.value().copied()),
     });
     let basis = io.map(|it| {
         let same = supply.value().is_some_and(|supply| select::is_same_mix(demand, &supply.io));
@@ -198,16 +198,16 @@ fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &SizingTerms,
     }
     let test = candidate.test.value();
     let devices = test.map_or(&[][..], |test| &test.devices[..]);
-    let by = |name: &str| prices.iter().find(|(said, _)| said == name).map(|(_, price)| *price);
-    let of_devices: Option<Vec<f64>> = devices.iter().map(|device| by(device)).collect();
-    let of_devices = of_devices.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<f64>() / all.len() as f64);
+    let price_of = |name: &str| prices.iter().find(|(priced_device, _)| priced_device == name).map(|(_, price)| *price);
+    let device_prices: Option<Vec<f64>> = devices.iter().map(|device| price_of(device)).collect();
+    let mean_price = device_prices.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<f64>() / all.len() as f64);
     let margins = candidate.margins.value().map_or(&[][..], |margins| &margins[..]).iter().map(|margin| Margin {
         threshold: margin.threshold.clone(),
         share: margin.worst.value().map(|worst| worst.share),
         share_max: Some(margin.share_max),
     });
     Choice {
-        price: of_devices.or_else(|| by(&candidate.name)),
+        price: mean_price.or_else(|| price_of(&candidate.name)),
         margins: margins.collect(),
         remarks,
         simulated: test.is_some_and(|test| test.simulated),
@@ -227,12 +227,12 @@ fn published_choice(
         Some(Margin { threshold: threshold.to_owned(), share: Some(pct? / 100.0), share_max: None })
     };
     let margins = shares.filter_map(margin);
-    let maker =
+    let endurance_text =
         rating.endurance.as_ref().map(|endurance| format!("; its endurance is {endurance}")).unwrap_or_default();
     Choice {
         price: prices.iter().find(|(name, _)| *name == rating.device).map(|(_, price)| *price),
         margins: margins.collect(),
-        remarks: vec![format!("published as {}{maker}; its capacity and wear are not considered", multiple(rating.x))],
+        remarks: vec![format!("published as {}{endurance_text}; its capacity and wear are not considered", multiple(rating.x))],
         ..choice(
             rating.device.clone(),
             ValueOrReason::Value(Basis::Published),
@@ -342,11 +342,11 @@ impl Selection {
             lines.push("wear is not considered: give --dwpd or --tbw".to_owned());
         }
         for choice in choices {
-            let named = |text: &str| format!("{}: {text}", choice.name);
+            let prefixed = |text: &str| format!("{}: {text}", choice.name);
             if let ValueOrReason::Missing { why_not } = &choice.now {
-                lines.push(named(why_not));
+                lines.push(prefixed(why_not));
             }
-            lines.extend(choice.remarks.iter().map(|remark| named(remark)));
+            lines.extend(choice.remarks.iter().map(|remark| prefixed(remark)));
         }
         lines.iter().map(|line| format!("{bullet}{line}\n")).collect()
     }

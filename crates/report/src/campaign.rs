@@ -109,18 +109,18 @@ impl Quantity {
         values: Vec<Option<f64>>,
         drives: &[CampaignDrive],
     ) -> Option<Self> {
-        let known: Vec<f64> = values.iter().flatten().copied().collect();
-        if known.len() < 2 {
+        let known_values: Vec<f64> = values.iter().flatten().copied().collect();
+        if known_values.len() < 2 {
             return None;
         }
         let bounded = SHARES.iter().filter(|_| larger_is_better);
-        let bounds = bounded.filter_map(|share| tolerance_bound(&known, *share, CONFIDENCE)).collect();
+        let bounds = bounded.filter_map(|share| tolerance_bound(&known_values, *share, CONFIDENCE)).collect();
         let (name, unit) = (name.to_owned(), unit.to_owned());
         let mut this = Self { name, unit, larger_is_better, values, bounds, comparisons: Vec::new() };
         for label in [FIRMWARE, MODEL] {
             let groups: Vec<(String, Vec<f64>)> = this.groups(drives, label).into_iter().collect();
-            for (at, (first, of_first)) in groups.iter().enumerate() {
-                for (second, of_second) in &groups[at + 1..] {
+            for (index, (first, of_first)) in groups.iter().enumerate() {
+                for (second, of_second) in &groups[index + 1..] {
                     let Some(comparison) = compare(of_first, of_second, CONFIDENCE) else { continue };
                     let (by, first, second) = (label.0.to_owned(), first.clone(), second.clone());
                     this.comparisons.push(PairComparison { by, first, second, comparison });
@@ -169,14 +169,14 @@ impl Campaign {
         }
         for quantity in &self.quantities {
             sentences.extend(quantity.bounds.iter().map(|bound| {
-                let (name, least, drives) =
+                let (name, bound_text, drives) =
                     (&quantity.name, quantity.text(bound.bound), count(bound.drives as u64, "drive"));
-                let [share, confidence, wanted] = [bound.share, bound.confidence, CONFIDENCE].map(percent_whole);
+                let [share, confidence, required_confidence] = [bound.share, bound.confidence, CONFIDENCE].map(percent_whole);
                 let is_less = bound.confidence < CONFIDENCE;
                 let more =
-                    if is_less { format!("; {wanted} needs {}", bound.drives_needed) } else { String::new() };
+                    if is_less { format!("; {required_confidence} needs {}", bound.drives_needed) } else { String::new() };
                 format!(
-                    "{share} of such drives have a {name} of at least {least}, with {confidence} confidence ({drives} measured{more})."
+                    "{share} of such drives have a {name} of at least {bound_text}, with {confidence} confidence ({drives} measured{more})."
                 )
             }));
             sentences.extend(quantity.comparisons.iter().map(|pair| pair_sentence(quantity, pair)));
@@ -224,11 +224,11 @@ impl Campaign {
 
     /// Reasons of all results other than success.
     fn reasons(&self) -> Vec<String> {
-        let good = |result: &StepResult| {
+        let is_good = |result: &StepResult| {
             matches!(result.outcome, Some(Outcome::Pass | Outcome::Measured)) || result.sentence.is_empty()
         };
         let all = self.drives.iter().flat_map(|drive| self.steps.iter().zip(&drive.results).map(move |of| (drive, of)));
-        let bad = all.filter(|(_, (_, result))| !good(result) && result.state != "done");
+        let bad = all.filter(|(_, (_, result))| !is_good(result) && result.state != "done");
         bad.map(|(drive, (step, result))| format!("{} {step} {}: {}", drive.drive, result.state, result.sentence))
             .collect()
     }
@@ -299,16 +299,16 @@ impl Campaign {
             let groups: BTreeSet<&str> = self.drives.iter().map(label).filter(|name| !name.is_empty()).collect();
             (2..=GROUPS_MAX).contains(&groups.len())
         });
-        let by = labels.first().copied();
+        let grouping = labels.first().copied();
         let strips = labels.into_iter().map(|label| self.strip(number, quantity, label));
-        std::iter::once(self.cdf(number, quantity, by)).chain(strips).collect()
+        std::iter::once(self.cdf(number, quantity, grouping)).chain(strips).collect()
     }
 
-    fn cdf(&self, number: usize, quantity: &Quantity, by: Option<Label>) -> Chart {
-        let mut all: Vec<f64> = quantity.values.iter().flatten().copied().collect();
-        all.sort_by(f64::total_cmp);
-        let mut groups = vec![("all drives".to_owned(), all.clone())];
-        groups.extend(by.into_iter().flat_map(|label| quantity.groups(&self.drives, label)));
+    fn cdf(&self, number: usize, quantity: &Quantity, grouping: Option<Label>) -> Chart {
+        let mut all_values: Vec<f64> = quantity.values.iter().flatten().copied().collect();
+        all_values.sort_by(f64::total_cmp);
+        let mut groups = vec![("all drives".to_owned(), all_values.clone())];
+        groups.extend(grouping.into_iter().flat_map(|label| quantity.groups(&self.drives, label)));
         let line = |(at, (name, values)): (usize, (String, Vec<f64>))| {
             let share = |rank: usize| Some(100.0 * (rank + 1) as f64 / values.len() as f64);
             let y = (0..values.len()).map(share).collect();
@@ -316,10 +316,10 @@ impl Campaign {
         };
         let (x, y) = (Axis::linear(&quantity.name, &quantity.unit), Axis::percent("drives at or below"));
         let chart = Chart::new(format!("cdf-{number}"), format!("Distribution of the {}", quantity.name), x, y);
-        let at = |share| quantile(&all, share).map_or_else(String::new, |value| quantity.text(value));
-        let key = format!("Half of the drives are at or below {}, 5 % at or below {}.", at(0.5), at(0.05));
-        let by = by.map_or(String::new(), |(name, _)| format!(", for all drives and by {name}"));
-        let caption = format!("Share of the drives with at most this value{by}.");
+        let value_at = |share| quantile(&all_values, share).map_or_else(String::new, |value| quantity.text(value));
+        let key = format!("Half of the drives are at or below {}, 5 % at or below {}.", value_at(0.5), value_at(0.05));
+        let grouping_text = grouping.map_or(String::new(), |(name, _)| format!(", for all drives and by {name}"));
+        let caption = format!("Share of the drives with at most this value{grouping_text}.");
         Chart { key, caption, lines: groups.into_iter().enumerate().map(line).collect(), wide: true, ..chart }
     }
 

@@ -104,7 +104,7 @@ impl Checks {
         let mut table = Table::new("").text(["check", "verdict", "decided by", "measured", "limit"]);
         for check in &self.checks {
             let decisive = check.decisive_criterion();
-            let [what, figure, limit] = match decisive {
+            let [subject, figure, limit] = match decisive {
                 Some(judged) => [
                     format!("{}: {}", judged.criterion.run, judged.criterion.metric_and_stream()),
                     judged.figure_text(),
@@ -114,7 +114,7 @@ impl Checks {
             };
             let figure = if check.outcome == Outcome::Fail { Cell::bad(figure) } else { figure.into() };
             let verdict = Cell::outcome(OutcomeLabel::of(Some(check.outcome)));
-            table.row([check.name.as_str().into(), verdict, what.into(), figure, limit.into()]);
+            table.row([check.name.as_str().into(), verdict, subject.into(), figure, limit.into()]);
         }
         for NotRun { name, .. } in &self.not_run {
             table.row([name.as_str(), "not run", "", "", ""]);

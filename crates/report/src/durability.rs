@@ -46,9 +46,9 @@ fn modes(result: &Durability) -> Table {
         .numbers(["lost", "stale", "torn", "foreign", "reordered", "allowed torn"]);
     for mode in &result.modes {
         let counts = &mode.counts;
-        let gone = [counts.lost, counts.stale, counts.torn, counts.foreign, counts.reordered];
+        let damage_counts = [counts.lost, counts.stale, counts.torn, counts.foreign, counts.reordered];
         let cell = |count: u64| number(count as f64);
-        let bad = |count: u64| if count > 0 { Cell::bad(cell(count)) } else { cell(count).into() };
+        let bad_cell = |count: u64| if count > 0 { Cell::bad(cell(count)) } else { cell(count).into() };
         let verdict = match mode.outcome {
             Outcome::Invalid => "not tested".into(),
             outcome => Cell::outcome(OutcomeLabel::of(Some(outcome))),
@@ -56,7 +56,7 @@ fn modes(result: &Durability) -> Table {
         let told = [mode.acknowledged, mode.exposed, counts.checked].map(cell).map(Cell::from);
         let before = [mode.mode.to_string().into(), verdict];
         let torn = [cell(counts.unacknowledged_torn).into()];
-        table.row(before.into_iter().chain(told).chain(gone.map(bad)).chain(torn));
+        table.row(before.into_iter().chain(told).chain(damage_counts.map(bad_cell)).chain(torn));
     }
     table
 }

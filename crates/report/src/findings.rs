@@ -8,31 +8,31 @@ const COLUMNS: usize = 110;
 
 /// All findings other than `ok` and `unknown`, the most severe first, and the number of the others; with `all`, all of
 /// them.
-pub fn page(findings: &[Finding], all: bool) -> String {
+pub fn page(findings: &[Finding], with_all: bool) -> String {
     let count = |level| findings.iter().filter(|finding| finding.level == level).count() as u64;
     let [problems, warnings, notes] = [(Level::Problem, "problem"), (Level::Warning, "warning"), (Level::Note, "note")]
         .map(|(level, of)| units::count(count(level), of));
     let (unknown, good) = (count(Level::Unknown), count(Level::Ok));
-    let hint = if all || good == 0 { "" } else { " (--all shows them)" };
-    let listed = listed(findings, if all { Level::Ok } else { Level::Note });
+    let hint = if with_all || good == 0 { "" } else { " (--all shows them)" };
+    let listed = listed(findings, if with_all { Level::Ok } else { Level::Note });
     format!("{listed}{problems}, {warnings}, {unknown} unknown, {notes}; {good} ok{hint}\n")
 }
 
 /// The findings of at least this level, the most severe first.
-pub fn listed(findings: &[Finding], least: Level) -> String {
-    let mut shown: Vec<&Finding> = findings.iter().filter(|finding| finding.level >= least).collect();
+pub fn listed(findings: &[Finding], level_min: Level) -> String {
+    let mut shown: Vec<&Finding> = findings.iter().filter(|finding| finding.level >= level_min).collect();
     shown.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     shown.into_iter().map(text).collect()
 }
 
 fn text(finding: &Finding) -> String {
-    let about = match finding.device.as_deref() {
+    let subject = match finding.device.as_deref() {
         None => "host",
         Some("") => "\"\"",
         Some(device) => device,
     };
     let Finding { level, check, finding, reason, remedy, .. } = finding;
-    let mut text = format!("{level:<8} {check:<19} {about}: {finding}\n");
+    let mut text = format!("{level:<8} {check:<19} {subject}: {finding}\n");
     if !reason.is_empty() {
         text += &units::wrapped(reason, "         ", COLUMNS);
     }

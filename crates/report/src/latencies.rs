@@ -120,16 +120,16 @@ pub(crate) fn add_window(streams: &mut [Histogram], layout: &Layout, window: &Wi
 }
 
 /// A table in milliseconds, one line for each stream and duration: the columns `shown` of the [`QUANTILES`].
-pub fn in_milliseconds(streams: &[StreamLatencies], name_width: usize, shown: &[&str]) -> Table {
+pub fn in_milliseconds(streams: &[StreamLatencies], name_width: usize, quantile_names: &[&str]) -> Table {
     let rows = streams.iter().flat_map(|stream| {
         let names = [stream.stream.as_str(), "", ""];
         names.into_iter().zip(stream.durations()).map(|(name, (what, quantiles))| {
-            let shown = QUANTILES.iter().zip(quantiles.all_ns()).filter(|(quantile, _)| shown.contains(quantile));
-            let ms = shown.map(|(_, ns)| format!("{:.3}", ns as f64 / 1e6));
+            let shown_quantiles = QUANTILES.iter().zip(quantiles.all_ns()).filter(|(quantile, _)| quantile_names.contains(quantile));
+            let ms = shown_quantiles.map(|(_, ns)| format!("{:.3}", ns as f64 / 1e6));
             [name.to_owned(), what.to_owned()].into_iter().chain(ms)
         })
     });
-    let table = Table::new("").text(["milliseconds", ""]).numbers(shown.iter().copied());
+    let table = Table::new("").text(["milliseconds", ""]).numbers(quantile_names.iter().copied());
     table.widths([name_width, 8, 9, 9, 9, 9, 9, 9]).rows(rows)
 }
 
@@ -139,13 +139,13 @@ pub(crate) fn of_transactions(verdict: &Verdict, streams: &[StreamLatencies]) ->
     let rows = verdict.groups.iter().map(|group| {
         let service = streams.iter().find(|stream| stream.stream == group.stream).map(|stream| stream.service);
         let times = service.map_or([0; 2], |service| [service.mean_ns, service.stddev_ns]);
-        let wanted = group.slices.iter().map(|slice| slice.wanted).sum::<u64>().max(1);
-        let under = (0..verdict.thresholds_ns.len()).map(move |limit| {
+        let scheduled_ops = group.slices.iter().map(|slice| slice.wanted).sum::<u64>().max(1);
+        let share_texts = (0..verdict.thresholds_ns.len()).map(move |limit| {
             let over: u64 = group.slices.iter().filter_map(|slice| slice.judged_over.get(limit)).sum();
-            units::percent(1.0 - over as f64 / wanted as f64)
+            units::percent(1.0 - over as f64 / scheduled_ops as f64)
         });
         let times = times.map(|ns| format!("{:.3}", ns as f64 / 1e6));
-        [group.stream.clone(), String::new()].into_iter().chain(times).chain(under)
+        [group.stream.clone(), String::new()].into_iter().chain(times).chain(share_texts)
     });
     let under = verdict.thresholds_ns.iter().map(|ns| format!("< {}", units::duration(*ns)));
     let table =

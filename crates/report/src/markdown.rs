@@ -25,27 +25,27 @@ fn run_text(run: &RunReport, level: usize) -> String {
     text += &list(run.result.others());
     text += &summary(&run.summary);
     text += &list(run.verdict.blame.iter().map(|blame| &blame.sentence));
-    let below = level + 1;
+    let sublevel = level + 1;
     let shares = tables::shares(run).map(|shares| format!("**{}**\n\n{}", escaped(&shares.title), table(&shares)));
-    text += &part(below, "Shares over the thresholds", shares.collect());
-    text += &part(below, "Latencies of the whole run", table(&tables::latencies(run)));
-    text += &part(below, "Rates", table(&tables::rates(run)));
-    text.extend(run.sections.iter().map(|section| key_numbers(below, section)));
-    text += &part(below, "Steady state", list(run.steadiness_in_words.iter()));
+    text += &part(sublevel, "Shares over the thresholds", shares.collect());
+    text += &part(sublevel, "Latencies of the whole run", table(&tables::latencies(run)));
+    text += &part(sublevel, "Rates", table(&tables::rates(run)));
+    text.extend(run.sections.iter().map(|section| key_numbers(sublevel, section)));
+    text += &part(sublevel, "Steady state", list(run.steadiness_in_words.iter()));
     let findings = run.findings.iter().filter(|finding| finding.level != Level::Ok).map(|finding| {
         let of = finding.device.as_deref().unwrap_or("host");
         format!("{} ({of}): {}. {} {}", finding.level, finding.finding, finding.reason, finding.remedy)
     });
-    text += &part(below, "Findings before the run", list(findings));
-    text += &part(below, "What could not be measured", list(run.unmeasured.iter()));
-    text += &heading(below, "What was run");
+    text += &part(sublevel, "Findings before the run", list(findings));
+    text += &part(sublevel, "What could not be measured", list(run.unmeasured.iter()));
+    text += &heading(sublevel, "What was run");
     text += &fenced(&run.command.join(" "));
     for workload in &run.workloads {
         text += &fenced(workload.config.as_written.trim_end());
     }
     let (tool, dir, date) = (escaped(&run.tool), run.dir.replace('`', "'"), units::date(run.started_unix_ms));
     text += &format!("Recorded by {tool} in `{dir}`, {date}.\n\n");
-    text += &heading(below, "Method and limits");
+    text += &heading(sublevel, "Method and limits");
     text += &list(run.method.iter().map(|part| format!("{}: {}", part.title, part.text)));
     text
 }

@@ -204,8 +204,8 @@ impl Cell {
     }
 
     /// A field of a heat map: `part` from 0 (lightest) to 1 (darkest).
-    pub fn shaded(text: impl Into<String>, part: f64) -> Self {
-        let shade = (part.clamp(0.0, 1.0) * SHADES as f64).round() as usize;
+    pub fn shaded(text: impl Into<String>, fraction: f64) -> Self {
+        let shade = (fraction.clamp(0.0, 1.0) * SHADES as f64).round() as usize;
         Self { text: text.into(), style: CellStyle::Shade(shade) }
     }
 
@@ -214,8 +214,8 @@ impl Cell {
         Self { text: text.into(), style: CellStyle::Link(id) }
     }
 
-    pub(crate) fn outcome(shown: OutcomeLabel) -> Self {
-        Self { text: shown.text, style: CellStyle::Badge(shown.look) }
+    pub(crate) fn outcome(label: OutcomeLabel) -> Self {
+        Self { text: label.text, style: CellStyle::Badge(label.look) }
     }
 
     /// The CSS class of the cell's field.

@@ -26,11 +26,11 @@ pub(crate) fn shares(run: &RunReport) -> impl Iterator<Item = Table> + use<'_> {
         first.into_iter().chain(shares).collect::<Vec<_>>()
     };
     run.verdict.groups.iter().map(move |group: &Group| {
-        let over = run.verdict.thresholds_ns.iter().map(|ns| format!("over {}", units::duration(*ns)));
+        let headings = run.verdict.thresholds_ns.iter().map(|ns| format!("over {}", units::duration(*ns)));
         Table::new(format!("{} on {}", group.stream, words::device(group.device.as_deref())))
             .text(["slice"])
             .numbers(["operations"])
-            .numbers(over)
+            .numbers(headings)
             .rows(group.slices.iter().map(row))
     })
 }

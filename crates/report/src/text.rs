@@ -104,8 +104,8 @@ fn blame(report: &SeriesReport) -> String {
     let mut text = String::new();
     // In a search, the blame of the many passed loads is of little interest.
     let of_search = report.series.purpose == Purpose::Rate;
-    let told = report.steps.iter().filter(|step| !of_search || step.step.outcome != Some(Outcome::Pass));
-    for step in told {
+    let shown_steps = report.steps.iter().filter(|step| !of_search || step.step.outcome != Some(Outcome::Pass));
+    for step in shown_steps {
         let blame = step.report.iter().flat_map(|run| run.verdict.blame.iter().take(BLAME_SLICES_MAX));
         text.extend(blame.map(|blame| format!("  {}: {}\n", step.step.name, blame.sentence)));
     }

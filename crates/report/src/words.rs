@@ -56,8 +56,8 @@ pub(crate) fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) 
 }
 
 /// Each of `all` once, at its first position.
-pub(crate) fn unique<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
-    grouped(all.into_iter().map(|one| (one, ()))).into_iter().map(|(one, _)| one).collect()
+pub(crate) fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    grouped(items.into_iter().map(|one| (one, ()))).into_iter().map(|(one, _)| one).collect()
 }
 
 /// An outcome as readers see it: its words, and the outcome that gives colour and sign.
@@ -111,11 +111,11 @@ pub(crate) fn class(class: Class, simulated: bool, ran_sec: f64, partial: bool) 
 
 /// The explanations of a run's numbers.
 pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
-    let part = |title: &str, text: String| Paragraph { title: title.to_owned(), text };
+    let paragraph = |title: &str, text: String| Paragraph { title: title.to_owned(), text };
     let slice = units::span(manifest.slice_sec);
     let interval = units::span(manifest.report_interval_sec);
-    let mut parts = vec![
-        part(
+    let mut paragraphs = vec![
+        paragraph(
             "The times of an operation",
             "An operation is intended at its scheduled start time, eligible once the in-flight limit has a free slot, \
              issued at its submission, and completed when flashproof sees its completion. Wait = eligible - intended: \
@@ -124,7 +124,7 @@ pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
              lag + service."
                 .into(),
         ),
-        part(
+        paragraph(
             "The verdict",
             format!(
                 "The run is divided into slices of {slice}. For each device, and for all devices together, the share \
@@ -135,7 +135,7 @@ pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
                 manifest.sla
             ),
         ),
-        part(
+        paragraph(
             "Exact and rounded numbers",
             format!(
                 "Shares are exact counts. Percentiles come from histograms with steps of 1 % for service and 6 % for wait \
@@ -144,7 +144,7 @@ pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
                  for this report."
             ),
         ),
-        part(
+        paragraph(
             "Limits of this result",
             "The load is a model of a database's device I/O: fixed rates, random offsets, no cache hits. Your \
              database was \
@@ -152,7 +152,7 @@ pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
              down after hours, and another drive of the same model may differ."
                 .into(),
         ),
-        part(
+        paragraph(
             "Screening and certification",
             "Certified means a full day of the load on a real device. Anything shorter, and anything simulated, is a \
              screening: it finds drives that fail, and certifies none."
@@ -160,14 +160,14 @@ pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
         ),
     ];
     if manifest.simulated {
-        parts.push(part(
+        paragraphs.push(paragraph(
             "Simulated drives",
             "The drives of this run are a queueing model on virtual time. The numbers show how flashproof measures and \
              judges, but nothing about a real drive."
                 .into(),
         ));
     }
-    parts
+    paragraphs
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ fn main() -> io::Result<()> {
             pair("report-interval-sec", "1"),
             pair("microsecond-histograms", "no"),
         ],
-        derived: vec![pair("internal-read-reqs-per-sec", "240000")],
+        derived_rates: vec![pair("internal-read-reqs-per-sec", "240000")],
         histogram_names: names.clone(),
         ..Header::default()
     };

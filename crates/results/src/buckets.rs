@@ -100,8 +100,8 @@ pub const THRESHOLDS_MAX: usize = 8;
 ///
 /// "Over 1 ms" means `duration >= 1 ms`, as in ACT, whose bucket 0 ends at 0.999999 ms.
 #[inline]
-pub fn count_over(thresholds_ns: &[u64], duration_ns: u64, over: &mut [u64; THRESHOLDS_MAX]) {
-    for (threshold_ns, over) in thresholds_ns.iter().zip(over) {
+pub fn count_over(thresholds_ns: &[u64], duration_ns: u64, over_counts: &mut [u64; THRESHOLDS_MAX]) {
+    for (threshold_ns, over) in thresholds_ns.iter().zip(over_counts) {
         if duration_ns < *threshold_ns {
             break;
         }

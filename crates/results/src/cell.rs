@@ -113,13 +113,13 @@ impl Cell {
             (_, own_ns) if own_ns > harmless_ns => judged_ns.saturating_sub(own_ns),
             _ => judged_ns,
         };
-        for (duration_ns, over) in [
+        for (duration_ns, over_counts) in [
             (judged_ns, &mut counts.judged_over),
             (least_ns, &mut counts.judged_least_over),
             (times.response_ns(), &mut counts.response_over),
             (times.service_ns(), &mut counts.service_over),
         ] {
-            count_over(thresholds_ns, duration_ns, over);
+            count_over(thresholds_ns, duration_ns, over_counts);
         }
         let doubtful = unseen_ns + times.held_ns() > harmless_ns;
         let (unseen_ns, held_ns) = if doubtful { (unseen_ns, times.held_ns()) } else { (0, 0) };
@@ -133,10 +133,10 @@ impl Cell {
     }
 
     /// Records `n` operations that were never issued; this program delayed `ours` of them.
-    pub fn record_unissued(&mut self, n: u64, ours: u64) {
+    pub fn record_unissued(&mut self, n: u64, own_delayed: u64) {
         self.counts.unissued += n;
-        self.record_missed(n, ours);
-        self.record_over_all(n, ours);
+        self.record_missed(n, own_delayed);
+        self.record_over_all(n, own_delayed);
     }
 
     /// Records an operation that never completed. The last completion of its device was at `last_back_ns`.
@@ -148,16 +148,16 @@ impl Cell {
     }
 
     /// Records `n` operations that did not complete in time; without delays by this program, `ours` of them would have.
-    pub fn record_missed(&mut self, n: u64, ours: u64) {
+    pub fn record_missed(&mut self, n: u64, own_delayed: u64) {
         self.counts.missed += n;
-        self.counts.missed_least += n.saturating_sub(ours);
+        self.counts.missed_least += n.saturating_sub(own_delayed);
     }
 
-    fn record_over_all(&mut self, n: u64, ours: u64) {
+    fn record_over_all(&mut self, n: u64, own_delayed: u64) {
         let counts = &mut self.counts;
         for index in 0..self.thresholds_ns.len() {
             counts.judged_over[index] += n;
-            counts.judged_least_over[index] += n.saturating_sub(ours);
+            counts.judged_least_over[index] += n.saturating_sub(own_delayed);
             counts.response_over[index] += n;
         }
     }
@@ -360,10 +360,10 @@ pub struct EarlierSliceOps {
 }
 
 /// Adds `more` to the entry in `all` for the same cell and slice.
-pub fn add_carried(all: &mut Vec<EarlierSliceOps>, more: EarlierSliceOps) {
-    match all.iter_mut().find(|known| (known.cell, known.slice) == (more.cell, more.slice)) {
+pub fn add_carried(entries: &mut Vec<EarlierSliceOps>, more: EarlierSliceOps) {
+    match entries.iter_mut().find(|known| (known.cell, known.slice) == (more.cell, more.slice)) {
         Some(known) => known.counts.add(&more.counts),
-        None => all.push(more),
+        None => entries.push(more),
     }
 }
 
@@ -374,10 +374,10 @@ impl Interval {
     }
 
     /// An empty interval of a shard that records only the cells `used`; `None`: all cells.
-    pub fn of_cells(layout: &Layout, used: Option<&[u32]>) -> Self {
+    pub fn of_cells(layout: &Layout, used_cells: Option<&[u32]>) -> Self {
         let cell = |index: usize| {
             let (stream, thresholds_ns) = (&layout.streams[index / layout.devices.len()], layout.thresholds_ns.clone());
-            match used.is_none_or(|used| used.contains(&(index as u32))) {
+            match used_cells.is_none_or(|used| used.contains(&(index as u32))) {
                 true => Cell::new(stream, thresholds_ns),
                 false => Cell::idle(stream, thresholds_ns),
             }
@@ -458,11 +458,11 @@ impl Interval {
             all.iter().find(is_same).map_or(0, |carried| carried.counts.silent_ns)
         };
         let silences = self.carried.iter().chain(&other.carried).map(|carried| {
-            let place = (carried.cell, carried.slice);
-            let (mine, theirs) = (silent_ns(&self.carried, place), silent_ns(&other.carried, place));
+            let cell_slice = (carried.cell, carried.slice);
+            let (mine, theirs) = (silent_ns(&self.carried, cell_slice), silent_ns(&other.carried, cell_slice));
             match self.cells[carried.cell].is_active() && other.cells[carried.cell].is_active() {
-                true => (place, mine.min(theirs)),
-                false => (place, mine + theirs),
+                true => (cell_slice, mine.min(theirs)),
+                false => (cell_slice, mine + theirs),
             }
         });
         let silences: Vec<_> = silences.collect();

@@ -97,12 +97,12 @@ impl CellCounts {
         self.combine(other, u64::saturating_sub);
     }
 
-    fn combine(&mut self, other: &Self, with: impl Fn(u64, u64) -> u64) {
+    fn combine(&mut self, other: &Self, operation: impl Fn(u64, u64) -> u64) {
         let mut other = *other;
         let ((mine, mine_over), (theirs, theirs_over)) = (self.sums(), other.sums());
-        mine.into_iter().zip(theirs).for_each(|(mine, theirs)| *mine = with(*mine, *theirs));
+        mine.into_iter().zip(theirs).for_each(|(mine, theirs)| *mine = operation(*mine, *theirs));
         for (mine, theirs) in mine_over.into_iter().zip(theirs_over) {
-            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = with(*mine, *theirs));
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = operation(*mine, *theirs));
         }
     }
 
@@ -153,9 +153,9 @@ impl SlowTimes {
     /// `unseen_ns` is a part of its service time, `held_ns` a part of its wait.
     pub fn record(&mut self, thresholds_ns: &[u64], times: &Times, unseen_ns: u64, held_ns: u64) {
         let response_ns = times.response_ns();
-        let over = thresholds_ns.iter().take(THRESHOLDS_MAX).take_while(|threshold_ns| response_ns >= **threshold_ns);
+        let exceeded = thresholds_ns.iter().take(THRESHOLDS_MAX).take_while(|threshold_ns| response_ns >= **threshold_ns);
         let unseen_ns = unseen_ns.min(times.service_ns());
-        for index in 0..over.count() {
+        for index in 0..exceeded.count() {
             self.wait_ns[index] += times.wait_ns();
             self.lag_ns[index] += times.lag_ns();
             self.service_ns[index] += times.service_ns();

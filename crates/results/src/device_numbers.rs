@@ -68,7 +68,7 @@ pub fn device_numbers(run: &Run, names: &[&str]) -> Result<Vec<DeviceNumbers>, R
 fn shares(run: &Run, stream: &str, device: &str) -> (Vec<f64>, bool) {
     let sla: &Sla = &run.manifest.sla;
     let mut worst = vec![0.0_f64; sla.limits().len()];
-    let mut within = true;
+    let mut is_within_limits = true;
     let group =
         run.verdict.groups.iter().find(|group| group.stream == stream && group.device.as_deref() == Some(device));
     let slices = group.map(|group| &group.slices[..]).unwrap_or_default();
@@ -76,8 +76,8 @@ fn shares(run: &Run, stream: &str, device: &str) -> (Vec<f64>, bool) {
     for slice in slices.iter().filter(|slice| (slice.complete || none_complete) && slice.wanted > 0) {
         for ((worst, over), limit) in worst.iter_mut().zip(&slice.judged_over).zip(sla.limits()) {
             *worst = worst.max(*over as f64 / slice.wanted as f64);
-            within &= !limit.is_exceeded(*over, slice.wanted);
+            is_within_limits &= !limit.is_exceeded(*over, slice.wanted);
         }
     }
-    (worst, within)
+    (worst, is_within_limits)
 }

@@ -121,8 +121,8 @@ pub enum ReplaceTarget {
 /// Writes `bytes` to `path` atomically, also across a power cut.
 ///
 /// Errors: a failed system call. The old file is then unchanged.
-pub fn replace(path: &Path, bytes: &[u8], over: ReplaceTarget) -> io::Result<()> {
-    let path = match over {
+pub fn replace(path: &Path, bytes: &[u8], target: ReplaceTarget) -> io::Result<()> {
+    let path = match target {
         ReplaceTarget::UserFile => fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
         _ => path.to_owned(),
     };
@@ -130,20 +130,20 @@ pub fn replace(path: &Path, bytes: &[u8], over: ReplaceTarget) -> io::Result<()>
         return Err(io::Error::new(ErrorKind::InvalidInput, "it names no file"));
     }
     let dir = dir_of(&path);
-    let temporary = Temporary::create(dir, if over == ReplaceTarget::OwnPrivate { 0o600 } else { 0o666 })?;
-    if over == ReplaceTarget::UserFile
+    let temporary = Temporary::create(dir, if target == ReplaceTarget::OwnPrivate { 0o600 } else { 0o666 })?;
+    if target == ReplaceTarget::UserFile
         && let Ok(replaced) = fs::metadata(&path)
     {
         temporary.copy_owner_and_mode(&replaced)?;
     }
     (&temporary.file).write_all(bytes)?;
     temporary.file.sync_all()?;
-    if over == ReplaceTarget::NewFile {
+    if target == ReplaceTarget::NewFile {
         // Claims the name exclusively: of two writers, only one succeeds, on every file system.
         OpenOptions::new().write(true).create_new(true).open(&path)?;
     }
     fs::rename(&temporary.path, &path).inspect_err(|_| {
-        if over == ReplaceTarget::NewFile {
+        if target == ReplaceTarget::NewFile {
             let _ = fs::remove_file(&path);
         }
     })?;

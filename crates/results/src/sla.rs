@@ -54,8 +54,8 @@ impl Limit {
     }
 
     /// True if `over` of `wanted` operations reach the limit. Exact.
-    pub fn is_exceeded(&self, over: u64, wanted: u64) -> bool {
-        wanted > 0 && u128::from(over) * u128::from(WHOLE_PPB) >= u128::from(wanted) * u128::from(self.share_max_ppb)
+    pub fn is_exceeded(&self, over_ops: u64, total_ops: u64) -> bool {
+        total_ops > 0 && u128::from(over_ops) * u128::from(WHOLE_PPB) >= u128::from(total_ops) * u128::from(self.share_max_ppb)
     }
 }
 
@@ -120,11 +120,11 @@ impl Sla {
     /// [`Self::UNLIMITED`]. `u64::max` gives the thresholds to count, `u64::min` the strictest limits.
     ///
     /// Errors: more thresholds than cells can count.
-    pub fn joined<'a>(all: impl Iterator<Item = &'a Self>, of: fn(u64, u64) -> u64) -> Result<Self, String> {
+    pub fn joined<'a>(slas: impl Iterator<Item = &'a Self>, combine: fn(u64, u64) -> u64) -> Result<Self, String> {
         let mut by_threshold = BTreeMap::new();
-        for limit in all.flat_map(|sla| &sla.limits) {
+        for limit in slas.flat_map(|sla| &sla.limits) {
             let share = by_threshold.entry(limit.threshold_ns).or_insert(limit.share_max_ppb);
-            *share = of(limit.share_max_ppb, *share);
+            *share = combine(limit.share_max_ppb, *share);
         }
         let limit = |(threshold_ns, share_max_ppb)| Limit { share_max_ppb, threshold_ns };
         let sla = Self { limits: by_threshold.into_iter().map(limit).collect() };
@@ -219,19 +219,19 @@ fn parse_limit(text: &str) -> Result<Limit, &'static str> {
 
 /// A decimal number without sign or exponent, times `scale` (a power of ten); `None` if the product is not whole.
 fn scaled(text: &str, scale: u64) -> Option<u64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let (integer, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || !digits(whole) || !digits(fraction) || text.ends_with('.') {
+    if integer.is_empty() || !digits(integer) || !digits(fraction) || text.ends_with('.') {
         return None;
     }
-    let mut value = whole.parse::<u64>().ok()?.checked_mul(scale)?;
-    let mut place = scale;
+    let mut value = integer.parse::<u64>().ok()?.checked_mul(scale)?;
+    let mut digit_scale = scale;
     for digit in fraction.bytes().map(|byte| u64::from(byte - b'0')) {
-        place /= 10;
-        if place == 0 && digit != 0 {
+        digit_scale /= 10;
+        if digit_scale == 0 && digit != 0 {
             return None;
         }
-        value = value.checked_add(digit * place)?;
+        value = value.checked_add(digit * digit_scale)?;
     }
     Some(value)
 }

@@ -130,7 +130,7 @@ impl Column {
 
     /// The column of `of`: the kernel name of a device, or the name of a thread; empty for host and process.
     pub fn of(self, of: &str) -> ColumnOf {
-        ColumnOf { column: self, of: of.to_owned() }
+        ColumnOf { column: self, owner: of.to_owned() }
     }
 }
 
@@ -140,7 +140,7 @@ impl Column {
 pub struct ColumnOf {
     pub column: Column,
     /// Kernel name of the device, spec of the simulated drive, or name of the thread; empty for host and process.
-    pub of: String,
+    pub owner: String,
 }
 
 impl ColumnOf {
@@ -152,17 +152,17 @@ impl ColumnOf {
             return Column::ALL.iter().filter(|column| column.source() == Source::Simulated).find_map(of);
         }
         let (first, rest) = name.split_once('.')?;
-        let find = |name: &str, is_it: fn(Column) -> bool| {
+        let find_column = |name: &str, is_it: fn(Column) -> bool| {
             Column::ALL.iter().copied().find(|column| is_it(*column) && column.name() == name)
         };
         match first {
-            HOST => find(rest, |column| column.source() == Source::Host).map(|column| column.of("")),
-            PROCESS => find(rest, |column| column.source() == Source::Process).map(|column| column.of("")),
+            HOST => find_column(rest, |column| column.source() == Source::Host).map(|column| column.of("")),
+            PROCESS => find_column(rest, |column| column.source() == Source::Process).map(|column| column.of("")),
             THREAD => {
                 let (thread, rest) = rest.rsplit_once('.')?;
-                find(rest, |column| column.source() == Source::Thread).map(|column| column.of(thread))
+                find_column(rest, |column| column.source() == Source::Thread).map(|column| column.of(thread))
             }
-            device => find(rest, Column::is_of_device).map(|column| column.of(device)),
+            device => find_column(rest, Column::is_of_device).map(|column| column.of(device)),
         }
     }
 }
@@ -173,8 +173,8 @@ impl fmt::Display for ColumnOf {
         match self.column.source() {
             Source::Host => write!(f, "{HOST}.{name}"),
             Source::Process => write!(f, "{PROCESS}.{name}"),
-            Source::Thread => write!(f, "{THREAD}.{}.{name}", self.of),
-            _ => write!(f, "{}.{name}", self.of),
+            Source::Thread => write!(f, "{THREAD}.{}.{name}", self.owner),
+            _ => write!(f, "{}.{name}", self.owner),
         }
     }
 }

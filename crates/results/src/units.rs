@@ -34,8 +34,8 @@ impl fmt::Display for Grouped {
 }
 
 /// A count with its noun: `1 sample`, `2,000 samples`.
-pub fn count(count: u64, of: &str) -> String {
-    format!("{} {of}{}", Grouped(count), if count == 1 { "" } else { "s" })
+pub fn count(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", Grouped(count), if count == 1 { "" } else { "s" })
 }
 
 /// A number with three digits (whole from 100 on), thousands grouped.

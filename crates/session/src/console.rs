@@ -39,9 +39,9 @@ pub fn be_quiet() {
 
 /// Suppresses notes while `work` runs.
 pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
-    let was = QUIET.swap(true, Ordering::Relaxed);
+    let was_quiet = QUIET.swap(true, Ordering::Relaxed);
     let result = work();
-    QUIET.store(was, Ordering::Relaxed);
+    QUIET.store(was_quiet, Ordering::Relaxed);
     result
 }
 
@@ -69,8 +69,8 @@ pub fn notice(text: &str) {
 
 /// Draws on standard error, over the previous drawing; names in `text` must be printable. If the terminal is too
 /// slow, only the newest drawing is written. The `first` drawing is always written: later ones go over it.
-pub fn draw(text: String, first: bool) {
-    if first { STDERR.print_text(text) } else { STDERR.draw(text) }
+pub fn draw(text: String, is_first: bool) {
+    if is_first { STDERR.print_text(text) } else { STDERR.draw(text) }
 }
 
 /// Waits up to a second for pending text to be written.
@@ -96,9 +96,9 @@ pub fn error(text: &str) {
     prefixed("error", text);
 }
 
-fn prefixed(what: &str, text: &str) {
+fn prefixed(prefix: &str, text: &str) {
     for line in text.lines() {
-        notice(&format!("{what}: {line}"));
+        notice(&format!("{prefix}: {line}"));
     }
 }
 
@@ -132,9 +132,9 @@ pub fn result_if_read(text: &str) -> Result<bool, Failure> {
 
 /// [`result_if_read`] for text with cursor movements; names in `text` must be printable.
 pub fn drawing_if_read(text: &str) -> Result<bool, Failure> {
-    let mut out = io::stdout();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if !is_gone(&error, &out) => Err(Failure::environment(format!(
+    let mut output = io::stdout();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if !is_gone(&error, &output) => Err(Failure::environment(format!(
             "cannot write the result to standard output - {error} - the work itself is done: the run directory, or the record of the preparation, has the result"
         ))),
         written => Ok(written.is_ok()),
@@ -143,10 +143,10 @@ pub fn drawing_if_read(text: &str) -> Result<bool, Failure> {
 
 /// True if `error` means that the reader is gone: a closed pipe, or a closed terminal, which returns EIO. For a file,
 /// EIO means a failing disk. After a hang-up isatty(3) is false, but the terminal is still a character device.
-fn is_gone(error: &io::Error, out: &impl AsFd) -> bool {
+fn is_gone(error: &io::Error, output: &impl AsFd) -> bool {
     match error.raw_os_error() {
         Some(libc::EPIPE) => true,
-        Some(libc::EIO) => fstat(out).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_char_device()),
+        Some(libc::EIO) => fstat(output).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_char_device()),
         _ => false,
     }
 }
@@ -170,14 +170,14 @@ pub fn columns(terminal: impl AsFd) -> usize {
 /// The parts that fit into `columns`, joined by two blanks, in order. The parts with the lowest weight are left out
 /// first; a line that is still too long is cut.
 pub fn fitted(parts: &[(u8, String)], columns: usize) -> String {
-    let mut kept: Vec<&(u8, String)> = parts.iter().filter(|(_, text)| !text.is_empty()).collect();
+    let mut shown: Vec<&(u8, String)> = parts.iter().filter(|(_, text)| !text.is_empty()).collect();
     let length = |kept: &[&(u8, String)]| kept.iter().map(|(_, text)| text.chars().count() + 2).sum::<usize>();
-    while kept.len() > 1 && length(&kept) > columns + 2 {
-        let lightest = kept.iter().map(|(weight, _)| *weight).min();
-        let index = kept.iter().rposition(|(weight, _)| Some(*weight) == lightest);
-        kept.remove(index.unwrap_or(0));
+    while shown.len() > 1 && length(&shown) > columns + 2 {
+        let lightest = shown.iter().map(|(weight, _)| *weight).min();
+        let index = shown.iter().rposition(|(weight, _)| Some(*weight) == lightest);
+        shown.remove(index.unwrap_or(0));
     }
-    let line = kept.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("  ");
+    let line = shown.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("  ");
     line.chars().take(columns).collect()
 }
 

@@ -33,7 +33,7 @@ pub struct Consents<'a> {
     /// Devices that may be erased, by name.
     pub erase: &'a [String],
     /// Other devices of the same configuration, which other runs may erase.
-    pub others: &'a [String],
+    pub other_devices: &'a [String],
     /// True if other runs may use the devices at the same time.
     pub shared: bool,
 }
@@ -58,8 +58,8 @@ impl Devices {
         let drive = |name: &DeviceName| Some((name.to_string(), name.drive()?.clone()));
         let drives: Vec<_> = spec.device_names.iter().filter_map(drive).collect();
         if !drives.is_empty() {
-            let of_ftl = drives.iter().filter_map(|(_, drive)| drive.ftl.as_ref());
-            load::memory::check(of_ftl.map(|drive| drive.spec.memory_bytes()).sum()).map_err(|why| {
+            let ftl_drives = drives.iter().filter_map(|(_, drive)| drive.ftl.as_ref());
+            load::memory::check(ftl_drives.map(|drive| drive.spec.memory_bytes()).sum()).map_err(|why| {
                 Failure::environment(format!(
                     "cannot simulate drives of that size - {why} - choose a larger mapping unit (unit=), or less capacity"
                 ))
@@ -78,22 +78,22 @@ impl Devices {
     /// the device's cached pages.
     pub fn use_page_cache(&self, spec: &RunSpec, workload: &impl Workload) -> Result<(), Failure> {
         let Self::Real(targets) = self else { return Ok(()) };
-        let set = |(target, name): (&Arc<Target>, &DeviceName)| {
-            let kept = workload.cached_range(name, target.size_bytes());
-            let set = target.use_page_cache(kept.is_none());
-            set.map_err(|error| format!("cannot use the page cache for {name} - {error}"))?;
-            pre_read(target, kept.unwrap_or_default())
+        let configure = |(target, name): (&Arc<Target>, &DeviceName)| {
+            let cached = workload.cached_range(name, target.size_bytes());
+            let result = target.use_page_cache(cached.is_none());
+            result.map_err(|error| format!("cannot use the page cache for {name} - {error}"))?;
+            pre_read(target, cached.unwrap_or_default())
         };
-        collect_all(targets.iter().zip(&spec.device_names).map(set), Failure::environment).map(|_: Vec<()>| ())
+        collect_all(targets.iter().zip(&spec.device_names).map(configure), Failure::environment).map(|_: Vec<()>| ())
     }
 
     /// Device properties that workloads need.
     pub fn shapes(&self) -> Vec<DeviceShape> {
         match self {
-            Self::Real(targets) => (0..).zip(targets).map(|(place, target)| shape_of_target(place, target)).collect(),
+            Self::Real(targets) => (0..).zip(targets).map(|(target_id, target)| shape_of_target(target_id, target)).collect(),
             Self::Simulated(drives) => {
-                let shape = |(place, (name, drive)): (u16, &(String, DriveSpec))| {
-                    DeviceShape::new(name, place, drive.capacity_bytes, drive.min_io_bytes)
+                let shape = |(target_id, (name, drive)): (u16, &(String, DriveSpec))| {
+                    DeviceShape::new(name, target_id, drive.capacity_bytes, drive.min_io_bytes)
                 };
                 (0..).zip(drives).map(shape).collect()
             }
@@ -120,11 +120,11 @@ impl Devices {
     /// Names of the counter columns of simulated drives, drive by drive.
     pub fn counter_columns(&self) -> Vec<String> {
         let Self::Simulated(specs) = self else { return Vec::new() };
-        let of = |(name, spec): &(String, _)| {
+        let columns_of_drive = |(name, spec): &(String, _)| {
             let columns = Drive::columns(spec).into_iter();
             columns.map(|column| column.of(name).to_string()).collect::<Vec<_>>()
         };
-        specs.iter().flat_map(of).collect()
+        specs.iter().flat_map(columns_of_drive).collect()
     }
 
     /// Major and minor numbers of the block devices.
@@ -190,21 +190,21 @@ fn open_targets<'w, W: Workload + 'w>(
     workloads: impl Iterator<Item = &'w W> + Clone,
     consents: &Consents<'_>,
 ) -> Result<Vec<Target>, Failure> {
-    let on = |name: &DeviceName| {
+    let workloads_on = |name: &DeviceName| {
         let name = name.clone();
         workloads.clone().filter(move |workload| workload.spec().device_names.contains(&name))
     };
-    let unit_bytes = |name: &DeviceName| on(name).map(Workload::unit_bytes).max().unwrap_or(0);
-    let is_written = |name: &&DeviceName| on(name).any(Workload::writes);
+    let unit_bytes = |name: &DeviceName| workloads_on(name).map(Workload::unit_bytes).max().unwrap_or(0);
+    let is_written = |name: &&DeviceName| workloads_on(name).any(Workload::writes);
     let request = |name: &DeviceName| {
-        let mut kinds: Vec<_> = on(name).map(|workload| format!("{} test", workload.kind())).collect();
+        let mut kinds: Vec<_> = workloads_on(name).map(|workload| format!("{} test", workload.kind())).collect();
         kinds.dedup();
         Request {
             file_size_bytes: spec.file_size_bytes,
-            sparse: on(name).any(|workload| workload.extras().sparse),
-            zoned: on(name).any(|workload| workload.extras().zoned),
+            sparse: workloads_on(name).any(|workload| workload.extras().sparse),
+            zoned: workloads_on(name).any(|workload| workload.extras().zoned),
             min_size_bytes: unit_bytes(name),
-            reads: on(name).any(Workload::reads),
+            reads: workloads_on(name).any(Workload::reads),
             shared: consents.shared,
             odsync: spec.odsync,
             ..Request::new(name.as_str(), kinds.join(" and "))
@@ -221,25 +221,25 @@ fn open_targets<'w, W: Workload + 'w>(
     // All or none: nothing is erased before the guard agreed to every device.
     let consents = match &requests[..] {
         [] => Vec::new(),
-        _ => consent(&requests, consents.erase, consents.others)?,
+        _ => consent(&requests, consents.erase, consents.other_devices)?,
     };
-    let mut written = consents.into_iter().map(Target::writable);
-    let opened = |target: Option<Target>| target.or_else(|| written.next()).expect("one consent for each request");
+    let mut writable_targets = consents.into_iter().map(Target::writable);
+    let opened = |target: Option<Target>| target.or_else(|| writable_targets.next()).expect("one consent for each request");
     Ok(read_only.into_iter().map(opened).collect())
 }
 
 /// The guard's consent to all `requests`, or to none. `erase` names devices that may be erased. Prints what will be
 /// erased, and warns of names that match neither `requests` nor `others`.
-pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Result<Vec<WriteConsent>, Failure> {
-    let named = allowed(erase);
+pub fn consent(requests: &[Request], erase: &[String], other_devices: &[String]) -> Result<Vec<WriteConsent>, Failure> {
+    let allowed_names = allowed(erase);
     let guard = Guard::new(None);
-    let devices = || requests.iter().map(|request| &request.path).chain(others);
-    for name in named.iter().filter(|name| !devices().any(|device| guard.is_name_of(name, device))) {
+    let devices = || requests.iter().map(|request| &request.path).chain(other_devices);
+    for name in allowed_names.iter().filter(|name| !devices().any(|device| guard.is_name_of(name, device))) {
         console::warning(&format!(
             "{name} is named for erasure, but is not a device of this configuration: the name is ignored"
         ));
     }
-    let mut answers = EraseAnswers::named(named).or_ask(ask_on_terminal);
+    let mut answers = EraseAnswers::named(allowed_names).or_ask(ask_on_terminal);
     let consents = guard.consent(requests, &mut answers).map_err(Failure::environment)?;
     // A store that is opened is not erased.
     for consent in consents.iter().filter(|consent| !consent.erases().is_empty() && !consent.keeps_store()) {
@@ -257,7 +257,7 @@ fn allowed(erase: &[String]) -> Vec<String> {
 /// Checks that the guard agrees to the erasure of the real devices of `spec` if a series `writes`, without erasing
 /// anything, so that refusals come first. Returns `erase` plus the names agreed to, so that later consents ask no
 /// question. Without `ask`, only names in `erase` and in [`ERASE_VARIABLE`] agree.
-pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String], ask: bool) -> Result<Vec<String>, Failure> {
+pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String], may_ask: bool) -> Result<Vec<String>, Failure> {
     let request = |name: &DeviceName| Request {
         file_size_bytes: spec.file_size_bytes,
         odsync: spec.odsync,
@@ -267,25 +267,25 @@ pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String], ask: bool) -> Re
     let requests: Vec<_> = real.map(request).collect();
     match &requests[..] {
         [] => Ok(erase.to_vec()),
-        _ => agree(&requests, erase, ask),
+        _ => agree(&requests, erase, may_ask),
     }
 }
 
 /// The guard's examination of all `requests`, without a consent. `erase` names devices that may be erased. Returns
 /// `erase` plus the names agreed to. `ask`: questions on the terminal are allowed.
-pub fn agree(requests: &[Request], erase: &[String], ask: bool) -> Result<Vec<String>, Failure> {
-    let named = EraseAnswers::named(allowed(erase));
-    let mut answers = if ask { named.or_ask(ask_on_terminal) } else { named };
+pub fn agree(requests: &[Request], erase: &[String], may_ask: bool) -> Result<Vec<String>, Failure> {
+    let preset_answers = EraseAnswers::named(allowed(erase));
+    let mut answers = if may_ask { preset_answers.or_ask(ask_on_terminal) } else { preset_answers };
     let names = Guard::new(None).preview_consent(requests, &mut answers).map_err(Failure::environment)?;
-    let more = names.into_iter().filter(|name| !erase.contains(name));
-    Ok(erase.iter().cloned().chain(more).collect())
+    let agreed_names = names.into_iter().filter(|name| !erase.contains(name));
+    Ok(erase.iter().cloned().chain(agreed_names).collect())
 }
 
-fn shape_of_target(place: u16, target: &Target) -> DeviceShape {
+fn shape_of_target(target_id: u16, target: &Target) -> DeviceShape {
     let facts = target.facts();
     DeviceShape {
         name: target.name().to_owned(),
-        target: place,
+        target: target_id,
         size_bytes: target.size_bytes(),
         min_io_bytes: target.min_io_bytes(),
         // Stacked drivers have no queue, even if they have the attribute queue/nr_requests.

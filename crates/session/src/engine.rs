@@ -67,13 +67,13 @@ pub struct Demand {
 impl Demand {
     /// Combined requirements of all `workloads` with `spec`.
     pub fn of<'w, W: Workload + 'w>(spec: &RunSpec, workloads: impl Iterator<Item = &'w W> + Clone) -> Self {
-        let on = |device: &DeviceName| {
+        let placements_on = |device: &DeviceName| {
             let uses = |workload: &&W| workload.spec().device_names.contains(device);
             workloads.clone().filter(uses).flat_map(|workload| workload.placements(device)).collect()
         };
         let synchronous = workloads.clone().all(|workload| workload.extras().synchronous);
         let polled = workloads.clone().any(|workload| workload.extras().polled);
-        Self { engine: spec.engine, placements: spec.device_names.iter().map(on).collect(), synchronous, polled }
+        Self { engine: spec.engine, placements: spec.device_names.iter().map(placements_on).collect(), synchronous, polled }
     }
 }
 
@@ -85,7 +85,7 @@ pub struct Engine {
     /// Store that carries out operations as transactions; `None`: operations go to the devices directly.
     store: Option<InProcess>,
     /// Simulated drives that persist from run to run.
-    life: Option<Arc<EnginePool<SimEngine<Drive>>>>,
+    persistent_drives: Option<Arc<EnginePool<SimEngine<Drive>>>>,
 }
 
 /// An engine with support for placement handles, for a caller that issues operations itself.
@@ -117,19 +117,19 @@ impl Engine {
     ///
     /// Errors: no engine can carry the load, and why. Nothing was written.
     pub fn choose(demand: &Demand, devices: &Devices) -> Result<Self, Failure> {
-        let wanted = demand.engine;
+        let requested = demand.engine;
         let Devices::Real(targets) = devices else {
-            if wanted != Wanted::Auto {
-                console::warning(&format!("engine: {wanted} has no effect on simulated drives"));
+            if requested != Wanted::Auto {
+                console::warning(&format!("engine: {requested} has no effect on simulated drives"));
             }
-            return Ok(Self { kind: EngineKind::Simulated, placement: None, store: None, life: None });
+            return Ok(Self { kind: EngineKind::Simulated, placement: None, store: None, persistent_drives: None });
         };
-        if wanted == Wanted::Passthrough
-            || (wanted == Wanted::Auto && placement::needs_passthrough(&demand.placements, targets))
+        if requested == Wanted::Passthrough
+            || (requested == Wanted::Auto && placement::needs_passthrough(&demand.placements, targets))
         {
             return Self::passthrough(demand, targets);
         }
-        let kind = match wanted {
+        let kind = match requested {
             Wanted::Threads => EngineKind::Threads(None),
             Wanted::Aio => aio(targets).map(|()| EngineKind::Aio(None)).map_err(|why| {
                 Failure::environment(format!("cannot use AIO (engine: aio) - {why} - set engine: auto"))
@@ -142,7 +142,7 @@ impl Engine {
                     return Err(Failure::environment(format!("cannot poll for completions - {why} - leave out hipri")));
                 }
             },
-            _ => ring_or_other(wanted, targets)?,
+            _ => ring_or_other(requested, targets)?,
         };
         let placement = match kind {
             EngineKind::Aio(_) | EngineKind::Threads(_) | EngineKind::Calls => {
@@ -150,12 +150,12 @@ impl Engine {
             }
             _ => placement::by_streams(&demand.placements, targets)?,
         };
-        Ok(Self { kind, placement, store: None, life: None })
+        Ok(Self { kind, placement, store: None, persistent_drives: None })
     }
 
     /// A client of a database, whose operations are transactions.
     pub fn client(settings: ClientSettings) -> Self {
-        Self { kind: EngineKind::Client(Box::new(settings)), placement: None, store: None, life: None }
+        Self { kind: EngineKind::Client(Box::new(settings)), placement: None, store: None, persistent_drives: None }
     }
 
     /// Sends operations, as transactions, to a store in this process.
@@ -166,7 +166,7 @@ impl Engine {
     /// Keeps simulated drives through all runs of a series: each run continues with their clock and the state of
     /// their flash.
     pub fn with_persistent_drives(self) -> Self {
-        Self { life: Some(Arc::default()), ..self }
+        Self { persistent_drives: Some(Arc::default()), ..self }
     }
 
     fn passthrough(demand: &Demand, targets: &[Arc<Target>]) -> Result<Self, Failure> {
@@ -174,15 +174,15 @@ impl Engine {
             collect_all(targets.iter().map(|target| NvmeGeneric::open(target).map(Arc::new)), Failure::environment)?;
         let placement = placement::by_directives(&demand.placements, targets, &generics)?;
         match Passthrough::probe(targets, &generics) {
-            Ok(()) => Ok(Self { kind: EngineKind::Passthrough(generics), placement, store: None, life: None }),
+            Ok(()) => Ok(Self { kind: EngineKind::Passthrough(generics), placement, store: None, persistent_drives: None }),
             Err(why) => {
-                let (whose, or) = match demand.engine {
+                let (context, alternative) = match demand.engine {
                     Wanted::Passthrough => ("engine: passthrough", "; or set engine: auto"),
                     _ => ("needed for placement handles: the kernel has too few write streams", ""),
                 };
                 Err(Failure::environment(format!(
-                    "cannot send NVMe commands through io_uring ({whose}) - the first read failed: {why} - use Linux 6.1 \
-                     or newer, as root, and allow io_uring (/proc/sys/kernel/io_uring_disabled){or}"
+                    "cannot send NVMe commands through io_uring ({context}) - the first read failed: {why} - use Linux 6.1 \
+                     or newer, as root, and allow io_uring (/proc/sys/kernel/io_uring_disabled){alternative}"
                 )))
             }
         }
@@ -260,15 +260,15 @@ impl Engine {
             (_, Some(store)) => (&store.verification, false),
             _ => return None,
         };
-        let read = verification.take();
-        (verification.is_on() || in_batches).then_some(read)
+        let records_read = verification.take();
+        (verification.is_on() || in_batches).then_some(records_read)
     }
 
     /// Runs `plans` on `devices`. `seed`: of the simulated drives. `facts` collects properties of the engine before
     /// `sink` is notified of the start.
     pub fn run(
         &self,
-        what: &RunConfig,
+        config: &RunConfig,
         plans: Vec<Plan>,
         devices: &Devices,
         seed: u64,
@@ -277,7 +277,7 @@ impl Engine {
     ) -> Result<(), RunError> {
         let epoch = Instant::now();
         let targets: Arc<[_]> = if let Devices::Real(targets) = devices { targets.clone().into() } else { [].into() };
-        let tightest_ns = what.layout.thresholds_ns.first().copied().unwrap_or(0);
+        let tightest_ns = config.layout.thresholds_ns.first().copied().unwrap_or(0);
         let harmless_gap_ns = harmless_gap_ns(tightest_ns);
         let setup = |in_flight_max, memory_bytes| Setup { in_flight_max, memory_bytes, epoch, harmless_gap_ns };
         let calls = |plan: &Plan| {
@@ -287,32 +287,32 @@ impl Engine {
                 Some(mapping) => calls.mapping(mapping),
             }
         };
-        let ring = |slots, bytes| {
+        let open_ring = |slots, bytes| {
             let polled = matches!(self.kind, EngineKind::Polled);
             facts.keep(Uring::new(targets.to_vec(), setup(slots, bytes), polled)?)
         };
         let _stuck = StuckCalls(&targets);
         match (&self.kind, &self.store) {
             (EngineKind::Simulated, None) => {
-                let life = self.life.clone().unwrap_or_default();
-                let lent = |shard, _: &Plan| {
-                    let mut lent = life.lend(shard, || Ok(SimEngine::new(devices.drives(seed)?)))?;
-                    lent.drain();
-                    Ok(lent)
+                let engine_pool = self.persistent_drives.clone().unwrap_or_default();
+                let lend_engine = |shard, _: &Plan| {
+                    let mut engine = engine_pool.lend(shard, || Ok(SimEngine::new(devices.drives(seed)?)))?;
+                    engine.drain();
+                    Ok(engine)
                 };
-                return run(what, plans, lent, sink);
+                return run(config, plans, lend_engine, sink);
             }
             (EngineKind::IoUring | EngineKind::Polled, None) => {
-                let engine = |_, plan: &Plan| ring(plan.in_flight_max(), plan.buffer_bytes());
-                return run_beside(what, plans, engine, &calls, sink);
+                let open_engine = |_, plan: &Plan| open_ring(plan.in_flight_max(), plan.buffer_bytes());
+                return run_beside(config, plans, open_engine, &calls, sink);
             }
             _ => {}
         }
         let shards = plans.len();
-        let block = |shard, slots, bytes| -> io::Result<Box<dyn BlockEngine>> {
+        let open_block_engine = |shard, slots, bytes| -> io::Result<Box<dyn BlockEngine>> {
             let setup = setup(slots, bytes);
             Ok(match &self.kind {
-                EngineKind::IoUring | EngineKind::Polled => Box::new(ring(slots, bytes)?),
+                EngineKind::IoUring | EngineKind::Polled => Box::new(open_ring(slots, bytes)?),
                 EngineKind::Passthrough(generics) => {
                     Box::new(facts.keep(Passthrough::new(targets.to_vec(), generics.clone(), setup)?)?)
                 }
@@ -323,18 +323,18 @@ impl Engine {
                 EngineKind::Simulated => Box::new(SimEngine::new(devices.drives(seed)?)),
             })
         };
-        let engine = |shard, plan: &Plan| -> io::Result<Box<dyn BlockEngine>> {
+        let open_engine = |shard, plan: &Plan| -> io::Result<Box<dyn BlockEngine>> {
             let Some(store) = &self.store else {
-                return block(shard, plan.in_flight_max(), plan.buffer_bytes());
+                return open_block_engine(shard, plan.in_flight_max(), plan.buffer_bytes());
             };
             if matches!(self.kind, EngineKind::Simulated) {
                 let engine = || Ok(SimEngine::holding(devices.drives(seed)?, vec![store.contents()]));
                 return Ok(Box::new(store.keep(shard, engine)?));
             }
             let (slots, bytes) = store.needs();
-            Ok(Box::new(store.open(shard, block(shard, slots, bytes)?)?))
+            Ok(Box::new(store.open(shard, open_block_engine(shard, slots, bytes)?)?))
         };
-        run_beside(what, plans, engine, &calls, sink)
+        run_beside(config, plans, open_engine, &calls, sink)
     }
 }
 
@@ -351,9 +351,9 @@ impl Drop for StuckCalls<'_> {
     }
 }
 
-fn ring_or_other(wanted: Wanted, targets: &[Arc<Target>]) -> Result<EngineKind, Failure> {
+fn ring_or_other(requested: Wanted, targets: &[Arc<Target>]) -> Result<EngineKind, Failure> {
     // The smallest ring tests whether the kernel allows io_uring.
-    match (Uring::new(targets.to_vec(), Setup::new(1, 4096), false), wanted) {
+    match (Uring::new(targets.to_vec(), Setup::new(1, 4096), false), requested) {
         (Ok(_), _) => Ok(EngineKind::IoUring),
         (Err(error), Wanted::Uring) => Err(Failure::environment(format!(
             "cannot use io_uring (engine: uring) - {} - allow io_uring, or set engine: auto",
@@ -408,13 +408,13 @@ fn why_no_ring(error: &io::Error) -> String {
 /// Facts about an engine, for the manifest.
 #[derive(Debug)]
 pub struct EngineFacts {
-    chosen: Value,
+    engine_json: Value,
     pacing: Pacing,
     wake_cost_ns: Option<u64>,
     shards: usize,
     /// Number of issuing threads that perform system calls.
-    synchronous: usize,
-    ring: Mutex<Vec<RingFacts>>,
+    synchronous_threads: usize,
+    rings: Mutex<Vec<RingFacts>>,
 }
 
 impl EngineFacts {
@@ -422,7 +422,7 @@ impl EngineFacts {
     /// system calls.
     ///
     /// `iops`: operations per second that the load offers, over all threads.
-    pub fn new(engine: &Engine, spec: &RunSpec, shards: usize, synchronous: usize, iops: f64) -> Self {
+    pub fn new(engine: &Engine, spec: &RunSpec, shards: usize, synchronous_threads: usize, iops: f64) -> Self {
         let sleeps = spec.pacing == WantedPacing::Sleep && !matches!(engine.kind, EngineKind::Simulated);
         let wake_cost_ns = if sleeps { measured_wake_cost_ns() } else { None };
         let pacing = match spec.pacing {
@@ -435,18 +435,18 @@ impl EngineFacts {
                 _ => sleep(wake_cost_ns.unwrap_or(0), iops / shards as f64),
             },
         };
-        Self { chosen: engine.value(), pacing, wake_cost_ns, shards, synchronous, ring: Mutex::default() }
+        Self { engine_json: engine.value(), pacing, wake_cost_ns, shards, synchronous_threads, rings: Mutex::default() }
     }
 
     /// Facts of `engine` for a load without a rate on one thread, which waits only for completions.
     pub fn unpaced(engine: &Engine) -> Self {
         let pacing = Pacing::Sleep { period_ns: *PERIOD_NS.end(), gathers: true };
-        Self { chosen: engine.value(), pacing, wake_cost_ns: None, shards: 1, synchronous: 0, ring: Mutex::default() }
+        Self { engine_json: engine.value(), pacing, wake_cost_ns: None, shards: 1, synchronous_threads: 0, rings: Mutex::default() }
     }
 
     /// Keeps the facts of a ring. Returns its engine.
     fn keep<W>(&self, (engine, ring): (W, RingFacts)) -> io::Result<W> {
-        self.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(ring);
+        self.rings.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(ring);
         Ok(engine)
     }
 
@@ -457,11 +457,11 @@ impl EngineFacts {
 
     /// The facts for the manifest. Warns of shortcomings.
     pub fn value(&self) -> Value {
-        let rings = self.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut value = self.chosen.clone();
+        let rings = self.rings.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut value = self.engine_json.clone();
         value["issuing_threads"] = self.shards.into();
-        if self.synchronous > 0 {
-            value["synchronous_threads"] = self.synchronous.into();
+        if self.synchronous_threads > 0 {
+            value["synchronous_threads"] = self.synchronous_threads.into();
         }
         value["wake_cost_ns"] = self.wake_cost_ns.into();
         if let (Pacing::Sleep { period_ns, gathers }, Some(_)) = (self.pacing, self.wake_cost_ns) {

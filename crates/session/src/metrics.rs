@@ -76,14 +76,14 @@ impl Publisher {
                 Ok(port) => TcpListener::bind((Ipv4Addr::LOCALHOST, port)),
                 Err(_) => TcpListener::bind(&*address),
             };
-            let local = bound.and_then(|listener| serve(listener, page.clone())).map_err(|error| {
+            let bound_address = bound.and_then(|listener| serve(listener, page.clone())).map_err(|error| {
                 Failure::environment(format!(
                     "cannot serve metrics on {} ({ADDRESS_VARIABLE}) - {error} - set a free port (9187), or \
                      ADDRESS:PORT with an address of this host",
                     quoted(&address)
                 ))
             })?;
-            console::note(&format!("metrics: http://{local}/metrics"));
+            console::note(&format!("metrics: http://{bound_address}/metrics"));
         }
         Ok(Some(Self { page, file }))
     }
@@ -109,7 +109,7 @@ pub struct Metrics {
     publisher: &'static Publisher,
     /// Label of the whole run: its directory, which distinguishes the runs of a series and of a host.
     dir: String,
-    info: String,
+    run_labels: String,
     duration_sec: f64,
     elapsed_sec: f64,
     layout: Layout,
@@ -143,11 +143,11 @@ struct Latency {
 
 impl Latency {
     /// Adds `histogram` (`times` is 1) or subtracts it (-1).
-    fn add(&mut self, bounds_ns: &[u64], histogram: &Latencies, times: i64) {
+    fn add(&mut self, bounds_ns: &[u64], histogram: &Latencies, weight: i64) {
         self.counts.resize(bounds_ns.len() + 1, 0);
         for step in histogram.iter_recorded() {
             let ns = histogram.median_equivalent(step.value_iterated_to());
-            let count = times * i64::try_from(step.count_since_last_iteration()).unwrap_or(i64::MAX);
+            let count = weight * i64::try_from(step.count_since_last_iteration()).unwrap_or(i64::MAX);
             self.counts[bounds_ns.partition_point(|bound_ns| *bound_ns < ns)] += count;
             self.sum_ns += i128::from(ns) * i128::from(count);
         }
@@ -160,7 +160,7 @@ impl Metrics {
         let layout = manifest.layout();
         let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
         let dir = label("dir", &dir.to_string_lossy());
-        let info = [
+        let run_labels = [
             dir.clone(),
             label("test", &manifest.kind()),
             label("version", env!("CARGO_PKG_VERSION")),
@@ -181,7 +181,7 @@ impl Metrics {
         };
         Self {
             publisher,
-            info: info.join(","),
+            run_labels: run_labels.join(","),
             duration_sec: manifest.duration_sec as f64,
             elapsed_sec: 0.0,
             bounds_ns,
@@ -202,14 +202,14 @@ impl Metrics {
             totals.service.add(&self.bounds_ns, &cell.service, 1);
             totals.judged.add(&self.bounds_ns, &cell.service, 1);
             // For operations that waited, replaces the service time by the longer judged time.
-            for (histogram, times) in cell.waited.iter().flat_map(|waited| waited.iter().zip([-1, 1])) {
-                totals.judged.add(&self.bounds_ns, histogram, times);
+            for (histogram, weight) in cell.waited.iter().flat_map(|waited| waited.iter().zip([-1, 1])) {
+                totals.judged.add(&self.bounds_ns, histogram, weight);
             }
             (totals.backlog, totals.lag_max_ns) = (cell.counts.backlog.total(), cell.lag.max());
         }
         let celsius = columns.iter().zip(telemetry).filter_map(|(column, text)| {
             let known = ColumnOf::parse(column).filter(|known| known.column == Column::Celsius)?;
-            Some((format!("{},{}", self.dir, label("device", &known.of)), text.parse().ok()?))
+            Some((format!("{},{}", self.dir, label("device", &known.owner)), text.parse().ok()?))
         });
         self.celsius = celsius.collect();
         if self.published.is_none_or(|published| published.elapsed() >= PAUSE) {
@@ -236,30 +236,30 @@ impl Metrics {
                 let _ = writeln!(text, "flashproof_{name}{suffix}{{{labels}}} {value}");
             }
         };
-        let run = |value: f64| vec![("", self.dir.clone(), value)];
+        let run_sample = |value: f64| vec![("", self.dir.clone(), value)];
         family(
             "run_info",
             "gauge",
             "The run: test, version of flashproof, limits.",
-            vec![("", self.info.clone(), 1.0)],
+            vec![("", self.run_labels.clone(), 1.0)],
         );
-        family("run_elapsed_seconds", "gauge", "Time recorded since the run began.", run(self.elapsed_sec));
-        family("run_duration_seconds", "gauge", "Configured duration.", run(self.duration_sec));
+        family("run_elapsed_seconds", "gauge", "Time recorded since the run began.", run_sample(self.elapsed_sec));
+        family("run_duration_seconds", "gauge", "Configured duration.", run_sample(self.duration_sec));
         let verdict = outcome.and_then(|outcome| Some(serde_json::to_value(outcome).ok()?.as_str()?.to_owned()));
         let verdict = verdict.map(|outcome| ("", format!("{},{}", self.dir, label("outcome", &outcome)), 1.0));
         family("verdict", "gauge", "Outcome of the run; absent while it runs.", verdict.into_iter().collect());
 
         // Many streams never use most devices.
-        let used = || self.cells.iter().filter(|cell| cell.counts.counted_ops() > 0 || cell.backlog > 0);
-        let of = |value: fn(&CellTotals) -> f64| used().map(|cell| ("", cell.labels.clone(), value(cell))).collect();
-        family("operations_total", "counter", "Operations that succeeded.", of(|cell| cell.counts.ops as f64));
-        family("operation_errors_total", "counter", "Operations that failed.", of(|cell| cell.counts.errors as f64));
-        family("bytes_total", "counter", "Bytes that operations moved.", of(|cell| cell.counts.bytes as f64));
+        let used_cells = || self.cells.iter().filter(|cell| cell.counts.counted_ops() > 0 || cell.backlog > 0);
+        let per_cell = |value: fn(&CellTotals) -> f64| used_cells().map(|cell| ("", cell.labels.clone(), value(cell))).collect();
+        family("operations_total", "counter", "Operations that succeeded.", per_cell(|cell| cell.counts.ops as f64));
+        family("operation_errors_total", "counter", "Operations that failed.", per_cell(|cell| cell.counts.errors as f64));
+        family("bytes_total", "counter", "Bytes that operations moved.", per_cell(|cell| cell.counts.bytes as f64));
         let help = "Operations due but not completed at the end of the interval: in flight, or waiting.";
-        family("backlog_operations", "gauge", help, of(|cell| cell.backlog as f64));
+        family("backlog_operations", "gauge", help, per_cell(|cell| cell.backlog as f64));
         let help = "Longest scheduling delay by flashproof or its host in the last interval.";
-        family("lag_seconds", "gauge", help, of(|cell| cell.lag_max_ns as f64 / 1e9));
-        let latencies = used().flat_map(|cell| {
+        family("lag_seconds", "gauge", help, per_cell(|cell| cell.lag_max_ns as f64 / 1e9));
+        let latencies = used_cells().flat_map(|cell| {
             let kinds = [("service", &cell.service), ("judged", &cell.judged)];
             kinds.map(|(kind, latency)| self.buckets(&format!("{},{}", cell.labels, label("kind", kind)), latency))
         });
@@ -324,7 +324,7 @@ fn serve(listener: TcpListener, page: Page) -> io::Result<SocketAddr> {
         for connection in listener.incoming() {
             match connection {
                 // A client that is slow or goes away loses only its own response.
-                Ok(stream) => drop(respond(&Client { stream, until: Instant::now() + PATIENCE }, &page)),
+                Ok(stream) => drop(respond(&Client { stream, deadline: Instant::now() + PATIENCE }, &page)),
                 // Descriptors ran out: the next attempt would fail at once.
                 Err(_) => thread::sleep(Duration::from_millis(100)),
             }
@@ -337,12 +337,12 @@ fn serve(listener: TcpListener, page: Page) -> io::Result<SocketAddr> {
 /// A connection with a deadline.
 struct Client {
     stream: TcpStream,
-    until: Instant,
+    deadline: Instant,
 }
 
 impl Client {
     fn time_left(&self) -> io::Result<Option<Duration>> {
-        let left = self.until.saturating_duration_since(Instant::now());
+        let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
     }
 }
@@ -367,8 +367,8 @@ impl Write for &Client {
 
 fn respond(mut client: &Client, page: &Page) -> io::Result<()> {
     let mut input = BufReader::new(client.take(REQUEST_BYTES_MAX));
-    let (mut first, mut line) = (Vec::new(), Vec::new());
-    input.read_until(b'\n', &mut first)?;
+    let (mut request_line, mut line) = (Vec::new(), Vec::new());
+    input.read_until(b'\n', &mut request_line)?;
     let is_whole = loop {
         line.clear();
         input.read_until(b'\n', &mut line)?;
@@ -378,8 +378,8 @@ fn respond(mut client: &Client, page: &Page) -> io::Result<()> {
             _ => {}
         }
     };
-    let first = String::from_utf8_lossy(&first);
-    let words: Vec<_> = first.split_whitespace().collect();
+    let request_line = String::from_utf8_lossy(&request_line);
+    let words: Vec<_> = request_line.split_whitespace().collect();
     let (status, body) = match words[..] {
         [method, target, version] if is_whole && version.starts_with("HTTP/1.") => {
             match (method, target.split('?').next()) {

@@ -46,34 +46,34 @@ impl fmt::Display for PlacementMechanism {
 }
 
 /// True if the requested handles need passthrough: the kernel has too few write streams for a device.
-pub(crate) fn needs_passthrough(kinds: &Kinds, targets: &[Arc<Target>]) -> bool {
-    placement_requests(kinds, targets).any(|PlacementRequest { target, places, .. }| {
-        target.write_streams() < last(&places) && target.facts().is_nvme()
+pub(crate) fn needs_passthrough(placements: &Kinds, targets: &[Arc<Target>]) -> bool {
+    placement_requests(placements, targets).any(|PlacementRequest { target, placement_handles, .. }| {
+        target.write_streams() < last(&placement_handles) && target.facts().is_nvme()
     })
 }
 
 /// Checks that io_uring's write streams suffice.
-pub(crate) fn by_streams(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<PlacementMechanism>, Failure> {
-    let check = |PlacementRequest { target, places, .. }: PlacementRequest<'_>| {
+pub(crate) fn by_streams(placements: &Kinds, targets: &[Arc<Target>]) -> Result<Option<PlacementMechanism>, Failure> {
+    let check = |PlacementRequest { target, placement_handles, .. }: PlacementRequest<'_>| {
         let streams = target.write_streams();
-        if last(&places) <= streams {
+        if last(&placement_handles) <= streams {
             return Ok(PlacementMechanism::Streams);
         }
-        Err(refusal(target, &places, &why_no_streams(target.facts().max_write_streams, streams)))
+        Err(refusal(target, &placement_handles, &why_no_streams(target.facts().max_write_streams, streams)))
     };
-    carrier(placement_requests(kinds, targets).map(check))
+    carrier(placement_requests(placements, targets).map(check))
 }
 
 /// Checks that the placement lists of `generics` suffice.
 pub(crate) fn by_directives(
-    kinds: &Kinds,
+    placements: &Kinds,
     targets: &[Arc<Target>],
     generics: &[Arc<NvmeGeneric>],
 ) -> Result<Option<PlacementMechanism>, Failure> {
-    let of = |target: &Arc<Target>| targets.iter().zip(generics).find(|(other, _)| Arc::ptr_eq(other, target));
-    let check = |PlacementRequest { target, places, .. }: PlacementRequest<'_>| {
-        let handles = of(target).map_or(0, |(_, generic)| generic.namespace().placement_ids.len());
-        if usize::from(last(&places)) <= handles {
+    let find_generic = |target: &Arc<Target>| targets.iter().zip(generics).find(|(other, _)| Arc::ptr_eq(other, target));
+    let check = |PlacementRequest { target, placement_handles, .. }: PlacementRequest<'_>| {
+        let handles = find_generic(target).map_or(0, |(_, generic)| generic.namespace().placement_ids.len());
+        if usize::from(last(&placement_handles)) <= handles {
             return Ok(PlacementMechanism::Directives);
         }
         let why = match handles {
@@ -82,18 +82,18 @@ pub(crate) fn by_directives(
                 .to_owned(),
             _ => format!("its placement list has {handles} - use lower handles, or create its namespace with more"),
         };
-        Err(refusal(target, &places, &why))
+        Err(refusal(target, &placement_handles, &why))
     };
-    carrier(placement_requests(kinds, targets).map(check))
+    carrier(placement_requests(placements, targets).map(check))
 }
 
 /// Sets the write hint of each device, which can have only one.
-pub(crate) fn by_hint(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<PlacementMechanism>, Failure> {
-    let check = |PlacementRequest { target, places, has_others }: PlacementRequest<'_>| {
+pub(crate) fn by_hint(placements: &Kinds, targets: &[Arc<Target>]) -> Result<Option<PlacementMechanism>, Failure> {
+    let check = |PlacementRequest { target, placement_handles, has_others }: PlacementRequest<'_>| {
         let streams = target.write_streams();
-        let why = if last(&places) > streams {
+        let why = if last(&placement_handles) > streams {
             why_no_streams(target.facts().max_write_streams, streams)
-        } else if places.len() > 1 {
+        } else if placement_handles.len() > 1 {
             "without io_uring a placement handle is a write hint of the inode (F_SET_RW_HINT), and a device has only one - \
              set engine: uring or engine: passthrough"
                 .to_owned()
@@ -101,42 +101,42 @@ pub(crate) fn by_hint(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<P
             "without io_uring a placement handle is a write hint of the inode (F_SET_RW_HINT), and would also apply to the \
              writes without a handle - give all writes that handle, or set engine: uring or engine: passthrough"
                 .to_owned()
-        } else if last(&places) > HINT_MAX {
+        } else if last(&placement_handles) > HINT_MAX {
             format!(
                 "without io_uring a placement handle is a write hint of the inode (F_SET_RW_HINT), at most {HINT_MAX} - set \
                  engine: uring"
             )
         } else {
-            let set = target.set_write_hint(last(&places));
+            let set = target.set_write_hint(last(&placement_handles));
             return set.map(|()| PlacementMechanism::Hint).map_err(|error| {
-                refusal(target, &places, &format!("F_SET_RW_HINT failed ({error}) - set engine: uring"))
+                refusal(target, &placement_handles, &format!("F_SET_RW_HINT failed ({error}) - set engine: uring"))
             });
         };
-        Err(refusal(target, &places, &why))
+        Err(refusal(target, &placement_handles, &why))
     };
-    carrier(placement_requests(kinds, targets).map(check))
+    carrier(placement_requests(placements, targets).map(check))
 }
 
 /// A device whose writes have placements.
 struct PlacementRequest<'a> {
     target: &'a Arc<Target>,
-    places: BTreeSet<u16>,
+    placement_handles: BTreeSet<u16>,
     /// True if some writes have no placement.
     has_others: bool,
 }
 
 /// Targets whose writes have placements.
-fn placement_requests<'a>(kinds: &'a Kinds, targets: &'a [Arc<Target>]) -> impl Iterator<Item = PlacementRequest<'a>> {
-    let asked = targets.iter().zip(kinds).map(|(target, kinds)| PlacementRequest {
+fn placement_requests<'a>(placements: &'a Kinds, targets: &'a [Arc<Target>]) -> impl Iterator<Item = PlacementRequest<'a>> {
+    let requests = targets.iter().zip(placements).map(|(target, kinds)| PlacementRequest {
         target,
-        places: kinds.iter().flatten().map(|place| place.0).collect(),
+        placement_handles: kinds.iter().flatten().map(|place| place.0).collect(),
         has_others: kinds.contains(&None),
     });
-    asked.filter(|asked| !asked.places.is_empty())
+    requests.filter(|asked| !asked.placement_handles.is_empty())
 }
 
-fn last(places: &BTreeSet<u16>) -> u16 {
-    places.last().copied().unwrap_or(0)
+fn last(placement_handles: &BTreeSet<u16>) -> u16 {
+    placement_handles.last().copied().unwrap_or(0)
 }
 
 /// The mechanism common to all devices, or all reasons against it.
@@ -146,14 +146,14 @@ fn carrier(
     collect_all(checked, Failure::environment).map(|carriers: Vec<_>| carriers.first().copied())
 }
 
-fn refusal(target: &Target, places: &BTreeSet<u16>, why: &str) -> String {
-    let handles = places.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
-    let plural = if places.len() == 1 { "" } else { "s" };
+fn refusal(target: &Target, placement_handles: &BTreeSet<u16>, why: &str) -> String {
+    let handles = placement_handles.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+    let plural = if placement_handles.len() == 1 { "" } else { "s" };
     format!("cannot use placement handle{plural} {handles} of {} - {why}; nothing was written", target.name())
 }
 
-fn why_no_streams(known: Option<u16>, streams: u16) -> String {
-    match known {
+fn why_no_streams(max_write_streams: Option<u16>, streams: u16) -> String {
+    match max_write_streams {
         None => "this kernel has no write streams (queue/max_write_streams) - use Linux 6.16 or newer, or set engine: \
              passthrough"
             .to_owned(),

@@ -29,14 +29,14 @@ pub struct Progress {
     /// Number of operations that ends the run, if the duration does not.
     operations: Option<u64>,
     /// Operations done or failed.
-    done: u64,
+    done_ops: u64,
     /// True if standard error is a terminal, on which one line is redrawn.
-    terminal: bool,
-    simulated: bool,
-    quiet: bool,
+    is_terminal: bool,
+    is_simulated: bool,
+    is_quiet: bool,
     printed_at: Option<Instant>,
     /// Data recorded since the last line.
-    since: SinceLastLine,
+    since_last_line: SinceLastLine,
     errors: u64,
 }
 
@@ -55,99 +55,99 @@ impl SinceLastLine {
 
 impl Progress {
     /// Progress of the run of `manifest`, with the `heading` of a step before each line.
-    pub fn new(manifest: &Manifest, quiet: bool, heading: Option<String>) -> Self {
-        let terminal = console::stderr_is_terminal();
+    pub fn new(manifest: &Manifest, is_quiet: bool, heading: Option<String>) -> Self {
+        let is_terminal = console::stderr_is_terminal();
         Self {
             layout: manifest.layout(),
             duration_ns: manifest.duration_sec.saturating_mul(NS_PER_SEC),
             operations: manifest.operations,
-            done: 0,
-            terminal,
-            simulated: manifest.simulated,
-            quiet,
-            printed_at: (heading.is_some() && !terminal).then(Instant::now),
+            done_ops: 0,
+            is_terminal,
+            is_simulated: manifest.simulated,
+            is_quiet,
+            printed_at: (heading.is_some() && !is_terminal).then(Instant::now),
             heading,
-            since: SinceLastLine::from(0),
+            since_last_line: SinceLastLine::from(0),
             errors: 0,
         }
     }
 
     /// True for a step of a series without a terminal, which prints a line with the step's result.
     pub fn is_step_in_log(&self) -> bool {
-        self.heading.is_some() && !self.terminal
+        self.heading.is_some() && !self.is_terminal
     }
 
     /// Adds an interval, and prints a line if it is due.
     pub fn interval(&mut self, interval: &Interval) {
-        if self.quiet {
+        if self.is_quiet {
             return;
         }
         self.add(interval);
-        let pause = match self.terminal {
+        let pause = match self.is_terminal {
             true => REFRESH_INTERVAL,
             false if self.is_step_in_log() => ADD_IN_SERIES,
             false => PROGRESS_INTERVAL,
         };
-        if self.printed_at.is_some_and(|told| told.elapsed() < pause) {
+        if self.printed_at.is_some_and(|printed_at| printed_at.elapsed() < pause) {
             return;
         }
         self.printed_at = Some(Instant::now());
-        show(self.terminal, |columns| self.line(interval.end_ns, columns));
-        self.since = SinceLastLine::from(interval.end_ns);
+        show(self.is_terminal, |columns| self.line(interval.end_ns, columns));
+        self.since_last_line = SinceLastLine::from(interval.end_ns);
     }
 
     fn add(&mut self, interval: &Interval) {
         let devices = self.layout.devices.len();
         for (index, cell) in interval.cells.iter().enumerate().filter(|(_, cell)| cell.counts.counted_ops() > 0) {
-            self.since.ops += cell.counts.ops;
+            self.since_last_line.ops += cell.counts.ops;
             self.errors += cell.counts.errors;
-            self.done += cell.counts.ops + cell.counts.errors;
+            self.done_ops += cell.counts.ops + cell.counts.errors;
             // Histograms of one run have equal bounds, so adding them cannot fail.
-            let _ = self.since.lag.add(&cell.lag);
+            let _ = self.since_last_line.lag.add(&cell.lag);
             if self.layout.streams[index / devices].judged {
-                let _ = self.since.judged.add(&cell.service);
+                let _ = self.since_last_line.judged.add(&cell.service);
             }
         }
     }
 
     fn line(&self, end_ns: u64, columns: usize) -> String {
-        let seconds = (end_ns - self.since.from_ns) as f64 / 1e9;
-        let rate = if seconds > 0.0 { self.since.ops as f64 / seconds } else { 0.0 };
+        let seconds = (end_ns - self.since_last_line.from_ns) as f64 / 1e9;
+        let rate = if seconds > 0.0 { self.since_last_line.ops as f64 / seconds } else { 0.0 };
         let p99 = |of: &Latencies| format!("{:.3} ms", of.value_at_quantile(0.99) as f64 / 1e6);
         let errors = if self.errors > 0 { units::count(self.errors, "error") } else { String::new() };
-        let (done, left_ns) = match self.operations {
+        let (done_text, left_ns) = match self.operations {
             None => (String::new(), Some(self.duration_ns.saturating_sub(end_ns))),
-            Some(all) => (
-                format!("{} of {}", units::Grouped(self.done), units::Grouped(all)),
-                time_left(all, self.done, end_ns as f64)
+            Some(total_ops) => (
+                format!("{} of {}", units::Grouped(self.done_ops), units::Grouped(total_ops)),
+                time_left(total_ops, self.done_ops, end_ns as f64)
                     .map(|ns| (ns as u64).min(self.duration_ns.saturating_sub(end_ns))),
             ),
         };
-        let left = left_ns.map_or_else(|| "--:--:--".to_owned(), |ns| clock(ns / NS_PER_SEC));
+        let left_text = left_ns.map_or_else(|| "--:--:--".to_owned(), |ns| clock(ns / NS_PER_SEC));
         let parts = [
             (4, self.heading.clone().unwrap_or_default()),
             (4, clock(end_ns / NS_PER_SEC)),
-            (4, done),
+            (4, done_text),
             (3, format!("{rate:.0} ops/s")),
-            (2, format!("service p99 {}", p99(&self.since.judged))),
-            (1, format!("lag p99 {}", p99(&self.since.lag))),
+            (2, format!("service p99 {}", p99(&self.since_last_line.judged))),
+            (1, format!("lag p99 {}", p99(&self.since_last_line.lag))),
             (6, errors),
-            (5, format!("{left} left{}", if self.simulated { ", of simulated time" } else { "" })),
+            (5, format!("{left_text} left{}", if self.is_simulated { ", of simulated time" } else { "" })),
         ];
         fitted(&parts, columns)
     }
 
     /// Ends the line, so that the next text starts on a new line.
     pub fn end(&mut self) {
-        if self.printed_at.take().is_some() && self.terminal {
+        if self.printed_at.take().is_some() && self.is_terminal {
             console::note("");
         }
     }
 }
 
 /// Redraws the line on a terminal, in at most its columns; elsewhere prints the whole line.
-fn show(terminal: bool, line: impl Fn(usize) -> String) {
-    match terminal {
+fn show(is_terminal: bool, line: impl Fn(usize) -> String) {
+    match is_terminal {
         true => console::draw(format!("\r{}\x1b[K", line(columns(io::stderr()))), false),
         false => console::note(&line(usize::MAX - 2)),
     }
@@ -155,12 +155,12 @@ fn show(terminal: bool, line: impl Fn(usize) -> String) {
 
 /// Progress of writing a fixed number of bytes, on standard error.
 pub struct WriteProgress {
-    what: String,
+    label: String,
     total_bytes: u64,
     done_bytes: u64,
     began: Instant,
     printed_at: Instant,
-    terminal: bool,
+    is_terminal: bool,
 }
 
 impl WriteProgress {
@@ -168,9 +168,9 @@ impl WriteProgress {
     const LOOK_BYTES: u64 = 8 << 20;
 
     /// Progress of `what`, for a total of `total_bytes`.
-    pub fn new(what: String, total_bytes: u64) -> Self {
+    pub fn new(label: String, total_bytes: u64) -> Self {
         let began = Instant::now();
-        Self { what, total_bytes, done_bytes: 0, began, printed_at: began, terminal: console::stderr_is_terminal() }
+        Self { label, total_bytes, done_bytes: 0, began, printed_at: began, is_terminal: console::stderr_is_terminal() }
     }
 
     /// Adds bytes, and prints a line if it is due.
@@ -178,27 +178,27 @@ impl WriteProgress {
         let looks = |bytes| bytes / Self::LOOK_BYTES;
         let before = self.done_bytes;
         self.done_bytes += bytes;
-        let pause = if self.terminal { REFRESH_INTERVAL } else { PROGRESS_INTERVAL };
+        let pause = if self.is_terminal { REFRESH_INTERVAL } else { PROGRESS_INTERVAL };
         if looks(before) == looks(self.done_bytes) || console::is_quiet() || self.printed_at.elapsed() < pause {
             return;
         }
         self.printed_at = Instant::now();
         let rate = self.done_bytes as f64 / self.began.elapsed().as_secs_f64();
-        let left = self.total_bytes.saturating_sub(self.done_bytes) as f64 / rate;
+        let left_sec = self.total_bytes.saturating_sub(self.done_bytes) as f64 / rate;
         let line = format!(
             "{}: {} % of {} written, {}/s, about {} left",
-            self.what,
+            self.label,
             (u128::from(self.done_bytes) * 100 / u128::from(self.total_bytes.max(1))).min(100),
             units::bytes(self.total_bytes as f64),
             units::bytes(rate),
-            units::span_about(left)
+            units::span_about(left_sec)
         );
-        show(self.terminal, |columns| line.chars().take(columns).collect());
+        show(self.is_terminal, |columns| line.chars().take(columns).collect());
     }
 
     /// Ends the line, so that the next text starts on a new line.
     pub fn end(&self) {
-        if self.terminal && self.printed_at > self.began {
+        if self.is_terminal && self.printed_at > self.began {
             console::note("");
         }
     }
@@ -241,7 +241,7 @@ mod tests {
         progress.operations = Some(90);
         assert!(progress.line(interval.end_ns, 100).starts_with("00:00:02  9 of 90  4 ops/s"));
         assert!(progress.line(interval.end_ns, 100).ends_with("00:00:18 left"));
-        progress.done = 0;
+        progress.done_ops = 0;
         assert!(progress.line(interval.end_ns, 100).ends_with("--:--:-- left"), "nothing says how long it takes");
     }
 }

@@ -18,40 +18,40 @@ use tempfile::TempDir;
 /// Performs the run of `request`, a test called `what`, and shows its verdict. The run directory is `out`, or the
 /// default of `manner`.
 pub fn record<W: Workload>(
-    what: &str,
-    out: Option<&Path>,
+    test_name: &str,
+    out_dir: Option<&Path>,
     request: RunRequest<'_, W>,
-    manner: CompatMode,
+    compat_mode: CompatMode,
 ) -> Result<ExitCode, Failure> {
-    let place = RunDirectory::of(what, out, manner)?;
-    let (dir, quiet) = (place.dir().to_owned(), request.quiet);
+    let run_directory = RunDirectory::of(test_name, out_dir, compat_mode)?;
+    let (dir, is_quiet) = (run_directory.dir().to_owned(), request.quiet);
     // True if standard error is a terminal and the log goes elsewhere.
     let is_beside_log = io::stderr().is_terminal() && !io::stdout().is_terminal();
     let request = RunRequest {
         dir: dir.clone(),
         // Progress lines would disturb the reports in ACT's log.
-        quiet: quiet || (manner == CompatMode::Act && !is_beside_log),
-        act_log: manner == CompatMode::Act,
+        quiet: is_quiet || (compat_mode == CompatMode::Act && !is_beside_log),
+        act_log: compat_mode == CompatMode::Act,
         ..request
     };
-    let switch = SignalHandler::install("the run directory has no verdict and says so", manner)?;
-    let verdict = match run(request, &switch, &mut NoObserver)? {
+    let signal_handler = SignalHandler::install("the run directory has no verdict and says so", compat_mode)?;
+    let verdict = match run(request, &signal_handler, &mut NoObserver)? {
         RunOutcome::Recorded(verdict) => verdict,
         RunOutcome::Unrecorded { verdict, failure } => {
-            show(&format!("\n{verdict}\n"), manner)?;
+            show(&format!("\n{verdict}\n"), compat_mode)?;
             return Err(failure);
         }
     };
     // Reads the result back from the directory, as any reader will; an unreadable record is no result.
     let summary = RunSummary::read(&dir).map_err(Failure::environment)?;
-    let page = match quiet {
+    let page = match is_quiet {
         // The part up to the first empty line: the verdict and what decided it.
         true => summary.verdict.to_string().split_inclusive("\n\n").next().unwrap_or_default().trim_end().to_owned(),
         false => format!("\n{summary}"),
     };
-    show(&format!("{page}\n{place}\n"), manner)?;
-    drop(place);
-    match (manner, switch.signal_received()) {
+    show(&format!("{page}\n{run_directory}\n"), compat_mode)?;
+    drop(run_directory);
+    match (compat_mode, signal_handler.signal_received()) {
         (CompatMode::Native, _) => Ok(ExitCode::from(verdict.outcome.exit_code())),
         (_, None) => Ok(ExitCode::SUCCESS),
         (_, Some(signal)) => end_by_signal(signal),
@@ -59,8 +59,8 @@ pub fn record<W: Workload>(
 }
 
 /// Shows the final page: on standard output, or on standard error if ACT's log or fio's output is the result.
-fn show(page: &str, manner: CompatMode) -> Result<(), Failure> {
-    match manner {
+fn show(page: &str, compat_mode: CompatMode) -> Result<(), Failure> {
+    match compat_mode {
         CompatMode::Native => console::page(page),
         _ => {
             console::notice(page);
@@ -81,27 +81,27 @@ pub enum RunDirectory {
 }
 
 impl RunDirectory {
-    pub fn of(what: &str, out: Option<&Path>, manner: CompatMode) -> Result<Self, Failure> {
-        match (out, manner) {
-            (Some(out), _) => Ok(Self::Permanent(out.to_owned())),
-            (None, CompatMode::Native) => Ok(Self::Permanent(default_dir(what))),
-            (None, _) => Self::temporary(what),
+    pub fn of(test_name: &str, out_dir: Option<&Path>, compat_mode: CompatMode) -> Result<Self, Failure> {
+        match (out_dir, compat_mode) {
+            (Some(dir), _) => Ok(Self::Permanent(dir.to_owned())),
+            (None, CompatMode::Native) => Ok(Self::Permanent(default_dir(test_name))),
+            (None, _) => Self::temporary(test_name),
         }
     }
 
     /// Creates the directory in $TMPDIR, if set. Otherwise in /var/tmp, if writable: /tmp may be in memory, which the
     /// record of a day could fill.
-    fn temporary(what: &str) -> Result<Self, Failure> {
-        let places = match std::env::var_os("TMPDIR") {
+    fn temporary(test_name: &str) -> Result<Self, Failure> {
+        let parent_dirs = match std::env::var_os("TMPDIR") {
             Some(place) => vec![PathBuf::from(place)],
             None => vec![PathBuf::from("/var/tmp"), std::env::temp_dir()],
         };
-        let prefix = format!("flashproof-{what}-");
+        let prefix = format!("flashproof-{test_name}-");
         let mut errors = Vec::new();
-        for place in &places {
-            match tempfile::Builder::new().prefix(&prefix).tempdir_in(place) {
+        for parent_dir in &parent_dirs {
+            match tempfile::Builder::new().prefix(&prefix).tempdir_in(parent_dir) {
                 Ok(dir) => return Ok(Self::Temporary(dir)),
-                Err(error) => errors.push(format!("{}: {error}", place.display())),
+                Err(error) => errors.push(format!("{}: {error}", parent_dir.display())),
             }
         }
         Err(Failure::environment(format!(
@@ -128,7 +128,7 @@ impl fmt::Display for RunDirectory {
 }
 
 /// Default directory of a run, named by time and process.
-pub fn default_dir(what: &str) -> PathBuf {
+pub fn default_dir(test_name: &str) -> PathBuf {
     let now = rfc3339(unix_s());
-    Path::new(RESULTS_DIR).join(format!("{what}-{}-{}", now.replace(':', "-"), std::process::id()))
+    Path::new(RESULTS_DIR).join(format!("{test_name}-{}-{}", now.replace(':', "-"), std::process::id()))
 }

@@ -83,12 +83,12 @@ pub struct Recording<'a> {
     tracing: Option<Tracing>,
     failures: Vec<String>,
     /// Operations that returned wrong data.
-    wrong: Vec<String>,
+    wrong_data_failures: Vec<String>,
     /// Records read from a database, if they were counted.
     pub records_read: Option<RecordsRead>,
-    workers_told: bool,
-    stopped: Option<Instant>,
-    watch: &'a mut dyn RunObserver,
+    has_warned_of_workers: bool,
+    stopped_at: Option<Instant>,
+    observer: &'a mut dyn RunObserver,
 }
 
 impl<'a> Recording<'a> {
@@ -100,7 +100,7 @@ impl<'a> Recording<'a> {
         engine: &'a EngineFacts,
         control: Arc<Control>,
         options: Options,
-        watch: &'a mut dyn RunObserver,
+        observer: &'a mut dyn RunObserver,
     ) -> Self {
         Self {
             dir,
@@ -115,11 +115,11 @@ impl<'a> Recording<'a> {
             writer: None,
             sampler: None,
             failures: Vec::new(),
-            wrong: Vec::new(),
+            wrong_data_failures: Vec::new(),
             records_read: None,
-            workers_told: false,
-            stopped: None,
-            watch,
+            has_warned_of_workers: false,
+            stopped_at: None,
+            observer,
         }
     }
 
@@ -156,11 +156,11 @@ impl<'a> Recording<'a> {
     fn verdict(&mut self, end: &End) -> Verdict {
         let blame = if self.has_begun() { run_dir::blame(&self.dir).unwrap_or_default() } else { Vec::new() };
         // Wrong data first, even if other failures came earlier.
-        let failures = self.wrong.iter().chain(&self.failures).cloned().collect();
+        let failures = self.wrong_data_failures.iter().chain(&self.failures).cloned().collect();
         let records_read = self.records_read;
         let mut verdict = Verdict { blame, failures, records_read, ..self.judge.verdict(end) };
-        verdict.fail_for(self.watch.missed(end));
-        verdict.note(self.watch.notes());
+        verdict.fail_for(self.observer.missed(end));
+        verdict.note(self.observer.notes());
         if let Some(metrics) = &mut self.options.metrics {
             metrics.publish(&self.judge, Some(verdict.outcome));
         }
@@ -172,7 +172,7 @@ impl<'a> Recording<'a> {
         match self.control.cause() {
             None => End::Completed,
             Some(EndCause::Requested { signal }) => End::Interrupted { signal: signals::name(signal) },
-            Some(EndCause::Enough { why }) => End::Enough { why },
+            Some(EndCause::Enough { reason: why }) => End::Enough { why },
             Some(EndCause::Lag { lane, whose, behind_ns, in_flight, slots }) => End::LagExceeded {
                 lane,
                 whose,
@@ -185,7 +185,7 @@ impl<'a> Recording<'a> {
             Some(EndCause::Errors { count }) => {
                 End::TooManyErrors { errors: count, errors_max: self.options.settings.errors_max }
             }
-            Some(EndCause::Stuck { why }) => End::LoadStuck { why },
+            Some(EndCause::Stuck { reason: why }) => End::LoadStuck { why },
             Some(EndCause::Failed { message }) => End::EngineFailed { why: message },
         }
     }
@@ -223,14 +223,14 @@ pub const START_VARIABLE: &str = "FLASHPROOF_START_AT";
 /// Waits for the instant of [`START_VARIABLE`], if there is one. Errors: not a number, or the instant has passed.
 fn await_start() -> Result<(), SinkError> {
     let Ok(text) = std::env::var(START_VARIABLE) else { return Ok(()) };
-    let at =
+    let start_unix_ms =
         text.parse().map_err(|_| format!("{START_VARIABLE} is {}, not a number of milliseconds", quoted(&text)))?;
-    let at = UNIX_EPOCH + Duration::from_millis(at);
-    let late = |late: Duration| {
+    let start_time = UNIX_EPOCH + Duration::from_millis(start_unix_ms);
+    let late_error = |late: Duration| {
         let why = "the devices of this host took too long to open - give \"together\" more time";
         format!("the agreed start was {} ms ago - {why}", late.as_millis())
     };
-    let wait = at.duration_since(SystemTime::now()).map_err(|error| late(error.duration()))?;
+    let wait = start_time.duration_since(SystemTime::now()).map_err(|error| late_error(error.duration()))?;
     std::thread::sleep(wait);
     Ok(())
 }
@@ -248,8 +248,8 @@ impl Sink for Recording<'_> {
             self.sampler =
                 sampler.inspect_err(|error| console::warning(&format!("telemetry.csv will be empty: {error}"))).ok();
         }
-        self.watch.begins(&self.manifest);
-        if let Some(why) = self.watch.failed() {
+        self.observer.begins(&self.manifest);
+        if let Some(why) = self.observer.failed() {
             return Err(why.into());
         }
         let plan = tracing::plan(self.devices, self.options.trace, &mut self.manifest.unmeasured);
@@ -274,7 +274,7 @@ impl Sink for Recording<'_> {
                 let is_last = interval.end_ns >= self.options.settings.duration_ns - self.options.settings.ramp_ns
                     || self.control.stopped();
                 let row = if is_last { sampler.sample_last() } else { sampler.sample() };
-                self.workers_told = self.workers_told || warn_of_workers(sampler.columns(), &row, interval);
+                self.has_warned_of_workers = self.has_warned_of_workers || warn_of_workers(sampler.columns(), &row, interval);
                 row.cells()
             }
             None => interval.counters.iter().map(u64::to_string).collect(),
@@ -292,10 +292,10 @@ impl Sink for Recording<'_> {
                 writer.sync()?;
             }
         }
-        let enough = self.watch.interval(interval);
-        match (self.watch.failed(), enough) {
+        let enough = self.observer.interval(interval);
+        match (self.observer.failed(), enough) {
             (Some(message), _) => self.control.stop(EndCause::Failed { message }),
-            (None, Some(why)) => self.control.stop(EndCause::Enough { why }),
+            (None, Some(why)) => self.control.stop(EndCause::Enough { reason: why }),
             (None, None) => {}
         }
         Ok(())
@@ -308,23 +308,23 @@ impl Sink for Recording<'_> {
             TRANSACTIONS => {
                 let mut settings = self.manifest.workloads.iter().flat_map(|workload| &workload.config.settings);
                 let is_batch = !is_wrong_data && *kind == OpKind::Read && settings.any(|(name, _)| name == BATCH_SIZE);
-                let what = if is_batch { "a batch that begins" } else { "the record" };
-                format!("{kind} of {what} with key {offset} of {name} failed: {error}")
+                let record_text = if is_batch { "a batch that begins" } else { "the record" };
+                format!("{kind} of {record_text} with key {offset} of {name} failed: {error}")
             }
             _ => format!("{kind} of {len} bytes at byte {offset} of {name} failed: {error}"),
         };
         self.act_error(&line);
-        let kept = if *is_wrong_data { &mut self.wrong } else { &mut self.failures };
-        if kept.len() < FAILURES_TOLD_MAX {
-            let is_last = kept.len() + 1 == FAILURES_TOLD_MAX;
+        let messages = if *is_wrong_data { &mut self.wrong_data_failures } else { &mut self.failures };
+        if messages.len() < FAILURES_TOLD_MAX {
+            let is_last = messages.len() + 1 == FAILURES_TOLD_MAX;
             let has_act_log = self.manifest.workloads.iter().any(|workload| workload.act_log.is_some());
-            let more = match is_last {
+            let suffix = match is_last {
                 true if has_act_log => " (further failures are in act.log)",
                 true => " (further failures are only counted)",
                 false => "",
             };
-            console::warning(&format!("{line}{more}"));
-            kept.push(line);
+            console::warning(&format!("{line}{suffix}"));
+            messages.push(line);
         }
         // An unplugged device still has a descriptor, but its size is 0.
         if let Devices::Real(targets) = self.devices
@@ -339,9 +339,9 @@ impl Sink for Recording<'_> {
         if !self.control.stopped() {
             return;
         }
-        let stopped = *self.stopped.get_or_insert_with(Instant::now);
+        let stopped_at = *self.stopped_at.get_or_insert_with(Instant::now);
         let patience = Duration::from_nanos(self.options.settings.hang_ns) + STOP_TIMEOUT;
-        if stopped.elapsed() > patience {
+        if stopped_at.elapsed() > patience {
             self.progress.end();
             console::error(&format!(
                 "abandoned the run: operations on {} did not complete within {} s after its end - the kernel still waits for the device - the run directory {} has no verdict",
@@ -357,8 +357,8 @@ impl Sink for Recording<'_> {
 /// Warns if io_uring's workers issue operations on our behalf; true if it warned.
 fn warn_of_workers(columns: &[String], row: &Row, interval: &Interval) -> bool {
     let column = Column::RingWorkerRunsPerSec.of("").to_string();
-    let at = columns.iter().position(|name| *name == column);
-    let Some(runs_per_sec) = at.and_then(|at| row.values()[at]) else { return false };
+    let column_index = columns.iter().position(|name| *name == column);
+    let Some(runs_per_sec) = column_index.and_then(|at| row.values()[at]) else { return false };
     let in_flight_max = interval.in_flight_max;
     if runs_per_sec < RING_WORKER_RUNS_TOLD {
         return false;
@@ -377,17 +377,17 @@ fn lines_of_act(end: &End) -> Vec<String> {
     match end {
         End::LagExceeded { lane, whose, .. } => {
             let stream = lane.split('@').next().unwrap_or(lane);
-            let who = match stream {
+            let stream_name = match stream {
                 "large-block-reads" => "large block reads",
                 "large-block-writes" => "large block writes",
                 _ => "service thread",
             };
-            let what = match whose {
+            let consequence = match whose {
                 Whose::Device => "drive(s) can't keep up - test stopped",
                 Whose::Limit => "try configuring more 'service-threads' - test stopped",
                 Whose::Ours => "ACT can't do requested load - test stopped",
             };
-            vec![format!("{who} can't keep up"), what.to_owned(), end.to_string()]
+            vec![format!("{stream_name} can't keep up"), consequence.to_owned(), end.to_string()]
         }
         End::Completed | End::Enough { .. } | End::Interrupted { .. } => Vec::new(),
         other => vec![other.to_string()],
@@ -395,8 +395,8 @@ fn lines_of_act(end: &End) -> Vec<String> {
 }
 
 /// Prints, if `wanted`, the last addition to ACT's log. A closed reader does not end the run.
-fn print_act(wanted: bool, writer: &Writer) -> Result<(), SinkError> {
-    if !wanted {
+fn print_act(is_enabled: bool, writer: &Writer) -> Result<(), SinkError> {
+    if !is_enabled {
         return Ok(());
     }
     console::result(&String::from_utf8_lossy(writer.act_text())).map_err(|failure| failure.message.into())

@@ -70,7 +70,7 @@ pub struct RunRequest<'a, W> {
     /// Length of a round; `None`: from the slices, see [`round_sec`].
     pub round_sec: Option<u64>,
     /// Limits beyond which the run ends as failed.
-    pub patience: FailureLimits,
+    pub failure_limits: FailureLimits,
     /// Name in a series: `stage 1`.
     pub purpose: Option<String>,
     /// Load as a multiple of 1x.
@@ -93,12 +93,12 @@ impl<W> RunRequest<'_, W> {
         Self {
             workloads,
             dir: PathBuf::new(),
-            consents: Consents { erase: &[], others: &[], shared: false },
+            consents: Consents { erase: &[], other_devices: &[], shared: false },
             opened: None,
             sla: Sla::default(),
             slice_sec: 3_600,
             round_sec: None,
-            patience: FailureLimits::default(),
+            failure_limits: FailureLimits::default(),
             purpose: None,
             multiple: None,
             findings: None,
@@ -176,8 +176,8 @@ impl RunOutcome {
 /// Errors: the run did not begin.
 pub fn run<W: Workload>(
     request: RunRequest<'_, W>,
-    switch: &SignalHandler,
-    watch: &mut dyn RunObserver,
+    signal_handler: &SignalHandler,
+    observer: &mut dyn RunObserver,
 ) -> Result<RunOutcome, Failure> {
     let RunRequest { workloads, dir, sla, act_log, .. } = request;
     // Before any question about erasing.
@@ -235,22 +235,22 @@ pub fn run<W: Workload>(
     let settings = Settings {
         duration_ns: (spec.duration_sec * NS_PER_SEC).saturating_add(extras.ramp_ns),
         max_lag_ns: spec.max_lag_sec * NS_PER_SEC,
-        errors_max: request.patience.max_errors,
+        errors_max: request.failure_limits.max_errors,
         pacing: facts.pacing(),
-        hang_ns: u64::from(request.patience.hang_sec) * NS_PER_SEC,
+        hang_ns: u64::from(request.failure_limits.hang_sec) * NS_PER_SEC,
         ramp_ns: extras.ramp_ns,
     };
     let interval_ns = spec.report_interval_sec * NS_PER_SEC;
     let slice_ns = slice_sec * NS_PER_SEC;
-    let what = RunConfig { layout: plan.layout, settings, interval_ns, slice_ns, control: control.clone() };
-    let _armed = switch.arm(vec![control.clone()]);
+    let config = RunConfig { layout: plan.layout, settings, interval_ns, slice_ns, control: control.clone() };
+    let _armed = signal_handler.arm(vec![control.clone()]);
     let metrics = publisher.map(|publisher| Metrics::new(publisher, &manifest, &dir));
     let (quiet, heading, trace) = (request.quiet, request.heading, request.trace);
     let options = Options { quiet, heading, act_log, trace, settings, metrics };
-    let mut recording = Recording::new(dir, manifest, devices, &facts, control, options, watch);
-    let ran = engine.run(&what, plan.shards, devices, seed, &facts, &mut recording);
+    let mut recording = Recording::new(dir, manifest, devices, &facts, control, options, observer);
+    let run_result = engine.run(&config, plan.shards, devices, seed, &facts, &mut recording);
     recording.records_read = engine.take_records_read();
-    match ran {
+    match run_result {
         Ok(()) => {
             let end = recording.end();
             Ok(RunOutcome::Recorded(Box::new(recording.finish(end)?)))
@@ -268,9 +268,9 @@ pub fn run<W: Workload>(
 /// the slices longer.
 ///
 /// Errors: slices longer by more than a tenth, unless the run behaves `as_act`.
-pub fn length_of_slices(wanted_sec: u64, duration_sec: u64, report_sec: u64, as_act: bool) -> Result<u64, Failure> {
+pub fn length_of_slices(wanted_sec: u64, duration_sec: u64, report_sec: u64, is_act_mode: bool) -> Result<u64, Failure> {
     match stretched_slice(wanted_sec, duration_sec, report_sec) {
-        Some(Err(why)) if !as_act => return Err(Failure::usage(format!("cannot judge this run - {why}"))),
+        Some(Err(why)) if !is_act_mode => return Err(Failure::usage(format!("cannot judge this run - {why}"))),
         Some(Ok(what) | Err(what)) => console::note(&what),
         None => {}
     }
@@ -294,20 +294,20 @@ fn plan<W: Workload>(
         shape.queue_requests = shape.queue_requests.map(|all| (all / sharers.max(1)).max(1));
     }
     let names = shapes.iter().map(|shape| shape.name.clone()).collect();
-    let (cpus, several) = (cpus(), workloads.len() as u32);
+    let (cpus, workload_count) = (cpus(), workloads.len() as u32);
     let mut plan = RunPlan::new(names, sla.thresholds_ns());
     let mut records = Vec::new();
-    for (number, (NamedWorkload { name, workload, text }, spec)) in workloads.into_iter().zip(specs).enumerate() {
-        let choices = BuildContext {
-            seed: seed.wrapping_add((number as u64).wrapping_mul(SEEDS_APART)),
+    for (workload_index, (NamedWorkload { name, workload, text }, spec)) in workloads.into_iter().zip(specs).enumerate() {
+        let build_context = BuildContext {
+            seed: seed.wrapping_add((workload_index as u64).wrapping_mul(SEEDS_APART)),
             cpus,
             shards_max: engine.shards_max(cpus),
-            in_flight_max: engine.in_flight_max().map(|most| most / several),
+            in_flight_max: engine.in_flight_max().map(|most| most / workload_count),
         };
         let shape = |name: &DeviceName| shapes.iter().find(|shape| shape.name == name.as_str()).cloned();
-        let own: Vec<_> = spec.device_names.iter().filter_map(shape).collect();
-        plan.begin(number, &name);
-        let record = workload.build(&own, &choices, &mut plan).map_err(Failure::usage)?;
+        let workload_shapes: Vec<_> = spec.device_names.iter().filter_map(shape).collect();
+        plan.begin(workload_index, &name);
+        let record = workload.build(&workload_shapes, &build_context, &mut plan).map_err(Failure::usage)?;
         let config = Config { as_written: text, ..record.config };
         records.push(WorkloadRecord { name, config, ..record });
     }
@@ -326,8 +326,8 @@ pub fn findings(spec: &RunSpec, dir: &Path) -> Vec<Finding> {
 /// The doctor's findings about the host and these devices.
 pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
     let findings = device::doctor::examine(Path::new("/"), devices, Some(dir));
-    let of = |level: Level| findings.iter().filter(|finding| finding.level == level).count() as u64;
-    let (problems, warnings) = (of(Level::Problem), of(Level::Warning));
+    let count_of = |level: Level| findings.iter().filter(|finding| finding.level == level).count() as u64;
+    let (problems, warnings) = (count_of(Level::Problem), count_of(Level::Warning));
     if problems + warnings > 0 {
         console::note(&format!(
             "doctor: {}, {} that may spoil the result - \"{}\" and the report show them",

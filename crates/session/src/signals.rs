@@ -50,7 +50,7 @@ const HUNG_UP: &str =
 pub struct SignalHandler {
     armed: Arc<Mutex<Vec<Arc<Control>>>>,
     /// The first signal; 0: none yet.
-    asked: Arc<AtomicI32>,
+    received_signal: Arc<AtomicI32>,
 }
 
 /// Guard: while it lives, a signal ends the runs.
@@ -64,21 +64,21 @@ impl SignalHandler {
     /// and `flashproof report status` shows its progress. A pending question gets an end of file from the terminal.
     ///
     /// `manner`: with ACT's and fio's behaviour the program is killed by the signal's default action.
-    pub fn install(left: &'static str, manner: CompatMode) -> Result<Self, Failure> {
-        let switch = Self::default();
-        let listening = switch.clone();
-        handle_signals(left.to_owned(), manner, true, move |signal| {
+    pub fn install(abort_note: &'static str, compat_mode: CompatMode) -> Result<Self, Failure> {
+        let handler = Self::default();
+        let listening = handler.clone();
+        handle_signals(abort_note.to_owned(), compat_mode, true, move |signal| {
             if !listening.stop_runs(signal) {
                 // Nothing runs: a question waits for its answer, or a run is being set up.
                 console::notice(&format!(
                     "\n{}: ended before a run began - repeat the command to start or resume the work",
                     name(signal)
                 ));
-                exit_interrupted(signal, manner);
+                exit_interrupted(signal, compat_mode);
             }
             console::note(&format!("\n{}: ending the run; a second signal ends it at once", name(signal)));
         })?;
-        Ok(switch)
+        Ok(handler)
     }
 
     /// Makes the next signal end the runs of `controls`. If nothing is armed, a signal ends the program.
@@ -90,12 +90,12 @@ impl SignalHandler {
     /// The first signal received, if any. Check this before the next run: a signal that arrives while a completed run
     /// is being recorded is not the recorded cause of that run's end.
     pub fn signal_received(&self) -> Option<i32> {
-        Some(self.asked.load(Ordering::Acquire)).filter(|signal| *signal != 0)
+        Some(self.received_signal.load(Ordering::Acquire)).filter(|signal| *signal != 0)
     }
 
     /// Stops the armed runs; false if there are none.
     fn stop_runs(&self, signal: i32) -> bool {
-        self.asked.store(signal, Ordering::Release);
+        self.received_signal.store(signal, Ordering::Release);
         let controls = self.lock();
         controls.iter().for_each(|control| control.stop(EndCause::Requested { signal }));
         !controls.is_empty()
@@ -116,20 +116,20 @@ impl Drop for Armed {
 /// a terminal nobody could.
 pub struct EndSignals {
     signals: Receiver<i32>,
-    came: Cell<Option<i32>>,
+    first_signal: Cell<Option<i32>>,
 }
 
 impl EndSignals {
     /// Handles SIGINT, SIGTERM and SIGHUP, except those ignored at program start. A second signal ends the program at
     /// once. `left`: the state after that, for the message.
-    pub fn listen(left: String) -> Result<Self, Failure> {
+    pub fn listen(abort_note: String) -> Result<Self, Failure> {
         let (sender, signals) = mpsc::channel();
-        handle_signals(left, CompatMode::Native, false, move |signal| {
+        handle_signals(abort_note, CompatMode::Native, false, move |signal| {
             console::note(&format!("\n{}: ending the work; a second signal ends it at once", name(signal)));
             // Send errors are ignored: without a receiver the program is about to end.
             let _ = sender.send(signal);
         })?;
-        Ok(Self { signals, came: Cell::new(None) })
+        Ok(Self { signals, first_signal: Cell::new(None) })
     }
 
     /// Text that tells how to end the work. With `&` a shell starts commands with SIGINT ignored.
@@ -140,10 +140,10 @@ impl EndSignals {
 
     /// Waits up to `time` for a signal; returns it, or an earlier one.
     pub fn wait(&self, time: Duration) -> Option<i32> {
-        if self.came.get().is_none() {
-            self.came.set(self.signals.recv_timeout(time).ok());
+        if self.first_signal.get().is_none() {
+            self.first_signal.set(self.signals.recv_timeout(time).ok());
         }
-        self.came.get()
+        self.first_signal.get()
     }
 
     /// Signal received, if any.
@@ -160,13 +160,13 @@ impl EndSignals {
 /// Calls `first` on the first of the signals that were not ignored at program start. A second signal ends the program
 /// as `manner` demands. `left`: the state after that, for the message. `outlives_terminal`: SIGHUP only causes a note.
 fn handle_signals(
-    left: String,
-    manner: CompatMode,
+    abort_note: String,
+    compat_mode: CompatMode,
     outlives_terminal: bool,
-    first: impl Fn(i32) + Send + 'static,
+    on_first_signal: impl Fn(i32) + Send + 'static,
 ) -> Result<(), Failure> {
-    let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
-    let mut signals = Signals::new(heard).map_err(|error| {
+    let handled_signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
+    let mut signals = Signals::new(handled_signals).map_err(|error| {
         let advice = sys::remedy(&error, "look at the kernel log (dmesg) for the reason");
         Failure::environment(format!("cannot listen for signals - {error} - {advice}"))
     })?;
@@ -178,10 +178,10 @@ fn handle_signals(
                 continue;
             }
             match received.is_first(signal) {
-                Some(true) => first(signal),
+                Some(true) => on_first_signal(signal),
                 Some(false) => {
-                    console::error(&format!("ended at once by a second signal - {left}"));
-                    exit_interrupted(signal, manner);
+                    console::error(&format!("ended at once by a second signal - {abort_note}"));
+                    exit_interrupted(signal, compat_mode);
                 }
                 None => {}
             }
@@ -191,8 +191,8 @@ fn handle_signals(
 }
 
 /// Exits after an interruption by a signal.
-fn exit_interrupted(signal: i32, manner: CompatMode) -> ! {
-    match manner {
+fn exit_interrupted(signal: i32, compat_mode: CompatMode) -> ! {
+    match compat_mode {
         CompatMode::Native => exit(BROKEN_OFF),
         CompatMode::Act | CompatMode::Fio => end_by_signal(signal),
     }
@@ -244,17 +244,17 @@ pub fn report_panics_as_bugs() {
     // Started early, at normal priority, so that it works when memory is short.
     console::open();
     std::panic::set_hook(Box::new(|info| {
-        let place = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+        let source_position = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
         let payload = info.payload();
-        let why = payload.downcast_ref::<&str>().copied();
-        let why = why.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
+        let static_message = payload.downcast_ref::<&str>().copied();
+        let panic_message = static_message.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
         console::error(&format!(
-            "this is a bug in flashproof{place}: {} - \"flashproof report DIR\" shows the data recorded until then; please report the bug",
-            why.lines().next().unwrap_or_default()
+            "this is a bug in flashproof{source_position}: {} - \"flashproof report DIR\" shows the data recorded until then; please report the bug",
+            panic_message.lines().next().unwrap_or_default()
         ));
-        let trace = Backtrace::capture();
-        if trace.status() == BacktraceStatus::Captured {
-            console::notice(&trace.to_string());
+        let backtrace = Backtrace::capture();
+        if backtrace.status() == BacktraceStatus::Captured {
+            console::notice(&backtrace.to_string());
         }
         exit(BUG);
     }));
@@ -270,7 +270,7 @@ mod tests {
         let switch = SignalHandler::default();
         assert_eq!(switch.signal_received(), None);
         let control = Arc::new(Control::default());
-        control.stop(EndCause::Enough { why: "steady".to_owned() });
+        control.stop(EndCause::Enough { reason: "steady".to_owned() });
         let armed = switch.arm(vec![control.clone()]);
         assert!(switch.stop_runs(SIGTERM));
         drop(armed);

@@ -52,10 +52,10 @@ struct Piece {
 
 impl StderrWriter {
     /// A writer to `out`.
-    pub(crate) fn new(out: impl Write + Send + 'static) -> Self {
+    pub(crate) fn new(output: impl Write + Send + 'static) -> Self {
         let shared = Arc::new(Shared::default());
-        let behind = shared.clone();
-        let spawned = thread::Builder::new().name("screen".into()).spawn(move || behind.write(out));
+        let writer_shared = shared.clone();
+        let spawned = thread::Builder::new().name("screen".into()).spawn(move || writer_shared.write(output));
         Self { shared, works: spawned.is_ok() }
     }
 
@@ -67,10 +67,10 @@ impl StderrWriter {
         }
         let mut state = self.shared.lock();
         state.add(Piece { text, is_drawing: false });
-        let known = state.stuck;
+        let was_stuck = state.stuck;
         drop(state);
         self.shared.changed.notify_all();
-        if !known {
+        if !was_stuck {
             self.flush(PATIENCE);
         }
     }
@@ -87,8 +87,8 @@ impl StderrWriter {
             return;
         }
         let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), patience, |state| !state.is_done());
-        let (mut state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.stuck |= waited.timed_out();
+        let (mut state, wait_result) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.stuck |= wait_result.timed_out();
     }
 }
 
@@ -98,7 +98,7 @@ impl Shared {
     }
 
     /// Writes queued text, forever.
-    fn write(&self, mut out: impl Write) {
+    fn write(&self, mut output: impl Write) {
         let mut state = self.lock();
         loop {
             let Some(text) = state.take() else {
@@ -107,7 +107,7 @@ impl Shared {
             };
             drop(state);
             // Write errors are ignored: the terminal may be closed.
-            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
             state = self.lock();
             (state.writing, state.stuck) = (false, false);
             self.changed.notify_all();
@@ -118,8 +118,8 @@ impl Shared {
 impl State {
     fn add(&mut self, piece: Piece) {
         let is_replaced = piece.is_drawing && self.waiting.back().is_some_and(|before| before.is_drawing);
-        if is_replaced && let Some(before) = self.waiting.pop_back() {
-            self.waiting_bytes -= before.text.len();
+        if is_replaced && let Some(replaced) = self.waiting.pop_back() {
+            self.waiting_bytes -= replaced.text.len();
         }
         if self.waiting_bytes + piece.text.len() > WAITING_BYTES_MAX {
             self.left_out += u64::from(!piece.is_drawing);

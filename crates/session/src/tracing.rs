@@ -40,28 +40,28 @@ const UNMEASURED: &str = "the split of latencies between kernel queue and device
 ///
 /// Devices that cannot be traced are reported to the user and added to `unmeasured`; simulated drives are not
 /// mentioned.
-pub(crate) fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Option<Vec<BlockPosition>> {
+pub(crate) fn plan(devices: &Devices, is_enabled: bool, unmeasured: &mut Vec<String>) -> Option<Vec<BlockPosition>> {
     let facts = devices.real_facts();
     if facts.is_empty() {
         return None;
     }
-    if !wanted {
+    if !is_enabled {
         unmeasured.push(format!("{UNMEASURED}: --no-trace turned the samples off"));
         return None;
     }
-    let mut places = Vec::new();
+    let mut positions = Vec::new();
     for (index, (name, facts)) in facts.into_iter().enumerate() {
         match place(index, facts, Path::new("/")) {
-            Ok(place) => places.push(place),
+            Ok(place) => positions.push(place),
             Err(why) => warn_unmeasured(unmeasured, format!("{UNMEASURED}: {name} cannot be traced - {why}")),
         }
     }
-    if places.is_empty() {
+    if positions.is_empty() {
         return None;
     }
     // A trial trace, so that a run reports at its start if tracing is impossible.
-    match start(&places, SAMPLED) {
-        Ok(_) => Some(places),
+    match start(&positions, SAMPLED) {
+        Ok(_) => Some(positions),
         Err(error) => {
             warn_unmeasured(unmeasured, format!("{UNMEASURED}: {error}"));
             None
@@ -77,9 +77,9 @@ fn warn_unmeasured(unmeasured: &mut Vec<String>, sentence: String) {
 
 /// Position of a device in the block layer. Errors: why the device cannot be traced.
 fn place(index: usize, facts: &DeviceFacts, root: &Path) -> Result<BlockPosition, &'static str> {
-    let place = BlockPosition::of(index, facts).ok_or("it is a file: its file system makes the requests")?;
-    match has_requests(root, place.disk) {
-        true => Ok(place),
+    let position = BlockPosition::of(index, facts).ok_or("it is a file: its file system makes the requests")?;
+    match has_requests(root, position.disk) {
+        true => Ok(position),
         false => Err("its driver handles bios directly, without requests"),
     }
 }
@@ -87,41 +87,41 @@ fn place(index: usize, facts: &DeviceFacts, root: &Path) -> Result<BlockPosition
 /// The thread that takes samples. Dropping it ends it after the current sample is written.
 #[derive(Debug)]
 pub struct Tracing {
-    stop: Option<Sender<()>>,
+    stop_sender: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Tracing {
     /// Starts tracing of the run in `dir`; `None` after a warning if it cannot start.
-    pub(crate) fn start(places: Vec<BlockPosition>, dir: &Path, manifest: &Manifest) -> Option<Self> {
+    pub(crate) fn start(positions: Vec<BlockPosition>, dir: &Path, manifest: &Manifest) -> Option<Self> {
         let began = Instant::now();
-        let ended = |why: &dyn std::fmt::Display| console::warning(&format!("tracing ended, the run continues: {why}"));
-        let writer = TraceWriter::create(dir, &manifest.sla).inspect_err(|error| ended(error)).ok()?;
-        let (stop, stopped) = channel();
+        let warn_ended = |why: &dyn std::fmt::Display| console::warning(&format!("tracing ended, the run continues: {why}"));
+        let writer = TraceWriter::create(dir, &manifest.sla).inspect_err(|error| warn_ended(error)).ok()?;
+        let (stop_sender, stop_receiver) = channel();
         let quarter = Duration::from_secs(manifest.duration_sec) / 4;
         let mut sampling = Sampling {
-            places,
+            positions,
             thresholds_ns: manifest.sla.thresholds_ns().to_vec(),
             length: LENGTH.min(quarter),
             began,
             writer,
-            stopped,
+            stop_receiver,
         };
         let run = move || {
             process::lower_priority();
             if let Err(why) = sampling.run(FIRST_AFTER.min(quarter)) {
-                ended(&why);
+                warn_ended(&why);
             }
         };
         let thread =
-            thread::Builder::new().name("trace".to_owned()).spawn(run).inspect_err(|error| ended(error)).ok()?;
-        Some(Self { stop: Some(stop), thread: Some(thread) })
+            thread::Builder::new().name("trace".to_owned()).spawn(run).inspect_err(|error| warn_ended(error)).ok()?;
+        Some(Self { stop_sender: Some(stop_sender), thread: Some(thread) })
     }
 }
 
 impl Drop for Tracing {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        drop(self.stop_sender.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -130,12 +130,12 @@ impl Drop for Tracing {
 
 /// State of the sampling thread.
 struct Sampling {
-    places: Vec<BlockPosition>,
+    positions: Vec<BlockPosition>,
     thresholds_ns: Vec<u64>,
     length: Duration,
     began: Instant,
     writer: TraceWriter,
-    stopped: Receiver<()>,
+    stop_receiver: Receiver<()>,
 }
 
 impl Sampling {
@@ -145,8 +145,8 @@ impl Sampling {
         let mut events = Vec::new();
         while !self.pause(next.saturating_duration_since(Instant::now())) {
             let at_sec = self.began.elapsed().as_secs_f64();
-            let taken = self.take(&mut events).map_err(|error| error.to_string())?;
-            let lines = lines(&taken, at_sec, &self.places, &self.thresholds_ns);
+            let trace_sample = self.take(&mut events).map_err(|error| error.to_string())?;
+            let lines = lines(&trace_sample, at_sec, &self.positions, &self.thresholds_ns);
             self.writer.append(&lines).map_err(|error| error.to_string())?;
             // Samples that were missed, as on a machine that slept, are skipped.
             while next <= Instant::now() {
@@ -158,34 +158,34 @@ impl Sampling {
 
     /// Waits for `pause`; true if the run is over.
     fn pause(&self, pause: Duration) -> bool {
-        self.stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout)
+        self.stop_receiver.recv_timeout(pause) != Err(RecvTimeoutError::Timeout)
     }
 
     /// Takes a sample, which ends early if the run is over. `events`: buffer, reused by all samples.
     fn take(&self, events: &mut Vec<Event>) -> Result<Taken, TraceError> {
         events.clear();
-        let mut trace = start(&self.places, SAMPLED)?;
+        let mut trace = start(&self.positions, SAMPLED)?;
         let begin_ns = monotonic_ns();
         let mut end_ns = begin_ns + self.length.as_nanos() as u64;
-        let mut over = false;
-        while monotonic_ns() < end_ns && !over {
-            over = self.pause(READ_EVERY);
-            read(&mut trace, &self.places, events)?;
-            if over || events.len() > EVENTS_MAX {
+        let mut is_stopped = false;
+        while monotonic_ns() < end_ns && !is_stopped {
+            is_stopped = self.pause(READ_EVERY);
+            read(&mut trace, &self.positions, events)?;
+            if is_stopped || events.len() > EVENTS_MAX {
                 end_ns = end_ns.min(monotonic_ns());
             }
         }
         let mut pairing = Pairing::default();
         for tail in TAIL {
             let tail_end_ns = monotonic_ns() + tail.as_nanos() as u64;
-            while monotonic_ns() < tail_end_ns && !over && events.len() <= 2 * EVENTS_MAX {
-                over = self.pause(READ_EVERY);
-                read(&mut trace, &self.places, events)?;
+            while monotonic_ns() < tail_end_ns && !is_stopped && events.len() <= 2 * EVENTS_MAX {
+                is_stopped = self.pause(READ_EVERY);
+                read(&mut trace, &self.positions, events)?;
             }
             sort_by_time(events);
             pairing = Pairing::default();
             events.iter().for_each(|event| pairing.add(event));
-            if over || pairing.under_way(end_ns) == 0 {
+            if is_stopped || pairing.under_way(end_ns) == 0 {
                 break;
             }
         }
@@ -225,13 +225,13 @@ pub struct BlockPosition {
 impl BlockPosition {
     /// Position of the device of `facts`; `None` without a device number, as for a file.
     pub fn of(index: usize, facts: &DeviceFacts) -> Option<Self> {
-        let own = facts.number.map(|number| (number.major, number.minor))?;
+        let device_number = facts.number.map(|number| (number.major, number.minor))?;
         let Some(Partition { start_bytes, disk_number, .. }) = &facts.partition else {
-            return Some(Self { index, device_number: own, disk: own, sectors: 0..u64::MAX });
+            return Some(Self { index, device_number, disk: device_number, sectors: 0..u64::MAX });
         };
-        let first = start_bytes / SECTOR_BYTES;
-        let sectors = first..first + facts.size_bytes / SECTOR_BYTES;
-        Some(Self { index, device_number: own, disk: (disk_number.major, disk_number.minor), sectors })
+        let first_sector = start_bytes / SECTOR_BYTES;
+        let sectors = first_sector..first_sector + facts.size_bytes / SECTOR_BYTES;
+        Some(Self { index, device_number, disk: (disk_number.major, disk_number.minor), sectors })
     }
 }
 
@@ -253,22 +253,22 @@ fn is_whole(request: &Request, within: Range<u64>) -> bool {
 }
 
 /// Starts a trace of the devices at `places` and of their disks.
-pub fn start(places: &[BlockPosition], options: Options) -> Result<Trace, TraceError> {
-    let mut numbers: Vec<DeviceNumber> = places.iter().flat_map(|place| [place.device_number, place.disk]).collect();
+pub fn start(positions: &[BlockPosition], options: Options) -> Result<Trace, TraceError> {
+    let mut numbers: Vec<DeviceNumber> = positions.iter().flat_map(|place| [place.device_number, place.disk]).collect();
     numbers.sort_unstable();
     numbers.dedup();
     Trace::start(&numbers, options)
 }
 
 /// Reads all available events. A bio of a partition gets the number of the disk, as in its request.
-pub fn read(trace: &mut Trace, places: &[BlockPosition], events: &mut Vec<Event>) -> Result<(), TraceError> {
-    let read = trace.read(&mut |mut event| {
-        if let Some(place) = places.iter().find(|place| place.device_number == event.device) {
+pub fn read(trace: &mut Trace, positions: &[BlockPosition], events: &mut Vec<Event>) -> Result<(), TraceError> {
+    let read_result = trace.read(&mut |mut event| {
+        if let Some(place) = positions.iter().find(|place| place.device_number == event.device) {
             event.device = place.disk;
         }
         events.push(event);
     });
-    read.map(drop)
+    read_result.map(drop)
 }
 
 /// Queue and device times of requests of one device, kind and size.
@@ -284,23 +284,23 @@ struct Times {
 /// Lines of one sample that began `at_sec` into the run: by device, kind and size.
 ///
 /// Requests on a disk outside the run's own sectors come from other programs and are left out.
-fn lines(taken: &Taken, at_sec: f64, places: &[BlockPosition], thresholds_ns: &[u64]) -> Vec<TraceLine> {
+fn lines(trace_sample: &Taken, at_sec: f64, positions: &[BlockPosition], thresholds_ns: &[u64]) -> Vec<TraceLine> {
     let mut groups: BTreeMap<(usize, TraceKind, TraceSize), Times> = BTreeMap::new();
-    for request in &taken.requests {
+    for request in &trace_sample.requests {
         let own = |place: &&BlockPosition| place.disk == request.device && place.sectors.contains(&request.sector);
-        let Some(place) = places.iter().find(own) else { continue };
+        let Some(position) = positions.iter().find(own) else { continue };
         let kind = if request.op == EventOp::Read { TraceKind::Read } else { TraceKind::Write };
         let size = TraceSize::of(u64::from(request.sectors) * SECTOR_BYTES);
-        groups.entry((place.index, kind, size)).or_default().add(request, thresholds_ns);
+        groups.entry((position.index, kind, size)).or_default().add(request, thresholds_ns);
     }
     let line = |((device, kind, size), mut times): ((usize, TraceKind, TraceSize), Times)| TraceLine {
         at_sec,
-        length_ms: taken.length.as_millis() as u64,
+        length_ms: trace_sample.length.as_millis() as u64,
         device,
         kind,
         size,
         requests: times.queue_ns.len() as u64,
-        lost: taken.lost,
+        lost: trace_sample.lost,
         queue: spread(&mut times.queue_ns),
         device_time: spread(&mut times.device_ns),
         queue_over: times.queue_over,

@@ -90,9 +90,9 @@ pub fn check_page(path: &Path) -> Result<PathKind, Failure> {
 
 /// Writes `text` to `path`; `what` names the content in messages. Without `text`, only checks whether writing could
 /// work. An existing file is replaced only with `force`.
-pub fn write_file(what: &str, path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
-    let there = path_kind(path, "name another file")?;
-    let written = match (there, text) {
+pub fn write_file(content_name: &str, path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
+    let existing = path_kind(path, "name another file")?;
+    let written = match (existing, text) {
         (PathKind::File, _) if !force => return Err(exists(path)),
         (_, None) => return Ok(()),
         (PathKind::Open, Some(text)) => files::write_to_open(path, text.as_bytes()),
@@ -100,16 +100,16 @@ pub fn write_file(what: &str, path: &Path, text: Option<&str>, force: bool) -> R
             files::replace(path, text.as_bytes(), ReplaceTarget::UserFile)
         }
     };
-    written.map_err(|error| Failure::environment(not_written(what, path, &error)))
+    written.map_err(|error| Failure::environment(not_written(content_name, path, &error)))
 }
 
 /// Message that `what` cannot be written to `path`, with the remedy.
-pub fn not_written(what: &str, path: &Path, error: &io::Error) -> String {
+pub fn not_written(content_name: &str, path: &Path, error: &io::Error) -> String {
     let remedy = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space there, or name a file on another file system",
         _ => "name a file in a directory that this user may write to",
     };
-    format!("cannot write the {what} to {} - {error} - {remedy}", path.display())
+    format!("cannot write the {content_name} to {} - {error} - {remedy}", path.display())
 }
 
 /// Object at a path.
@@ -128,8 +128,8 @@ const OPEN: [&str; 5] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/tty", "/
 /// directory; `advice` tells what to do.
 fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
     // Checks both names: the path may be a link into a run directory.
-    let real = fs::canonicalize(path).ok();
-    for path in [Some(path), real.as_deref()].into_iter().flatten() {
+    let real_path = fs::canonicalize(path).ok();
+    for path in [Some(path), real_path.as_deref()].into_iter().flatten() {
         if is_run_dir(files::dir_of(path)) {
             return Err(refused(path, "a run is recorded in that directory, and nothing else is put there", advice));
         }
@@ -151,11 +151,11 @@ fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
 }
 
 /// True if the file is empty or an earlier output, which `begins` recognises by its first bytes.
-pub fn is_ours(path: &Path, begins: impl Fn(&str) -> bool) -> bool {
-    let mut first = Vec::new();
-    let read = files::open(path, Links::Refused).and_then(|file| file.take(MARK_WITHIN_BYTES).read_to_end(&mut first));
-    let text = String::from_utf8_lossy(&first);
-    read.is_ok() && (text.is_empty() || begins(&text))
+pub fn is_ours(path: &Path, has_mark: impl Fn(&str) -> bool) -> bool {
+    let mut head = Vec::new();
+    let read_result = files::open(path, Links::Refused).and_then(|file| file.take(MARK_WITHIN_BYTES).read_to_end(&mut head));
+    let text = String::from_utf8_lossy(&head);
+    read_result.is_ok() && (text.is_empty() || has_mark(&text))
 }
 
 fn refused(path: &Path, why: &str, advice: &str) -> Failure {
@@ -170,14 +170,14 @@ fn exists(path: &Path) -> Failure {
 /// input.
 ///
 /// Opens only regular files and descriptors that are open already: a FIFO in a directory could block forever.
-pub fn open(name: &str, what: &str, on_stdin: &str) -> Result<Box<dyn Read>, Failure> {
+pub fn open(name: &str, content_name: &str, on_stdin: &str) -> Result<Box<dyn Read>, Failure> {
     match name {
         "-" => Ok(Box::new(io::stdin())),
-        name => open_file(Path::new(name), Links::Followed, what, on_stdin),
+        name => open_file(Path::new(name), Links::Followed, content_name, on_stdin),
     }
 }
 
-pub fn open_file(path: &Path, links: Links, what: &str, on_stdin: &str) -> Result<Box<dyn Read>, Failure> {
+pub fn open_file(path: &Path, links: Links, content_name: &str, on_stdin: &str) -> Result<Box<dyn Read>, Failure> {
     match files::open_user_path(path, links) {
         Ok(file) => Ok(Box::new(file)),
         Err(error) => {
@@ -186,7 +186,7 @@ pub fn open_file(path: &Path, links: Links, what: &str, on_stdin: &str) -> Resul
                     "it is a link to something that is not there: check where it leads".to_owned()
                 }
                 ErrorKind::InvalidInput => {
-                    format!("name the {what} itself, or send it to standard input with {on_stdin}")
+                    format!("name the {content_name} itself, or send it to standard input with {on_stdin}")
                 }
                 ErrorKind::PermissionDenied => {
                     "read it as the user who owns it, or let this user read it (chmod)".to_owned()

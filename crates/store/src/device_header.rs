@@ -46,7 +46,7 @@ pub struct DeviceHeader {
     /// Number of cores that share the device.
     pub cores: u16,
     /// Random number that all devices formatted together have in common.
-    pub set: u64,
+    pub device_set: u64,
     /// Size of the device when it was formatted, bytes. Determines where each core's space begins.
     pub device_bytes: u64,
 }
@@ -67,9 +67,9 @@ pub enum HeaderCheck {
 impl DeviceHeader {
     /// The header of device number `index` among the `devices` of `namespace`, on `cores` cores. `set` is random and
     /// the same for all devices. Before formatting or planning, add the device's size with [`Self::sized`].
-    pub fn new(namespace: &Namespace, devices: u16, index: u16, cores: u16, set: u64) -> Self {
+    pub fn new(namespace: &Namespace, devices: u16, index: u16, cores: u16, device_set: u64) -> Self {
         let (namespace, write_block_bytes) = (namespace.name.clone(), namespace.write_block_bytes);
-        Self { namespace, write_block_bytes, devices, index, cores, set, device_bytes: 0 }
+        Self { namespace, write_block_bytes, devices, index, cores, device_set, device_bytes: 0 }
     }
 
     /// The header with the size of the device.
@@ -83,7 +83,7 @@ impl DeviceHeader {
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
-        bytes.extend_from_slice(&self.set.to_le_bytes());
+        bytes.extend_from_slice(&self.device_set.to_le_bytes());
         bytes.extend_from_slice(&self.write_block_bytes.to_le_bytes());
         for number in [self.devices, self.index, self.cores, self.namespace.len() as u16] {
             bytes.extend_from_slice(&number.to_le_bytes());
@@ -107,35 +107,35 @@ impl DeviceHeader {
         let name =
             bytes.get(NAME_AT..NAME_AT + usize::from(u16_at(bytes, 42))).and_then(|name| str::from_utf8(name).ok());
         let Some(name) = name.filter(|_| u32_at(bytes, 20) == checksum(bytes)) else { return HeaderCheck::Damaged };
-        let found = Self {
+        let header = Self {
             namespace: name.to_owned(),
             write_block_bytes: u32_at(bytes, 32),
             devices: u16_at(bytes, 36),
             index: u16_at(bytes, 38),
             cores: u16_at(bytes, 40),
-            set: u64_at(bytes, 24),
+            device_set: u64_at(bytes, 24),
             device_bytes: u64_at(bytes, DEVICE_BYTES_AT),
         };
         let rows = [
             ("format", u32_at(bytes, 16).to_string(), FORMAT.to_string()),
-            ("namespace", found.namespace.clone(), self.namespace.clone()),
-            ("write-block-size", found.write_block_bytes.to_string(), self.write_block_bytes.to_string()),
-            ("number of devices", found.devices.to_string(), self.devices.to_string()),
-            ("index of the device", found.index.to_string(), self.index.to_string()),
-            ("number of cores", found.cores.to_string(), self.cores.to_string()),
-            ("device size in bytes", found.device_bytes.to_string(), self.device_bytes.to_string()),
+            ("namespace", header.namespace.clone(), self.namespace.clone()),
+            ("write-block-size", header.write_block_bytes.to_string(), self.write_block_bytes.to_string()),
+            ("number of devices", header.devices.to_string(), self.devices.to_string()),
+            ("index of the device", header.index.to_string(), self.index.to_string()),
+            ("number of cores", header.cores.to_string(), self.cores.to_string()),
+            ("device size in bytes", header.device_bytes.to_string(), self.device_bytes.to_string()),
         ];
         let differences: Vec<_> = rows
             .into_iter()
-            .filter(|(_, found, wanted)| found != wanted)
-            .map(|(name, found, wanted)| format!("{name} is {found:?} on the device and {wanted:?} in the settings"))
+            .filter(|(_, found, expected)| found != expected)
+            .map(|(name, found, expected)| format!("{name} is {found:?} on the device and {expected:?} in the settings"))
             .collect();
-        if differences.is_empty() { HeaderCheck::Open(found) } else { HeaderCheck::Differs(differences) }
+        if differences.is_empty() { HeaderCheck::Open(header) } else { HeaderCheck::Differs(differences) }
     }
 
     /// Number that distinguishes the device's records from others.
     fn id(&self) -> u64 {
-        Random::new(self.set.wrapping_add(self.index.into())).next_u64()
+        Random::new(self.device_set.wrapping_add(self.index.into())).next_u64()
     }
 
     /// The space of core `core` on a device of `device_bytes`. `target`: the device's number in the engine. The write
@@ -146,9 +146,9 @@ impl DeviceHeader {
         let block = u64::from(self.write_block_bytes);
         let blocks = device_bytes.saturating_sub(DEVICE_HEADER_BYTES) / block / u64::from(self.cores);
         if blocks < BLOCKS_MIN {
-            let least = DEVICE_HEADER_BYTES + BLOCKS_MIN * block * u64::from(self.cores);
+            let needed_bytes = DEVICE_HEADER_BYTES + BLOCKS_MIN * block * u64::from(self.cores);
             return Err(format!(
-                "it has {device_bytes} bytes, but a header and {BLOCKS_MIN} write blocks for each of {} cores take {least} bytes",
+                "it has {device_bytes} bytes, but a header and {BLOCKS_MIN} write blocks for each of {} cores take {needed_bytes} bytes",
                 self.cores
             ));
         }
@@ -160,8 +160,8 @@ impl DeviceHeader {
         }
         let begin = DEVICE_HEADER_BYTES + blocks * block * u64::from(core);
         let range: Range<u64> = begin..begin + blocks * block;
-        let marks = WRITTEN_BYTES as u64 + MARKS_BYTES * u64::from(core);
-        Ok(Space { target, range, marks, min_io_bytes, write_unit_bytes: min_io_bytes, id: self.id() })
+        let marks_offset = WRITTEN_BYTES as u64 + MARKS_BYTES * u64::from(core);
+        Ok(Space { target, range, marks_offset, min_io_bytes, write_unit_bytes: min_io_bytes, id: self.id() })
     }
 }
 
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_header_is_read_as_it_was_written_and_every_flipped_bit_is_seen() {
         let bytes = header().to_bytes();
-        assert_eq!(DeviceHeader { set: 0, ..header() }.plan(&bytes), HeaderCheck::Open(header()));
+        assert_eq!(DeviceHeader { device_set: 0, ..header() }.plan(&bytes), HeaderCheck::Open(header()));
         for bit in 0..WRITTEN_BYTES * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);

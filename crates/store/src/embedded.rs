@@ -63,16 +63,16 @@ pub struct Embedded<E: BlockEngine> {
     /// Operations that were submitted since the last turn.
     submitted: Vec<Op>,
     /// Transactions about to start. Empty between turns; kept for its memory.
-    begun: Vec<(u32, Transaction)>,
+    starting: Vec<(u32, Transaction)>,
     /// The engine's clock when it was read last.
     now_ns: u64,
     /// Completions from the engine.
-    blocks: Vec<Completion>,
+    device_completions: Vec<Completion>,
     /// Completed operations.
-    done: Vec<Completion>,
+    completions: Vec<Completion>,
     /// On a virtual engine: transactions, each with the time at which the core finishes it.
-    core: VecDeque<(u64, u32, Transaction)>,
-    core_free_ns: u64,
+    cpu_queue: VecDeque<(u64, u32, Transaction)>,
+    cpu_free_ns: u64,
     /// When the store has to be polled again.
     poll_ns: u64,
 }
@@ -102,9 +102,9 @@ impl<E: BlockEngine> Embedded<E> {
     /// Opens the store on `engine`, and waits until it has read the devices.
     ///
     /// Errors: an invalid space or setting; an engine that fails; damage.
-    pub fn open(mut engine: E, embedding: EmbeddedSettings) -> io::Result<Self> {
+    pub fn open(mut engine: E, settings: EmbeddedSettings) -> io::Result<Self> {
         let EmbeddedSettings { namespace, spaces, operations, object, verification, counts, overload, wall_ms, seed } =
-            embedding;
+            settings;
         let store = Store::open(&namespace, &spaces, 0..operations, wall_ms, seed, &mut engine);
         let mut store = store.map_err(io::Error::other)?;
         store.count_into(counts);
@@ -115,11 +115,11 @@ impl<E: BlockEngine> Embedded<E> {
             issuer: Issuer::new(object, verification, overload),
             replies: Vec::new(),
             submitted: Vec::new(),
-            begun: Vec::new(),
-            blocks: Vec::new(),
-            done: Vec::new(),
-            core: VecDeque::new(),
-            core_free_ns: 0,
+            starting: Vec::new(),
+            device_completions: Vec::new(),
+            completions: Vec::new(),
+            cpu_queue: VecDeque::new(),
+            cpu_free_ns: 0,
             poll_ns: 0,
         };
         embedded.turn_until(u64::MAX, |store| store.is_ready() || store.damage().is_some())?;
@@ -148,8 +148,8 @@ impl<E: BlockEngine> Embedded<E> {
     }
 
     /// Repeats [`Self::turn`] until `is_so` is true for the store, or until `end_ns`.
-    fn turn_until(&mut self, end_ns: u64, is_so: fn(&Store) -> bool) -> io::Result<()> {
-        while !is_so(&self.store) && self.engine.now() < end_ns {
+    fn turn_until(&mut self, end_ns: u64, condition: fn(&Store) -> bool) -> io::Result<()> {
+        while !condition(&self.store) && self.engine.now() < end_ns {
             self.poll();
             let until_ns = self.engine.now() + TURN_NS;
             self.turn(until_ns)?;
@@ -164,7 +164,7 @@ impl<E: BlockEngine> Embedded<E> {
             let until_ns = self.engine.now() + TURN_NS;
             self.reap(Wait { until_ns, completions: 1 }, &mut Vec::new())?;
         }
-        self.done.clear();
+        self.completions.clear();
         self.flush()
     }
 
@@ -179,8 +179,8 @@ impl<E: BlockEngine> Embedded<E> {
         if !self.engine.is_virtual() {
             return self.execute(token, transaction);
         }
-        self.core_free_ns = self.core_free_ns.max(self.now_ns) + VIRTUAL_CPU_NS;
-        self.core.push_back((self.core_free_ns, token, transaction));
+        self.cpu_free_ns = self.cpu_free_ns.max(self.now_ns) + VIRTUAL_CPU_NS;
+        self.cpu_queue.push_back((self.cpu_free_ns, token, transaction));
     }
 
     /// Begins the operations submitted since the last turn, in batches. The index entries of a batch are prefetched
@@ -189,32 +189,32 @@ impl<E: BlockEngine> Embedded<E> {
         if self.submitted.is_empty() {
             return;
         }
-        let (mut submitted, mut begun) = (std::mem::take(&mut self.submitted), std::mem::take(&mut self.begun));
+        let (mut submitted, mut starting) = (std::mem::take(&mut self.submitted), std::mem::take(&mut self.starting));
         let mut ops = submitted.drain(..).peekable();
         while ops.peek().is_some() {
             self.now_ns = self.engine.now();
             for op in ops.by_ref().take(BATCH) {
                 let token = op.token;
-                begun.extend(self.issuer.begin(op, self.now_ns).map(|transaction| (token, transaction)));
+                starting.extend(self.issuer.begin(op, self.now_ns).map(|transaction| (token, transaction)));
             }
-            self.store.warm(begun.iter().map(|(_, transaction)| &transaction.digest));
-            begun.drain(..).for_each(|(token, transaction)| self.start(token, transaction));
+            self.store.warm(starting.iter().map(|(_, transaction)| &transaction.digest));
+            starting.drain(..).for_each(|(token, transaction)| self.start(token, transaction));
             // A reply may have waited since the start of the batch.
             let unseen_ns = self.engine.now() - self.now_ns;
             self.take_replies(unseen_ns);
         }
         drop(ops);
-        (self.submitted, self.begun) = (submitted, begun);
+        (self.submitted, self.starting) = (submitted, starting);
     }
 
     /// Takes replies. `unseen_ns`: upper bound of the time that their completions waited in the completion queue.
     fn take_replies(&mut self, unseen_ns: u64) {
         while !self.replies.is_empty() {
-            let seen = CompletionTime { at_ns: self.engine.now(), unseen_ns };
+            let completion_time = CompletionTime { at_ns: self.engine.now(), unseen_ns };
             for (number, reply) in std::mem::take(&mut self.replies) {
                 let answer = Answer::of(reply.result, &reply.ops);
-                let Some((completion, next)) = self.issuer.end(number as u32, answer, seen) else { continue };
-                self.done.push(completion);
+                let Some((completion, next)) = self.issuer.end(number as u32, answer, completion_time) else { continue };
+                self.completions.push(completion);
                 if let Some((token, transaction)) = next {
                     self.start(token, transaction);
                 }
@@ -230,19 +230,19 @@ impl<E: BlockEngine> Embedded<E> {
 
     /// Runs the engine until an operation completes or until `until_ns`, then does due work.
     fn turn(&mut self, until_ns: u64) -> io::Result<()> {
-        let core_ns = self.core.front().map_or(u64::MAX, |(at_ns, ..)| *at_ns);
-        let until_ns = until_ns.min(self.poll_ns).min(core_ns).min(self.issuer.again_ns());
-        self.engine.reap(Wait { until_ns, completions: 1 }, &mut self.blocks)?;
+        let cpu_ns = self.cpu_queue.front().map_or(u64::MAX, |(at_ns, ..)| *at_ns);
+        let until_ns = until_ns.min(self.poll_ns).min(cpu_ns).min(self.issuer.again_ns());
+        self.engine.reap(Wait { until_ns, completions: 1 }, &mut self.device_completions)?;
         self.now_ns = self.engine.now();
         let mut unseen_ns: u64 = 0;
-        for completion in self.blocks.drain(..) {
+        for completion in self.device_completions.drain(..) {
             unseen_ns = completion.unseen_ns.max(unseen_ns);
             self.store.on_completion(completion, &mut DiskAt(&mut self.engine, self.now_ns), &mut self.replies);
             self.poll_ns = 0;
         }
         let now_ns = self.now_ns;
-        while self.core.front().is_some_and(|(at_ns, ..)| *at_ns <= now_ns) {
-            if let Some((_, token, transaction)) = self.core.pop_front() {
+        while self.cpu_queue.front().is_some_and(|(at_ns, ..)| *at_ns <= now_ns) {
+            if let Some((_, token, transaction)) = self.cpu_queue.pop_front() {
                 self.execute(token, transaction);
             }
         }
@@ -291,14 +291,14 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
     fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
         let enough = out.len().saturating_add(wait.completions.max(1) as usize);
         loop {
-            out.append(&mut self.done);
+            out.append(&mut self.completions);
             self.now_ns = self.engine.now();
             self.begin();
             // With enough completions, operations are still submitted to the drives, but the engine does not wait.
-            let until_ns = if out.len() + self.done.len() >= enough { 0 } else { wait.until_ns };
+            let until_ns = if out.len() + self.completions.len() >= enough { 0 } else { wait.until_ns };
             self.poll();
             self.turn(until_ns)?;
-            out.append(&mut self.done);
+            out.append(&mut self.completions);
             if out.len() >= enough || self.engine.now() >= wait.until_ns {
                 return Ok(());
             }
@@ -306,7 +306,7 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
     }
 
     fn in_flight(&self) -> usize {
-        self.issuer.in_flight() + self.submitted.len() + self.done.len()
+        self.issuer.in_flight() + self.submitted.len() + self.completions.len()
     }
 
     fn buffer(&mut self, _len: usize) -> Option<Buf> {
@@ -355,7 +355,7 @@ mod tests {
         let space = Space {
             target: 0,
             range: 8 << 20..40 << 20,
-            marks: MARKS,
+            marks_offset: MARKS,
             min_io_bytes: 512,
             write_unit_bytes: 512,
             id: 7,

@@ -28,7 +28,7 @@ pub(crate) struct Entry {
     next: u32,
     /// Time of the last write, us since 1970, but at least one more than the previous version.
     pub(crate) version: u64,
-    pub(crate) place: RecordLocation,
+    pub(crate) location: RecordLocation,
     /// Seconds since 2010; 0: never.
     pub(crate) void_time: u32,
     pub(crate) generation: u16,
@@ -46,10 +46,10 @@ const UNUSED: u8 = 4;
 const MARKED: u8 = 8;
 
 impl Entry {
-    pub(crate) fn of(record: &Record<'_>, place: RecordLocation) -> Self {
-        let Record { digest, version, generation, void_time, tombstone, key, .. } = *record;
-        let flags = if tombstone { TOMBSTONE } else { 0 } | if key.is_empty() { 0 } else { HAS_KEY };
-        Self { digest, next: NONE, version, place, void_time, generation, flags, moves: 0 }
+    pub(crate) fn of(record: &Record<'_>, location: RecordLocation) -> Self {
+        let Record { digest, version, generation, void_time, is_tombstone, key, .. } = *record;
+        let flags = if is_tombstone { TOMBSTONE } else { 0 } | if key.is_empty() { 0 } else { HAS_KEY };
+        Self { digest, next: NONE, version, location, void_time, generation, flags, moves: 0 }
     }
 
     /// True for a tombstone, which stands for a deleted record.
@@ -77,7 +77,7 @@ const SEGMENT: usize = 1 << 12;
 pub(crate) struct Index {
     /// Chunks of entries. All are full except the last, so that only memory in use is touched.
     chunks: Vec<Vec<Entry>>,
-    unused: u32,
+    free_head: u32,
     len: u64,
     segments: Vec<Box<[u32]>>,
     buckets: usize,
@@ -93,7 +93,7 @@ impl Index {
         let mut random = Random::new(seed);
         Self {
             chunks: Vec::new(),
-            unused: NONE,
+            free_head: NONE,
             len: 0,
             segments: vec![vec![NONE; SEGMENT].into()],
             buckets: SEGMENT,
@@ -171,22 +171,22 @@ impl Index {
         let buckets = splits.chain(digests.map(|digest| self.bucket(digest)));
         let heads = buckets.map(|bucket| self.segments[bucket / SEGMENT][bucket % SEGMENT]);
         let mut chains: Vec<_> = heads.collect();
-        let mut seen = 0;
+        let mut visited = 0;
         // All chains advance together, one entry at a time: these loads do not wait for each other.
         while !chains.is_empty() {
             chains.retain(|number| *number != NONE);
-            seen += chains.len() as u64;
+            visited += chains.len() as u64;
             chains.iter_mut().for_each(|number| *number = self.at(*number).next);
         }
-        seen
+        visited
     }
 
     /// Sets the new position of a record that was moved.
-    pub(crate) fn move_to(&mut self, digest: &Digest, place: RecordLocation) {
+    pub(crate) fn move_to(&mut self, digest: &Digest, location: RecordLocation) {
         if let Some(number) = self.find(digest) {
             let entry = self.at_mut(number);
             // The old block of a tombstone may hold an older version, so the mark is removed.
-            (entry.place, entry.flags) = (place, entry.flags & !MARKED);
+            (entry.location, entry.flags) = (location, entry.flags & !MARKED);
         }
     }
 
@@ -202,7 +202,7 @@ impl Index {
     pub(crate) fn unmark(&mut self, digest: &Digest, volume: u8, block: u32) -> bool {
         let Some(number) = self.find(digest) else { return false };
         let entry = self.at_mut(number);
-        let is_marked = entry.is_marked() && (entry.place.volume, entry.place.block) != (volume, block);
+        let is_marked = entry.is_marked() && (entry.location.volume, entry.location.block) != (volume, block);
         if is_marked {
             entry.flags &= !MARKED;
         }
@@ -229,58 +229,58 @@ impl Index {
     }
 
     fn store(&mut self, entry: Entry) -> u32 {
-        if self.unused != NONE {
-            let number = self.unused;
-            self.unused = self.at(number).next;
+        if self.free_head != NONE {
+            let number = self.free_head;
+            self.free_head = self.at(number).next;
             *self.at_mut(number) = entry;
             return number;
         }
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
             self.chunks.push(Vec::with_capacity(CHUNK));
         }
-        let before = (self.chunks.len() - 1) * CHUNK;
+        let chunk_start = (self.chunks.len() - 1) * CHUNK;
         let chunk = self.chunks.last_mut().expect("one was pushed");
         chunk.push(entry);
-        (before + chunk.len() - 1) as u32
+        (chunk_start + chunk.len() - 1) as u32
     }
 
     pub(crate) fn remove(&mut self, digest: &Digest) -> Option<Entry> {
         let bucket = self.bucket(digest);
-        let (mut before, mut number) = (NONE, *self.head(bucket));
+        let (mut previous, mut number) = (NONE, *self.head(bucket));
         while number != NONE && self.at(number).digest != *digest {
-            (before, number) = (number, self.at(number).next);
+            (previous, number) = (number, self.at(number).next);
         }
         if number == NONE {
             return None;
         }
         let entry = *self.at(number);
-        match before {
+        match previous {
             NONE => *self.head(bucket) = entry.next,
-            before => self.at_mut(before).next = entry.next,
+            previous => self.at_mut(previous).next = entry.next,
         }
-        let unused = self.unused;
+        let unused = self.free_head;
         (self.at_mut(number).flags, self.at_mut(number).next) = (UNUSED, unused);
-        self.unused = number;
+        self.free_head = number;
         self.len -= 1;
         Some(entry)
     }
 
     /// Adds a bucket, and moves its share of the entries of an existing bucket into it.
     fn split(&mut self) {
-        let (from, to) = (self.buckets - self.base, self.buckets);
-        if to % SEGMENT == 0 {
+        let (old_bucket, new_bucket) = (self.buckets - self.base, self.buckets);
+        if new_bucket % SEGMENT == 0 {
             self.segments.push(vec![NONE; SEGMENT].into());
         }
         let mut heads = [NONE; 2];
-        let mut number = *self.head(from);
+        let mut number = *self.head(old_bucket);
         while number != NONE {
-            let goes = self.hash(&self.at(number).digest) & (2 * self.base - 1) == to;
+            let is_moved = self.hash(&self.at(number).digest) & (2 * self.base - 1) == new_bucket;
             let entry = self.at_mut(number);
-            let next = std::mem::replace(&mut entry.next, heads[usize::from(goes)]);
-            heads[usize::from(goes)] = number;
+            let next = std::mem::replace(&mut entry.next, heads[usize::from(is_moved)]);
+            heads[usize::from(is_moved)] = number;
             number = next;
         }
-        [*self.head(from), *self.head(to)] = heads;
+        [*self.head(old_bucket), *self.head(new_bucket)] = heads;
         self.buckets += 1;
         if self.buckets == 2 * self.base {
             self.base *= 2;
@@ -310,7 +310,7 @@ mod tests {
 
     fn entry(digest: Digest, version: u64, place: RecordLocation, tombstone: bool) -> Entry {
         let (set, key, body) = (&b""[..], &b""[..], &b""[..]);
-        Entry::of(&Record { digest, version, generation: 1, void_time: 0, tombstone, set, key, body }, place)
+        Entry::of(&Record { digest, version, generation: 1, void_time: 0, is_tombstone: tombstone, set, key, body }, place)
     }
 
     #[test]

@@ -15,7 +15,7 @@ use sys::op::{Completion, Op, OpKind, TargetId, WriteSync};
 #[derive(Debug)]
 pub(crate) enum OpPurpose {
     /// Read of a record for a transaction. `seed`: start value of the checksum; `skip`: bytes before the record.
-    Record { number: u64, transaction: Transaction, place: RecordLocation, seed: u32, skip: u32 },
+    Record { number: u64, transaction: Transaction, location: RecordLocation, seed: u32, skip: u32 },
     /// Write of a volume's buffer.
     Write { volume: u8, buffer: u32 },
     /// Read of the block that a volume collects.
@@ -41,11 +41,11 @@ pub(crate) const TOKENS_MIN: u32 = 16;
 /// The operations of a store.
 #[derive(Debug)]
 pub(crate) struct Io {
-    first: u32,
+    first_token: u32,
     /// By number: purpose, kind and bytes of an operation in flight.
     pending: Vec<Option<(OpPurpose, OpKind, u32)>>,
     pub(crate) counts: Arc<IoCounts>,
-    unused: Vec<u32>,
+    free_slots: Vec<u32>,
     /// Unused buffers, indexed by the binary logarithm of their length.
     buffers: Vec<Vec<Buf>>,
 }
@@ -53,25 +53,25 @@ pub(crate) struct Io {
 impl Io {
     pub(crate) fn new(tokens: Range<u32>) -> Self {
         Self {
-            first: tokens.start,
+            first_token: tokens.start,
             pending: tokens.clone().map(|_| None).collect(),
             counts: Arc::default(),
-            unused: (0..tokens.len() as u32).rev().collect(),
+            free_slots: (0..tokens.len() as u32).rev().collect(),
             buffers: Vec::new(),
         }
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.pending.len() - self.unused.len()
+        self.pending.len() - self.free_slots.len()
     }
 
     /// True if a read of a record may begin.
     pub(crate) fn may_read(&self) -> bool {
-        self.unused.len() > RESERVED
+        self.free_slots.len() > RESERVED
     }
 
     pub(crate) fn may_begin(&self) -> bool {
-        !self.unused.is_empty()
+        !self.free_slots.is_empty()
     }
 
     /// A buffer of at least `len` bytes; `None` if the engine has no memory left and no buffer of that length is
@@ -98,35 +98,35 @@ impl Io {
     /// Submits an operation. Check first that a number is free.
     pub(crate) fn submit(
         &mut self,
-        pending: OpPurpose,
+        purpose: OpPurpose,
         (target, kind): (TargetId, OpKind),
         bytes: Range<u64>,
         buf: Buf,
         disk: &mut impl Disk,
     ) {
-        let Some(slot) = self.unused.pop() else { return };
+        let Some(slot) = self.free_slots.pop() else { return };
         let (offset, len) = (bytes.start, (bytes.end - bytes.start) as u32);
         let sync = if kind == OpKind::Write { WriteSync::Data } else { WriteSync::No };
-        self.pending[slot as usize] = Some((pending, kind, len));
-        disk.submit(Op { target, sync, token: self.first + slot, ..Op::new(kind, offset, len, buf) });
+        self.pending[slot as usize] = Some((purpose, kind, len));
+        disk.submit(Op { target, sync, token: self.first_token + slot, ..Op::new(kind, offset, len, buf) });
     }
 
     /// Frees the number of a completed operation, and returns the purpose.
-    pub(crate) fn take(&mut self, done: &Completion) -> Option<OpPurpose> {
-        let slot = done.token.checked_sub(self.first)?;
-        let (pending, kind, bytes) = self.pending.get_mut(slot as usize)?.take()?;
-        self.unused.push(slot);
-        if done.outcome.is_done() {
-            self.counts.add(kind, bytes, done.completed_ns.saturating_sub(done.issued_ns));
+    pub(crate) fn take(&mut self, completion: &Completion) -> Option<OpPurpose> {
+        let slot = completion.token.checked_sub(self.first_token)?;
+        let (purpose, kind, bytes) = self.pending.get_mut(slot as usize)?.take()?;
+        self.free_slots.push(slot);
+        if completion.outcome.is_done() {
+            self.counts.add(kind, bytes, completion.completed_ns.saturating_sub(completion.issued_ns));
         }
-        Some(pending)
+        Some(purpose)
     }
 }
 
 /// The aligned bytes to read from a device for a record, and the offset of the record in them.
-pub(crate) fn read_range(begin: u64, place: RecordLocation, min_io: u64) -> (Range<u64>, u32) {
-    let start = begin + u64::from(place.offset) * UNIT as u64;
-    let end = start + u64::from(place.units) * UNIT as u64;
+pub(crate) fn read_range(begin: u64, location: RecordLocation, min_io: u64) -> (Range<u64>, u32) {
+    let start = begin + u64::from(location.offset) * UNIT as u64;
+    let end = start + u64::from(location.units) * UNIT as u64;
     let aligned = start / min_io * min_io..end.next_multiple_of(min_io);
     (aligned.clone(), (start - aligned.start) as u32)
 }
@@ -161,14 +161,14 @@ impl IoCounts {
     /// Counts a completed operation.
     pub(crate) fn add(&self, kind: OpKind, bytes: u32, service_ns: u64) {
         let [reads, read_bytes, writes, write_bytes, sum_ns] = &self.0;
-        let (count, moved) = match kind {
+        let (count, byte_count) = match kind {
             OpKind::Read => (reads, read_bytes),
             OpKind::Write => (writes, write_bytes),
             OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(_) => return,
             OpKind::Deallocate | OpKind::ResetZone => return,
         };
         count.fetch_add(1, Ordering::Relaxed);
-        moved.fetch_add(bytes.into(), Ordering::Relaxed);
+        byte_count.fetch_add(bytes.into(), Ordering::Relaxed);
         sum_ns.fetch_add(service_ns, Ordering::Relaxed);
     }
 }
@@ -183,13 +183,13 @@ impl IoSnapshot {
         self.with(other, |a, b| a + b)
     }
 
-    fn with(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
+    fn with(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
         Self {
-            reads: of(self.reads, other.reads),
-            read_bytes: of(self.read_bytes, other.read_bytes),
-            writes: of(self.writes, other.writes),
-            write_bytes: of(self.write_bytes, other.write_bytes),
-            service_ns: of(self.service_ns, other.service_ns),
+            reads: combine(self.reads, other.reads),
+            read_bytes: combine(self.read_bytes, other.read_bytes),
+            writes: combine(self.writes, other.writes),
+            write_bytes: combine(self.write_bytes, other.write_bytes),
+            service_ns: combine(self.service_ns, other.service_ns),
         }
     }
 }

@@ -59,7 +59,7 @@ struct OperationInFlight {
     /// For a read: the last write of its key that was acknowledged when the read began.
     acknowledged: u32,
     /// For a write: its number among the writes of its key.
-    write: u32,
+    write_number: u32,
     /// Number of times that the device refused it as overloaded.
     retries: u32,
     /// For a batch: each key, and its last write that was acknowledged when the batch began.
@@ -74,7 +74,7 @@ pub(crate) struct Issuer {
     object: Arc<RecordSpec>,
     verifier: Verifier,
     /// Indexed by token.
-    out: Vec<Option<OperationInFlight>>,
+    operations: Vec<Option<OperationInFlight>>,
     in_flight: usize,
     backoff: BackoffQueue,
 }
@@ -83,8 +83,8 @@ impl Issuer {
     /// An issuer for `object`. `overload` sets the behaviour when a device is overloaded.
     pub(crate) fn new(object: Arc<RecordSpec>, verification: Arc<Verification>, overload: Arc<Overload>) -> Self {
         let verifier = Verifier::new(verification);
-        let held = BackoffQueue { overload, due: BinaryHeap::new() };
-        Self { object, verifier, out: Vec::new(), in_flight: 0, backoff: held }
+        let backoff = BackoffQueue { overload, due: BinaryHeap::new() };
+        Self { object, verifier, operations: Vec::new(), in_flight: 0, backoff }
     }
 
     /// Number of operations in flight.
@@ -96,9 +96,9 @@ impl Issuer {
     pub(crate) fn begin(&mut self, op: Op, now_ns: u64) -> Option<Transaction> {
         let (kind, key, token) = (op.kind, op.offset, op.token);
         self.insert(op, Vec::new(), now_ns);
-        let write = if kind == OpKind::Write { self.verifier.begin_write(key, token)? } else { 0 };
-        self.out[token as usize].as_mut()?.write = write;
-        Some(self.object.transaction(kind, key, write))
+        let write_number = if kind == OpKind::Write { self.verifier.begin_write(key, token)? } else { 0 };
+        self.operations[token as usize].as_mut()?.write_number = write_number;
+        Some(self.object.transaction(kind, key, write_number))
     }
 
     /// Takes a batch read of `keys`. Returns their digests, in the same order.
@@ -111,19 +111,19 @@ impl Issuer {
 
     fn insert(&mut self, op: Op, batch: Vec<(u64, u32)>, now_ns: u64) {
         let Op { kind, offset: key, buf, token, .. } = op;
-        let place = token as usize;
-        if self.out.len() <= place {
-            self.out.resize_with(place + 1, || None);
+        let slot = token as usize;
+        if self.operations.len() <= slot {
+            self.operations.resize_with(slot + 1, || None);
         }
         self.in_flight += 1;
         let (acknowledged, worst) = (self.verifier.acknowledged(key), Outcome::Done);
-        self.out[place] = Some(OperationInFlight {
+        self.operations[slot] = Some(OperationInFlight {
             kind,
             key,
             buf,
             issued_ns: now_ns,
             acknowledged,
-            write: 0,
+            write_number: 0,
             retries: 0,
             batch,
             worst,
@@ -132,31 +132,31 @@ impl Issuer {
 
     /// Takes the answer about record number `index` of the batch `token`.
     pub(crate) fn answer(&mut self, token: u32, index: u32, answer: Answer<'_>) {
-        let Some(Some(out)) = self.out.get_mut(token as usize) else { return };
-        let Some(begun) = out.batch.get(index as usize) else { return };
-        let outcome = self.verifier.check(&self.object, *begun, (answer.outcome, answer.bins));
-        if out.worst.is_done() || outcome.is_wrong_data() && !out.worst.is_wrong_data() {
-            out.worst = outcome;
+        let Some(Some(operation)) = self.operations.get_mut(token as usize) else { return };
+        let Some(batch_record) = operation.batch.get(index as usize) else { return };
+        let outcome = self.verifier.check(&self.object, *batch_record, (answer.outcome, answer.bins));
+        if operation.worst.is_done() || outcome.is_wrong_data() && !operation.worst.is_wrong_data() {
+            operation.worst = outcome;
         }
     }
 
     /// The transaction of `token` once more, for a retry.
     pub(crate) fn transaction(&self, token: u32) -> Option<Transaction> {
-        let OperationInFlight { kind, key, write, .. } = self.out.get(token as usize)?.as_ref()?;
-        Some(self.object.transaction(*kind, *key, *write))
+        let OperationInFlight { kind, key, write_number, .. } = self.operations.get(token as usize)?.as_ref()?;
+        Some(self.object.transaction(*kind, *key, *write_number))
     }
 
     /// Ends the operation `token`, and starts the write that waited for it, if any. `None`: a retry is scheduled.
-    pub(crate) fn end(&mut self, token: u32, answer: Answer<'_>, seen: CompletionTime) -> Option<EndedOperation> {
-        let place = self.out.get_mut(token as usize)?;
-        let out = place.as_mut()?;
+    pub(crate) fn end(&mut self, token: u32, answer: Answer<'_>, completion_time: CompletionTime) -> Option<EndedOperation> {
+        let slot = self.operations.get_mut(token as usize)?;
+        let operation = slot.as_mut()?;
         if answer.outcome == Outcome::Result(ResultCode::DEVICE_OVERLOAD.0)
-            && self.backoff.hold(token, out.retries, out.issued_ns, seen.at_ns)
+            && self.backoff.hold(token, operation.retries, operation.issued_ns, completion_time.at_ns)
         {
-            out.retries += 1;
+            operation.retries += 1;
             return None;
         }
-        let OperationInFlight { kind, key, buf, issued_ns, acknowledged, batch, worst, .. } = place.take()?;
+        let OperationInFlight { kind, key, buf, issued_ns, acknowledged, batch, worst, .. } = slot.take()?;
         self.in_flight -= 1;
         let (mut outcome, mut next) = (answer.outcome, None);
         match kind {
@@ -167,14 +167,14 @@ impl Issuer {
             _ if !worst.is_done() => outcome = worst,
             _ => {}
         }
-        let CompletionTime { at_ns: completed_ns, unseen_ns } = seen;
+        let CompletionTime { at_ns: completed_ns, unseen_ns } = completion_time;
         let completion = Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns };
         let next = next.and_then(|token| {
             // The waiting write counts as issued only now: flashproof itself delayed it until here.
-            let out = self.out.get_mut(token as usize)?.as_mut()?;
-            out.issued_ns = completed_ns;
-            out.write = self.verifier.begin_write(key, token)?;
-            Some((token, self.object.transaction(OpKind::Write, key, out.write)))
+            let operation = self.operations.get_mut(token as usize)?.as_mut()?;
+            operation.issued_ns = completed_ns;
+            operation.write_number = self.verifier.begin_write(key, token)?;
+            Some((token, self.object.transaction(OpKind::Write, key, operation.write_number)))
         });
         Some((completion, next))
     }
@@ -227,12 +227,12 @@ struct BackoffQueue {
 
 impl BackoffQueue {
     /// Schedules the next retry of `token`, issued at `issued_ns` and delayed `before` times. `false`: fail it instead.
-    fn hold(&mut self, token: u32, before: u32, issued_ns: u64, now_ns: u64) -> bool {
+    fn hold(&mut self, token: u32, retries: u32, issued_ns: u64, now_ns: u64) -> bool {
         if !self.overload.waits.load(Ordering::Relaxed) || now_ns.saturating_sub(issued_ns) > PATIENCE_NS {
             return false;
         }
-        self.overload.waited.fetch_add(u64::from(before == 0), Ordering::Relaxed);
-        let pause_ns = (PAUSES_NS.start() << before.min(32)).min(*PAUSES_NS.end());
+        self.overload.waited.fetch_add(u64::from(retries == 0), Ordering::Relaxed);
+        let pause_ns = (PAUSES_NS.start() << retries.min(32)).min(*PAUSES_NS.end());
         self.due.push(Reverse((now_ns + pause_ns, token)));
         true
     }

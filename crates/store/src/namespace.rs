@@ -83,7 +83,7 @@ pub struct Space {
     /// Range of the device's bytes that belongs to the store.
     pub range: Range<u64>,
     /// Offset of the store's two marks ([`crate::MARKS_BYTES`]), which are outside of `range`.
-    pub marks: u64,
+    pub marks_offset: u64,
     /// The device's smallest direct I/O, bytes: records are read in multiples of this.
     pub min_io_bytes: u32,
     /// Unit that the device writes as a whole, bytes: its physical block, or its smallest direct I/O if that is larger.

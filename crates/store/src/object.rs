@@ -119,14 +119,14 @@ impl RecordSpec {
     }
 
     /// The transaction that reads the record of `key`, or writes it for the `write`-th time.
-    pub fn transaction(&self, kind: OpKind, key: u64, write: u32) -> Transaction {
+    pub fn transaction(&self, kind: OpKind, key: u64, write_number: u32) -> Transaction {
         let work = match kind {
             OpKind::Write => Work::Write(Write {
                 policy: Policy {
                     exists: if self.replace { Exists::CreateOrReplace } else { Exists::Any },
                     ..Policy::default()
                 },
-                ops: self.ops(key, write),
+                ops: self.ops(key, write_number),
                 ..Write::default()
             }),
             _ => Work::ReadAll,
@@ -134,12 +134,12 @@ impl RecordSpec {
         Transaction { digest: self.digest(key), set: self.set.clone(), work }
     }
 
-    pub(crate) fn ops(&self, key: u64, write: u32) -> Vec<u8> {
+    pub(crate) fn ops(&self, key: u64, write_number: u32) -> Vec<u8> {
         let mut ops = Vec::with_capacity(usize::from(self.bins) * (ops::HEADER_BYTES + 8) + self.bytes() as usize);
         let mut value = Vec::new();
         for bin in 0..self.bins {
             value.clear();
-            self.fill(key, self.stamp(write), bin, &mut value);
+            self.fill(key, self.stamp(write_number), bin, &mut value);
             let (operation, particle) = (operation::WRITE, self.value.particle());
             let name = bin_name(bin, self.single_bin);
             let entry = Entry { operation, particle, name: name.as_bytes(), value: &value };
@@ -148,8 +148,8 @@ impl RecordSpec {
         ops
     }
 
-    fn stamp(&self, write: u32) -> u64 {
-        (self.began << NUMBER_BITS) | u64::from(write & NUMBER_MAX)
+    fn stamp(&self, write_number: u32) -> u64 {
+        (self.began << NUMBER_BITS) | u64::from(write_number & NUMBER_MAX)
     }
 
     /// Appends the contents of a bin.
@@ -177,8 +177,8 @@ impl RecordSpec {
             _ => Some(u64::from_be_bytes(*value.first_chunk()?) ^ mask(key)),
         };
         let stamps = (0..self.bins).filter_map(|bin| stamp_in(self.value_in(bins, bin)));
-        let mut possible = stamps.filter(|stamp| (BEGAN_MIN..=self.began).contains(&(stamp >> NUMBER_BITS)));
-        let stamp = possible.next().ok_or(WrongRecord::Foreign)?;
+        let mut valid_stamps = stamps.filter(|stamp| (BEGAN_MIN..=self.began).contains(&(stamp >> NUMBER_BITS)));
+        let stamp = valid_stamps.next().ok_or(WrongRecord::Foreign)?;
         match self.differs(key, stamp, bins) {
             Some((torn, _)) => Err(torn),
             None => Ok((stamp >> NUMBER_BITS, stamp as u32 & NUMBER_MAX)),
@@ -186,8 +186,8 @@ impl RecordSpec {
     }
 
     /// The difference of `bins` from the `write`-th write of `key`, if at least half of the bytes match.
-    pub(crate) fn torn_write(&self, key: u64, write: u32, bins: &[u8]) -> Option<WrongRecord> {
-        let (torn, equal) = self.differs(key, self.stamp(write), bins)?;
+    pub(crate) fn torn_write(&self, key: u64, write_number: u32, bins: &[u8]) -> Option<WrongRecord> {
+        let (torn, equal) = self.differs(key, self.stamp(write_number), bins)?;
         (2 * equal >= self.bytes() as usize).then_some(torn)
     }
 
@@ -237,8 +237,8 @@ fn word_of(letters: &[u8; 16]) -> Option<u64> {
 }
 
 /// A bin's name: `bin1`, or none in a namespace of single bins.
-fn bin_name(bin: u16, single: bool) -> String {
-    if single { String::new() } else { format!("bin{}", u32::from(bin) + 1) }
+fn bin_name(bin: u16, single_bin: bool) -> String {
+    if single_bin { String::new() } else { format!("bin{}", u32::from(bin) + 1) }
 }
 
 #[cfg(test)]

@@ -110,9 +110,9 @@ struct Bin<'a> {
 pub(crate) struct Applied {
     pub(crate) bins: Vec<u8>,
     /// True if an operation changed or touched the record.
-    pub(crate) written: bool,
+    pub(crate) has_written: bool,
     /// Number of bins in the reply, and their bytes.
-    pub(crate) replied: u16,
+    pub(crate) reply_bins: u16,
     pub(crate) reply: Vec<u8>,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct Applied {
 struct Bins<'a> {
     list: Vec<Bin<'a>>,
     /// Index in the list by name, once the record has many bins.
-    places: HashMap<&'a [u8], usize>,
+    positions: HashMap<&'a [u8], usize>,
     single_bin: bool,
     answers_each: bool,
 }
@@ -130,10 +130,10 @@ impl<'a> Bins<'a> {
         if self.list.len() <= FEW {
             return self.list.iter().position(|bin| bin.name == name);
         }
-        for at in self.places.len()..self.list.len() {
-            self.places.insert(self.list[at].name, at);
+        for at in self.positions.len()..self.list.len() {
+            self.positions.insert(self.list[at].name, at);
         }
-        self.places.get(name).copied()
+        self.positions.get(name).copied()
     }
 
     /// The bin of this name, created if missing.
@@ -147,17 +147,17 @@ impl<'a> Bins<'a> {
 }
 
 /// Applies `ops` to a record with the bins `old`. With `answers_each` each operation has an entry in the reply.
-pub(crate) fn apply(old: &[u8], ops: &[u8], single_bin: bool, answers_each: bool) -> Result<Applied, ResultCode> {
-    let list = entries(old).map(|bin| Bin { name: bin.name, particle: bin.particle, value: bin.value.into() });
-    let mut bins = Bins { list: list.collect(), places: HashMap::new(), single_bin, answers_each };
-    let (mut applied, mut moved) = (Applied::default(), 0);
+pub(crate) fn apply(old_bins: &[u8], ops: &[u8], single_bin: bool, answers_each: bool) -> Result<Applied, ResultCode> {
+    let list = entries(old_bins).map(|bin| Bin { name: bin.name, particle: bin.particle, value: bin.value.into() });
+    let mut bins = Bins { list: list.collect(), positions: HashMap::new(), single_bin, answers_each };
+    let (mut applied, mut moved_bytes) = (Applied::default(), 0);
     let mut operations = ops;
     while !operations.is_empty() {
         let op = take(&mut operations).ok_or(ResultCode::PARAMETER)?;
         if op.name.len() > NAME_BYTES_MAX || single_bin && !op.name.is_empty() {
             return Err(ResultCode::BIN_NAME);
         }
-        applied.written |= op.operation != operation::READ;
+        applied.has_written |= op.operation != operation::READ;
         match op.operation {
             operation::READ => {
                 read(&mut bins, &op, &mut applied)?;
@@ -170,8 +170,8 @@ pub(crate) fn apply(old: &[u8], ops: &[u8], single_bin: bool, answers_each: bool
             }
             operation::ADD | operation::APPEND | operation::PREPEND => {
                 let bin = bins.bin(op.name);
-                moved += if op.operation == operation::PREPEND { bin.value.len() + op.value.len() } else { 0 };
-                if moved > MOVED_BYTES_MAX {
+                moved_bytes += if op.operation == operation::PREPEND { bin.value.len() + op.value.len() } else { 0 };
+                if moved_bytes > MOVED_BYTES_MAX {
                     return Err(ResultCode::TOO_BIG);
                 }
                 change(bin, &op)?;
@@ -210,7 +210,7 @@ fn read(bins: &mut Bins<'_>, op: &Entry<'_>, applied: &mut Applied) -> Result<()
 
 fn answer(applied: &mut Applied, name: &[u8], particle: u8, value: &[u8]) -> Result<(), ResultCode> {
     put(&mut applied.reply, &Entry { operation: operation::READ, particle, name, value });
-    applied.replied = applied.replied.checked_add(1).ok_or(ResultCode::PARAMETER)?;
+    applied.reply_bins = applied.reply_bins.checked_add(1).ok_or(ResultCode::PARAMETER)?;
     if applied.reply.len() > REPLY_BYTES_MAX { Err(ResultCode::TOO_BIG) } else { Ok(()) }
 }
 
@@ -223,13 +223,13 @@ fn check(op: &Entry<'_>) -> Result<(), ResultCode> {
 /// Adds, appends or prepends to a bin, or creates it from the operation's value.
 fn change(bin: &mut Bin<'_>, op: &Entry<'_>) -> Result<(), ResultCode> {
     check(op)?;
-    let adds = op.operation == operation::ADD;
-    let fits = match op.particle {
-        particle::INTEGER | particle::FLOAT => adds,
-        particle::STRING | particle::BLOB => !adds,
+    let is_add = op.operation == operation::ADD;
+    let is_applicable = match op.particle {
+        particle::INTEGER | particle::FLOAT => is_add,
+        particle::STRING | particle::BLOB => !is_add,
         _ => false,
     };
-    if !fits {
+    if !is_applicable {
         return Err(ResultCode::OP_NOT_APPLICABLE);
     }
     if bin.particle == particle::NULL {
@@ -239,12 +239,12 @@ fn change(bin: &mut Bin<'_>, op: &Entry<'_>) -> Result<(), ResultCode> {
     if bin.particle != op.particle {
         return Err(ResultCode::BIN_TYPE);
     }
-    if adds {
+    if is_add {
         let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).map_err(|_| ResultCode::BIN_TYPE);
-        let (old, by) = (number(&bin.value)?, number(op.value)?);
+        let (old, operand) = (number(&bin.value)?, number(op.value)?);
         let sum = match op.particle {
-            particle::FLOAT => (f64::from_bits(old) + f64::from_bits(by)).to_bits(),
-            _ => old.wrapping_add(by),
+            particle::FLOAT => (f64::from_bits(old) + f64::from_bits(operand)).to_bits(),
+            _ => old.wrapping_add(operand),
         };
         bin.value = sum.to_be_bytes().to_vec().into();
     } else if op.operation == operation::APPEND {
@@ -325,7 +325,7 @@ mod bins_tests {
         .concat();
         let applied = apply(&old, &operations, false, false).unwrap();
         assert_eq!(text(&applied.bins), "b=234 n=-2 f=0.75");
-        assert_eq!((text(&applied.reply), applied.replied), ("b=3 b=234 b=234 n=-2 f=0.75".to_owned(), 5));
+        assert_eq!((text(&applied.reply), applied.reply_bins), ("b=3 b=234 b=234 n=-2 f=0.75".to_owned(), 5));
         let applied = apply(&old, &operations, false, true).unwrap();
         assert_eq!(text(&applied.reply), "b=- b=3 b=- b=- b=234 none=- a=- n=- n=- f=- f=- b=234 n=-2 f=0.75");
     }
@@ -361,7 +361,7 @@ mod bins_tests {
         let gone: Vec<u8> = names[2..].iter().flat_map(|name| op(operation::WRITE, 0, name, b"")).collect();
         let applied = apply(&once.bins, &gone, false, false).unwrap();
         assert_eq!(text(&applied.bins), "1=x");
-        assert!(applied.written);
+        assert!(applied.has_written);
         assert_eq!(text(&apply(&once.bins, &op(operation::DELETE, 0, "", b""), false, false).unwrap().bins), "");
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct Record<'a> {
     pub(crate) generation: u16,
     /// Seconds since 2010; 0: never.
     pub(crate) void_time: u32,
-    pub(crate) tombstone: bool,
+    pub(crate) is_tombstone: bool,
     pub(crate) set: &'a [u8],
     /// Particle type and bytes; empty: not stored.
     pub(crate) key: &'a [u8],
@@ -78,7 +78,7 @@ impl<'a> Record<'a> {
         out[6..8].copy_from_slice(&(self.key.len() as u16).to_le_bytes());
         out[8..12].copy_from_slice(&(units << 4 | padding as u32).to_le_bytes());
         out[12..14].copy_from_slice(&self.generation.to_le_bytes());
-        out[14] = if self.tombstone { TOMBSTONE } else { 0 };
+        out[14] = if self.is_tombstone { TOMBSTONE } else { 0 };
         out[15] = self.set.len() as u8;
         out[16..24].copy_from_slice(&self.version.to_le_bytes());
         out[24..44].copy_from_slice(&self.digest);
@@ -96,12 +96,12 @@ impl<'a> Record<'a> {
     pub(crate) fn read(bytes: &'a [u8], seed: u32) -> Option<Self> {
         let header = bytes.first_chunk::<HEADER>()?;
         let len = length(header)?;
-        let whole = bytes.get(..len)?;
-        if checksum(&whole[4..], seed) != u32_at(header, 0) {
+        let record_bytes = bytes.get(..len)?;
+        if checksum(&record_bytes[4..], seed) != u32_at(header, 0) {
             return None;
         }
         let end = len - usize::from(header[8] & 15);
-        let rest = whole.get(HEADER..end)?;
+        let rest = record_bytes.get(HEADER..end)?;
         let (set, rest) = rest.split_at_checked(header[15].into())?;
         let (key, body) = rest.split_at_checked(u16_at(header, 6).into())?;
         Some(Self {
@@ -109,7 +109,7 @@ impl<'a> Record<'a> {
             version: u64_at(header, 16),
             generation: u16_at(header, 12),
             void_time: u32_at(header, 44),
-            tombstone: header[14] & TOMBSTONE != 0,
+            is_tombstone: header[14] & TOMBSTONE != 0,
             set,
             key,
             body,
@@ -135,8 +135,8 @@ pub(crate) fn moves(record: &[u8]) -> u8 {
 }
 
 /// True if the first of two copies of a record was moved more often.
-pub(crate) fn is_later(moves: u8, other: u8) -> bool {
-    (1..64).contains(&(moves.wrapping_sub(other) & 127))
+pub(crate) fn is_later(moves: u8, other_moves: u8) -> bool {
+    (1..64).contains(&(moves.wrapping_sub(other_moves) & 127))
 }
 
 /// Start value of the checksum of a record at byte `at` of a block with this seed. A copy elsewhere is invalid.
@@ -211,18 +211,18 @@ impl BlockHeader {
     /// The header at the start of `bytes`, if it is that of block `block` of the device `id`, intact or damaged.
     pub(crate) fn read(bytes: &[u8], id: u64, block: u32) -> HeaderState {
         let Some(header) = bytes.first_chunk::<BLOCK_HEADER_BYTES>() else { return HeaderState::None };
-        let found = Self {
+        let block_header = Self {
             id: u64_at(header, 8),
             sequence: u64_at(header, 16),
             opening: u64_at(header, 24),
             block: u32_at(header, 32),
         };
         let is_whole = u32_at(header, 0) == BLOCK_MAGIC && u32_at(header, 4) == crc32fast::hash(&header[8..]);
-        match (found.id == id, found.block == block) {
-            (true, true) if is_whole => HeaderState::Whole(found),
+        match (block_header.id == id, block_header.block == block) {
+            (true, true) if is_whole => HeaderState::Whole(block_header),
             // Detects one changed bit in any field, and several changed bits in most fields.
             (true, _) => HeaderState::Damaged,
-            (_, true) if !is_whole && u32_at(header, 0) == BLOCK_MAGIC && (found.id ^ id).count_ones() < 4 => {
+            (_, true) if !is_whole && u32_at(header, 0) == BLOCK_MAGIC && (block_header.id ^ id).count_ones() < 4 => {
                 HeaderState::Damaged
             }
             _ => HeaderState::None,
@@ -285,7 +285,7 @@ struct Piece {
     used: usize,
     end: usize,
     /// Number of records that were not found yet.
-    left: u32,
+    records_left: u32,
 }
 
 /// Position of a walk.
@@ -311,13 +311,13 @@ impl BlockWalk {
         loop {
             let limit = self.piece.map_or(block.len(), |piece| piece.used);
             if self.at + UNIT > limit {
-                let Some(Piece { end, left, .. }) = self.piece.take() else {
+                let Some(Piece { end, records_left, .. }) = self.piece.take() else {
                     return BlockItem::End(self.flaw.take().map(|(at, bytes)| UnreadablePart::unsealed(at, bytes)));
                 };
                 self.at = end;
                 match self.flaw.take() {
-                    Some((at, bytes)) if left > 0 => {
-                        return BlockItem::Flaw(UnreadablePart { at: at as u32, bytes: bytes as u32, records: left });
+                    Some((at, bytes)) if records_left > 0 => {
+                        return BlockItem::Flaw(UnreadablePart { at: at as u32, bytes: bytes as u32, records: records_left });
                     }
                     _ => continue,
                 }
@@ -328,7 +328,7 @@ impl BlockWalk {
                 if let Some((at, bytes)) = self.flaw.take() {
                     return BlockItem::Flaw(UnreadablePart::unsealed(at, bytes));
                 }
-                self.piece = Some(Piece { used: seal.used as usize, end: seal.end as usize, left: seal.records });
+                self.piece = Some(Piece { used: seal.used as usize, end: seal.end as usize, records_left: seal.records });
                 self.at += SEAL;
                 return BlockItem::Seal(seal);
             }
@@ -337,7 +337,7 @@ impl BlockWalk {
                 let len = record.units() as usize * UNIT;
                 self.at += len;
                 if let Some(piece) = &mut self.piece {
-                    piece.left = piece.left.saturating_sub(1);
+                    piece.records_left = piece.records_left.saturating_sub(1);
                 }
                 return BlockItem::Record(record, begin, len);
             }
@@ -366,7 +366,7 @@ mod tests {
         version: 1_700_000_000_000_001,
         generation: 65535,
         void_time: u32::MAX,
-        tombstone: false,
+        is_tombstone: false,
         set: b"set",
         key: b"\x03key",
         body: b"some bins, say",
@@ -391,11 +391,11 @@ mod tests {
     #[test]
     fn the_last_copy_of_a_record_is_known() {
         let mut bytes = vec![0; 80];
-        Record { tombstone: true, ..RECORD }.write(&mut bytes, 9);
+        Record { is_tombstone: true, ..RECORD }.write(&mut bytes, 9);
         for _ in 0..300 {
             let before = moves(&bytes);
             seal_moved(&mut bytes, 10);
-            assert_eq!(Record::read(&bytes, 10), Some(Record { tombstone: true, ..RECORD }));
+            assert_eq!(Record::read(&bytes, 10), Some(Record { is_tombstone: true, ..RECORD }));
             assert!(is_later(moves(&bytes), before) && !is_later(before, moves(&bytes)));
         }
         assert!(!is_later(5, 5));
@@ -458,7 +458,7 @@ mod walk_tests {
                     version,
                     generation: 1,
                     void_time: 0,
-                    tombstone: false,
+                    is_tombstone: false,
                     set: b"set",
                     key: b"\x03key",
                     body: b"some bins, say",

@@ -90,7 +90,7 @@ pub struct Store {
     expiry: Expiry,
     tomb_raider: TombRaider,
     /// True while all buffers are being written: no further block is collected.
-    draining: bool,
+    is_draining: bool,
     statistics: Statistics,
     remarks: VecDeque<Remark>,
     scratch: Vec<u8>,
@@ -147,7 +147,7 @@ impl Store {
             collectors: volumes.iter().map(|_| Collector::default()).collect(),
             expiry: Expiry::default(),
             tomb_raider: TombRaider::default(),
-            draining: false,
+            is_draining: false,
             statistics: Statistics::default(),
             remarks: VecDeque::new(),
             scratch: Vec::new(),
@@ -194,7 +194,7 @@ impl Store {
 
     /// Executes a transaction. The reply has its number, and may come in a later call.
     pub fn execute(&mut self, number: u64, transaction: Transaction, disk: &mut impl Disk, replies: &mut Replies) {
-        self.draining = false;
+        self.is_draining = false;
         if self.scan.is_some() {
             return replies.push((number, Reply::of(ResultCode::UNAVAILABLE)));
         }
@@ -221,18 +221,18 @@ impl Store {
     }
 
     /// The time now, us since 1970.
-    fn now_us(&self, now: u64) -> u64 {
-        self.wall_us + now / 1_000
+    fn now_us(&self, now_ns: u64) -> u64 {
+        self.wall_us + now_ns / 1_000
     }
 
     /// Current time, seconds since 2010.
-    fn now_sec(&self, now: u64) -> u32 {
-        (self.now_us(now) / 1_000_000).saturating_sub(EPOCH_SEC) as u32
+    fn now_sec(&self, now_ns: u64) -> u32 {
+        (self.now_us(now_ns) / 1_000_000).saturating_sub(EPOCH_SEC) as u32
     }
 
     /// The record's index entry, if the record exists and has not expired.
-    fn living(&self, digest: &Digest, now: u64) -> Option<Entry> {
-        let is_over = |entry: &Entry| entry.void_time != 0 && entry.void_time <= self.now_sec(now);
+    fn living(&self, digest: &Digest, now_ns: u64) -> Option<Entry> {
+        let is_over = |entry: &Entry| entry.void_time != 0 && entry.void_time <= self.now_sec(now_ns);
         self.index.get(digest).filter(|entry| !entry.is_tombstone() && !is_over(entry)).copied()
     }
 
@@ -240,38 +240,38 @@ impl Store {
     fn begin(
         &mut self,
         (number, transaction): NumberedTransaction,
-        held: bool,
+        holds_key: bool,
         disk: &mut impl Disk,
         replies: &mut Replies,
     ) {
-        let now = disk.now_ns();
+        let now_ns = disk.now_ns();
         let digest = transaction.digest;
-        let entry = self.living(&digest, now);
+        let entry = self.living(&digest, now_ns);
         match self.step(&transaction, entry.as_ref()) {
             Step::Reply(reply) => replies.push((number, reply)),
-            Step::Defer => self.deferred.push_back((now, number, transaction)),
-            Step::Execute => self.finish(number, &transaction, None, now, replies),
-            Step::ReadRecord(place) => {
-                let volume = &self.volumes[usize::from(place.volume)];
-                let Some(bytes) = volume.in_memory(place) else {
-                    if !held && is_write(&transaction) {
+            Step::Defer => self.deferred.push_back((now_ns, number, transaction)),
+            Step::Execute => self.finish(number, &transaction, None, now_ns, replies),
+            Step::ReadRecord(location) => {
+                let volume = &self.volumes[usize::from(location.volume)];
+                let Some(bytes) = volume.in_memory(location) else {
+                    if !holds_key && is_write(&transaction) {
                         self.busy.insert(digest, VecDeque::new());
                     }
-                    return self.read(number, transaction, place, disk);
+                    return self.read(number, transaction, location, disk);
                 };
                 self.statistics.cache_reads += 1;
-                let seed = volume.seed_of(place);
+                let seed = volume.seed_of(location);
                 let mut scratch = std::mem::take(&mut self.scratch);
                 scratch.clear();
                 scratch.extend_from_slice(bytes);
                 match Record::read(&scratch, seed) {
-                    Some(record) => self.finish(number, &transaction, Some(&record), now, replies),
+                    Some(record) => self.finish(number, &transaction, Some(&record), now_ns, replies),
                     None => replies.push((number, Reply::of(ResultCode::SERVER_ERROR))),
                 }
                 self.scratch = scratch;
             }
         }
-        if held {
+        if holds_key {
             self.release(&digest, disk, replies);
         }
     }
@@ -281,26 +281,26 @@ impl Store {
         let Some(mut queue) = self.busy.remove(digest) else { return };
         while let Some(next) = queue.pop_front() {
             self.begin(next, false, disk, replies);
-            if let Some(again) = self.busy.get_mut(digest) {
-                *again = queue;
+            if let Some(new_queue) = self.busy.get_mut(digest) {
+                *new_queue = queue;
                 return;
             }
         }
     }
 
     /// Starts to read a record, or queues the transaction until an operation number and a buffer are free.
-    fn read(&mut self, number: u64, transaction: Transaction, place: RecordLocation, disk: &mut impl Disk) {
-        let volume = &self.volumes[usize::from(place.volume)];
+    fn read(&mut self, number: u64, transaction: Transaction, location: RecordLocation, disk: &mut impl Disk) {
+        let volume = &self.volumes[usize::from(location.volume)];
         let space = &volume.space;
-        let begin = volume.bytes_of(place.block..place.block + 1).start;
-        let (bytes, skip) = read_range(begin, place, space.min_io_bytes.max(512).into());
-        let (len, target, seed) = ((bytes.end - bytes.start) as usize, space.target, volume.seed_of(place));
+        let begin = volume.bytes_of(location.block..location.block + 1).start;
+        let (bytes, skip) = read_range(begin, location, space.min_io_bytes.max(512).into());
+        let (len, target, seed) = ((bytes.end - bytes.start) as usize, space.target, volume.seed_of(location));
         let buf = if self.io.may_read() { self.io.buffer(len, disk) } else { None };
         let Some(buf) = buf else { return self.waiting.push_back((number, transaction)) };
         self.statistics.device_reads += 1;
         self.statistics.read_bytes.record(len as u64);
-        let pending = OpPurpose::Record { number, transaction, place, seed, skip };
-        self.io.submit(pending, (target, OpKind::Read), bytes, buf, disk);
+        let purpose = OpPurpose::Record { number, transaction, location, seed, skip };
+        self.io.submit(purpose, (target, OpKind::Read), bytes, buf, disk);
     }
 
     /// True if a device has too few free blocks.
@@ -310,29 +310,29 @@ impl Store {
     }
 
     /// Handles the completion of one of the store's operations.
-    pub fn on_completion(&mut self, done: Completion, disk: &mut impl Disk, replies: &mut Replies) {
-        match self.io.take(&done) {
-            Some(OpPurpose::Record { number, transaction, place, seed, skip }) => {
-                self.on_record(number, transaction, (place, seed, skip), done, disk, replies);
+    pub fn on_completion(&mut self, completion: Completion, disk: &mut impl Disk, replies: &mut Replies) {
+        match self.io.take(&completion) {
+            Some(OpPurpose::Record { number, transaction, location, seed, skip }) => {
+                self.on_record(number, transaction, (location, seed, skip), completion, disk, replies);
                 return self.resume(disk, replies);
             }
             Some(OpPurpose::Write { volume, buffer }) => {
-                if let Some(what) = self.volumes[usize::from(volume)].on_written(buffer, &done, replies) {
-                    self.remark(Some(volume.into()), what);
+                if let Some(text) = self.volumes[usize::from(volume)].on_written(buffer, &completion, replies) {
+                    self.remark(Some(volume.into()), text);
                 }
-                self.io.recycle(done.buf);
+                self.io.recycle(completion.buf);
             }
-            Some(OpPurpose::Collect { volume }) => self.on_block_read(volume.into(), done, disk),
-            Some(OpPurpose::Scan { volume, blocks, tries }) => self.on_scanned(volume.into(), blocks, tries, done),
-            Some(OpPurpose::Raid) => self.on_raided(done),
-            Some(OpPurpose::Marks { volume, tries }) => self.on_marks(volume.into(), tries, done, disk),
+            Some(OpPurpose::Collect { volume }) => self.on_block_read(volume.into(), completion, disk),
+            Some(OpPurpose::Scan { volume, blocks, tries }) => self.on_scanned(volume.into(), blocks, tries, completion),
+            Some(OpPurpose::Raid) => self.on_raided(completion),
+            Some(OpPurpose::Marks { volume, tries }) => self.on_marks(volume.into(), tries, completion, disk),
             Some(OpPurpose::Mark { volume }) => {
-                if let Some(what) = self.volumes[usize::from(volume)].on_marked(&done) {
-                    self.remark(Some(volume.into()), what);
+                if let Some(text) = self.volumes[usize::from(volume)].on_marked(&completion) {
+                    self.remark(Some(volume.into()), text);
                 }
-                self.io.recycle(done.buf);
+                self.io.recycle(completion.buf);
             }
-            Some(OpPurpose::Flush { volume, tries }) => self.on_scan_flushed(volume.into(), tries, &done, disk),
+            Some(OpPurpose::Flush { volume, tries }) => self.on_scan_flushed(volume.into(), tries, &completion, disk),
             None => {}
         }
         self.do_due_work(disk, replies);
@@ -342,36 +342,36 @@ impl Store {
         &mut self,
         number: u64,
         transaction: Transaction,
-        (place, seed, skip): (RecordLocation, u32, u32),
-        done: Completion,
+        (location, seed, skip): (RecordLocation, u32, u32),
+        completion: Completion,
         disk: &mut impl Disk,
         replies: &mut Replies,
     ) {
-        let counted = &mut self.volumes[usize::from(place.volume)].counted;
-        counted.read_us.record((done.completed_ns - done.issued_ns) / 1_000);
+        let counters = &mut self.volumes[usize::from(location.volume)].counters;
+        counters.read_us.record((completion.completed_ns - completion.issued_ns) / 1_000);
         let digest = transaction.digest;
-        let (from, len) = (skip as usize, place.units as usize * UNIT);
-        let bytes = done.buf.get(from..from + len).filter(|_| done.outcome.is_done());
+        let (offset, len) = (skip as usize, location.units as usize * UNIT);
+        let bytes = completion.buf.get(offset..offset + len).filter(|_| completion.outcome.is_done());
         let record = bytes.and_then(|bytes| Record::read(bytes, seed)).filter(|record| record.digest == digest);
-        let held = is_write(&transaction);
+        let holds_key = is_write(&transaction);
         match record {
             Some(record) => self.finish(number, &transaction, Some(&record), disk.now_ns(), replies),
             // Meanwhile the record was moved or written, and its old block reused.
-            None if self.index.get(&digest).is_none_or(|entry| entry.place != place) => {
-                self.io.recycle(done.buf);
-                return self.begin((number, transaction), held, disk, replies);
+            None if self.index.get(&digest).is_none_or(|entry| entry.location != location) => {
+                self.io.recycle(completion.buf);
+                return self.begin((number, transaction), holds_key, disk, replies);
             }
             None => {
-                let (block, volume) = (place.block, usize::from(place.volume));
-                if done.outcome.is_done() {
+                let (block, volume) = (location.block, usize::from(location.volume));
+                if completion.outcome.is_done() {
                     self.statistics.corrupted += 1;
                     self.remark(
                         Some(volume),
                         format!("a record in write block {block} is damaged: its checksum is wrong"),
                     );
                 } else {
-                    self.volumes[volume].counted.errors += 1;
-                    let why = done.outcome;
+                    self.volumes[volume].counters.errors += 1;
+                    let why = completion.outcome;
                     self.remark(Some(volume), format!("a record in write block {block} could not be read - {why}"));
                 }
                 match &transaction.work {
@@ -383,8 +383,8 @@ impl Store {
                 }
             }
         }
-        self.io.recycle(done.buf);
-        if held {
+        self.io.recycle(completion.buf);
+        if holds_key {
             self.release(&digest, disk, replies);
         }
     }
@@ -394,14 +394,14 @@ impl Store {
         if self.scan.is_some() {
             return self.drive_scan(disk);
         }
-        let mut next = self.drive_tomb_raider(disk);
-        next = next.min(self.begin_deferred(disk, replies));
+        let mut next_ns = self.drive_tomb_raider(disk);
+        next_ns = next_ns.min(self.begin_deferred(disk, replies));
         for volume in 0..self.volumes.len() {
-            next = next.min(self.collect(volume, disk));
-            next = next.min(self.volumes[volume].drive(&mut self.io, disk));
+            next_ns = next_ns.min(self.collect(volume, disk));
+            next_ns = next_ns.min(self.volumes[volume].drive(&mut self.io, disk));
         }
         self.resume(disk, replies);
-        next
+        next_ns
     }
 
     /// Begins writes that waited for space or memory, and refuses those that waited too long. Returns the time of the
@@ -410,15 +410,15 @@ impl Store {
         if self.deferred.is_empty() {
             return u64::MAX;
         }
-        let now = disk.now_ns();
+        let now_ns = disk.now_ns();
         while let Some((since_ns, number, transaction)) = self.deferred.pop_front() {
-            if now >= since_ns + DEFERRED_NS || self.draining {
+            if now_ns >= since_ns + DEFERRED_NS || self.is_draining {
                 replies.push((number, Reply::of(ResultCode::DEVICE_OVERLOAD)));
                 continue;
             }
-            let others = self.deferred.len();
+            let deferred_count = self.deferred.len();
             self.dispatch(number, transaction, disk, replies);
-            if self.deferred.len() > others {
+            if self.deferred.len() > deferred_count {
                 // Deferred again: back to the front, with its original time.
                 if let Some((_, number, transaction)) = self.deferred.pop_back() {
                     self.deferred.push_front((since_ns, number, transaction));
@@ -436,16 +436,16 @@ impl Store {
 
     /// True if one more write may wait for space or memory.
     fn may_defer(&self) -> bool {
-        !self.draining && self.deferred.len() < DEFERRED_MAX
+        !self.is_draining && self.deferred.len() < DEFERRED_MAX
     }
 
     /// Starts transactions that waited for an operation number or a buffer.
     fn resume(&mut self, disk: &mut impl Disk, replies: &mut Replies) {
         while self.io.may_read() {
-            let (before, Some((number, transaction))) = (self.waiting.len(), self.waiting.pop_front()) else { break };
-            let held = is_write(&transaction);
-            self.begin((number, transaction), held, disk, replies);
-            if self.waiting.len() >= before {
+            let (waiting_before, Some((number, transaction))) = (self.waiting.len(), self.waiting.pop_front()) else { break };
+            let holds_key = is_write(&transaction);
+            self.begin((number, transaction), holds_key, disk, replies);
+            if self.waiting.len() >= waiting_before {
                 break;
             }
         }
@@ -453,12 +453,12 @@ impl Store {
 
     /// Does due work. Returns the time of the next call on the disk's clock, if no other method is called before.
     pub fn poll(&mut self, disk: &mut impl Disk, replies: &mut Replies) -> u64 {
-        let next = self.do_due_work(disk, replies);
+        let next_ns = self.do_due_work(disk, replies);
         if self.scan.is_some() {
-            return next;
+            return next_ns;
         }
-        let (before, again) = (self.statistics.expired, self.expire(disk));
-        if self.statistics.expired == before { next.min(again) } else { again.min(self.do_due_work(disk, replies)) }
+        let (expired_before, expiry_ns) = (self.statistics.expired, self.expire(disk));
+        if self.statistics.expired == expired_before { next_ns.min(expiry_ns) } else { expiry_ns.min(self.do_due_work(disk, replies)) }
     }
 
     /// Starts to write all buffers, and stops defragmentation until the next transaction. [`Self::is_idle`] becomes
@@ -468,7 +468,7 @@ impl Store {
             // During its cold start a store has written nothing, and does not know yet which data is durable.
             return;
         }
-        self.draining = true;
+        self.is_draining = true;
         for volume in &mut self.volumes {
             volume.finish();
             volume.drive(&mut self.io, disk);
@@ -499,7 +499,7 @@ impl Store {
     /// The record or tombstone with this number, if there is one. All numbers are below [`Self::end`] and never change.
     pub(crate) fn nth(&self, number: u32) -> Option<(Digest, Version)> {
         let entry = self.index.nth(number)?;
-        Some((entry.digest, Version { number: entry.version, tombstone: entry.is_tombstone() }))
+        Some((entry.digest, Version { number: entry.version, is_tombstone: entry.is_tombstone() }))
     }
 
     pub(crate) fn end(&self) -> u32 {
@@ -530,7 +530,7 @@ impl Store {
     pub fn check(&self) -> Result<(), String> {
         let (mut live, mut counted) = (HashMap::new(), [0_u64; 2]);
         for entry in (0..self.index.end()).filter_map(|number| self.index.nth(number)) {
-            *live.entry((entry.place.volume, entry.place.block)).or_insert(0) += entry.place.units;
+            *live.entry((entry.location.volume, entry.location.block)).or_insert(0) += entry.location.units;
             counted[usize::from(entry.is_tombstone())] += 1;
         }
         if counted != [self.statistics.objects, self.statistics.tombstones] {

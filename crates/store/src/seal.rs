@@ -85,9 +85,9 @@ impl Bounds {
             out[..8].copy_from_slice(&sequence.to_le_bytes());
             out[8..].copy_from_slice(&bytes.to_le_bytes());
         }
-        for ((block, ended), out) in self.next.iter().zip(out[NEXT_AT..].chunks_exact_mut(12)) {
+        for ((block, ended_sequence), out) in self.next.iter().zip(out[NEXT_AT..].chunks_exact_mut(12)) {
             out[..4].copy_from_slice(&block.to_le_bytes());
-            out[4..].copy_from_slice(&ended.to_le_bytes());
+            out[4..].copy_from_slice(&ended_sequence.to_le_bytes());
         }
     }
 

@@ -109,7 +109,7 @@ pub struct Write {
     /// The reply has an entry for each operation, including those that read nothing.
     pub answers_each: bool,
     /// The reply must contain the record as stored on the device, for a replica.
-    pub image: bool,
+    pub wants_image: bool,
     /// Executed even while writes are refused for lack of space, and answered once the record is on the device.
     pub is_vital: bool,
 }
@@ -118,14 +118,14 @@ pub struct Write {
 pub struct Delete {
     pub generation: Generation,
     /// As [`Write::image`].
-    pub image: bool,
+    pub wants_image: bool,
 }
 
 /// Version of a record, or of the tombstone in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
     pub(crate) number: u64,
-    pub(crate) tombstone: bool,
+    pub(crate) is_tombstone: bool,
 }
 
 /// Operation on a record.

@@ -55,7 +55,7 @@ struct Writes {
     sent: u32,
     acknowledged: u32,
     /// True if the last write sent has no answer yet.
-    is_out: bool,
+    is_in_flight: bool,
     /// True if a wrong record was counted since the last acknowledged write.
     is_refused: bool,
 }
@@ -73,11 +73,11 @@ impl Verifier {
             return Some(self.writes);
         }
         let writes = self.keys.entry(key).or_default();
-        if writes.is_out {
+        if writes.is_in_flight {
             self.waiting.entry(key).or_default().push_back(token);
             return None;
         }
-        writes.is_out = true;
+        writes.is_in_flight = true;
         // No benchmark writes a key as often as that.
         writes.sent = (writes.sent + 1).min(NUMBER_MAX);
         Some(writes.sent)
@@ -85,10 +85,10 @@ impl Verifier {
 
     /// Handles the answer to a write. `done`: the write succeeded; `in_doubt`: the write may still be executed. Returns
     /// the token of the next waiting write of the key.
-    pub(crate) fn end_write(&mut self, key: u64, done: bool, in_doubt: bool) -> Option<u32> {
+    pub(crate) fn end_write(&mut self, key: u64, is_done: bool, in_doubt: bool) -> Option<u32> {
         let writes = self.keys.get_mut(&key)?;
-        writes.is_out = false;
-        if done {
+        writes.is_in_flight = false;
+        if is_done {
             writes.acknowledged = writes.sent;
             writes.is_refused = false;
         } else if in_doubt {
@@ -150,7 +150,7 @@ impl Verifier {
         (key, acknowledged, sent): (u64, u32, u32),
         bins: &[u8],
     ) -> Option<WrongRecord> {
-        let (began, found) = match object.written(key, bins) {
+        let (began, write_number) = match object.written(key, bins) {
             Ok(written) => written,
             Err(WrongRecord::Foreign) => {
                 // The damage may be in the stamp itself.
@@ -163,11 +163,11 @@ impl Verifier {
         let is_earlier = began < object.began;
         match () {
             // A write that this run never sent.
-            () if !is_earlier && (found == 0 || found > sent) => Some(WrongRecord::Foreign),
+            () if !is_earlier && (write_number == 0 || write_number > sent) => Some(WrongRecord::Foreign),
             () if is_earlier && acknowledged == 0 => None,
             () if is_earlier => Some(WrongRecord::Old { acknowledged, found: 0 }),
-            () if found >= acknowledged || self.in_doubt.get(&key).is_some_and(|of| of.contains(&found)) => None,
-            () => Some(WrongRecord::Old { acknowledged, found }),
+            () if write_number >= acknowledged || self.in_doubt.get(&key).is_some_and(|of| of.contains(&write_number)) => None,
+            () => Some(WrongRecord::Old { acknowledged, found: write_number }),
         }
     }
 }

@@ -170,7 +170,7 @@ impl<'a> Story<'a> {
         let space = |target| Space {
             target,
             range: range.clone(),
-            marks: HEADER / 2,
+            marks_offset: HEADER / 2,
             min_io_bytes: 512,
             write_unit_bytes: sector,
             id: seed + 1,

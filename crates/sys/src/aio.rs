@@ -136,7 +136,7 @@ impl Aio {
             // owns, which `slots` keeps until its completion.
             let submitted =
                 unsafe { libc::syscall(libc::SYS_io_submit, self.context, pointers.len(), pointers.as_ptr()) };
-            let taken = match succeed(submitted) {
+            let submitted_count = match succeed(submitted) {
                 Ok(0) => break,
                 Ok(taken) => taken,
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => break,
@@ -147,12 +147,12 @@ impl Aio {
                     1
                 }
             };
-            for token in &self.pushed[begin..begin + taken] {
+            for token in &self.pushed[begin..begin + submitted_count] {
                 if let Some(in_flight) = &mut self.slots[*token as usize] {
                     in_flight.issued_ns = Some(now_ns);
                 }
             }
-            begin += taken;
+            begin += submitted_count;
         }
         self.pushed.drain(..begin);
         self.pointers.drain(..begin);
@@ -164,20 +164,20 @@ impl Aio {
     }
 
     /// Takes the completions of the kernel, and waits for `least` of them until `until_ns`.
-    fn collect(&mut self, least: usize, until_ns: u64) -> io::Result<()> {
+    fn collect(&mut self, completions_min: usize, until_ns: u64) -> io::Result<()> {
         let room = self.events.len() - self.posted;
         let left_ns = until_ns.saturating_add(self.epoch_ns).saturating_sub(monotonic_ns());
-        let left_ns = if least == 0 { 0 } else { left_ns };
+        let left_ns = if completions_min == 0 { 0 } else { left_ns };
         let timeout = libc::timespec {
             tv_sec: (left_ns / 1_000_000_000) as libc::time_t,
             tv_nsec: (left_ns % 1_000_000_000) as libc::c_long,
         };
         let events = self.events[self.posted..].as_mut_ptr();
         // SAFETY: there is room for that many events, and both addresses live until the call returns.
-        let came = unsafe {
-            libc::syscall(libc::SYS_io_getevents, self.context, least.min(room), room, events, &raw const timeout)
+        let event_count = unsafe {
+            libc::syscall(libc::SYS_io_getevents, self.context, completions_min.min(room), room, events, &raw const timeout)
         };
-        match succeed(came) {
+        match succeed(event_count) {
             Ok(came) => self.posted += came,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -268,7 +268,7 @@ impl Queue for Aio {
         self.posted > 0
     }
 
-    fn reap(&mut self, mut each: impl FnMut(Reaped<Op, Outcome>)) {
+    fn reap(&mut self, mut on_reaped: impl FnMut(Reaped<Op, Outcome>)) {
         for Event { data, result, .. } in &self.events[..std::mem::take(&mut self.posted)] {
             let token = *data as u32;
             let Some(InFlight { op, issued_ns }) = self.slots.get_mut(token as usize).and_then(Option::take) else {
@@ -276,7 +276,7 @@ impl Queue for Aio {
             };
             self.in_flight -= 1;
             let outcome = Outcome::of(*result, &op);
-            each(Reaped { token, op: Some(op), outcome, issued_ns: issued_ns.unwrap_or(0) });
+            on_reaped(Reaped { token, op: Some(op), outcome, issued_ns: issued_ns.unwrap_or(0) });
         }
     }
 }

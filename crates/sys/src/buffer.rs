@@ -116,7 +116,7 @@ impl DerefMut for Buf {
 #[derive(Debug)]
 pub struct Pool {
     region: Arc<Mapping>,
-    next: usize,
+    next_offset: usize,
     registered: Option<u16>,
 }
 
@@ -130,17 +130,17 @@ impl Pool {
             // A hint: fewer page tables to walk for the kernel and for this process. No effect without huge pages.
             let _ = region.advise(libc::MADV_HUGEPAGE);
         }
-        Ok(Self { region: Arc::new(region), next: 0, registered: None })
+        Ok(Self { region: Arc::new(region), next_offset: 0, registered: None })
     }
 
     /// The next `len` bytes, page-aligned; `None` if the pool has fewer bytes left.
     pub fn cut(&mut self, len: usize) -> Option<Buf> {
-        let end = self.next.checked_add(len)?;
+        let end = self.next_offset.checked_add(len)?;
         if end > self.region.len {
             return None;
         }
-        let cut = Cut { region: self.region.clone(), offset: self.next, len, registered: self.registered };
-        self.next = end.next_multiple_of(ALIGN);
+        let cut = Cut { region: self.region.clone(), offset: self.next_offset, len, registered: self.registered };
+        self.next_offset = end.next_multiple_of(ALIGN);
         Some(Buf(Some(Box::new(cut))))
     }
 

@@ -94,7 +94,7 @@ impl Mapped {
 
     /// Performs `op` on the mapping of `fd`.
     pub fn perform_call(&self, fd: BorrowedFd<'_>, op: &mut Op) -> Outcome {
-        let done = match op.kind {
+        let result = match op.kind {
             OpKind::Read | OpKind::Write => match self.copy(op) {
                 Err(error) if error.raw_os_error() == Some(libc::EFAULT) => self.why_faulted(fd, op),
                 Ok(bytes) if bytes == op.len as usize && self.access.syncs => {
@@ -113,7 +113,7 @@ impl Mapped {
             },
             OpKind::Deallocate | OpKind::ResetZone => return perform_call(fd, 0, op),
         };
-        match done {
+        match result {
             Ok(bytes) => Outcome::of(bytes as i64, op),
             Err(error) => Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO)),
         }
@@ -125,13 +125,13 @@ impl Mapped {
         let at =
             usize::try_from(op.offset).ok().filter(|at| at.checked_add(len).is_some_and(|end| end <= self.mapping.len));
         let Some(at) = at else { return Ok(0) };
-        let own = libc::iovec { iov_base: op.buf.address().cast(), iov_len: len };
+        let buffer_iovec = libc::iovec { iov_base: op.buf.address().cast(), iov_len: len };
         let mapped = libc::iovec { iov_base: self.mapping.start.as_ptr().wrapping_add(at).cast(), iov_len: len };
         // The mapping is the local side: the kernel copies there with faults, and pins the pages of the other side.
         let call = if op.kind == OpKind::Read { libc::process_vm_writev } else { libc::process_vm_readv };
         // SAFETY: `own` lies in the buffer that `op` owns, and no reference to its bytes lives during the call.
         // `mapped` lies in the mapping, to which no references exist.
-        succeed(unsafe { call(libc::getpid(), &mapped, 1, &own, 1, 0) } as i64)
+        succeed(unsafe { call(libc::getpid(), &mapped, 1, &buffer_iovec, 1, 0) } as i64)
     }
 
     /// Result of a copy that failed at its first page: `Ok(0)` if the file ends before the operation does, EIO if the

@@ -129,12 +129,12 @@ pub fn zones(fd: BorrowedFd<'_>) -> io::Result<Vec<Zone>> {
         // SAFETY: the kernel writes at most `count` zones behind the header. The report has room for them, and lives
         // until the call returns.
         succeed(unsafe { libc::ioctl(fd.as_raw_fd(), BLKREPORTZONE as _, &raw mut *report) })?;
-        let found = &report.zones[..(report.count as usize).min(ZONES)];
-        let Some(last) = found.last() else { return Ok(zones) };
-        let next = last.start.checked_add(last.len).filter(|next| *next > report.sector);
-        let next = next.filter(|next| next.checked_mul(ZONE_SECTOR_BYTES).is_some());
-        zones.extend(found.iter().map(|zone| of_report(zone, report.flags & 1 == 1)));
-        report.sector = next.ok_or(io::ErrorKind::InvalidData)?;
+        let reported = &report.zones[..(report.count as usize).min(ZONES)];
+        let Some(last) = reported.last() else { return Ok(zones) };
+        let next_sector = last.start.checked_add(last.len).filter(|next| *next > report.sector);
+        let next_sector = next_sector.filter(|next| next.checked_mul(ZONE_SECTOR_BYTES).is_some());
+        zones.extend(reported.iter().map(|zone| of_report(zone, report.flags & 1 == 1)));
+        report.sector = next_sector.ok_or(io::ErrorKind::InvalidData)?;
     }
 }
 

@@ -60,7 +60,7 @@ pub enum Op {
     /// Sends all bytes, less than 4 GiB. Concurrent sends on one connection may interleave.
     Send { token: u32, socket: Arc<TcpStream>, bytes: Vec<u8> },
     /// Cancels the operation with the token `of`, which ends with `ECANCELED` unless it has ended before.
-    Cancel { token: u32, of: u32 },
+    Cancel { token: u32, cancelled_token: u32 },
     /// Completes on every [`Waker::wake`].
     Wake { token: u32, waker: Waker },
 }
@@ -98,7 +98,7 @@ pub struct NetworkForm {
     /// Buffers that the kernel holds, by buffer number.
     provided: Vec<Option<Buf>>,
     /// Unused buffer numbers.
-    free: Vec<u16>,
+    free_ids: Vec<u16>,
 }
 
 impl NetworkForm {
@@ -113,13 +113,13 @@ impl NetworkForm {
             ring: Buf::empty(),
             tail: 0,
             provided: (0..buffers).map(|_| None).collect(),
-            free: (0..buffers).collect(),
+            free_ids: (0..buffers).collect(),
         }
     }
 
     fn provide(&mut self, mut buf: Buf) {
-        let Some(number) = self.free.pop() else { return };
-        let at = usize::from(self.tail & (self.buffers - 1));
+        let Some(buffer_id) = self.free_ids.pop() else { return };
+        let ring_index = usize::from(self.tail & (self.buffers - 1));
         let start = self.ring.address().cast::<BufRingEntry>();
         self.tail = self.tail.wrapping_add(1);
         // SAFETY: `ring` has as many entries as there are buffers. Entry `at` is one of them, at or after the tail,
@@ -127,19 +127,19 @@ impl NetworkForm {
         // `buf` moves into `provided` below and leaves it only after a completion named it, when the kernel has
         // filled it.
         unsafe {
-            let entry = &mut *start.add(at);
+            let entry = &mut *start.add(ring_index);
             entry.set_addr(buf.address() as u64);
             entry.set_len(buf.len() as u32);
-            entry.set_bid(number);
+            entry.set_bid(buffer_id);
             AtomicU16::from_ptr(BufRingEntry::tail(start).cast_mut()).store(self.tail, Ordering::Release);
         }
-        self.provided[usize::from(number)] = Some(buf);
+        self.provided[usize::from(buffer_id)] = Some(buf);
     }
 
     fn received(&mut self, flags: u32, bytes: i32) -> Outcome {
         let buf = cqueue::buffer_select(flags).and_then(|number| {
             let buf = self.provided[usize::from(number)].take()?;
-            self.free.push(number);
+            self.free_ids.push(number);
             Some(buf)
         });
         match buf {
@@ -204,9 +204,9 @@ impl Form for NetworkForm {
         }
     }
 
-    fn entry(&mut self, op: &mut Op, number: usize) -> squeue::Entry {
+    fn entry(&mut self, op: &mut Op, entry_index: usize) -> squeue::Entry {
         match op {
-            Op::Block(op) => self.files.entry(op, number),
+            Op::Block(op) => self.files.entry(op, entry_index),
             Op::Accept { listener, .. } => {
                 opcode::AcceptMulti::new(Fd(listener.as_raw_fd())).flags(libc::SOCK_CLOEXEC).build()
             }
@@ -217,7 +217,7 @@ impl Form for NetworkForm {
                 let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
                 opcode::Send::new(Fd(socket.as_raw_fd()), bytes.as_ptr(), len).flags(flags).build()
             }
-            Op::Cancel { of, .. } => opcode::AsyncCancel::new(u64::from(*of)).build(),
+            Op::Cancel { cancelled_token, .. } => opcode::AsyncCancel::new(u64::from(*cancelled_token)).build(),
             Op::Wake { waker, .. } => {
                 opcode::PollAdd::new(Fd(waker.0.as_raw_fd()), libc::POLLIN as u32).multi(true).build()
             }

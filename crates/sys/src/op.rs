@@ -210,10 +210,10 @@ impl Outcome {
 
     /// Result of `op` for which the kernel returned `result`: the bytes moved, or a negative error number.
     pub(crate) fn of(result: i64, op: &Op) -> Self {
-        let whole = if op.kind.moves_data() { op.len } else { 0 };
+        let expected_bytes = if op.kind.moves_data() { op.len } else { 0 };
         match result {
             errno if errno < 0 => Self::Errno(-errno as i32),
-            bytes if bytes == i64::from(whole) => Self::Done,
+            bytes if bytes == i64::from(expected_bytes) => Self::Done,
             bytes => Self::Short(bytes as u32),
         }
     }
@@ -401,7 +401,7 @@ pub trait Queue {
     fn has_completions(&mut self) -> bool;
 
     /// Returns all operations with completions, and the events of multishot operations.
-    fn reap(&mut self, each: impl FnMut(Reaped<Self::Op, Self::Outcome>));
+    fn reap(&mut self, on_reaped: impl FnMut(Reaped<Self::Op, Self::Outcome>));
 }
 
 #[cfg(test)]

@@ -31,24 +31,24 @@ pub fn run_on(cpus: &[u32]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
     }
-    let none = |cpu: u32| io::Error::new(io::ErrorKind::InvalidInput, format!("there is no CPU {cpu} to run on"));
-    let mut wanted = CpuSet::new();
+    let no_cpu = |cpu: u32| io::Error::new(io::ErrorKind::InvalidInput, format!("there is no CPU {cpu} to run on"));
+    let mut cpu_set = CpuSet::new();
     for cpu in cpus {
-        wanted.set(Some(*cpu as usize).filter(|at| *at < CpuSet::MAX_CPU).ok_or_else(|| none(*cpu))?);
+        cpu_set.set(Some(*cpu as usize).filter(|at| *at < CpuSet::MAX_CPU).ok_or_else(|| no_cpu(*cpu))?);
     }
-    let set = sched_setaffinity(None, &wanted);
-    set.map_err(|error| if error == Errno::INVAL { none(cpus[0]) } else { error.into() })?;
-    let got = allowed_cpus()?;
-    let missing = cpus.iter().find(|cpu| !got.contains(cpu));
-    missing.map_or(Ok(()), |cpu| Err(none(*cpu)))
+    let set = sched_setaffinity(None, &cpu_set);
+    set.map_err(|error| if error == Errno::INVAL { no_cpu(cpus[0]) } else { error.into() })?;
+    let allowed = allowed_cpus()?;
+    let missing = cpus.iter().find(|cpu| !allowed.contains(cpu));
+    missing.map_or(Ok(()), |cpu| Err(no_cpu(*cpu)))
 }
 
 /// CPUs on which the calling thread may run.
 ///
 /// Source: sched_getaffinity(2). Errors: `EINVAL` if the kernel supports more than 1,024 CPUs.
 pub fn allowed_cpus() -> io::Result<Vec<u32>> {
-    let got = sched_getaffinity(None)?;
-    Ok((0..CpuSet::MAX_CPU as u32).filter(|cpu| got.is_set(*cpu as usize)).collect())
+    let cpu_set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU as u32).filter(|cpu| cpu_set.is_set(*cpu as usize)).collect())
 }
 
 /// Raises the soft limit of open files to the hard limit. Returns the new limit.
@@ -63,13 +63,13 @@ pub fn raise_open_files() -> io::Result<u64> {
 /// Source: prctl(2), `PR_SET_PDEATHSIG`; the setting survives execve(2).
 pub fn kill_with_parent(command: &mut Command) {
     let parent = std::process::id();
-    let ask = move || {
+    let request_signal = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // If the parent ended before the prctl, the signal never arrives.
         if parent_id() == parent { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
     // SAFETY: between fork and exec the closure makes two system calls, which neither allocate nor lock.
-    unsafe { command.pre_exec(ask) };
+    unsafe { command.pre_exec(request_signal) };
 }
 
 /// Gives the calling thread the lowest priority (nice 19).

@@ -103,7 +103,7 @@ pub(crate) mod sealed {
 
         /// Builds entry `number` of an operation, from 0. The entry is valid as long as the operation's memory and the
         /// form are neither moved nor freed.
-        fn entry(&mut self, op: &mut Self::Op, number: usize) -> Self::Entry;
+        fn entry(&mut self, op: &mut Self::Op, entry_index: usize) -> Self::Entry;
 
         /// True if more completions of the operation follow.
         fn goes_on(_completion: &Self::Completion) -> bool {
@@ -127,7 +127,7 @@ pub(crate) mod sealed {
 /// Form for block devices and files.
 pub struct FileForm {
     /// Per target: true for a block device.
-    block: Vec<bool>,
+    is_block_device: Vec<bool>,
 }
 
 impl FileForm {
@@ -137,7 +137,7 @@ impl FileForm {
             let mode = rustix::fs::fstat(fd)?.st_mode;
             Ok(rustix::fs::FileType::from_raw_mode(mode) == rustix::fs::FileType::BlockDevice)
         };
-        Ok(Self { block: files.iter().map(is_block).collect::<io::Result<_>>()? })
+        Ok(Self { is_block_device: files.iter().map(is_block).collect::<io::Result<_>>()? })
     }
 }
 
@@ -152,8 +152,8 @@ impl Form for FileForm {
     }
 
     fn entry(&mut self, op: &mut Op, _number: usize) -> squeue::Entry {
-        let block = self.block[usize::from(op.target)];
-        entry(op, block)
+        let is_block_device = self.is_block_device[usize::from(op.target)];
+        entry(op, is_block_device)
     }
 
     fn outcome(&mut self, completion: cqueue::Entry, op: &Op) -> Outcome {
@@ -175,11 +175,11 @@ pub struct Ring<F: Form = FileForm> {
     ring: Option<IoUring<F::Entry, F::Completion>>,
     form: F,
     /// The ring's index in the thread's table of registered rings (Linux 5.18).
-    registered: Option<u32>,
+    registered_ring: Option<u32>,
     /// True if the kernel polls the devices for completions, without interrupts (IOPOLL).
     polled: bool,
     /// True if waits have an absolute end (Linux 6.12). A relative timeout would start only after the submission.
-    absolute: bool,
+    has_absolute_waits: bool,
     /// `CLOCK_MONOTONIC` at instant 0 of the clock of [`Queue::enter`].
     epoch_ns: u64,
     pool: Pool,
@@ -227,9 +227,9 @@ impl<F: Form> Ring<F> {
                 "io_uring of this kernel cannot wait with a timeout (needs Linux 5.11)",
             ));
         }
-        let raw: Vec<_> = files.iter().map(AsRawFd::as_raw_fd).collect();
-        if !raw.is_empty() {
-            ring.submitter().register_files(&raw)?;
+        let raw_fds: Vec<_> = files.iter().map(AsRawFd::as_raw_fd).collect();
+        if !raw_fds.is_empty() {
+            ring.submitter().register_files(&raw_fds)?;
         }
         let mut pool = Pool::new(memory_bytes.next_multiple_of(ALIGN) + form.memory_bytes(in_flight_max))?;
         let registered_buffers = register(&ring, &mut pool);
@@ -237,9 +237,9 @@ impl<F: Form> Ring<F> {
         let mut slots = Vec::new();
         slots.resize_with(in_flight_max, || None);
         let ring = Self {
-            registered: register_ring(ring.as_raw_fd()),
+            registered_ring: register_ring(ring.as_raw_fd()),
             // Linux 6.12 added absolute timeouts, discards and this feature flag.
-            absolute: ring.params().is_feature_min_timeout(),
+            has_absolute_waits: ring.params().is_feature_min_timeout(),
             ring: Some(ring),
             polled,
             epoch_ns,
@@ -257,7 +257,7 @@ impl<F: Form> Ring<F> {
 
     /// True if the kernel supports discards through the ring (Linux 6.12).
     pub fn discards(&self) -> bool {
-        self.absolute
+        self.has_absolute_waits
     }
 
     pub(crate) fn form_mut(&mut self) -> &mut F {
@@ -269,8 +269,8 @@ impl<F: Form> Ring<F> {
     fn poll(&mut self, Sleep { completions, until_ns }: Sleep) -> io::Result<()> {
         loop {
             let now_ns = monotonic_ns().saturating_sub(self.epoch_ns);
-            let found = self.ring.as_mut().map_or(0, |ring| ring.completion().len());
-            if now_ns >= until_ns || found > 0 && found >= self.in_flight.min(completions as usize) {
+            let completed = self.ring.as_mut().map_or(0, |ring| ring.completion().len());
+            if now_ns >= until_ns || completed > 0 && completed >= self.in_flight.min(completions as usize) {
                 return Ok(());
             }
             if self.in_flight == 0 {
@@ -296,12 +296,12 @@ impl<F: Form> Ring<F> {
             opcode::Timeout::new(&raw const *self.timer).flags(TimeoutFlags::ABS).build().user_data(TIMER.into());
         // SAFETY: the kernel reads the time when it takes the entry from the queue. Until the timer completes,
         // `timer_ns` prevents another write to it; it is freed after the ring is closed.
-        let made = unsafe { ring.submission().push(&entry.into()) }.is_ok();
-        if made {
+        let is_pushed = unsafe { ring.submission().push(&entry.into()) }.is_ok();
+        if is_pushed {
             self.pushed.push(TIMER);
             self.timer_ns = Some(until_ns);
         }
-        made
+        is_pushed
     }
 
     /// Cancels operations that wait for a peer, and reaps the completions.
@@ -342,8 +342,8 @@ impl<F: Form> Queue for Ring<F> {
         if queue.capacity() - queue.len() < entries {
             return Err(op);
         }
-        for number in 0..entries {
-            let mut entry = self.form.entry(&mut op, number);
+        for entry_index in 0..entries {
+            let mut entry = self.form.entry(&mut op, entry_index);
             entry.set_user_data(token.into());
             // SAFETY: the entry points into the buffer that `op` owns (the form respects its length), or into the
             // form's memory for this token, which is in the ring's pool. `op` moves into `slots` below (the bytes
@@ -361,22 +361,22 @@ impl<F: Form> Queue for Ring<F> {
             self.enter(now_ns, None)?;
             return self.poll(sleep);
         }
-        let timed = matches!(sleep, Some(Sleep { completions: 1, until_ns }) if self.has_timer(until_ns));
+        let is_timed = matches!(sleep, Some(Sleep { completions: 1, until_ns }) if self.has_timer(until_ns));
         let Some(ring) = self.ring.as_ref() else { return Ok(()) };
         for token in &self.pushed {
             if let Some(in_flight) = slot(&mut self.slots, *token).filter(|of| of.issued_ns == NOT_ISSUED) {
                 in_flight.issued_ns = now_ns;
             }
         }
-        let (fd, flags) = match self.registered {
+        let (fd, flags) = match self.registered_ring {
             Some(index) => (index as RawFd, ENTER_GETEVENTS | ENTER_REGISTERED_RING),
             None => (ring.as_raw_fd(), ENTER_GETEVENTS),
         };
         let result = match sleep {
             None => enter(fd, self.pushed.len(), 0, flags, None),
             // If the kernel rejects the timer's entry, it does not wait either.
-            Some(_) if timed => enter(fd, self.pushed.len(), 1, flags, None),
-            Some(Sleep { completions, until_ns }) if self.absolute => {
+            Some(_) if is_timed => enter(fd, self.pushed.len(), 1, flags, None),
+            Some(Sleep { completions, until_ns }) if self.has_absolute_waits => {
                 let at_ns = until_ns.saturating_add(self.epoch_ns);
                 enter(fd, self.pushed.len(), completions, flags | ENTER_ABS_TIMER, Some(at_ns))
             }
@@ -384,7 +384,7 @@ impl<F: Form> Queue for Ring<F> {
                 enter(fd, self.pushed.len(), completions, flags, Some(until_ns.saturating_sub(now_ns)))
             }
         };
-        let taken = match result {
+        let submitted_count = match result {
             Ok(taken) => taken.min(self.pushed.len()),
             // Timed out, interrupted by a signal, or temporarily out of memory: nothing was taken.
             Err(error)
@@ -394,9 +394,9 @@ impl<F: Form> Queue for Ring<F> {
             }
             Err(error) => return Err(error),
         };
-        let last = self.pushed.drain(..taken).next_back();
+        let last_token = self.pushed.drain(..submitted_count).next_back();
         // The remaining entries are not issued, unless the kernel took another entry of the same operation.
-        for token in self.pushed.iter().filter(|token| Some(**token) != last) {
+        for token in self.pushed.iter().filter(|token| Some(**token) != last_token) {
             if let Some(in_flight) = slot(&mut self.slots, *token) {
                 in_flight.issued_ns = NOT_ISSUED;
             }
@@ -413,7 +413,7 @@ impl<F: Form> Queue for Ring<F> {
         self.ring.as_mut().is_some_and(|ring| !ring.completion().is_empty())
     }
 
-    fn reap(&mut self, mut each: impl FnMut(Reaped<F::Op, F::Outcome>)) {
+    fn reap(&mut self, mut on_reaped: impl FnMut(Reaped<F::Op, F::Outcome>)) {
         let Some(ring) = self.ring.as_mut() else { return };
         for entry in ring.completion() {
             let token = entry.user_data() as u32;
@@ -426,7 +426,7 @@ impl<F: Form> Queue for Ring<F> {
             let goes_on = F::goes_on(&entry);
             let outcome = self.form.outcome(entry, &in_flight.op);
             if goes_on {
-                each(Reaped { token, op: None, outcome, issued_ns: in_flight.issued_ns });
+                on_reaped(Reaped { token, op: None, outcome, issued_ns: in_flight.issued_ns });
                 continue;
             }
             in_flight.entries -= 1;
@@ -439,7 +439,7 @@ impl<F: Form> Queue for Ring<F> {
             let Some(InFlight { op, issued_ns, failed, .. }) = slot.take() else { continue };
             self.in_flight -= 1;
             // With several entries, the first failure is the result.
-            each(Reaped { token, op: Some(op), outcome: failed.unwrap_or(outcome), issued_ns });
+            on_reaped(Reaped { token, op: Some(op), outcome: failed.unwrap_or(outcome), issued_ns });
         }
     }
 }
@@ -449,7 +449,7 @@ impl<F: Form> Drop for Ring<F> {
         if F::CANCELS && self.in_flight > 0 {
             self.cancel();
         }
-        if let (Some(index), Some(ring)) = (self.registered, &self.ring) {
+        if let (Some(index), Some(ring)) = (self.registered_ring, &self.ring) {
             // Without this, the thread's table would keep the ring open.
             let _ = update_rings(ring.as_raw_fd(), UNREGISTER_RING_FDS, index, 0);
         }
@@ -477,7 +477,7 @@ fn timespec(ns: u64) -> Timespec {
 }
 
 /// Submission queue entry of an operation on a block device or file.
-fn entry(op: &mut Op, block: bool) -> squeue::Entry {
+fn entry(op: &mut Op, is_block_device: bool) -> squeue::Entry {
     let file = Fixed(op.target.into());
     let (address, len, offset) = (op.buf.address(), op.len.min(op.buf.len() as u32), op.offset);
     let (rw_flags, ioprio) = (op.sync.flags(), op.priority.value());
@@ -505,7 +505,7 @@ fn entry(op: &mut Op, block: bool) -> squeue::Entry {
             opcode::SyncFileRange::new(file, op.len).offset(offset).flags(steps.flags()).build()
         }
         (OpKind::ResetZone, _) => panic!("io_uring has no {}", op.kind),
-        (OpKind::Deallocate, _) if block => discard(file, offset, op.len.into()),
+        (OpKind::Deallocate, _) if is_block_device => discard(file, offset, op.len.into()),
         (OpKind::Deallocate, _) => {
             let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
             opcode::Fallocate::new(file, op.len.into()).offset(offset).mode(mode).build()
@@ -516,7 +516,7 @@ fn entry(op: &mut Op, block: bool) -> squeue::Entry {
 /// Entry for a discard of `len` bytes at `start` (`blkdev_uring_cmd` of the kernel's block/ioctl.c): the start is in
 /// `addr`, the length in `addr3`. `addr3` is the first field of the command bytes. The crate io_uring has no setter for
 /// `addr` of a command, so the start is written into the entry directly.
-fn discard(file: Fixed, start: u64, len: u64) -> squeue::Entry {
+fn discard(file: Fixed, offset: u64, len: u64) -> squeue::Entry {
     /// Offset of `addr` in `struct io_uring_sqe`.
     const ADDR: usize = 16;
     let mut command = [0; 16];
@@ -524,7 +524,7 @@ fn discard(file: Fixed, start: u64, len: u64) -> squeue::Entry {
     let mut entry = opcode::UringCmd16::new(file, BLOCK_URING_CMD_DISCARD).cmd(command).build();
     // SAFETY: an entry is exactly a `struct io_uring_sqe` (`repr(C)`), 64 bytes of integers, and `addr` is eight of
     // them. The kernel's discard takes `addr` as a number, not a pointer.
-    unsafe { (&raw mut entry).cast::<u8>().add(ADDR).cast::<u64>().write_unaligned(start) };
+    unsafe { (&raw mut entry).cast::<u8>().add(ADDR).cast::<u64>().write_unaligned(offset) };
     entry
 }
 
@@ -538,9 +538,9 @@ fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     entries_max: usize,
     polled: bool,
 ) -> io::Result<(IoUring<S, C>, bool)> {
-    let wanted = entries_max.next_power_of_two() as u32;
-    let entries = wanted.clamp(8, ENTRIES_MAX);
-    let completions = wanted.max(entries) * 2;
+    let requested_entries = entries_max.next_power_of_two() as u32;
+    let entries = requested_entries.clamp(8, ENTRIES_MAX);
+    let completions = requested_entries.max(entries) * 2;
     let mut plain = IoUring::<S, C>::builder();
     plain.setup_cqsize(completions).setup_clamp();
     if polled {

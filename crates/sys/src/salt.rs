@@ -81,16 +81,16 @@ impl PlacedSalt {
     #[inline]
     pub fn fill(&self, bytes: &mut [u8], offset: u64) {
         debug_assert!(offset.is_multiple_of(UNIT_BYTES as u64), "{offset}");
-        for (unit, at) in bytes.chunks_mut(UNIT_BYTES).zip(offset / UNIT_BYTES as u64..) {
-            let mut generator = Generator::new(Random::for_part(self.seed, at));
+        for (unit, unit_index) in bytes.chunks_mut(UNIT_BYTES).zip(offset / UNIT_BYTES as u64..) {
+            let mut generator = Generator::new(Random::for_part(self.seed, unit_index));
             let (sectors, rest) = unit.as_chunks_mut::<SECTOR_BYTES>();
             for sector in sectors {
                 generator.fill_sector(sector, 0, self.key);
             }
             if !rest.is_empty() {
-                let mut whole = [0; SECTOR_BYTES];
-                generator.fill_sector(&mut whole, 0, self.key);
-                rest.copy_from_slice(&whole[..rest.len()]);
+                let mut full_sector = [0; SECTOR_BYTES];
+                generator.fill_sector(&mut full_sector, 0, self.key);
+                rest.copy_from_slice(&full_sector[..rest.len()]);
                 stamp_end(rest, self.key);
             }
         }

@@ -72,32 +72,32 @@ const HALF: std::ops::RangeInclusive<f64> = 0.4..=0.6;
 
 /// The metrics of a drive, from its points.
 pub fn metrics(points: &[Point]) -> Vec<Metric> {
-    let mut made = Vec::new();
+    let mut collected = Vec::new();
     let mut add = |what, mix, value: Option<f64>| {
-        made.extend(value.filter(|value| value.is_finite()).map(|value| Metric { kind: what, mix, value }));
+        collected.extend(value.filter(|value| value.is_finite()).map(|value| Metric { kind: what, mix, value }));
     };
     for (mix, curve) in curves(points, Part::Depth) {
         add(MetricKind::Highest, mix, highest(&curve));
         add(MetricKind::Knee, mix, knee(&curve).map(|knee| f64::from(knee.depth)));
     }
     // With few operations, drives differ by chance.
-    let compared = |done: &&Done| done.is_compared(99.0);
+    let is_comparable = |done: &&Done| done.is_compared(99.0);
     for (mix, curve) in curves(points, Part::Rate) {
-        let half = at_half(&curve, highest_rate(points, mix)).and_then(Point::main_direction).filter(compared);
+        let half = at_half(&curve, highest_rate(points, mix)).and_then(Point::main_direction).filter(is_comparable);
         add(MetricKind::P99AtHalf, mix, half.and_then(|done| done.answer_at(99.0).us()));
     }
     for (mix, curve) in curves(points, Part::Profile) {
         let Some(point) = curve.last() else { continue };
         add(MetricKind::Iops, mix, Some(point.iops()));
-        add(MetricKind::P99, mix, point.main_direction().filter(compared).and_then(|done| done.service_at(99.0).us()));
+        add(MetricKind::P99, mix, point.main_direction().filter(is_comparable).and_then(|done| done.service_at(99.0).us()));
         add(MetricKind::InFlight, mix, point.mean_in_flight);
         add(MetricKind::Cpu, mix, point.cpu_us);
     }
     for (mix, curve) in curves(points, Part::Saturation) {
         add(MetricKind::Sustained, mix, curve.last().map(|point| point.iops()));
     }
-    made.sort_by_key(|metric| metric.kind);
-    made
+    collected.sort_by_key(|metric| metric.kind);
+    collected
 }
 
 /// The rate of `mix` without a rate limit: from its sweep of depths, otherwise from its profile, otherwise its highest
@@ -145,15 +145,15 @@ const DRIVES_MIN: usize = 3;
 
 /// The `values` that differ from the median by more than 3.5 standard deviations (estimated from the median absolute
 /// deviation) and by more than 5 % (rates) or 20 % (latencies) of the median.
-pub fn outliers(what: MetricKind, values: &[Option<f64>]) -> Vec<Outlier> {
-    let known: Vec<f64> = values.iter().copied().flatten().collect();
-    let (Some(part), true) = (what.differs_from(), known.len() >= DRIVES_MIN) else { return Vec::new() };
-    let middle = median(&known);
-    let spread = median(&known.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>());
-    let least = (DEVIATIONS * spread).max(part * middle.abs());
+pub fn outliers(kind: MetricKind, values: &[Option<f64>]) -> Vec<Outlier> {
+    let known_values: Vec<f64> = values.iter().copied().flatten().collect();
+    let (Some(fraction), true) = (kind.differs_from(), known_values.len() >= DRIVES_MIN) else { return Vec::new() };
+    let median_value = median(&known_values);
+    let spread = median(&known_values.iter().map(|value| (value - median_value).abs()).collect::<Vec<_>>());
+    let difference_min = (DEVIATIONS * spread).max(fraction * median_value.abs());
     let far = |(at, value): (usize, &Option<f64>)| {
         let value = (*value)?;
-        ((value - middle).abs() > least).then_some(Outlier { index: at, value, median: middle })
+        ((value - median_value).abs() > difference_min).then_some(Outlier { index: at, value, median: median_value })
     };
     values.iter().enumerate().filter_map(far).collect()
 }
@@ -168,13 +168,13 @@ const IN_DOUBT: &str = "in_doubt";
 pub fn conclude(series: &Series) -> Conclusion {
     let failed = series.steps.iter().find(|step| step.outcome == Some(Outcome::Fail) && step.state == State::Done);
     let several = series.devices.len() > 1;
-    let (mut found, mut remarks) = (Vec::new(), Vec::new());
+    let (mut findings, mut remarks) = (Vec::new(), Vec::new());
     for (number, device) in series.devices.iter().enumerate() {
         let points = points_of(series, number);
         let name = if several { format!("{}: ", device.name) } else { String::new() };
-        let told: Vec<_> = curves(&points, Part::Depth).iter().filter_map(|(mix, curve)| sweep(*mix, curve)).collect();
-        if !told.is_empty() {
-            found.push(format!("{name}{}", told.join("; ")));
+        let sweep_texts: Vec<_> = curves(&points, Part::Depth).iter().filter_map(|(mix, curve)| sweep(*mix, curve)).collect();
+        if !sweep_texts.is_empty() {
+            findings.push(format!("{name}{}", sweep_texts.join("; ")));
         }
         let rounds: Vec<_> = points.iter().filter(|point| point.part == Part::Saturation).collect();
         if !rounds.is_empty() && saturated_at(&points).is_none() {
@@ -194,8 +194,8 @@ pub fn conclude(series: &Series) -> Conclusion {
     }
     let mut sentence = failed.map_or_else(String::new, |step| format!("{} failed: {}; ", step.name, step.reason));
     sentence += "measured";
-    if !found.is_empty() {
-        sentence += &format!(": {}", found.join(". "));
+    if !findings.is_empty() {
+        sentence += &format!(": {}", findings.join(". "));
     }
     // Doubts come first, because they qualify the rest of the sentence.
     if let Some(doubts) = &doubts {
@@ -214,31 +214,31 @@ fn sweep(mix: Mix, curve: &[&Point]) -> Option<String> {
 
 /// A sentence for each drive and metric that differs from the other drives of the model.
 fn differences(series: &Series) -> Vec<String> {
-    let all: Vec<Vec<Metric>> = (0..series.devices.len()).map(|device| metrics(&points_of(series, device))).collect();
+    let metrics_by_drive: Vec<Vec<Metric>> = (0..series.devices.len()).map(|device| metrics(&points_of(series, device))).collect();
     let models: Vec<String> = series.devices.iter().map(model).collect();
-    let mut told = Vec::new();
+    let mut sentences = Vec::new();
     for (number, device) in series.devices.iter().enumerate() {
         let group: Vec<usize> = (0..models.len()).filter(|other| models[*other] == models[number]).collect();
-        for Metric { kind: what, mix, .. } in &all[number] {
-            let of = |device: &usize| {
-                let found = all[*device].iter().find(|metric| metric.kind == *what && metric.mix == *mix);
+        for Metric { kind: metric_kind, mix, .. } in &metrics_by_drive[number] {
+            let value_of = |device: &usize| {
+                let found = metrics_by_drive[*device].iter().find(|metric| metric.kind == *metric_kind && metric.mix == *mix);
                 found.map(|metric| metric.value)
             };
-            let values: Vec<_> = group.iter().map(of).collect();
-            let own = outliers(*what, &values).into_iter().find(|outlier| group[outlier.index] == number);
-            told.extend(own.map(|outlier| {
-                let [value, median] = [outlier.value, outlier.median].map(|value| match what {
+            let values: Vec<_> = group.iter().map(value_of).collect();
+            let own_outlier = outliers(*metric_kind, &values).into_iter().find(|outlier| group[outlier.index] == number);
+            sentences.extend(own_outlier.map(|outlier| {
+                let [value, median] = [outlier.value, outlier.median].map(|value| match metric_kind {
                     MetricKind::P99 | MetricKind::P99AtHalf => milliseconds(value / 1e3),
                     _ => units::number(value),
                 });
                 format!(
-                    "{} differs from the other drives of its model: {what} of {mix} {value}, median {median}",
+                    "{} differs from the other drives of its model: {metric_kind} of {mix} {value}, median {median}",
                     device.name
                 )
             }));
         }
     }
-    told
+    sentences
 }
 
 #[cfg(test)]

@@ -63,13 +63,13 @@ impl std::fmt::Display for InDoubt {
 
 /// The jobs in doubt of `series`; `None` if there are none.
 pub fn in_doubt(series: &Series) -> Option<InDoubt> {
-    let mut all: Vec<_> = (0..series.devices.len()).flat_map(|device| measured(series, device)).collect();
-    all.sort_by_key(|(step, _)| *step);
+    let mut points: Vec<_> = (0..series.devices.len()).flat_map(|device| measured(series, device)).collect();
+    points.sort_by_key(|(step, _)| *step);
     let doubt = |(step, point): &(usize, Point)| {
         Some((*step, format!("{}: {}", series.steps[*step].name, point.doubt.as_ref()?)))
     };
-    let (steps, doubts): (Vec<_>, Vec<_>) = all.iter().filter_map(doubt).unzip();
-    (!doubts.is_empty()).then_some(InDoubt { jobs: doubts.len() as u64, measured: all.len() as u64, doubts, steps })
+    let (steps, doubts): (Vec<_>, Vec<_>) = points.iter().filter_map(doubt).unzip();
+    (!doubts.is_empty()).then_some(InDoubt { jobs: doubts.len() as u64, measured: points.len() as u64, doubts, steps })
 }
 
 /// The points of the finished steps of a series, oldest first.
@@ -91,37 +91,37 @@ pub fn point_of(step: &Step) -> Option<Point> {
 /// if the series does not record its number of jobs.
 pub fn jobs_left(series: &Series) -> Option<u64> {
     let (_, jobs) = series.terms.iter().find(|(name, _)| name == JOBS)?;
-    let going: Vec<_> = (0..series.devices.len()).filter(|device| !has_failed(series, *device)).collect();
-    let all = jobs.parse::<u64>().ok()?.saturating_mul(going.len() as u64);
+    let healthy_devices: Vec<_> = (0..series.devices.len()).filter(|device| !has_failed(series, *device)).collect();
+    let jobs_total = jobs.parse::<u64>().ok()?.saturating_mul(healthy_devices.len() as u64);
     let counts = |point: &Point| (point.round as usize) < ROUNDS_IN_WINDOW;
-    let points = going.into_iter().flat_map(|device| points_of(series, device));
+    let points = healthy_devices.into_iter().flat_map(|device| points_of(series, device));
     let done = points.filter(counts).count() as u64;
     let is_open = u64::from(series.conclusion.is_none());
-    Some(all.saturating_sub(done).max(is_open) * is_open)
+    Some(jobs_total.saturating_sub(done).max(is_open) * is_open)
 }
 
 /// The points of a device with their step numbers. Adds a doubt to queue depths that did less than a smaller depth.
 fn measured(series: &Series, device: usize) -> Vec<(usize, Point)> {
     let steps = series.steps.iter().enumerate().filter(|(_, step)| step.devices.contains(&device));
     let mut measured: Vec<_> = steps.filter_map(|(number, step)| Some((number, point_of(step)?))).collect();
-    let told: Vec<_> = measured.iter().map(|(_, point)| doubt_by_smaller_depth(point, &measured)).collect();
-    for ((_, point), told) in measured.iter_mut().zip(told) {
-        point.doubt = point.doubt.take().or(told);
+    let doubts: Vec<_> = measured.iter().map(|(_, point)| doubt_by_smaller_depth(point, &measured)).collect();
+    for ((_, point), doubt) in measured.iter_mut().zip(doubts) {
+        point.doubt = point.doubt.take().or(doubt);
     }
     measured
 }
 
 /// The doubt about a queue depth that did clearly less than a smaller depth of the same mix.
-fn doubt_by_smaller_depth(point: &Point, among: &[(usize, Point)]) -> Option<String> {
-    let sweep = among.iter().map(|(_, other)| other).filter(|_| point.part == Part::Depth);
-    let smaller = sweep.filter(|other| other.part == Part::Depth && other.depth < point.depth);
-    let of_mix = smaller.filter(|other| Mix::of(other) == Mix::of(point));
-    let best = of_mix.map(Point::iops).reduce(f64::max)?;
-    (point.iops() < FALLEN * best).then(|| {
+fn doubt_by_smaller_depth(point: &Point, points: &[(usize, Point)]) -> Option<String> {
+    let sweep = points.iter().map(|(_, other)| other).filter(|_| point.part == Part::Depth);
+    let smaller_depths = sweep.filter(|other| other.part == Part::Depth && other.depth < point.depth);
+    let of_mix = smaller_depths.filter(|other| Mix::of(other) == Mix::of(point));
+    let best_iops = of_mix.map(Point::iops).reduce(f64::max)?;
+    (point.iops() < FALLEN * best_iops).then(|| {
         format!(
             "{} IOPS here, but {} at a smaller queue depth: something disturbed this job",
             number(point.iops()),
-            number(best)
+            number(best_iops)
         )
     })
 }
@@ -136,8 +136,8 @@ pub fn job_name(device: usize) -> String {
 /// that ended early is not a measurement, whichever drive ended it.
 pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> StageResult {
     let prefix = format!("{}-", job_name(device));
-    let own = verdict.streams.iter().filter(|stream| stream.name.starts_with(&prefix));
-    let errors: u64 = own.map(|stream| stream.errors).sum();
+    let drive_streams = verdict.streams.iter().filter(|stream| stream.name.starts_with(&prefix));
+    let errors: u64 = drive_streams.map(|stream| stream.errors).sum();
     let (outcome, reason) = match &verdict.end {
         end if errors > 0 => (Outcome::Fail, format!("{} ({end})", count(errors, "I/O error"))),
         end @ End::DeviceGone { device } if device == name => (Outcome::Fail, end.to_string()),

@@ -238,20 +238,20 @@ impl fmt::Display for Mix {
 /// The points of `part`, grouped by mix. Mixes are in the order of their first points; points within a mix are sorted
 /// by round, depth and offered rate. Of several points with the same round, depth and rate, the last counts.
 pub fn curves(points: &[Point], part: Part) -> Vec<(Mix, Vec<&Point>)> {
-    let place = |point: &Point| (point.round, point.depth, point.offered_iops().unwrap_or(f64::INFINITY));
+    let sort_key = |point: &Point| (point.round, point.depth, point.offered_iops().unwrap_or(f64::INFINITY));
     let mut curves: Vec<(Mix, Vec<&Point>)> = Vec::new();
     for point in points.iter().filter(|point| point.part == part) {
         let mix = Mix::of(point);
-        let at = curves.iter().position(|(known, _)| *known == mix).unwrap_or_else(|| {
+        let index = curves.iter().position(|(known, _)| *known == mix).unwrap_or_else(|| {
             curves.push((mix, Vec::new()));
             curves.len() - 1
         });
-        let curve = &mut curves[at].1;
-        curve.retain(|known| place(known) != place(point));
+        let curve = &mut curves[index].1;
+        curve.retain(|known| sort_key(known) != sort_key(point));
         curve.push(point);
     }
     for (_, curve) in &mut curves {
-        curve.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(Ordering::Equal));
+        curve.sort_by(|a, b| sort_key(a).partial_cmp(&sort_key(b)).unwrap_or(Ordering::Equal));
     }
     curves
 }

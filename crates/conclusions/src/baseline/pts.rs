@@ -124,20 +124,20 @@ impl Pts {
     /// The round, from 1, at whose end the tracked jobs were first steady over five tracked rounds; `None`: not yet.
     /// Incomplete rounds do not count.
     pub fn steady_at(self, points: &[Point]) -> Option<usize> {
-        let every = if self == Self::Saturation { SATURATION_TRACKED } else { 1 };
-        let of = |job: &(u64, u32)| -> Vec<f64> {
+        let stride = if self == Self::Saturation { SATURATION_TRACKED } else { 1 };
+        let values_of = |job: &(u64, u32)| -> Vec<f64> {
             let own = points.iter().filter(|point| point.part == self.part() && key(point) == *job);
-            own.map(|point| self.value(point)[0]).skip(every - 1).step_by(every).collect()
+            own.map(|point| self.value(point)[0]).skip(stride - 1).step_by(stride).collect()
         };
-        steady_at(&self.tracked().iter().map(of).collect::<Vec<_>>()).map(|tracked| tracked * every)
+        steady_at(&self.tracked().iter().map(values_of).collect::<Vec<_>>()).map(|tracked| tracked * stride)
     }
 
     /// The result table of `points` of a drive; `None` before the fifth round.
     pub fn table(self, points: &[Point]) -> Option<PtsTable> {
         let steady_at = self.steady_at(points);
-        let own = points.iter().filter(|point| self.has(point));
+        let test_points = points.iter().filter(|point| self.has(point));
         let mut by_job: BTreeMap<(u64, u32), Vec<[f64; 2]>> = BTreeMap::new();
-        own.for_each(|point| by_job.entry(key(point)).or_default().push(self.value(point)));
+        test_points.for_each(|point| by_job.entry(key(point)).or_default().push(self.value(point)));
         let rounds = by_job.values().map(Vec::len).min().unwrap_or(0);
         let end = steady_at.unwrap_or(rounds).min(rounds);
         let first = end.checked_sub(ROUNDS_IN_WINDOW)?;

@@ -92,8 +92,8 @@ pub struct Stalls {
 impl Watch {
     /// The observations of consecutive `seconds`; a second without a completion is `None`.
     pub fn of(seconds: &[Option<Second>]) -> Self {
-        let known = || seconds.iter().flatten();
-        let usual_us = at(known().map(|second| second.max_us).collect(), USUAL);
+        let measured = || seconds.iter().flatten();
+        let usual_us = at(measured().map(|second| second.max_us).collect(), USUAL);
         let limit_us = (PAUSE_FACTOR * usual_us).max(usual_us + PAUSE_US);
         let pause = |(at, second): (usize, &Option<Second>)| {
             let us = second.as_ref()?.max_us;
@@ -124,40 +124,40 @@ impl Watch {
         } as f64;
         let usual_us = self.medians_us.last().copied().unwrap_or_default();
         let stalls = self.stalls_apart(seconds, mean_us - usual_us);
-        let seen = stalls.len() as f64;
+        let stall_count = stalls.len() as f64;
         // The longest operation of a stall arrived up to one inter-arrival time after the start of the stall.
         let gap_us = 1e6 / iops;
-        let over = || stalls.iter().map(|stall| stall.us - usual_us);
-        let (mean_us, longest_us) = (over().sum::<f64>() / seen, over().fold(0.0, f64::max));
+        let excesses_us = || stalls.iter().map(|stall| stall.us - usual_us);
+        let (mean_us, longest_us) = (excesses_us().sum::<f64>() / stall_count, excesses_us().fold(0.0, f64::max));
         let ms = if mean_us + gap_us.min(longest_us / 2.0) < 0.75 * longest_us {
             // The stalls differ in length.
             Estimate { value: mean_us / 1e3, low: mean_us / 2e3, high: longest_us / 1e3 }
         } else {
             // The more stalls were observed, the closer the longest operation is to the full length of a stall.
-            let missed_us = 3.0 * gap_us / seen;
+            let missed_us = 3.0 * gap_us / stall_count;
             let low = (longest_us - self.usual_us) * 0.99;
             Estimate { value: longest_us / 1e3, low: low / 1e3, high: (longest_us * 1.01 + missed_us) / 1e3 }
         };
         let gaps: Vec<_> = stalls.windows(2).map(|pair| (pair[1].second - pair[0].second) as f64).collect();
         let usual_gap = at(gaps.clone(), 0.5);
-        let near = gaps.iter().filter(|gap| (*gap - usual_gap).abs() <= 1.0 + 0.1 * usual_gap).count();
-        let regular = stalls.len() as u64 >= PAUSES_MIN && near as f64 >= 0.8 * gaps.len() as f64;
+        let regular_gaps = gaps.iter().filter(|gap| (*gap - usual_gap).abs() <= 1.0 + 0.1 * usual_gap).count();
+        let regular = stalls.len() as u64 >= PAUSES_MIN && regular_gaps as f64 >= 0.8 * gaps.len() as f64;
         // A stall shows only if an operation arrives during the stall.
-        let shown = (1.0 - (-iops * ms.value / 1e3).exp()).max(0.1);
+        let visible_fraction = (1.0 - (-iops * ms.value / 1e3).exp()).max(0.1);
         let every_s = if regular {
-            let whole: f64 = gaps.iter().sum();
-            let times = match usual_gap {
+            let total_sec: f64 = gaps.iter().sum();
+            let periods = match usual_gap {
                 // A stall without an operation leaves a gap of two periods.
                 LONG_GAP_SEC.. => gaps.iter().map(|gap| (gap / usual_gap).round().max(1.0)).sum::<f64>(),
-                _ => gaps.len() as f64 / shown,
+                _ => gaps.len() as f64 / visible_fraction,
             };
-            Estimate { value: whole / times, low: (whole - 1.0) / times, high: (whole + 1.0) / times }
+            Estimate { value: total_sec / periods, low: (total_sec - 1.0) / periods, high: (total_sec + 1.0) / periods }
         } else {
-            let count = seen / shown;
+            let count = stall_count / visible_fraction;
             let (least, most) = chance(count);
             Estimate { value: seconds / count, low: seconds / most, high: seconds / least }
         };
-        let seen = (seen * self.seconds as f64 / seconds).round() as u64;
+        let seen = (stall_count * self.seconds as f64 / seconds).round() as u64;
         Some(Stalls { count: seen, ms, every_s, regular })
     }
 
@@ -182,18 +182,18 @@ impl Watch {
 
     /// A sentence about a change of the median latency after the first tenth; `None` if the median did not change.
     pub fn drift(&self) -> Option<String> {
-        let later = self.medians_us.get(1..)?;
-        let (low, high) = later.iter().fold((f64::INFINITY, 0.0), |(low, high), us| (us.min(low), us.max(high)));
+        let later_medians = self.medians_us.get(1..)?;
+        let (low, high) = later_medians.iter().fold((f64::INFINITY, 0.0), |(low, high), us| (us.min(low), us.max(high)));
         differ(low, high).then(|| {
-            let part = |at: usize| units::span_about(self.seconds as f64 * at as f64 / PARTS as f64);
-            let from = 1 + later.windows(2).position(|pair| differ(pair[0].min(pair[1]), pair[0].max(pair[1]))).unwrap_or(0);
+            let part_text = |at: usize| units::span_about(self.seconds as f64 * at as f64 / PARTS as f64);
+            let first_change = 1 + later_medians.windows(2).position(|pair| differ(pair[0].min(pair[1]), pair[0].max(pair[1]))).unwrap_or(0);
             format!(
                 "the median latency under a light load went from {} to {} within {}; the first change was between {} and {} of the watch",
-                microseconds(later[0]),
-                microseconds(if later[0] == high { low } else { high }),
+                microseconds(later_medians[0]),
+                microseconds(if later_medians[0] == high { low } else { high }),
                 units::span_about(self.seconds as f64),
-                part(from),
-                part(from + 2)
+                part_text(first_change),
+                part_text(first_change + 2)
             )
         })
     }
@@ -216,9 +216,9 @@ fn chance(count: f64) -> (f64, f64) {
 }
 
 /// Quantile `part` of the values.
-fn at(mut values: Vec<f64>, part: f64) -> f64 {
+fn at(mut values: Vec<f64>, quantile: f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
-    values.get((part * values.len().saturating_sub(1) as f64).round() as usize).copied().unwrap_or_default()
+    values.get((quantile * values.len().saturating_sub(1) as f64).round() as usize).copied().unwrap_or_default()
 }
 
 #[cfg(test)]

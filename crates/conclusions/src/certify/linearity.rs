@@ -63,12 +63,12 @@ fn compare_with_alone(alone: &[DeviceNumbers], together: &DeviceNumbers) -> Opti
 }
 
 fn sentence(ratios: &[Ratio], linear: bool) -> String {
-    let least = |ratio: &&Ratio| ratio.achieved.unwrap_or(1.0);
-    let worst = ratios.iter().min_by(|one, other| least(one).total_cmp(&least(other)));
+    let achieved_of = |ratio: &&Ratio| ratio.achieved.unwrap_or(1.0);
+    let worst = ratios.iter().min_by(|one, other| achieved_of(one).total_cmp(&achieved_of(other)));
     let slowest = ratios.iter().filter(|ratio| ratio.p99.is_some_and(|p99| p99 > P99_RATIO_MAX));
     let slowest = slowest.max_by(|one, other| one.p99.unwrap_or(0.0).total_cmp(&other.p99.unwrap_or(0.0)));
     let achieved = worst.and_then(|ratio| Some((ratio, ratio.achieved?)));
-    let over = ratios.iter().find(|ratio| !ratio.together.within_limits);
+    let over_limit = ratios.iter().find(|ratio| !ratio.together.within_limits);
     let rate = match achieved {
         Some((worst, achieved)) => format!(
             "{} achieves {:.1} % of {} alone",
@@ -79,21 +79,21 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
         None => "the rate of the device alone is unknown".to_owned(),
     };
     let p99 = slowest.map(|ratio| {
-        let (device, times) = (&ratio.together.device, ratio.p99.unwrap_or(1.0));
+        let (device, factor) = (&ratio.together.device, ratio.p99.unwrap_or(1.0));
         if is_itself(ratio) {
             format!(
-                "; the p99 of {device} is {times:.1} times its p99 alone: a sign that the bus, the controller or \
+                "; the p99 of {device} is {factor:.1} times its p99 alone: a sign that the bus, the controller or \
                  the power is shared"
             )
         } else {
             // The p99 of this device alone is unknown, so nothing follows about a shared bus.
             format!(
-                "; {device} was not tested alone; its p99 is {times:.1} times the p99 of {} alone",
+                "; {device} was not tested alone; its p99 is {factor:.1} times the p99 of {} alone",
                 ratio.alone.device
             )
         }
     });
-    let head = match (linear, over) {
+    let head = match (linear, over_limit) {
         (true, _) => format!(
             "linear: with all devices under load, every device stays within the limits; the slowest device: {rate}"
         ),
@@ -119,7 +119,7 @@ impl fmt::Display for Linearity {
             "{:width$} {:<14} {:>12} {:>8} {:>10} {:>8}  compared with",
             "device", "stream", "achieved/s", "ratio", "p99 ms", "ratio"
         )?;
-        let times = |value: f64| format!("{value:.2}");
+        let factor_text = |value: f64| format!("{value:.2}");
         for ratio in &self.ratios {
             let Ratio { together, alone, achieved, p99 } = ratio;
             let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
@@ -129,9 +129,9 @@ impl fmt::Display for Linearity {
                 together.device,
                 together.stream,
                 together.achieved_iops,
-                or_dash(achieved.map(times)),
+                or_dash(achieved.map(factor_text)),
                 or_dash(together.service_p99_ns.map(|ns| format!("{:.3}", ns as f64 / 1e6))),
-                or_dash(p99.map(times)),
+                or_dash(p99.map(factor_text)),
                 if is_itself(ratio) { "itself" } else { &alone.device }
             )?;
         }

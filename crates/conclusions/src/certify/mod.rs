@@ -48,9 +48,9 @@ pub(crate) mod testing;
 /// the stage whose worst share was nearest to its limit. Edited records are not detected here.
 pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
     let steps = &series.steps;
-    let with = |outcome| steps.iter().find(|step| step.state == State::Done && step.outcome == Some(outcome));
-    let open = steps.iter().find(|step| step.state != State::Done);
-    let (outcome, sentence) = match (with(Outcome::Fail), with(Outcome::Invalid), open) {
+    let step_with = |outcome| steps.iter().find(|step| step.state == State::Done && step.outcome == Some(outcome));
+    let open_step = steps.iter().find(|step| step.state != State::Done);
+    let (outcome, sentence) = match (step_with(Outcome::Fail), step_with(Outcome::Invalid), open_step) {
         (Some(failed), ..) => (Outcome::Fail, format!("{}: {}", claim.failed(), stage_text(failed))),
         (None, Some(unknown), _) => (Outcome::Invalid, format!("{}: {}", claim.undecided(), stage_text(unknown))),
         (None, None, Some(open)) => (Outcome::Invalid, format!("{}: {} was not run", claim.undecided(), open.name)),
@@ -59,8 +59,8 @@ pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
             (Outcome::Pass, format!("{}{tightest}", claim.passed()))
         }
     };
-    let recorded = |step: &Step| serde_json::from_value::<Linearity>(step.details.get("linearity")?.clone()).ok();
-    let linearity = steps.iter().find_map(recorded);
+    let linearity_of = |step: &Step| serde_json::from_value::<Linearity>(step.details.get("linearity")?.clone()).ok();
+    let linearity = steps.iter().find_map(linearity_of);
     let mut remarks = steps_remarks(series, outcome);
     remarks.extend(linearity.as_ref().map(|linearity| linearity.sentence.clone()));
     remarks.extend(claim.remarks());
@@ -123,18 +123,18 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
 ///
 /// A failed stage ends the series unless `all` stages are requested: later stages cannot compensate for the failure,
 /// and twice the load would only wear a drive that did not hold the load.
-pub fn next(series: &Series, all: bool) -> Option<usize> {
+pub fn next(series: &Series, all_stages: bool) -> Option<usize> {
     let has = |step: &Step, outcome| step.state == State::Done && step.outcome == Some(outcome);
-    let is_over = |step: &Step| has(step, Outcome::Pass) || has(step, Outcome::Fail) && all;
+    let is_over = |step: &Step| has(step, Outcome::Pass) || has(step, Outcome::Fail) && all_stages;
     let open = series.steps.iter().position(|step| !is_over(step))?;
     (!has(&series.steps[open], Outcome::Fail)).then_some(open)
 }
 
 /// Begins an attempt at a stage: sets its state, number and run directory (`stage-1`, then `stage-1.2`).
 pub fn begin(step: &mut Step, now_unix_ms: u64) {
-    let first = step.name.replace(' ', "-");
+    let base_name = step.name.replace(' ', "-");
     step.attempts = step.attempts.saturating_add(1);
-    step.dir = if step.attempts > 1 { format!("{first}.{}", step.attempts) } else { first };
+    step.dir = if step.attempts > 1 { format!("{base_name}.{}", step.attempts) } else { base_name };
     step.state = State::Running;
     step.outcome = None;
     step.reason.clear();
@@ -178,28 +178,28 @@ fn by_limits(verdict: &Verdict) -> StageResult {
 
 fn by_completion(verdict: &Verdict) -> StageResult {
     let judged = |outcome, reason| StageResult { outcome, reason, notes: Vec::new() };
-    let after = format!("after {:.0} of {} s", verdict.ran_sec, Grouped(verdict.duration_sec));
+    let time_text = format!("after {:.0} of {} s", verdict.ran_sec, Grouped(verdict.duration_sec));
     let is_broken =
         |reason: &&Reason| matches!(reason.code, Code::IoError | Code::DeviceGone | Code::Lost | Code::Late);
     match &verdict.end {
         end if let Some(broken) = verdict.reasons.iter().find(is_broken) => judged(
             Outcome::Fail,
             format!(
-                "{broken} ({end} {after}): slow operations are allowed in this stage, failed and lost operations are not"
+                "{broken} ({end} {time_text}): slow operations are allowed in this stage, failed and lost operations are not"
             ),
         ),
         End::LagExceeded { whose: Whose::Ours, .. } => {
-            judged(Outcome::Invalid, format!("{} {after}, so nothing is known about the device", verdict.end))
+            judged(Outcome::Invalid, format!("{} {time_text}, so nothing is known about the device", verdict.end))
         }
         end @ End::LagExceeded { .. } => {
-            judged(Outcome::Fail, format!("{end} {after}: the stage did not run to completion"))
+            judged(Outcome::Fail, format!("{end} {time_text}: the stage did not run to completion"))
         }
         End::Completed | End::Enough { .. } => match verdict.undone.first() {
             Some(undone) if undone.ours => judged(Outcome::Invalid, format!("{undone}: this program delayed the load")),
             Some(undone) => judged(Outcome::Fail, undone.to_string()),
             None => judged(Outcome::Pass, completed(verdict)),
         },
-        end => judged(Outcome::Invalid, format!("{end} {after}")),
+        end => judged(Outcome::Invalid, format!("{end} {time_text}")),
     }
 }
 
@@ -209,8 +209,8 @@ fn completed(verdict: &Verdict) -> String {
         Outcome::Pass => format!("; {worst}"),
         _ => format!("; {worst}, which this stage allows"),
     });
-    let behind: u64 = verdict.streams.iter().map(|stream| stream.overtime.saturating_add(stream.unissued)).sum();
-    let backlog = match behind {
+    let unfinished_ops: u64 = verdict.streams.iter().map(|stream| stream.overtime.saturating_add(stream.unissued)).sum();
+    let backlog = match unfinished_ops {
         0 => String::new(),
         behind => format!("; {} had not completed at the end of the run", count(behind, "operation")),
     };
@@ -358,10 +358,10 @@ impl Claim {
 
 /// The stages, in order, of a certification for `multiple` times the load of 1x. Two stages of `stage_sec` seconds on
 /// device number `single`; with several `devices`, both stages again on all devices.
-pub fn stages(multiple: f64, devices: usize, single: usize, stage_sec: u64) -> Vec<Step> {
-    let all = (devices > 1).then(|| (0..devices).collect::<Vec<_>>());
+pub fn stages(multiple: f64, devices: usize, single_device: usize, stage_sec: u64) -> Vec<Step> {
+    let all_devices = (devices > 1).then(|| (0..devices).collect::<Vec<_>>());
     let loads = [(1.0, Rule::Limits), (2.0, Rule::Completes)];
-    let groups = [vec![single]].into_iter().chain(all);
+    let groups = [vec![single_device]].into_iter().chain(all_devices);
     let of_groups = groups.flat_map(|devices| loads.map(|(times, rule)| (devices.clone(), times, rule)));
     let numbered = (1_usize..).zip(of_groups);
     let stage = |(number, (devices, times, rule))| {

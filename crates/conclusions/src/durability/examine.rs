@@ -75,13 +75,13 @@ pub enum Slot<'a> {
 /// its content to a callback.
 pub fn examine<E>(
     session: SessionId,
-    number: u32,
+    lane_number: u32,
     lane: &Lane,
     acknowledged: u64,
     mut read: impl FnMut(u64, &mut dyn FnMut(Slot<'_>)) -> Result<(), E>,
 ) -> Result<Counts, E> {
     let mut counts = Counts::default();
-    let (mut gone, mut newest) = (Vec::new(), 0);
+    let (mut lost_writes, mut newest) = (Vec::new(), 0);
     // Torn writes that were not acknowledged, and the latest write with any sector present.
     let (mut torn, mut latest) = (Vec::new(), 0);
     let slots = u64::from(lane.slots);
@@ -91,7 +91,7 @@ pub fn examine<E>(
         let mut content = Vec::new();
         read(slot, &mut |found| match found {
             Slot::Bytes(bytes) => {
-                content.extend(sectors(bytes, session, number, lane, slot));
+                content.extend(sectors(bytes, session, lane_number, lane, slot));
                 match bytes.len() {
                     0 => content.push(Sector::Blank),
                     len if len != lane.write_bytes as usize => content.push(Sector::Foreign),
@@ -126,12 +126,12 @@ pub fn examine<E>(
         if last == 0 {
             continue;
         }
-        gone.push(last);
-        let has = |wanted: fn(&Sector) -> bool| content.iter().any(wanted);
+        lost_writes.push(last);
+        let has_sector = |wanted: fn(&Sector) -> bool| content.iter().any(wanted);
         match () {
             () if found_newer > 0 || is_corrupt => counts.torn += 1,
-            () if has(|sector| matches!(sector, Sector::Write(sequence) if *sequence > 0)) => counts.stale += 1,
-            () if has(|sector| *sector == Sector::Foreign) => counts.foreign += 1,
+            () if has_sector(|sector| matches!(sector, Sector::Write(sequence) if *sequence > 0)) => counts.stale += 1,
+            () if has_sector(|sector| *sector == Sector::Foreign) => counts.foreign += 1,
             () => counts.lost += 1,
         }
     }
@@ -142,11 +142,11 @@ pub fn examine<E>(
             counts.unacknowledged_torn += 1;
         } else if next > slots {
             counts.torn += 1;
-            gone.push(next - slots);
+            lost_writes.push(next - slots);
         }
     }
-    counts.reordered = gone.iter().filter(|sequence| **sequence < newest).count() as u64;
-    counts.reach = gone.iter().min().map_or(0, |oldest| acknowledged - oldest + 1);
+    counts.reordered = lost_writes.iter().filter(|sequence| **sequence < newest).count() as u64;
+    counts.reach = lost_writes.iter().min().map_or(0, |oldest| acknowledged - oldest + 1);
     Ok(counts)
 }
 
@@ -171,29 +171,29 @@ pub enum Sector {
 
 /// Stamps the sectors of `buf` as write number `sequence` in `slot` of lane number `number`. Other bytes of `buf` are
 /// kept.
-pub fn stamp(buf: &mut [u8], session: SessionId, number: u32, lane: &Lane, slot: u64, sequence: u64) {
+pub fn stamp(buf: &mut [u8], session: SessionId, lane_number: u32, lane: &Lane, slot: u64, sequence: u64) {
     for (index, sector) in (0_u32..).zip(buf.chunks_exact_mut(SECTOR)) {
-        sector[..CRC_AT][..56].copy_from_slice(&header(session, number, lane, slot, sequence, index));
+        sector[..CRC_AT][..56].copy_from_slice(&header(session, lane_number, lane, slot, sequence, index));
         let crc = crc32c::crc32c(&sector[..CRC_AT]);
         sector[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
     }
 }
 
-fn header(session: SessionId, number: u32, lane: &Lane, slot: u64, sequence: u64, index: u32) -> [u8; 56] {
+fn header(session: SessionId, lane_number: u32, lane: &Lane, slot: u64, sequence: u64, index: u32) -> [u8; 56] {
     let mut header = [0; 56];
     let fields: [&[u8]; 7] = [
         &MAGIC,
         &session.0.to_le_bytes(),
-        &number.to_le_bytes(),
+        &lane_number.to_le_bytes(),
         &index.to_le_bytes(),
         &sequence.to_le_bytes(),
         &lane.generation(sequence).to_le_bytes(),
         &lane.offset(slot).to_le_bytes(),
     ];
-    let mut at = 0;
+    let mut offset = 0;
     for field in fields {
-        header[at..at + field.len()].copy_from_slice(field);
-        at += field.len();
+        header[offset..offset + field.len()].copy_from_slice(field);
+        offset += field.len();
     }
     header
 }
@@ -202,7 +202,7 @@ fn header(session: SessionId, number: u32, lane: &Lane, slot: u64, sequence: u64
 pub fn sectors<'a>(
     bytes: &'a [u8],
     session: SessionId,
-    number: u32,
+    lane_number: u32,
     lane: &'a Lane,
     slot: u64,
 ) -> impl Iterator<Item = Sector> + 'a {
@@ -210,7 +210,7 @@ pub fn sectors<'a>(
         let Some(sequence) = sector.get(32..40).and_then(|field| field.try_into().ok()).map(u64::from_le_bytes) else {
             return Sector::Foreign;
         };
-        let expected = header(session, number, lane, slot, sequence, index);
+        let expected = header(session, lane_number, lane, slot, sequence, index);
         match sector {
             _ if sector.iter().all(|byte| *byte == 0) => Sector::Blank,
             _ if sector.len() < SECTOR || sector[..HEAD] != expected[..HEAD] => Sector::Foreign,

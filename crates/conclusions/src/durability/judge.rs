@@ -73,13 +73,13 @@ impl Durability {
     pub fn conclude(
         record: &Record,
         counts: &[Counts],
-        after: &StateAfterCut,
+        after_cut: &StateAfterCut,
         claims: Claims,
         disk: Option<String>,
     ) -> Self {
         let mut modes: Vec<ModeResult> = Vec::new();
-        for (number, lane) in record.session.lanes.iter().enumerate() {
-            let at = modes.iter().position(|result| result.mode == lane.mode).unwrap_or_else(|| {
+        for (lane_number, lane) in record.session.lanes.iter().enumerate() {
+            let index = modes.iter().position(|result| result.mode == lane.mode).unwrap_or_else(|| {
                 modes.push(ModeResult {
                     mode: lane.mode,
                     calls: lane.mode.calls().to_owned(),
@@ -90,11 +90,11 @@ impl Durability {
                 });
                 modes.len() - 1
             });
-            modes[at].acknowledged += record.upto[number];
-            modes[at].exposed += record.upto[number] - record.upto_before[number];
-            modes[at].counts += counts[number];
+            modes[index].acknowledged += record.upto[lane_number];
+            modes[index].exposed += record.upto[lane_number] - record.upto_before[lane_number];
+            modes[index].counts += counts[lane_number];
         }
-        let no_cut = no_cut(record, after);
+        let no_cut = no_cut(record, after_cut);
         for result in &mut modes {
             result.outcome = match () {
                 () if result.counts.failed_writes() > 0 => Outcome::Fail,
@@ -102,10 +102,10 @@ impl Durability {
                 () => Outcome::Pass,
             };
         }
-        let has = |outcome| modes.iter().any(|result| result.outcome == outcome);
+        let has_mode = |outcome| modes.iter().any(|result| result.outcome == outcome);
         let outcome = match () {
-            () if has(Outcome::Fail) => Outcome::Fail,
-            () if has(Outcome::Pass) => Outcome::Pass,
+            () if has_mode(Outcome::Fail) => Outcome::Fail,
+            () if has_mode(Outcome::Pass) => Outcome::Pass,
             () => Outcome::Invalid,
         };
         let sentence = match outcome {
@@ -118,7 +118,7 @@ impl Durability {
             }),
             Outcome::Pass | Outcome::Measured => pass_sentence(&modes),
         };
-        let remarks = remarks(&modes, record, after, &claims, no_cut.filter(|_| outcome == Outcome::Fail));
+        let remarks = remarks(&modes, record, after_cut, &claims, no_cut.filter(|_| outcome == Outcome::Fail));
         Self {
             tool: record.session.tool.clone(),
             session: record.session.id,
@@ -135,29 +135,29 @@ impl Durability {
 }
 
 /// Why no power cut is known to have hit the writes; `None` if a power cut did.
-fn no_cut(record: &Record, after: &StateAfterCut) -> Option<String> {
-    let before = &record.session;
+fn no_cut(record: &Record, after_cut: &StateAfterCut) -> Option<String> {
+    let session = &record.session;
     if let Some((why, failed)) = &record.end
-        && !(*failed && after.is_drive_cut)
+        && !(*failed && after_cut.is_drive_cut)
     {
         return Some(format!("cannot tell: the writes had ended before any cut ({why}); cut the power while they run"));
     }
-    if before.boot_id == after.boot_id && !after.is_drive_cut {
+    if session.boot_id == after_cut.boot_id && !after_cut.is_drive_cut {
         return Some(
             "cannot tell: this machine was never restarted since the writes began, so no power cut happened; if only the drive \
              lost power, give --drive-cut"
                 .to_owned(),
         );
     }
-    let (Some(then), Some(now)) = (before.power, after.power) else { return None };
+    let (Some(power_before), Some(power_now)) = (session.power, after_cut.power) else { return None };
     let [cycles, unsafe_shutdowns] =
-        [(now.cycles, "power cycle"), (now.unsafe_shutdowns, "unsafe shutdown")].map(|(of, what)| count(of, what));
+        [(power_now.cycles, "power cycle"), (power_now.unsafe_shutdowns, "unsafe shutdown")].map(|(of, what)| count(of, what));
     match () {
-        () if then.cycles == 0 => None,
-        () if now.cycles == then.cycles => Some(format!(
+        () if power_before.cycles == 0 => None,
+        () if power_now.cycles == power_before.cycles => Some(format!(
             "cannot tell: the drive counts {cycles} as before, so it kept its power; a restart of the machine alone proves little"
         )),
-        () if now.unsafe_shutdowns == then.unsafe_shutdowns => Some(format!(
+        () if power_now.unsafe_shutdowns == power_before.unsafe_shutdowns => Some(format!(
             "cannot tell: the drive counts {unsafe_shutdowns} as before, so it was notified before it lost power; cut the power \
              instead of shutting the machine down"
         )),
@@ -191,7 +191,7 @@ fn pass_sentence(modes: &[ModeResult]) -> String {
 fn remarks(
     modes: &[ModeResult],
     record: &Record,
-    after: &StateAfterCut,
+    after_cut: &StateAfterCut,
     claims: &Claims,
     no_cut: Option<String>,
 ) -> Vec<String> {
@@ -215,12 +215,12 @@ fn remarks(
             number(reordered as f64)
         ));
     }
-    let gone = sum(Counts::failed_writes) > 0;
+    let has_lost_writes = sum(Counts::failed_writes) > 0;
     match claims.write_cache.as_deref() {
-        Some("write through") if gone => {
+        Some("write through") if has_lost_writes => {
             remarks.push("the drive claims to have no volatile cache, so Linux sent it no flushes".to_owned());
         }
-        Some("write back") if gone => {
+        Some("write back") if has_lost_writes => {
             remarks.push(
                 "the drive has a volatile cache, and it lost data after it had acknowledged the flush".to_owned(),
             );
@@ -236,19 +236,19 @@ fn remarks(
             _ => "the drive claims no atomic writes".to_owned(),
         };
         let sizes: Vec<_> = record.session.lanes.iter().map(|lane| lane.write_bytes).collect();
-        let (least, most) = (sizes.iter().min().copied().unwrap_or(0), sizes.iter().max().copied().unwrap_or(0));
+        let (smallest, largest) = (sizes.iter().min().copied().unwrap_or(0), sizes.iter().max().copied().unwrap_or(0));
         remarks.push(format!(
             "{} torn but not acknowledged, which is allowed (writes of {} to {}); {claim}",
             count(torn, "write"),
-            binary_bytes(least.into()),
-            binary_bytes(most.into())
+            binary_bytes(smallest.into()),
+            binary_bytes(largest.into())
         ));
     }
-    if let (Some(then), Some(now)) = (record.session.power, after.power) {
+    if let (Some(power_before), Some(power_now)) = (record.session.power, after_cut.power) {
         remarks.push(format!(
             "the drive counted {} and {} since the beginning",
-            count(now.cycles.saturating_sub(then.cycles), "power cycle"),
-            count(now.unsafe_shutdowns.saturating_sub(then.unsafe_shutdowns), "unsafe shutdown")
+            count(power_now.cycles.saturating_sub(power_before.cycles), "power cycle"),
+            count(power_now.unsafe_shutdowns.saturating_sub(power_before.unsafe_shutdowns), "unsafe shutdown")
         ));
     }
     remarks

@@ -128,7 +128,7 @@ impl WitnessSessions {
 
     fn reload(&mut self, line: &[u8]) -> Result<(), String> {
         let message = parse(line)?;
-        let mut own = match &message {
+        let mut own_session = match &message {
             Message::Durable { session, .. } | Message::End { session, .. } | Message::Silent { session } => {
                 Some(*session)
             }
@@ -140,16 +140,16 @@ impl WitnessSessions {
             }
             _ => None,
         };
-        self.change(&message, &mut own)
+        self.change(&message, &mut own_session)
     }
 
     /// Applies a message that changes a session. `own` is the session of the connection. Errors: the message is
     /// refused, and nothing has changed.
-    pub fn change(&mut self, message: &Message, own: &mut Option<SessionId>) -> Result<(), String> {
+    pub fn change(&mut self, message: &Message, own_session: &mut Option<SessionId>) -> Result<(), String> {
         match message {
             Message::Begin(session) => {
                 session.check()?;
-                if own.is_some() || self.find(session.id).is_some() {
+                if own_session.is_some() || self.find(session.id).is_some() {
                     return Err("this session, or another session of this connection, has already begun".to_owned());
                 }
                 if self.records.len() >= SESSIONS_MAX {
@@ -157,7 +157,7 @@ impl WitnessSessions {
                         "the witness's file already has {SESSIONS_MAX} sessions; start the witness with a new file"
                     ));
                 }
-                *own = Some(session.id);
+                *own_session = Some(session.id);
                 let zeros = vec![0; session.lanes.len()];
                 self.records.push(Record {
                     session: session.clone(),
@@ -170,7 +170,7 @@ impl WitnessSessions {
                 });
             }
             Message::Durable { session, phase, upto } => {
-                let record = self.own_record_mut(*session, *own)?;
+                let record = self.own_record_mut(*session, *own_session)?;
                 let ascends = record.upto.iter().zip(upto).all(|(before, now)| before <= now && *now <= MOST_WRITES);
                 let fits = upto.len() == record.upto.len() && ascends && *phase >= record.phase;
                 if !fits || !record.is_running() {
@@ -184,13 +184,13 @@ impl WitnessSessions {
             }
             Message::End { session, why, failed } => {
                 check_text(why)?;
-                let record = self.own_record_mut(*session, *own)?;
+                let record = self.own_record_mut(*session, *own_session)?;
                 if !record.is_running() {
                     return Err("the session has already ended".to_owned());
                 }
                 record.end = Some((why.clone(), *failed));
             }
-            Message::Silent { session } => self.own_record_mut(*session, *own)?.is_open = false,
+            Message::Silent { session } => self.own_record_mut(*session, *own_session)?.is_open = false,
             Message::Judged { session, sentence } => {
                 check_text(sentence)?;
                 let record = self.find_mut(*session).ok_or("no such session")?;
@@ -217,16 +217,16 @@ impl WitnessSessions {
     }
 
     /// The reply to a question.
-    pub fn answer(&self, version: u32, subject: &str, found: Option<SessionId>) -> Reply {
+    pub fn answer(&self, version: u32, subject: &str, found_id: Option<SessionId>) -> Reply {
         if version != FORMAT_VERSION {
             return Reply::Refused(format!("this witness speaks version {FORMAT_VERSION}, not {version}"));
         }
         let of_subject = |record: &&Record| record.session.subject == subject && record.judged.is_none();
-        let found = found.and_then(|id| self.find(id));
+        let found_record = found_id.and_then(|id| self.find(id));
         // If the drive lost its whole last session, `found` is an older session, which was already examined.
-        let waiting = found.filter(|record| record.judged.is_none());
-        let waiting = waiting.or_else(|| self.records.iter().rev().find(of_subject));
-        Reply::Record(waiting.or(found).cloned().map(Box::new))
+        let unjudged = found_record.filter(|record| record.judged.is_none());
+        let unjudged = unjudged.or_else(|| self.records.iter().rev().find(of_subject));
+        Reply::Record(unjudged.or(found_record).cloned().map(Box::new))
     }
 
     /// Records that the connection of `session` is closed.
@@ -247,8 +247,8 @@ impl WitnessSessions {
         self.records.iter_mut().find(|record| record.session.id == id)
     }
 
-    fn own_record_mut(&mut self, session: SessionId, own: Option<SessionId>) -> Result<&mut Record, String> {
-        let of_own = (own == Some(session)).then_some(session);
+    fn own_record_mut(&mut self, session: SessionId, own_session: Option<SessionId>) -> Result<&mut Record, String> {
+        let of_own = (own_session == Some(session)).then_some(session);
         of_own
             .and_then(|id| self.find_mut(id))
             .ok_or_else(|| "the session does not belong to this connection".to_owned())
@@ -262,8 +262,8 @@ pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
 }
 
 /// The line of a message or a reply, including the newline.
-pub fn line(of: &impl Serialize) -> Result<Vec<u8>, String> {
-    let mut line = serde_json::to_vec(of).map_err(|error| error.to_string())?;
+pub fn line(message: &impl Serialize) -> Result<Vec<u8>, String> {
+    let mut line = serde_json::to_vec(message).map_err(|error| error.to_string())?;
     line.push(b'\n');
     match line.len() <= LINE_MAX {
         true => Ok(line),

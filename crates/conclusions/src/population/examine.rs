@@ -82,13 +82,13 @@ type Group = ((String, String), Vec<usize>);
 /// The most significant score of a drive or group.
 struct Best {
     score: usize,
-    of: Outlier,
+    outlier: Outlier,
 }
 
 /// Keeps the smaller p-value, unless the slowdown is too small to be reported.
-fn keep_smaller_p(best: &mut Option<Best>, score: usize, new: Outlier) {
-    if new.excess >= FACTOR_MIN.ln() && best.as_ref().is_none_or(|best| new.p < best.of.p) {
-        *best = Some(Best { score, of: new });
+fn keep_smaller_p(best: &mut Option<Best>, score: usize, candidate: Outlier) {
+    if candidate.excess >= FACTOR_MIN.ln() && best.as_ref().is_none_or(|best| candidate.p < best.outlier.p) {
+        *best = Some(Best { score, outlier: candidate });
     }
 }
 
@@ -96,20 +96,20 @@ impl Model<'_> {
     /// Excludes drives with too few windows, relative to the median number of windows.
     fn exclude_undecided(&mut self) {
         let typical = lower_median(self.scores.iter().map(|scores| scores.windows as f64));
-        let few = |scores: &Scores| (scores.windows as f64) < WINDOWS_MIN * typical || scores.scores[0].is_nan();
-        for at in (0..self.members.len()).rev().collect::<Vec<_>>() {
-            if few(&self.scores[at]) {
-                let Scores { windows, alone, invalid, .. } = self.scores.remove(at);
-                self.shifts.remove(at);
-                let drive = self.labels[self.members.remove(at)].drive.clone();
+        let has_few_windows = |scores: &Scores| (scores.windows as f64) < WINDOWS_MIN * typical || scores.scores[0].is_nan();
+        for index in (0..self.members.len()).rev().collect::<Vec<_>>() {
+            if has_few_windows(&self.scores[index]) {
+                let Scores { windows, without_peers: alone, invalid, .. } = self.scores.remove(index);
+                self.shifts.remove(index);
+                let drive = self.labels[self.members.remove(index)].drive.clone();
                 let reason = Reason::FewWindows { windows, typical: typical as usize, alone, invalid };
                 self.undecided(Some((Level::Drive, drive)), reason);
             }
         }
     }
 
-    fn undecided(&mut self, of: Option<(Level, String)>, reason: Reason) {
-        self.examination.undecided.push(Undecided { model: self.name.to_owned(), of, reason });
+    fn undecided(&mut self, subject: Option<(Level, String)>, reason: Reason) {
+        self.examination.undecided.push(Undecided { model: self.name.to_owned(), of: subject, reason });
     }
 
     /// Probability of a false alarm for one score of all drives, or of all groups of a level.
@@ -148,8 +148,8 @@ impl Model<'_> {
     fn firmwares(&mut self) {
         let mut firmwares = self.by_label(|labels| (&labels.firmware, ""));
         firmwares.retain(|((name, _), _)| !name.is_empty());
-        let known = firmwares.len();
-        if known < 2 {
+        let firmware_count = firmwares.len();
+        if firmware_count < 2 {
             return;
         }
         // A drive with an unknown host counts as a separate host.
@@ -158,33 +158,33 @@ impl Model<'_> {
         let mut slow = Vec::new();
         // A firmware with a single drive is examined as a drive.
         for ((name, _), members) in firmwares.into_iter().filter(|(_, members)| members.len() > 1) {
-            let (mut best, mut few) = (None, None);
+            let (mut best, mut few_groups) = (None, None);
             for score in 0..SCORES {
                 let medians = |own: bool| {
                     let hosts =
                         hosts.iter().filter(|((firmware, _), _)| !firmware.is_empty() && (*firmware == name) == own);
                     hosts.map(|(_, members)| self.median(members, score)).filter(|m| m.is_finite()).collect::<Vec<_>>()
                 };
-                let (own, others) = (medians(true), medians(false));
-                if own.is_empty() || others.is_empty() {
+                let (own_medians, other_medians) = (medians(true), medians(false));
+                if own_medians.is_empty() || other_medians.is_empty() {
                     continue;
                 }
-                let excess = lower_median(own.iter().copied()) - lower_median(others.iter().copied());
+                let excess = lower_median(own_medians.iter().copied()) - lower_median(other_medians.iter().copied());
                 if excess < FACTOR_MIN.ln() {
                     continue;
                 }
-                let p = outliers::difference_p(&own, &others) * known as f64;
+                let p = outliers::difference_p(&own_medians, &other_medians) * firmware_count as f64;
                 if p <= self.alpha(Level::Firmware) {
-                    keep_smaller_p(&mut best, score, Outlier { at: 0, excess, p, peers: others.len() });
+                    keep_smaller_p(&mut best, score, Outlier { index: 0, excess, p, peers: other_medians.len() });
                 } else if score == 0
                     && self.is_common(&members, score, excess)
-                    && own.iter().all(|own| others.iter().all(|other| own > other))
+                    && own_medians.iter().all(|own| other_medians.iter().all(|other| own > other))
                 {
-                    few = Some(Reason::FewGroups { factor: excess.exp(), groups: own.len() + others.len() });
+                    few_groups = Some(Reason::FewGroups { factor: excess.exp(), groups: own_medians.len() + other_medians.len() });
                 }
             }
-            match (best, few) {
-                (Some(best), _) if self.is_common(&members, best.score, best.of.excess) => {
+            match (best, few_groups) {
+                (Some(best), _) if self.is_common(&members, best.score, best.outlier.excess) => {
                     slow.push((name, members, best))
                 }
                 (_, Some(few)) => self.undecided(Some((Level::Firmware, name)), few),
@@ -200,26 +200,26 @@ impl Model<'_> {
         // A host with a single drive is examined as a drive, because the two cannot be distinguished.
         groups.retain(|((name, _), members)| !name.is_empty() && members.len() > 1);
         let mut best: Vec<Option<Best>> = groups.iter().map(|_| None).collect();
-        let mut apart = None;
+        let mut separate = None;
         for score in 0..SCORES {
             let medians: Vec<f64> = groups.iter().map(|(_, members)| self.median(members, score)).collect();
             if medians.iter().any(|median| median.is_nan()) {
                 continue;
             }
             if score == 0 {
-                apart = self.slowest_if_separate(&groups, &medians);
+                separate = self.slowest_if_separate(&groups, &medians);
             }
             for outlier in outliers::above(&medians, self.alpha(level)) {
-                keep_smaller_p(&mut best[outlier.at], score, outlier);
+                keep_smaller_p(&mut best[outlier.index], score, outlier);
             }
         }
-        if let (Some((at, reason)), true) = (apart, best.iter().all(Option::is_none)) {
+        if let (Some((at, reason)), true) = (separate, best.iter().all(Option::is_none)) {
             self.undecided(Some((level, groups[at].0.0.clone())), reason);
         }
         let slow = groups.into_iter().zip(best);
         let slow = slow.filter_map(|(((name, _), members), best)| Some((name, members, best?)));
         // The most significant score shows best if all members are slow.
-        let slow = slow.filter(|(_, members, best)| self.is_common(members, best.score, best.of.excess)).collect();
+        let slow = slow.filter(|(_, members, best)| self.is_common(members, best.score, best.outlier.excess)).collect();
         self.blame(level, slow);
     }
 
@@ -238,17 +238,17 @@ impl Model<'_> {
         let mut best: Vec<Option<Best>> = self.members.iter().map(|_| None).collect();
         let mut detectable = f64::INFINITY;
         for score in 0..SCORES {
-            let known = (0..self.members.len()).filter(|member| self.value(*member, score).is_finite());
-            let known: Vec<usize> = known.collect();
-            let values: Vec<f64> = known.iter().map(|member| self.value(*member, score)).collect();
+            let known_members = (0..self.members.len()).filter(|member| self.value(*member, score).is_finite());
+            let known_members: Vec<usize> = known_members.collect();
+            let values: Vec<f64> = known_members.iter().map(|member| self.value(*member, score)).collect();
             let outliers = outliers::above(&values, self.alpha(Level::Drive));
             if score % Extent::ALL.len() == 0 {
-                let is_slow = |at: &usize| outliers.iter().any(|outlier| outlier.at == *at);
+                let is_slow = |at: &usize| outliers.iter().any(|outlier| outlier.index == *at);
                 let rest: Vec<f64> = (0..values.len()).filter(|at| !is_slow(at)).map(|at| values[at]).collect();
                 detectable = detectable.min(outliers::threshold(&rest, self.alpha(Level::Drive)).exp());
             }
             for outlier in outliers {
-                keep_smaller_p(&mut best[known[outlier.at]], score, outlier);
+                keep_smaller_p(&mut best[known_members[outlier.index]], score, outlier);
             }
         }
         let (model, drives) = (self.name.to_owned(), self.members.len());
@@ -266,11 +266,11 @@ impl Model<'_> {
 
     /// Reports the slow groups of a level, and subtracts their slowness from their members.
     fn blame(&mut self, level: Level, mut slow: Vec<(String, Vec<usize>, Best)>) {
-        slow.sort_by(|a, b| a.2.of.p.total_cmp(&b.2.of.p));
-        let blamed: Vec<usize> = slow.iter().flat_map(|slow| slow.1.iter().copied()).collect();
+        slow.sort_by(|a, b| a.2.outlier.p.total_cmp(&b.2.outlier.p));
+        let blamed_members: Vec<usize> = slow.iter().flat_map(|slow| slow.1.iter().copied()).collect();
         let count = self.members.len();
         let others = |of: &[usize]| (0..count).filter(|member| !of.contains(member)).collect::<Vec<_>>();
-        let normal = others(&blamed);
+        let normal = others(&blamed_members);
         for (name, members, best) in slow {
             // If all drives are blamed (two firmwares, by different scores), the others of each group are the rest.
             let rest = if normal.is_empty() { others(&members) } else { normal.clone() };
@@ -291,12 +291,12 @@ impl Model<'_> {
     /// Labels of other levels that exactly these members share.
     fn other_causes(&self, level: Level, members: &[usize]) -> Vec<(Level, String)> {
         let label = |level: Level, member: usize| level.of(&self.labels[self.members[member]]);
-        let same = |other: &Level| {
+        let has_same_drives = |other: &Level| {
             let name = label(*other, members[0]);
             let having = (0..self.members.len()).filter(|member| label(*other, *member) == name);
             *other != level && !name.is_empty() && having.eq(members.iter().copied())
         };
-        let causes = [Level::Firmware, Level::Host, Level::Slot, Level::Drive].into_iter().filter(same);
+        let causes = [Level::Firmware, Level::Host, Level::Slot, Level::Drive].into_iter().filter(has_same_drives);
         causes.map(|cause| (cause, label(cause, members[0]).to_owned())).collect()
     }
 
@@ -304,47 +304,47 @@ impl Model<'_> {
     fn evidence(&self, members: &[usize], rest: &[usize], best: &Best) -> Evidence {
         let metric = best.score / Extent::ALL.len();
         // Index of the metric's score over the whole run.
-        let whole = metric * Extent::ALL.len();
+        let whole_run_score = metric * Extent::ALL.len();
         let [low, high] = [0, 1].map(|edge| {
             lower_median(
-                rest.iter().map(|member| self.scores[*member].band[metric][edge] - self.shifts[*member][whole]),
+                rest.iter().map(|member| self.scores[*member].band[metric][edge] - self.shifts[*member][whole_run_score]),
             )
         });
-        let halfway = self.median(rest, whole) + best.of.excess / 2.0;
-        let (mut outside, mut since, mut lasting) = (Vec::new(), Vec::new(), 0);
+        let halfway = self.median(rest, whole_run_score) + best.outlier.excess / 2.0;
+        let (mut outside_shares, mut since_times, mut lasting) = (Vec::new(), Vec::new(), 0);
         for member in members {
-            let explained = self.shifts[*member][whole];
+            let explained_shift = self.shifts[*member][whole_run_score];
             let mut windows = self.centers.residuals(self.windows[self.members[*member]]).windows;
             windows.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let above =
-                |limit: f64| move |window: &(f64, [f64; Metric::ALL.len()])| window.1[metric] - explained > limit;
-            let over = windows.iter().copied().filter(above(high)).count();
-            outside.push(over as f64 / windows.len() as f64);
+            let is_above =
+                |limit: f64| move |window: &(f64, [f64; Metric::ALL.len()])| window.1[metric] - explained_shift > limit;
+            let windows_above = windows.iter().copied().filter(is_above(high)).count();
+            outside_shares.push(windows_above as f64 / windows.len() as f64);
             // The final period of the run with the largest surplus of slow windows over normal windows.
-            let slow: Vec<bool> = windows.iter().map(above(halfway)).collect();
-            let (mut balance, mut most, mut from) = (0_i64, 0, windows.len());
+            let slow: Vec<bool> = windows.iter().map(is_above(halfway)).collect();
+            let (mut balance, mut balance_max, mut slow_from) = (0_i64, 0, windows.len());
             for (at, slow) in slow.iter().enumerate().rev() {
                 balance += if *slow { 1 } else { -1 };
-                if balance >= most {
-                    (most, from) = (balance, at);
+                if balance >= balance_max {
+                    (balance_max, slow_from) = (balance, at);
                 }
             }
             let count = |windows: &[bool]| windows.iter().filter(|slow| **slow).count() as f64;
-            let is_lasting = count(&slow[from..]) >= LASTING * count(&slow).max(1.0);
+            let is_lasting = count(&slow[slow_from..]) >= LASTING * count(&slow).max(1.0);
             lasting += usize::from(is_lasting);
-            let first = if is_lasting { Some(from) } else { slow.iter().position(|slow| *slow) };
-            since.extend(first.and_then(|first| windows.get(first)).map(|window| window.0));
+            let first = if is_lasting { Some(slow_from) } else { slow.iter().position(|slow| *slow) };
+            since_times.extend(first.and_then(|first| windows.get(first)).map(|window| window.0));
         }
-        since.sort_by(f64::total_cmp);
+        since_times.sort_by(f64::total_cmp);
         Evidence {
             metric: Metric::ALL[metric],
             extent: Extent::ALL[best.score % Extent::ALL.len()],
-            factor: best.of.excess.exp(),
-            peers: best.of.peers,
-            p_value: (best.of.p * SCORES as f64).min(1.0),
+            factor: best.outlier.excess.exp(),
+            peers: best.outlier.peers,
+            p_value: (best.outlier.p * SCORES as f64).min(1.0),
             band: [low.exp(), high.exp()],
-            outside: lower_median(outside),
-            since_s: since.get(since.len() / 2).copied().unwrap_or(0.0),
+            outside: lower_median(outside_shares),
+            since_s: since_times.get(since_times.len() / 2).copied().unwrap_or(0.0),
             lasting: 2 * lasting > members.len(),
         }
     }

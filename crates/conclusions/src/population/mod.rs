@@ -331,30 +331,30 @@ impl DriveLatencies {
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let layout = manifest(dir)?.layout();
         let any_judged = layout.streams.iter().any(|info| info.judged);
-        let compared = || layout.streams.iter().enumerate().filter(|(_, info)| info.judged == any_judged);
+        let compared_streams = || layout.streams.iter().enumerate().filter(|(_, info)| info.judged == any_judged);
         // Reversed, so that the first stream with the highest rate is taken.
-        let highest = compared().rev().max_by(|(_, a), (_, b)| a.offered_iops.total_cmp(&b.offered_iops));
-        let all_paced = compared().all(|(_, info)| info.offered_iops > 0.0);
+        let highest = compared_streams().rev().max_by(|(_, a), (_, b)| a.offered_iops.total_cmp(&b.offered_iops));
+        let all_paced = compared_streams().all(|(_, info)| info.offered_iops > 0.0);
         let stream = highest.filter(|_| all_paced).map(|(stream, _)| stream);
         let devices = layout.devices.len().max(1);
         let mut by_stream: BTreeMap<usize, (Latencies, Vec<Window>)> = BTreeMap::new();
         each_buckets(dir, &layout, HlogKind::Service, stream, |window| {
             let stream = window.cell / devices;
             let Some(info) = layout.streams.get(stream).filter(|info| info.judged == any_judged) else { return };
-            let (all, windows) = by_stream.entry(stream).or_insert_with(|| (latencies(), Vec::new()));
+            let (histogram, windows) = by_stream.entry(stream).or_insert_with(|| (latencies(), Vec::new()));
             let (mut sum_ns, mut count) = (0.0, 0);
             for bucket in window.buckets {
                 // Other programs may write longer durations; only durations that fit are counted.
-                let _ = all.record_n(bucket.least_ns, bucket.count);
+                let _ = histogram.record_n(bucket.least_ns, bucket.count);
                 sum_ns +=
                     (bucket.least_ns + (bucket.most_ns - bucket.least_ns).div_ceil(2)) as f64 * f64::from(bucket.count);
                 count += u64::from(bucket.count);
             }
             let quantile = |quantile: f64| {
-                let (wanted, mut below) = ((quantile * count as f64).ceil() as u64, 0);
+                let (target, mut cumulative) = ((quantile * count as f64).ceil() as u64, 0);
                 let reaches = |bucket: &&Bucket| {
-                    below += u64::from(bucket.count);
-                    below >= wanted
+                    cumulative += u64::from(bucket.count);
+                    cumulative >= target
                 };
                 window.buckets.iter().find(reaches).map_or(0.0, |bucket| bucket.most_ns as f64)
             };
@@ -366,8 +366,8 @@ impl DriveLatencies {
                 p99_ns: quantile(0.99),
             });
         })?;
-        let most = by_stream.into_values().max_by_key(|(all, _)| all.len());
-        Ok(most.map_or_else(Self::default, |(all, windows)| Self {
+        let largest = by_stream.into_values().max_by_key(|(all, _)| all.len());
+        Ok(largest.map_or_else(Self::default, |(all, windows)| Self {
             windows,
             p50_ns: Some(all.value_at_quantile(0.5) as f64),
             p99_ns: Some(all.value_at_quantile(0.99) as f64),

@@ -41,7 +41,7 @@ const MIDDLE_SKEWNESS: f64 = 2.165;
 /// A value that is too far above the others.
 #[derive(Debug)]
 pub(super) struct Outlier {
-    pub(super) at: usize,
+    pub(super) index: usize,
     /// Distance from the mean of the values that are not outliers.
     pub(super) excess: f64,
     /// Probability that any of the values is so far above the rest.
@@ -78,7 +78,7 @@ impl Spread {
     }
 
     /// Probability that any of `of` values is at least `distance` beyond the mean.
-    fn p(&self, distance: f64, of: f64) -> f64 {
+    fn p(&self, distance: f64, value_count: f64) -> f64 {
         let standard = distance / self.width();
         // Solves standard = t + (t^2 - 1) skewness / 6.
         let third = self.skewness / 3.0;
@@ -86,7 +86,7 @@ impl Spread {
             0.0 => standard,
             third => ((1.0 + 2.0 * third * (standard + third / 2.0)).max(0.0).sqrt() - 1.0) / third,
         };
-        (of * student_tail(t, self.count - 1.0)).min(1.0)
+        (value_count * student_tail(t, self.count - 1.0)).min(1.0)
     }
 
     /// The distance that a value exceeds with probability `p`.
@@ -127,7 +127,7 @@ pub(super) fn above(values: &[f64], alpha: f64) -> Vec<Outlier> {
     let highest = clean[clean.len() - 1].0;
     let high = sorted.iter().filter(|(value, _)| *value > highest);
     let outlier = |(value, at): &(f64, usize)| Outlier {
-        at: *at,
+        index: *at,
         excess: value - spread.mean,
         p: spread.p(value - spread.mean, sorted.len() as f64),
         peers: clean.len(),
@@ -177,11 +177,11 @@ pub(super) fn difference_p(own: &[f64], others: &[f64]) -> f64 {
     if own.is_empty() || others.is_empty() || freedom < 1.0 {
         return 1.0;
     }
-    let (own, others) = (spread(own), spread(others));
+    let (own_spread, other_spread) = (spread(own), spread(others));
     // A single value has no deviation.
     let squares = |of: &Spread| if of.count > 1.0 { of.deviation.powi(2) * (of.count - 1.0) } else { 0.0 };
-    let deviation = ((squares(&own) + squares(&others)) / freedom).sqrt().max(DEVIATION_MIN);
-    let t = (own.mean - others.mean) / (deviation * (1.0 / own.count + 1.0 / others.count).sqrt());
+    let deviation = ((squares(&own_spread) + squares(&other_spread)) / freedom).sqrt().max(DEVIATION_MIN);
+    let t = (own_spread.mean - other_spread.mean) / (deviation * (1.0 / own_spread.count + 1.0 / other_spread.count).sqrt());
     student_tail(t, freedom)
 }
 
@@ -231,12 +231,12 @@ impl Centers {
         type Single = (Cell, [f32; Metric::ALL.len()]);
         let mut scratch = Vec::new();
         let mut median_of = |cell: &[Single]| -> Single {
-            let of = |metric: usize| {
+            let metric_median = |metric: usize| {
                 scratch.clear();
                 scratch.extend(cell.iter().map(|(_, values)| values[metric]));
                 median(&mut scratch, f32::total_cmp)
             };
-            (cell[0].0, std::array::from_fn(of))
+            (cell[0].0, std::array::from_fn(metric_median))
         };
         let mut medians: Vec<Single> = Vec::new();
         let mut windows: Vec<Single> = Vec::new();
@@ -256,23 +256,23 @@ impl Centers {
     /// The windows of a drive that have peers, relative to the centers of their cells.
     pub(super) fn residuals(&self, windows: &[Window]) -> Residuals {
         let mut residuals = Residuals::default();
-        let mut near = 0;
+        let mut cell_index = 0;
         for window in windows {
             let Some((cell, values)) = logarithms(window) else {
                 residuals.invalid += 1;
                 continue;
             };
             // The next window is usually in the same cell.
-            if self.0.get(near).is_none_or(|(known, _)| *known != cell) {
+            if self.0.get(cell_index).is_none_or(|(known, _)| *known != cell) {
                 match self.0.binary_search_by_key(&cell, |(cell, _)| *cell) {
-                    Ok(at) => near = at,
+                    Ok(at) => cell_index = at,
                     Err(_) => {
-                        residuals.alone += 1;
+                        residuals.without_peers += 1;
                         continue;
                     }
                 }
             }
-            let center = self.0[near].1;
+            let center = self.0[cell_index].1;
             residuals.windows.push((window.start_s, std::array::from_fn(|metric| values[metric] - center[metric])));
         }
         residuals
@@ -287,7 +287,7 @@ pub(super) struct Residuals {
     /// Number of windows with numbers that cannot be measurements.
     pub(super) invalid: usize,
     /// Number of windows at a time and load without enough peers.
-    pub(super) alone: usize,
+    pub(super) without_peers: usize,
 }
 
 /// Scores of a drive.
@@ -298,7 +298,7 @@ pub(super) struct Scores {
     pub(super) band: [[f64; 2]; Metric::ALL.len()],
     pub(super) windows: usize,
     pub(super) invalid: usize,
-    pub(super) alone: usize,
+    pub(super) without_peers: usize,
 }
 
 impl Scores {
@@ -306,18 +306,18 @@ impl Scores {
     /// exactly that share of the time.
     pub(super) fn of(residuals: &Residuals) -> Self {
         let count = residuals.windows.len();
-        let mut of = Self {
+        let mut member_scores = Self {
             scores: [f64::NAN; SCORES],
             band: [[0.0; 2]; Metric::ALL.len()],
             windows: count,
             invalid: residuals.invalid,
-            alone: residuals.alone,
+            without_peers: residuals.without_peers,
         };
         let mut values: Vec<f64> = Vec::with_capacity(count);
-        for (metric, band) in of.band.iter_mut().enumerate() {
+        for (metric, band) in member_scores.band.iter_mut().enumerate() {
             values.clear();
             values.extend(residuals.windows.iter().map(|(_, values)| values[metric]));
-            let scores = &mut of.scores[metric * Extent::ALL.len()..];
+            let scores = &mut member_scores.scores[metric * Extent::ALL.len()..];
             // The slowest part first, because the other extents reorder the values.
             let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
             if count >= PARTS * BEYOND_COMPARED as usize {
@@ -337,7 +337,7 @@ impl Scores {
                 *band = [percentile(count / 20), percentile(count - 1 - count / 20)];
             }
         }
-        of
+        member_scores
     }
 }
 
@@ -375,12 +375,12 @@ mod tests {
         let limit = threshold(&values, 1e-4);
         let found = |factor: f64| {
             let with: Vec<f64> = values.iter().copied().chain([mean + limit * factor]).collect();
-            above(&with, 1e-4).iter().map(|outlier| outlier.at).collect::<Vec<_>>()
+            above(&with, 1e-4).iter().map(|outlier| outlier.index).collect::<Vec<_>>()
         };
         assert_eq!((found(0.999), found(1.001)), (vec![], vec![12]));
         // A low outlier neither hides the high outlier nor is reported.
         let both: Vec<f64> = values.iter().copied().chain([mean + 1.5 * limit, mean - 3.0 * limit]).collect();
-        assert_eq!(above(&both, 1e-4).iter().map(|outlier| outlier.at).collect::<Vec<_>>(), [12]);
+        assert_eq!(above(&both, 1e-4).iter().map(|outlier| outlier.index).collect::<Vec<_>>(), [12]);
     }
 
     #[test]
@@ -389,7 +389,7 @@ mod tests {
             above(&[1.0; 20], 0.01).is_empty() && above(&[], 0.01).is_empty() && above(&[1.0, 9.0], 0.01).is_empty()
         );
         let found = above(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.26], 1e-4);
-        assert_eq!((found[0].at, found[0].peers, found[0].excess), (5, 5, 0.26));
+        assert_eq!((found[0].index, found[0].peers, found[0].excess), (5, 5, 0.26));
         // Two equal peers count as equal within 0.1 %, not as a spread of 0.
         assert!(above(&[0.0, 0.0, 0.26], 1e-4).is_empty());
     }

@@ -58,8 +58,8 @@ fn beta(x: f64, a: f64, b: f64) -> f64 {
         return 1.0 - beta(1.0 - x, b, a);
     }
     const TINY: f64 = 1e-300;
-    let away = |value: f64| if value.abs() < TINY { TINY } else { value };
-    let (mut c, mut d) = (1.0, 1.0 / away(1.0 - (a + b) * x / (a + 1.0)));
+    let away_from_zero = |value: f64| if value.abs() < TINY { TINY } else { value };
+    let (mut c, mut d) = (1.0, 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0)));
     let mut fraction = d;
     for step in 1..10_000 {
         let m = f64::from(step);
@@ -68,8 +68,8 @@ fn beta(x: f64, a: f64, b: f64) -> f64 {
             m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m)),
             -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0)),
         ] {
-            d = 1.0 / away(1.0 + term * d);
-            c = away(1.0 + term / c);
+            d = 1.0 / away_from_zero(1.0 + term * d);
+            c = away_from_zero(1.0 + term / c);
             change = c * d;
             fraction *= change;
         }
@@ -83,14 +83,14 @@ fn beta(x: f64, a: f64, b: f64) -> f64 {
 /// The logarithm of the gamma function of a positive number, by Stirling's series for arguments from 10 on.
 fn ln_gamma(x: f64) -> f64 {
     // ln G(x) = ln G(x + 1) - ln x.
-    let (mut x, mut below) = (x, 0.0);
+    let (mut x, mut log_sum) = (x, 0.0);
     while x < 10.0 {
-        below += x.ln();
+        log_sum += x.ln();
         x += 1.0;
     }
     let inverse = 1.0 / (x * x);
     let series = (1.0 / 12.0 - inverse * (1.0 / 360.0 - inverse * (1.0 / 1_260.0 - inverse / 1_680.0))) / x;
-    (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series - below
+    (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series - log_sum
 }
 
 /// Maximum number of values in both populations together for exact p-values. With more values, the normal approximation
@@ -175,12 +175,12 @@ fn double_ranks(first: &[f64], second: &[f64]) -> (Vec<usize>, f64) {
     let values: Vec<f64> = first.iter().chain(second).copied().collect();
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
-    let (mut ranks, mut ties, mut from) = (vec![0; values.len()], 0.0, 0);
+    let (mut ranks, mut ties, mut position) = (vec![0; values.len()], 0.0, 0);
     for tied in order.chunk_by(|a, b| values[*a] == values[*b]) {
         let count = tied.len();
-        tied.iter().for_each(|at| ranks[*at] = 2 * from + count + 1);
+        tied.iter().for_each(|at| ranks[*at] = 2 * position + count + 1);
         ties += (count as f64).powi(3) - count as f64;
-        from += count;
+        position += count;
     }
     (ranks, ties)
 }
@@ -220,11 +220,11 @@ fn cut(first: usize, second: usize, beyond: f64) -> Option<usize> {
     let ranks: Vec<usize> = (1..=first + second).collect();
     let sums = rank_sums(&ranks, second);
     let total: f64 = sums.iter().sum();
-    let mut below = 0.0;
+    let mut cumulative = 0.0;
     let fits = sums[second * (second + 1) / 2..].iter().take_while(|ways| {
-        below += *ways / total;
+        cumulative += *ways / total;
         // A confidence of 0.9 is not exact in binary.
-        below <= beyond + 1e-9
+        cumulative <= beyond + 1e-9
     });
     fits.count().checked_sub(1)
 }
@@ -254,21 +254,21 @@ pub struct ToleranceBound {
 /// This number is binomial, for any distribution of the values. The drives must be a random sample of the population.
 ///
 /// Source: Wilks 1941, "Determination of sample sizes for setting tolerance limits".
-pub fn tolerance_bound(values: &[f64], share: f64, wanted: f64) -> Option<ToleranceBound> {
-    let inside = |value: f64| value > 0.0 && value < 1.0;
+pub fn tolerance_bound(values: &[f64], share: f64, confidence_min: f64) -> Option<ToleranceBound> {
+    let is_fraction = |value: f64| value > 0.0 && value < 1.0;
     let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
-    if sorted.is_empty() || !inside(share) || !inside(wanted) {
+    if sorted.is_empty() || !is_fraction(share) || !is_fraction(confidence_min) {
         return None;
     }
     sorted.sort_by(f64::total_cmp);
     let confidence = |rank: usize| binomial_at_least(rank, sorted.len(), 1.0 - share);
-    let rank = (1..=sorted.len()).take_while(|rank| confidence(*rank) >= wanted).last().unwrap_or(1);
+    let rank = (1..=sorted.len()).take_while(|rank| confidence(*rank) >= confidence_min).last().unwrap_or(1);
     Some(ToleranceBound {
         share,
         bound: sorted[rank - 1],
         confidence: confidence(rank),
         drives: sorted.len(),
-        drives_needed: ((1.0 - wanted).ln() / share.ln()).ceil() as usize,
+        drives_needed: ((1.0 - confidence_min).ln() / share.ln()).ceil() as usize,
     })
 }
 

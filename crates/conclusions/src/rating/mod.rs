@@ -111,7 +111,7 @@ pub struct Search {
     /// Ratio above 1. No load is tried between two loads with a smaller ratio.
     ratio: f64,
     /// Loads held, ascending.
-    held: Vec<f64>,
+    held_multiples: Vec<f64>,
     /// The highest load that was held over a whole slice.
     confirmed: Option<f64>,
     not_held: Option<f64>,
@@ -137,7 +137,7 @@ impl Search {
         if let Some(stop) = self.stop {
             return Err(self.finding(stop));
         }
-        match (self.held.last().copied(), self.not_held) {
+        match (self.held_multiples.last().copied(), self.not_held) {
             (None, None) => Ok(NextRun::Try(self.first)),
             // No load is known to be held, so there is no load for a recovery. Lower loads let the drive recover, too.
             (None, Some(not_held)) => {
@@ -172,40 +172,40 @@ impl Search {
     }
 
     /// Records that the load of `moved` was held. `whole`: true if over a whole slice.
-    pub fn record_held(&mut self, moved: NextRun, whole: bool) {
-        let multiple = moved.multiple();
-        if let NextRun::Recover(_) = moved {
+    pub fn record_held(&mut self, run: NextRun, is_whole_slice: bool) {
+        let multiple = run.multiple();
+        if let NextRun::Recover(_) = run {
             self.overdriven = false;
             return;
         }
-        if self.held.last() != Some(&multiple) {
-            self.held.push(multiple);
+        if self.held_multiples.last() != Some(&multiple) {
+            self.held_multiples.push(multiple);
             self.growth += 1;
         }
-        if whole {
+        if is_whole_slice {
             self.confirmed = Some(multiple);
         }
     }
 
     /// Records that the load of `moved` was not held, or the drive did not recover. `overdrove`: true if the load may
     /// have left the drive slower than before.
-    pub fn record_not_held(&mut self, moved: NextRun, overdrove: bool) {
-        let multiple = moved.multiple();
-        match moved {
+    pub fn record_not_held(&mut self, run: NextRun, overdrove: bool) {
+        let multiple = run.multiple();
+        match run {
             NextRun::Try(_) => {}
             NextRun::Recover(_) => {
-                self.held.retain(|held| *held < multiple);
+                self.held_multiples.retain(|held| *held < multiple);
                 self.confirmed = self.confirmed.filter(|confirmed| *confirmed < multiple);
                 self.unrecovered += 1;
             }
-            NextRun::Confirm(_) if self.held.last() == Some(&multiple) => {
-                self.held = self.confirmed.into_iter().collect();
+            NextRun::Confirm(_) if self.held_multiples.last() == Some(&multiple) => {
+                self.held_multiples = self.confirmed.into_iter().collect();
                 self.shrinkage = Some(0);
             }
             NextRun::Confirm(_) => self.shrinkage = self.shrinkage.map(|steps| steps + 1),
         }
         self.not_held = Some(self.not_held.map_or(multiple, |lowest| lowest.min(multiple)));
-        self.overdriven = overdrove && !self.held.is_empty();
+        self.overdriven = overdrove && !self.held_multiples.is_empty();
         if self.unrecovered > UNRECOVERED_MAX {
             self.stop(Stop::Unstable);
         }
@@ -218,7 +218,7 @@ impl Search {
 
     /// Records that no configuration can express the next load: the load is above the maximum, or rounds to zero.
     pub fn out_of_range(&mut self) {
-        match self.held.last() {
+        match self.held_multiples.last() {
             Some(held) => self.highest = *held,
             None => self.stop(Stop::NoneHeld),
         }
@@ -226,7 +226,7 @@ impl Search {
 
     /// Result so far.
     pub fn finding(&self, stop: Stop) -> SearchResult {
-        SearchResult { stop, held: self.held.last().copied(), not_held: self.not_held }
+        SearchResult { stop, held: self.held_multiples.last().copied(), not_held: self.not_held }
     }
 }
 
@@ -252,36 +252,36 @@ impl Details {
 
 /// The conclusion of the search in `series` with the result `finding`. `alone` has phrases: reasons not to compare the
 /// rating with published ratings.
-pub fn conclude(series: &Series, finding: &SearchResult, sla: &Sla, alone: &[String]) -> Conclusion {
+pub fn conclude(series: &Series, finding: &SearchResult, sla: &Sla, not_comparable: &[String]) -> Conclusion {
     let steps: Vec<_> = series.steps.iter().filter_map(|step| Some((step, Details::of(step)?))).collect();
-    let last = |multiple: Option<f64>, rule: &dyn Fn(&Step, &Details) -> bool| {
+    let last_details = |multiple: Option<f64>, rule: &dyn Fn(&Step, &Details) -> bool| {
         let is =
             |(step, details): &&(&Step, Details)| Some(details.moved.multiple()) == multiple && rule(step, details);
         steps.iter().rev().find(is).map(|(_, details)| details)
     };
-    let held =
-        last(finding.held, &|step, details| step.rule == Rule::Limits && details.judged.seen == StepOutcome::Held);
-    let not_held = last(finding.not_held, &|_, details| details.judged.seen != StepOutcome::Held);
+    let held_details =
+        last_details(finding.held, &|step, details| step.rule == Rule::Limits && details.judged.seen == StepOutcome::Held);
+    let not_held_details = last_details(finding.not_held, &|_, details| details.judged.seen != StepOutcome::Held);
     let confirmed = matches!(finding.stop, Stop::Found | Stop::Highest);
 
-    let at =
+    let at_text =
         |details: &Details| format!("at {}x: {}{}", details.moved.multiple(), details.judged.why, margin(details, sla));
-    let mut remarks = Vec::from_iter(held.map(at));
-    let broken = steps.iter().rev().find(|(_, details)| details.judged.seen == StepOutcome::Broken);
-    remarks.extend(broken.map(|(step, details)| format!("{}: {}", step.name, details.judged.why)));
-    remarks.extend(not_held.map(|details| format!("not held: {}x: {}", details.moved.multiple(), details.judged.why)));
+    let mut remarks = Vec::from_iter(held_details.map(at_text));
+    let broken_step = steps.iter().rev().find(|(_, details)| details.judged.seen == StepOutcome::Broken);
+    remarks.extend(broken_step.map(|(step, details)| format!("{}: {}", step.name, details.judged.why)));
+    remarks.extend(not_held_details.map(|details| format!("not held: {}x: {}", details.moved.multiple(), details.judged.why)));
     if finding.held.is_some() && !confirmed {
         remarks.push("the load was not confirmed over a whole slice".to_owned());
     }
-    let moved = steps.iter().filter(|(_, details)| details.judged.has_moved);
+    let moved_steps = steps.iter().filter(|(_, details)| details.judged.has_moved);
     let settled = "after it was overdriven, the drive settled at different shares";
-    remarks.extend(moved.map(|(step, _)| format!("{}: {settled}", step.name)));
-    if let Some(decisive) = held.or(not_held) {
+    remarks.extend(moved_steps.map(|(step, _)| format!("{}: {settled}", step.name)));
+    if let Some(decisive) = held_details.or(not_held_details) {
         remarks.push(spells(decisive, sla));
         remarks.push(too_rare_events_sentence(decisive));
     }
-    if !alone.is_empty() {
-        remarks.push(format!("not to be compared with published ratings: {}", alone.join("; ")));
+    if !not_comparable.is_empty() {
+        remarks.push(format!("not to be compared with published ratings: {}", not_comparable.join("; ")));
     }
     let outcome = match (finding.stop, finding.held) {
         (Stop::Found | Stop::Highest, Some(_)) => Outcome::Pass,
@@ -293,13 +293,13 @@ pub fn conclude(series: &Series, finding: &SearchResult, sla: &Sla, alone: &[Str
         sentence: sentence(finding),
         remarks,
         rating: finding.held.filter(|_| confirmed),
-        comparable: alone.is_empty() && outcome == Outcome::Pass,
-        details: json!({ "finding": finding, "confirmed": confirmed, "held": held, "not_held": not_held }),
+        comparable: not_comparable.is_empty() && outcome == Outcome::Pass,
+        details: json!({ "finding": finding, "confirmed": confirmed, "held": held_details, "not_held": not_held_details }),
     }
 }
 
 fn sentence(finding: &SearchResult) -> String {
-    let between = match (finding.held, finding.not_held) {
+    let range_text = match (finding.held, finding.not_held) {
         (Some(held), Some(not_held)) => {
             let apart = (not_held / held - 1.0) * 100.0;
             format!("{held}x was held and {not_held}x was not, {apart:.1} % apart")
@@ -309,25 +309,25 @@ fn sentence(finding: &SearchResult) -> String {
         (None, None) => "no load was judged".to_owned(),
     };
     match (finding.stop, finding.held) {
-        (Stop::Found, Some(held)) => format!("the rating is {held}x: {between}"),
+        (Stop::Found, Some(held)) => format!("the rating is {held}x: {range_text}"),
         (Stop::Highest, Some(held)) => format!("the rating is at least {held}x, the highest load that was allowed"),
-        (Stop::NoneHeld, _) => format!("there is no rating: {between}"),
-        (Stop::Broken, _) => format!("there is no rating, because operations failed: {between}"),
+        (Stop::NoneHeld, _) => format!("there is no rating: {range_text}"),
+        (Stop::Broken, _) => format!("there is no rating, because operations failed: {range_text}"),
         (Stop::OurLimit, _) => {
-            format!("the rating was not found, because this program or this host could not offer a load: {between}")
+            format!("the rating was not found, because this program or this host could not offer a load: {range_text}")
         }
         (Stop::Unstable, _) => {
-            format!("there is no stable rating: loads that were held at first were not held later; so far {between}")
+            format!("there is no stable rating: loads that were held at first were not held later; so far {range_text}")
         }
-        (Stop::TimeUp, _) => format!("the rating was not found in the time given: {between}"),
-        (Stop::Found | Stop::Highest, None) => between,
+        (Stop::TimeUp, _) => format!("the rating was not found in the time given: {range_text}"),
+        (Stop::Found | Stop::Highest, None) => range_text,
     }
 }
 
 /// A sentence about the slow spells of a step.
 fn spells(details: &Details, sla: &Sla) -> String {
-    let each = sla.limits().iter().zip(&details.judged.spells).filter(|(_, spells)| spells.count > 0);
-    let each = each.map(|(limit, spells)| {
+    let slow_limits = sla.limits().iter().zip(&details.judged.spells).filter(|(_, spells)| spells.count > 0);
+    let spell_texts = slow_limits.map(|(limit, spells)| {
         let threshold = limit.threshold_text();
         match spells.count {
             1 => format!("one over {threshold}, after {}", units::span(spells.first_sec.round() as u64)),
@@ -336,14 +336,14 @@ fn spells(details: &Details, sla: &Sla) -> String {
             }
         }
     });
-    let each: Vec<_> = each.collect();
+    let spell_texts: Vec<_> = spell_texts.collect();
     let multiple = details.moved.multiple();
-    if each.is_empty() {
+    if spell_texts.is_empty() {
         return format!("no slow spells at {multiple}x: no report interval had a share at a limit");
     }
     let few = details.judged.spells.iter().any(|spells| (1..SPELLS_IN_WINDOW as u64).contains(&spells.count));
     let few = if few { "; fewer than four spells do not show how often they come: use a longer --slice" } else { "" };
-    format!("slow spells at {multiple}x (report intervals with a share at a limit): {}{few}", each.join("; "))
+    format!("slow spells at {multiple}x (report intervals with a share at a limit): {}{few}", spell_texts.join("; "))
 }
 
 /// A sentence about the events for which a step was too short.
@@ -362,8 +362,8 @@ fn margin(details: &Details, sla: &Sla) -> String {
     let shares = details.judged.shares.iter().flat_map(|shares| {
         shares.share.iter().zip(&shares.margin).zip(limits).map(|((share, margin), limit)| (*share, *margin, limit))
     });
-    let part = |(share, _, limit): &(f64, f64, &Limit)| share / limit.share_max();
-    let nearest = shares.reduce(|nearest, next| if part(&next) > part(&nearest) { next } else { nearest });
+    let limit_fraction = |(share, _, limit): &(f64, f64, &Limit)| share / limit.share_max();
+    let nearest = shares.reduce(|nearest, next| if limit_fraction(&next) > limit_fraction(&nearest) { next } else { nearest });
     nearest.map_or_else(String::new, |(share, margin, limit)| {
         format!(
             "; the mean of {} rounds is {} ± {} over {} (95 % confidence)",

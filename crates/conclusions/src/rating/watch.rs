@@ -124,7 +124,7 @@ impl JudgedStep {
 #[derive(Clone, Copy)]
 struct AtLimit<'a> {
     /// Index of the series.
-    number: usize,
+    series_index: usize,
     series: &'a Series,
     rounds: &'a [Round],
     /// Index of the limit.
@@ -134,12 +134,12 @@ struct AtLimit<'a> {
 
 impl AtLimit<'_> {
     /// Number of operations that `over` counts, and of due operations.
-    fn sums(&self, over: fn(&Round) -> &[u64; THRESHOLDS_MAX]) -> (u64, u64) {
-        sums(self.rounds, |round| over(round)[self.index])
+    fn sums(&self, count_of: fn(&Round) -> &[u64; THRESHOLDS_MAX]) -> (u64, u64) {
+        sums(self.rounds, |round| count_of(round)[self.index])
     }
 
     fn share(&self) -> f64 {
-        share(self.sums(|round| &round.over))
+        share(self.sums(|round| &round.judged_over))
     }
 
     /// Share, threshold and series in words.
@@ -195,27 +195,27 @@ impl Watcher {
 
     /// Judges the step, given the verdict on its run.
     pub fn judge(&self, verdict: &Verdict) -> JudgedStep {
-        let (rounds, whole) = (self.rounds.count(), verdict.end == End::Completed);
+        let (rounds, is_completed) = (self.rounds.count(), verdict.end == End::Completed);
         let rounds_judged = match &self.target {
             StepPurpose::Return(_) if self.has_returned() => RECOVERED_ROUNDS,
             StepPurpose::Return(_) => self.window(),
-            StepPurpose::Try { .. } if !whole && self.cliff().is_none() => self.window(),
+            StepPurpose::Try { .. } if !is_completed && self.cliff().is_none() => self.window(),
             StepPurpose::Try { .. } | StepPurpose::Whole => rounds,
         }
         .min(rounds);
-        let (seen, why) = self.result_of_end(verdict).unwrap_or_else(|| self.result_of_rounds(verdict, rounds_judged));
+        let (step_outcome, reason) = self.result_of_end(verdict).unwrap_or_else(|| self.result_of_rounds(verdict, rounds_judged));
         let spells = self.rounds.series.iter().map(|series| series.spells.clone());
         let worst = |one: Vec<Spells>, other: Vec<Spells>| one.iter().zip(other).map(|(a, b)| a.worse_of(b)).collect();
         let is_return = matches!(self.target, StepPurpose::Return(_));
         JudgedStep {
-            has_moved: is_return && seen == StepOutcome::Held && !self.has_returned(),
-            seen,
-            why,
+            has_moved: is_return && step_outcome == StepOutcome::Held && !self.has_returned(),
+            seen: step_outcome,
+            why: reason,
             rounds_judged,
             rounds,
             shares: self.shares(rounds_judged),
             spells: spells.reduce(worst).unwrap_or_default(),
-            whole,
+            whole: is_completed,
         }
     }
 
@@ -330,8 +330,8 @@ impl Watcher {
         }
         let count = self.rounds.count();
         let is_too_much = |at: &AtLimit<'_>| {
-            let (over, wanted) = at.sums(|round| &round.over_least);
-            self.step_ops[at.number].is_some_and(|ops| at.limit.is_exceeded(over, ops.max(wanted)))
+            let (over, wanted) = at.sums(|round| &round.judged_least_over);
+            self.step_ops[at.series_index].is_some_and(|ops| at.limit.is_exceeded(over, ops.max(wanted)))
         };
         let at = self.at_limits(count).find(is_too_much)?;
         let (after, most) = (units::span(count as u64 * self.rounds.round_sec), at.limit.share_text());
@@ -340,23 +340,23 @@ impl Watcher {
 
     /// The first share that reaches its limit over all judged rounds, or would reach it with this program's own lag.
     fn over_limit(&self, rounds_judged: usize) -> Option<(StepOutcome, String)> {
-        self.at_limits(rounds_judged).find_map(|at| {
-            let exceeded = |(over, wanted)| at.limit.is_exceeded(over, wanted);
-            let response = at.sums(|round| &round.over_response);
-            let (text, most) = (at.text(), at.limit.share_text());
-            match exceeded(at.sums(|round| &round.over)) {
-                true if exceeded(at.sums(|round| &round.over_least)) => {
-                    Some((StepOutcome::Failed, format!("{text} over {rounds_judged} rounds (limit {most})")))
+        self.at_limits(rounds_judged).find_map(|at_limit| {
+            let exceeded = |(over, wanted)| at_limit.limit.is_exceeded(over, wanted);
+            let response = at_limit.sums(|round| &round.response_over);
+            let (text, limit_text) = (at_limit.text(), at_limit.limit.share_text());
+            match exceeded(at_limit.sums(|round| &round.judged_over)) {
+                true if exceeded(at_limit.sums(|round| &round.judged_least_over)) => {
+                    Some((StepOutcome::Failed, format!("{text} over {rounds_judged} rounds (limit {limit_text})")))
                 }
                 true => {
                     let why = "but only because of this program's own lag";
-                    Some((StepOutcome::OurLimit, format!("{text} (limit {most}), {why}")))
+                    Some((StepOutcome::OurLimit, format!("{text} (limit {limit_text}), {why}")))
                 }
                 false if exceeded(response) => {
-                    let (share, threshold) = (units::percent(share(response)), at.limit.threshold_text());
-                    let group = &at.series.group;
+                    let (share, threshold) = (units::percent(share(response)), at_limit.limit.threshold_text());
+                    let group = &at_limit.series.group;
                     let why =
-                        format!("with this program's own lag {share} of {group} over {threshold} (limit {most}): this lag would decide");
+                        format!("with this program's own lag {share} of {group} over {threshold} (limit {limit_text}): this lag would decide");
                     Some((StepOutcome::OurLimit, why))
                 }
                 false => None,
@@ -374,14 +374,14 @@ impl Watcher {
     }
 
     fn has_returned(&self) -> bool {
-        let StepPurpose::Return(earlier) = &self.target else { return false };
+        let StepPurpose::Return(earlier_shares) = &self.target else { return false };
         let sla = &self.rounds.sla;
-        let near = |now: f64, then: f64, limit: f64| now <= then + (NEAR_OF_ITSELF * then).max(NEAR_OF_LIMIT * limit);
+        let is_near = |now: f64, then: f64, limit: f64| now <= then + (NEAR_OF_ITSELF * then).max(NEAR_OF_LIMIT * limit);
         self.rounds.count() >= RECOVERED_ROUNDS
-            && self.judged(RECOVERED_ROUNDS).zip(earlier).all(|((_, rounds), earlier)| {
+            && self.judged(RECOVERED_ROUNDS).zip(earlier_shares).all(|((_, rounds), earlier)| {
                 rounds.iter().all(|round| {
                     sla.limits().iter().enumerate().zip(&earlier.share).all(|((index, limit), then)| {
-                        near(round.over[index] as f64 / round.wanted.max(1) as f64, *then, limit.share_max())
+                        is_near(round.judged_over[index] as f64 / round.scheduled_ops.max(1) as f64, *then, limit.share_max())
                     })
                 })
             })
@@ -397,34 +397,34 @@ impl Watcher {
     fn at_limits(&self, rounds: usize) -> impl Iterator<Item = AtLimit<'_>> {
         let limits = self.rounds.sla.limits();
         self.judged(rounds).enumerate().flat_map(move |(number, (series, rounds))| {
-            let at = move |(index, limit)| AtLimit { number, series, rounds, index, limit };
+            let at = move |(index, limit)| AtLimit { series_index: number, series, rounds, index, limit };
             limits.iter().enumerate().map(at)
         })
     }
 
     fn shares(&self, rounds_judged: usize) -> Vec<Shares> {
         let thresholds = self.rounds.sla.limits().len();
-        let of = |(series, rounds): (&Series, &[Round])| {
+        let shares_of = |(series, rounds): (&Series, &[Round])| {
             let p99s: Vec<f64> = rounds.iter().filter_map(|round| round.p99_ns).map(|ns| ns as f64).collect();
             Shares {
                 group: series.group.to_string(),
-                share: (0..thresholds).map(|index| share(sums(rounds, |round| round.over[index]))).collect(),
+                share: (0..thresholds).map(|index| share(sums(rounds, |round| round.judged_over[index]))).collect(),
                 margin: (0..thresholds).map(|index| margin(rounds, index)).collect(),
                 p99_ns: (!p99s.is_empty()).then(|| mean(p99s.iter().copied())),
                 achieved_iops: mean(rounds.iter().map(|round| round.achieved_iops)),
             }
         };
-        self.judged(rounds_judged).map(of).collect()
+        self.judged(rounds_judged).map(shares_of).collect()
     }
 }
 
 /// Number of operations that `over` counts, and of due operations.
-fn sums(rounds: &[Round], over: impl Fn(&Round) -> u64) -> (u64, u64) {
-    rounds.iter().fold((0, 0), |(sum, wanted), round| (sum + over(round), wanted + round.wanted))
+fn sums(rounds: &[Round], count_of: impl Fn(&Round) -> u64) -> (u64, u64) {
+    rounds.iter().fold((0, 0), |(sum, wanted), round| (sum + count_of(round), wanted + round.scheduled_ops))
 }
 
-fn share((over, wanted): (u64, u64)) -> f64 {
-    over as f64 / wanted.max(1) as f64
+fn share((over_ops, total_ops): (u64, u64)) -> f64 {
+    over_ops as f64 / total_ops.max(1) as f64
 }
 
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
@@ -435,7 +435,7 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 /// Half the width of the 95 % confidence interval of the mean share over rounds, by Student's t for five rounds. The
 /// interval is slightly too wide for more rounds, and too narrow for fewer.
 fn margin(rounds: &[Round], index: usize) -> f64 {
-    let shares: Vec<f64> = rounds.iter().map(|round| round.over[index] as f64 / round.wanted.max(1) as f64).collect();
+    let shares: Vec<f64> = rounds.iter().map(|round| round.judged_over[index] as f64 / round.scheduled_ops.max(1) as f64).collect();
     if shares.len() < 2 {
         return 0.0;
     }

@@ -24,7 +24,7 @@ pub struct Drive {
     /// Minimum I/O size in bytes; `None` if unknown.
     pub min_io_bytes: Option<u32>,
     /// Why the drive was identified by its name; `None` if the kernel knows the drive.
-    pub told_by_name: Option<String>,
+    pub discovery_error: Option<String>,
 }
 
 /// Key of a drive: two names with equal keys are one drive.
@@ -50,15 +50,15 @@ pub fn drives_of(names: &[String], roots: &Roots) -> Vec<Drive> {
 }
 
 fn drive_of(name: &str, roots: &Roots) -> (Identity, Drive) {
-    let why = match discover(name, roots) {
+    let discovery_error = match discover(name, roots) {
         Ok(facts) => return asked(name, &facts, roots),
         Err(error) => error.to_string(),
     };
     // A partition may be absent and its disk present.
-    let whole = disk_name_of_partition(name);
-    let facts = if whole == name { None } else { discover(whole, roots).ok() };
-    let (identity, drive) = asked(whole, &facts.unwrap_or_default(), roots);
-    (identity, Drive { members: vec![name.to_owned()], told_by_name: Some(why), ..drive })
+    let whole_disk = disk_name_of_partition(name);
+    let facts = if whole_disk == name { None } else { discover(whole_disk, roots).ok() };
+    let (identity, drive) = asked(whole_disk, &facts.unwrap_or_default(), roots);
+    (identity, Drive { members: vec![name.to_owned()], discovery_error: Some(discovery_error), ..drive })
 }
 
 /// The drive called `name`, from the kernel's facts about it.
@@ -68,7 +68,7 @@ fn asked(name: &str, facts: &DeviceFacts, roots: &Roots) -> (Identity, Drive) {
         members: vec![name.to_owned()],
         size_bytes: None,
         min_io_bytes: facts.logical_sector_bytes,
-        told_by_name: None,
+        discovery_error: None,
     };
     let Some(number) = facts.disk_number() else { return (Identity::Name(name.to_owned()), drive) };
     let dir = SysDir::of_block(&roots.sys, number);
@@ -79,8 +79,8 @@ fn asked(name: &str, facts: &DeviceFacts, roots: &Roots) -> (Identity, Drive) {
     drive.size_bytes = size_bytes.filter(|bytes| *bytes > 0);
     let disk = dir.and_then(Disk::at);
     let paths = disks(roots).into_iter().filter(|other| disk.as_ref().is_some_and(|disk| disk.is_same_drive(other)));
-    let first = paths.map(|path| path.number).chain([number]).min().unwrap_or(number);
-    (Identity::Number(first), drive)
+    let lowest_number = paths.map(|path| path.number).chain([number]).min().unwrap_or(number);
+    (Identity::Number(lowest_number), drive)
 }
 
 /// Name of the disk, if `name` names a partition by the rules of the kernel or udev; otherwise `name` itself.
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(drives.len(), 2);
         assert_eq!((drives[0].name.as_str(), drives[0].members.len()), ("/dev/nvme90n1", 2));
         assert_eq!(drives[0].size_bytes, None);
-        let why = drives[0].told_by_name.as_deref().unwrap();
+        let why = drives[0].discovery_error.as_deref().unwrap();
         assert!(why.starts_with("there is no such device"), "{why}");
     }
 
@@ -208,7 +208,7 @@ mod tests {
         assert!(disk.0 == part.0, "one drive");
         for (_, drive) in [disk, part] {
             assert_eq!((drive.name.as_str(), drive.size_bytes), ("nvme0n1", Some(2000 * 512)));
-            assert_eq!((drive.min_io_bytes, drive.told_by_name), (Some(512), None));
+            assert_eq!((drive.min_io_bytes, drive.discovery_error), (Some(512), None));
         }
     }
 
@@ -239,7 +239,7 @@ mod tests {
         let paths = files.each_ref().map(|file| file.path().to_str().unwrap());
         let drives = drives_of(&names(&paths), &Roots::default());
         assert_eq!(drives.len(), 2);
-        assert_eq!((drives[1].size_bytes, &drives[1].told_by_name), (None, &None));
+        assert_eq!((drives[1].size_bytes, &drives[1].discovery_error), (None, &None));
     }
 
     fn named(kernel_name: &str) -> DeviceFacts {

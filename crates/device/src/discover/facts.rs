@@ -171,14 +171,14 @@ pub fn disks_beneath(number: DevNum, roots: &Roots) -> Vec<DeviceFacts> {
 fn add_disks_beneath(number: DevNum, roots: &Roots, depth: u32, disks: &mut Vec<DeviceFacts>) {
     let Some(dir) = SysDir::of_block(&roots.sys, number) else { return };
     // A partition of an md device has no slaves of its own.
-    let below: Vec<DevNum> = dir.disk().below("slaves").filter_map(|slave| slave.dev()).collect();
-    if below.is_empty() || depth == 0 {
+    let slaves: Vec<DevNum> = dir.disk().below("slaves").filter_map(|slave| slave.dev()).collect();
+    if slaves.is_empty() || depth == 0 {
         let disk = of_block(&format!("/dev/{}", dir.name()), number, &dir, None);
         if disks.iter().all(|other| other.number != disk.number) {
             disks.push(disk);
         }
     }
-    for number in below.into_iter().filter(|_| depth > 0) {
+    for number in slaves.into_iter().filter(|_| depth > 0) {
         add_disks_beneath(number, roots, depth - 1, disks);
     }
 }
@@ -285,22 +285,22 @@ fn transport(disk: &SysDir, device: &SysDir) -> Option<String> {
     // From the disk outwards: a SATA disk behind a USB bridge is a USB disk to the host.
     const BUSES: [(&str, &str); 5] =
         [("usb", "usb"), ("end_device-", "sas"), ("ata", "sata"), ("virtio", "virtio"), ("nvme", "nvme")];
-    let parts: Vec<String> = disk.components().collect();
-    let above = &parts[..parts.len().saturating_sub(1)];
+    let path_parts: Vec<String> = disk.components().collect();
+    let parent_parts = &path_parts[..path_parts.len().saturating_sub(1)];
     BUSES
         .iter()
-        .find(|(prefix, _)| above.iter().any(|part| is_numbered(part, prefix)))
+        .find(|(prefix, _)| parent_parts.iter().any(|part| is_numbered(part, prefix)))
         .map(|(_, name)| (*name).to_owned())
 }
 
 /// NUMA node of the nearest ancestor device with a node. -1: the platform has no NUMA nodes.
 fn numa_node(disk: &SysDir, device: &SysDir) -> Option<u32> {
-    let mut next = Some(device.clone()).filter(|d| d.text("numa_node").is_some()).or_else(|| disk.parent());
-    while let Some(dir) = next {
+    let mut candidate = Some(device.clone()).filter(|d| d.text("numa_node").is_some()).or_else(|| disk.parent());
+    while let Some(dir) = candidate {
         if let Some(node) = dir.number::<i64>("numa_node") {
             return u32::try_from(node).ok();
         }
-        next = dir.parent();
+        candidate = dir.parent();
     }
     None
 }

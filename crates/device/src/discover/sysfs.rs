@@ -279,8 +279,8 @@ fn is_controller(name: &str) -> bool {
 /// Names of the controllers of `block`: the nearest controller above it in sysfs, or all controllers of its subsystem.
 pub(crate) fn controller_names(block: &Path) -> Vec<String> {
     let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-    let above = block.ancestors().skip(1).filter_map(name).find(|name| is_controller(name));
-    match above {
+    let controller = block.ancestors().skip(1).filter_map(name).find(|name| is_controller(name));
+    match controller {
         Some(name) => vec![name],
         None => controllers(block).iter().filter_map(|path| name(path)).collect(),
     }
@@ -303,9 +303,9 @@ pub fn list(roots: &Roots) -> (Vec<DiskWithPartitions>, usize) {
     let shown = SysDir(roots.sys.clone()).below("block").filter(|dir| dir.flag("hidden") != Some(true));
     let mut dirs: Vec<SysDir> = shown.collect();
     dirs.sort_by_cached_key(|dir| natural(&dir.name()));
-    let all = dirs.len();
+    let total = dirs.len();
     dirs.retain(|dir| dir.sectors("size").is_some_and(|bytes| bytes > 0));
-    let empty = all - dirs.len();
+    let empty = total - dirs.len();
     (dirs.iter().map(listed).collect(), empty)
 }
 
@@ -357,9 +357,9 @@ fn natural(name: &str) -> Vec<(String, u64)> {
     while !rest.is_empty() {
         let digits_at = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
         let (text, tail) = rest.split_at(digits_at);
-        let end = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
-        parts.push((text.to_owned(), tail[..end].parse().unwrap_or(0)));
-        rest = &tail[end..];
+        let digits_end = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
+        parts.push((text.to_owned(), tail[..digits_end].parse().unwrap_or(0)));
+        rest = &tail[digits_end..];
     }
     parts
 }

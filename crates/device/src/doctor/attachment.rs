@@ -23,10 +23,10 @@ struct Link {
 impl Link {
     /// Reads the attributes `{which}_link_speed` (`16.0 GT/s PCIe`) and `{which}_link_width`. `None` if unknown to the
     /// kernel (`Unknown`, 0 lanes).
-    fn read(dir: &SysDir, which: &str) -> Option<Self> {
-        let speed = dir.text(&format!("{which}_link_speed"))?;
+    fn read(dir: &SysDir, prefix: &str) -> Option<Self> {
+        let speed = dir.text(&format!("{prefix}_link_speed"))?;
         let gtps = speed.split_ascii_whitespace().next()?.parse().ok()?;
-        let lanes = dir.number(&format!("{which}_link_width"))?;
+        let lanes = dir.number(&format!("{prefix}_link_width"))?;
         (gtps > 0.0 && lanes > 0).then_some(Self { gtps, lanes })
     }
 
@@ -90,17 +90,17 @@ pub(super) fn check_link(device: &DeviceState, findings: &mut Findings) {
         return;
     };
     let name = dir.name();
-    let (Some(now), Some(can)) = (Link::read(&dir, "current"), Link::read(&dir, "max")) else {
+    let (Some(current_link), Some(max_link)) = (Link::read(&dir, "current"), Link::read(&dir, "max")) else {
         return check.unknown(format!("the speed of its link {name} is unknown"), format!("lspci -vv -s {name}"));
     };
-    if !now.is_below(can) {
-        return check.ok(format!("its link {name} runs at full speed: {now}"));
+    if !current_link.is_below(max_link) {
+        return check.ok(format!("its link {name} runs at full speed: {current_link}"));
     }
     let port = dir.parent();
-    let port_can = port.as_ref().and_then(|port| Link::read(port, "max"));
-    let finding = format!("its link {name} runs at {now}; the drive supports {can}");
-    match (port, port_can) {
-        (Some(port), Some(port_can)) if !now.is_below(port_can) => check.warning(
+    let port_max = port.as_ref().and_then(|port| Link::read(port, "max"));
+    let finding = format!("its link {name} runs at {current_link}; the drive supports {max_link}");
+    match (port, port_max) {
+        (Some(port), Some(port_can)) if !current_link.is_below(port_can) => check.warning(
             format!("{finding}, but the port above it, {}, supports only {port_can}", port.name()),
             "move the drive to a faster slot, or look for a limit in the firmware settings (bifurcation, \
              generation)",
@@ -127,8 +127,8 @@ pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
     }
     let check = findings.check("controller", "");
     let drivers = device.drivers();
-    let first = |known: &[&str]| drivers.iter().find(|driver| known.contains(&driver.as_str()));
-    if let Some(driver) = first(&RAID) {
+    let find_driver = |known: &[&str]| drivers.iter().find(|driver| known.contains(&driver.as_str()));
+    if let Some(driver) = find_driver(&RAID) {
         let why = "the controller's cache and firmware answer instead of the drive, other drives share its queue, and it \
                    hides SMART";
         return check.because(why).warning(
@@ -136,7 +136,7 @@ pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
             "attach the drive directly, or set the controller to pass the drive through (JBOD, HBA mode), cache off",
         );
     }
-    if let Some(driver) = first(&ADAPTERS) {
+    if let Some(driver) = find_driver(&ADAPTERS) {
         return check.because("all drives behind it share its queue, and it adds tens of microseconds").note(
             format!("a host bus adapter ({driver}) is between the host and the drive"),
             "also test all of its drives at once: the adapter may saturate before the drives do",
@@ -177,21 +177,21 @@ pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Fin
             false => check.ok("it is attached to no NUMA node"),
         };
     };
-    let near = CpuList::read(&roots.sys.join(format!("devices/system/node/node{node}/cpulist")));
-    let allowed = own_status("Cpus_allowed_list", roots).and_then(|list| CpuList::parse(&list));
-    let (Some(near), Some(allowed)) = (near, allowed) else {
+    let node_cpus = CpuList::read(&roots.sys.join(format!("devices/system/node/node{node}/cpulist")));
+    let allowed_cpus = own_status("Cpus_allowed_list", roots).and_then(|list| CpuList::parse(&list));
+    let (Some(node_cpus), Some(allowed_cpus)) = (node_cpus, allowed_cpus) else {
         let finding = format!("it is on NUMA node {node}; the CPUs of this node, or of this process, cannot be read");
         return check.unknown(finding, "numactl --hardware");
     };
     let bind = format!("numactl --cpunodebind={node} --membind={node} flashproof ...");
     let is_on = format!("it is on NUMA node {node}");
-    let both = near.common(&allowed);
-    if both.is_empty() {
-        check.warning(format!("{is_on} (CPUs {near}), but the test may only run on CPUs {allowed}"), bind);
-    } else if both == allowed {
-        check.ok(format!("{is_on}, and so are all CPUs that the test may run on ({allowed})"));
+    let common_cpus = node_cpus.common(&allowed_cpus);
+    if common_cpus.is_empty() {
+        check.warning(format!("{is_on} (CPUs {node_cpus}), but the test may only run on CPUs {allowed_cpus}"), bind);
+    } else if common_cpus == allowed_cpus {
+        check.ok(format!("{is_on}, and so are all CPUs that the test may run on ({allowed_cpus})"));
     } else {
-        check.note(format!("{is_on} (CPUs {near}), and the test may run on CPUs {allowed}"), bind);
+        check.note(format!("{is_on} (CPUs {node_cpus}), and the test may run on CPUs {allowed_cpus}"), bind);
     }
 }
 
@@ -241,14 +241,14 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
     // of the kernel.
     lines.retain(|line| !irqs.text(&format!("{line}/actions")).is_some_and(|name| is_administrative(&name)));
     let online = CpuList::read(&roots.sys.join("devices/system/cpu/online")).unwrap_or_default();
-    let reached: Option<Vec<CpuList>> = lines.iter().map(|line| affinity(*line, roots)).collect();
-    let (Some(reached), false) = (reached.filter(|lists| !lists.is_empty()), online.is_empty()) else {
+    let cpu_lists: Option<Vec<CpuList>> = lines.iter().map(|line| affinity(*line, roots)).collect();
+    let (Some(cpu_lists), false) = (cpu_lists.filter(|lists| !lists.is_empty()), online.is_empty()) else {
         return check.unknown("the CPUs that take its interrupts are unknown", "cat /proc/interrupts");
     };
     let mut cpus = CpuList::default();
-    reached.iter().for_each(|list| cpus.add(list));
-    let counted = InterruptsByCpu::read(root, &lines).unwrap_or_default();
-    judge_interrupts(&lines, &cpus, &online, &counted, irqbalance_runs(roots), check);
+    cpu_lists.iter().for_each(|list| cpus.add(list));
+    let by_cpu = InterruptsByCpu::read(root, &lines).unwrap_or_default();
+    judge_interrupts(&lines, &cpus, &online, &by_cpu, irqbalance_runs(roots), check);
 }
 
 /// Judges the interrupt lines `lines`. `cpus`: CPUs to which the lines are routed; `counted`: interrupts per CPU since
@@ -257,8 +257,8 @@ fn judge_interrupts(
     lines: &[u32],
     cpus: &CpuList,
     online: &CpuList,
-    counted: &InterruptsByCpu,
-    balanced: Option<bool>,
+    by_cpu: &InterruptsByCpu,
+    has_irqbalance: Option<bool>,
     check: Check<'_>,
 ) {
     let count = lines.len();
@@ -272,21 +272,21 @@ fn judge_interrupts(
         );
     }
     if let Some(cpu) = cpus.only() {
-        let (balance, start) = match balanced {
+        let (balance_text, start_advice) = match has_irqbalance {
             Some(true) => (", although irqbalance runs", ""),
             Some(false) => (", and irqbalance is off", "systemctl enable --now irqbalance, or "),
             None => ("", "systemctl enable --now irqbalance, or "),
         };
         return check.warning(
-            format!("all its interrupts go to CPU {cpu}, one of {} CPUs{balance}", online.len()),
+            format!("all its interrupts go to CPU {cpu}, one of {} CPUs{balance_text}", online.len()),
             format!(
-                "{start}write another of the CPUs {online} to each of /proc/irq/{}/smp_affinity_list",
+                "{start_advice}write another of the CPUs {online} to each of /proc/irq/{}/smp_affinity_list",
                 braces(lines)
             ),
         );
     }
-    let total = counted.total();
-    let busiest = counted.busiest().filter(|(_, share_pct)| total >= COUNTED_MIN && *share_pct >= ONE_CPU_PCT);
+    let total = by_cpu.total();
+    let busiest = by_cpu.busiest().filter(|(_, share_pct)| total >= COUNTED_MIN && *share_pct >= ONE_CPU_PCT);
     if let Some((cpu, share_pct)) = busiest {
         return check.note(
             format!("CPU {cpu} took {share_pct:.0} % of its {total} interrupts so far, although they are routed to CPUs {cpus}"),
@@ -309,8 +309,8 @@ fn is_administrative(name: &str) -> bool {
 
 /// CPUs to which an interrupt is routed: the effective CPUs, or the allowed CPUs if those are unknown. Source:
 /// `Documentation/core-api/irq/irq-affinity.rst` of the kernel.
-fn affinity(number: u32, roots: &Roots) -> Option<CpuList> {
-    let dir = roots.proc.join("irq").join(number.to_string());
+fn affinity(irq: u32, roots: &Roots) -> Option<CpuList> {
+    let dir = roots.proc.join("irq").join(irq.to_string());
     let read = |name: &str| CpuList::read(&dir.join(name)).filter(|cpus| !cpus.is_empty());
     read("effective_affinity_list").or_else(|| read("smp_affinity_list"))
 }

@@ -27,8 +27,8 @@ const CLOCK_DIR: &str = "sys/devices/system/clocksource/clocksource0";
 /// Checks of the host that need only one reading.
 pub(super) fn check(root: &Path, roots: &Roots, findings: &mut Findings) {
     let facts = HostFacts::read(root);
-    let attempt = (root == Path::new("/")).then(ring::probe);
-    check_io_uring(facts.io_uring_disabled, attempt, findings);
+    let probe_result = (root == Path::new("/")).then(ring::probe);
+    check_io_uring(facts.io_uring_disabled, probe_result, findings);
     check_memlock(facts.memlock_limit, has_capability(roots, CAP_IPC_LOCK), findings);
     check_governor(&facts, findings);
     check_clock(root, findings);
@@ -45,13 +45,13 @@ pub(super) fn check(root: &Path, roots: &Roots, findings: &mut Findings) {
     }
 }
 
-fn check_io_uring(disabled: Option<u32>, attempt: Option<io::Result<()>>, findings: &mut Findings) {
+fn check_io_uring(disabled: Option<u32>, probe_result: Option<io::Result<()>>, findings: &mut Findings) {
     const ALLOW: &str = "sysctl -w kernel.io_uring_disabled=0";
     let check = findings.check(
         "io-uring",
         "without io_uring, operations go through Linux AIO or threads, which costs CPU and adds lag at high rates",
     );
-    match (attempt, disabled) {
+    match (probe_result, disabled) {
         (Some(Ok(())), _) => check.ok("io_uring works"),
         (Some(Err(error)), Some(disabled @ 1..)) => {
             check.warning(format!("io_uring is forbidden: kernel.io_uring_disabled is {disabled} ({error})"), ALLOW)
@@ -143,7 +143,7 @@ const BUSY_PCT: f64 = 50.0;
 
 /// Checks CPU steal and CPU load between two readings.
 pub(super) fn check_time(before: Option<Ticks>, after: Option<Ticks>, findings: &mut Findings) {
-    let Some(total) = after else {
+    let Some(total_ticks) = after else {
         let why = "another guest or program that takes the CPUs would look like lag";
         for name in ["cpu-steal", "cpu-busy"] {
             findings.check(name, why).unknown("/proc/stat has no CPU times", "");
@@ -151,15 +151,15 @@ pub(super) fn check_time(before: Option<Ticks>, after: Option<Ticks>, findings: 
         return;
     };
     // The ticks of a CPU that goes offline vanish from the sum.
-    let moment = before.filter(|before| before.idle <= total.idle).and_then(|before| total.since(before));
-    check_steal(moment, total, findings);
-    check_busy(moment, findings);
+    let recent_shares = before.filter(|before| before.idle <= total_ticks.idle).and_then(|before| total_ticks.since(before));
+    check_steal(recent_shares, total_ticks, findings);
+    check_busy(recent_shares, findings);
 }
 
-fn check_steal(moment: Option<[f64; 3]>, total: Ticks, findings: &mut Findings) {
+fn check_steal(recent_shares: Option<[f64; 3]>, total_ticks: Ticks, findings: &mut Findings) {
     let steal_pct = |shares: Option<[f64; 3]>| shares.map_or(0.0, |[.., steal]| steal);
-    let (now_pct, ever_pct) = (steal_pct(moment), steal_pct(total.since(Ticks::default())));
-    let text = match moment {
+    let (now_pct, ever_pct) = (steal_pct(recent_shares), steal_pct(total_ticks.since(Ticks::default())));
+    let text = match recent_shares {
         Some(_) => format!("{now_pct:.1} % of CPU time is stolen now, {ever_pct:.1} % since boot"),
         None => format!("{ever_pct:.1} % of CPU time was stolen since boot"),
     };
@@ -173,10 +173,10 @@ fn check_steal(moment: Option<[f64; 3]>, total: Ticks, findings: &mut Findings) 
     check.warning(text, "pin this guest's CPUs, or move it to a host or an instance type that is not shared");
 }
 
-fn check_busy(moment: Option<[f64; 3]>, findings: &mut Findings) {
+fn check_busy(recent_shares: Option<[f64; 3]>, findings: &mut Findings) {
     let check =
         findings.check("cpu-busy", "threads that wait for a CPU issue operations late, which can make a run invalid");
-    match moment.map(|[busy, ..]| busy) {
+    match recent_shares.map(|[busy, ..]| busy) {
         None => check.unknown("no CPU time passed between the two readings", ""),
         Some(pct) if pct < BUSY_PCT => check.ok(format!("{pct:.0} % of CPU time is in use")),
         Some(pct) => check.warning(

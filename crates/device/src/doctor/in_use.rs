@@ -42,7 +42,7 @@ pub(super) fn check(device: &DeviceState, roots: &Roots, findings: &mut Findings
 pub(super) fn check_activity(
     before: Option<Counters>,
     after: Option<Counters>,
-    apart: Duration,
+    interval: Duration,
     findings: &mut Findings,
 ) {
     let check =
@@ -50,11 +50,11 @@ pub(super) fn check_activity(
     let (Some(before), Some(after)) = (before, after) else {
         return check.because("I/O of other programs would add to every latency").unknown("it has no I/O counters", "");
     };
-    let apart_ms = apart.as_millis();
+    let interval_ms = interval.as_millis();
     match activity(&before, &after) {
-        None => check.ok(format!("it did no I/O in {apart_ms} ms")),
+        None => check.ok(format!("it did no I/O in {interval_ms} ms")),
         Some(did) => check.warning(
-            format!("in {apart_ms} ms, before the test began, {did}"),
+            format!("in {interval_ms} ms, before the test began, {did}"),
             "stop the program that uses it: biosnoop or iotop show the program, `lsblk` the devices built on it",
         ),
     }
@@ -72,25 +72,25 @@ const LEAST_BYTES: u64 = 16 << 20;
 /// Checks the free space of the file system of `dir`, which need not exist yet.
 pub(super) fn check_free_space(dir: &Path, findings: &mut Findings) {
     let check = findings.check("run-directory", "a run that cannot be recorded has no result");
-    let place = existing(dir);
-    let opened = File::open(&place).and_then(|file| Ok((free_bytes(file.as_fd())?, file)));
-    let (free, file) = match opened {
+    let existing_dir = existing(dir);
+    let opened = File::open(&existing_dir).and_then(|file| Ok((free_bytes(file.as_fd())?, file)));
+    let (available_bytes, file) = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            let finding = format!("the free space of {} cannot be read ({error})", place.display());
+            let finding = format!("the free space of {} cannot be read ({error})", existing_dir.display());
             return check.unknown(finding, "name another directory");
         }
     };
     let name = dir.display();
-    let free_mib = free >> 20;
-    match free {
+    let free_mib = available_bytes >> 20;
+    match available_bytes {
         ..LEAST_BYTES => check
             .because("when the disk is full, the recording and the run end")
             .problem(format!("only {free_mib} MiB are free for {name}"), "free space, or name another directory"),
         LEAST_BYTES..ENOUGH_BYTES => check
             .because("a run of a day takes about 100 MB per device, more with telemetry")
             .warning(format!("{free_mib} MiB are free for {name}"), "free space, or name another directory"),
-        _ => check.ok(format!("{} are free for {name}", units::bytes(free as f64))),
+        _ => check.ok(format!("{} are free for {name}", units::bytes(available_bytes as f64))),
     }
     if memory_file_system(file.as_fd()).is_ok_and(|memory| memory.is_some()) {
         findings
@@ -102,9 +102,9 @@ pub(super) fn check_free_space(dir: &Path, findings: &mut Findings) {
 /// Checks that the run directory is not on the device under test.
 pub(super) fn check_place(dir: &Path, device: &DeviceState, findings: &mut Findings) {
     let Ok(metadata) = existing(dir).metadata() else { return };
-    let place = Some(DevNum::of_stat(metadata.dev()));
+    let dir_device = Some(DevNum::of_stat(metadata.dev()));
     let parts = device.disk.iter().flat_map(|disk| disk.below(""));
-    if device.disk.iter().cloned().chain(parts).any(|dir| dir.dev() == place) {
+    if device.disk.iter().cloned().chain(parts).any(|dir| dir.dev() == dir_device) {
         findings
             .check(PLACE, "each report interval is written to it and synced, which adds to the latencies")
             .warning("the run directory is on the device under test", "name a directory on another device (--out)");

@@ -7,45 +7,45 @@ use results::finding::Level;
 
 /// Backing of a device that is not a physical drive.
 struct DeviceClass {
-    what: &'static str,
+    description: &'static str,
     level: Level,
     reason: &'static str,
     remedy: &'static str,
 }
 
 const MEMORY: DeviceClass = DeviceClass {
-    what: "a device in memory",
+    description: "a device in memory",
     level: Level::Warning,
     reason: "the test measures memory and CPU, not flash",
     remedy: "name the drive that you want to test",
 };
 const LOOP: DeviceClass = DeviceClass {
-    what: "a loop device on a file",
+    description: "a loop device on a file",
     level: Level::Warning,
     reason: "the test measures a file system, its page cache, a kernel thread, and the disks below",
     remedy: "name the drive that you want to test",
 };
 const NETWORK: DeviceClass = DeviceClass {
-    what: "reached over a network",
+    description: "reached over a network",
     level: Level::Warning,
     reason: "every latency includes the network and the other machine's load; both vary, and rate limits may apply",
     remedy: "test the drive on its own machine, or read the verdict as a verdict on the service",
 };
 const VIRTUAL: DeviceClass = DeviceClass {
-    what: "a virtual disk",
+    description: "a virtual disk",
     level: Level::Note,
     reason: "the test measures the hypervisor's storage at this time, including other guests, caches and rate \
              limits",
     remedy: "read the verdict as a verdict on this instance type; run longer, and more than once",
 };
 const STACKED: DeviceClass = DeviceClass {
-    what: "built by the kernel on other devices",
+    description: "built by the kernel on other devices",
     level: Level::Warning,
     reason: "mapping and RAID split, copy and reorder operations, and every drive below affects the result",
     remedy: "test the drives below it, one by one",
 };
 const TEST: DeviceClass = DeviceClass {
-    what: "a test device of the kernel",
+    description: "a test device of the kernel",
     level: Level::Warning,
     reason: "the test measures a driver, not flash",
     remedy: "name the drive that you want to test",
@@ -98,8 +98,8 @@ pub(super) fn check(device: &DeviceState, findings: &mut Findings) {
     }
     let transport = facts.transport.as_deref().unwrap_or("unknown");
     match classify(device) {
-        Some((DeviceClass { what, level, reason, remedy }, by)) => {
-            check.because(reason).add_finding(*level, format!("it is {what} ({by})"), *remedy);
+        Some((DeviceClass { description, level, reason, remedy }, clue)) => {
+            check.because(reason).add_finding(*level, format!("it is {description} ({clue})"), *remedy);
         }
         None if device.is_hardware() => check.ok(format!("it is a drive of this machine (attached by {transport})")),
         None => check.unknown("the kernel does not report how it is attached", "lsblk -o NAME,TRAN,MODEL"),
@@ -112,12 +112,12 @@ fn classify(device: &DeviceState) -> Option<(&'static DeviceClass, String)> {
         return Some((&LOOP, backing.file.clone()));
     }
     let name = facts.disk_name().unwrap_or_default();
-    if let Some((_, behind)) = NAMES.iter().find(|(prefix, _)| is_called(name, prefix)) {
-        return Some((behind, name.to_owned()));
+    if let Some((_, class)) = NAMES.iter().find(|(prefix, _)| is_called(name, prefix)) {
+        return Some((class, name.to_owned()));
     }
     let model = facts.model.as_deref().unwrap_or_default();
-    if let Some((_, behind)) = MODELS.iter().find(|(prefix, _)| model.starts_with(prefix)) {
-        return Some((behind, format!("model {model}")));
+    if let Some((_, class)) = MODELS.iter().find(|(prefix, _)| model.starts_with(prefix)) {
+        return Some((class, format!("model {model}")));
     }
     let transport = facts.transport.as_deref().unwrap_or_default();
     if ["nvme-tcp", "nvme-rdma", "nvme-fc", "nvme-loop"].contains(&transport) {
@@ -126,19 +126,19 @@ fn classify(device: &DeviceState) -> Option<(&'static DeviceClass, String)> {
     if transport == "virtio" {
         return Some((&VIRTUAL, transport.to_owned()));
     }
-    let parts: Vec<String> = device.disk.iter().flat_map(|disk| disk.components().collect::<Vec<_>>()).collect();
-    let any = |is: fn(&str) -> bool| parts.iter().find(|part| is(part));
+    let path_parts: Vec<String> = device.disk.iter().flat_map(|disk| disk.components().collect::<Vec<_>>()).collect();
+    let find_part = |is: fn(&str) -> bool| path_parts.iter().find(|part| is(part));
     // iSCSI sessions: `session1`; Fibre Channel: `rport-2:0-1`; Hyper-V: `VMBUS:00`, or GUIDs below vmbus.
-    if let Some(session) = any(|part| is_called(part, "session")) {
+    if let Some(session) = find_part(|part| is_called(part, "session")) {
         return Some((&NETWORK, format!("iSCSI {session}")));
     }
-    if let Some(port) = any(|part| part.starts_with("rport-")) {
+    if let Some(port) = find_part(|part| part.starts_with("rport-")) {
         return Some((&NETWORK, format!("Fibre Channel {port}")));
     }
-    if let Some(bus) = any(|part| part.to_ascii_lowercase().starts_with("vmbus")) {
+    if let Some(bus) = find_part(|part| part.to_ascii_lowercase().starts_with("vmbus")) {
         return Some((&VIRTUAL, format!("Hyper-V {bus}")));
     }
-    if any(|part| part == "pseudo" || is_called(part, "scsi_debug")).is_some() {
+    if find_part(|part| part == "pseudo" || is_called(part, "scsi_debug")).is_some() {
         return Some((&TEST, "scsi_debug".to_owned()));
     }
     None

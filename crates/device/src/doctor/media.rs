@@ -93,8 +93,8 @@ fn check_over_provisioning(device: &DeviceState, prepared: Option<&Prepared>, fi
     if facts.kind == Kind::RegularFile || !device.is_hardware() {
         return;
     }
-    let free = device.disk.as_ref().and_then(unpartitioned);
-    match (free, facts.kind) {
+    let spare = device.disk.as_ref().and_then(unpartitioned);
+    match (spare, facts.kind) {
         (Some((free_bytes, disk_bytes)), Kind::Partition) => {
             let pct = free_bytes as f64 * 100.0 / disk_bytes.max(1) as f64;
             let text = format!("{pct:.1} % of its disk is in no partition");
@@ -112,10 +112,10 @@ fn check_over_provisioning(device: &DeviceState, prepared: Option<&Prepared>, fi
 
 /// Bytes of a disk outside partitions, and all bytes of the disk.
 fn unpartitioned(disk: &SysDir) -> Option<(u64, u64)> {
-    let all = disk.sectors("size")?;
+    let disk_bytes = disk.sectors("size")?;
     // An extended partition, which contains the logical partitions, shows as two sectors.
-    let used: u64 = disk.partitions().filter_map(|part| part.sectors("size")).sum();
-    Some((all.saturating_sub(used), all))
+    let partitioned_bytes: u64 = disk.partitions().filter_map(|part| part.sectors("size")).sum();
+    Some((disk_bytes.saturating_sub(partitioned_bytes), disk_bytes))
 }
 
 fn check_preparation(device: &DeviceState, prepared: Option<&Prepared>, findings: &mut Findings) {
@@ -160,7 +160,7 @@ pub(super) fn check_health(device: &DeviceState, reader: SmartReader, findings: 
     let disk = device.facts.disk_name().unwrap_or("DISK");
     if device.facts.transport.as_deref().unwrap_or_default().starts_with("nvme") {
         match reader(&device.facts) {
-            Ok(view) => judge_smart(&view, findings),
+            Ok(smart) => judge_smart(&smart, findings),
             Err(why) => {
                 check.unknown(format!("its SMART log could not be read: {why}"), format!("nvme smart-log /dev/{disk}"))
             }
@@ -177,20 +177,20 @@ pub fn read_smart(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
     let number = facts.disk_number().ok_or("it has no device number")?;
     let controller = Controller::find(root, (number.major, number.minor));
     let controller = controller.ok_or("its controller could not be opened; run as root")?;
-    let (answer, answered) = mpsc::channel();
+    let (result_sender, result_receiver) = mpsc::channel();
     // After the timeout the answer has no receiver.
-    let ask = move || drop(answer.send(controller.smart().map_err(|error| error.to_string())));
-    thread::Builder::new().spawn(ask).map_err(|error| format!("no thread could be started ({error})"))?;
-    answered.recv_timeout(PATIENCE).map_err(|_| format!("the drive did not answer within {} s", PATIENCE.as_secs()))?
+    let query = move || drop(result_sender.send(controller.smart().map_err(|error| error.to_string())));
+    thread::Builder::new().spawn(query).map_err(|error| format!("no thread could be started ({error})"))?;
+    result_receiver.recv_timeout(PATIENCE).map_err(|_| format!("the drive did not answer within {} s", PATIENCE.as_secs()))?
 }
 
-fn judge_smart(view: &Smart, findings: &mut Findings) {
+fn judge_smart(smart: &Smart, findings: &mut Findings) {
     let check =
         findings.check("smart-critical", "a drive that reports a failure or throttles does not represent its model");
-    match view.critical_warning {
+    match smart.critical_warning {
         0 => check.ok("no critical warning"),
         bits => check.problem(
-            format!("critical warning {bits:#04x}: {}", view.warnings().join(", ")),
+            format!("critical warning {bits:#04x}: {}", smart.warnings().join(", ")),
             "replace the drive, or cool it and check again",
         ),
     }
@@ -198,13 +198,13 @@ fn judge_smart(view: &Smart, findings: &mut Findings) {
         "smart-wear",
         "worn flash needs more read retries and wears out faster: a new drive of this model is faster",
     );
-    let used = view.percentage_used;
+    let used_pct = smart.percentage_used;
     let text =
-        format!("{used} % of its rated endurance is used, {} % of its spare blocks are left", view.available_spare_pct);
-    if view.available_spare_pct < view.available_spare_threshold_pct {
-        let text = format!("{text}, below the drive's own limit of {} %", view.available_spare_threshold_pct);
+        format!("{used_pct} % of its rated endurance is used, {} % of its spare blocks are left", smart.available_spare_pct);
+    if smart.available_spare_pct < smart.available_spare_threshold_pct {
+        let text = format!("{text}, below the drive's own limit of {} %", smart.available_spare_threshold_pct);
         check.because("the drive may soon turn read-only").problem(text, "replace the drive");
-    } else if used >= WORN_PCT {
+    } else if used_pct >= WORN_PCT {
         check.warning(text, "test another drive, or read the verdict as a verdict on a worn drive");
     } else {
         check.ok(text);
@@ -213,7 +213,7 @@ fn judge_smart(view: &Smart, findings: &mut Findings) {
         "smart-media-errors",
         "a drive retries for a long time before it reports a media error, which adds to the latency",
     );
-    match view.media_errors {
+    match smart.media_errors {
         0 => check.ok("no media errors"),
         errors => check.warning(
             format!("data could not be recovered {errors} times"),
@@ -238,28 +238,28 @@ pub(super) fn check_temperature(device: &DeviceState, root: &Path, findings: &mu
         }
         return;
     };
-    let read = |name: &str| -> Option<f64> { Some(monitor.number::<i64>(name)? as f64 / 1_000.0) };
+    let read_celsius = |name: &str| -> Option<f64> { Some(monitor.number::<i64>(name)? as f64 / 1_000.0) };
     // A drive without a limit reports 0 K or nothing.
-    let limit = |name: &str| read(name).filter(|celsius| *celsius > 0.0);
-    match read("temp1_input") {
-        Some(now) => judge_temperature(now, limit("temp1_max"), limit("temp1_crit"), check),
+    let limit = |name: &str| read_celsius(name).filter(|celsius| *celsius > 0.0);
+    match read_celsius("temp1_input") {
+        Some(now_celsius) => judge_temperature(now_celsius, limit("temp1_max"), limit("temp1_crit"), check),
         None => check.unknown("its temperature sensor does not answer", "nvme smart-log, or smartctl -A"),
     }
 }
 
-fn judge_temperature(now: f64, max: Option<f64>, crit: Option<f64>, check: Check<'_>) {
+fn judge_temperature(now_celsius: f64, max_celsius: Option<f64>, crit_celsius: Option<f64>, check: Check<'_>) {
     const COOL: &str = "let it cool down, and make sure that air flows over it; in a server keep the lid closed";
-    let limits: Vec<String> = [("warns", max), ("is critical", crit)]
+    let limits: Vec<String> = [("warns", max_celsius), ("is critical", crit_celsius)]
         .iter()
         .filter_map(|(what, limit)| Some(format!("{what} at {:.0}", (*limit)?)))
         .collect();
     let text = match limits.is_empty() {
-        true => format!("it has {now:.0} degrees Celsius, and reports no limits"),
-        false => format!("it has {now:.0} degrees Celsius; it {}", limits.join(" and ")),
+        true => format!("it has {now_celsius:.0} degrees Celsius, and reports no limits"),
+        false => format!("it has {now_celsius:.0} degrees Celsius; it {}", limits.join(" and ")),
     };
-    if crit.is_some_and(|crit| now >= crit) {
+    if crit_celsius.is_some_and(|crit| now_celsius >= crit) {
         check.problem(text, COOL);
-    } else if max.or(crit).is_some_and(|max| now >= max - MARGIN_CELSIUS) {
+    } else if max_celsius.or(crit_celsius).is_some_and(|max| now_celsius >= max - MARGIN_CELSIUS) {
         check.warning(text, COOL);
     } else {
         check.ok(text);

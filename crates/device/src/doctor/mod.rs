@@ -51,7 +51,7 @@ struct Doctor {
     root: PathBuf,
     roots: Roots,
     records: Records,
-    smart: SmartReader,
+    smart_reader: SmartReader,
     counter_interval: Duration,
 }
 
@@ -65,7 +65,7 @@ impl Doctor {
             roots: Roots::below(root),
             records: if is_here { Records::open(None) } else { Records::without_dir() },
             // The drives of a fake tree cannot be queried.
-            smart: if is_here {
+            smart_reader: if is_here {
                 |facts| read_smart(Path::new("/"), facts)
             } else {
                 |_| Err("it is not a drive of this machine".to_owned())
@@ -77,31 +77,31 @@ impl Doctor {
     /// As the function [`examine`].
     fn examine<S: AsRef<str>>(&self, devices: &[S], run_dir: Option<&Path>) -> Vec<Finding> {
         let find = |name: &S| DeviceState::find(name.as_ref(), &self.root, &self.roots);
-        let found: Vec<_> = devices.iter().map(|name| (name.as_ref(), find(name))).collect();
-        let patients: Vec<&DeviceState> = found.iter().filter_map(|(_, device)| device.as_ref().ok()).collect();
+        let lookups: Vec<_> = devices.iter().map(|name| (name.as_ref(), find(name))).collect();
+        let found_devices: Vec<&DeviceState> = lookups.iter().filter_map(|(_, device)| device.as_ref().ok()).collect();
 
-        let begun = Instant::now();
+        let started = Instant::now();
         let cpu_before = Ticks::read(&self.roots);
-        let io_before: Vec<_> = patients.iter().map(|device| device.counters()).collect();
+        let io_before: Vec<_> = found_devices.iter().map(|device| device.counters()).collect();
 
         let mut host = Findings::default();
         host::check(&self.root, &self.roots, &mut host);
         attachment::check_balancer(&self.roots, &mut host);
-        let mut sheets: Vec<Findings> =
-            found.iter().map(|(name, device)| self.check_device(name, device, run_dir)).collect();
+        let mut device_findings: Vec<Findings> =
+            lookups.iter().map(|(name, device)| self.check_device(name, device, run_dir)).collect();
         if let Some(dir) = run_dir {
             in_use::check_free_space(dir, &mut host);
         }
 
-        std::thread::sleep(self.counter_interval.saturating_sub(begun.elapsed()));
-        let apart = begun.elapsed();
+        std::thread::sleep(self.counter_interval.saturating_sub(started.elapsed()));
+        let interval = started.elapsed();
         host::check_time(cpu_before, Ticks::read(&self.roots), &mut host);
-        let with_patient =
-            sheets.iter_mut().zip(&found).filter_map(|(findings, (_, found))| Some((findings, found.as_ref().ok()?)));
-        for ((findings, device), before) in with_patient.zip(io_before) {
-            in_use::check_activity(before, device.counters(), apart, findings);
+        let findings_with_device =
+            device_findings.iter_mut().zip(&lookups).filter_map(|(findings, (_, found))| Some((findings, found.as_ref().ok()?)));
+        for ((findings, device), before) in findings_with_device.zip(io_before) {
+            in_use::check_activity(before, device.counters(), interval, findings);
         }
-        std::iter::once(host).chain(sheets).flat_map(|about| about.findings).collect()
+        std::iter::once(host).chain(device_findings).flat_map(|about| about.findings).collect()
     }
 
     fn check_device(&self, name: &str, device: &Result<DeviceState, String>, run_dir: Option<&Path>) -> Findings {
@@ -129,7 +129,7 @@ impl Doctor {
             attachment::check_interrupts(device, &self.root, &self.roots, &mut findings);
             attachment::check_node(device, &self.roots, &mut findings);
             media::check_temperature(device, &self.root, &mut findings);
-            media::check_health(device, self.smart, &mut findings);
+            media::check_health(device, self.smart_reader, &mut findings);
             // Only drives of this machine can be queried.
             if self.root == Path::new("/") {
                 media::check_placement(Fdp::of(&self.root, &device.facts), &mut findings);
@@ -234,8 +234,8 @@ struct Findings {
 
 impl Findings {
     /// Begins the check `name`; `why`: the reason why it matters.
-    fn check(&mut self, name: &'static str, why: &'static str) -> Check<'_> {
-        Check { findings: self, name, why }
+    fn check(&mut self, name: &'static str, reason: &'static str) -> Check<'_> {
+        Check { findings: self, name, reason }
     }
 }
 
@@ -243,13 +243,13 @@ impl Findings {
 struct Check<'a> {
     findings: &'a mut Findings,
     name: &'static str,
-    why: &'static str,
+    reason: &'static str,
 }
 
 impl Check<'_> {
     /// The same check, for another reason.
-    fn because(self, why: &'static str) -> Self {
-        Self { why, ..self }
+    fn because(self, reason: &'static str) -> Self {
+        Self { reason, ..self }
     }
 
     /// No objection.
@@ -283,7 +283,7 @@ impl Check<'_> {
             level,
             device: self.findings.device.clone(),
             finding: finding.into(),
-            reason: self.why.to_owned(),
+            reason: self.reason.to_owned(),
             remedy: remedy.into(),
         });
     }

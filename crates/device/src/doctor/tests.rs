@@ -91,7 +91,7 @@ impl Machine {
 
     fn doctor(&self) -> Doctor {
         // The available spare is at its threshold; the log has no warnings.
-        Doctor { smart: |_| std::result::Result::Ok(Smart::parse(&[0; 512])), ..Doctor::new(self.0.root()) }
+        Doctor { smart_reader: |_| std::result::Result::Ok(Smart::parse(&[0; 512])), ..Doctor::new(self.0.root()) }
     }
 
     fn examine(&self, device: &str) -> Vec<Finding> {

@@ -29,13 +29,13 @@ pub struct Question<'a> {
 impl fmt::Display for Question<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let facts = self.facts;
-        let about = [
+        let identifiers = [
             facts.model.clone(),
             facts.serial.as_ref().map(|serial| format!("serial {serial}")),
             facts.wwid.as_ref().map(|wwid| format!("wwid {wwid}")),
         ];
-        let about: String = about.into_iter().flatten().map(|text| format!("{text}, ")).collect();
-        writeln!(f, "{} ({about}{}) holds: {}", self.name, units::bytes(facts.size_bytes as f64), list(self.evidence))?;
+        let identifiers_text: String = identifiers.into_iter().flatten().map(|text| format!("{text}, ")).collect();
+        writeln!(f, "{} ({identifiers_text}{}) holds: {}", self.name, units::bytes(facts.size_bytes as f64), list(self.evidence))?;
         write!(f, "This test ERASES it. To continue, type its name, {}: ", self.name)
     }
 }
@@ -46,26 +46,26 @@ pub type Asker<'a> = dyn FnMut(&Question<'_>) -> Option<String> + 'a;
 /// Consent to erasures in one run: names given in advance, and a way to ask.
 #[derive(Default)]
 pub struct EraseAnswers<'a> {
-    named: Vec<String>,
-    ask: Option<Box<Asker<'a>>>,
+    device_names: Vec<String>,
+    asker: Option<Box<Asker<'a>>>,
 }
 
 impl<'a> EraseAnswers<'a> {
     /// Consents to the erasure of the devices with these names: paths, serial numbers, world-wide names.
     pub fn named(names: impl IntoIterator<Item = String>) -> Self {
-        Self { named: names.into_iter().collect(), ask: None }
+        Self { device_names: names.into_iter().collect(), asker: None }
     }
 
     /// Asks about all other devices by calling `ask`.
     #[must_use]
-    pub fn or_ask(mut self, ask: impl FnMut(&Question<'_>) -> Option<String> + 'a) -> Self {
-        self.ask = Some(Box::new(ask));
+    pub fn or_ask(mut self, asker: impl FnMut(&Question<'_>) -> Option<String> + 'a) -> Self {
+        self.asker = Some(Box::new(asker));
         self
     }
 
     /// True if somebody can be asked.
     pub(super) fn can_ask(&self) -> bool {
-        self.ask.is_some()
+        self.asker.is_some()
     }
 
     /// Decides if the device of `question` may be erased.
@@ -75,29 +75,29 @@ impl<'a> EraseAnswers<'a> {
     pub(super) fn decide(&mut self, question: &Question<'_>, roots: &Roots) -> Result<(), Reason> {
         let names = DeviceNames::of(question.facts, roots);
         let needs_lasting = names.unique_lasting_name().is_some() && question.evidence.iter().any(Evidence::has_owner);
-        let given = question.name;
-        let text = names.lasting_erase_name(given);
-        let pass = format!("pass `--erase {text}` or set FLASHPROOF_ERASE={text}");
+        let device_name = question.name;
+        let erase_name = names.lasting_erase_name(device_name);
+        let pass_advice = format!("pass `--erase {erase_name}` or set FLASHPROOF_ERASE={erase_name}");
         let why = match names.unique_lasting_name() {
-            Some(LastingName { what, .. }) => format!("{what}; {given} may be another drive after a reboot"),
+            Some(LastingName { description: what, .. }) => format!("{what}; {device_name} may be another drive after a reboot"),
             None => "exactly as you gave the device".to_owned(),
         };
-        let mut advice = format!("{pass} ({why})");
-        for name in &self.named {
+        let mut advice = format!("{pass_advice} ({why})");
+        for name in &self.device_names {
             match names.matches(name) {
                 NameMatch::Lasting => return Ok(()),
                 NameMatch::Path if !needs_lasting => return Ok(()),
                 NameMatch::Path => {
-                    advice = format!("{pass} ({why}, so `{name}` is not enough to erase the data on it)")
+                    advice = format!("{pass_advice} ({why}, so `{name}` is not enough to erase the data on it)")
                 }
-                NameMatch::Ambiguous(others) => advice = format!("{pass}; `{name}` names {} too", others.join(" and ")),
+                NameMatch::Ambiguous(others) => advice = format!("{pass_advice}; `{name}` names {} too", others.join(" and ")),
                 NameMatch::Other => {}
             }
         }
-        let typed = self.ask.as_mut().and_then(|ask| ask(question));
+        let typed = self.asker.as_mut().and_then(|ask| ask(question));
         match typed.as_deref().map(str::trim).filter(|typed| !typed.is_empty()) {
             Some(typed) if matches!(names.matches(typed), NameMatch::Path | NameMatch::Lasting) => return Ok(()),
-            Some(typed) => advice = format!("type exactly `{given}` (`{typed}` was typed)"),
+            Some(typed) => advice = format!("type exactly `{device_name}` (`{typed}` was typed)"),
             None => {}
         }
         Err(Reason::NotConfirmed { evidence: question.evidence.to_vec(), advice })
@@ -145,9 +145,9 @@ pub(super) struct LastingName {
     /// The name as typed: without spaces.
     pub(super) text: String,
     /// Kind of name: `its serial number`.
-    pub(super) what: &'static str,
+    pub(super) description: &'static str,
     /// Other drives with that name.
-    others: Vec<String>,
+    other_devices: Vec<String>,
 }
 
 /// The names of one device.
@@ -166,20 +166,20 @@ impl<'a> DeviceNames<'a> {
 
     /// The lasting name that the user must give; `None` if the device has no unique lasting name.
     pub(super) fn unique_lasting_name(&self) -> Option<&LastingName> {
-        self.lasting.iter().find(|name| name.others.is_empty())
+        self.lasting.iter().find(|name| name.other_devices.is_empty())
     }
 
     /// The name that consents to the erasure: the lasting name, or `given` (the name on the command line) if there is
     /// none.
-    pub(super) fn lasting_erase_name<'b>(&'b self, given: &'b str) -> &'b str {
-        self.unique_lasting_name().map_or(given, |name| &name.text)
+    pub(super) fn lasting_erase_name<'b>(&'b self, device_name: &'b str) -> &'b str {
+        self.unique_lasting_name().map_or(device_name, |name| &name.text)
     }
 
     pub(super) fn matches(&self, name: &str) -> NameMatch {
         if let Some(lasting) = self.lasting.iter().find(|lasting| lasting.text == typed(name)) {
-            return match lasting.others.is_empty() {
+            return match lasting.other_devices.is_empty() {
                 true => NameMatch::Lasting,
-                false => NameMatch::Ambiguous(lasting.others.clone()),
+                false => NameMatch::Ambiguous(lasting.other_devices.clone()),
             };
         }
         let by_id = self.roots.dev.join(LASTING_LINKS[0]).join(name);
@@ -222,24 +222,24 @@ fn typed(name: &str) -> String {
 fn lasting_names(facts: &DeviceFacts, roots: &Roots) -> Vec<LastingName> {
     let disk = facts.disk_number().and_then(|number| SysDir::of_block(&roots.sys, number)).and_then(Disk::at);
     let part = facts.partition.as_ref().map(|part| format!("-part{}", part.index)).unwrap_or_default();
-    let all = disks(roots);
-    let name = |what, text: &Option<String>, of: fn(&Disk) -> &Option<String>| {
+    let all_disks = disks(roots);
+    let lasting_name = |description, text: &Option<String>, attribute: fn(&Disk) -> &Option<String>| {
         let text = typed(text.as_deref()?);
-        let this = disk.as_ref()?;
-        let is_same = |other: &&Disk| of(other).as_deref().map(typed).as_ref() == Some(&text);
-        let others = all.iter().filter(|other| other.number != this.number && !other.is_same_drive(this));
-        let others = others.filter(is_same).map(|other| other.dir.node()).collect();
-        Some(LastingName { text: format!("{text}{part}"), what, others })
+        let target_disk = disk.as_ref()?;
+        let is_same = |other: &&Disk| attribute(other).as_deref().map(typed).as_ref() == Some(&text);
+        let other_disks = all_disks.iter().filter(|other| other.number != target_disk.number && !other.is_same_drive(target_disk));
+        let other_nodes = other_disks.filter(is_same).map(|other| other.dir.node()).collect();
+        Some(LastingName { text: format!("{text}{part}"), description, other_devices: other_nodes })
     };
     let mapped = facts.dm_uuid.as_ref().and(disk.as_ref()).and_then(|disk| disk.dir.child("dm").text("name"));
     let mapped = mapped.map(|name| roots.dev.join("mapper").join(name)).filter(|path| path.exists());
     let mapped = mapped.map(|path| LastingName {
         text: path.display().to_string(),
-        what: "its device-mapper name",
-        others: Vec::new(),
+        description: "its device-mapper name",
+        other_devices: Vec::new(),
     });
-    let serial = name("its serial number", &facts.serial, |disk| &disk.serial);
-    let wwid = name("its world-wide name", &facts.wwid, |disk| &disk.wwid);
+    let serial = lasting_name("its serial number", &facts.serial, |disk| &disk.serial);
+    let wwid = lasting_name("its world-wide name", &facts.wwid, |disk| &disk.wwid);
     [serial, wwid, mapped].into_iter().flatten().collect()
 }
 

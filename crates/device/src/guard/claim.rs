@@ -68,8 +68,8 @@ impl OpenMode {
 }
 
 /// Opens the block device at `node` for direct writes, and claims it. The device must match `facts`.
-pub(super) fn open_device(node: &Path, facts: &DeviceFacts, roots: &Roots, manner: OpenMode) -> Result<File, Reason> {
-    let file = claimed(node, manner)?;
+pub(super) fn open_device(node: &Path, facts: &DeviceFacts, roots: &Roots, open_mode: OpenMode) -> Result<File, Reason> {
+    let file = claimed(node, open_mode)?;
     check_same(facts, &file, roots)?;
     if ioctl::is_read_only(file.as_fd()).map_err(|source| Reason::io("check if it is writable", source))? {
         return Err(Reason::ReadOnly { how: "the device says so" });
@@ -82,17 +82,17 @@ pub(super) fn check_same(facts: &DeviceFacts, file: &File, roots: &Roots) -> Res
     discover::changes_since(facts, file, roots).map_or(Ok(()), |what| Err(Reason::Changed { what }))
 }
 
-fn claimed(node: &Path, manner: OpenMode) -> Result<File, Reason> {
-    let direct = manner.flags() | libc::O_DIRECT;
-    if manner.shared {
+fn claimed(node: &Path, open_mode: OpenMode) -> Result<File, Reason> {
+    let direct = open_mode.flags() | libc::O_DIRECT;
+    if open_mode.shared {
         let file = open(node, true, direct).map_err(|source| Reason::io("open it for writing", source))?;
-        mark(&file, manner)?;
-        retry(manner.settle, is_busy, || open(node, false, libc::O_EXCL)).map_err(|source| busy(node, source))?;
+        mark(&file, open_mode)?;
+        retry(open_mode.settle, is_busy, || open(node, false, libc::O_EXCL)).map_err(|source| busy(node, source))?;
         return Ok(file);
     }
     let exclusive = direct | libc::O_EXCL;
-    let file = retry(manner.settle, is_busy, || open(node, true, exclusive)).map_err(|source| busy(node, source))?;
-    mark(&file, manner)?;
+    let file = retry(open_mode.settle, is_busy, || open(node, true, exclusive)).map_err(|source| busy(node, source))?;
+    mark(&file, open_mode)?;
     Ok(file)
 }
 
@@ -107,12 +107,12 @@ pub(super) fn open_for_examination(node: &Path, settle: Duration) -> Result<File
 
 /// Claims the device at `node`, another path to a drive that will be written to. `None` if `node` is not the device
 /// `number`.
-pub(super) fn other_path(node: &Path, number: DevNum, manner: OpenMode) -> Result<Option<File>, Reason> {
+pub(super) fn other_path(node: &Path, number: DevNum, open_mode: OpenMode) -> Result<Option<File>, Reason> {
     match fs::metadata(node) {
         Ok(metadata) if metadata.file_type().is_block_device() && DevNum::of_stat(metadata.rdev()) == number => {}
         _ => return Ok(None),
     }
-    let claim = retry(manner.settle, is_busy, || open(node, false, libc::O_EXCL));
+    let claim = retry(open_mode.settle, is_busy, || open(node, false, libc::O_EXCL));
     claim.map(Some).map_err(|source| match is_busy(&source) {
         true => Reason::OtherPathClaimed { path: node.display().to_string() },
         false => Reason::io("claim another path to its drive", source),
@@ -138,39 +138,39 @@ fn busy(node: &Path, source: io::Error) -> Reason {
 
 /// Opens the file at `path` and marks it. The file must be the file of `metadata`. Returns true if the descriptor
 /// bypasses the page cache.
-pub(super) fn file(path: &Path, metadata: &Metadata, manner: OpenMode) -> Result<(File, bool), Reason> {
-    let (file, direct) = open_direct(path, OpenOptions::new().read(true).write(true), manner.flags())
+pub(super) fn file(path: &Path, metadata: &Metadata, open_mode: OpenMode) -> Result<(File, bool), Reason> {
+    let (file, direct) = open_direct(path, OpenOptions::new().read(true).write(true), open_mode.flags())
         .map_err(|source| Reason::io("open it for writing", source))?;
-    let now = file.metadata().map_err(|source| Reason::io("read its metadata", source))?;
-    if (now.dev(), now.ino()) != (metadata.dev(), metadata.ino()) {
+    let opened_metadata = file.metadata().map_err(|source| Reason::io("read its metadata", source))?;
+    if (opened_metadata.dev(), opened_metadata.ino()) != (metadata.dev(), metadata.ino()) {
         return Err(Reason::Changed { what: "another file took its place".to_owned() });
     }
-    mark(&file, manner)?;
+    mark(&file, open_mode)?;
     Ok((file, direct))
 }
 
 /// Creates a file and marks it. Returns true if the descriptor bypasses the page cache. On an error no file remains.
-pub(super) fn new_file(path: &Path, manner: OpenMode) -> Result<(File, bool), Reason> {
+pub(super) fn new_file(path: &Path, open_mode: OpenMode) -> Result<(File, bool), Reason> {
     // Creates the file first and opens it again, because a file system without O_DIRECT may create the file and then
     // fail the open.
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let metadata = made.and_then(|made| made.metadata()).map_err(|source| Reason::io("create the file", source))?;
-    file(path, &metadata, manner).inspect_err(|_| {
+    file(path, &metadata, open_mode).inspect_err(|_| {
         let _ = fs::remove_file(path);
     })
 }
 
-fn mark(file: &File, manner: OpenMode) -> Result<(), Reason> {
-    let wanted = mark_of(manner.shared);
+fn mark(file: &File, open_mode: OpenMode) -> Result<(), Reason> {
+    let byte_lock = mark_of(open_mode.shared);
     let failed = |source| Reason::io("lock it against a second run", source);
-    let set = retry(
-        manner.settle,
+    let lock_result = retry(
+        open_mode.settle,
         |error| error.kind() == io::ErrorKind::WouldBlock,
-        || if try_lock_byte(file.as_fd(), BYTE, wanted)? { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) },
+        || if try_lock_byte(file.as_fd(), BYTE, byte_lock)? { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) },
     );
-    match set {
+    match lock_result {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            let theirs = conflicting_lock(file.as_fd(), BYTE, wanted).map_err(failed)?;
+            let theirs = conflicting_lock(file.as_fd(), BYTE, byte_lock).map_err(failed)?;
             Err(second_run(theirs == Some(ByteLock::Shared), String::new()))
         }
         set => set.map_err(failed),
@@ -180,13 +180,13 @@ fn mark(file: &File, manner: OpenMode) -> Result<(), Reason> {
 /// Repeats `attempt` until it succeeds, fails with an error that `again` does not accept, or `limit` has passed.
 fn retry<T>(
     limit: Duration,
-    again: impl Fn(&io::Error) -> bool,
+    is_retryable: impl Fn(&io::Error) -> bool,
     mut attempt: impl FnMut() -> io::Result<T>,
 ) -> io::Result<T> {
     let deadline = Instant::now() + limit;
     loop {
         match attempt() {
-            Err(error) if again(&error) && Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
+            Err(error) if is_retryable(&error) && Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
             result => return result,
         }
     }
@@ -243,8 +243,8 @@ pub(super) fn mark_of(shared: bool) -> ByteLock {
 pub(super) fn mark_in_fdinfo(text: &str) -> Option<ByteLock> {
     text.lines().find_map(|line| {
         let words: Vec<&str> = line.strip_prefix("lock:")?.split_whitespace().collect();
-        let [_, "OFDLCK", _, access, _, _, first, _] = words[..] else { return None };
-        match (first.parse() == Ok(BYTE), access) {
+        let [_, "OFDLCK", _, access, _, _, start, _] = words[..] else { return None };
+        match (start.parse() == Ok(BYTE), access) {
             (true, "READ") => Some(ByteLock::Shared),
             (true, "WRITE") => Some(ByteLock::Exclusive),
             _ => None,

@@ -87,10 +87,10 @@ impl WriteConsent {
 
 /// Turns an examined and confirmed target into a consent.
 pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, Vec<Reason>> {
-    let Examined { request, mut found, opened, claims, size_bytes, used_bytes, evidence, notes } = examined;
+    let Examined { request, mut target, opened, claims, size_bytes, used_bytes, evidence, notes } = examined;
     let mut findings = Objections { notes, ..Objections::default() };
-    if let Some(subject) = found.target_kind.subject() {
-        subject.check_users(&guard.roots, request.shared, guard.settle, &mut findings);
+    if let Some(devices) = target.target_kind.subject() {
+        devices.check_users(&guard.roots, request.shared, guard.settle, &mut findings);
     }
     if !findings.reasons.is_empty() {
         return Err(findings.reasons);
@@ -101,26 +101,26 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
         Some(opened) => opened,
         None => claim::new_file(Path::new(&request.path), OpenMode::of(&request, guard))?,
     };
-    let rest = || {
-        match &found.target_kind {
+    let complete_grant = || {
+        match &target.target_kind {
             TargetKind::Device { .. } => {
-                claim::check_same(&found.facts, &file, &guard.roots)?;
+                claim::check_same(&target.facts, &file, &guard.roots)?;
                 check_same_size(&file, size_bytes)?;
             }
             TargetKind::File { .. } | TargetKind::NewFile { .. } => {
                 // A run that writes the whole file does not need the warning about unwritten blocks.
-                notes.extend(reserve(&file, size_bytes, &request)?.filter(|_| !request.whole));
-                found.facts = facts_now(guard, &request)?;
+                notes.extend(reserve(&file, size_bytes, &request)?.filter(|_| !request.uses_whole_device));
+                target.facts = facts_now(guard, &request)?;
             }
         }
-        let recorded_size = recorded_size(&found, size_bytes);
-        let (stamp_key, key_recorded) = keep_record(guard, &request, &found.facts, recorded_size, &mut notes)?;
+        let recorded_size = recorded_size(&target, size_bytes);
+        let (stamp_key, key_recorded) = keep_record(guard, &request, &target.facts, recorded_size, &mut notes)?;
         let opened =
-            Opened { _claims: claims, ..finish(file, found.facts, used_bytes, direct, request.odsync, notes)? };
+            Opened { _claims: claims, ..finish(file, target.facts, used_bytes, direct, request.odsync, notes)? };
         let keeps_store = request.keeps_store && Evidence::is_store_alone(&evidence);
         Ok(WriteConsent { opened, stamp_key, key_recorded, erases: evidence, keeps_store, created })
     };
-    rest().map_err(|reason: Reason| {
+    complete_grant().map_err(|reason: Reason| {
         if created {
             remove(&request);
         }
@@ -134,12 +134,12 @@ pub(super) fn remove(request: &Request) {
     let _ = fs::remove_file(&request.path);
 }
 
-fn check_same_size(file: &File, before: u64) -> Result<(), Reason> {
-    let now = ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("read its size", source))?;
-    if now == before {
+fn check_same_size(file: &File, expected_bytes: u64) -> Result<(), Reason> {
+    let now_bytes = ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("read its size", source))?;
+    if now_bytes == expected_bytes {
         Ok(())
     } else {
-        Err(Reason::Changed { what: format!("it had {before} bytes and has {now} now") })
+        Err(Reason::Changed { what: format!("it had {expected_bytes} bytes and has {now_bytes} now") })
     }
 }
 

@@ -36,10 +36,10 @@ pub enum Evidence {
     RecordStore { namespace: Option<String> },
     /// Foreign data in `samples` of `of` samples. `first_at`: offset of the first such sector; `why`: why no record
     /// explains the data.
-    Data { samples: u32, of: u32, first_at: u64, why: String },
+    Data { samples: u32, samples_tried: u32, first_at: u64, why: String },
     /// Unreadable samples, whose contents are unknown. `first_at`: offset of the first such sample; `error`: the
     /// kernel's error.
-    Unreadable { samples: u32, of: u32, first_at: u64, error: String },
+    Unreadable { samples: u32, samples_tried: u32, first_at: u64, error: String },
 }
 
 impl Evidence {
@@ -50,9 +50,9 @@ impl Evidence {
 
     /// True if `found` has a store of flashproof's own record engine, and no data of another owner. The store's header
     /// alone proves nothing, because it can survive under data written later.
-    pub(super) fn is_store_alone(found: &[Self]) -> bool {
-        found.iter().any(|one| matches!(one, Self::RecordStore { .. }))
-            && found.iter().all(|one| matches!(one, Self::RecordStore { .. }) || !one.has_owner())
+    pub(super) fn is_store_alone(evidence: &[Self]) -> bool {
+        evidence.iter().any(|one| matches!(one, Self::RecordStore { .. }))
+            && evidence.iter().all(|one| matches!(one, Self::RecordStore { .. }) || !one.has_owner())
     }
 }
 
@@ -70,11 +70,11 @@ impl fmt::Display for Evidence {
             Self::RecordStore { namespace: Some(name) } => {
                 write!(f, "records of flashproof engine serve, of namespace \"{name}\"")
             }
-            Self::Data { samples, of, first_at, why } => {
-                write!(f, "data in {samples} of {of} samples, first at byte {first_at} ({why})")
+            Self::Data { samples, samples_tried, first_at, why } => {
+                write!(f, "data in {samples} of {samples_tried} samples, first at byte {first_at} ({why})")
             }
-            Self::Unreadable { samples, of, first_at, error } => {
-                write!(f, "{samples} of {of} samples could not be read, first at byte {first_at} ({error})")
+            Self::Unreadable { samples, samples_tried, first_at, error } => {
+                write!(f, "{samples} of {samples_tried} samples could not be read, first at byte {first_at} ({error})")
             }
         }
     }
@@ -133,9 +133,9 @@ struct Tally {
 
 impl Tally {
     /// Counts the sample read at `at` and returns its bytes.
-    fn take<'a>(&mut self, at: u64, read: io::Result<&'a [u8]>, (key, is_file): (Option<u64>, bool)) -> &'a [u8] {
+    fn take<'a>(&mut self, at: u64, result: io::Result<&'a [u8]>, (key, is_file): (Option<u64>, bool)) -> &'a [u8] {
         self.tried += 1;
-        match read {
+        match result {
             Ok(bytes) => {
                 self.foreign_at.extend(foreign_sector(bytes, key, is_file).map(|first| at + first as u64));
                 bytes
@@ -148,13 +148,13 @@ impl Tally {
     }
 
     fn evidence(self, why: String) -> impl Iterator<Item = Evidence> {
-        let of = self.tried;
+        let samples_tried = self.tried;
         let (foreign, failed) = (self.foreign_at.len() as u32, self.failed.len() as u32);
         let first_foreign = self.foreign_at.into_iter().min();
-        let data = first_foreign.map(|first_at| Evidence::Data { samples: foreign, of, first_at, why });
+        let data = first_foreign.map(|first_at| Evidence::Data { samples: foreign, samples_tried, first_at, why });
         let unreadable = self.failed.into_iter().next().map(|(first_at, error)| {
             let error = error.to_string();
-            Evidence::Unreadable { samples: failed, of, first_at, error }
+            Evidence::Unreadable { samples: failed, samples_tried, first_at, error }
         });
         data.into_iter().chain(unreadable)
     }
@@ -177,19 +177,19 @@ fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
     let not_zero = |from: usize, to: usize| {
         bytes.get(from..to).and_then(|gap| gap.iter().position(|byte| *byte != 0)).map(|at| from + at)
     };
-    let mut end = 0;
-    for next in STAMP_BYTES..=bytes.len() {
-        if !is_stamped(&bytes[next - STAMP_BYTES..next], key) {
+    let mut last_stamp_end = 0;
+    for next_end in STAMP_BYTES..=bytes.len() {
+        if !is_stamped(&bytes[next_end - STAMP_BYTES..next_end], key) {
             continue;
         }
         // A stamp that began before `bytes` cannot be recognised.
-        let from = if end == 0 { STAMP_BYTES } else { end };
-        if let Some(at) = not_zero(from, next.saturating_sub(SECTOR_BYTES)) {
+        let gap_start = if last_stamp_end == 0 { STAMP_BYTES } else { last_stamp_end };
+        if let Some(at) = not_zero(gap_start, next_end.saturating_sub(SECTOR_BYTES)) {
             return Some(at);
         }
-        end = next;
+        last_stamp_end = next_end;
     }
-    not_zero(end, bytes.len()).filter(|at| end == 0 || bytes.len() - at >= SECTOR_BYTES)
+    not_zero(last_stamp_end, bytes.len()).filter(|at| last_stamp_end == 0 || bytes.len() - at >= SECTOR_BYTES)
 }
 
 /// Reads samples of the `size_bytes` of `file`, which is open for direct I/O. Returns the evidence: data that `key`
@@ -213,14 +213,14 @@ pub(super) fn gather(
         0 => Vec::new(),
         len => tally.take(tail_at, read(file, tail_at, len, &mut buf), ours).to_vec(),
     };
-    let between = tail_at.saturating_sub(END_BYTES) / SPOT_BYTES;
-    for spot in 0..u64::from(sampling.spots).min(between) {
+    let middle_spots = tail_at.saturating_sub(END_BYTES) / SPOT_BYTES;
+    for spot in 0..u64::from(sampling.spots).min(middle_spots) {
         if started.elapsed() > sampling.limit {
             notes
                 .push(format!("only {spot} of {} random places could be read in {:?}", sampling.spots, sampling.limit));
             break;
         }
-        let at = END_BYTES + stamp(spot, sampling.seed) % between * SPOT_BYTES;
+        let at = END_BYTES + stamp(spot, sampling.seed) % middle_spots * SPOT_BYTES;
         tally.take(at, read(file, at, SPOT_BYTES, &mut buf), ours);
     }
     let mut evidence = known_formats(&DeviceEnds { head, tail, tail_at, size_bytes, key });
@@ -240,8 +240,8 @@ pub(super) fn explanation(identity: Option<&str>, size_bytes: u64, records: &Rec
     match records.find(identity) {
         None => (None, format!("there is no record that flashproof wrote to {identity}")),
         Some(record) if record.size_bytes != size_bytes => {
-            let was = record.size_bytes;
-            (None, format!("the record for {identity} is for {was} bytes, and it now has {size_bytes}"))
+            let recorded_bytes = record.size_bytes;
+            (None, format!("the record for {identity} is for {recorded_bytes} bytes, and it now has {size_bytes}"))
         }
         Some(record) => (Some(record.key), format!("the data lacks the stamp of flashproof's writes to {identity}")),
     }
@@ -251,23 +251,23 @@ pub(super) fn explanation(identity: Option<&str>, size_bytes: u64, records: &Rec
 /// the rounded length.
 fn read<'a>(file: &File, at: u64, len: u64, buf: &'a mut Buf) -> io::Result<&'a [u8]> {
     let len = len.next_multiple_of(SPOT_BYTES) as usize;
-    let mut done = 0;
-    while done < len {
-        match file.read_at(&mut buf[done..len], at + done as u64) {
+    let mut read_bytes = 0;
+    while read_bytes < len {
+        match file.read_at(&mut buf[read_bytes..len], at + read_bytes as u64) {
             // A short read means the end of the device, or would make the next offset unaligned for direct I/O.
             Ok(n) => {
-                done += n;
-                if n == 0 || done % SECTOR_BYTES != 0 {
+                read_bytes += n;
+                if n == 0 || read_bytes % SECTOR_BYTES != 0 {
                     break;
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             // Past the end of a file whose length is not a multiple of the direct I/O unit.
-            Err(error) if done > 0 && error.raw_os_error() == Some(libc::EINVAL) => break,
+            Err(error) if read_bytes > 0 && error.raw_os_error() == Some(libc::EINVAL) => break,
             Err(error) => return Err(error),
         }
     }
-    Ok(&buf[..done])
+    Ok(&buf[..read_bytes])
 }
 
 const KIB: u64 = 1024;
@@ -276,63 +276,63 @@ const KIB: u64 = 1024;
 struct Magic {
     name: &'static str,
     /// Possible offsets on the device.
-    at: &'static [u64],
+    offsets: &'static [u64],
     magic: &'static [u8],
 }
 
 /// Formats with fixed offsets, the most informative first.
 const MAGICS: &[Magic] = &[
-    Magic { name: "an ext2, ext3 or ext4 file system", at: &[0x438], magic: b"\x53\xef" },
-    Magic { name: "an XFS file system", at: &[0], magic: b"XFSB" },
-    Magic { name: "a Btrfs file system", at: &[64 * KIB + 0x40], magic: b"_BHRfS_M" },
-    Magic { name: "an NTFS file system", at: &[3], magic: b"NTFS    " },
-    Magic { name: "an exFAT file system", at: &[3], magic: b"EXFAT   " },
-    Magic { name: "a FAT file system", at: &[0x36], magic: b"FAT12   " },
-    Magic { name: "a FAT file system", at: &[0x36], magic: b"FAT16   " },
-    Magic { name: "a FAT file system", at: &[0x52], magic: b"FAT32   " },
-    Magic { name: "an F2FS file system", at: &[KIB], magic: b"\x10\x20\xf5\xf2" },
-    Magic { name: "a bcachefs file system", at: &[4 * KIB + 24], magic: b"\xc6\x85\x73\xf6\x66\xce\x90\xa9" },
-    Magic { name: "an ISO 9660 file system", at: &[0x8001], magic: b"CD001" },
-    Magic { name: "a SquashFS file system", at: &[0], magic: b"hsqs" },
-    Magic { name: "an EROFS file system", at: &[KIB], magic: b"\xe2\xe1\xf5\xe0" },
+    Magic { name: "an ext2, ext3 or ext4 file system", offsets: &[0x438], magic: b"\x53\xef" },
+    Magic { name: "an XFS file system", offsets: &[0], magic: b"XFSB" },
+    Magic { name: "a Btrfs file system", offsets: &[64 * KIB + 0x40], magic: b"_BHRfS_M" },
+    Magic { name: "an NTFS file system", offsets: &[3], magic: b"NTFS    " },
+    Magic { name: "an exFAT file system", offsets: &[3], magic: b"EXFAT   " },
+    Magic { name: "a FAT file system", offsets: &[0x36], magic: b"FAT12   " },
+    Magic { name: "a FAT file system", offsets: &[0x36], magic: b"FAT16   " },
+    Magic { name: "a FAT file system", offsets: &[0x52], magic: b"FAT32   " },
+    Magic { name: "an F2FS file system", offsets: &[KIB], magic: b"\x10\x20\xf5\xf2" },
+    Magic { name: "a bcachefs file system", offsets: &[4 * KIB + 24], magic: b"\xc6\x85\x73\xf6\x66\xce\x90\xa9" },
+    Magic { name: "an ISO 9660 file system", offsets: &[0x8001], magic: b"CD001" },
+    Magic { name: "a SquashFS file system", offsets: &[0], magic: b"hsqs" },
+    Magic { name: "an EROFS file system", offsets: &[KIB], magic: b"\xe2\xe1\xf5\xe0" },
     // At the end of the first page, for any page size.
-    Magic { name: "swap space", at: &[0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6], magic: b"SWAPSPACE2" },
-    Magic { name: "swap space", at: &[0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6], magic: b"SWAP-SPACE" },
+    Magic { name: "swap space", offsets: &[0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6], magic: b"SWAPSPACE2" },
+    Magic { name: "swap space", offsets: &[0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6], magic: b"SWAP-SPACE" },
     // The label is in one of the first four sectors; its type is at byte 24 of the label.
-    Magic { name: "an LVM2 physical volume", at: &[0x018, 0x218, 0x418, 0x618], magic: b"LVM2 001" },
-    Magic { name: "a software RAID member (superblock 1.1)", at: &[0], magic: b"\xfc\x4e\x2b\xa9" },
-    Magic { name: "a software RAID member (superblock 1.2)", at: &[4 * KIB], magic: b"\xfc\x4e\x2b\xa9" },
-    Magic { name: "a LUKS encrypted volume", at: &[0], magic: b"LUKS\xba\xbe" },
-    Magic { name: "a LUKS encrypted volume (second header)", at: &[16 * KIB, 32 * KIB], magic: b"SKUL\xba\xbe" },
-    Magic { name: "a bcache device", at: &[4 * KIB + 24], magic: b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca" },
-    Magic { name: "a Ceph BlueStore device", at: &[0], magic: b"bluestore block device" },
-    Magic { name: "a Stratis device", at: &[0x204], magic: b"!Stra0tis\x86\xff\x02^\x41rh" },
-    Magic { name: "a VDO device", at: &[0], magic: b"dmvdo001" },
-    Magic { name: "an Oracle ASM disk", at: &[32], magic: b"ORCLDISK" },
+    Magic { name: "an LVM2 physical volume", offsets: &[0x018, 0x218, 0x418, 0x618], magic: b"LVM2 001" },
+    Magic { name: "a software RAID member (superblock 1.1)", offsets: &[0], magic: b"\xfc\x4e\x2b\xa9" },
+    Magic { name: "a software RAID member (superblock 1.2)", offsets: &[4 * KIB], magic: b"\xfc\x4e\x2b\xa9" },
+    Magic { name: "a LUKS encrypted volume", offsets: &[0], magic: b"LUKS\xba\xbe" },
+    Magic { name: "a LUKS encrypted volume (second header)", offsets: &[16 * KIB, 32 * KIB], magic: b"SKUL\xba\xbe" },
+    Magic { name: "a bcache device", offsets: &[4 * KIB + 24], magic: b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca" },
+    Magic { name: "a Ceph BlueStore device", offsets: &[0], magic: b"bluestore block device" },
+    Magic { name: "a Stratis device", offsets: &[0x204], magic: b"!Stra0tis\x86\xff\x02^\x41rh" },
+    Magic { name: "a VDO device", offsets: &[0], magic: b"dmvdo001" },
+    Magic { name: "an Oracle ASM disk", offsets: &[32], magic: b"ORCLDISK" },
 ];
 
 const MD_MAGIC: &[u8] = b"\xfc\x4e\x2b\xa9";
 
 /// All known formats on the device.
-pub(super) fn known_formats(look: &DeviceEnds) -> Vec<Evidence> {
-    let stores = aerospike(look).into_iter().chain(record_store(look));
-    let mut found: Vec<Evidence> = stores.chain(partition_table(look)).collect();
-    for Magic { name, at, magic } in MAGICS {
-        let at = at.iter().find(|at| look.count_unstamped(**at, magic.len()) == Some(magic));
-        found.extend(at.map(|at| Evidence::Signature { name, at: *at }));
+pub(super) fn known_formats(ends: &DeviceEnds) -> Vec<Evidence> {
+    let stores = aerospike(ends).into_iter().chain(record_store(ends));
+    let mut evidence: Vec<Evidence> = stores.chain(partition_table(ends)).collect();
+    for Magic { name, offsets, magic } in MAGICS {
+        let offset = offsets.iter().find(|at| ends.count_unstamped(**at, magic.len()) == Some(magic));
+        evidence.extend(offset.map(|at| Evidence::Signature { name, at: *at }));
     }
-    found.extend(software_raid_at_end(look));
-    found.extend(zfs(look));
-    found
+    evidence.extend(software_raid_at_end(ends));
+    evidence.extend(zfs(ends));
+    evidence
 }
 
 /// `drv_prefix`: magic number, version, and since version 3 the namespace as 32 bytes of text.
-fn aerospike(look: &DeviceEnds) -> Option<Evidence> {
+fn aerospike(ends: &DeviceEnds) -> Option<Evidence> {
     const MAGIC: u64 = 0x4349_7472_7573_0322;
     const MAGIC_BEFORE_VERSION_3: u64 = 0x4349_7472_7573_0707;
-    let namespace = match little_endian(look.count_unstamped(0, 8)?) {
+    let namespace = match little_endian(ends.count_unstamped(0, 8)?) {
         MAGIC => {
-            let text = look.count_unstamped(12, 32)?.split(|byte| *byte == 0).next()?;
+            let text = ends.count_unstamped(12, 32)?.split(|byte| *byte == 0).next()?;
             Some(String::from_utf8_lossy(text).into_owned()).filter(|text| !text.contains(char::is_control))
         }
         MAGIC_BEFORE_VERSION_3 => None,
@@ -342,76 +342,76 @@ fn aerospike(look: &DeviceEnds) -> Option<Evidence> {
 }
 
 /// The header that `store::DeviceHeader` writes: the length of the name at byte 42, the name at byte 44.
-fn record_store(look: &DeviceEnds) -> Option<Evidence> {
-    look.count_unstamped(0, 16).filter(|magic| magic == b"flashproof store")?;
-    let length = look.count_unstamped(42, 2).map_or(0, little_endian);
-    let name = look.count_unstamped(44, length.min(128) as usize).unwrap_or_default();
+fn record_store(ends: &DeviceEnds) -> Option<Evidence> {
+    ends.count_unstamped(0, 16).filter(|magic| magic == b"flashproof store")?;
+    let length = ends.count_unstamped(42, 2).map_or(0, little_endian);
+    let name = ends.count_unstamped(44, length.min(128) as usize).unwrap_or_default();
     let name = Some(String::from_utf8_lossy(name).into_owned());
     Some(Evidence::RecordStore { namespace: name.filter(|name| !name.is_empty() && !name.contains(char::is_control)) })
 }
 
-fn partition_table(look: &DeviceEnds) -> Option<Evidence> {
+fn partition_table(ends: &DeviceEnds) -> Option<Evidence> {
     // The header is in sector 1, the backup in the last one, for any sector size.
     const SECTORS: [u64; 2] = [512, 4096];
     for sector in SECTORS {
-        if look.count_unstamped(sector, 8) == Some(b"EFI PART") {
+        if ends.count_unstamped(sector, 8) == Some(b"EFI PART") {
             return Some(Evidence::PartitionTable {
                 name: "a GPT partition table",
-                partitions: gpt_entries(look, sector),
+                partitions: gpt_entries(ends, sector),
             });
         }
     }
     for sector in SECTORS {
-        if look.size_bytes > sector && look.count_unstamped(look.size_bytes - sector, 8) == Some(b"EFI PART") {
+        if ends.size_bytes > sector && ends.count_unstamped(ends.size_bytes - sector, 8) == Some(b"EFI PART") {
             return Some(Evidence::PartitionTable { name: "the backup of a GPT partition table", partitions: None });
         }
     }
-    mbr(look)
+    mbr(ends)
 }
 
 /// Number of used entries of the table with the header at `header`, as far as the entries were read.
-fn gpt_entries(look: &DeviceEnds, header: u64) -> Option<u32> {
-    let field = look.count_unstamped(header + 72, 16)?;
+fn gpt_entries(ends: &DeviceEnds, header: u64) -> Option<u32> {
+    let field = ends.count_unstamped(header + 72, 16)?;
     let (start, count) = (little_endian(&field[..8]).checked_mul(header)?, little_endian(&field[8..12]).min(1024));
     let size = little_endian(&field[12..16]).max(128);
-    let used = |at: u64| look.bytes(at, 16).is_some_and(|kind| kind.iter().any(|byte| *byte != 0));
-    Some((0..count).filter(|entry| start.checked_add(entry * size).is_some_and(used)).count() as u32)
+    let is_used = |at: u64| ends.bytes(at, 16).is_some_and(|kind| kind.iter().any(|byte| *byte != 0));
+    Some((0..count).filter(|entry| start.checked_add(entry * size).is_some_and(is_used)).count() as u32)
 }
 
 /// Layout: four entries of 16 bytes, each with flag, first sector (CHS), type, last sector (CHS), start, length.
-fn mbr(look: &DeviceEnds) -> Option<Evidence> {
-    let sector = look.count_unstamped(0, 512).filter(|sector| sector[510..] == [0x55, 0xaa])?;
+fn mbr(ends: &DeviceEnds) -> Option<Evidence> {
+    let sector = ends.count_unstamped(0, 512).filter(|sector| sector[510..] == [0x55, 0xaa])?;
     let entries: Vec<&[u8]> = sector[446..510].chunks_exact(16).collect();
     // The boot sector of a file system ends in the same two bytes, but has code in place of the flags.
     if entries.iter().any(|entry| entry[0] & 0x7f != 0) {
         return None;
     }
-    let used = entries.iter().filter(|entry| entry[4] != 0 && little_endian(&entry[12..16]) != 0).count() as u32;
-    (used > 0).then_some(Evidence::PartitionTable { name: "an MBR partition table", partitions: Some(used) })
+    let partitions = entries.iter().filter(|entry| entry[4] != 0 && little_endian(&entry[12..16]) != 0).count() as u32;
+    (partitions > 0).then_some(Evidence::PartitionTable { name: "an MBR partition table", partitions: Some(partitions) })
 }
 
 /// Superblocks 1.0 and 0.90 are near the end, on boundaries of 4 and of 64 KiB (`md_p.h`).
-fn software_raid_at_end(look: &DeviceEnds) -> Option<Evidence> {
-    let size = look.size_bytes;
+fn software_raid_at_end(ends: &DeviceEnds) -> Option<Evidence> {
+    let size = ends.size_bytes;
     let at_1_0 = (size.checked_sub(8 * KIB)?) & !(4 * KIB - 1);
     let at_0_90 = (size & !(64 * KIB - 1)).checked_sub(64 * KIB);
     [(Some(at_1_0), "a software RAID member (superblock 1.0)"), (at_0_90, "a software RAID member (superblock 0.90)")]
         .into_iter()
         .filter_map(|(at, name)| Some((at?, name)))
-        .find(|(at, _)| look.count_unstamped(*at, 4) == Some(MD_MAGIC))
+        .find(|(at, _)| ends.count_unstamped(*at, 4) == Some(MD_MAGIC))
         .map(|(at, name)| Evidence::Signature { name, at })
 }
 
 /// Layout: two labels of 256 KiB at the start and two at the end. The second half of a label is a ring of uberblocks of
 /// 1 KiB or more (`vdev_impl.h`).
-fn zfs(look: &DeviceEnds) -> Option<Evidence> {
+fn zfs(ends: &DeviceEnds) -> Option<Evidence> {
     const MAGIC: u64 = 0x00ba_b10c;
     let label = 256 * KIB;
-    let end = look.size_bytes / label * label;
+    let end = ends.size_bytes / label * label;
     let starts = [Some(0), Some(label), end.checked_sub(2 * label), end.checked_sub(label)];
     let mut rings = starts.into_iter().flatten().flat_map(|start| (0..128).map(move |i| start + 128 * KIB + i * KIB));
     let at = rings.find(|at| {
-        look.count_unstamped(*at, 8).map(little_endian).is_some_and(|word| word == MAGIC || word.swap_bytes() == MAGIC)
+        ends.count_unstamped(*at, 8).map(little_endian).is_some_and(|word| word == MAGIC || word.swap_bytes() == MAGIC)
     })?;
     Some(Evidence::Signature { name: "a ZFS pool member", at })
 }
@@ -572,7 +572,7 @@ mod tests {
 
     #[test]
     fn every_magic_is_found_at_every_place_that_it_may_have() {
-        for Magic { name, at, magic } in MAGICS {
+        for Magic { name, offsets: at, magic } in MAGICS {
             for at in *at {
                 let found = on_device(*at, magic);
                 assert!(matches!(&found[..], [one] if one.starts_with(name)), "{name} at {at}: {found:?}");
@@ -600,7 +600,7 @@ mod tests {
         assert!(on_device(0, &header)[0].starts_with("records of flashproof engine serve"));
         // A RAID array created later left the header in place.
         let store = Evidence::RecordStore { namespace: None };
-        let data = Evidence::Data { samples: 1, of: 2, first_at: 0, why: String::new() };
+        let data = Evidence::Data { samples: 1, samples_tried: 2, first_at: 0, why: String::new() };
         assert!(Evidence::is_store_alone(&[store.clone(), data.clone()]) && !Evidence::is_store_alone(&[data]));
         assert!(!Evidence::is_store_alone(&[store, Evidence::Signature { name: "a software RAID member", at: 4096 }]));
     }

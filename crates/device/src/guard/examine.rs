@@ -41,9 +41,9 @@ pub(super) struct ResolvedTarget {
 /// How the target is opened.
 pub(super) enum TargetKind {
     /// A block device by its node.
-    Device { node: PathBuf, subject: TargetDevices },
+    Device { node: PathBuf, devices: TargetDevices },
     /// An existing file, which will grow to `size_bytes` if it is shorter.
-    File { metadata: Metadata, size_bytes: u64, subject: TargetDevices },
+    File { metadata: Metadata, size_bytes: u64, devices: TargetDevices },
     /// A file to be created.
     NewFile { size_bytes: u64 },
 }
@@ -52,7 +52,7 @@ impl TargetKind {
     /// Devices and files that share bytes with the target; `None` for a file that does not exist yet.
     pub(super) fn subject(&self) -> Option<&TargetDevices> {
         match self {
-            Self::Device { subject, .. } | Self::File { subject, .. } => Some(subject),
+            Self::Device { devices: subject, .. } | Self::File { devices: subject, .. } => Some(subject),
             Self::NewFile { .. } => None,
         }
     }
@@ -61,7 +61,7 @@ impl TargetKind {
 /// A target that passed every check that no consent overrides.
 pub(super) struct Examined {
     pub(super) request: Request,
-    pub(super) found: ResolvedTarget,
+    pub(super) target: ResolvedTarget,
     /// The claimed descriptor, and true if it bypasses the page cache; `None` for a file to be created.
     pub(super) opened: Option<(File, bool)>,
     /// Claims on the other paths to the drive.
@@ -84,21 +84,21 @@ pub(super) fn resolve_target(guard: &Guard, request: &Request) -> Result<Resolve
         (resolved, _) => resolved?,
     };
     let facts = discover::facts_of(&request.path, &resolved, &guard.roots)?;
-    let door = match resolved {
+    let target_kind = match resolved {
         Resolved::Block { number, node } => {
             let root = &guard.roots.sys;
             let dir =
                 SysDir::of_block(root, number).ok_or_else(|| DiscoverError::NoSysfs { number, root: root.clone() })?;
-            let subject = TargetDevices::of_device(number, &dir, &guard.roots);
-            TargetKind::Device { node, subject }
+            let devices = TargetDevices::of_device(number, &dir, &guard.roots);
+            TargetKind::Device { node, devices }
         }
         Resolved::File { metadata } => {
             let size_bytes = request.file_size_bytes.ok_or(Reason::FileWithoutSize)?;
-            let subject = TargetDevices::of_file(&metadata);
-            TargetKind::File { metadata, size_bytes, subject }
+            let devices = TargetDevices::of_file(&metadata);
+            TargetKind::File { metadata, size_bytes, devices }
         }
     };
-    Ok(ResolvedTarget { facts, target_kind: door })
+    Ok(ResolvedTarget { facts, target_kind })
 }
 
 /// True if a file may be created at `path`; its directory must exist. Not below /dev: there a missing name is a
@@ -113,20 +113,20 @@ fn directory_of(path: &Path) -> &Path {
 }
 
 /// Runs all checks on a target. Errors: all objections.
-pub(super) fn examine(guard: &Guard, request: &Request, found: ResolvedTarget) -> Result<Examined, Vec<Reason>> {
-    let (prepared, mut findings) = check_from_outside(guard, request, &found)?;
-    let manner = OpenMode::of(request, guard);
+pub(super) fn examine(guard: &Guard, request: &Request, target: ResolvedTarget) -> Result<Examined, Vec<Reason>> {
+    let (prepared, mut findings) = check_from_outside(guard, request, &target)?;
+    let open_mode = OpenMode::of(request, guard);
     let mut claims = Vec::new();
-    let (opened, size_bytes) = match &found.target_kind {
-        TargetKind::Device { node, subject } => {
-            let file = claim::open_device(node, &found.facts, &guard.roots, manner)?;
-            claim_other_paths(guard, subject, manner, &mut claims, &mut findings)?;
+    let (opened, size_bytes) = match &target.target_kind {
+        TargetKind::Device { node, devices } => {
+            let file = claim::open_device(node, &target.facts, &guard.roots, open_mode)?;
+            claim_other_paths(guard, devices, open_mode, &mut claims, &mut findings)?;
             let size_bytes = device_size(&file, request)?;
-            check_idle(guard, request, subject, &mut findings)?;
+            check_idle(guard, request, devices, &mut findings)?;
             (Some((file, true)), size_bytes)
         }
         TargetKind::File { metadata, size_bytes, .. } => {
-            (Some(claim::file(Path::new(&request.path), metadata, manner)?), *size_bytes)
+            (Some(claim::file(Path::new(&request.path), metadata, open_mode)?), *size_bytes)
         }
         TargetKind::NewFile { size_bytes } => (None, *size_bytes),
     };
@@ -135,10 +135,10 @@ pub(super) fn examine(guard: &Guard, request: &Request, found: ResolvedTarget) -
     check_size(used_bytes, request.min_size_bytes)?;
     notes.extend(prepared.as_ref().map(ToString::to_string));
     let evidence = match &opened {
-        Some((file, _)) => sample_contents(guard, file, &found, size_bytes, prepared, &mut notes)?,
+        Some((file, _)) => sample_contents(guard, file, &target, size_bytes, prepared, &mut notes)?,
         None => Vec::new(),
     };
-    Ok(Examined { request: request.clone(), found, opened, claims, size_bytes, used_bytes, evidence, notes })
+    Ok(Examined { request: request.clone(), target, opened, claims, size_bytes, used_bytes, evidence, notes })
 }
 
 /// As [`examine`], for a device that will not be claimed: it is opened for reading only. Returns the evidence and
@@ -146,20 +146,20 @@ pub(super) fn examine(guard: &Guard, request: &Request, found: ResolvedTarget) -
 pub(super) fn look_without_claim(
     guard: &Guard,
     request: &Request,
-    found: &ResolvedTarget,
+    target: &ResolvedTarget,
 ) -> Result<(Vec<Evidence>, Vec<String>), Vec<Reason>> {
-    let (prepared, mut findings) = check_from_outside(guard, request, found)?;
-    let TargetKind::Device { node, subject, .. } = &found.target_kind else {
+    let (prepared, mut findings) = check_from_outside(guard, request, target)?;
+    let TargetKind::Device { node, devices, .. } = &target.target_kind else {
         return Err(Reason::FileWithoutSize.into());
     };
     let file = claim::open_for_examination(node, guard.settle)?;
-    let manner = OpenMode { shared: true, odsync: false, settle: guard.settle };
-    claim_other_paths(guard, subject, manner, &mut Vec::new(), &mut findings)?;
+    let open_mode = OpenMode { shared: true, odsync: false, settle: guard.settle };
+    claim_other_paths(guard, devices, open_mode, &mut Vec::new(), &mut findings)?;
     let size_bytes = device_size(&file, request)?;
-    check_idle(guard, request, subject, &mut findings)?;
+    check_idle(guard, request, devices, &mut findings)?;
     let mut notes = findings.notes;
     notes.extend(prepared.as_ref().map(ToString::to_string));
-    let evidence = sample_contents(guard, &file, found, size_bytes, prepared, &mut notes)?;
+    let evidence = sample_contents(guard, &file, target, size_bytes, prepared, &mut notes)?;
     Ok((evidence, notes))
 }
 
@@ -167,43 +167,43 @@ pub(super) fn look_without_claim(
 fn check_from_outside(
     guard: &Guard,
     request: &Request,
-    found: &ResolvedTarget,
+    target: &ResolvedTarget,
 ) -> Result<(Option<UsedPart>, Objections), Vec<Reason>> {
     let mut findings = Objections::default();
-    let prepared = if request.whole { None } else { UsedPart::of(&found.facts, &guard.records) };
+    let prepared = if request.uses_whole_device { None } else { UsedPart::of(&target.facts, &guard.records) };
     if !request.zoned
-        && matches!(found.target_kind, TargetKind::Device { .. })
-        && discover::is_zoned(&found.facts, &guard.roots)
+        && matches!(target.target_kind, TargetKind::Device { .. })
+        && discover::is_zoned(&target.facts, &guard.roots)
     {
         findings.refuse(Reason::Zoned);
     }
-    check_fit(request, found, prepared.as_ref(), &mut findings);
-    if let Some(subject) = found.target_kind.subject() {
-        subject.check_users(&guard.roots, request.shared, guard.settle, &mut findings);
+    check_fit(request, target, prepared.as_ref(), &mut findings);
+    if let Some(devices) = target.target_kind.subject() {
+        devices.check_users(&guard.roots, request.shared, guard.settle, &mut findings);
     }
     if findings.reasons.is_empty() { Ok((prepared, findings)) } else { Err(findings.reasons) }
 }
 
 /// Refuses a target that is too small or read-only, a file that does not fit into its file system, and a file that
 /// would outgrow its preparation.
-fn check_fit(request: &Request, found: &ResolvedTarget, prepared: Option<&UsedPart>, findings: &mut Objections) {
-    let size_bytes = match &found.target_kind {
-        TargetKind::Device { .. } => found.facts.size_bytes,
+fn check_fit(request: &Request, target: &ResolvedTarget, prepared: Option<&UsedPart>, findings: &mut Objections) {
+    let size_bytes = match &target.target_kind {
+        TargetKind::Device { .. } => target.facts.size_bytes,
         TargetKind::File { size_bytes, .. } | TargetKind::NewFile { size_bytes } => *size_bytes,
     };
     let fits = check_size(size_bytes, request.min_size_bytes);
     findings.reasons.extend(fits.err());
-    if found.facts.read_only == Some(true) {
+    if target.facts.read_only == Some(true) {
         findings.refuse(Reason::ReadOnly { how: "the device says so" });
     }
-    if let Some(part) = prepared
-        && let TargetKind::File { size_bytes: wanted_bytes, .. } = found.target_kind
-        && wanted_bytes > found.facts.size_bytes
+    if let Some(used_part) = prepared
+        && let TargetKind::File { size_bytes: wanted_bytes, .. } = target.target_kind
+        && wanted_bytes > target.facts.size_bytes
     {
-        let (used_bytes, size_bytes) = (part.used_bytes, found.facts.size_bytes);
+        let (used_bytes, size_bytes) = (used_part.used_bytes, target.facts.size_bytes);
         findings.refuse(Reason::PartWouldGrow { used_bytes, size_bytes, wanted_bytes });
     }
-    let space = match &found.target_kind {
+    let space = match &target.target_kind {
         TargetKind::Device { .. } => Ok(()),
         TargetKind::File { metadata, size_bytes, .. } => {
             check_space(Path::new(&request.path), missing_bytes(metadata, *size_bytes))
@@ -218,8 +218,8 @@ pub(super) fn missing_bytes(metadata: &Metadata, size_bytes: u64) -> u64 {
     size_bytes.max(metadata.len()).saturating_sub(metadata.blocks() * STAT_BLOCK_BYTES)
 }
 
-fn check_space(place: &Path, needed_bytes: u64) -> Result<(), Reason> {
-    let free = File::open(place).and_then(|place| open::free_bytes(place.as_fd()));
+fn check_space(path: &Path, needed_bytes: u64) -> Result<(), Reason> {
+    let free = File::open(path).and_then(|place| open::free_bytes(place.as_fd()));
     let free_bytes = free.map_err(|source| Reason::io("check the free space of its file system", source))?;
     if needed_bytes > free_bytes { Err(Reason::NoSpace { needed_bytes, free_bytes }) } else { Ok(()) }
 }
@@ -235,18 +235,18 @@ fn device_size(file: &File, request: &Request) -> Result<u64, Reason> {
 /// path without a node cannot be claimed.
 fn claim_other_paths(
     guard: &Guard,
-    subject: &TargetDevices,
-    manner: OpenMode,
+    devices: &TargetDevices,
+    open_mode: OpenMode,
     claims: &mut Vec<File>,
     findings: &mut Objections,
 ) -> Result<(), Reason> {
-    for path in subject.access_nodes().filter(|node| node.relation == Relation::OtherPath) {
-        let node = path.path(&guard.roots);
-        match claim::other_path(&node, path.number, manner)? {
-            Some(file) if !manner.shared => claims.push(file),
+    for access_node in devices.access_nodes().filter(|node| node.relation == Relation::OtherPath) {
+        let node_path = access_node.path(&guard.roots);
+        match claim::other_path(&node_path, access_node.number, open_mode)? {
+            Some(file) if !open_mode.shared => claims.push(file),
             Some(_) => {}
             None => {
-                findings.note(format!("{} has no node at {}, so it could not be claimed", path.which, node.display()))
+                findings.note(format!("{} has no node at {}, so it could not be claimed", access_node.description, node_path.display()))
             }
         }
     }
@@ -257,18 +257,18 @@ fn claim_other_paths(
 fn check_idle(
     guard: &Guard,
     request: &Request,
-    subject: &TargetDevices,
+    devices: &TargetDevices,
     findings: &mut Objections,
 ) -> Result<(), Reason> {
-    let dirs: Vec<&SysDir> = subject.access_nodes().map(|node| &node.dir).collect();
-    match moves(&dirs, guard.watch) {
+    let dirs: Vec<&SysDir> = devices.access_nodes().map(|node| &node.dir).collect();
+    match moves(&dirs, guard.watch_time) {
         Ok(true) => Ok(()),
         Ok(false) => {
             findings.note("it has no I/O counters, so flashproof could not watch it for I/O of other users".to_owned());
             Ok(())
         }
         // Shared runs, even one that has just started, may cause I/O at any time.
-        Err(reason) => match subject.check_processes(&guard.roots, request.shared, guard.settle, findings) {
+        Err(reason) => match devices.check_processes(&guard.roots, request.shared, guard.settle, findings) {
             0 => Err(findings.reasons.pop().unwrap_or(reason)),
             _ => Ok(()),
         },
@@ -279,29 +279,29 @@ fn check_idle(
 fn sample_contents(
     guard: &Guard,
     file: &File,
-    found: &ResolvedTarget,
+    target: &ResolvedTarget,
     size_bytes: u64,
     prepared: Option<UsedPart>,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Evidence>, Reason> {
     let failed = |source| Reason::io("read samples of it", source);
     let sampling = Sampling { seed: random_key().map_err(failed)?, ..guard.sampling };
-    let read_bytes = match (&found.target_kind, prepared) {
+    let read_bytes = match (&target.target_kind, prepared) {
         // Bytes that the preparation left unused are not written.
         (_, Some(part)) => part.used_bytes,
         // The whole file is examined, including the part that the test does not write.
         (TargetKind::File { metadata, .. }, None) => metadata.len(),
         _ => size_bytes,
     };
-    let (identity, recorded_bytes) = (found.facts.identity(), recorded_size(found, size_bytes));
+    let (identity, recorded_bytes) = (target.facts.identity(), recorded_size(target, size_bytes));
     let explained = evidence::explanation(identity.as_deref(), recorded_bytes, &guard.records);
     evidence::gather(file, read_bytes, explained, sampling, notes).map_err(failed)
 }
 
 /// Size of the target in its record. A device with another size is a different device; a file may grow, so its size is
 /// 0.
-pub(super) fn recorded_size(found: &ResolvedTarget, size_bytes: u64) -> u64 {
-    match found.target_kind {
+pub(super) fn recorded_size(target: &ResolvedTarget, size_bytes: u64) -> u64 {
+    match target.target_kind {
         TargetKind::Device { .. } => size_bytes,
         TargetKind::File { .. } | TargetKind::NewFile { .. } => 0,
     }
@@ -356,20 +356,20 @@ impl Guard {
 
     fn outlook_of(&self, path: &str) -> GuardReport {
         let request = Request::new(path, "outlook");
-        let found = match resolve_target(self, &request) {
+        let target = match resolve_target(self, &request) {
             Ok(found) => found,
             Err(reason) => {
                 let (path, safety) = (path.to_owned(), EraseSafety::No(vec![reason]));
                 return GuardReport { erase_name: path.clone(), path, facts: None, safety, notes: Vec::new() };
             }
         };
-        let (safety, notes) = match look_without_claim(self, &request, &found) {
+        let (safety, notes) = match look_without_claim(self, &request, &target) {
             Ok((evidence, notes)) if evidence.is_empty() => (EraseSafety::Yes, notes),
             Ok((evidence, notes)) => (EraseSafety::Asks(evidence), notes),
             Err(reasons) => (EraseSafety::No(reasons), Vec::new()),
         };
-        let erase_name = DeviceNames::of(&found.facts, &self.roots).lasting_erase_name(path).to_owned();
-        GuardReport { path: path.to_owned(), facts: Some(found.facts), erase_name, safety, notes }
+        let erase_name = DeviceNames::of(&target.facts, &self.roots).lasting_erase_name(path).to_owned();
+        GuardReport { path: path.to_owned(), facts: Some(target.facts), erase_name, safety, notes }
     }
 }
 
@@ -377,14 +377,14 @@ impl Guard {
 /// not wait.
 pub(crate) fn users_of(resolved: &Resolved, roots: &Roots) -> Objections {
     let mut findings = Objections::default();
-    let subject = match resolved {
+    let devices = match resolved {
         Resolved::Block { number, .. } => {
             SysDir::of_block(&roots.sys, *number).map(|dir| TargetDevices::of_device(*number, &dir, roots))
         }
         Resolved::File { metadata } => Some(TargetDevices::of_file(metadata)),
     };
-    match subject {
-        Some(subject) => subject.check_users(roots, true, Duration::ZERO, &mut findings),
+    match devices {
+        Some(devices) => devices.check_users(roots, true, Duration::ZERO, &mut findings),
         None => findings.note("it is no longer in sysfs".to_owned()),
     }
     findings
@@ -393,24 +393,24 @@ pub(crate) fn users_of(resolved: &Resolved, roots: &Roots) -> Objections {
 /// I/O of a device between two readings of its counters, in words; `None` without I/O and with nothing in flight.
 pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
     // Lower counters than before were reset, so they count from zero.
-    let (done, is_anew) = after.since(before).map_or((*after, true), |done| (done, false));
+    let (delta, is_anew) = after.since(before).map_or((*after, true), |done| (done, false));
     let completed = |counts: Option<Counts>| counts.map_or(0, |counts| counts.completed);
-    let (reads, writes, in_flight) = (done.read.completed, done.write.completed, done.in_flight);
-    let others = completed(done.discard) + completed(done.flush);
-    (is_anew || reads | writes | others | in_flight != 0).then(|| {
+    let (reads, writes, in_flight) = (delta.read.completed, delta.write.completed, delta.in_flight);
+    let other_ops = completed(delta.discard) + completed(delta.flush);
+    (is_anew || reads | writes | other_ops | in_flight != 0).then(|| {
         let (reads, writes) = (units::count(reads, "read"), units::count(writes, "write"));
-        format!("it did {reads}, {writes} and {others} discards and flushes, with {in_flight} in flight")
+        format!("it did {reads}, {writes} and {other_ops} discards and flushes, with {in_flight} in flight")
     })
 }
 
 /// Watches the devices at `dirs` for the time `watch`. Error: a device did I/O. `Ok(false)`: a device has no counters.
-fn moves(dirs: &[&SysDir], watch: Duration) -> Result<bool, Reason> {
-    let read = || dirs.iter().map(|dir| Counters::of(dir)).collect::<Option<Vec<_>>>();
-    let Some(before) = read() else { return Ok(false) };
-    std::thread::sleep(watch);
-    let Some(after) = read() else { return Ok(false) };
+fn moves(dirs: &[&SysDir], watch_time: Duration) -> Result<bool, Reason> {
+    let read_counters = || dirs.iter().map(|dir| Counters::of(dir)).collect::<Option<Vec<_>>>();
+    let Some(before) = read_counters() else { return Ok(false) };
+    std::thread::sleep(watch_time);
+    let Some(after) = read_counters() else { return Ok(false) };
     match before.iter().zip(&after).find_map(|(before, after)| activity(before, after)) {
-        Some(did) => Err(Reason::UnknownIo { watched_ms: watch.as_millis(), did }),
+        Some(did) => Err(Reason::UnknownIo { watched_ms: watch_time.as_millis(), did }),
         None => Ok(true),
     }
 }

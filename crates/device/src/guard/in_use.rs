@@ -36,16 +36,16 @@ struct KernelUsers {
 impl KernelUsers {
     /// Reads the current users. Each unreadable table adds a note.
     fn now(roots: &Roots, findings: &mut Objections) -> Self {
-        let mut lines = |what: &str, path: &str| {
+        let mut lines = |list_name: &str, path: &str| {
             let path = roots.proc.join(path);
             let text = fs::read_to_string(&path);
             text.unwrap_or_else(|error| {
-                findings.note(format!("{what} in {} could not be read ({error})", path.display()));
+                findings.note(format!("{list_name} in {} could not be read ({error})", path.display()));
                 String::new()
             })
         };
-        let (own, first) = (lines("mounts", "self/mountinfo"), lines("mounts", "1/mountinfo"));
-        let mounts = [(own, ""), (first, ", as process 1 sees it")];
+        let (own_mounts, init_mounts) = (lines("mounts", "self/mountinfo"), lines("mounts", "1/mountinfo"));
+        let mounts = [(own_mounts, ""), (init_mounts, ", as process 1 sees it")];
         let swaps = lines("swap", "swaps");
         Self {
             mounts: mounts
@@ -65,12 +65,12 @@ impl KernelUsers {
             numbers.push(number);
             dirs.extend(dir.below("holders"));
             dirs.extend(dir.partitions());
-            let shown = self.loops.iter().filter(|of| of.backing == Backing::Device(number));
-            dirs.extend(shown.map(|of| of.dir.clone()));
+            let loop_devices = self.loops.iter().filter(|of| of.backing == Backing::Device(number));
+            dirs.extend(loop_devices.map(|of| of.dir.clone()));
         }
         let mut uses: Vec<String> = Vec::new();
         for (mount, _) in self.mounts.iter().filter(|(mount, _)| numbers.contains(&mount.number)) {
-            let text = format!("mounted at {}", mount.at);
+            let text = format!("mounted at {}", mount.mount_point);
             if !uses.contains(&text) {
                 uses.push(text);
             }
@@ -108,23 +108,23 @@ impl TargetDevices {
 
     fn check_mounts(&self, users: &KernelUsers, roots: &Roots, findings: &mut Objections) {
         for (mount, seen_by) in &users.mounts {
-            let by_number = self.node(mount.number).map(|node| node.which.clone());
+            let by_number = self.node(mount.number).map(|node| node.description.clone());
             // Mounts of btrfs and others have a device number of their own. Then the source of the mount names the
             // device. If the source is a file, the mount uses a loop device, which has its own check.
             let by_source = || {
                 let is_device = !fs::metadata(&mount.source).is_ok_and(|source| source.is_file());
                 is_device.then(|| self.find_path(&mount.source, roots)).flatten()
             };
-            if let Some(which) = by_number.or_else(by_source) {
-                findings.mounted(which, mount.at.clone(), seen_by);
+            if let Some(description) = by_number.or_else(by_source) {
+                findings.mounted(description, mount.mount_point.clone(), seen_by);
             }
         }
     }
 
     fn check_swap(&self, users: &KernelUsers, roots: &Roots, findings: &mut Objections) {
         for path in &users.swaps {
-            if let Some(which) = self.find_path(path, roots) {
-                findings.refuse(Reason::Swap { which, path: path.clone() });
+            if let Some(description) = self.find_path(path, roots) {
+                findings.refuse(Reason::Swap { which: description, path: path.clone() });
             }
         }
     }
@@ -132,7 +132,7 @@ impl TargetDevices {
     /// Description of the device with the file system `number`; `None` if its mount is already reported, because users
     /// of its files add nothing.
     fn file_system_on(&self, number: DevNum, findings: &Objections) -> Option<String> {
-        self.node(number).map(|node| node.which.clone()).filter(|which| !findings.is_mounted(which))
+        self.node(number).map(|node| node.description.clone()).filter(|which| !findings.is_mounted(which))
     }
 
     fn check_holders(&self, users: &KernelUsers, findings: &mut Objections) {
@@ -140,25 +140,25 @@ impl TargetDevices {
             let describe = |dir: SysDir| users.describe(&dir.name(), kind_of_holder(&dir), &dir);
             let holders: Vec<String> = node.holders().map(describe).collect();
             if !holders.is_empty() {
-                findings.refuse(Reason::HasHolders { which: node.which.clone(), holders: holders.join(", ") });
+                findings.refuse(Reason::HasHolders { which: node.description.clone(), holders: holders.join(", ") });
             }
         }
     }
 
     /// Loop devices keep their file open inside the kernel, so no process shows the open file.
     fn check_loops(&self, users: &KernelUsers, roots: &Roots, findings: &mut Objections) {
-        for of in &users.loops {
-            let in_file_system = || match of.backing {
+        for loop_device in &users.loops {
+            let in_file_system = || match loop_device.backing {
                 Backing::File { device, .. } => Some((
                     self.file_system_on(device, findings)?,
-                    Some(format!("its file {} is on that file system", of.path)),
+                    Some(format!("its file {} is on that file system", loop_device.path)),
                 )),
                 Backing::Device(_) | Backing::Unknown => None,
             };
-            let behind = self.find_behind(of, roots).map(|which| (which, None));
-            let Some((which, kind)) = behind.or_else(in_file_system) else { continue };
-            let holders = users.describe(&format!("the loop device {}", of.dir.name()), kind, &of.dir);
-            findings.refuse(Reason::HasHolders { which, holders });
+            let by_backing = self.find_behind(loop_device, roots).map(|which| (which, None));
+            let Some((description, kind)) = by_backing.or_else(in_file_system) else { continue };
+            let holders = users.describe(&format!("the loop device {}", loop_device.dir.name()), kind, &loop_device.dir);
+            findings.refuse(Reason::HasHolders { which: description, holders });
         }
     }
 
@@ -236,7 +236,7 @@ fn kind_of_holder(dir: &SysDir) -> Option<String> {
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     number: DevNum,
-    at: String,
+    mount_point: String,
     source: String,
 }
 
@@ -245,8 +245,8 @@ impl Mount {
         let (mount, file_system) = line.split_once(" - ")?;
         let mut fields = mount.split(' ').skip(2);
         let number = DevNum::parse(fields.next()?)?;
-        let at = unescape(fields.nth(1)?);
-        Some(Self { number, at, source: unescape(file_system.split(' ').nth(1)?) })
+        let mount_point = unescape(fields.nth(1)?);
+        Some(Self { number, mount_point, source: unescape(file_system.split(' ').nth(1)?) })
     }
 }
 
@@ -263,33 +263,33 @@ struct Export {
 }
 
 /// Finds exported parts of `subject`.
-pub(super) fn check_exports(subject: &TargetDevices, roots: &Roots, findings: &mut Objections) {
+pub(super) fn check_exports(devices: &TargetDevices, roots: &Roots, findings: &mut Objections) {
     let config = SysDir::new(roots.sys.join("kernel/config"));
-    for (module, place) in [("nvmet", config.child("nvmet")), ("target_core_mod", config.child("target"))] {
-        if roots.sys.join("module").join(module).is_dir() && !place.path().is_dir() {
-            let place = place.path().display();
+    for (module, config_dir) in [("nvmet", config.child("nvmet")), ("target_core_mod", config.child("target"))] {
+        if roots.sys.join("module").join(module).is_dir() && !config_dir.path().is_dir() {
+            let dir_path = config_dir.path().display();
             findings
-                .note(format!("exports of {module} could not be examined: {place} does not exist (mount configfs)"));
+                .note(format!("exports of {module} could not be examined: {dir_path} does not exist (mount configfs)"));
         }
     }
     for export in namespaces(&config).into_iter().chain(backstores(&config)) {
-        if let Some(which) = export.find(subject, roots) {
-            findings.refuse(Reason::Exported { which, what: export.export_name, end: export.stop_hint });
+        if let Some(description) = export.find(devices, roots) {
+            findings.refuse(Reason::Exported { which: description, what: export.export_name, end: export.stop_hint });
         }
     }
 }
 
 impl Export {
     /// Description of the exported part of `subject`.
-    fn find(&self, subject: &TargetDevices, roots: &Roots) -> Option<String> {
-        let by_number = self.number.and_then(|number| subject.node(number));
+    fn find(&self, devices: &TargetDevices, roots: &Roots) -> Option<String> {
+        let by_number = self.number.and_then(|number| devices.node(number));
         let by_controller = || {
             let name = Path::new(self.controller.as_ref()?).file_name()?.to_str()?;
             let is_below = |path: &Path| controller_names(path).iter().any(|controller| controller == name);
-            subject.nodes.iter().find(|node| is_below(node.dir.path()))
+            devices.nodes.iter().find(|node| is_below(node.dir.path()))
         };
-        let by_path = || self.paths.iter().find_map(|path| subject.find_path(path, roots));
-        by_number.or_else(by_controller).map(|node| node.which.clone()).or_else(by_path)
+        let by_path = || self.paths.iter().find_map(|path| devices.find_path(path, roots));
+        by_number.or_else(by_controller).map(|node| node.description.clone()).or_else(by_path)
     }
 }
 
@@ -297,12 +297,12 @@ impl Export {
 fn namespaces(config: &SysDir) -> Vec<Export> {
     let mut exports = Vec::new();
     for subsystem in config.below("nvmet/subsystems") {
-        let mut add = |what: String, dir: &SysDir, source: Export| {
+        let mut add = |object_name: String, dir: &SysDir, source: Export| {
             if dir.flag("enable") == Some(true) {
-                let end = format!("disable the export (`echo 0 > {}`)", dir.path().join("enable").display());
+                let stop_hint = format!("disable the export (`echo 0 > {}`)", dir.path().join("enable").display());
                 exports.push(Export {
-                    export_name: format!("{what} of NVMe-oF subsystem {}", subsystem.name()),
-                    stop_hint: end,
+                    export_name: format!("{object_name} of NVMe-oF subsystem {}", subsystem.name()),
+                    stop_hint,
                     ..source
                 });
             }
@@ -325,9 +325,9 @@ fn backstores(config: &SysDir) -> Vec<Export> {
     for plugin in config.below("target/core") {
         for dir in plugin.below("").filter(|dir| dir.flag("enable") == Some(true)) {
             let info = dir.text("info").unwrap_or_default();
-            let behind = |label: &str| info.split_once(label)?.1.split_whitespace().next().map(str::to_owned);
-            let number = || DevNum::parse(&format!("{}:{}", behind("Major:")?, behind("Minor:")?));
-            let paths = [dir.text("udev_path"), behind("UDEV PATH:"), behind("File:")].into_iter().flatten().collect();
+            let value_after = |label: &str| info.split_once(label)?.1.split_whitespace().next().map(str::to_owned);
+            let number = || DevNum::parse(&format!("{}:{}", value_after("Major:")?, value_after("Minor:")?));
+            let paths = [dir.text("udev_path"), value_after("UDEV PATH:"), value_after("File:")].into_iter().flatten().collect();
             exports.push(Export {
                 paths,
                 number: number(),
@@ -346,7 +346,7 @@ pub struct Opener {
     pub pid: u32,
     pub command: String,
     /// The device that the process has open: `it`, `its partition /dev/sda1`...
-    pub which: String,
+    pub description: String,
     /// The mark of a run of this program; `None` for other programs.
     pub(super) mark: Option<ByteLock>,
 }
@@ -355,12 +355,12 @@ pub struct Opener {
 /// Returns the processes that have the target open, by number, and the number of processes that could not be examined
 /// (no permission).
 fn scan(proc_root: &Path, find: &dyn Fn(&Metadata) -> Option<TargetPart>) -> io::Result<(Vec<Opener>, u32)> {
-    let own = std::process::id();
+    let own_pid = std::process::id();
     let (mut openers, mut unseen) = (Vec::new(), 0);
     for entry in fs::read_dir(proc_root)? {
         let Ok(entry) = entry else { continue };
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        if pid == own {
+        if pid == own_pid {
             continue;
         }
         match descriptors(&entry.path(), find) {
@@ -382,23 +382,23 @@ fn descriptors(
     process: &Path,
     find: &dyn Fn(&Metadata) -> Option<TargetPart>,
 ) -> io::Result<BTreeMap<String, Option<ByteLock>>> {
-    let mut found = BTreeMap::new();
+    let mut marks_by_part = BTreeMap::new();
     for entry in fs::read_dir(process.join("fd"))?.flatten() {
         // Most descriptors are sockets and pipes, which the link shows without a `stat`.
         if !fs::read_link(entry.path()).is_ok_and(|to| to.is_absolute()) {
             continue;
         }
-        let Some(TargetPart { which, readers_count }) = fs::metadata(entry.path()).ok().as_ref().and_then(find) else {
+        let Some(TargetPart { description, readers_count }) = fs::metadata(entry.path()).ok().as_ref().and_then(find) else {
             continue;
         };
         let info = fs::read_to_string(process.join("fdinfo").join(entry.file_name())).unwrap_or_default();
         if !readers_count && !may_write(&info) {
             continue;
         }
-        let mark: &mut Option<ByteLock> = found.entry(which).or_default();
+        let mark: &mut Option<ByteLock> = marks_by_part.entry(description).or_default();
         *mark = mark.or_else(|| mark_in_fdinfo(&info));
     }
-    Ok(found)
+    Ok(marks_by_part)
 }
 
 /// True if a descriptor is open for writing, by its text in fdinfo; true if unknown.
@@ -408,13 +408,13 @@ fn may_write(info: &str) -> bool {
     flags.is_none_or(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
 }
 
-fn opener(pid: u32, process: &Path, found: BTreeMap<String, Option<ByteLock>>) -> Option<Opener> {
+fn opener(pid: u32, process: &Path, marks_by_part: BTreeMap<String, Option<ByteLock>>) -> Option<Opener> {
     // A run has its lock on one descriptor; the other descriptors of the process belong to the same run.
-    let mark = found.values().find_map(|mark| *mark);
-    let which = found.into_keys().collect::<Vec<_>>().join(" and ");
+    let mark = marks_by_part.values().find_map(|mark| *mark);
+    let description = marks_by_part.into_keys().collect::<Vec<_>>().join(" and ");
     let command = fs::read_to_string(process.join("comm")).unwrap_or_default();
     let command = if command.trim().is_empty() { "name unknown".to_owned() } else { command.trim().to_owned() };
-    (!which.is_empty()).then_some(Opener { pid, command, which, mark })
+    (!description.is_empty()).then_some(Opener { pid, command, description, mark })
 }
 
 fn is_kernel_thread(process: &Path) -> bool {
@@ -432,7 +432,7 @@ mod processes_tests {
     fn is(file: &Path, readers_count: bool) -> impl Fn(&Metadata) -> Option<TargetPart> {
         let inode = fs::metadata(file).unwrap().ino();
         move |metadata: &Metadata| {
-            (metadata.ino() == inode).then(|| TargetPart { which: "it".to_owned(), readers_count })
+            (metadata.ino() == inode).then(|| TargetPart { description: "it".to_owned(), readers_count })
         }
     }
 

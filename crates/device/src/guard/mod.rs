@@ -76,7 +76,7 @@ pub struct Request {
     /// Minimum size that the load needs: one large block.
     pub min_size_bytes: u64,
     /// True to use the whole device, including the part that a preparation left unused.
-    pub whole: bool,
+    pub uses_whole_device: bool,
     /// True if the run reads. Runs that only write need no warning about reads of unwritten blocks.
     pub reads: bool,
     /// True if other shared runs may use the device at the same time.
@@ -102,9 +102,9 @@ impl Request {
 pub struct Guard {
     roots: Roots,
     /// The only devices that may be written to, by their names; `None`: any.
-    only: Option<Vec<String>>,
+    only_devices: Option<Vec<String>>,
     records: Records,
-    watch: Duration,
+    watch_time: Duration,
     settle: Duration,
     sampling: Sampling,
 }
@@ -114,9 +114,9 @@ impl Guard {
     pub fn new(state_dir: Option<PathBuf>) -> Self {
         Self {
             roots: Roots::default(),
-            only: std::env::var(ONLY_VARIABLE).ok().map(|names| erase_names(&[], Some(&names))),
+            only_devices: std::env::var(ONLY_VARIABLE).ok().map(|names| erase_names(&[], Some(&names))),
             records: Records::open(state_dir),
-            watch: WATCH,
+            watch_time: WATCH,
             settle: SETTLE,
             sampling: Sampling { spots: SPOTS, seed: 0, limit: SPOTS_LIMIT },
         }
@@ -148,7 +148,7 @@ impl Guard {
     ) -> Result<Vec<String>, GuardRefusals> {
         let examined = self.examine_and_ask(requests, answers)?;
         let name = |of: &Examined| {
-            DeviceNames::of(&of.found.facts, &self.roots).lasting_erase_name(&of.request.path).to_owned()
+            DeviceNames::of(&of.target.facts, &self.roots).lasting_erase_name(&of.request.path).to_owned()
         };
         Ok(examined.iter().filter(|of| !of.evidence.is_empty()).map(name).collect())
     }
@@ -158,12 +158,12 @@ impl Guard {
         requests: &[Request],
         answers: &mut EraseAnswers<'_>,
     ) -> Result<Vec<Examined>, GuardRefusals> {
-        let found =
+        let targets =
             all(requests.iter().map(|request| examine::resolve_target(self, request).map_err(Vec::from)), requests)?;
-        all(found.iter().zip(requests).map(|(found, request)| self.allowed(found, request)), requests)?;
-        check_named_twice(requests, &found)?;
+        all(targets.iter().zip(requests).map(|(found, request)| self.allowed(found, request)), requests)?;
+        check_named_twice(requests, &targets)?;
         let examined = thread::scope(|scope| {
-            let pairs = requests.iter().zip(found);
+            let pairs = requests.iter().zip(targets);
             let threads: Vec<_> =
                 pairs.map(|(request, found)| scope.spawn(|| examine::examine(self, request, found))).collect();
             let results = threads.into_iter().map(|thread| thread.join());
@@ -174,13 +174,13 @@ impl Guard {
     }
 
     /// Refuses devices that the environment does not allow ([`ONLY_VARIABLE`]).
-    fn allowed(&self, found: &ResolvedTarget, request: &Request) -> Result<(), Vec<Reason>> {
-        let Some(only) = &self.only else { return Ok(()) };
-        let names = DeviceNames::of(&found.facts, &self.roots);
-        if only.iter().any(|name| matches!(names.matches(name), NameMatch::Lasting | NameMatch::Path)) {
+    fn allowed(&self, target: &ResolvedTarget, request: &Request) -> Result<(), Vec<Reason>> {
+        let Some(only_devices) = &self.only_devices else { return Ok(()) };
+        let names = DeviceNames::of(&target.facts, &self.roots);
+        if only_devices.iter().any(|name| matches!(names.matches(name), NameMatch::Lasting | NameMatch::Path)) {
             return Ok(());
         }
-        Err(vec![Reason::NotAllowed { is: names.lasting_erase_name(&request.path).to_owned(), only: only.join(" ") }])
+        Err(vec![Reason::NotAllowed { is: names.lasting_erase_name(&request.path).to_owned(), only: only_devices.join(" ") }])
     }
 
     /// True if `name` is a name of the device or file at `path` that can consent to its erasure.
@@ -190,20 +190,20 @@ impl Guard {
     }
 
     fn grant(&self, examined: Vec<Examined>, requests: &[Request]) -> Result<Vec<WriteConsent>, GuardRefusals> {
-        let mut granted: Vec<WriteConsent> = Vec::new();
+        let mut consents: Vec<WriteConsent> = Vec::new();
         for (examined, request) in examined.into_iter().zip(requests) {
             match consent::grant(self, examined) {
-                Ok(consent) => granted.push(consent),
+                Ok(consent) => consents.push(consent),
                 Err(reasons) => {
-                    let made = granted.iter().zip(requests).filter(|(consent, _)| consent.created);
+                    let made = consents.iter().zip(requests).filter(|(consent, _)| consent.created);
                     made.for_each(|(_, request)| consent::remove(request));
                     return Err(GuardRefusals(vec![Refusal { device: request.path.clone(), reasons }]));
                 }
             }
         }
         // Recorded only now, when it is certain that the run will write to the devices.
-        granted.iter_mut().zip(requests).for_each(|(consent, request)| consent.note_writing(&self.records, request));
-        Ok(granted)
+        consents.iter_mut().zip(requests).for_each(|(consent, request)| consent.note_writing(&self.records, request));
+        Ok(consents)
     }
 }
 
@@ -223,24 +223,24 @@ fn all<T>(
 }
 
 /// Refuses a target that has bytes in common with an earlier one.
-fn check_named_twice(requests: &[Request], found: &[ResolvedTarget]) -> Result<(), GuardRefusals> {
-    let earlier = |at: usize| {
-        let this = &found[at];
-        found[..at].iter().zip(requests).find_map(|(earlier, request)| {
-            let overlap = match (earlier.target_kind.subject(), this.target_kind.subject()) {
+fn check_named_twice(requests: &[Request], targets: &[ResolvedTarget]) -> Result<(), GuardRefusals> {
+    let conflict_with_earlier = |index: usize| {
+        let target = &targets[index];
+        targets[..index].iter().zip(requests).find_map(|(earlier, request)| {
+            let overlap = match (earlier.target_kind.subject(), target.target_kind.subject()) {
                 (Some(one), Some(two)) => one.overlaps(two)?,
                 // Neither file exists yet, so they overlap only if their names are equal.
-                (None, None) if request.path == requests[at].path => Overlap::Bytes,
+                (None, None) if request.path == requests[index].path => Overlap::Bytes,
                 _ => return None,
             };
             let other = request.path.clone();
-            Some(match (overlap, &this.facts.wwid) {
+            Some(match (overlap, &target.facts.wwid) {
                 (Overlap::Drive, Some(wwid)) => Reason::SameDrive { other, wwid: wwid.clone() },
                 _ => Reason::NamedTwice { other },
             })
         })
     };
-    let checks = (0..found.len()).map(|at| earlier(at).map_or(Ok(()), |reason| Err(vec![reason])));
+    let checks = (0..targets.len()).map(|at| conflict_with_earlier(at).map_or(Ok(()), |reason| Err(vec![reason])));
     all(checks, requests).map(|_| ())
 }
 
@@ -249,11 +249,11 @@ fn check_named_twice(requests: &[Request], found: &[ResolvedTarget]) -> Result<(
 fn ask(examined: &[Examined], answers: &mut EraseAnswers<'_>, roots: &Roots) -> Result<(), GuardRefusals> {
     let mut refusals = Vec::new();
     let is_asked = |examined: &&Examined| {
-        let keeps = examined.request.keeps_store && Evidence::is_store_alone(&examined.evidence);
-        !keeps && !examined.evidence.is_empty()
+        let keeps_store = examined.request.keeps_store && Evidence::is_store_alone(&examined.evidence);
+        !keeps_store && !examined.evidence.is_empty()
     };
-    for Examined { request, found, evidence, .. } in examined.iter().filter(is_asked) {
-        let question = Question { name: &request.path, facts: &found.facts, evidence };
+    for Examined { request, target, evidence, .. } in examined.iter().filter(is_asked) {
+        let question = Question { name: &request.path, facts: &target.facts, evidence };
         if let Err(reason) = answers.decide(&question, roots) {
             refusals.push(Refusal { device: request.path.clone(), reasons: vec![reason] });
             if answers.can_ask() {

@@ -113,26 +113,26 @@ impl Records {
     ///
     /// The key stays the same as long as the device keeps its identity and size, so that the record explains the data
     /// of earlier runs, too. Concurrent processes get the same key.
-    pub fn keep(&self, identity: &str, size_bytes: u64, what: &str) -> Result<u64, StateError> {
+    pub fn keep(&self, identity: &str, size_bytes: u64, purpose: &str) -> Result<u64, StateError> {
         let path = self.path(identity).ok_or(StateError::NoDirectory)?;
         let _lock = lock_beside(&path)?;
-        let old = self.find(identity).filter(|old| old.size_bytes == size_bytes);
-        let now = unix_s();
-        let new = DeviceRecord {
+        let old_record = self.find(identity).filter(|old| old.size_bytes == size_bytes);
+        let now_unix_s = unix_s();
+        let new_record = DeviceRecord {
             version: VERSION,
             identity: identity.to_owned(),
             size_bytes,
-            key: match &old {
+            key: match &old_record {
                 Some(old) => old.key,
                 None => random_key().map_err(failed("generate a key for", &path))?,
             },
-            first_unix_s: old.as_ref().map_or(now, |old| old.first_unix_s),
-            last_unix_s: now,
-            what: what.to_owned(),
-            prepared: old.and_then(|old| old.prepared),
+            first_unix_s: old_record.as_ref().map_or(now_unix_s, |old| old.first_unix_s),
+            last_unix_s: now_unix_s,
+            what: purpose.to_owned(),
+            prepared: old_record.and_then(|old| old.prepared),
         };
-        write(&path, &new).map_err(failed("write", &path))?;
-        Ok(new.key)
+        write(&path, &new_record).map_err(failed("write", &path))?;
+        Ok(new_record.key)
     }
 
     /// Changes the record of a device. Errors: there is no record.
@@ -222,11 +222,11 @@ fn file_name(identity: &str) -> String {
 }
 
 fn default_dir() -> Option<PathBuf> {
-    let named = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    named("FLASHPROOF_STATE")
-        .or_else(|| Some(named("XDG_STATE_HOME")?.join("flashproof")))
+    let env_path = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    env_path("FLASHPROOF_STATE")
+        .or_else(|| Some(env_path("XDG_STATE_HOME")?.join("flashproof")))
         .or_else(|| (effective_user() == 0).then(|| PathBuf::from("/var/lib/flashproof")))
-        .or_else(|| Some(named("HOME")?.join(".local/state/flashproof")))
+        .or_else(|| Some(env_path("HOME")?.join(".local/state/flashproof")))
 }
 
 /// Current time, seconds since 1970.
@@ -403,14 +403,14 @@ impl Records {
 
     /// Records that a run with the purpose `what` writes to a prepared device, so that the preparation no longer
     /// describes its contents.
-    pub(super) fn note_writing(&self, identity: &str, what: &str) -> Result<(), StateError> {
+    pub(super) fn note_writing(&self, identity: &str, purpose: &str) -> Result<(), StateError> {
         let was_prepared = self.find(identity).is_some_and(|record| record.prepared.is_some());
-        if what == PREPARATION || !was_prepared {
+        if purpose == PREPARATION || !was_prepared {
             return Ok(());
         }
         self.change(identity, |record| {
             if let Some(prepared) = &mut record.prepared {
-                prepared.written_since = Some(what.to_owned());
+                prepared.written_since = Some(purpose.to_owned());
             }
         })
     }

@@ -56,16 +56,16 @@ impl Objections {
     }
 
     /// True if a mount of `which` was found.
-    pub(super) fn is_mounted(&self, which: &str) -> bool {
-        self.reasons.iter().any(|reason| matches!(reason, Reason::Mounted { which: known, .. } if known == which))
+    pub(super) fn is_mounted(&self, description: &str) -> bool {
+        self.reasons.iter().any(|reason| matches!(reason, Reason::Mounted { which: known, .. } if known == description))
     }
 
     /// Adds a mount, once even if both mount tables show it.
-    pub(super) fn mounted(&mut self, which: String, at: String, seen_by: &'static str) {
-        let known =
-            |reason: &Reason| matches!(reason, Reason::Mounted { which: w, at: a, .. } if (w, a) == (&which, &at));
-        if !self.reasons.iter().any(known) {
-            self.refuse(Reason::Mounted { which, at, seen_by });
+    pub(super) fn mounted(&mut self, description: String, mount_point: String, seen_by: &'static str) {
+        let is_known =
+            |reason: &Reason| matches!(reason, Reason::Mounted { which: w, at: a, .. } if (w, a) == (&description, &mount_point));
+        if !self.reasons.iter().any(is_known) {
+            self.refuse(Reason::Mounted { which: description, at: mount_point, seen_by });
         }
     }
 }
@@ -207,6 +207,6 @@ impl From<Reason> for Vec<Reason> {
 
 impl fmt::Display for Opener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is open in process {} ({})", self.which, self.pid, self.command)
+        write!(f, "{} is open in process {} ({})", self.description, self.pid, self.command)
     }
 }

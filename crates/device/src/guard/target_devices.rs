@@ -33,7 +33,7 @@ pub(super) enum Relation {
 pub(super) struct Node {
     pub(super) number: DevNum,
     /// Description: `it`, `its partition /dev/sda1`, `the disk /dev/sda that it lies on`.
-    pub(super) which: String,
+    pub(super) description: String,
     pub(super) dir: SysDir,
     pub(super) relation: Relation,
     /// Devices built on this device, through which the target lies on it.
@@ -46,9 +46,9 @@ struct FilePart {
     device: DevNum,
     inode: u64,
     bytes: Range<u64>,
-    which: String,
+    description: String,
     /// True if the target covers the whole part. Below dm and md, most of the part can belong to other volumes.
-    exact: bool,
+    is_exact: bool,
 }
 
 /// How two targets overlap.
@@ -64,7 +64,7 @@ pub(super) enum Overlap {
 #[derive(Debug)]
 pub(super) struct TargetPart {
     /// Description, see [`Node::which`].
-    pub(super) which: String,
+    pub(super) description: String,
     /// True if processes that opened it read-only count as users. Below the target they do not: daemons that manage the
     /// paths of a drive keep these open for reading.
     pub(super) readers_count: bool,
@@ -94,9 +94,9 @@ impl TargetDevices {
     /// The devices that share bytes with the block device `number`, whose sysfs directory is `dir`.
     pub(super) fn of_device(number: DevNum, dir: &SysDir, roots: &Roots) -> Self {
         let machine = Machine { roots, disks: disks(roots), loops: loops(roots) };
-        let mut subject = Self::default();
-        subject.add(&machine, number, dir, None, true);
-        subject
+        let mut devices = Self::default();
+        devices.add(&machine, number, dir, None, true);
+        devices
     }
 
     /// The file that `metadata` describes.
@@ -105,39 +105,39 @@ impl TargetDevices {
             device: DevNum::of_stat(metadata.dev()),
             inode: metadata.ino(),
             bytes: 0..u64::MAX,
-            which: "it".to_owned(),
-            exact: true,
+            description: "it".to_owned(),
+            is_exact: true,
         };
         Self { files: vec![file], ..Self::default() }
     }
 
     /// Adds a device with everything that shares bytes with it. `way`: the device built on it towards the target;
     /// `None` for the target. `exact`: true if the target covers the whole device.
-    fn add(&mut self, machine: &Machine<'_>, number: DevNum, dir: &SysDir, way: Option<&SysDir>, exact: bool) {
-        if let Some(known) = self.nodes.iter_mut().find(|node| node.number == number) {
-            return known.path_to_target.extend(way.cloned());
+    fn add(&mut self, machine: &Machine<'_>, number: DevNum, dir: &SysDir, upper_disk: Option<&SysDir>, is_exact: bool) {
+        if let Some(known_node) = self.nodes.iter_mut().find(|node| node.number == number) {
+            return known_node.path_to_target.extend(upper_disk.cloned());
         }
         let (is_partition, disk) = (dir.text("partition").is_some(), dir.disk());
         let bytes = bytes_of(dir, is_partition);
-        let is_target = way.is_none();
-        let (itself, part) =
+        let is_target = upper_disk.is_none();
+        let (itself_relation, part_relation) =
             if is_target { (Relation::Itself, Relation::Part) } else { (Relation::Beneath, Relation::Beneath) };
-        let which = |of_target: String, beneath: String| if is_target { of_target } else { beneath + " beneath it" };
+        let describe = |of_target: String, beneath: String| if is_target { of_target } else { beneath + " beneath it" };
 
-        self.push(Some(number), dir, which("it".to_owned(), dir.node()), itself);
-        self.nodes.iter_mut().rev().take(1).for_each(|node| node.path_to_target.extend(way.cloned()));
+        self.push(Some(number), dir, describe("it".to_owned(), dir.node()), itself_relation);
+        self.nodes.iter_mut().rev().take(1).for_each(|node| node.path_to_target.extend(upper_disk.cloned()));
         if is_partition {
             let name = format!("the disk {}", disk.node());
-            self.push(disk.dev(), &disk, which(format!("{name} that it lies on"), name.clone()), part);
+            self.push(disk.dev(), &disk, describe(format!("{name} that it lies on"), name.clone()), part_relation);
         }
         for partition in dir.partitions() {
             let name = format!("partition {}", partition.node());
-            self.push(partition.dev(), &partition, which(format!("its {name}"), format!("the {name}")), part);
+            self.push(partition.dev(), &partition, describe(format!("its {name}"), format!("the {name}")), part_relation);
         }
         self.add_generic(machine, &disk, if is_target { "its" } else { "the" });
-        self.add_other_paths(machine, &disk, is_partition.then_some(&bytes), itself, part);
-        let whose = if is_target { "its backing file" } else { "the file beneath it," };
-        self.add_backing(machine, &disk, bytes, exact, whose);
+        self.add_other_paths(machine, &disk, is_partition.then_some(&bytes), itself_relation, part_relation);
+        let possessive = if is_target { "its backing file" } else { "the file beneath it," };
+        self.add_backing(machine, &disk, bytes, is_exact, possessive);
         for number in disk.below("slaves").filter_map(|slave| slave.dev()) {
             if let Some(dir) = SysDir::of_block(&machine.roots.sys, number) {
                 self.add(machine, number, &dir, Some(&disk), false);
@@ -145,14 +145,14 @@ impl TargetDevices {
         }
     }
 
-    fn push(&mut self, number: Option<DevNum>, dir: &SysDir, which: String, relation: Relation) {
+    fn push(&mut self, number: Option<DevNum>, dir: &SysDir, description: String, relation: Relation) {
         let Some(number) = number.filter(|number| self.nodes.iter().all(|node| node.number != *number)) else { return };
-        self.nodes.push(Node { number, which, dir: dir.clone(), relation, path_to_target: Vec::new() });
+        self.nodes.push(Node { number, description, dir: dir.clone(), relation, path_to_target: Vec::new() });
     }
 
-    fn add_generic(&mut self, machine: &Machine<'_>, disk: &SysDir, whose: &str) {
+    fn add_generic(&mut self, machine: &Machine<'_>, disk: &SysDir, possessive: &str) {
         let generic = generic_of_block(&disk.name(), machine.roots);
-        self.generics.extend(generic.map(|number| (number, format!("{whose} NVMe character device"))));
+        self.generics.extend(generic.map(|number| (number, format!("{possessive} NVMe character device"))));
     }
 
     /// Adds the other paths to the drive of `disk`. For a partition with the range `bytes`, adds the whole disk of each
@@ -162,38 +162,38 @@ impl TargetDevices {
         machine: &Machine<'_>,
         disk: &SysDir,
         bytes: Option<&Range<u64>>,
-        itself: Relation,
-        part: Relation,
+        itself_relation: Relation,
+        part_relation: Relation,
     ) {
-        let Some(this) = Disk::at(disk.clone()) else { return };
-        let same = if itself == Relation::Itself { Relation::OtherPath } else { Relation::Beneath };
-        let others = machine.disks.iter().filter(|other| other.number != this.number && other.is_same_drive(&this));
-        for other in others {
-            let name = other.dir.node();
-            let which = format!("{name}, another path to the same drive,");
-            self.push(Some(other.number), &other.dir, which, if bytes.is_none() { same } else { part });
-            for partition in other.dir.partitions() {
-                let theirs = bytes_of(&partition, true);
-                if bytes.is_none_or(|bytes| meet(bytes, &theirs)) {
-                    let which = format!("{} on another path to the same drive", partition.node());
-                    let is_same = bytes == Some(&theirs);
-                    self.push(partition.dev(), &partition, which, if is_same { same } else { part });
+        let Some(this_disk) = Disk::at(disk.clone()) else { return };
+        let same_relation = if itself_relation == Relation::Itself { Relation::OtherPath } else { Relation::Beneath };
+        let other_disks = machine.disks.iter().filter(|other| other.number != this_disk.number && other.is_same_drive(&this_disk));
+        for other_disk in other_disks {
+            let name = other_disk.dir.node();
+            let description = format!("{name}, another path to the same drive,");
+            self.push(Some(other_disk.number), &other_disk.dir, description, if bytes.is_none() { same_relation } else { part_relation });
+            for partition in other_disk.dir.partitions() {
+                let other_bytes = bytes_of(&partition, true);
+                if bytes.is_none_or(|bytes| meet(bytes, &other_bytes)) {
+                    let description = format!("{} on another path to the same drive", partition.node());
+                    let is_same = bytes == Some(&other_bytes);
+                    self.push(partition.dev(), &partition, description, if is_same { same_relation } else { part_relation });
                 }
             }
-            self.add_generic(machine, &other.dir, &format!("{name}'s"));
+            self.add_generic(machine, &other_disk.dir, &format!("{name}'s"));
         }
     }
 
     /// If `disk` is a loop device, adds its backing; `bytes`: the relevant range of the disk.
-    fn add_backing(&mut self, machine: &Machine<'_>, disk: &SysDir, bytes: Range<u64>, exact: bool, whose: &str) {
-        let Some(own) = machine.loops.iter().find(|of| Some(of.number) == disk.dev()) else { return };
-        self.own_loops.push(own.number);
-        match own.backing {
+    fn add_backing(&mut self, machine: &Machine<'_>, disk: &SysDir, bytes: Range<u64>, is_exact: bool, possessive: &str) {
+        let Some(loop_device) = machine.loops.iter().find(|of| Some(of.number) == disk.dev()) else { return };
+        self.own_loops.push(loop_device.number);
+        match loop_device.backing {
             Backing::File { device, inode } => {
-                let start = own.bytes.start.saturating_add(bytes.start);
-                let end = own.bytes.start.saturating_add(bytes.end).min(own.bytes.end);
-                let which = format!("{whose} {}", own.path);
-                self.files.push(FilePart { device, inode, bytes: start..end, which, exact });
+                let start = loop_device.bytes.start.saturating_add(bytes.start);
+                let end = loop_device.bytes.start.saturating_add(bytes.end).min(loop_device.bytes.end);
+                let description = format!("{possessive} {}", loop_device.path);
+                self.files.push(FilePart { device, inode, bytes: start..end, description, is_exact });
             }
             Backing::Device(number) => {
                 if let Some(dir) = SysDir::of_block(&machine.roots.sys, number) {
@@ -215,13 +215,13 @@ impl TargetDevices {
         let kind = metadata.file_type();
         if kind.is_block_device() {
             let node = self.node(number)?;
-            return Some(TargetPart { which: node.which.clone(), readers_count: node.relation != Relation::Beneath });
+            return Some(TargetPart { description: node.description.clone(), readers_count: node.relation != Relation::Beneath });
         }
-        let which = match kind.is_char_device() {
+        let description = match kind.is_char_device() {
             true => self.generics.iter().find(|(generic, _)| *generic == number)?.1.clone(),
             false => self.file(DevNum::of_stat(metadata.dev()), metadata.ino(), &(0..u64::MAX))?.to_owned(),
         };
-        Some(TargetPart { which, readers_count: true })
+        Some(TargetPart { description, readers_count: true })
     }
 
     /// Description of the part of the target that `path` leads to, if any. A device without a node is matched by its
@@ -231,25 +231,25 @@ impl TargetDevices {
             return None;
         }
         match fs::metadata(path) {
-            Ok(metadata) => self.find(&metadata).map(|found| found.which),
+            Ok(metadata) => self.find(&metadata).map(|found| found.description),
             Err(_) => {
                 let name = path.strip_prefix("/dev/")?.replace('/', "!");
                 let number = SysDir::of_name(&name, roots).dev()?;
-                self.node(number).map(|node| node.which.clone())
+                self.node(number).map(|node| node.description.clone())
             }
         }
     }
 
     /// Description of the part of the target behind the loop device `of`, if any. `None` for the target's own loop
     /// devices.
-    pub(super) fn find_behind(&self, of: &LoopDevice, roots: &Roots) -> Option<String> {
-        if self.own_loops.contains(&of.number) {
+    pub(super) fn find_behind(&self, loop_device: &LoopDevice, roots: &Roots) -> Option<String> {
+        if self.own_loops.contains(&loop_device.number) {
             return None;
         }
-        match of.backing {
-            Backing::File { device, inode } => self.file(device, inode, &of.bytes).map(str::to_owned),
-            Backing::Device(number) => self.node(number).map(|node| node.which.clone()),
-            Backing::Unknown => self.find_path(&of.path, roots),
+        match loop_device.backing {
+            Backing::File { device, inode } => self.file(device, inode, &loop_device.bytes).map(str::to_owned),
+            Backing::Device(number) => self.node(number).map(|node| node.description.clone()),
+            Backing::Unknown => self.find_path(&loop_device.path, roots),
         }
     }
 
@@ -260,7 +260,7 @@ impl TargetDevices {
 
     fn file(&self, device: DevNum, inode: u64, bytes: &Range<u64>) -> Option<&str> {
         let is_it = |file: &&FilePart| (file.device, file.inode) == (device, inode) && meet(&file.bytes, bytes);
-        self.files.iter().find(is_it).map(|file| file.which.as_str())
+        self.files.iter().find(is_it).map(|file| file.description.as_str())
     }
 
     /// How two targets overlap; `None` if they have no bytes in common.
@@ -277,7 +277,7 @@ impl TargetDevices {
             let meets = |(one, two): (&FilePart, &FilePart)| {
                 (one.device, one.inode) == (two.device, two.inode)
                     && meet(&one.bytes, &two.bytes)
-                    && (one.exact || two.exact)
+                    && (one.is_exact || two.is_exact)
             };
             pairs.into_iter().any(meets).then_some(Overlap::Bytes)
         };

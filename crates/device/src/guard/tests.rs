@@ -169,7 +169,7 @@ fn a_file_with_a_part_that_is_not_used_does_not_grow() {
     assert_eq!(fs::metadata(place.path("ours")).unwrap().len(), SIZE);
     assert_eq!(Target::writable(place.consent(&place.request("ours")).unwrap()).size_bytes(), SIZE / 2);
     // A preparation of the whole file is allowed.
-    place.consent(&Request { whole: true, ..grown }).unwrap();
+    place.consent(&Request { uses_whole_device: true, ..grown }).unwrap();
 }
 
 #[test]

@@ -209,7 +209,7 @@ pub(super) struct HostSampler {
     loadavg: ProcFile,
     /// `None` if the kernel does not account pressure.
     pressure: Option<ProcFile>,
-    before: HostLoadCounters,
+    previous: HostLoadCounters,
 }
 
 /// Counters that only grow.
@@ -229,7 +229,7 @@ impl HostSampler {
             meminfo: open(root, "proc/meminfo")?,
             loadavg: open(root, "proc/loadavg")?,
             pressure: ProcFile::open(root, "proc/pressure/io").ok(),
-            before: HostLoadCounters::default(),
+            previous: HostLoadCounters::default(),
         })
     }
 
@@ -237,16 +237,16 @@ impl HostSampler {
     /// `cpu_busiest_pct` is the utilisation of the busiest CPU. `psi_io_*_pct` is the share of the time in which some,
     /// or all, runnable tasks waited for I/O (Documentation/accounting/psi.rst).
     pub(super) fn sample(&mut self, interval: Duration) -> impl Iterator<Item = (Column, Option<f64>)> + use<> {
-        let mut now = self.stat.read().map(HostLoadCounters::parse).unwrap_or_default();
-        now.pressure_us = self.pressure.as_mut().and_then(|file| pressure_us(file.read().ok()?));
-        let before = std::mem::replace(&mut self.before, now);
-        let now = &self.before;
+        let mut counters = self.stat.read().map(HostLoadCounters::parse).unwrap_or_default();
+        counters.pressure_us = self.pressure.as_mut().and_then(|file| pressure_us(file.read().ok()?));
+        let previous = std::mem::replace(&mut self.previous, counters);
+        let current = &self.previous;
 
-        let shares = now.cpus.zip(before.cpus).and_then(|(now, before)| now.since(before));
+        let shares = current.cpus.zip(previous.cpus).and_then(|(now, before)| now.since(before));
         let [busy, iowait, steal] = shares.map_or([None; 3], |shares| shares.map(Some));
         let rate = |now: Option<u64>, before: Option<u64>| per_sec(now?.checked_sub(before?)?, interval);
         let pressure = |at: usize| {
-            let (now, before) = now.pressure_us.zip(before.pressure_us)?;
+            let (now, before) = current.pressure_us.zip(previous.pressure_us)?;
             share_pct(now[at].checked_sub(before[at])?.saturating_mul(1_000), interval)
         };
         let available = self.meminfo.read().ok().and_then(sys::buffer::available_of).map(|bytes| bytes as f64);
@@ -255,13 +255,13 @@ impl HostSampler {
             (Column::CpuBusyPct, busy),
             (Column::CpuIowaitPct, iowait),
             (Column::CpuStealPct, steal),
-            (Column::ContextSwitchesPerSec, rate(now.switches, before.switches)),
-            (Column::HostInterruptsPerSec, rate(now.interrupts, before.interrupts)),
+            (Column::ContextSwitchesPerSec, rate(current.switches, previous.switches)),
+            (Column::HostInterruptsPerSec, rate(current.interrupts, previous.interrupts)),
             (Column::MemoryAvailableBytes, available),
             (Column::Load1Min, load),
             (Column::PsiIoSomePct, pressure(0)),
             (Column::PsiIoFullPct, pressure(1)),
-            (Column::CpuBusiestPct, busiest_pct(&now.each_cpu, &before.each_cpu)),
+            (Column::CpuBusiestPct, busiest_pct(&current.each_cpu, &previous.each_cpu)),
         ];
         cells.into_iter()
     }

@@ -24,10 +24,10 @@ use std::time::Duration;
 pub fn lines_of(root: &Path, number: DeviceNumber) -> Vec<u32> {
     let Some(block) = block_dir(root, number) else { return Vec::new() };
     // The path of the root may contain a link.
-    let top = fs::canonicalize(root.join("sys/devices")).unwrap_or_else(|_| root.join("sys/devices"));
-    let mut lines = lines_above(&block, &top);
+    let devices_dir = fs::canonicalize(root.join("sys/devices")).unwrap_or_else(|_| root.join("sys/devices"));
+    let mut lines = lines_above(&block, &devices_dir);
     if lines.is_empty() {
-        lines = controllers(&block).iter().flat_map(|controller| lines_above(controller, &top)).collect();
+        lines = controllers(&block).iter().flat_map(|controller| lines_above(controller, &devices_dir)).collect();
     }
     lines.sort_unstable();
     lines.dedup();
@@ -35,17 +35,17 @@ pub fn lines_of(root: &Path, number: DeviceNumber) -> Vec<u32> {
 }
 
 /// Interrupt lines of the nearest device from `place` upwards that has lines, below `top`.
-fn lines_above(place: &Path, top: &Path) -> Vec<u32> {
-    let above = place.ancestors().take_while(|place| place.starts_with(top) && *place != top);
+fn lines_above(device_dir: &Path, devices_dir: &Path) -> Vec<u32> {
+    let above = device_dir.ancestors().take_while(|place| place.starts_with(devices_dir) && *place != devices_dir);
     above.map(lines_at).find(|lines| !lines.is_empty()).unwrap_or_default()
 }
 
 /// Interrupt lines of one device in /sys: its MSI vectors, or its legacy line if it has no vectors.
-fn lines_at(place: &Path) -> Vec<u32> {
-    let dir = SysDir::new(place.to_owned());
-    let signalled: Vec<u32> = dir.below("msi_irqs").filter_map(|line| line.name().parse().ok()).collect();
-    if !signalled.is_empty() {
-        return signalled;
+fn lines_at(device_dir: &Path) -> Vec<u32> {
+    let dir = SysDir::new(device_dir.to_owned());
+    let msi_lines: Vec<u32> = dir.below("msi_irqs").filter_map(|line| line.name().parse().ok()).collect();
+    if !msi_lines.is_empty() {
+        return msi_lines;
     }
     // The kernel shows 0 for a device without a line.
     dir.number("irq").filter(|line| *line != 0).into_iter().collect()
@@ -106,27 +106,27 @@ fn parse_counts(text: &str) -> Option<Vec<u64>> {
 pub(super) struct InterruptSampler {
     root: PathBuf,
     lines: Vec<u32>,
-    before: Option<InterruptsByCpu>,
+    previous: Option<InterruptsByCpu>,
 }
 
 impl InterruptSampler {
     /// Counters of the device `number`; `None` if it has no lines, or the kernel has no counts.
     pub(super) fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
         let lines = lines_of(root, number);
-        InterruptsByCpu::read(root, &lines).map(|_| Self { root: root.to_owned(), lines, before: None })
+        InterruptsByCpu::read(root, &lines).map(|_| Self { root: root.to_owned(), lines, previous: None })
     }
 
     /// The CPU with the most interrupts of the device, its share of them in percent, and interrupts per second on all
     /// CPUs. Without interrupts the first two are empty.
     pub(super) fn sample(&mut self, interval: Duration) -> [(Column, Option<f64>); 3] {
-        let now = InterruptsByCpu::read(&self.root, &self.lines);
-        let since = now.as_ref().zip(self.before.as_ref()).map(|(now, before)| now.since(before));
-        self.before = now;
-        let busiest = since.as_ref().and_then(InterruptsByCpu::busiest);
+        let current = InterruptsByCpu::read(&self.root, &self.lines);
+        let delta = current.as_ref().zip(self.previous.as_ref()).map(|(now, before)| now.since(before));
+        self.previous = current;
+        let busiest = delta.as_ref().and_then(InterruptsByCpu::busiest);
         [
             (Column::IrqCpu, busiest.map(|(cpu, _)| cpu as f64)),
             (Column::IrqCpuSharePct, busiest.map(|(_, share_pct)| share_pct)),
-            (Column::IrqsPerSec, since.and_then(|since| per_sec(since.total(), interval))),
+            (Column::IrqsPerSec, delta.and_then(|since| per_sec(since.total(), interval))),
         ]
     }
 }

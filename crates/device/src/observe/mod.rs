@@ -61,11 +61,11 @@ fn celsius(thermometer: &mut ProcFile) -> Option<f64> {
 /// sensor is for the whole drive (NVMe: the composite temperature).
 pub(crate) fn drive_monitor(root: &Path, number: DeviceNumber) -> Option<SysDir> {
     let block = block_dir(root, number)?;
-    let places = [vec![block.clone()], controllers(&block)].concat();
+    let device_dirs = [vec![block.clone()], controllers(&block)].concat();
     let is_of_drive = |monitor: &SysDir| {
-        let known = monitor.text("name").is_some_and(|name| DRIVERS.contains(&name.as_str()));
+        let is_known_driver = monitor.text("name").is_some_and(|name| DRIVERS.contains(&name.as_str()));
         let device = fs::canonicalize(monitor.child("device").path());
-        known && device.is_ok_and(|device| places.iter().any(|place| place.starts_with(&device)))
+        is_known_driver && device.is_ok_and(|device| device_dirs.iter().any(|place| place.starts_with(&device)))
     };
     SysDir::new(root.join("sys/class")).below("hwmon").find(is_of_drive)
 }

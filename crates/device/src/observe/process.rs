@@ -41,16 +41,16 @@ pub fn process_state(process: &Process, root: &Path) -> ProcessState {
         Some(_) => {}
     }
     let same_numbers = process.pid_namespace.is_some() && process.pid_namespace == pid_namespace(root);
-    let gone = if same_numbers { ProcessState::Gone } else { ProcessState::Elsewhere };
+    let gone_state = if same_numbers { ProcessState::Gone } else { ProcessState::Elsewhere };
     match stat(root, process.pid) {
-        Ok(Some(stat)) if stat.start_ticks != process.start_ticks => gone,
+        Ok(Some(stat)) if stat.start_ticks != process.start_ticks => gone_state,
         // A zombie: its parent has not collected its exit code. Source: proc_pid_stat(5), field 3.
         Ok(Some(Stat { state: 'Z' | 'X' | 'x', .. })) => ProcessState::Gone,
         Ok(Some(Stat { state: 'T' | 't', .. })) => ProcessState::Stopped,
         Ok(Some(_)) => ProcessState::Running,
         Ok(None) => ProcessState::Unknown,
         Err(ErrorKind::NotFound) if hides_others(root) => ProcessState::Unknown,
-        Err(ErrorKind::NotFound) => gone,
+        Err(ErrorKind::NotFound) => gone_state,
         Err(_) => ProcessState::Unknown,
     }
 }
@@ -116,7 +116,7 @@ impl OwnProcess {
     /// Finds the current issuing threads.
     pub(super) fn open(root: &Path) -> Result<Self, TelemetryError> {
         let statm = open(root, "proc/self/statm")?;
-        let workers = RingWorkers { tasks: root.join("proc/self/task"), known: HashMap::new() };
+        let workers = RingWorkers { tasks: root.join("proc/self/task"), threads_by_id: HashMap::new() };
         Ok(Self { statm, cpu_ns: None, threads: issuing_threads(root), workers })
     }
 
@@ -128,21 +128,21 @@ impl OwnProcess {
         let cpu_ns = process_cpu_ns().ok();
         let used_ns = cpu_ns.zip(self.cpu_ns).map(|(now, before)| now.saturating_sub(before));
         self.cpu_ns = cpu_ns;
-        let used: Vec<_> = self.threads.iter_mut().map(Thread::sample).collect();
+        let thread_times: Vec<_> = self.threads.iter_mut().map(Thread::sample).collect();
         // If a thread has ended, its time is unknown, and so is the sum.
-        let waited_ns = used.iter().map(|used| used.map(|used| used.waited_ns)).sum::<Option<u64>>();
-        let waited_ns = waited_ns.filter(|_| !used.is_empty());
+        let waited_ns = thread_times.iter().map(|used| used.map(|used| used.waited_ns)).sum::<Option<u64>>();
+        let waited_ns = waited_ns.filter(|_| !thread_times.is_empty());
         let runs_per_sec = self.workers.runs() as f64 / interval.as_secs_f64();
-        let own = [
+        let own_cells = [
             (Column::ProcessResidentBytes, self.statm.read().ok().and_then(resident_bytes)),
             (Column::ProcessCpuPct, used_ns.and_then(|ns| share_pct(ns, interval))),
             (Column::RunqueueWaitPct, waited_ns.and_then(|ns| share_pct(ns, interval))),
             (Column::RingWorkerRunsPerSec, Some(runs_per_sec).filter(|rate| rate.is_finite())),
         ];
-        let threads = self.threads.iter().zip(used).map(|(thread, used)| {
+        let threads = self.threads.iter().zip(thread_times).map(|(thread, used)| {
             (Column::ThreadCpuPct.of(&thread.name), used.and_then(|used| share_pct(used.ran_ns, interval)))
         });
-        own.into_iter().map(|(column, value)| (column.of(""), value)).chain(threads).collect()
+        own_cells.into_iter().map(|(column, value)| (column.of(""), value)).chain(threads).collect()
     }
 }
 
@@ -171,7 +171,7 @@ fn issuing_threads(root: &Path) -> Vec<Thread> {
 struct RingWorkers {
     tasks: PathBuf,
     /// All current threads by ID; `Some` for workers.
-    known: HashMap<u32, Option<Thread>>,
+    threads_by_id: HashMap<u32, Option<Thread>>,
 }
 
 impl RingWorkers {
@@ -179,10 +179,10 @@ impl RingWorkers {
     fn runs(&mut self) -> u64 {
         let tasks = fs::read_dir(&self.tasks).into_iter().flatten().flatten();
         let ids: Vec<u32> = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
-        self.known.retain(|id, _| ids.contains(id));
+        self.threads_by_id.retain(|id, _| ids.contains(id));
         let mut runs = 0;
         for id in ids {
-            let worker = self.known.entry(id).or_insert_with(|| {
+            let worker = self.threads_by_id.entry(id).or_insert_with(|| {
                 let task = self.tasks.join(id.to_string());
                 let name = fs::read_to_string(task.join("comm")).ok()?;
                 // A worker started after the last sample, so all of its runs count.
@@ -199,7 +199,7 @@ impl RingWorkers {
 struct Thread {
     name: String,
     schedstat: ProcFile,
-    before: Option<Scheduled>,
+    previous: Option<Scheduled>,
 }
 
 /// Scheduler statistics of a thread.
@@ -214,20 +214,20 @@ struct Scheduled {
 }
 
 impl Thread {
-    fn open(task: &Path, name: String, before: Option<Scheduled>) -> Option<Self> {
-        Some(Self { name, schedstat: ProcFile::open(task, "schedstat").ok()?, before })
+    fn open(task: &Path, name: String, previous: Option<Scheduled>) -> Option<Self> {
+        Some(Self { name, schedstat: ProcFile::open(task, "schedstat").ok()?, previous })
     }
 
     /// Difference to the last sample; `None` if this is the first, or the thread ended.
     fn sample(&mut self) -> Option<Scheduled> {
-        let now = self.schedstat.read().ok().and_then(Scheduled::parse);
-        let since = now.zip(self.before).map(|(now, before)| Scheduled {
+        let current = self.schedstat.read().ok().and_then(Scheduled::parse);
+        let delta = current.zip(self.previous).map(|(now, before)| Scheduled {
             ran_ns: now.ran_ns.saturating_sub(before.ran_ns),
             waited_ns: now.waited_ns.saturating_sub(before.waited_ns),
             runs: now.runs.saturating_sub(before.runs),
         });
-        self.before = now;
-        since
+        self.previous = current;
+        delta
     }
 }
 

@@ -26,9 +26,9 @@ fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, Range<usi
     let mut at = 0;
     std::iter::from_fn(move || {
         let position = offset + at as u64;
-        let within = (position % PAGE as u64) as usize;
-        let end = len.min(at + PAGE - within);
-        let part = (at < len).then_some((position / PAGE as u64, within, at..end));
+        let page_offset = (position % PAGE as u64) as usize;
+        let end = len.min(at + PAGE - page_offset);
+        let part = (at < len).then_some((position / PAGE as u64, page_offset, at..end));
         at = end;
         part
     })
@@ -43,21 +43,21 @@ impl Contents {
     }
 
     /// Copies the bytes at `offset`.
-    pub fn read(&self, offset: u64, out: &mut [u8]) {
-        for (page, within, range) in parts(offset, out.len()) {
-            let out = &mut out[range];
+    pub fn read(&self, offset: u64, buffer: &mut [u8]) {
+        for (page, page_offset, range) in parts(offset, buffer.len()) {
+            let slice = &mut buffer[range];
             match self.pages.get(&page) {
-                Some(bytes) => out.copy_from_slice(&bytes[within..within + out.len()]),
-                None => out.fill(0),
+                Some(bytes) => slice.copy_from_slice(&bytes[page_offset..page_offset + slice.len()]),
+                None => slice.fill(0),
             }
         }
     }
 
     /// Overwrites the bytes at `offset`.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
-        for (page, within, range) in parts(offset, bytes.len()) {
+        for (page, page_offset, range) in parts(offset, bytes.len()) {
             let page = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE]));
-            page[within..within + range.len()].copy_from_slice(&bytes[range]);
+            page[page_offset..page_offset + range.len()].copy_from_slice(&bytes[range]);
         }
     }
 
@@ -79,14 +79,14 @@ impl Contents {
     }
 
     fn write_sectors(&mut self, offset: u64, bytes: &[u8], sync: bool) {
-        for (number, new) in bytes.chunks(self.sector).enumerate() {
-            let at = offset + (number * self.sector) as u64;
+        for (index, new_bytes) in bytes.chunks(self.sector).enumerate() {
+            let at = offset + (index * self.sector) as u64;
             if sync {
                 self.medium.remove(&at);
             } else if !self.medium.contains_key(&at) {
-                let mut old = vec![0; new.len()];
-                self.read(at, &mut old);
-                self.medium.insert(at, old);
+                let mut old_bytes = vec![0; new_bytes.len()];
+                self.read(at, &mut old_bytes);
+                self.medium.insert(at, old_bytes);
             }
         }
         self.write(offset, bytes);
@@ -97,20 +97,20 @@ impl Contents {
         let len = op.buf.len().min(op.len as usize);
         // Fraction of sectors written: 0 and 1 are explicit, because a random subset is hardly ever empty or complete.
         let share = [0.0, 1.0, 0.5, 0.9][self.random.below(4) as usize];
-        for (number, sector) in op.buf[..len].chunks(self.sector).enumerate() {
+        for (index, sector) in op.buf[..len].chunks(self.sector).enumerate() {
             if self.random.unit() < share {
-                self.write_sectors(op.offset + (number * self.sector) as u64, sector, op.sync.is_on());
+                self.write_sectors(op.offset + (index * self.sector) as u64, sector, op.sync.is_on());
             }
         }
     }
 
     /// Loses a random set of the sectors that are only in the cache.
     pub(super) fn lose_power(&mut self) {
-        let mut lost: Vec<_> = std::mem::take(&mut self.medium).into_iter().collect();
-        lost.sort_unstable();
-        for (offset, old) in lost {
+        let mut unsynced: Vec<_> = std::mem::take(&mut self.medium).into_iter().collect();
+        unsynced.sort_unstable();
+        for (offset, old_bytes) in unsynced {
             if self.random.below(2) == 0 {
-                self.write(offset, &old);
+                self.write(offset, &old_bytes);
             }
         }
     }

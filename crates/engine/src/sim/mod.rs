@@ -74,10 +74,10 @@ impl<M: DriveModel> SimEngine<M> {
     }
 
     /// Applies a completed operation to the data of its drive. Returns its buffer.
-    fn apply(&mut self, drive: usize, done: SimCompletion) -> Buf {
-        let op = self.ops.get_mut(done.token as usize).and_then(Option::take);
+    fn apply(&mut self, drive: usize, completion: SimCompletion) -> Buf {
+        let op = self.ops.get_mut(completion.token as usize).and_then(Option::take);
         op.map_or(Buf::empty(), |mut op| {
-            self.contents[drive].apply(&mut op, done.outcome());
+            self.contents[drive].apply(&mut op, completion.outcome());
             op.buf
         })
     }
@@ -85,13 +85,13 @@ impl<M: DriveModel> SimEngine<M> {
     /// The drive with the next event, and its time; `u64::MAX` if none has one.
     #[inline]
     fn next(&self) -> (usize, u64) {
-        let mut next = (0, u64::MAX);
+        let mut earliest = (0, u64::MAX);
         for (drive, at_ns) in self.next_ns.iter().enumerate() {
-            if *at_ns < next.1 {
-                next = (drive, *at_ns);
+            if *at_ns < earliest.1 {
+                earliest = (drive, *at_ns);
             }
         }
-        next
+        earliest
     }
 }
 
@@ -127,7 +127,7 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
     }
 
     #[inline]
-    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+    fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
         let mut missing = wait.completions.max(1);
         loop {
             let (drive, at_ns) = self.next();
@@ -136,15 +136,15 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
                 break;
             }
             self.now_ns = self.now_ns.max(at_ns);
-            let done = self.drives[drive].advance();
+            let advanced = self.drives[drive].advance();
             self.next_ns[drive] = self.drives[drive].next_event_ns();
-            if let Some(done) = done {
+            if let Some(completion) = advanced {
                 self.in_flight -= 1;
                 missing = missing.saturating_sub(1);
-                let buf = if self.contents.is_empty() { Buf::empty() } else { self.apply(drive, done) };
-                let SimCompletion { token, submitted_ns: issued_ns, .. } = done;
-                let (outcome, completed_ns) = (done.outcome(), self.now_ns);
-                out.push(Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns: 0 });
+                let buf = if self.contents.is_empty() { Buf::empty() } else { self.apply(drive, completion) };
+                let SimCompletion { token, submitted_ns: issued_ns, .. } = completion;
+                let (outcome, completed_ns) = (completion.outcome(), self.now_ns);
+                completions.push(Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns: 0 });
             }
         }
         if missing > 0 {

@@ -21,14 +21,14 @@ pub struct QueueModel {
     spec: DriveSpec,
     /// Operations in the drive, sorted by end, then by arrival. Each operation holds a channel until its end, or waits
     /// for a channel.
-    ends: EventQueue<u64, SimCompletion>,
+    completions: EventQueue<u64, SimCompletion>,
     /// By direction, reads first: instant from which the data path is free. With limits per window: end of the time
     /// charged to the limit.
     path_free_ns: [u64; 2],
     /// By direction: operations that wait for their windows, with the start of the window, in ascending order.
     limited: [VecDeque<(u64, QueuedOp)>; 2],
     random: Random,
-    counted: HostOpCounters,
+    op_counters: HostOpCounters,
     /// By direction: bytes and cost of the last operation, as a cache. Most operations have the same size, and the
     /// division is the slowest step.
     last_cost: [(u64, u64); 2],
@@ -41,7 +41,7 @@ struct QueuedOp {
     offset: u64,
     len: u64,
     token: u32,
-    hinted: bool,
+    has_placement: bool,
     submitted_ns: u64,
 }
 
@@ -49,35 +49,35 @@ impl DriveModel for QueueModel {
     #[inline]
     fn submit(&mut self, op: &Op, now_ns: u64) {
         let &Op { kind, offset, len, token, .. } = op;
-        let asked =
-            QueuedOp { kind, offset, len: len.into(), token, hinted: op.placement.is_some(), submitted_ns: now_ns };
-        if self.spec.window_ns == 0 || !self.has_to_wait(asked) {
-            self.serve(asked, now_ns);
+        let queued_op =
+            QueuedOp { kind, offset, len: len.into(), token, has_placement: op.placement.is_some(), submitted_ns: now_ns };
+        if self.spec.window_ns == 0 || !self.has_to_wait(queued_op) {
+            self.serve(queued_op, now_ns);
         }
     }
 
     #[inline]
     fn next_event_ns(&self) -> u64 {
-        let end_ns = self.ends.first().map_or(u64::MAX, |(end_ns, _)| end_ns);
+        let end_ns = self.completions.first().map_or(u64::MAX, |(end_ns, _)| end_ns);
         if self.spec.window_ns == 0 { end_ns } else { end_ns.min(self.next_window().1) }
     }
 
     #[inline]
     fn advance(&mut self) -> Option<SimCompletion> {
         if self.spec.window_ns > 0 {
-            let (way, begin_ns) = self.next_window();
-            if self.ends.first().is_none_or(|(end_ns, _)| begin_ns < end_ns)
-                && let Some((_, asked)) = self.limited[way].pop_front()
+            let (path, begin_ns) = self.next_window();
+            if self.completions.first().is_none_or(|(end_ns, _)| begin_ns < end_ns)
+                && let Some((_, queued_op)) = self.limited[path].pop_front()
             {
-                self.serve(asked, begin_ns);
+                self.serve(queued_op, begin_ns);
                 return None;
             }
         }
-        self.ends.pop().map(|(_, done)| done)
+        self.completions.pop().map(|(_, done)| done)
     }
 
     fn counters(&self) -> Vec<(Column, u64)> {
-        HostOpCounters::COLUMNS.into_iter().zip(self.counted.values()).collect()
+        HostOpCounters::COLUMNS.into_iter().zip(self.op_counters.values()).collect()
     }
 }
 
@@ -85,11 +85,11 @@ impl QueueModel {
     /// A fresh drive. Uses the seed of `spec`, or `seed` if `spec` has none.
     pub fn new(spec: &DriveSpec, seed: u64) -> Self {
         Self {
-            ends: EventQueue::with_capacity(64),
+            completions: EventQueue::with_capacity(64),
             path_free_ns: [0; 2],
             limited: Default::default(),
             random: Random::new(spec.seed.unwrap_or(seed)),
-            counted: HostOpCounters::default(),
+            op_counters: HostOpCounters::default(),
             last_cost: [(0, 0); 2],
             spec: spec.clone(),
         }
@@ -97,27 +97,27 @@ impl QueueModel {
 
     /// Charges the operation to its limit. If the operation must wait for a later window, queues it and returns true.
     fn has_to_wait(&mut self, op: QueuedOp) -> bool {
-        let Some((way, cost_ns)) = self.cost_ns(&op) else { return false };
+        let Some((path, cost_ns)) = self.cost_ns(&op) else { return false };
         let begin_ns = |at_ns: u64| at_ns - at_ns % self.spec.window_ns;
-        let used_ns = self.path_free_ns[way].max(begin_ns(op.submitted_ns));
-        self.path_free_ns[way] = used_ns + cost_ns;
+        let used_ns = self.path_free_ns[path].max(begin_ns(op.submitted_ns));
+        self.path_free_ns[path] = used_ns + cost_ns;
         let waits = begin_ns(used_ns) > op.submitted_ns;
         if waits {
-            self.limited[way].push_back((begin_ns(used_ns), op));
+            self.limited[path].push_back((begin_ns(used_ns), op));
         }
         waits
     }
 
     /// Direction and start time of the first operation that waits for its window.
     fn next_window(&self) -> (usize, u64) {
-        let first = |way: usize| self.limited[way].front().map_or(u64::MAX, |(begin_ns, _)| *begin_ns);
-        if first(1) < first(0) { (1, first(1)) } else { (0, first(0)) }
+        let first_begin_ns = |way: usize| self.limited[way].front().map_or(u64::MAX, |(begin_ns, _)| *begin_ns);
+        if first_begin_ns(1) < first_begin_ns(0) { (1, first_begin_ns(1)) } else { (0, first_begin_ns(0)) }
     }
 
     /// Direction of a read or write, and its cost: the time that the bandwidth and rate limits assign to the operation.
     #[inline]
     fn cost_ns(&mut self, op: &QueuedOp) -> Option<(usize, u64)> {
-        let (way, kbps, iops) = match op.kind {
+        let (path, kbps, iops) = match op.kind {
             OpKind::Read => (0, self.spec.read_kbps, self.spec.read_iops),
             OpKind::Write => (1, self.spec.write_kbps, self.spec.write_iops),
             OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(_) => return None,
@@ -126,21 +126,21 @@ impl QueueModel {
         if kbps == 0 && iops == 0 {
             return None;
         }
-        let (last_bytes, cost_ns) = &mut self.last_cost[way];
+        let (last_bytes, cost_ns) = &mut self.last_cost[path];
         if *last_bytes != op.len || op.len == 0 {
             // 1 kB/s is 1 byte per millisecond.
             let of_bytes = (op.len * 1_000_000).checked_div(kbps);
             (*last_bytes, *cost_ns) = (op.len, of_bytes.max(1_000_000_000_u64.checked_div(iops)).unwrap_or(0));
         }
-        Some((way, *cost_ns))
+        Some((path, *cost_ns))
     }
 
     /// Passes the operation to the channels at `now_ns`.
     #[inline]
     fn serve(&mut self, op: QueuedOp, now_ns: u64) {
         let (end_ns, errno) = self.end(&op, now_ns);
-        self.counted.add(op.kind, op.len, errno);
-        self.ends.push(end_ns, SimCompletion { token: op.token, submitted_ns: op.submitted_ns, errno });
+        self.op_counters.add(op.kind, op.len, errno);
+        self.completions.push(end_ns, SimCompletion { token: op.token, submitted_ns: op.submitted_ns, errno });
     }
 
     /// End and error number of an operation that reaches the channels at `now_ns`.
@@ -153,15 +153,15 @@ impl QueueModel {
             return (now_ns, libc::EINVAL);
         }
         // A drive has no page cache.
-        if op.hinted || matches!(op.kind, OpKind::WriteBack(_)) {
+        if op.has_placement || matches!(op.kind, OpKind::WriteBack(_)) {
             return (now_ns, libc::EOPNOTSUPP);
         }
         // The `channels` operations that end last hold the channels. The earliest of their ends frees a channel.
         // Refused operations end at once and do not count.
-        let free_ns = self.ends.from_last(self.spec.channels as usize - 1).map_or(0, |(end_ns, _)| end_ns);
+        let free_ns = self.completions.from_last(self.spec.channels as usize - 1).map_or(0, |(end_ns, _)| end_ns);
         let taken_ns = match op.kind {
             // Completed operations are on the medium: a flush waits for all operations accepted before it.
-            OpKind::Flush | OpKind::FlushFile => self.ends.from_last(0).map_or(0, |(end_ns, _)| end_ns),
+            OpKind::Flush | OpKind::FlushFile => self.completions.from_last(0).map_or(0, |(end_ns, _)| end_ns),
             _ => 0,
         };
         let start_ns = self.spec.stalls.thaw(free_ns.max(taken_ns).max(now_ns));
@@ -203,10 +203,10 @@ impl QueueModel {
             // The cost was charged in `has_to_wait`.
             return ready_ns;
         }
-        let Some((way, cost_ns)) = self.cost_ns(op) else { return ready_ns };
-        let start_ns = self.spec.stalls.thaw(ready_ns.max(self.path_free_ns[way]));
+        let Some((path, cost_ns)) = self.cost_ns(op) else { return ready_ns };
+        let start_ns = self.spec.stalls.thaw(ready_ns.max(self.path_free_ns[path]));
         let end_ns = self.spec.stalls.delay(start_ns, cost_ns);
-        self.path_free_ns[way] = end_ns;
+        self.path_free_ns[path] = end_ns;
         end_ns
     }
 }

@@ -90,18 +90,18 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
     let mut command = full_command();
     // Makes the usage line contain the full name.
     command.build();
-    let mut at = &mut command;
+    let mut current = &mut command;
     match words {
         [keys, rest @ ..] if keys == "keys" => return keys_page(rest),
         [one] if one == "fio" => return Ok(loads::FIO_HELP.to_owned()),
         _ => {}
     }
     for word in words {
-        at = at.find_subcommand_mut(word).ok_or_else(|| {
+        current = current.find_subcommand_mut(word).ok_or_else(|| {
             Failure::usage(format!("no command {} - see flashproof --help", results::units::quoted(word)))
         })?;
     }
-    let help = if words.is_empty() { at.render_help() } else { at.render_long_help() };
+    let help = if words.is_empty() { current.render_help() } else { current.render_long_help() };
     Ok(help.to_string())
 }
 
@@ -155,7 +155,7 @@ pub(super) fn lay_out_examples(text: &str) -> String {
     let examples: Vec<_> = text.lines().filter(|line| line.starts_with("  ")).map(example).collect();
     let column = examples.iter().filter(|(_, comment)| !comment.is_empty()).map(|(command, _)| command.len() + 2).max();
     let fits = |comment: &str| column.unwrap_or(0) + comment.len() <= COLUMNS;
-    let beside = examples.iter().all(|(_, comment)| fits(comment));
+    let fits_beside = examples.iter().all(|(_, comment)| fits(comment));
     let mut page = String::new();
     for line in text.lines() {
         let (command, comment) = example(line);
@@ -169,7 +169,7 @@ pub(super) fn lay_out_examples(text: &str) -> String {
             (false, _) if line.ends_with(':') => page += &format!("{line}\n"),
             (false, _) => page.push_str(line),
             (true, "") => page += &format!("{command}\n"),
-            (true, comment) if beside => page += &format!("{command:width$}{comment}\n", width = column.unwrap_or(0)),
+            (true, comment) if fits_beside => page += &format!("{command:width$}{comment}\n", width = column.unwrap_or(0)),
             (true, comment) => page += &format!("{command}\n      {comment}\n"),
         }
     }
@@ -178,8 +178,8 @@ pub(super) fn lay_out_examples(text: &str) -> String {
 
 /// Splits an indented line into a command and its comment.
 fn example(line: &str) -> (&str, &str) {
-    let at = line.trim_start().find("   ").map(|at| at + line.len() - line.trim_start().len());
-    at.map_or((line, ""), |at| (&line[..at], line[at..].trim_start()))
+    let comment_start = line.trim_start().find("   ").map(|at| at + line.len() - line.trim_start().len());
+    comment_start.map_or((line, ""), |at| (&line[..at], line[at..].trim_start()))
 }
 
 /// Words that are not commands, each with the right command: names of earlier versions, and common synonyms.

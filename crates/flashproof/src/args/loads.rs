@@ -49,7 +49,7 @@ impl TestArgs {
     /// Builds the run of `workloads` from the options.
     pub fn request<W>(&self, workloads: Vec<NamedWorkload<W>>) -> RunRequest<'_, W> {
         RunRequest {
-            consents: Consents { erase: &self.erase, others: &[], shared: self.shared },
+            consents: Consents { erase: &self.erase, other_devices: &[], shared: self.shared },
             trace: !self.no_trace,
             ..self.record.request(workloads)
         }
@@ -81,7 +81,7 @@ impl RecordArgs {
         RunRequest {
             sla: self.sla.clone(),
             slice_sec: self.slice.into(),
-            patience: self.patience.into(),
+            failure_limits: self.patience.into(),
             quiet: self.quiet,
             ..RunRequest::new(workloads)
         }

@@ -105,7 +105,7 @@ impl PrepArgs {
     /// Builds the preparation from the options.
     pub fn preparation(&self) -> Preparation {
         Preparation {
-            wanted: PrepOptions {
+            options: PrepOptions {
                 discard_first: self.discard_first,
                 zeros: !self.skip_zero && self.purpose.is_none(),
                 fills: if self.zero_only { 0 } else { self.fills },

@@ -390,9 +390,9 @@ mod tests {
 
     fn parse(arguments: &[&str]) -> Result<LatencyArgs, String> {
         let typed: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        let all = std::iter::once("act_latency.py").chain(arguments.iter().copied());
-        let all = all.map(Into::into).collect();
-        parse_as(acts_script(), all).map_err(|error| in_acts_words(&error, &typed))
+        let words = std::iter::once("act_latency.py").chain(arguments.iter().copied());
+        let words = words.map(Into::into).collect();
+        parse_as(acts_script(), words).map_err(|error| in_acts_words(&error, &typed))
     }
 
     #[test]

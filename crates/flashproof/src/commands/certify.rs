@@ -39,56 +39,56 @@ use std::process::ExitCode;
 pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     let request = Request::of(args)?;
     let drives = Drives::inspect(&request.base.spec(), args.no_prep)?;
-    let mut place = Certification::open(args, &request, &drives)?;
-    settle(&mut place);
-    if certify::next(&place.kept.series, args.all_stages).is_none() && place.kept.series.conclusion.is_some() {
+    let mut certification = Certification::open(args, &request, &drives)?;
+    settle(&mut certification);
+    if certify::next(&certification.series_dir.series, args.all_stages).is_none() && certification.series_dir.series.conclusion.is_some() {
         console::note(&format!(
             "the series in {} is complete, with the result below; --fresh starts a new one",
-            place.kept.dir.display()
+            certification.series_dir.dir.display()
         ));
-        return show_conclusion(&place);
+        return show_conclusion(&certification);
     }
     if args.series.dry_run {
-        return show_plan(&place, &drives);
+        return show_plan(&certification, &drives);
     }
-    let switch =
+    let signal_handler =
         SignalHandler::install("run the same command to repeat the stage from its beginning", CompatMode::Native)?;
-    place.kept.examine();
-    place.kept.print_findings();
+    certification.series_dir.examine();
+    certification.series_dir.print_findings();
     // The preparation can take hours, in which `flashproof report status` may be called.
-    place.kept.series.conclusion = None;
-    place.kept.save()?;
-    if !args.no_prep && !drives.to_prepare(place.kept.has_begun()).is_empty() {
-        if let Some(code) = place.kept.prepare(&drives, &switch)? {
+    certification.series_dir.series.conclusion = None;
+    certification.series_dir.save()?;
+    if !args.no_prep && !drives.to_prepare(certification.series_dir.has_begun()).is_empty() {
+        if let Some(code) = certification.series_dir.prepare(&drives, &signal_handler)? {
             return Ok(code);
         }
         // Findings about unprepared drives are no longer valid.
-        place.kept.examine();
-        place.kept.save()?;
+        certification.series_dir.examine();
+        certification.series_dir.save()?;
     }
-    console::note(&summary(&place));
-    while let Some(index) = certify::next(&place.kept.series, args.all_stages) {
+    console::note(&summary(&certification));
+    while let Some(index) = certify::next(&certification.series_dir.series, args.all_stages) {
         // A signal that arrived while the last run or preparation was being recorded takes effect here.
-        if let Some(signal) = switch.signal_received() {
+        if let Some(signal) = signal_handler.signal_received() {
             return interrupted(
-                &place,
-                &format!("{} arrived before {} began", signals::name(signal), place.stage_name(index)),
+                &certification,
+                &format!("{} arrived before {} began", signals::name(signal), certification.stage_name(index)),
                 "starts this stage",
             );
         }
-        match run_stage(args, &request, &mut place, index, &switch)? {
+        match run_stage(args, &request, &mut certification, index, &signal_handler)? {
             // An immediate repetition would have the same result. The user can repeat the stage later.
             Some(Outcome::Invalid) => break,
             Some(_) => {}
             None => {
-                let reason = &place.kept.series.steps[index].reason;
-                let what = format!("{} was ended by {reason}", place.stage_name(index));
-                return interrupted(&place, &what, "repeats this stage from its beginning");
+                let reason = &certification.series_dir.series.steps[index].reason;
+                let cause = format!("{} was ended by {reason}", certification.stage_name(index));
+                return interrupted(&certification, &cause, "repeats this stage from its beginning");
             }
         }
     }
-    place.kept.conclude(certify::conclude(&place.kept.series, &place.claim))?;
-    show_conclusion(&place)
+    certification.series_dir.conclude(certify::conclude(&certification.series_dir.series, &certification.claim))?;
+    show_conclusion(&certification)
 }
 
 /// Length of a stage of `--screen`. Source: ACT's README: six hours "will give you a good idea".
@@ -127,8 +127,8 @@ impl Request {
             (None, false, false) => STAGE_SEC as u32,
         };
         base.set_duration(stage_sec);
-        let own = args.config.is_some() || simulated;
-        let factor = args.load.unwrap_or(if own { Factor::ONE } else { Factor::RECOMMENDED });
+        let has_own_load = args.config.is_some() || simulated;
+        let factor = args.load.unwrap_or(if has_own_load { Factor::ONE } else { Factor::RECOMMENDED });
         let names = spec.names();
         let single = match &args.single {
             None => 0,
@@ -184,8 +184,8 @@ impl Request {
 
     /// A new series of this request on `devices`.
     fn series(&self, devices: Vec<Identity>, claim: &Claim) -> Series {
-        let last = [(KIND_TERM, claim.noun().to_owned()), (NOT_PREPARED, claim.unprepared.join(", "))];
-        let terms = self.terms.iter().cloned().chain(last);
+        let fixed_terms = [(KIND_TERM, claim.noun().to_owned()), (NOT_PREPARED, claim.unprepared.join(", "))];
+        let terms = self.terms.iter().cloned().chain(fixed_terms);
         let planned = series::new_series(Purpose::Certify, devices, self.base.to_text(), terms);
         Series { steps: self.stages.clone(), ..planned }
     }
@@ -194,7 +194,7 @@ impl Request {
 /// The certification, its directory, and the lock to run it.
 struct Certification {
     /// Directory and state.
-    kept: SeriesDir,
+    series_dir: SeriesDir,
     /// The claim that the series may make.
     claim: Claim,
 }
@@ -212,19 +212,19 @@ impl Certification {
         let config = claim.config.as_deref().map(|config| format!("-{config}")).unwrap_or_default();
         let load = format!("{}x{config}", claim.multiple);
         let first = args.out.clone().unwrap_or_else(|| default_name("certify", &drives.identities, &load));
-        let now = request.series(drives.identities.clone(), &claim);
+        let new_series = request.series(drives.identities.clone(), &claim);
         // Tests do not prepare a drive: a drive that was unprepared at the start still counts as unprepared.
-        let kept = SeriesDir::open(&first, args.series.clone(), now, &[KIND_TERM, NOT_PREPARED], |options| {
+        let series_dir = SeriesDir::open(&first, args.series.clone(), new_series, &[KIND_TERM, NOT_PREPARED], |options| {
             may_erase(&request.base, args.no_prep, options)
         })?;
-        let unprepared = kept.term(NOT_PREPARED).split(", ").filter(|name| !name.is_empty());
+        let unprepared = series_dir.term(NOT_PREPARED).split(", ").filter(|name| !name.is_empty());
         let claim = Claim { unprepared: unprepared.map(str::to_owned).collect(), ..claim };
-        Ok(Self { kept, claim })
+        Ok(Self { series_dir, claim })
     }
 
     /// Name of a stage, such as `stage 2 of 4`.
     fn stage_name(&self, index: usize) -> String {
-        format!("stage {} of {}", index + 1, self.kept.series.steps.len())
+        format!("stage {} of {}", index + 1, self.series_dir.series.steps.len())
     }
 }
 
@@ -233,56 +233,56 @@ impl Certification {
 fn run_stage(
     args: &CertifyArgs,
     request: &Request,
-    place: &mut Certification,
+    certification: &mut Certification,
     index: usize,
-    switch: &SignalHandler,
+    signal_handler: &SignalHandler,
 ) -> Result<Option<Outcome>, Failure> {
-    certify::begin(&mut place.kept.series.steps[index], now_unix_ms());
-    place.kept.save()?;
-    stage_begins(place, index);
+    certify::begin(&mut certification.series_dir.series.steps[index], now_unix_ms());
+    certification.series_dir.save()?;
+    stage_begins(certification, index);
     let devices = request.base.spec().names();
-    let step = &place.kept.series.steps[index];
-    let asked = RunRequest {
-        consents: Consents { erase: &[], others: &devices, shared: false },
+    let step = &certification.series_dir.series.steps[index];
+    let stage_request = RunRequest {
+        consents: Consents { erase: &[], other_devices: &devices, shared: false },
         sla: args.sla.clone(),
         slice_sec: args.slice.into(),
-        patience: args.patience.into(),
-        heading: Some(heading(place, index)),
+        failure_limits: args.patience.into(),
+        heading: Some(heading(certification, index)),
         ..RunRequest::new(single_load(request.load(step)?, &step.name))
     };
-    let verdict = place.kept.run_step(index, asked, None, switch, &mut NoObserver)?;
-    let ended = record_verdict(place, index, &verdict, now_unix_ms());
-    place.kept.save()?;
-    if ended.is_some() {
-        let step = &place.kept.series.steps[index];
-        console::note(&format!("{}: {}: {}", place.stage_name(index), outcome(step), step.reason));
+    let verdict = certification.series_dir.run_step(index, stage_request, None, signal_handler, &mut NoObserver)?;
+    let stage_outcome = record_verdict(certification, index, &verdict, now_unix_ms());
+    certification.series_dir.save()?;
+    if stage_outcome.is_some() {
+        let step = &certification.series_dir.series.steps[index];
+        console::note(&format!("{}: {}: {}", certification.stage_name(index), outcome(step), step.reason));
     }
-    Ok(ended)
+    Ok(stage_outcome)
 }
 
 /// Settles a stage that an earlier process left as running. The stage is done if its run is completely recorded, even
 /// if the process ended before saving the verdict in the series; otherwise the stage is interrupted.
-fn settle(place: &mut Certification) {
-    for index in 0..place.kept.series.steps.len() {
-        let step = &place.kept.series.steps[index];
+fn settle(certification: &mut Certification) {
+    for index in 0..certification.series_dir.series.steps.len() {
+        let step = &certification.series_dir.series.steps[index];
         if step.state != State::Running {
             continue;
         }
-        let run = run_dir::read(&place.kept.dir.join(&step.dir));
+        let run = run_dir::read(&certification.series_dir.dir.join(&step.dir));
         if let Some(run) = run.ok().filter(|run| run.agrees() == Some(true)) {
             let ended_unix_ms = run.manifest.started_unix_ms.saturating_add((run.verdict.ran_sec * 1e3) as u64);
-            record_verdict(place, index, &run.verdict, ended_unix_ms);
+            record_verdict(certification, index, &run.verdict, ended_unix_ms);
         }
     }
-    place.kept.series.interrupt_running_steps();
-    for step in place.kept.series.steps.iter().filter(|step| step.state == State::Interrupted) {
+    certification.series_dir.series.interrupt_running_steps();
+    for step in certification.series_dir.series.steps.iter().filter(|step| step.state == State::Interrupted) {
         console::note(&format!("{} did not complete ({}): it is run again from its beginning", step.name, step.reason));
     }
 }
 
 /// Records the verdict on the run of a stage.
-fn record_verdict(place: &mut Certification, index: usize, verdict: &Verdict, ended_unix_ms: u64) -> Option<Outcome> {
-    let step = &mut place.kept.series.steps[index];
+fn record_verdict(certification: &mut Certification, index: usize, verdict: &Verdict, ended_unix_ms: u64) -> Option<Outcome> {
+    let step = &mut certification.series_dir.series.steps[index];
     step.ended_unix_ms = Some(ended_unix_ms);
     if let End::Interrupted { signal } = &verdict.end {
         step.interrupt(&format!("{signal} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec));
@@ -300,28 +300,28 @@ fn record_verdict(place: &mut Certification, index: usize, verdict: &Verdict, en
         "streams": verdict.streams,
         "notes": notes,
     });
-    if let Some(linearity) = linearity(place, index) {
+    if let Some(linearity) = linearity(certification, index) {
         console::note(&format!("\n{linearity}"));
-        place.kept.series.steps[index].details["linearity"] = json!(linearity);
+        certification.series_dir.series.steps[index].details["linearity"] = json!(linearity);
     }
     Some(outcome)
 }
 
 /// Compares the devices of a stage with the device tested alone, if the stage has several.
-fn linearity(place: &Certification, index: usize) -> Option<Linearity> {
-    let step = &place.kept.series.steps[index];
+fn linearity(certification: &Certification, index: usize) -> Option<Linearity> {
+    let step = &certification.series_dir.series.steps[index];
     if step.rule != Rule::Limits || step.devices.len() < 2 {
         return None;
     }
     let is_alone = |step: &&Step| step.rule == Rule::Limits && step.devices.len() == 1 && step.state == State::Done;
-    let alone = place.kept.series.steps.iter().find(is_alone)?;
+    let alone_step = certification.series_dir.series.steps.iter().find(is_alone)?;
     // Names may have changed at a reboot between the two runs; the number in the series is permanent.
     let numbers = |step: &Step| {
-        let devices = step.devices.iter().filter_map(|device| place.kept.series.devices.get(*device));
+        let devices = step.devices.iter().filter_map(|device| certification.series_dir.series.devices.get(*device));
         let names: Vec<_> = devices.map(|device| device.name.as_str()).collect();
-        results::device_numbers::device_numbers(&run_dir::read(&place.kept.dir.join(&step.dir))?, &names)
+        results::device_numbers::device_numbers(&run_dir::read(&certification.series_dir.dir.join(&step.dir))?, &names)
     };
-    let compared = numbers(alone).and_then(|alone| Ok(certify::linearity(&alone, &numbers(step)?)));
+    let compared = numbers(alone_step).and_then(|alone| Ok(certify::linearity(&alone, &numbers(step)?)));
     compared.unwrap_or_else(|error| {
         console::warning(&format!("cannot compare the devices of this stage with the device tested alone - {error}"));
         None
@@ -329,97 +329,97 @@ fn linearity(place: &Certification, index: usize) -> Option<Linearity> {
 }
 
 /// Prints the plan of a dry run. Returns the exit code.
-fn show_plan(place: &Certification, drives: &Drives) -> Result<ExitCode, Failure> {
-    let devices = drives.plan(&drives.to_prepare(place.kept.has_begun()));
-    let slices = span(place.claim.slice_sec.min(place.claim.stage_sec));
+fn show_plan(certification: &Certification, drives: &Drives) -> Result<ExitCode, Failure> {
+    let devices = drives.plan(&drives.to_prepare(certification.series_dir.has_begun()));
+    let slices = span(certification.claim.slice_sec.min(certification.claim.stage_sec));
     console::page(&format!(
         "{}\n{devices}judged in slices of {slices}\n{}nothing was written\n",
-        summary(place),
-        stages(place)
+        summary(certification),
+        stages(certification)
     ))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn summary(place: &Certification) -> String {
-    let steps = &place.kept.series.steps;
-    let left = steps.iter().filter(|step| step.state != State::Done);
-    let left_sec: u64 = left.map(|step| step.duration_sec).sum();
-    let time = match place.claim.simulated {
+fn summary(certification: &Certification) -> String {
+    let steps = &certification.series_dir.series.steps;
+    let open_steps = steps.iter().filter(|step| step.state != State::Done);
+    let left_sec: u64 = open_steps.map(|step| step.duration_sec).sum();
+    let time = match certification.claim.simulated {
         true => format!("{} of simulated time", span(left_sec)),
         false => format!("{}, until about {}", span(left_sec), utc(now_unix_ms(), left_sec)),
     };
     format!(
         "{} for {} in {}: {time}; state and results: {}",
-        place.claim.noun(),
-        place.claim.subject(),
+        certification.claim.noun(),
+        certification.claim.subject(),
         units::count(steps.len() as u64, "stage"),
-        place.kept.dir.display()
+        certification.series_dir.dir.display()
     )
 }
 
 /// Announces a stage on a terminal; the log of a script has only its result.
-fn stage_begins(place: &Certification, index: usize) {
+fn stage_begins(certification: &Certification, index: usize) {
     if !console::stderr_is_terminal() {
         return;
     }
-    let step = &place.kept.series.steps[index];
+    let step = &certification.series_dir.series.steps[index];
     let rule = match step.rule {
         Rule::Limits => "passes within the limits",
         _ => "passes if it runs to completion, at any latency",
     };
     console::note(&format!(
         "\n{}: {} on {}, {}; the stage {rule}",
-        heading(place, index),
-        load(place, step),
-        devices(place, step),
+        heading(certification, index),
+        load(certification, step),
+        devices(certification, step),
         span(step.duration_sec)
     ));
 }
 
 /// Heading of each line of progress.
-fn heading(place: &Certification, index: usize) -> String {
-    let which = place.stage_name(index);
-    match place.claim.simulated {
-        true => which,
-        false => format!("{which}, ends about {}", utc(now_unix_ms(), place.kept.series.steps[index].duration_sec)),
+fn heading(certification: &Certification, index: usize) -> String {
+    let name = certification.stage_name(index);
+    match certification.claim.simulated {
+        true => name,
+        false => format!("{name}, ends about {}", utc(now_unix_ms(), certification.series_dir.series.steps[index].duration_sec)),
     }
 }
 
 /// Prints the result of a finished series. Returns the exit code.
-fn show_conclusion(place: &Certification) -> Result<ExitCode, Failure> {
-    let outcome = place.kept.series.conclusion.as_ref().map(|conclusion| conclusion.outcome);
-    let head = outcome.map(|outcome| format!("{outcome} ({}): ", place.claim.noun()));
-    place.kept.show_conclusion(&head.unwrap_or_default(), &stages(place))
+fn show_conclusion(certification: &Certification) -> Result<ExitCode, Failure> {
+    let outcome = certification.series_dir.series.conclusion.as_ref().map(|conclusion| conclusion.outcome);
+    let head = outcome.map(|outcome| format!("{outcome} ({}): ", certification.claim.noun()));
+    certification.series_dir.show_conclusion(&head.unwrap_or_default(), &stages(certification))
 }
 
 /// Prints the state of an interrupted series. Returns the exit code.
-fn interrupted(place: &Certification, what: &str, how: &str) -> Result<ExitCode, Failure> {
-    let noun = place.claim.noun();
-    place.kept.show_interruption(&format!(" ({noun}): {what}; the same command {how}"), &stages(place))
+fn interrupted(certification: &Certification, event: &str, advice: &str) -> Result<ExitCode, Failure> {
+    let noun = certification.claim.noun();
+    certification.series_dir.show_interruption(&format!(" ({noun}): {event}; the same command {advice}"), &stages(certification))
 }
 
 /// Table of the stages, and their directories.
-fn stages(place: &Certification) -> String {
+fn stages(certification: &Certification) -> String {
     let headings = ["stage", "load", "devices", "length", "outcome", "run directory"];
-    let rows = place.kept.series.steps.iter().map(|step| {
+    let rows = certification.series_dir.series.steps.iter().map(|step| {
         let dir = if step.attempts > 0 { step.dir.clone() } else { "-".to_owned() };
-        [step.name.clone(), load(place, step), devices(place, step), span(step.duration_sec), outcome(step), dir]
+        [step.name.clone(), load(certification, step), devices(certification, step), span(step.duration_sec), outcome(step), dir]
     });
-    format!("\n{}\n{}", Table::new("").text(headings).rows(rows), place.kept.format_paths())
+    format!("\n{}\n{}", Table::new("").text(headings).rows(rows), certification.series_dir.format_paths())
 }
 
 /// The load of a stage, as a multiple.
-fn load(place: &Certification, step: &Step) -> String {
-    match &place.claim.config {
+fn load(certification: &Certification, step: &Step) -> String {
+    match &certification.claim.config {
         None => format!("{}x", step.multiple),
         Some(config) => format!("{} times {config}", step.multiple),
     }
 }
 
 /// Names of the devices of a stage, or their number if they are many.
-fn devices(place: &Certification, step: &Step) -> String {
-    let named = step.devices.iter().filter_map(|device| place.kept.series.devices.get(*device));
-    let names: Vec<_> = named.map(|device| device.name.as_str()).collect();
+fn devices(certification: &Certification, step: &Step) -> String {
+    let identities = step.devices.iter().filter_map(|device| certification.series_dir.series.devices.get(*device));
+    let names: Vec<_> = identities.map(|device| device.name.as_str()).collect();
     match names.len() {
         0..=2 => names.join(", "),
         many => format!("all {many} devices"),

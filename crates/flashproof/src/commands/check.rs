@@ -67,8 +67,8 @@ fn begin_form(args: &CheckArgs) -> Result<(), Failure> {
 
 fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Result<ExitCode, Failure> {
     let quiet = args.quiet || args.form.json || args.form.markdown;
-    let place = RunDirectory::of("check", args.out.as_deref(), CompatMode::Native)?;
-    let switch = SignalHandler::install("files of the check remain until the next check", CompatMode::Native)?;
+    let run_dir = RunDirectory::of("check", args.out.as_deref(), CompatMode::Native)?;
+    let signal_handler = SignalHandler::install("files of the check remain until the next check", CompatMode::Native)?;
     let (mut checks, mut not_run) = (Vec::new(), Vec::new());
     let is_alone = definitions.len() == 1;
     for definition in definitions {
@@ -77,30 +77,30 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
             None => definition,
         };
         let name = definition.name.clone();
-        if switch.signal_received().is_some() {
+        if signal_handler.signal_received().is_some() {
             not_run.push(NotRun { name, why: "the command was stopped before this check".into() });
             continue;
         }
-        let dir = if is_alone { place.dir().to_owned() } else { place.dir().join(&name) };
+        let dir = if is_alone { run_dir.dir().to_owned() } else { run_dir.dir().join(&name) };
         let request = Request { definition, path, erase: &args.erase, dir, quiet };
-        match perform(&request, &switch) {
+        match perform(&request, &signal_handler) {
             Ok(check) => checks.push(check),
             // A missing or read-only disk stops all checks.
             Err(failure) if is_alone || checks.is_empty() && not_run.is_empty() => return Err(failure),
             Err(failure) => not_run.push(NotRun { name, why: failure.message }),
         }
     }
-    write(&Checks::new(checks, not_run), &args.form, &format!("{place}\n"))
+    write(&Checks::new(checks, not_run), &args.form, &format!("{run_dir}\n"))
 }
 
 /// Writes the result of checks in the requested form; `last` follows the text.
-pub fn write(checks: &Checks, form: &FormArgs, last: &str) -> Result<ExitCode, Failure> {
+pub fn write(checks: &Checks, form: &FormArgs, footer: &str) -> Result<ExitCode, Failure> {
     show(
         form,
         || checks.html(&tool()),
         || report::json(checks),
         || checks.markdown(),
-        || format!("{}{last}", checks.text()),
+        || format!("{}{footer}", checks.text()),
     )?;
     Ok(ExitCode::from(checks.exit_code))
 }
@@ -153,8 +153,8 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
     begin_form(args)?;
     let request =
         durability::Request { path, witness, options: &args.durability, erase: &args.erase, seconds: args.lasting };
-    let ending = EndSignals::listen("the written files remain".to_owned())?;
-    let result = durability::check(&request, &ending)?;
+    let end_signals = EndSignals::listen("the written files remain".to_owned())?;
+    let result = durability::check(&request, &end_signals)?;
     show(
         &args.form,
         || report::durability::html(&result, &tool()),
@@ -181,13 +181,13 @@ fn serve_witness(args: &CheckArgs) -> Result<ExitCode, Failure> {
     if args.quiet {
         console::be_quiet();
     }
-    let ending = EndSignals::listen("all confirmed records are in the file".to_owned())?;
+    let end_signals = EndSignals::listen("all confirmed records are in the file".to_owned())?;
     let witness = Witness::open(listen, file)?;
     let address =
         witness.address().map_err(|error| Failure::environment(format!("cannot listen at {listen} - {error}")))?;
-    console::notice(&format!("listening on {address}; {}", ending.stop_hint()));
+    console::notice(&format!("listening on {address}; {}", end_signals.stop_hint()));
     witness.waiting().iter().for_each(|session| console::note(session));
-    witness.serve(&ending)?;
+    witness.serve(&end_signals)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -122,12 +122,12 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     let findings = Some(findings_about(&[], &dir));
     let request = args.record.request(NamedWorkload::alone(workload, command_line()));
     let request = RunRequest { opened: Some(&opened), findings, ..request };
-    let ended = record("client", Some(&dir), request, CompatMode::Native)?;
+    let exit_code = record("client", Some(&dir), request, CompatMode::Native)?;
     if overload.waited() > 0 {
         let waited = units::count(overload.waited(), "insert");
         console::note(&format!("{waited} had to wait and were retried: the server reported device overload (code 18)"));
     }
-    Ok(ended)
+    Ok(exit_code)
 }
 
 /// Arguments of this program, which are the configuration of the run.
@@ -141,7 +141,7 @@ pub fn as_devices(namespace: &str, map: &PartitionMap) -> (String, Devices) {
     let facts = json!({
         "path": name, "kind": NAMESPACE, "namespace": namespace,
         "nodes": map.nodes.iter().map(|node| json!({
-            "name": node.name, "address": node.host.to_string(), "build": node.build, "pipelines": node.pipelines,
+            "name": node.name, "address": node.host.to_string(), "build": node.build, "pipelines": node.supports_pipelining,
         })).collect::<Vec<_>>(),
     });
     (name.clone(), Devices::Namespace(name, facts))
@@ -168,10 +168,10 @@ fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Fai
 /// Raises the limit of open files for `connections`. Errors: the system does not allow enough.
 pub fn check_open_files(connections: u32) -> Result<(), Failure> {
     // Descriptors of the run directory, the samples, and the cluster queries.
-    let wanted = u64::from(connections) + 100;
+    let needed_files = u64::from(connections) + 100;
     match process::raise_open_files() {
-        Ok(most) if most < wanted => Err(Failure::environment(format!(
-            "cannot open {connections} connections - a process may have {most} files open, {wanted} are needed - raise the limit \
+        Ok(max_files) if max_files < needed_files => Err(Failure::environment(format!(
+            "cannot open {connections} connections - a process may have {max_files} files open, {needed_files} are needed - raise the limit \
              (ulimit -Hn), lower -z, or use several transactions per connection (--pipeline)"
         ))),
         // If the limit is unknown, the connections are tried.
@@ -185,12 +185,12 @@ pub fn threads(at_once: u32) -> u32 {
 }
 
 /// Transactions in flight per connection: `wanted` if all nodes support pipelining, else 1.
-fn pipeline(wanted: u32, map: &PartitionMap) -> u32 {
-    match map.nodes.iter().find(|node| wanted > 1 && !node.pipelines) {
-        None => wanted,
+fn pipeline(requested: u32, map: &PartitionMap) -> u32 {
+    match map.nodes.iter().find(|node| requested > 1 && !node.supports_pipelining) {
+        None => requested,
         Some(node) => {
             console::warning(&format!(
-                "--pipeline {wanted} has no effect: node {} does not announce pipelining",
+                "--pipeline {requested} has no effect: node {} does not announce pipelining",
                 printable(&node.name)
             ));
             1
@@ -212,7 +212,7 @@ fn cluster_summary(map: &PartitionMap, debug: bool) -> String {
             printable(&node.build),
             units::count(map.owned(node.number) as u64, "partition"),
             node.rack.map_or_else(String::new, |rack| format!(", rack {rack}")),
-            if node.pipelines { ", supports pipelining" } else { "" }
+            if node.supports_pipelining { ", supports pipelining" } else { "" }
         );
     }
     text

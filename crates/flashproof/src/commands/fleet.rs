@@ -63,11 +63,11 @@ fn inventory(args: &InventoryArgs) -> Result<(), Failure> {
             ))
         })?;
         let dir = absolute(&dir)?;
-        let down = slurm::inventory(&dir, &args.slurm_option)?;
-        if !down.is_empty() {
+        let down_nodes = slurm::inventory(&dir, &args.slurm_option)?;
+        if !down_nodes.is_empty() {
             console::warning(&format!(
                 "no inventory of {}: these nodes are not up - \"sinfo -R\" shows the reasons",
-                down.join(", ")
+                down_nodes.join(", ")
             ));
         }
         let inventories: Vec<Inventory> =

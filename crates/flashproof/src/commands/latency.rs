@@ -45,13 +45,13 @@ impl From<LatencyError> for TableError {
 /// Prints the requested table of each log.
 pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
     let mut page = if args.format == Format::Table { table::command_line(&args.typed) } else { String::new() };
-    let done = page_of(args, &mut page);
-    if let (Err(stop), Format::Table) = (&done, args.format) {
+    let result = page_of(args, &mut page);
+    if let (Err(stop), Format::Table) = (&result, args.format) {
         page += &stop.imitated_output;
     }
-    let shown = console::result(&page);
-    let outcome = done.map_err(|stop| stop.failure)?;
-    shown?;
+    let print_result = console::result(&page);
+    let outcome = result.map_err(|stop| stop.failure)?;
+    print_result?;
     Ok(ExitCode::from(outcome.map_or(0, Outcome::exit_code)))
 }
 
@@ -72,19 +72,19 @@ impl Opened<'_> {
 /// Appends to `page`, and returns the worst outcome if an SLA was given. On an error the page holds the part produced
 /// so far.
 fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, TableError> {
-    let choice = choice(args)?;
-    let mut opened = args.logs.iter().map(|name| open(name, args, &choice)).collect::<Result<Vec<_>, _>>()?;
+    let table_options = choice(args)?;
+    let mut opened = args.logs.iter().map(|name| open(name, args, &table_options)).collect::<Result<Vec<_>, _>>()?;
     let intervals: Vec<u64> = opened.iter().map(|log| log.source.interval_sec).collect();
-    let slice_sec = common_slice_sec(choice.slice_sec, &intervals)?;
+    let slice_sec = common_slice_sec(table_options.slice_sec, &intervals)?;
     let (mut logs, mut runs, mut judgements) = (Vec::new(), Vec::new(), Vec::new());
     for (name, opened) in args.logs.iter().zip(&mut opened) {
-        let (log, judgement) = read(name, opened, args, &choice, slice_sec)?;
+        let (log, judgement) = read(name, opened, args, &table_options, slice_sec)?;
         print_remarks(&log, opened);
         judgements.extend(judgement);
         runs.push(run_latencies(opened)?);
         logs.push(log);
     }
-    append(page, args.format, &choice, &logs, &runs, &judgements)?;
+    append(page, args.format, &table_options, &logs, &runs, &judgements)?;
     if let Some(log) = logs.iter().find(|log| log.damage.is_some()) {
         return Err(damaged(log, &logs, args.format).into());
     }
@@ -114,15 +114,15 @@ fn choice(args: &LatencyArgs) -> Result<TableOptions, TableError> {
         return Err(refused(ACT_USAGE, "no log is given - give -l LOG (see --help)".to_owned()));
     }
     let slice = slice.unwrap_or_else(|| default_slice_sec(&args.logs).into());
-    let of_buckets = format!("non-negative and less than {BUCKETS}");
+    let buckets_text = format!("non-negative and less than {BUCKETS}");
     let bounds = [
         (slice >= 1, "-t", slice, "slice must be", "more than 0"),
-        ((0..BUCKETS as i128).contains(&first), "-s", first, "start_bucket must be", of_buckets.as_str()),
+        ((0..BUCKETS as i128).contains(&first), "-s", first, "start_bucket must be", buckets_text.as_str()),
         (count >= 1, "-n", count, "num_buckets must be", "more than 0"),
         (every >= 1, "-e", every, "every_nth must be", "more than 0"),
     ];
-    if let Some((_, option, value, what, least)) = bounds.into_iter().find(|(is_within, ..)| !is_within) {
-        return Err(refused(&format!("{what} {least}\n"), format!("cannot use {option} {value} - {what} {least}")));
+    if let Some((_, option, value, subject, bound)) = bounds.into_iter().find(|(is_within, ..)| !is_within) {
+        return Err(refused(&format!("{subject} {bound}\n"), format!("cannot use {option} {value} - {subject} {bound}")));
     }
     let Ok(slice_sec) = u64::try_from(slice) else {
         return Err(Failure::usage(format!(
@@ -145,8 +145,8 @@ fn choice(args: &LatencyArgs) -> Result<TableOptions, TableError> {
 /// Default length of a slice: an hour, as in ACT's script. For run directories, and logs of runs of several
 /// configurations, the run's own slice; of several runs the shortest.
 fn default_slice_sec(logs: &[String]) -> u64 {
-    let own = logs.iter().map(|name| run::slice_sec(Path::new(name))).collect::<Option<Vec<_>>>();
-    own.and_then(|own| own.into_iter().min()).unwrap_or(3_600)
+    let run_slices = logs.iter().map(|name| run::slice_sec(Path::new(name))).collect::<Option<Vec<_>>>();
+    run_slices.and_then(|own| own.into_iter().min()).unwrap_or(3_600)
 }
 
 /// Parses an integer as Python does: surrounding blanks, a sign, single underscores between digits. A number too large
@@ -165,7 +165,7 @@ fn integer(text: &str) -> Option<i128> {
     grouped.then_some(if negative { -magnitude } else { magnitude })
 }
 
-fn open<'a>(name: &'a str, args: &LatencyArgs, choice: &TableOptions) -> Result<Opened<'a>, TableError> {
+fn open<'a>(name: &'a str, args: &LatencyArgs, table_options: &TableOptions) -> Result<Opened<'a>, TableError> {
     let path = Path::new(name);
     let input = input_of(name, path)
         .and_then(|bytes| Input::new(bytes).map_err(|error| Failure::usage(format!("cannot read {name} - {error}"))));
@@ -174,7 +174,7 @@ fn open<'a>(name: &'a str, args: &LatencyArgs, choice: &TableOptions) -> Result<
     let source = LogReader::open(name, input)?;
     let mut opened = Opened { path, source, judgement: None };
     if let (Some(limits), true) = (&args.sla, opened.is_run()) {
-        opened.judgement = run::judge(name, path, limits, choice.slice_sec).map_err(Failure::environment)?;
+        opened.judgement = run::judge(name, path, limits, table_options.slice_sec).map_err(Failure::environment)?;
     }
     Ok(opened)
 }
@@ -213,23 +213,23 @@ fn read(
     name: &str,
     opened: &mut Opened<'_>,
     args: &LatencyArgs,
-    choice: &TableOptions,
+    table_options: &TableOptions,
     slice_sec: u64,
 ) -> Result<(Log, Option<Judgement>), TableError> {
     let judged_by_log = args.sla.as_ref().filter(|_| opened.judgement.is_none());
     let source = &mut opened.source;
-    let edges = sla::edges(name, source.reader.scale(), choice, judged_by_log)?;
-    let mut histograms = choice.histograms.clone();
+    let edges = sla::edges(name, source.reader.scale(), table_options, judged_by_log)?;
+    let mut histograms = table_options.histograms.clone();
     if histograms.is_empty() {
         histograms.push(source.default_histogram());
     }
     let shown = histograms.len();
-    if judged_by_log.is_some() && choice.histograms.is_empty() {
+    if judged_by_log.is_some() && table_options.histograms.is_empty() {
         histograms.extend(sla::judged_names(name, source.reader.header(), source.reader.names())?);
     }
     let mut log = source.read(slice_sec, &histograms, &edges)?;
     let more = log.histograms.split_off(shown);
-    let judged = if choice.histograms.is_empty() { &more } else { &log.histograms };
+    let judged = if table_options.histograms.is_empty() { &more } else { &log.histograms };
     let judgement = judged_by_log.map(|limits| sla::judge(&log, judged, limits));
     Ok((log, judgement.or_else(|| opened.judgement.take())))
 }
@@ -257,16 +257,16 @@ fn run_latencies(opened: &Opened<'_>) -> Result<Option<RunLatencies>, TableError
 fn append(
     page: &mut String,
     format: Format,
-    choice: &TableOptions,
+    table_options: &TableOptions,
     logs: &[Log],
     runs: &[Option<RunLatencies>],
     judgements: &[Judgement],
 ) -> Result<(), TableError> {
-    let buckets = choice.buckets();
+    let buckets = table_options.buckets();
     match format {
         Format::Table => {
-            *page += &table::preamble(logs, choice.slice_sec);
-            *page += &table::table(logs, choice);
+            *page += &table::preamble(logs, table_options.slice_sec);
+            *page += &table::table(logs, table_options);
             for (log, run) in logs.iter().zip(runs).filter_map(|(log, run)| Some((log, run.as_ref()?))) {
                 let name = if logs.len() > 1 { format!("{}\n", log.name) } else { String::new() };
                 *page += &format!("\n{name}{run}");
@@ -281,7 +281,7 @@ fn append(
             judgements.iter().for_each(|judgement| console::note(&judgement.to_string()));
         }
         Format::Markdown => {
-            *page += &table::markdown(logs, choice);
+            *page += &table::markdown(logs, table_options);
             runs.iter().flatten().for_each(|run| *page += &format!("\n```\n{run}```\n"));
             judgements.iter().for_each(|judgement| *page += &format!("\n{judgement}\n"));
         }

@@ -35,54 +35,54 @@ pub fn are_of_server(logs: &[String]) -> bool {
     !logs.is_empty() && logs.iter().all(begins)
 }
 
-pub fn run(args: &LogLatencyArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
+pub fn run(args: &LogLatencyArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     let mut page = String::new();
-    let done = page_of(args, manner, &mut page);
-    if let Err(stop) = &done {
-        match (manner, args.format) {
+    let result = page_of(args, compat_mode, &mut page);
+    if let Err(stop) = &result {
+        match (compat_mode, args.format) {
             (CompatMode::Act, Format::Table) => page += &stop.imitated_output,
             _ => page.clear(),
         }
     }
-    let shown = console::result(&page);
-    done.map_err(|stop| stop.failure)?;
-    shown?;
+    let print_result = console::result(&page);
+    result.map_err(|stop| stop.failure)?;
+    print_result?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn page_of(args: &LogLatencyArgs, manner: CompatMode, page: &mut String) -> Result<(), TableError> {
-    let mut wanted = parse_request(args, manner)?;
+fn page_of(args: &LogLatencyArgs, compat_mode: CompatMode, page: &mut String) -> Result<(), TableError> {
+    let mut query = parse_request(args, compat_mode)?;
     let sources: Vec<Source> =
         session::failure::collect_all(args.logs.iter().map(|log| Source::open(log, PIPED)), Failure::usage)?;
     let names: Vec<String> = args.logs.iter().map(|log| log.display().to_string()).collect();
     if args.format == Format::Table {
-        *page += &wanted.title(&names.join(", "));
+        *page += &query.title(&names.join(", "));
     }
-    wanted.from = args::log_from(&args.from).map_err(|words| {
+    query.from = args::log_from(&args.from).map_err(|words| {
         refused(words, "give head, tail, a time like 'Sep 22 2011 22:40:14', or -3600 for an hour before the end")
     })?;
-    let found = loglatency::scan(sources, &wanted).map_err(Failure::usage)?;
-    found.remarks.iter().for_each(|remark| console::warning(remark));
-    let table = loglatency::table(&found, &wanted);
-    for (gaps, what) in [
+    let scan_result = loglatency::scan(sources, &query).map_err(Failure::usage)?;
+    scan_result.remarks.iter().for_each(|remark| console::warning(remark));
+    let table = loglatency::table(&scan_result, &query);
+    for (gaps, text) in [
         (&table.restarts, "the server restarted between {}: its counts begin at 0 again"),
         (&table.clock_steps, "the clock of the server was set between {}: the interval of its histograms changed"),
     ] {
         if let [(after, until), rest @ ..] = &gaps[..] {
-            let what = what.replace("{}", &format!("{after} and {until}"));
-            let then = if wanted.as_asloglatency { "that slice is wrong" } else { "no slice spans this time" };
+            let message = text.replace("{}", &format!("{after} and {until}"));
+            let effect = if query.as_asloglatency { "that slice is wrong" } else { "no slice spans this time" };
             let more = if rest.is_empty() { String::new() } else { format!(", and {} more such gaps", rest.len()) };
-            console::warning(&format!("{what}; {then}{more}"));
+            console::warning(&format!("{message}; {effect}{more}"));
         }
     }
     if args.format == Format::Table {
         *page += &table.asked_from_line();
     }
     if table.from.is_none() {
-        let in_its_words = format!("can't find histogram {} from start time {}\n", wanted.histogram, args.from);
+        let in_its_words = format!("can't find histogram {} from start time {}\n", query.histogram, args.from);
         return Err(TableError {
             imitated_output: in_its_words,
-            failure: Failure::usage(missing_histogram(&found, &wanted, &table, &names)),
+            failure: Failure::usage(missing_histogram(&scan_result, &query, &table, &names)),
         });
     }
     match args.format {
@@ -96,14 +96,14 @@ fn page_of(args: &LogLatencyArgs, manner: CompatMode, page: &mut String) -> Resu
     if table.slices.is_empty() {
         let why = format!(
             "no slice of {} s is complete: {} of {} from {} to {} - give a shorter -t, or an earlier -f",
-            wanted.slice_sec,
-            results::units::count(found.number() as u64, "histogram"),
+            query.slice_sec,
+            results::units::count(scan_result.number() as u64, "histogram"),
             names.join(", "),
             table.from.unwrap_or_default(),
-            found.tail.unwrap_or_default()
+            scan_result.tail.unwrap_or_default()
         );
         // Not an error for asloglatency.
-        if manner == CompatMode::Native {
+        if compat_mode == CompatMode::Native {
             return Err(Failure::usage(why).into());
         }
         console::warning(&why);
@@ -116,7 +116,7 @@ fn refused(words: String, why: &str) -> TableError {
     TableError { failure: Failure::usage(format!("{words} - {why}")), imitated_output: format!("{words}\n") }
 }
 
-fn parse_request(args: &LogLatencyArgs, manner: CompatMode) -> Result<HistogramQuery, TableError> {
+fn parse_request(args: &LogLatencyArgs, compat_mode: CompatMode) -> Result<HistogramQuery, TableError> {
     let Some(histogram) = args.histogram.clone() else {
         let why =
             "no histogram is given - give -h NAME, such as -h '{test}-read'; an unknown NAME lists the available ones";
@@ -131,7 +131,7 @@ fn parse_request(args: &LogLatencyArgs, manner: CompatMode) -> Result<HistogramQ
     };
     let namespace = args.namespace.clone();
     let (buckets, every) = (args.num_buckets, args.every_nth);
-    let as_asloglatency = manner == CompatMode::Act;
+    let as_asloglatency = compat_mode == CompatMode::Act;
     Ok(HistogramQuery {
         histogram,
         namespace,
@@ -145,23 +145,23 @@ fn parse_request(args: &LogLatencyArgs, manner: CompatMode) -> Result<HistogramQ
 }
 
 /// Message for a histogram that was not found, with the available names.
-fn missing_histogram(found: &ScanResult, wanted: &HistogramQuery, table: &Table, logs: &[String]) -> String {
-    let name = match &wanted.namespace {
-        Some(namespace) => format!("{{{namespace}}}-{}", wanted.histogram),
-        None => wanted.histogram.clone(),
+fn missing_histogram(scan_result: &ScanResult, query: &HistogramQuery, table: &Table, logs: &[String]) -> String {
+    let name = match &query.namespace {
+        Some(namespace) => format!("{{{namespace}}}-{}", query.histogram),
+        None => query.histogram.clone(),
     };
     let logs = logs.join(", ");
-    let (head, tail) = (found.head.unwrap_or_default(), found.tail.unwrap_or_default());
-    if found.number() > 0 {
+    let (head, tail) = (scan_result.head.unwrap_or_default(), scan_result.tail.unwrap_or_default());
+    if scan_result.number() > 0 {
         let from = table.asked_from.map_or_else(|| "its start".to_owned(), |from| from.to_string());
-        let tried = if wanted.from == TableStart::Tail { "; without -f the last 5 minutes are shown" } else { "" };
+        let tail_hint = if query.from == TableStart::Tail { "; without -f the last 5 minutes are shown" } else { "" };
         return format!(
-            "cannot show {} of {logs} - the log has none from {from} on; the log spans {head} to {tail}{tried} - give \
+            "cannot show {} of {logs} - the log has none from {from} on; the log spans {head} to {tail}{tail_hint} - give \
              -f head",
             quoted(&name)
         );
     }
-    if found.names.is_empty() {
+    if scan_result.names.is_empty() {
         return format!(
             "cannot show {} of {logs} - the log, from {head} to {tail}, has no histograms at all - the server logs \
              histograms of transactions after the first transaction, and histograms of storage after \"asadm -e \
@@ -170,17 +170,17 @@ fn missing_histogram(found: &ScanResult, wanted: &HistogramQuery, table: &Table,
         );
     }
     let bare = |text: &str| text.replace(['{', '}'], "");
-    let meant = found.names.iter().find(|known| bare(known) == bare(&wanted.histogram) || bare(known) == bare(&name));
-    let hint = match meant {
+    let similar_name = scan_result.names.iter().find(|known| bare(known) == bare(&query.histogram) || bare(known) == bare(&name));
+    let hint = match similar_name {
         Some(meant) => format!("did you mean -h '{meant}'? (quotes keep the shell from removing the braces) - "),
         None => String::new(),
     };
     let mut names = String::new();
-    for name in found.names.iter().take(NAMES_SHOWN_MAX) {
+    for name in scan_result.names.iter().take(NAMES_SHOWN_MAX) {
         let _ = write!(names, "{}{}", if names.is_empty() { "" } else { ", " }, results::units::printable(name));
     }
-    if found.names.len() > NAMES_SHOWN_MAX {
-        let _ = write!(names, ", and {} more", found.names.len() - NAMES_SHOWN_MAX);
+    if scan_result.names.len() > NAMES_SHOWN_MAX {
+        let _ = write!(names, ", and {} more", scan_result.names.len() - NAMES_SHOWN_MAX);
     }
     format!("cannot show {} of {logs} - there is no such histogram - {hint}the log has {names}", quoted(&name))
 }

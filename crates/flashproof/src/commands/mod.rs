@@ -44,16 +44,16 @@ fn json(value: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
 }
 
 /// Runs `command` with the behaviour of `manner`.
-pub fn run(command: &Command, manner: CompatMode) -> Result<ExitCode, Failure> {
+pub fn run(command: &Command, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     match command {
         Command::Storage(storage) => match &storage.other {
             Some(OtherLoad::Tenants(args)) => storage::tenants(args),
             None if storage.replay.replay.is_some() => storage::replay(storage),
-            None => storage::run(Test::Storage, &storage.test, manner),
+            None => storage::run(Test::Storage, &storage.test, compat_mode),
         },
-        Command::Index(args) => storage::run(Test::Index, args, manner),
-        Command::Act(test, args) => storage::run(*test, args, manner),
-        Command::Fio(args) => fio::run(args, manner),
+        Command::Index(args) => storage::run(Test::Index, args, compat_mode),
+        Command::Act(test, args) => storage::run(*test, args, compat_mode),
+        Command::Fio(args) => fio::run(args, compat_mode),
         Command::Certify(args) => certify::run(args),
         Command::Rate(rate) => match &rate.other {
             Some(OtherRating::Predict(args)) => rate::predict(args),
@@ -63,20 +63,20 @@ pub fn run(command: &Command, manner: CompatMode) -> Result<ExitCode, Failure> {
         Command::Check(args) => check::run(args),
         Command::Doctor(args) if args.lists() => prepare::list(args),
         Command::Doctor(args) => prepare::examine(args),
-        Command::Prep(args) => prepare::prep(args, manner),
+        Command::Prep(args) => prepare::prep(args, compat_mode),
         Command::Report(report) => match &report.other {
             Some(OtherReport::Compare(args)) => report::compare(args),
             Some(OtherReport::Status(args)) => report::status(args),
             None => report::run(report),
         },
         Command::Latency(latency) => match latency.as_ref() {
-            LatencyCommand { other: Some(OtherLog::Server(args)), .. } => loglatency::run(args, manner),
-            LatencyCommand { args, .. } if manner == CompatMode::Native && loglatency::are_of_server(&args.logs) => {
-                loglatency::run(&LogLatencyArgs::of(args).map_err(Failure::usage)?, manner)
+            LatencyCommand { other: Some(OtherLog::Server(args)), .. } => loglatency::run(args, compat_mode),
+            LatencyCommand { args, .. } if compat_mode == CompatMode::Native && loglatency::are_of_server(&args.logs) => {
+                loglatency::run(&LogLatencyArgs::of(args).map_err(Failure::usage)?, compat_mode)
             }
             LatencyCommand { args, .. } => latency::run(args),
         },
-        Command::Asloglatency(args) => loglatency::run(args, manner),
+        Command::Asloglatency(args) => loglatency::run(args, compat_mode),
         Command::Size(size) => match size {
             Sizing::Collect(args) => cluster::collect(args),
             Sizing::Restore(args) => cluster::restore(args),

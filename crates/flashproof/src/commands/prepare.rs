@@ -67,17 +67,17 @@ fn of_every_disk(out: &Path) -> Vec<Finding> {
 /// in use, findings that matter only for a test (preparation, other activity) are dropped.
 fn relevant_to_unnamed_disks(findings: Vec<Finding>) -> Vec<Finding> {
     const OF_TESTS: [&str; 4] = ["preparation", "over-provisioning", "other-activity", "run-directory-place"];
-    let refused = |finding: &Finding| finding.check == doctor::IN_USE && finding.level == Level::Problem;
-    let in_use: Vec<String> = findings.iter().filter(|it| refused(it)).filter_map(|it| it.device.clone()).collect();
+    let is_refused = |finding: &Finding| finding.check == doctor::IN_USE && finding.level == Level::Problem;
+    let in_use: Vec<String> = findings.iter().filter(|it| is_refused(it)).filter_map(|it| it.device.clone()).collect();
     let is_in_use = |finding: &Finding| finding.device.as_ref().is_some_and(|device| in_use.contains(device));
-    let told = findings.into_iter().filter(|it| !(OF_TESTS.contains(&it.check.as_str()) && is_in_use(it)));
-    let relieved = |finding: Finding| match refused(&finding) {
+    let shown_findings = findings.into_iter().filter(|it| !(OF_TESTS.contains(&it.check.as_str()) && is_in_use(it)));
+    let as_note = |finding: Finding| match is_refused(&finding) {
         true => {
             Finding { level: Level::Note, reason: "the disk cannot be tested while it is in use".to_owned(), ..finding }
         }
         false => finding,
     };
-    told.map(relieved).collect()
+    shown_findings.map(as_note).collect()
 }
 
 const TITLES: [&str; 9] = ["DEVICE", "SIZE", "MODEL", "SERIAL", "FIRMWARE", "TRANSPORT", "CONTENT", "SAFE", "WHY"];
@@ -87,23 +87,23 @@ pub fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let (disks, empty) = discover::list(&Roots::default());
     let paths: Vec<String> =
         disks.into_iter().flat_map(|listed| std::iter::once(listed.disk).chain(listed.partitions)).collect();
-    let outlooks = Guard::new(None).examine_devices(&paths);
+    let guard_reports = Guard::new(None).examine_devices(&paths);
     if args.json {
-        let devices: Vec<Value> = outlooks.iter().map(|outlook| value(outlook, &fdp_of(outlook))).collect();
+        let devices: Vec<Value> = guard_reports.iter().map(|outlook| value(outlook, &fdp_of(outlook))).collect();
         return done(&super::json(&json!({ "devices": devices, "empty_devices": empty }))?);
     }
-    console::result(&Table::new("").text(TITLES).rows(outlooks.iter().map(row)).to_string())?;
-    for outlook in outlooks.iter().filter(|outlook| !is_partition(outlook)) {
-        match fdp_of(outlook) {
+    console::result(&Table::new("").text(TITLES).rows(guard_reports.iter().map(row)).to_string())?;
+    for guard_report in guard_reports.iter().filter(|outlook| !is_partition(outlook)) {
+        match fdp_of(guard_report) {
             Ok(None) => {}
             Ok(Some(fdp)) => {
                 let lines: Vec<_> = fdp.to_string().lines().map(|line| format!("  {line}\n")).collect();
-                console::result(&format!("\nFDP of {}:\n{}", outlook.path, lines.concat()))?;
+                console::result(&format!("\nFDP of {}:\n{}", guard_report.path, lines.concat()))?;
             }
-            Err(why) => console::note(&format!("{}: cannot query the FDP state: {why}", outlook.path)),
+            Err(why) => console::note(&format!("{}: cannot query the FDP state: {why}", guard_report.path)),
         }
     }
-    notes(&outlooks).iter().for_each(|note| console::note(note));
+    notes(&guard_reports).iter().for_each(|note| console::note(note));
     if empty > 0 {
         let plural = if empty == 1 { "device holds" } else { "devices hold" };
         console::note(&format!("{empty} {plural} nothing (no medium, no file, size 0): left out"));
@@ -111,47 +111,47 @@ pub fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn is_partition(outlook: &GuardReport) -> bool {
-    outlook.facts.as_ref().is_some_and(|facts| facts.partition.is_some())
+fn is_partition(guard_report: &GuardReport) -> bool {
+    guard_report.facts.as_ref().is_some_and(|facts| facts.partition.is_some())
 }
 
-fn fdp_of(outlook: &GuardReport) -> Result<Option<Fdp>, String> {
-    outlook.facts.as_ref().map_or(Ok(None), |facts| Fdp::of(Path::new("/"), facts))
+fn fdp_of(guard_report: &GuardReport) -> Result<Option<Fdp>, String> {
+    guard_report.facts.as_ref().map_or(Ok(None), |facts| Fdp::of(Path::new("/"), facts))
 }
 
 /// Notes of all devices, each once, with the name of the device if the note concerns a single device. Missing
 /// permissions, for example, concern all devices.
-fn notes(outlooks: &[GuardReport]) -> Vec<String> {
+fn notes(guard_reports: &[GuardReport]) -> Vec<String> {
     let mut by_note: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for outlook in outlooks {
-        outlook.notes.iter().for_each(|note| by_note.entry(note).or_default().push(&outlook.path));
+    for guard_report in guard_reports {
+        guard_report.notes.iter().for_each(|note| by_note.entry(note).or_default().push(&guard_report.path));
     }
-    let told = |(note, paths): (&str, Vec<&str>)| match paths[..] {
+    let note_text = |(note, paths): (&str, Vec<&str>)| match paths[..] {
         [path] => format!("{path}: {note}"),
         _ => note.to_owned(),
     };
-    by_note.into_iter().map(told).collect()
+    by_note.into_iter().map(note_text).collect()
 }
 
 /// A row of the table.
-fn row(outlook: &GuardReport) -> [String; 9] {
-    let facts = outlook.facts.as_ref();
-    let is_partition = is_partition(outlook);
+fn row(guard_report: &GuardReport) -> [String; 9] {
+    let facts = guard_report.facts.as_ref();
+    let is_partition = is_partition(guard_report);
     let indent = if is_partition { "  " } else { "" };
     // Values of the disk are shown in its own line only.
-    let of_disk = |text: Option<&String>| {
+    let disk_text = |text: Option<&String>| {
         if is_partition { String::new() } else { text.map_or("-".to_owned(), |text| text.trim().to_owned()) }
     };
     [
-        format!("{indent}{}", outlook.path),
+        format!("{indent}{}", guard_report.path),
         facts.map_or("-".to_owned(), |facts| units::bytes(facts.size_bytes as f64)),
-        of_disk(facts.and_then(|facts| facts.model.as_ref())),
-        of_disk(facts.and_then(|facts| facts.serial.as_ref())),
-        of_disk(facts.and_then(|facts| facts.firmware.as_ref())),
-        of_disk(facts.and_then(|facts| facts.transport.as_ref())),
-        content(&outlook.safety),
-        outlook.safety.to_string(),
-        why(outlook),
+        disk_text(facts.and_then(|facts| facts.model.as_ref())),
+        disk_text(facts.and_then(|facts| facts.serial.as_ref())),
+        disk_text(facts.and_then(|facts| facts.firmware.as_ref())),
+        disk_text(facts.and_then(|facts| facts.transport.as_ref())),
+        content(&guard_report.safety),
+        guard_report.safety.to_string(),
+        why(guard_report),
     ]
 }
 
@@ -169,10 +169,10 @@ fn content(safety: &EraseSafety) -> String {
 }
 
 /// Why the device is not safe to test, a phrase.
-fn why(outlook: &GuardReport) -> String {
-    match &outlook.safety {
+fn why(guard_report: &GuardReport) -> String {
+    match &guard_report.safety {
         EraseSafety::Yes => String::new(),
-        EraseSafety::Asks(_) => format!("a test would erase it: needs --erase {}", outlook.erase_name),
+        EraseSafety::Asks(_) => format!("a test would erase it: needs --erase {}", guard_report.erase_name),
         EraseSafety::No(reasons) => {
             let more = match reasons.len().saturating_sub(1) {
                 0 => String::new(),
@@ -190,34 +190,34 @@ fn phrase(reason: &Reason) -> String {
 }
 
 /// A device as JSON.
-fn value(outlook: &GuardReport, fdp: &Result<Option<Fdp>, String>) -> Value {
+fn value(guard_report: &GuardReport, fdp: &Result<Option<Fdp>, String>) -> Value {
     let (mut evidence, mut reasons): (Vec<String>, Vec<String>) = Default::default();
-    match &outlook.safety {
+    match &guard_report.safety {
         EraseSafety::Yes => {}
         EraseSafety::Asks(of) => evidence.extend(of.iter().map(ToString::to_string)),
         EraseSafety::No(of) => reasons.extend(of.iter().map(ToString::to_string)),
     }
     json!({
-        "path": outlook.path,
-        "erase_name": outlook.erase_name,
-        "safe": outlook.safety.to_string(),
+        "path": guard_report.path,
+        "erase_name": guard_report.erase_name,
+        "safe": guard_report.safety.to_string(),
         "on_it": evidence,
         "refused_because": reasons,
-        "notes": outlook.notes,
-        "facts": outlook.facts,
+        "notes": guard_report.notes,
+        "facts": guard_report.facts,
         "fdp": fdp.as_ref().ok(),
     })
 }
 
 /// Prepares or verifies the devices, or prints the plan.
-pub fn prep(args: &PrepArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
+pub fn prep(args: &PrepArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     if args.dry_run {
         return done(&args.preparation().plan()?);
     }
-    let switch = SignalHandler::install("recorded progress is kept; the same command resumes from there", manner)?;
-    let style = if manner == CompatMode::Act && !args.quiet { Style::Plain } else { Style::of(args.quiet) };
-    let code = Preparation { style, ..args.preparation() }.run(&switch)?;
-    match (manner, switch.signal_received()) {
+    let signal_handler = SignalHandler::install("recorded progress is kept; the same command resumes from there", compat_mode)?;
+    let style = if compat_mode == CompatMode::Act && !args.quiet { Style::Plain } else { Style::of(args.quiet) };
+    let code = Preparation { style, ..args.preparation() }.run(&signal_handler)?;
+    match (compat_mode, signal_handler.signal_received()) {
         (CompatMode::Act, Some(signal)) => end_by_signal(signal),
         _ => Ok(ExitCode::from(code)),
     }

@@ -132,27 +132,27 @@ const SLEEP_PER_READ: u32 = 50;
 
 /// Shows the progress of the runs or series, once or until they end.
 pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
-    let mut read = Vec::new();
+    let mut statuses = Vec::new();
     watch(args.watch, args.json, || {
-        read = args
+        statuses = args
             .dirs
             .iter()
             .map(|dir| Status::read(dir, SystemTime::now(), &|process| process_state(process, Path::new("/"))))
             .collect();
         let mut texts = Vec::new();
-        for status in read.iter().flatten() {
+        for status in statuses.iter().flatten() {
             texts.push(text(status, args).map_err(Failure::environment)?);
         }
         let page = texts.join(if args.json { "" } else { "\n" });
-        Ok((page, read.iter().flatten().all(Status::is_over)))
+        Ok((page, statuses.iter().flatten().all(Status::is_over)))
     })?;
-    worst_exit_code(&read)
+    worst_exit_code(&statuses)
 }
 
 /// Prints the page of `read` once; with `again`, repeatedly, until `read` reports the end or the reader of the output
 /// is gone.
 pub(super) fn watch(
-    again: bool,
+    is_repeated: bool,
     json: bool,
     mut read: impl FnMut() -> Result<(String, bool), Failure>,
 ) -> Result<(), Failure> {
@@ -160,14 +160,14 @@ pub(super) fn watch(
     loop {
         let began = Instant::now();
         let (page, is_over) = read()?;
-        let shown = if again && !json && io::stdout().is_terminal() {
+        let is_printed = if is_repeated && !json && io::stdout().is_terminal() {
             let (drawing, lines) = drawing(&printable(&page), drawn_lines);
             drawn_lines = lines;
             console::drawing_if_read(&drawing)?
         } else {
             console::result_if_read(&page)?
         };
-        if !again || !shown || is_over {
+        if !is_repeated || !is_printed || is_over {
             return Ok(());
         }
         thread::sleep(REFRESH_INTERVAL.max(began.elapsed() * SLEEP_PER_READ));
@@ -183,21 +183,21 @@ fn text(status: &Status, args: &StatusArgs) -> serde_json::Result<String> {
 }
 
 /// The exit code of the worst status: a failure outweighs an invalid result. An unreadable directory outweighs both.
-fn worst_exit_code(read: &[Result<Status, RunDirError>]) -> Result<ExitCode, Failure> {
-    let errors: Vec<_> = read.iter().filter_map(|status| status.as_ref().err()).map(ToString::to_string).collect();
+fn worst_exit_code(statuses: &[Result<Status, RunDirError>]) -> Result<ExitCode, Failure> {
+    let errors: Vec<_> = statuses.iter().filter_map(|status| status.as_ref().err()).map(ToString::to_string).collect();
     if !errors.is_empty() {
         return Err(Failure::environment(errors.join("\n")));
     }
-    let codes: Vec<u8> = read.iter().flatten().map(Status::exit_code).collect();
+    let codes: Vec<u8> = statuses.iter().flatten().map(Status::exit_code).collect();
     let worst = [1, 4].into_iter().find(|worst| codes.contains(worst));
     Ok(ExitCode::from(worst.unwrap_or(0)))
 }
 
 /// Escape sequences and text that draw `text` over the previous `drawn` lines. Lines are cut to the terminal's width: a
 /// wrapped line would count as one line. Also returns the number of lines.
-fn drawing(text: &str, drawn: usize) -> (String, usize) {
+fn drawing(text: &str, drawn_lines: usize) -> (String, usize) {
     let width = columns(io::stdout());
-    let mut drawing = if drawn > 0 { format!("\x1b[{drawn}A\x1b[J") } else { String::new() };
+    let mut drawing = if drawn_lines > 0 { format!("\x1b[{drawn_lines}A\x1b[J") } else { String::new() };
     for line in text.lines() {
         drawing.extend(line.chars().take(width));
         drawing.push('\n');

@@ -48,7 +48,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         return done(&described(&config));
     }
     check_files(&config);
-    let ending = EndSignals::listen("data that was only in memory is lost".to_owned())?;
+    let end_signals = EndSignals::listen("data that was only in memory is lost".to_owned())?;
     let listeners = listen(&config)?;
     let address = address(&config, &listeners)?;
     let cluster = cluster(&config, address)?;
@@ -73,11 +73,11 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let server = Server::start(setup).map_err(Failure::environment)?;
     let started = server.state().facts(|facts| start_lines(facts, &text));
     write(&mut logs, &started);
-    serve(&server, begin, &mut logs, &lines, &ending, SocketAddr::from(address));
+    serve(&server, begin, &mut logs, &lines, &end_signals, SocketAddr::from(address));
     let damage = server.state().damage();
-    let stopped = server.stop();
+    let stop_result = server.stop();
     write(&mut logs, &lines.try_iter().collect::<Vec<_>>());
-    stopped.map_err(Failure::environment)?;
+    stop_result.map_err(Failure::environment)?;
     refuse(&damage)?;
     write(&mut logs, &[Line::info("as", "as.c", "finished clean shutdown - exiting".to_owned())]);
     Ok(ExitCode::SUCCESS)
@@ -89,14 +89,14 @@ fn serve(
     begin: Instant,
     logs: &mut Logs,
     lines: &Receiver<Line>,
-    ending: &EndSignals,
+    end_signals: &EndSignals,
     address: SocketAddr,
 ) {
     let state = server.state();
     let mut ticker: Option<Ticker> = None;
     let now_ms = || begin.elapsed().as_millis() as u64;
     let pause = |ticker: &Option<Ticker>| if ticker.is_some() { POLL_INTERVAL } else { POLL_INTERVAL / 20 };
-    while ending.wait(pause(&ticker)).is_none() && !server.has_ended() && state.damage().is_empty() {
+    while end_signals.wait(pause(&ticker)).is_none() && !server.has_ended() && state.damage().is_empty() {
         write(logs, &lines.try_iter().collect::<Vec<_>>());
         match &mut ticker {
             None if state.is_ready() => {
@@ -107,7 +107,7 @@ fn serve(
                 let text = format!("service ready: {objects} records, indexed in {seconds:.3} s, {bytes} bytes read");
                 write(logs, &[Line::info("as", "as.c", text)]);
                 write(logs, &state.facts(|facts| maybe_older(facts)));
-                console::note(&format!("listening on {address}; {}", ending.stop_hint()));
+                console::note(&format!("listening on {address}; {}", end_signals.stop_hint()));
             }
             None => {}
             Some(ticker) => {
@@ -177,9 +177,9 @@ fn read(args: &ServeArgs) -> Result<(Config, String), Failure> {
 
 /// Describes the effect of a configuration.
 fn described(config: &Config) -> String {
-    let place = |address: &_| SocketAddr::from((*address, config.listen.port)).to_string();
-    let places: Vec<_> = config.listen.addresses.iter().map(place).collect();
-    let mut text = format!("{} cores; clients on {}\n", cores(config), places.join(", "));
+    let listen_address = |address: &_| SocketAddr::from((*address, config.listen.port)).to_string();
+    let addresses: Vec<_> = config.listen.addresses.iter().map(listen_address).collect();
+    let mut text = format!("{} cores; clients on {}\n", cores(config), addresses.join(", "));
     for namespace in &config.namespaces {
         let (settings, devices) = (&namespace.settings, namespace.devices.join(", "));
         text += &format!(
@@ -194,9 +194,9 @@ fn described(config: &Config) -> String {
 
 /// Raises the limit of open files, and warns if it is too low for the clients that the configuration allows.
 fn check_files(config: &Config) {
-    let wanted = u64::from(config.proto_fd_max) + OWN_FILES;
+    let needed_files = u64::from(config.proto_fd_max) + OWN_FILES;
     match sys::process::raise_open_files() {
-        Ok(limit) if limit < wanted => console::warning(&format!(
+        Ok(limit) if limit < needed_files => console::warning(&format!(
             "only {} clients can connect at once, but proto-fd-max allows {}: the limit of open files is {limit} - \
              raise the limit (ulimit -Hn, LimitNOFILE=)",
             limit.saturating_sub(OWN_FILES),
@@ -209,10 +209,10 @@ fn check_files(config: &Config) {
 
 /// Listens at `at`, with retries while a server killed just before still holds the port: the kernel closes its ring
 /// with a delay.
-fn bind_with_retries(at: SocketAddr) -> std::io::Result<TcpListener> {
+fn bind_with_retries(socket_address: SocketAddr) -> std::io::Result<TcpListener> {
     let begin = Instant::now();
     loop {
-        match TcpListener::bind(at) {
+        match TcpListener::bind(socket_address) {
             Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && begin.elapsed() < PORT_RELEASE_MAX => {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -223,8 +223,8 @@ fn bind_with_retries(at: SocketAddr) -> std::io::Result<TcpListener> {
 
 fn listen(config: &Config) -> Result<Vec<TcpListener>, Failure> {
     let bind = |address: &_| {
-        let at = SocketAddr::from((*address, config.listen.port));
-        bind_with_retries(at).map_err(|error| {
+        let socket_address = SocketAddr::from((*address, config.listen.port));
+        bind_with_retries(socket_address).map_err(|error| {
             let advice = match error.kind() {
                 std::io::ErrorKind::AddrInUse => {
                     "another program has the port (ss -ltnp); end it, or give another port"
@@ -233,7 +233,7 @@ fn listen(config: &Config) -> Result<Vec<TcpListener>, Failure> {
                 std::io::ErrorKind::PermissionDenied => "ports below 1024 need root; give a higher port",
                 _ => sys::remedy(&error, "give another address or port"),
             };
-            Failure::environment(format!("cannot listen on {at} - {error} - {advice}"))
+            Failure::environment(format!("cannot listen on {socket_address} - {error} - {advice}"))
         })
     };
     config.listen.addresses.iter().map(bind).collect()
@@ -250,8 +250,8 @@ fn address(config: &Config, listeners: &[TcpListener]) -> Result<SocketAddr, Fai
         )));
     }
     let unknown = |error| Failure::environment(format!("cannot read the port of the listening socket - {error}"));
-    let own = listeners[0].local_addr().map_err(unknown)?;
-    Ok(config.access.map_or(own, SocketAddr::from))
+    let local_address = listeners[0].local_addr().map_err(unknown)?;
+    Ok(config.access.map_or(local_address, SocketAddr::from))
 }
 
 fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
@@ -263,7 +263,7 @@ fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
     if nodes.is_empty() {
         nodes.push(Node::new(&address.ip().to_string(), address.port()));
     }
-    let Some(own) = nodes.iter().position(is_own) else {
+    let Some(own_index) = nodes.iter().position(is_own) else {
         return Err(Failure::usage(format!(
             "cannot join the cluster - no mesh-seed-address-port line has {} {}, where clients reach this node - give \
              the same lines on each node, including a line for this node",
@@ -272,13 +272,13 @@ fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
         )));
     };
     match config.node_id {
-        Some(id) if nodes.len() == 1 => nodes[own].id = id,
+        Some(id) if nodes.len() == 1 => nodes[own_index].id = id,
         Some(_) => {
             console::warning("node-id has no effect: in a cluster, the id of each node follows from host and port")
         }
         None => {}
     }
-    Ok(Cluster::new(nodes, own))
+    Ok(Cluster::new(nodes, own_index))
 }
 
 /// A device of a namespace, and its expected header.
@@ -292,31 +292,31 @@ struct ExpectedDevice<'a> {
 ///
 /// Errors: the guard refuses; the device was written with other settings, has a damaged header, or is too small.
 fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> {
-    let wanted: Vec<_> =
+    let expected: Vec<_> =
         config.namespaces.iter().flat_map(|namespace| expected_devices(namespace, cores(config))).collect();
-    let kept = collect_all(wanted.iter().map(existing_header), Failure::environment)?;
-    check_sets(&wanted, &kept)?;
-    let request = |(wanted, kept): (&ExpectedDevice<'_>, &Option<DeviceHeader>)| Request {
-        file_size_bytes: wanted.file_bytes,
-        whole: true,
-        keeps_store: kept.is_some(),
-        ..Request::new(wanted.name, format!("records of namespace {}", wanted.header.namespace))
+    let existing = collect_all(expected.iter().map(existing_header), Failure::environment)?;
+    check_sets(&expected, &existing)?;
+    let request = |(expected, existing): (&ExpectedDevice<'_>, &Option<DeviceHeader>)| Request {
+        file_size_bytes: expected.file_bytes,
+        uses_whole_device: true,
+        keeps_store: existing.is_some(),
+        ..Request::new(expected.name, format!("records of namespace {}", expected.header.namespace))
     };
-    let requests: Vec<_> = wanted.iter().zip(&kept).map(request).collect();
+    let requests: Vec<_> = expected.iter().zip(&existing).map(request).collect();
     let consents = consent(&requests, erase, &[])?;
-    let opened = consents.into_iter().map(|consent| {
+    let targets = consents.into_iter().map(|consent| {
         consent.notes().iter().for_each(|note| console::warning(&format!("{}: {note}", consent.name())));
         Arc::new(Target::writable(consent))
     });
     // All devices are checked before the first write.
-    let opened: Vec<_> = opened.collect();
+    let targets: Vec<_> = targets.collect();
     let header = |((target, wanted), kept)| header(target, wanted, kept);
-    let headers = collect_all(opened.iter().zip(&wanted).zip(&kept).map(header), Failure::environment)?;
-    let devices: Vec<Device> = opened.into_iter().zip(headers).collect();
-    let new: Vec<_> =
-        devices.iter().zip(&kept).filter(|(_, kept)| kept.is_none()).map(|(new, _)| new.clone()).collect();
-    formatting::format(&new).map_err(Failure::environment)?;
-    for (target, header) in &new {
+    let headers = collect_all(targets.iter().zip(&expected).zip(&existing).map(header), Failure::environment)?;
+    let devices: Vec<Device> = targets.into_iter().zip(headers).collect();
+    let unformatted: Vec<_> =
+        devices.iter().zip(&existing).filter(|(_, kept)| kept.is_none()).map(|(new, _)| new.clone()).collect();
+    formatting::format(&unformatted).map_err(Failure::environment)?;
+    for (target, header) in &unformatted {
         console::note(&format!("{}: formatted for namespace {}", target.name(), header.namespace));
     }
     let mut devices = devices.into_iter();
@@ -338,25 +338,25 @@ fn expected_devices(namespace: &NamespaceConfig, cores: u16) -> Vec<ExpectedDevi
 }
 
 /// The header of an existing store with the expected settings. Errors: a store with other settings; one sentence.
-fn existing_header(wanted: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>, String> {
+fn existing_header(expected: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>, String> {
     // The guard refuses a path that cannot be read, or is neither file nor device.
-    let Ok(metadata) = fs::metadata(wanted.name) else { return Ok(None) };
+    let Ok(metadata) = fs::metadata(expected.name) else { return Ok(None) };
     if !metadata.is_file() && !metadata.file_type().is_block_device() {
         return Ok(None);
     }
     let mut bytes = vec![0; WRITTEN_BYTES];
-    let read = File::open(wanted.name).and_then(|mut file| {
+    let read_result = File::open(expected.name).and_then(|mut file| {
         file.read_exact_at(&mut bytes, 0)?;
         file.seek(SeekFrom::End(0))
     });
-    let Ok(size_bytes) = read else { return Ok(None) };
-    let Some(header) = compare_header(wanted, &bytes, size_bytes)? else { return Ok(None) };
+    let Ok(size_bytes) = read_result else { return Ok(None) };
+    let Some(header) = compare_header(expected, &bytes, size_bytes)? else { return Ok(None) };
     // The layout of the cores' parts depends on the size.
-    match wanted.file_bytes.filter(|bytes| metadata.is_file() && *bytes != metadata.len()) {
+    match expected.file_bytes.filter(|bytes| metadata.is_file() && *bytes != metadata.len()) {
         Some(bytes) => Err(format!(
             "cannot open {} - it holds records and has {} bytes, but filesize is {bytes} - set filesize to the size of \
              the file, or remove the file and lose its records",
-            wanted.name,
+            expected.name,
             metadata.len()
         )),
         None => Ok(Some(header)),
@@ -364,44 +364,44 @@ fn existing_header(wanted: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>, 
 }
 
 /// The header on the device, compared with the expected one; `None` if there is none.
-fn compare_header(wanted: &ExpectedDevice<'_>, bytes: &[u8], size_bytes: u64) -> Result<Option<DeviceHeader>, String> {
-    let lost = "or clear the device and lose its records (blkdiscard -z; if it is a file, remove it)";
-    match wanted.header.clone().sized(size_bytes).plan(bytes) {
+fn compare_header(expected: &ExpectedDevice<'_>, bytes: &[u8], size_bytes: u64) -> Result<Option<DeviceHeader>, String> {
+    let clear_hint = "or clear the device and lose its records (blkdiscard -z; if it is a file, remove it)";
+    match expected.header.clone().sized(size_bytes).plan(bytes) {
         HeaderCheck::Format => Ok(None),
         HeaderCheck::Open(header) => Ok(Some(header)),
         HeaderCheck::Differs(differences) => Err(format!(
-            "cannot open {} - it has records written with other settings: {} - use those settings, {lost}",
-            wanted.name,
+            "cannot open {} - it has records written with other settings: {} - use those settings, {clear_hint}",
+            expected.name,
             differences.join(", ")
         )),
         HeaderCheck::Damaged => Err(format!(
             "cannot open {} - it has the header of a record store with a wrong checksum - {}",
-            wanted.name,
-            lost.trim_start_matches("or ")
+            expected.name,
+            clear_hint.trim_start_matches("or ")
         )),
     }
 }
 
 /// Checks that the devices of a namespace either all have its records, from one set, or all have none. Without one of
 /// the devices, records would be missing; with a device of another set, older records would reappear.
-fn check_sets(wanted: &[ExpectedDevice<'_>], kept: &[Option<DeviceHeader>]) -> Result<(), Failure> {
-    for (this, header) in wanted.iter().zip(kept) {
-        let of = &this.header.namespace;
-        let mut others = wanted.iter().zip(kept).filter(|(other, _)| other.header.namespace == *of);
+fn check_sets(expected: &[ExpectedDevice<'_>], existing: &[Option<DeviceHeader>]) -> Result<(), Failure> {
+    for (device, header) in expected.iter().zip(existing) {
+        let namespace = &device.header.namespace;
+        let mut others = expected.iter().zip(existing).filter(|(other, _)| other.header.namespace == *namespace);
         let other = others.find_map(|(other, kept)| {
-            kept.as_ref().filter(|kept| header.as_ref().is_none_or(|own| own.set != kept.set)).map(|kept| (other, kept))
+            kept.as_ref().filter(|kept| header.as_ref().is_none_or(|own| own.device_set != kept.device_set)).map(|kept| (other, kept))
         });
         let Some((other, kept)) = other else { continue };
         return Err(Failure::environment(match header {
             None => format!(
-                "cannot open namespace {of} - {} has records of the namespace and {} has none - give all devices of \
+                "cannot open namespace {namespace} - {} has records of the namespace and {} has none - give all devices of \
                  the namespace, or clear {} and lose its records",
-                other.name, this.name, other.name
+                other.name, device.name, other.name
             ),
             Some(own) => format!(
-                "cannot open namespace {of} - {} and {} were not formatted together: they belong to the sets {:016x} \
+                "cannot open namespace {namespace} - {} and {} were not formatted together: they belong to the sets {:016x} \
                  and {:016x} - give devices of one set, or clear all of them and lose their records",
-                this.name, other.name, own.set, kept.set
+                device.name, other.name, own.device_set, kept.device_set
             ),
         }));
     }
@@ -411,18 +411,18 @@ fn check_sets(wanted: &[ExpectedDevice<'_>], kept: &[Option<DeviceHeader>]) -> R
 /// The header for a device that is now open for writing; an existing header is read again.
 fn header(
     target: &Arc<Target>,
-    wanted: &ExpectedDevice<'_>,
-    kept: &Option<DeviceHeader>,
+    expected: &ExpectedDevice<'_>,
+    existing: &Option<DeviceHeader>,
 ) -> Result<DeviceHeader, String> {
-    let cannot = |why: &str| format!("cannot open {} - {why}", wanted.name);
-    let space = wanted.header.space(target.size_bytes(), 0, 0, target.min_io_bytes());
+    let cannot = |why: &str| format!("cannot open {} - {why}", expected.name);
+    let space = expected.header.space(target.size_bytes(), 0, 0, target.min_io_bytes());
     space.map_err(|why| cannot(&why))?;
     // No records to keep: the device was empty, or the user consented to its erasure.
-    let Some(kept) = kept else { return Ok(wanted.header.clone().sized(target.size_bytes())) };
+    let Some(existing) = existing else { return Ok(expected.header.clone().sized(target.size_bytes())) };
     let bytes = formatting::read_begin(target, WRITTEN_BYTES)
         .map_err(|error| cannot(&format!("its header cannot be read: {error}")))?;
-    match compare_header(wanted, &bytes, target.size_bytes())? {
-        Some(now) if now == *kept => Ok(now),
+    match compare_header(expected, &bytes, target.size_bytes())? {
+        Some(now) if now == *existing => Ok(now),
         _ => Err(cannot("its header has changed since the first check - try again")),
     }
 }

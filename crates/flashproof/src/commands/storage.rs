@@ -24,12 +24,12 @@ use session::{CompatMode, console, devices};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-pub fn run(test: Test, args: &TestArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
+pub fn run(test: Test, args: &TestArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     let devices = devices::parsed(&args.device)?;
     let mut workloads = Vec::new();
     for (path, name) in args.configs.iter().zip(names(&args.configs)) {
         let (mut text, mut config) = read_test(test, path)?;
-        if args.as_act || (manner == CompatMode::Act && line_of(text.as_bytes(), "arrival").is_none()) {
+        if args.as_act || (compat_mode == CompatMode::Act && line_of(text.as_bytes(), "arrival").is_none()) {
             pace_as_act(path, text.as_bytes(), &mut config)?;
         }
         if !devices.is_empty() {
@@ -47,14 +47,14 @@ pub fn run(test: Test, args: &TestArgs, manner: CompatMode) -> Result<ExitCode, 
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if manner == CompatMode::Act && workloads.len() > 1 {
+    if compat_mode == CompatMode::Act && workloads.len() > 1 {
         return Err(Failure::usage(format!(
             "cannot run {} configurations - act_{name} takes only one, as ACT's program does - use flashproof {name}",
             workloads.len(),
             name = test.name()
         )));
     }
-    record(test.name(), args.record.out.as_deref(), args.request(workloads), manner)
+    record(test.name(), args.record.out.as_deref(), args.request(workloads), compat_mode)
 }
 
 /// Names that distinguish several configurations: their file names without extension, with a number if two are equal;
@@ -113,26 +113,26 @@ fn trace(name: &str, speed: load::factor::Factor) -> Result<Trace, Failure> {
 }
 
 /// Checks that each device of the trace has a target.
-fn check_devices(name: &str, trace: &Trace, given: &[String]) -> Result<(), Failure> {
-    let traced = trace.devices();
-    if let Some((_, twice)) = given.iter().enumerate().find(|(at, device)| given[..*at].contains(device)) {
+fn check_devices(name: &str, trace: &Trace, device_names: &[String]) -> Result<(), Failure> {
+    let trace_devices = trace.devices();
+    if let Some((_, twice)) = device_names.iter().enumerate().find(|(at, device)| device_names[..*at].contains(device)) {
         return Err(Failure::usage(format!(
             "cannot replay {name} - --device {twice} is given twice - give each device once"
         )));
     }
-    if traced.len() == given.len() {
+    if trace_devices.len() == device_names.len() {
         return Ok(());
     }
-    let of = |device: &DeviceNumber| {
+    let device_text = |device: &DeviceNumber| {
         let count = trace.streams_on(*device).iter().map(|(_, group)| group.at_ns.len() as u64).sum();
         format!("{},{} ({})", device.0, device.1, units::count(count, "operation"))
     };
     Err(Failure::usage(format!(
         "cannot replay {name} - the trace has {}: {}; {} given - give one --device for each, in this order, or replay \
          only the lines of one (grep)",
-        units::count(traced.len() as u64, "device"),
-        traced.iter().map(of).collect::<Vec<_>>().join(", "),
-        given.len()
+        units::count(trace_devices.len() as u64, "device"),
+        trace_devices.iter().map(device_text).collect::<Vec<_>>().join(", "),
+        device_names.len()
     )))
 }
 
@@ -143,25 +143,25 @@ const BLOCKS_ASSUMED: u64 = 1_000_000;
 pub fn tenants(args: &TestArgs) -> Result<ExitCode, Failure> {
     let (mut tenants, text) = read_tenants(&args.configs[0])?;
     tenants.duration_sec = args.duration.unwrap_or(tenants.duration_sec);
-    let default = devices::parsed(&args.device)?.pop();
-    let page = describe(&tenants, default.as_ref())?;
+    let default_device = devices::parsed(&args.device)?.pop();
+    let page = describe(&tenants, default_device.as_ref())?;
     if args.dry_run {
         return done(&page);
     }
     console::note(page.trim_end());
-    let loads = TenantLoad::all(tenants, default.as_ref()).map_err(Failure::usage)?;
-    let named = loads.into_iter().map(|workload| NamedWorkload {
+    let loads = TenantLoad::all(tenants, default_device.as_ref()).map_err(Failure::usage)?;
+    let workloads = loads.into_iter().map(|workload| NamedWorkload {
         name: workload.tenant().name.clone(),
         workload,
         text: text.clone(),
     });
-    record("tenants", args.record.out.as_deref(), args.request(named.collect()), CompatMode::Native)
+    record("tenants", args.record.out.as_deref(), args.request(workloads.collect()), CompatMode::Native)
 }
 
 /// Table of the tenants' loads, and the effect of their fill.
 ///
 /// Errors: a store that is invalid on any device.
-fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, Failure> {
+fn describe(tenants: &Tenants, default_device: Option<&DeviceName>) -> Result<String, Failure> {
     let mut table = Table::new("").text(["tenant", "on"]).numbers([
         "write block",
         "reads/s",
@@ -173,16 +173,16 @@ fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, F
         "fill",
         "at most",
     ]);
-    let mut uneven = false;
-    for (place, tenant) in tenants.tenants.iter().enumerate() {
-        let steady = StoreGeometry::of(tenant, blocks(tenants, place, default)?).map_err(Failure::usage)?;
+    let mut has_uneven_keys = false;
+    for (tenant_index, tenant) in tenants.tenants.iter().enumerate() {
+        let steady = StoreGeometry::of(tenant, blocks(tenants, tenant_index, default_device)?).map_err(Failure::usage)?;
         steady.check_fill(tenant).map_err(Failure::usage)?;
         let (client, waf) = (tenant.client_blocks().per_sec_f64(), steady.engine_wa());
-        let on = tenant.device.as_deref().or(default.map(DeviceName::as_str)).unwrap_or("-");
-        uneven |= tenant.keys != load::keys::Keys::Uniform;
+        let device_name = tenant.device.as_deref().or(default_device.map(DeviceName::as_str)).unwrap_or("-");
+        has_uneven_keys |= tenant.keys != load::keys::Keys::Uniform;
         table.row([
             tenant.name.clone(),
-            units::printable(on).into_owned(),
+            units::printable(device_name).into_owned(),
             format!("{} KiB", tenant.write_block_bytes >> 10),
             units::number(tenant.reads.per_sec_f64()),
             units::number(tenant.writes.per_sec_f64()),
@@ -197,7 +197,7 @@ fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, F
     let mut text = format!("{table}\n");
     text += "Engine WA: bytes that the store writes for each byte of its clients. At most: the fill at which uniform \
              updates run out of blocks.\n";
-    if uneven {
+    if has_uneven_keys {
         text += "Both numbers assume uniform keys. For other keys, the start of a run shows the numbers of a model of \
                  the store.\n";
     }
@@ -208,14 +208,14 @@ fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, F
 /// Write blocks of a tenant, if its space is known without opening a device.
 ///
 /// Errors: the space does not exist, or overlaps another tenant's.
-fn blocks(tenants: &Tenants, place: usize, default: Option<&DeviceName>) -> Result<u64, Failure> {
-    let tenant: &Tenant = &tenants.tenants[place];
-    let own: Option<DeviceName> = tenant.device.as_ref().and_then(|name| name.parse().ok());
-    let device = own.as_ref().or(default);
+fn blocks(tenants: &Tenants, tenant_index: usize, default_device: Option<&DeviceName>) -> Result<u64, Failure> {
+    let tenant: &Tenant = &tenants.tenants[tenant_index];
+    let own_device: Option<DeviceName> = tenant.device.as_ref().and_then(|name| name.parse().ok());
+    let device = own_device.as_ref().or(default_device);
     let Some((device, drive)) = device.and_then(|device| Some((device, device.drive()?))) else {
         return Ok(BLOCKS_ASSUMED);
     };
-    let layout = tenants.layout(device.as_str(), Some(device) == default, drive.capacity_bytes);
-    let range = layout.map_err(Failure::usage)?.into_iter().find(|(own, _)| *own == place).map(|(_, range)| range);
+    let layout = tenants.layout(device.as_str(), Some(device) == default_device, drive.capacity_bytes);
+    let range = layout.map_err(Failure::usage)?.into_iter().find(|(own, _)| *own == tenant_index).map(|(_, range)| range);
     Ok(range.map_or(BLOCKS_ASSUMED, |range| (range.end - range.start) / u64::from(tenant.write_block_bytes)))
 }

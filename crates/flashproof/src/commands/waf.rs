@@ -28,22 +28,22 @@ pub fn model(args: &WafModelArgs) -> Result<ExitCode, Failure> {
 
 /// Measures the write amplification of a file's tenants on a real drive, with a prediction next to it if requested.
 pub fn measure(args: &WafMeasureArgs) -> Result<ExitCode, Failure> {
-    let (report, ended) = question(&args.on_drive)?.measure(&args.measurement)?;
+    let (report, result) = question(&args.on_drive)?.measure(&args.measurement)?;
     if report.arrangements.is_empty() {
-        return ended.map(ExitCode::from);
+        return result.map(ExitCode::from);
     }
     // Results before an early end are shown.
-    show_report(&args.on_drive, report, ended)
+    show_report(&args.on_drive, report, result)
 }
 
 /// Compares preparations for random writes on a simulated drive.
 pub fn prep(args: &WafPrepArgs) -> Result<ExitCode, Failure> {
-    let ours = RandomWrites { over_provisioning: args.over_provisioning.0, block_bytes: args.block, cache_bytes: None };
+    let random_writes = RandomWrites { over_provisioning: args.over_provisioning.0, block_bytes: args.block, cache_bytes: None };
     if let Some(page) = &args.form.html {
         check_page(page)?;
     }
-    let found = preparations(&args.device, &ours, args.seed)?;
-    show(&args.form, || found.html(), || report::json(&found), || found.markdown(), || found.text())?;
+    let comparison = preparations(&args.device, &random_writes, args.seed)?;
+    show(&args.form, || comparison.html(), || report::json(&comparison), || comparison.markdown(), || comparison.text())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -53,13 +53,13 @@ pub fn probe(args: &WafProbeArgs) -> Result<ExitCode, Failure> {
         // Check the file before hours are spent.
         write_file("result", path, None, args.force)?;
     }
-    let (report, ended) = probe::run(&args.device, args.seed, &args.erase)?;
+    let (report, result) = probe::run(&args.device, args.seed, &args.erase)?;
     let json = super::json(&report)?;
     // If one output fails, the other must still be written: it may hold hours of work.
-    let kept = args.out.as_ref().map_or(Ok(()), |path| write_file("result", path, Some(&json), args.force));
+    let write_result = args.out.as_ref().map_or(Ok(()), |path| write_file("result", path, Some(&json), args.force));
     console::result(&if args.json { json } else { report.text() })?;
-    kept?;
-    ended.map(|()| ExitCode::SUCCESS)
+    write_result?;
+    result.map(|()| ExitCode::SUCCESS)
 }
 
 /// The question about a file's tenants. Errors: a tenant has its own device, but the arrangement chooses the drives.
@@ -82,48 +82,48 @@ fn question(args: &OnDriveArgs) -> Result<WafRequest, Failure> {
         arrange: args.arrange.clone(),
         fills_max: args.max_fills.into(),
         seed: args.seed,
-        rated: args.rated,
+        rating: args.rated,
     })
 }
 
 /// Prints `report` and writes its page. Returns the exit code of `ended`, or 4 if an arrangement was never steady.
-fn show_report(args: &OnDriveArgs, mut report: WafReport, ended: Result<u8, Failure>) -> Result<ExitCode, Failure> {
+fn show_report(args: &OnDriveArgs, mut report: WafReport, result: Result<u8, Failure>) -> Result<ExitCode, Failure> {
     report.remarks.extend(report.about_latencies());
     // If one output fails, the other is still written.
-    let shown =
+    let print_result =
         console::result(&if args.json { report::json(&report).map_err(Failure::environment)? } else { report.text() });
     if let Some(path) = &args.html {
         write_page(path, &report.html())?;
     }
-    shown?;
-    let code = ended?;
-    let never: Vec<_> = report.arrangements.iter().filter(|one| one.waf.is_none()).collect();
-    for one in &never {
+    print_result?;
+    let code = result?;
+    let not_steady: Vec<_> = report.arrangements.iter().filter(|one| one.waf.is_none()).collect();
+    for arranged in &not_steady {
         console::warning(&format!(
             "{} did not become steady within {} drive fills, and has no result - allow more (--max-fills, --duration)",
-            one.arrangement,
-            units::number(one.counted.completed_octiles() as f64 / OCTILES_PER_FILL as f64)
+            arranged.arrangement,
+            units::number(arranged.counted.completed_octiles() as f64 / OCTILES_PER_FILL as f64)
         ));
     }
-    Ok(ExitCode::from(if never.is_empty() || code != 0 { code } else { 4 }))
+    Ok(ExitCode::from(if not_steady.is_empty() || code != 0 { code } else { 4 }))
 }
 
 pub fn setup(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
     let device = args.device.as_str();
     let cannot =
         |why: &str| Failure::environment(format!("cannot print commands to give {device} placement handles - {why}"));
-    let asked = |why: &dyn std::fmt::Display| cannot(&format!("{why} - run as root"));
+    let needs_root = |why: &dyn std::fmt::Display| cannot(&format!("{why} - run as root"));
     let facts = discover::discover(device, &Roots::default()).map_err(|error| cannot(&error.to_string()))?;
-    let fdp = Fdp::of(Path::new("/"), &facts).map_err(|why| asked(&why))?.ok_or_else(|| {
+    let fdp = Fdp::of(Path::new("/"), &facts).map_err(|why| needs_root(&why))?.ok_or_else(|| {
         cannot("it is not an NVMe drive with FDP - name a drive for which `flashproof doctor` shows FDP")
     })?;
     let controller =
         facts.disk_number().and_then(|number| Controller::find(Path::new("/"), (number.major, number.minor)));
-    let controller = controller.ok_or_else(|| asked(&"its controller cannot be opened"))?;
+    let controller = controller.ok_or_else(|| needs_root(&"its controller cannot be opened"))?;
     let nsid = controller
         .nsid()
         .ok_or_else(|| cannot("sysfs does not show the number of the namespace - is sysfs mounted?"))?;
-    let namespaces = controller.namespaces().map_err(|error| asked(&error))?;
+    let namespaces = controller.namespaces().map_err(|error| needs_root(&error))?;
     done(&commands(&format!("/dev/{}", controller.name()), nsid, &fdp, &namespaces).map_err(|why| cannot(&why))?)
 }
 
@@ -155,47 +155,47 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
     let handles = (configuration.handles.len() as u32).min(configuration.placement_handles_max);
     // While FDP is off, all namespaces of the group must be deleted; otherwise only the namespace that gets handles.
     let is_on = fdp.state != FdpState::Off;
-    let gone: Vec<&Namespace> = namespaces
-        .all
+    let deleted_namespaces: Vec<&Namespace> = namespaces
+        .list
         .iter()
         .filter(|one| if is_on { one.nsid == nsid } else { one.endurance_group == group })
         .collect();
-    if gone.is_empty() || gone.iter().any(|one| one.block_bytes == 0) {
+    if deleted_namespaces.is_empty() || deleted_namespaces.iter().any(|one| one.block_bytes == 0) {
         return Err(format!("the drive does not report the size of namespace {nsid} - see `nvme id-ns`"));
     }
-    let all = count(gone.len() as u64, "namespace");
-    let bytes_gone = bytes(gone.iter().map(|one| one.size_bytes()).sum::<u64>() as f64);
-    let deleted: String = gone.iter().map(|one| delete(controller, one)).collect();
-    let (mut on, mut off) = (String::new(), String::new());
+    let count_text = count(deleted_namespaces.len() as u64, "namespace");
+    let deleted_bytes = bytes(deleted_namespaces.iter().map(|one| one.size_bytes()).sum::<u64>() as f64);
+    let deleted: String = deleted_namespaces.iter().map(|one| delete(controller, one)).collect();
+    let (mut on_command, mut off_command) = (String::new(), String::new());
     if !is_on {
         let Configuration { index, reclaim_unit_bytes, .. } = configuration;
         let unit = bytes(*reclaim_unit_bytes as f64);
         let feature = format!("nvme fdp feature {controller} --endgrp-id={group}");
-        on = format!(
+        on_command = format!(
             "# Turns FDP on in endurance group {group}: {handles} handles, reclaim unit {unit}. Erases nothing more.\n\
              {feature} --enable-conf-idx={index}\n\n"
         );
-        off = format!("{feature} --disable\n\n");
+        off_command = format!("{feature} --disable\n\n");
     }
-    let first = gone.iter().position(|one| one.nsid == nsid).unwrap_or(0);
+    let first = deleted_namespaces.iter().position(|one| one.nsid == nsid).unwrap_or(0);
     let list = (0..handles).map(|handle| handle.to_string()).collect::<Vec<_>>().join(",");
-    let with = format!(" --nphndls={handles} --phndls={list}");
-    let created = |with: &str| -> String {
-        let with = |at| if at == first { with } else { "" };
-        gone.iter()
+    let handle_options = format!(" --nphndls={handles} --phndls={list}");
+    let create_commands = |options: &str| -> String {
+        let with = |at| if at == first { options } else { "" };
+        deleted_namespaces.iter()
             .enumerate()
             .map(|(at, one)| create(controller, namespaces.controller_id, group, one, with(at)))
             .collect()
     };
     Ok(format!(
-        "# These commands ERASE {all} of {controller}, {bytes_gone}: all that is on them.\n\
+        "# These commands ERASE {count_text} of {controller}, {deleted_bytes}: all that is on them.\n\
          # flashproof runs none of them. They need root and nvme-cli 2.8 or later (2.5 has no --endg-id).\n\
          # The drive must not be mounted or in use: `flashproof doctor` shows its users.\n\n\
-         {deleted}{on}{}\
+         {deleted}{on_command}{}\
          # Show the result:\nnvme ns-rescan {controller}\nflashproof doctor\n\n\
-         # Undo it all, which ERASES the same namespaces again:\n{deleted}{off}{}nvme ns-rescan {controller}\n",
-        created(&with),
-        created("")
+         # Undo it all, which ERASES the same namespaces again:\n{deleted}{off_command}{}nvme ns-rescan {controller}\n",
+        create_commands(&handle_options),
+        create_commands("")
     ))
 }
 
@@ -205,19 +205,19 @@ fn best(configurations: &[Configuration]) -> Option<&Configuration> {
     valid.max_by_key(|one| (one.handles.len(), std::cmp::Reverse(one.reclaim_unit_bytes)))
 }
 
-fn delete(controller: &str, one: &Namespace) -> String {
+fn delete(controller: &str, namespace: &Namespace) -> String {
     format!(
         "# ERASES all of namespace {}, {}:\nnvme delete-ns {controller} --namespace-id={}\n\n",
-        one.nsid,
-        bytes(one.size_bytes() as f64),
-        one.nsid
+        namespace.nsid,
+        bytes(namespace.size_bytes() as f64),
+        namespace.nsid
     )
 }
 
-fn create(controller: &str, id: u16, group: u16, one: &Namespace, with: &str) -> String {
-    let Namespace { nsid, size_blocks, capacity_blocks, format, .. } = one;
+fn create(controller: &str, id: u16, group: u16, namespace: &Namespace, options: &str) -> String {
+    let Namespace { nsid, size_blocks, capacity_blocks, format, .. } = namespace;
     format!(
-        "nvme create-ns {controller} --nsze={size_blocks} --ncap={capacity_blocks} --flbas={format} --endg-id={group}{with}\n\
+        "nvme create-ns {controller} --nsze={size_blocks} --ncap={capacity_blocks} --flbas={format} --endg-id={group}{options}\n\
          # If the command above prints another number than {nsid}, use that number here:\n\
          nvme attach-ns {controller} --namespace-id={nsid} --controllers={id:#x}\n\n"
     )
@@ -260,7 +260,7 @@ mod tests {
             metadata_bytes: 0,
             endurance_group,
         };
-        Namespaces { controller_id: 0x41, can_manage, all: vec![one(1, 1), one(2, 1), one(3, 2)] }
+        Namespaces { controller_id: 0x41, can_manage, list: vec![one(1, 1), one(2, 1), one(3, 2)] }
     }
 
     fn lines(page: &str) -> Vec<&str> {
@@ -316,6 +316,6 @@ mod tests {
         assert!(why(&invalid, namespaces(true)).contains("no valid FDP configuration"));
         let unknown = Fdp { state: FdpState::On(0), unknown: vec!["the list: no permission".to_owned()], ..off() };
         assert!(why(&unknown, namespaces(true)).contains("no permission"));
-        assert!(why(&off(), Namespaces { all: Vec::new(), ..namespaces(true) }).contains("size of namespace 2"));
+        assert!(why(&off(), Namespaces { list: Vec::new(), ..namespaces(true) }).contains("size of namespace 2"));
     }
 }

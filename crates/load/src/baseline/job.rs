@@ -39,7 +39,7 @@ with_defaults! {
         pub round_sec: u64 = 1,
         /// Position in the plan: part, and index within the part. Jobs of drives that work at the same time have the
         /// same position.
-        pub place: (usize, usize) = (0, 0),
+        pub position: (usize, usize) = (0, 0),
     }
 }
 
@@ -68,16 +68,16 @@ impl Job {
             (_, false) => "rw".to_owned(),
         };
         let is_mixed = self.does() == [true, true];
-        let both = |of: [String; 2]| match self.does() {
-            [true, true] if of[0] != of[1] => of.join(","),
-            [true, _] => of[0].clone(),
-            _ => of[1].clone(),
+        let per_direction = |values: [String; 2]| match self.does() {
+            [true, true] if values[0] != values[1] => values.join(","),
+            [true, _] => values[0].clone(),
+            _ => values[1].clone(),
         };
         let mut options = vec![("rw", rw)];
         if is_mixed && self.rates.is_none() {
             options.push(("rwmixread", self.read_pct.to_string()));
         }
-        options.push(("bs", both(self.bytes.map(size))));
+        options.push(("bs", per_direction(self.bytes.map(size))));
         options.push(("iodepth", self.depth.to_string()));
         if self.numjobs > 1 {
             options.push(("numjobs", self.numjobs.to_string()));
@@ -88,7 +88,7 @@ impl Job {
         if let Some(rates) = self.rates {
             let rates = rates.map(|rate| rate.to_string());
             // A single number would apply to reads and writes.
-            options.push(("rate_iops", if is_mixed { rates.join(",") } else { both(rates) }));
+            options.push(("rate_iops", if is_mixed { rates.join(",") } else { per_direction(rates) }));
         }
         if self.poisson {
             options.push(("rate_process", "poisson".to_owned()));
@@ -124,11 +124,11 @@ impl Job {
         };
         let filename = format!("{prefix}{}", rest.replace(':', "\\:"));
         let options = self.options().into_iter().chain([("filename", filename)]);
-        let given = |(name, value): (&str, String)| GivenOption {
+        let to_option = |(name, value): (&str, String)| GivenOption {
             name: name.to_owned(),
             value: Some(value),
-            at: "the baseline's job".to_owned(),
+            position: "the baseline's job".to_owned(),
         };
-        Section { name: name.to_owned(), options: options.map(given).collect() }
+        Section { name: name.to_owned(), options: options.map(to_option).collect() }
     }
 }

@@ -147,33 +147,33 @@ impl BaselineRequest {
         if !self.read_only && (rounds as u64) < SATURATION_ROUNDS && saturated_at(points).is_none() {
             return Some(self.saturation(rounds));
         }
-        let place = points.len() - rounds;
-        let job = self.planned(points).into_iter().nth(place)?;
-        Some(self.timed(Job { place: (1, place), ..job }).among(self.threads))
+        let index = points.len() - rounds;
+        let job = self.planned(points).into_iter().nth(index)?;
+        Some(self.timed(Job { position: (1, index), ..job }).among(self.threads))
     }
 
     /// The next job of the first of SNIA's tests that is not over.
     fn next_of_pts(&self, points: &[Point], capacity_bytes: u64) -> Option<Job> {
-        let next = |(number, test): (usize, &Pts)| {
-            let own: Vec<_> = points.iter().filter(|point| test.has(point)).collect();
+        let next_job = |(number, test): (usize, &Pts)| {
+            let test_points: Vec<_> = points.iter().filter(|point| test.has(point)).collect();
             let jobs: Vec<_> = test.jobs().into_iter().filter(|(_, bytes)| *bytes >= self.min_io_bytes).collect();
-            let (round, within) = (own.len().checked_div(jobs.len())?, own.len() % jobs.len());
-            let written: f64 = own.iter().filter_map(|point| point.writes.as_ref()).map(|done| done.mbps * 1e6).sum();
+            let (round, job_index) = (test_points.len().checked_div(jobs.len())?, test_points.len() % jobs.len());
+            let bytes_per_sec_sum: f64 = test_points.iter().filter_map(|point| point.writes.as_ref()).map(|done| done.mbps * 1e6).sum();
             let is_over = match test {
                 Pts::Saturation => {
-                    let written = written * self.pts_sec as f64;
-                    let is_full = written >= PTS_WRITTEN_MAX * capacity_bytes as f64;
+                    let written_bytes = bytes_per_sec_sum * self.pts_sec as f64;
+                    let is_full = written_bytes >= PTS_WRITTEN_MAX * capacity_bytes as f64;
                     is_full || round >= PTS_SATURATION_ROUNDS || test.steady_at(points).is_some()
                 }
-                _ => within == 0 && (round >= PTS_ROUNDS_MAX || test.steady_at(points).is_some()),
+                _ => job_index == 0 && (round >= PTS_ROUNDS_MAX || test.steady_at(points).is_some()),
             };
-            let (read_pct, bytes) = jobs[within];
-            (!is_over).then(|| self.pts_job(*test, round, (number, own.len()), read_pct, bytes))
+            let (read_pct, bytes) = jobs[job_index];
+            (!is_over).then(|| self.pts_job(*test, round, (number, test_points.len()), read_pct, bytes))
         };
-        self.pts.iter().enumerate().find_map(next)
+        self.pts.iter().enumerate().find_map(next_job)
     }
 
-    fn pts_job(&self, test: Pts, round: usize, place: (usize, usize), read_pct: u32, bytes: u64) -> Job {
+    fn pts_job(&self, test: Pts, round: usize, position: (usize, usize), read_pct: u32, bytes: u64) -> Job {
         let (depth, numjobs) = match test {
             Pts::Latency => (1, 1),
             // Several clones would access the same offsets one after the other.
@@ -191,14 +191,14 @@ impl BaselineRequest {
             round: round as u32,
             seconds: self.pts_sec,
             round_sec: self.pts_sec,
-            place,
+            position,
             ..Job::default()
         }
     }
 
     fn saturation(&self, round: usize) -> Job {
-        let most = if self.simulated { SIMULATED_SATURATION_SEC_MAX } else { u64::MAX };
-        let seconds = ((self.seconds / SATURATION_PART).min(most) / SATURATION_ROUNDS).max(1);
+        let max_sec = if self.simulated { SIMULATED_SATURATION_SEC_MAX } else { u64::MAX };
+        let seconds = ((self.seconds / SATURATION_PART).min(max_sec) / SATURATION_ROUNDS).max(1);
         Job {
             name: format!("saturation, round {}", round + 1),
             part: Part::Saturation,
@@ -207,7 +207,7 @@ impl BaselineRequest {
             round: round as u32,
             seconds,
             round_sec: seconds,
-            place: (0, round),
+            position: (0, round),
             ..Job::default()
         }
         .among(self.threads)
@@ -229,7 +229,7 @@ impl BaselineRequest {
         let rate = |pct: u32, highest: f64| ((f64::from(pct) / 100.0 * highest) as u64).max(1);
         let is_short = self.seconds < FULL_SEC;
         let block_bytes = self.block_sizes[0];
-        let alone = |name: &str, part, reads| Job {
+        let single_direction = |name: &str, part, reads| Job {
             name: format!("{} at {name}", if reads { "reads" } else { "writes" }),
             part,
             read_pct: if reads { 100 } else { 0 },
@@ -241,7 +241,7 @@ impl BaselineRequest {
         let mut jobs: Vec<_> = self.watch(0, points).into_iter().collect();
         for reads in directions {
             let depths = (0..u32::BITS).map(|power| 1 << power).take_while(|depth| *depth <= self.depth_max);
-            jobs.extend(depths.map(|depth| Job { depth, ..alone(&format!("depth {depth}"), Part::Depth, *reads) }));
+            jobs.extend(depths.map(|depth| Job { depth, ..single_direction(&format!("depth {depth}"), Part::Depth, *reads) }));
         }
         let mut sizes = self.block_sizes.clone();
         sizes.extend((!sizes.contains(&LARGE_BYTES)).then_some(LARGE_BYTES));
@@ -270,7 +270,7 @@ impl BaselineRequest {
             jobs.extend(rates.iter().map(|pct| Job {
                 depth: self.depth_max,
                 rates: Some(highest.map(|highest| rate(*pct, highest))),
-                ..alone(&format!("{pct} % of their highest rate"), Part::Rate, *reads)
+                ..single_direction(&format!("{pct} % of their highest rate"), Part::Rate, *reads)
             }));
         }
         jobs.extend(large.iter().flat_map(profiles));
@@ -320,7 +320,7 @@ impl BaselineRequest {
 
     /// A job after the saturation with its times.
     fn timed(&self, job: Job) -> Job {
-        let all_ms = self.job_ms();
+        let total_ms = self.job_ms();
         let (seconds, ramp_ms) = match (job.part, job.round) {
             // No ramp: a stall in the first seconds counts.
             (Part::Watch, 0) => (self.watch_sec(), 0),
@@ -328,11 +328,11 @@ impl BaselineRequest {
             _ => {
                 // The ramp excludes a burst after a pause, and writes still in a buffer. A rate limit of the kernel
                 // lets through 0.2 s of its rate at once: a tenth of a job of 2 s.
-                let ramp_ms = match all_ms / 1_000 {
-                    ..RAMPED_SEC_MIN => all_ms % 1_000,
+                let ramp_ms = match total_ms / 1_000 {
+                    ..RAMPED_SEC_MIN => total_ms % 1_000,
                     seconds => (seconds / 10).clamp(1, RAMP_SEC_MAX) * 1_000,
                 };
-                ((all_ms - ramp_ms) / 1_000, ramp_ms)
+                ((total_ms - ramp_ms) / 1_000, ramp_ms)
             }
         };
         Job { seconds, ramp_ms, round_sec: (seconds / ROUNDS).max(1), ..job }
@@ -366,13 +366,13 @@ impl BaselineRequest {
 
     /// Time of each job other than saturation and watches, milliseconds.
     fn job_ms(&self) -> u64 {
-        let most = if self.simulated { SIMULATED_SEC_MAX * 1_000 } else { u64::MAX };
+        let max_ms = if self.simulated { SIMULATED_SEC_MAX * 1_000 } else { u64::MAX };
         let saturation_sec = if self.read_only { 0 } else { (self.seconds / SATURATION_PART).max(SATURATION_ROUNDS) };
         let is_real = !self.simulated && self.has_watch();
         let watch_sec = if is_real { self.watch_sec() + self.later_watch_sec() } else { 0 };
         let left_sec = self.seconds.saturating_sub(saturation_sec + watch_sec);
         let others = self.planned(&[]).iter().filter(|job| job.part != Part::Watch).count();
-        (left_sec.saturating_mul(1_000) / others.max(1) as u64).min(most).max(1_000)
+        (left_sec.saturating_mul(1_000) / others.max(1) as u64).min(max_ms).max(1_000)
     }
 }
 

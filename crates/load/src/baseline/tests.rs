@@ -176,7 +176,7 @@ fn a_saturation_goes_on_until_it_is_steady_and_no_longer_than_25_rounds() {
     let mut points = Vec::new();
     for round in 0..25 {
         let job = form(600).next(&points, 1 << 30).unwrap();
-        assert_eq!((job.part, job.round, job.place), (Part::Saturation, round, (0, round as usize)));
+        assert_eq!((job.part, job.round, job.position), (Part::Saturation, round, (0, round as usize)));
         let mut point = measured(&job);
         point.writes.as_mut().unwrap().iops = 1_000.0 / f64::from(round + 1).sqrt() * [1.0, 0.6][round as usize % 2];
         points.push(point);
@@ -191,7 +191,7 @@ fn tests_of_snia_run_in_whole_rounds_until_they_are_steady() {
     let parts: Vec<_> = jobs.iter().map(|job| job.part).collect();
     assert_eq!(parts, [vec![Part::PtsLatency; 5 * 9], vec![Part::PtsThroughput; 5 * 4]].concat());
     // Each size of the throughput is a test of its own, which begins with the purge.
-    assert_eq!((jobs[9].round, jobs[9].place, jobs[45].place, jobs[55].place), (1, (0, 9), (1, 0), (2, 0)));
+    assert_eq!((jobs[9].round, jobs[9].position, jobs[45].position, jobs[55].position), (1, (0, 9), (1, 0), (2, 0)));
     assert_eq!((jobs[46].bytes, jobs[56].bytes), ([1 << 20; 2], [128 << 10; 2]));
     assert!(jobs[..45].iter().all(|job| (job.depth, job.numjobs, job.random) == (1, 1, true)));
     assert!(jobs[45..].iter().all(|job| (job.depth, job.numjobs, job.random) == (32, 1, false)));

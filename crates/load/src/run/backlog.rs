@@ -42,7 +42,7 @@ pub(super) struct FreeSlot {
 pub(super) struct LimitState {
     /// Free slots in the order in which they became free. The lane that has waited longest is entitled to the first
     /// slot from the instant at which that slot became free, even if other completions were seen in the same poll.
-    pub(super) free: VecDeque<FreeSlot>,
+    pub(super) free_slots: VecDeque<FreeSlot>,
     pub(super) limit: Limit,
     /// flashproof's lag in the operation that last freed a slot, and in the earlier operations on that slot.
     pub(super) lag_ns: u64,
@@ -64,9 +64,9 @@ impl LimitState {
     /// Number of operations charged to flashproof, of `count` that wait at `at_ns`, the first since `intended_ns`: in
     /// proportion to flashproof's share of that wait.
     pub(super) fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
-        let behind_ns = at_ns.saturating_sub(intended_ns).max(1);
-        let ours = u128::from(count) * u128::from(self.own_ns().min(behind_ns)) / u128::from(behind_ns);
-        u64::try_from(ours).unwrap_or(count)
+        let wait_ns = at_ns.saturating_sub(intended_ns).max(1);
+        let charged = u128::from(count) * u128::from(self.own_ns().min(wait_ns)) / u128::from(wait_ns);
+        u64::try_from(charged).unwrap_or(count)
     }
 }
 
@@ -74,26 +74,26 @@ impl LimitState {
 #[derive(Debug)]
 pub(super) struct DueCounter {
     /// The lane's schedule from the last evaluated instant on; `None` for a closed loop.
-    ahead: Option<Schedule>,
+    schedule: Option<Schedule>,
     /// Operations due before that instant.
-    due: u64,
+    due_ops: u64,
     /// Operations taken from the lane's stream.
-    pub(super) taken: u64,
+    pub(super) taken_ops: u64,
 }
 
 impl DueCounter {
     pub(super) fn new(arrival: &Arrival) -> Self {
-        let ahead = match arrival {
+        let schedule = match arrival {
             Arrival::Scheduled(schedule) => Some(schedule.clone()),
             Arrival::Closed { .. } => None,
         };
-        Self { ahead, due: 0, taken: 0 }
+        Self { schedule, due_ops: 0, taken_ops: 0 }
     }
 
     /// Operations due before `at_ns` and not taken. `at_ns` must not decrease from call to call.
     pub(super) fn behind(&mut self, at_ns: u64) -> u64 {
-        self.due += self.ahead.as_mut().map_or(0, |ahead| ahead.count_before(at_ns));
-        self.due.saturating_sub(self.taken)
+        self.due_ops += self.schedule.as_mut().map_or(0, |ahead| ahead.count_before(at_ns));
+        self.due_ops.saturating_sub(self.taken_ops)
     }
 }
 
@@ -111,9 +111,9 @@ impl<W: BlockEngine> Shard<W> {
                 cause = Some(self.blame(lane, behind_ns(intended_ns)));
             }
         }
-        let due = self.due.first().map(|(due, ())| due);
+        let next_due = self.due_lanes.first().map(|(due, ())| due);
         let unsalted = self.unsalted.front().map(|slot| (slot.intended_ns, slot.lane));
-        for (intended_ns, lane) in due.into_iter().chain(unsalted) {
+        for (intended_ns, lane) in next_due.into_iter().chain(unsalted) {
             if behind_ns(intended_ns) > max_lag_ns {
                 let Lane { limit, name, .. } = &self.lanes[lane as usize];
                 cause.get_or_insert(self.lag_cause(*limit, name.clone(), Whose::Ours, behind_ns(intended_ns)));
@@ -143,14 +143,14 @@ impl<W: BlockEngine> Shard<W> {
 
     /// The cell of the operation that has held a slot of a limit longest, if for more than half of the allowed lag.
     fn holder(&self, limit: u32) -> Option<u32> {
-        let out = self.slots_in_flight().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
-        let oldest = out.min_by_key(|slot| slot.eligible_ns)?;
+        let in_flight = self.slots_in_flight().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
+        let oldest = in_flight.min_by_key(|slot| slot.eligible_ns)?;
         let held_ns = self.now_ns.saturating_sub(oldest.eligible_ns);
         (held_ns > self.settings.max_lag_ns / 2).then_some(oldest.request.cell)
     }
 
     fn lag_cause(&self, limit: u32, lane: String, whose: Whose, behind_ns: u64) -> EndCause {
-        let LimitState { free, limit, .. } = &self.limits[limit as usize];
+        let LimitState { free_slots: free, limit, .. } = &self.limits[limit as usize];
         EndCause::Lag { lane, whose, behind_ns, in_flight: limit.slots - free.len() as u32, slots: limit.slots }
     }
 
@@ -165,13 +165,13 @@ impl<W: BlockEngine> Shard<W> {
     pub(super) fn note_backlog(&mut self, at_ns: u64) {
         self.note_silence(at_ns);
         let in_flight = Backlog { in_flight: 1, ..Backlog::default() };
-        let late = Backlog { late: 1, ..Backlog::default() };
-        let out: Vec<u32> = self.slots_in_flight().map(|slot| slot.request.cell).collect();
-        out.into_iter().for_each(|cell| self.recorder.outstanding(cell, &in_flight));
-        self.unsalted.iter().for_each(|slot| self.recorder.outstanding(slot.request.cell, &late));
+        let late_backlog = Backlog { late: 1, ..Backlog::default() };
+        let cells_in_flight: Vec<u32> = self.slots_in_flight().map(|slot| slot.request.cell).collect();
+        cells_in_flight.into_iter().for_each(|cell| self.recorder.outstanding(cell, &in_flight));
+        self.unsalted.iter().for_each(|slot| self.recorder.outstanding(slot.request.cell, &late_backlog));
         for lane in 0..self.lanes.len() {
             let until_ns = at_ns.min(self.lanes[lane].stream.until_ns());
-            let count = if self.ended[lane] { 0 } else { self.arrived[lane].behind(until_ns) };
+            let count = if self.ended_lanes[lane] { 0 } else { self.due_counters[lane].behind(until_ns) };
             if count == 0 {
                 continue;
             }
@@ -179,17 +179,17 @@ impl<W: BlockEngine> Shard<W> {
             let Lane { stream, limit, .. } = &self.lanes[lane];
             let limit = &self.limits[*limit as usize];
             let waiting = limit.waiting.iter().find(|(_, waiting)| *waiting as usize == lane);
-            let (devices, waits) = (self.recorder.layout.devices.len(), waiting.is_some());
-            let ours = waiting.map_or(count, |(intended_ns, _)| limit.ours(count, *intended_ns, at_ns));
-            let (mut late, recorder) = (ours, &mut self.recorder);
+            let (devices, is_waiting) = (self.recorder.layout.devices.len(), waiting.is_some());
+            let late_ops = waiting.map_or(count, |(intended_ns, _)| limit.ours(count, *intended_ns, at_ns));
+            let (mut late_left, recorder) = (late_ops, &mut self.recorder);
             stream.expect(count, &mut |cell, count| {
-                let ours = late.min(count);
-                late -= ours;
-                let backlog = Backlog { waiting: count - ours, late: ours, ..Backlog::default() };
+                let cell_late_ops = late_left.min(count);
+                late_left -= cell_late_ops;
+                let backlog = Backlog { waiting: count - cell_late_ops, late: cell_late_ops, ..Backlog::default() };
                 recorder.outstanding(cell, &backlog);
                 // Slots held by operations of the same device are charged to that device anyway.
                 if let Some(holder) =
-                    holder.filter(|holder| waits && *holder as usize % devices != cell as usize % devices)
+                    holder.filter(|holder| is_waiting && *holder as usize % devices != cell as usize % devices)
                 {
                     recorder.held_by(cell, holder);
                 }
@@ -199,10 +199,10 @@ impl<W: BlockEngine> Shard<W> {
 
     /// The cell whose operations hold more than half of a limit's slots, if there is one.
     fn holder_of(&self, limit: u32) -> Option<u32> {
-        let mut held = BTreeMap::<u32, u32>::new();
-        let out = self.slots_in_flight().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
-        out.for_each(|slot| *held.entry(slot.request.cell).or_default() += 1);
-        let (cell, count) = held.into_iter().max_by_key(|(_, count)| *count)?;
+        let mut slots_by_cell = BTreeMap::<u32, u32>::new();
+        let in_flight = self.slots_in_flight().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
+        in_flight.for_each(|slot| *slots_by_cell.entry(slot.request.cell).or_default() += 1);
+        let (cell, count) = slots_by_cell.into_iter().max_by_key(|(_, count)| *count)?;
         (count * 2 > self.limits[limit as usize].limit.slots).then_some(cell)
     }
 
@@ -216,8 +216,8 @@ impl<W: BlockEngine> Shard<W> {
 
     /// Counts the due operations that never completed: in flight, waiting, or still in a schedule.
     pub(super) fn count_unissued(&mut self) {
-        let out: Vec<_> = self.slots_in_flight().copied().collect();
-        for slot in out {
+        let in_flight: Vec<_> = self.slots_in_flight().copied().collect();
+        for slot in in_flight {
             let last_back_ns = self.silence.last_back_ns(slot.request.cell);
             self.recorder.lost(slot.request.cell, slot.intended_ns, last_back_ns);
             let follower = self.lanes[slot.lane as usize].stream.on_completion(&slot.request, LOST);
@@ -228,8 +228,8 @@ impl<W: BlockEngine> Shard<W> {
         }
         let waiting =
             self.limits.iter().flat_map(|limit| limit.waiting.iter().map(|waiting| (*waiting, limit.own_ns())));
-        let due = self.due.iter().map(|(due, ())| (due, u64::MAX));
-        for ((intended_ns, lane), own_ns) in waiting.chain(due).collect::<Vec<_>>() {
+        let due_lanes = self.due_lanes.iter().map(|(due, ())| (due, u64::MAX));
+        for ((intended_ns, lane), own_ns) in waiting.chain(due_lanes).collect::<Vec<_>>() {
             self.count_schedule(lane, intended_ns, own_ns);
         }
     }
@@ -245,16 +245,16 @@ impl<W: BlockEngine> Shard<W> {
         while intended_ns < end_ns {
             let slice_end_ns = recorder.slice_end_ns(intended_ns).min(end_ns);
             // The current operation, already taken from the schedule, and those after it.
-            let ours = match own_until_ns.min(slice_end_ns) {
+            let own_arrivals = match own_until_ns.min(slice_end_ns) {
                 own_until_ns if own_until_ns <= intended_ns => 0,
                 own_until_ns => 1 + schedule.clone().count_before(own_until_ns),
             };
             let arrivals = 1 + schedule.count_before(slice_end_ns);
-            let ours_of = |count: u64| (u128::from(count) * u128::from(ours) / u128::from(arrivals)) as u64;
-            let mut lost = 0;
+            let own_share_of = |count: u64| (u128::from(count) * u128::from(own_arrivals) / u128::from(arrivals)) as u64;
+            let mut lost_ops = 0;
             stream.lose(arrivals, &mut |cell, count| {
-                recorder.unissued(cell, intended_ns, count, ours_of(lost + count) - ours_of(lost));
-                lost += count;
+                recorder.unissued(cell, intended_ns, count, own_share_of(lost_ops + count) - own_share_of(lost_ops));
+                lost_ops += count;
             });
             intended_ns = schedule.next_ns().unwrap_or(u64::MAX);
         }
@@ -262,11 +262,11 @@ impl<W: BlockEngine> Shard<W> {
 
     /// Counts an operation due at `intended_ns` that was never issued, and its followers. Its stream is told that no
     /// byte moved.
-    pub(super) fn count_chain(&mut self, lane: u32, request: Request, intended_ns: u64, ours: bool) {
-        let mut next = Some(request);
-        while let Some(request) = next {
-            self.recorder.unissued(request.cell, intended_ns, 1, u64::from(ours));
-            next = self.lanes[lane as usize].stream.on_completion(&request, LOST);
+    pub(super) fn count_chain(&mut self, lane: u32, request: Request, intended_ns: u64, is_ours: bool) {
+        let mut follower = Some(request);
+        while let Some(request) = follower {
+            self.recorder.unissued(request.cell, intended_ns, 1, u64::from(is_ours));
+            follower = self.lanes[lane as usize].stream.on_completion(&request, LOST);
         }
     }
 }

@@ -19,11 +19,11 @@ struct ClassBuffers {
 }
 
 pub(super) struct Buffers {
-    shelves: Vec<ClassBuffers>,
+    classes: Vec<ClassBuffers>,
     /// Buffers in `used` or `filling` over all shelves.
     unsalted: usize,
     /// The shelf that is salted first.
-    first: usize,
+    first_class: usize,
     /// True if no buffer has memory, because the drives store no data.
     are_empty: bool,
 }
@@ -31,7 +31,7 @@ pub(super) struct Buffers {
 impl Buffers {
     /// Cuts all buffers from the engine's memory and salts those that need it. `None` if the engine has too little.
     pub(super) fn new<W: BlockEngine>(classes: Vec<BufferClass>, engine: &mut W) -> Option<Self> {
-        let mut buffers = Self { shelves: Vec::new(), unsalted: 0, first: 0, are_empty: true };
+        let mut buffers = Self { classes: Vec::new(), unsalted: 0, first_class: 0, are_empty: true };
         for class in classes {
             // Last in, first out: the buffers that a light load uses stay in the cache.
             let mut ready: Vec<_> = (0..class.count).map(|_| engine.buffer(class.len_bytes)).collect::<Option<_>>()?;
@@ -44,7 +44,7 @@ impl Buffers {
             }
             buffers.are_empty &= ready.iter().all(|buf| buf.is_empty());
             let used = Vec::with_capacity(ready.len());
-            buffers.shelves.push(ClassBuffers { ready, used, filling: None, fill });
+            buffers.classes.push(ClassBuffers { ready, used, filling: None, fill });
         }
         Some(buffers)
     }
@@ -55,7 +55,7 @@ impl Buffers {
         if self.are_empty {
             return Some(Buf::empty());
         }
-        let ClassBuffers { ready, fill, .. } = &mut self.shelves[usize::from(request.buffers)];
+        let ClassBuffers { ready, fill, .. } = &mut self.classes[usize::from(request.buffers)];
         let mut buf = ready.pop()?;
         if let Fill::Placed(salt) = fill {
             let len = buf.len().min(request.len as usize);
@@ -67,7 +67,7 @@ impl Buffers {
     /// True if the stream makes the data of an operation.
     #[inline]
     pub(super) fn are_made(&self, request: &Request) -> bool {
-        !self.are_empty && matches!(self.shelves[usize::from(request.buffers)].fill, Fill::ByStream)
+        !self.are_empty && matches!(self.classes[usize::from(request.buffers)].fill, Fill::ByStream)
     }
 
     /// Returns a buffer, and leaves an empty one.
@@ -77,12 +77,12 @@ impl Buffers {
             return;
         }
         let buf = std::mem::replace(buf, Buf::empty());
-        let shelf = &mut self.shelves[usize::from(class)];
-        if matches!(shelf.fill, Fill::Fresh(_)) && !buf.is_empty() {
-            shelf.used.push(buf);
+        let class_buffers = &mut self.classes[usize::from(class)];
+        if matches!(class_buffers.fill, Fill::Fresh(_)) && !buf.is_empty() {
+            class_buffers.used.push(buf);
             self.unsalted += 1;
         } else {
-            shelf.ready.push(buf);
+            class_buffers.ready.push(buf);
         }
     }
 
@@ -95,16 +95,16 @@ impl Buffers {
     pub(super) fn salt_slice(&mut self) {
         let mut budget = SLICE_BYTES;
         // Begins with another shelf each time, so that no shelf starves when salt is short.
-        self.first = (self.first + 1) % self.shelves.len().max(1);
-        let (before, from_first) = self.shelves.split_at_mut(self.first);
+        self.first_class = (self.first_class + 1) % self.classes.len().max(1);
+        let (before, from_first) = self.classes.split_at_mut(self.first_class);
         for ClassBuffers { ready, used, filling, fill } in from_first.iter_mut().chain(before) {
             let Fill::Fresh(salt) = fill else { continue };
             while budget > 0 {
                 let next = filling.take().or_else(|| used.pop().map(|buf| (buf, 0)));
-                let Some((mut buf, done)) = next else { break };
-                let end = (done + budget).min(buf.len());
-                salt.fill(&mut buf[done..end]);
-                budget -= end - done;
+                let Some((mut buf, salted_bytes)) = next else { break };
+                let end = (salted_bytes + budget).min(buf.len());
+                salt.fill(&mut buf[salted_bytes..end]);
+                budget -= end - salted_bytes;
                 if end == buf.len() {
                     ready.push(buf);
                     self.unsalted -= 1;

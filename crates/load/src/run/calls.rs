@@ -36,50 +36,50 @@ struct ExchangeState {
 
 /// Place where the issuing thread and the watching thread exchange their shard.
 pub(super) struct ShardExchange {
-    contents: Mutex<ExchangeState>,
+    state: Mutex<ExchangeState>,
     changed: Condvar,
 }
 
 impl ShardExchange {
     fn lock(&self) -> MutexGuard<'_, ExchangeState> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Leaves the shard during a call.
     fn deposit(&self, shard: CallShard) {
-        let mut contents = self.lock();
-        (contents.shard, contents.in_call) = (Some(shard), true);
-        contents.calls += 1;
+        let mut state = self.lock();
+        (state.shard, state.in_call) = (Some(shard), true);
+        state.calls += 1;
     }
 
     /// The issuing thread's shard after a call, with the call's completion; `None` if the run ended meanwhile.
     fn resume(&self, completion: Completion) -> Option<CallShard> {
-        let mut contents = self.lock();
-        if let Some(mut shard) = contents.shard.take() {
-            drop(contents);
+        let mut state = self.lock();
+        if let Some(mut shard) = state.shard.take() {
+            drop(state);
             shard.engine.finish(completion);
             return Some(shard);
         }
-        contents.answer = Some(completion);
+        state.answer = Some(completion);
         self.changed.notify_all();
-        self.await_shard(contents)
+        self.await_shard(state)
     }
 
-    fn await_shard<'a>(&'a self, mut contents: MutexGuard<'a, ExchangeState>) -> Option<CallShard> {
+    fn await_shard<'a>(&'a self, mut state: MutexGuard<'a, ExchangeState>) -> Option<CallShard> {
         loop {
-            match contents.shard.take() {
+            match state.shard.take() {
                 Some(shard) => return Some(shard),
-                None if contents.closed => return None,
-                None => contents = self.changed.wait(contents).unwrap_or_else(PoisonError::into_inner),
+                None if state.closed => return None,
+                None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
         }
     }
 
     /// Gives the shard to the issuing thread.
     fn hand_over(&self, shard: CallShard) {
-        let mut contents = self.lock();
-        (contents.shard, contents.in_call) = (Some(shard), false);
-        drop(contents);
+        let mut state = self.lock();
+        (state.shard, state.in_call) = (Some(shard), false);
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -93,9 +93,9 @@ impl ShardExchange {
     fn overdue(&self, calls: &mut u64) -> Option<CallShard> {
         let contents = self.lock();
         let wait = self.changed.wait_timeout_while(contents, WATCH, |contents| !contents.closed);
-        let mut contents = wait.unwrap_or_else(PoisonError::into_inner).0;
-        let is_same = std::mem::replace(calls, contents.calls) == contents.calls;
-        if is_same && contents.in_call { contents.shard.take() } else { None }
+        let mut state = wait.unwrap_or_else(PoisonError::into_inner).0;
+        let is_same = std::mem::replace(calls, state.calls) == state.calls;
+        if is_same && state.in_call { state.shard.take() } else { None }
     }
 
     /// The completion of the call that is under way, if it arrives within `time`.
@@ -109,13 +109,13 @@ impl ShardExchange {
 /// Held by the issuing thread of a shard and by the thread that watches over it. The issuing thread is not scoped: in a
 /// call on a hung device it never ends.
 pub(super) struct Issuer {
-    desk: Arc<ShardExchange>,
+    exchange: Arc<ShardExchange>,
 }
 
 /// Closes the desk also when its thread panics, so that the other thread does not wait forever.
 impl Drop for Issuer {
     fn drop(&mut self) {
-        self.desk.close();
+        self.exchange.close();
     }
 }
 
@@ -127,50 +127,50 @@ impl Issuer {
         cpus: Vec<u32>,
         caller: impl FnOnce(&Calls) -> P + Send + 'static,
     ) -> io::Result<Self> {
-        let contents = ExchangeState { shard: None, in_call: false, calls: 0, answer: None, closed: false };
-        let desk = Arc::new(ShardExchange { contents: Mutex::new(contents), changed: Condvar::new() });
-        let own = Self { desk: desk.clone() };
+        let state = ExchangeState { shard: None, in_call: false, calls: 0, answer: None, closed: false };
+        let exchange = Arc::new(ShardExchange { state: Mutex::new(state), changed: Condvar::new() });
+        let issuer = Self { exchange: exchange.clone() };
         let body = move || {
-            let desk = &own.desk;
+            let exchange = &issuer.exchange;
             process::sharpen_timers();
             // Cannot fail: the watching thread already runs on these CPUs.
             let _ = process::run_on(&cpus);
-            let Some(shard) = desk.await_shard(desk.lock()) else { return };
+            let Some(shard) = exchange.await_shard(exchange.lock()) else { return };
             let perform = caller(&shard.engine);
-            issue(shard, perform, desk);
+            issue(shard, perform, exchange);
         };
         thread::Builder::new().name(name).spawn(body)?;
-        Ok(Self { desk })
+        Ok(Self { exchange })
     }
 
     /// Has `shard` run to its end, counting time from `start_ns`, and watches over its calls.
     pub(super) fn run(self, mut shard: Shard<Calls>, start_ns: u64) {
-        let desk = &self.desk;
+        let exchange = &self.exchange;
         shard.start_ns = start_ns;
         if let Pacing::Sleep { gathers, .. } = &mut shard.settings.pacing {
             // The issuing thread has nothing else to do, so it wakes for each operation.
             *gathers = false;
         }
-        desk.hand_over(Box::new(shard));
+        exchange.hand_over(Box::new(shard));
         let mut calls = 0;
-        while !desk.lock().closed {
-            if let Some(shard) = desk.overdue(&mut calls)
-                && let Some(shard) = stand_in(shard, desk)
+        while !exchange.lock().closed {
+            if let Some(shard) = exchange.overdue(&mut calls)
+                && let Some(shard) = stand_in(shard, exchange)
             {
-                desk.hand_over(shard);
+                exchange.hand_over(shard);
             }
         }
     }
 }
 
 /// The run loop of the issuing thread.
-fn issue(mut shard: CallShard, mut perform: impl FnMut(Op) -> Completion, desk: &ShardExchange) {
+fn issue(mut shard: CallShard, mut perform: impl FnMut(Op) -> Completion, exchange: &ShardExchange) {
     shard.begin(shard.start_ns);
     while !shard.over() {
         let wait = shard.begin_turn();
         if let Some(op) = shard.engine.next_call() {
-            desk.deposit(shard);
-            match desk.resume(perform(op)) {
+            exchange.deposit(shard);
+            match exchange.resume(perform(op)) {
                 Some(back) => shard = back,
                 None => return,
             }
@@ -184,11 +184,11 @@ fn issue(mut shard: CallShard, mut perform: impl FnMut(Op) -> Completion, desk: 
 
 /// The run loop of the watching thread during a call. Returns the shard when the call has returned; `None` if the run
 /// ended before.
-fn stand_in(mut shard: CallShard, desk: &ShardExchange) -> Option<CallShard> {
+fn stand_in(mut shard: CallShard, exchange: &ShardExchange) -> Option<CallShard> {
     while !shard.over() {
         let wait = shard.begin_turn();
         let time = Duration::from_nanos(wait.until_ns.saturating_sub(shard.clock_ns()));
-        if let Some(completion) = desk.await_answer(time.max(SLEEP_MIN)) {
+        if let Some(completion) = exchange.await_answer(time.max(SLEEP_MIN)) {
             shard.engine.finish(completion);
             shard.reap(wait);
             return Some(shard);
@@ -196,7 +196,7 @@ fn stand_in(mut shard: CallShard, desk: &ShardExchange) -> Option<CallShard> {
         shard.end_turn();
     }
     shard.finish();
-    desk.close();
+    exchange.close();
     None
 }
 

@@ -30,7 +30,7 @@ impl<W: BlockEngine> Shard<W> {
     fn complete(&mut self, completion: &mut Completion) {
         let slot = self.slots[completion.token as usize];
         self.free_slots.push(completion.token);
-        self.closed_out -= u32::from(self.is_closed(slot.lane));
+        self.closed_in_flight -= u32::from(self.is_closed(slot.lane));
         let completed_ns = completion.completed_ns.saturating_sub(self.start_ns);
         self.silence.returned(slot.request.cell, completed_ns, completion.unseen_ns);
         let times = self.times(&slot, completion, completed_ns);
@@ -87,11 +87,11 @@ impl<W: BlockEngine> Shard<W> {
     fn record(&mut self, slot: &Slot, completion: &Completion, times: &Times, wrong_data: Option<String>) {
         let cell = slot.request.cell;
         if completion.outcome.is_done() {
-            let late = match times.response_ns() > GRACE_NS || times.completed_ns() > self.end_ns(slot.lane) {
+            let lateness = match times.response_ns() > GRACE_NS || times.completed_ns() > self.end_ns(slot.lane) {
                 true => self.late(slot, times, completion.unseen_ns),
                 false => Lateness::default(),
             };
-            self.recorder.done(cell, times, slot.request.len, completion.unseen_ns, late);
+            self.recorder.done(cell, times, slot.request.len, completion.unseen_ns, lateness);
             return;
         }
         self.recorder.failed(&slot.request, times.intended_ns(), completion.outcome, wrong_data);
@@ -115,7 +115,7 @@ impl<W: BlockEngine> Shard<W> {
         let deadline_ns = self.deadline_ns(slot.lane, slot.intended_ns);
         let own_ns = slot.lag_before_ns + times.lag_ns() + times.held_ns() + times.behind_ns() + unseen_ns;
         let missed = completed_ns > deadline_ns;
-        Lateness { overtime, missed, ours: missed && completed_ns.saturating_sub(own_ns) <= deadline_ns }
+        Lateness { overtime, missed, is_ours: missed && completed_ns.saturating_sub(own_ns) <= deadline_ns }
     }
 
     /// Deadline of an operation due at `intended_ns`: the end of its slice, or of its stream if earlier, plus the grace
@@ -134,19 +134,19 @@ impl<W: BlockEngine> Shard<W> {
 
     /// Frees a slot under a limit; the lane that has waited longest gets it.
     #[inline]
-    fn free_slot(&mut self, limit_index: u32, place: FreeSlot) {
+    fn free_slot(&mut self, limit_index: u32, slot: FreeSlot) {
         let limit = &mut self.limits[limit_index as usize];
-        limit.free.push_back(place);
+        limit.free_slots.push_back(slot);
         if std::mem::take(&mut limit.starved) {
             // While starved, the limit could not use its free slots: all count as freed now.
-            let freed_ns = |free: &FreeSlot| free.freed_ns.max(place.freed_ns);
-            limit.free.iter_mut().for_each(|free| *free = FreeSlot { freed_ns: freed_ns(free), ..place });
+            let freed_ns = |free: &FreeSlot| free.freed_ns.max(slot.freed_ns);
+            limit.free_slots.iter_mut().for_each(|free| *free = FreeSlot { freed_ns: freed_ns(free), ..slot });
         }
         // If a lane's stream has ended, the next lane gets the slot.
         while !self.abandoned
             && self.now_ns < self.stop_ns.saturating_add(GRACE_NS)
             && let limit = &mut self.limits[limit_index as usize]
-            && !limit.free.is_empty()
+            && !limit.free_slots.is_empty()
             && !limit.starved
             && let Some((intended_ns, lane)) = limit.waiting.pop_front()
         {

@@ -64,7 +64,7 @@ pub enum EndCause {
     /// The receiver of the records has enough data: a regular end.
     Enough {
         /// Reason, a phrase.
-        why: String,
+        reason: String,
     },
     /// A lane fell further behind its schedule than allowed.
     Lag {
@@ -89,7 +89,7 @@ pub enum EndCause {
     /// A stream has more operations but cannot produce the next one, and no completion in flight will change that.
     Stuck {
         /// Message for the user.
-        why: String,
+        reason: String,
     },
     /// The run directory could not be written, or an engine failed.
     Failed {
@@ -103,7 +103,7 @@ impl fmt::Display for EndCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Requested { signal } => write!(f, "signal {signal}"),
-            Self::Enough { why } | Self::Stuck { why } => f.write_str(why),
+            Self::Enough { reason: why } | Self::Stuck { reason: why } => f.write_str(why),
             Self::Lag { lane, behind_ns, .. } => {
                 write!(f, "{lane} was {} behind its schedule", units::duration(*behind_ns))
             }
@@ -125,8 +125,8 @@ pub struct Control {
 impl Control {
     /// Ends the run. The first cause counts.
     pub fn stop(&self, cause: EndCause) {
-        let mut first = self.cause.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        first.get_or_insert(cause);
+        let mut first_cause = self.cause.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        first_cause.get_or_insert(cause);
         self.stopped.store(true, Ordering::Release);
     }
 

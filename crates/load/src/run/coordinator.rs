@@ -109,26 +109,26 @@ where
                 start_thread(scope, run, shard, thread_name(shard), plan, make)
             }
         };
-        let members: Vec<_> = plans.into_iter().enumerate().map(start).collect();
-        let ready = |(shard, member): (usize, &ShardThread)| {
+        let threads: Vec<_> = plans.into_iter().enumerate().map(start).collect();
+        let await_ready = |(shard, member): (usize, &ShardThread)| {
             let ended = |_| Err(RunError::IoEngine { shard, source: io::Error::other("its thread ended") });
-            member.ready.recv().unwrap_or_else(ended)
+            member.ready_receiver.recv().unwrap_or_else(ended)
         };
         // On any error the members are dropped, which ends their threads.
-        let ready = members.iter().enumerate().map(ready).collect::<Result<Vec<_>, _>>()?;
-        let all_ready = Instant::now();
+        let ready_shards = threads.iter().enumerate().map(await_ready).collect::<Result<Vec<_>, _>>()?;
+        let ready_since = Instant::now();
         sink.ready().map_err(RunError::Sink)?;
-        let now_ns = ready.iter().map(|ready| ready.now_ns).max().unwrap_or(0);
-        let start_ns = match ready.iter().any(|ready| ready.is_virtual) {
+        let now_ns = ready_shards.iter().map(|ready| ready.now_ns).max().unwrap_or(0);
+        let start_ns = match ready_shards.iter().any(|ready| ready.is_virtual) {
             // A reused engine continues at its current time.
             true => now_ns,
-            false => now_ns + all_ready.elapsed().as_nanos() as u64 + START_DELAY_NS,
+            false => now_ns + ready_since.elapsed().as_nanos() as u64 + START_DELAY_NS,
         };
         // Send errors are ignored: the feed of an ended thread shows its end.
-        for member in &members {
-            let _ = member.go.send(start_ns);
+        for member in &threads {
+            let _ = member.start_sender.send(start_ns);
         }
-        let feeds: Vec<_> = ready.into_iter().map(|ready| ready.feed).collect();
+        let feeds: Vec<_> = ready_shards.into_iter().map(|ready| ready.feed).collect();
         merge(&feeds, &run.control, sink)
     })
 }
@@ -136,9 +136,9 @@ where
 /// The coordinator's side of a shard's thread.
 struct ShardThread {
     /// The shard once it is ready, or why it cannot start.
-    ready: Receiver<Result<Ready, RunError>>,
+    ready_receiver: Receiver<Result<Ready, RunError>>,
     /// Takes the instant at which the run begins.
-    go: Sender<u64>,
+    start_sender: Sender<u64>,
 }
 
 struct Ready {
@@ -183,33 +183,33 @@ fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
     plan: Plan,
     make: impl FnOnce(&Plan) -> io::Result<(W, D)> + Send + 'scope,
 ) -> ShardThread {
-    let (tell_ready, ready) = channel();
-    let (go, start) = channel();
-    let tell_failed = tell_ready.clone();
+    let (ready_sender, ready_receiver) = channel();
+    let (start_sender, start_receiver) = channel();
+    let failure_sender = ready_sender.clone();
     let failed = move |source| RunError::IoEngine { shard, source };
     let body = move || {
         process::sharpen_timers();
         // Pinned first, because an engine may start threads, which inherit the CPUs.
         let engine = process::run_on(&plan.cpus).and_then(|()| make(&plan));
-        let made = engine.map_err(failed).and_then(|(engine, drive)| {
+        let prepared = engine.map_err(failed).and_then(|(engine, run_shard)| {
             let is_virtual = engine.is_virtual();
             let (mut shard, feed) = Shard::new(engine, plan, run, is_virtual)?;
-            Ok((Ready { now_ns: shard.clock_ns(), is_virtual, feed }, shard, drive))
+            Ok((Ready { now_ns: shard.clock_ns(), is_virtual, feed }, shard, run_shard))
         });
-        let (ready, shard, drive) = match made {
+        let (ready, shard, run_shard) = match prepared {
             Ok(made) => made,
             // No receiver: the run is cancelled already.
-            Err(error) => return drop(tell_ready.send(Err(error))),
+            Err(error) => return drop(ready_sender.send(Err(error))),
         };
-        let _ = tell_ready.send(Ok(ready));
-        if let Ok(start_ns) = start.recv() {
-            drive(shard, start_ns);
+        let _ = ready_sender.send(Ok(ready));
+        if let Ok(start_ns) = start_receiver.recv() {
+            run_shard(shard, start_ns);
         }
     };
     if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, body) {
-        let _ = tell_failed.send(Err(failed(error)));
+        let _ = failure_sender.send(Err(failed(error)));
     }
-    ShardThread { ready, go }
+    ShardThread { ready_receiver, start_sender }
 }
 
 /// Merges the shards' intervals, in order, until all shards are done.
@@ -218,11 +218,11 @@ fn merge(feeds: &[Feed], control: &Control, sink: &mut dyn Sink) -> Result<(), R
     loop {
         let next = |feed| Some((feed, next_interval(feed, sink)?));
         let mut intervals: Vec<(&Feed, Box<Interval>)> = feeds.iter().filter_map(next).collect();
-        let Some(((_, whole), others)) = intervals.split_first_mut() else { return result };
-        others.iter().for_each(|(_, interval)| whole.merge(interval));
-        whole.clear_recent_last_back(std::mem::replace(&mut began_ns, whole.end_ns));
+        let Some(((_, merged), others)) = intervals.split_first_mut() else { return result };
+        others.iter().for_each(|(_, interval)| merged.merge(interval));
+        merged.clear_recent_last_back(std::mem::replace(&mut began_ns, merged.end_ns));
         if result.is_ok()
-            && let Err(error) = sink.interval(whole)
+            && let Err(error) = sink.interval(merged)
         {
             control.stop(EndCause::Failed { message: error.to_string() });
             result = Err(RunError::Sink(error));

@@ -49,7 +49,7 @@ pub struct Shard<W> {
     limits: Vec<LimitState>,
     buffers: Buffers,
     /// Next operation of each lane that waits only for its start time, ordered by (intended instant, lane).
-    due: EventQueue<(u64, u32), ()>,
+    due_lanes: EventQueue<(u64, u32), ()>,
     /// Operations that have a slot under their limit, but wait for a salted buffer.
     unsalted: VecDeque<Slot>,
     slots: Vec<Slot>,
@@ -66,21 +66,21 @@ pub struct Shard<W> {
     checked_ns: u64,
     turns: u64,
     /// Operations of closed lanes in flight.
-    closed_out: u32,
+    closed_in_flight: u32,
     /// Operations that wait for a slot, over all limits.
     lanes_waiting: u32,
     /// True if the operations of any stream can have followers.
-    follows: bool,
+    has_followers: bool,
     /// Per lane: true if the stream has ended.
-    ended: Vec<bool>,
+    ended_lanes: Vec<bool>,
     /// By closed lane: operations of its depth that its stream does not allow at present.
     resting: Vec<u32>,
     /// By closed lane: instant at which to ask its stream again, because the stream had no operation; 0: none.
-    again_ns: Vec<u64>,
+    retry_ns: Vec<u64>,
     silence: Silence,
     oversleep: Oversleep,
     /// Per lane: operations that became due.
-    arrived: Vec<DueCounter>,
+    due_counters: Vec<DueCounter>,
     /// True once the backlog at the end of the run is recorded.
     end_noted: bool,
     /// Virtual time at the last check for progress.
@@ -103,7 +103,7 @@ impl<W: BlockEngine> Shard<W> {
         let lanes = plan.lanes;
         let waiting = VecDeque::with_capacity(lanes.len());
         let limits = plan.limits.into_iter().map(|limit| LimitState {
-            free: vec![FreeSlot::default(); limit.slots as usize].into(),
+            free_slots: vec![FreeSlot::default(); limit.slots as usize].into(),
             limit,
             lag_ns: 0,
             unseen_ns: 0,
@@ -116,18 +116,18 @@ impl<W: BlockEngine> Shard<W> {
             control: run.control.clone(),
             limits: limits.collect(),
             buffers,
-            due: EventQueue::with_capacity(slots + lanes.len()),
+            due_lanes: EventQueue::with_capacity(slots + lanes.len()),
             unsalted: VecDeque::with_capacity(slots),
             slots: Vec::with_capacity(slots),
             free_slots: Vec::with_capacity(slots),
             completions: Vec::with_capacity(slots),
-            follows: lanes.iter().any(|lane| lane.stream.follows()),
-            ended: vec![false; lanes.len()],
+            has_followers: lanes.iter().any(|lane| lane.stream.follows()),
+            ended_lanes: vec![false; lanes.len()],
             resting: vec![0; lanes.len()],
-            again_ns: vec![0; lanes.len()],
+            retry_ns: vec![0; lanes.len()],
             silence: recorder.silence(),
             oversleep: Oversleep::default(),
-            arrived: lanes.iter().map(|lane| DueCounter::new(&lane.arrival)).collect(),
+            due_counters: lanes.iter().map(|lane| DueCounter::new(&lane.arrival)).collect(),
             end_noted: false,
             virtual_ns: 0,
             recorder,
@@ -139,7 +139,7 @@ impl<W: BlockEngine> Shard<W> {
             now_ns: 0,
             checked_ns: 0,
             turns: 0,
-            closed_out: 0,
+            closed_in_flight: 0,
             lanes_waiting: 0,
         };
         for lane in 0..shard.lanes.len() as u32 {
@@ -162,10 +162,10 @@ impl<W: BlockEngine> Shard<W> {
         };
         let (width, from_ns) = stream.width(now_ns);
         let resting = &mut self.resting[lane as usize];
-        let more = width.saturating_sub(*depth - *resting).min(*resting);
-        *resting -= more;
-        let wanted_ns = (now_ns + *think_ns).max(from_ns);
-        (0..more).for_each(|_| self.due.push((wanted_ns, lane), ()));
+        let woken_ops = width.saturating_sub(*depth - *resting).min(*resting);
+        *resting -= woken_ops;
+        let intended_ns = (now_ns + *think_ns).max(from_ns);
+        (0..woken_ops).for_each(|_| self.due_lanes.push((intended_ns, lane), ()));
     }
 
     /// The engine's clock, nanoseconds.
@@ -179,7 +179,7 @@ impl<W: BlockEngine> Shard<W> {
         if let Arrival::Scheduled(schedule) = &mut self.lanes[lane as usize].arrival
             && let Some(intended_ns) = schedule.next_ns().filter(|ns| *ns < self.stop_ns)
         {
-            self.due.push((intended_ns, lane), ());
+            self.due_lanes.push((intended_ns, lane), ());
         }
     }
 
@@ -239,7 +239,7 @@ impl<W: BlockEngine> Shard<W> {
         self.note_end();
         self.note_silence(self.now_ns);
         self.count_unissued();
-        if self.recorder.ramps {
+        if self.recorder.is_ramping {
             // The run ended during its ramp, whose errors still count.
             self.rotate(self.stop_ns);
         }
@@ -266,13 +266,13 @@ impl<W: BlockEngine> Shard<W> {
     /// Ends a run whose virtual time does not advance.
     #[cold]
     fn check_virtual_time(&mut self) {
-        let gone_ns = self.now_ns - std::mem::replace(&mut self.virtual_ns, self.now_ns);
-        if gone_ns < VIRTUAL_NS_MIN {
-            let (turns, at) = (units::Grouped(VIRTUAL_TURNS), units::duration(self.now_ns));
+        let advanced_ns = self.now_ns - std::mem::replace(&mut self.virtual_ns, self.now_ns);
+        if advanced_ns < VIRTUAL_NS_MIN {
+            let (turns, virtual_time) = (units::Grouped(VIRTUAL_TURNS), units::duration(self.now_ns));
             let message = format!(
-                "virtual time advanced by only {} in {turns} turns of the run loop up to {at}: the simulated drive takes no \
+                "virtual time advanced by only {} in {turns} turns of the run loop up to {virtual_time}: the simulated drive takes no \
                  time for its operations, or refuses them - give the drive service times (read-us, write-us)",
-                units::duration(gone_ns)
+                units::duration(advanced_ns)
             );
             self.stop(EndCause::Failed { message });
         }
@@ -338,27 +338,27 @@ impl<W: BlockEngine> Shard<W> {
     /// Time of the next operation that waits only for its start time.
     #[inline]
     fn next_due_ns(&self) -> u64 {
-        self.due.first().map_or(u64::MAX, |((intended_ns, _), ())| intended_ns)
+        self.due_lanes.first().map_or(u64::MAX, |((intended_ns, _), ())| intended_ns)
     }
 
     /// True if all streams have ended, and all their operations are back.
     #[inline]
     fn is_done(&self) -> bool {
-        let back = self.engine.in_flight() == 0 && self.unsalted.is_empty();
+        let is_idle = self.engine.in_flight() == 0 && self.unsalted.is_empty();
         // Without lanes a run lasts its full duration.
-        back && !self.ended.is_empty() && self.ended.iter().all(|ended| *ended)
+        is_idle && !self.ended_lanes.is_empty() && self.ended_lanes.iter().all(|ended| *ended)
     }
 
     /// Issues everything that is due.
     #[inline]
     fn issue_due(&mut self) {
         let mut issued = 0;
-        while let Some(((intended_ns, lane), ())) = self.due.first() {
+        while let Some(((intended_ns, lane), ())) = self.due_lanes.first() {
             let is_late = self.now_ns >= self.stop_ns.saturating_add(GRACE_NS);
             if intended_ns > self.now_ns || intended_ns >= self.stop_ns || is_late || self.abandoned {
                 break;
             }
-            self.due.pop();
+            self.due_lanes.pop();
             self.issue(lane, intended_ns, false);
             issued += 1;
             if issued % BATCH == 0 && !self.engine.is_virtual() {
@@ -387,14 +387,14 @@ impl<W: BlockEngine> Shard<W> {
         if intended_ns >= end_ns || self.now_ns >= end_ns.saturating_add(grace_ns) {
             // If an operation found a free slot without waiting, only flashproof made it late.
             let limit = &self.limits[self.lanes[lane as usize].limit as usize];
-            let own_ns = if waited || limit.free.is_empty() { limit.own_ns() } else { u64::MAX };
+            let own_ns = if waited || limit.free_slots.is_empty() { limit.own_ns() } else { u64::MAX };
             self.count_schedule(lane, intended_ns, own_ns);
             self.lanes[lane as usize].stream.stop(until_ns);
-            self.ended[lane as usize] = true;
+            self.ended_lanes[lane as usize] = true;
             return;
         }
         let limit = &mut self.limits[self.lanes[lane as usize].limit as usize];
-        if limit.free.is_empty() {
+        if limit.free_slots.is_empty() {
             limit.waiting.push_back((intended_ns, lane));
             self.lanes_waiting += 1;
             return;
@@ -404,26 +404,26 @@ impl<W: BlockEngine> Shard<W> {
                 return self.ask_again(lane, self.now_ns + after_ns);
             }
             match self.lanes[lane as usize].stream.stuck() {
-                None => self.ended[lane as usize] = true,
+                None => self.ended_lanes[lane as usize] = true,
                 Some(why) => {
                     limit.waiting.push_front((intended_ns, lane));
-                    limit.starved = limit.free.len() < limit.limit.slots as usize;
+                    limit.starved = limit.free_slots.len() < limit.limit.slots as usize;
                     self.lanes_waiting += 1;
                     if !limit.starved {
-                        self.stop(EndCause::Stuck { why });
+                        self.stop(EndCause::Stuck { reason: why });
                     }
                 }
             }
             return;
         };
-        let FreeSlot { freed_ns, unseen_ns } = limit.free.pop_front().unwrap_or_default();
+        let FreeSlot { freed_ns, unseen_ns } = limit.free_slots.pop_front().unwrap_or_default();
         let intended_ns = if is_closed { self.now_ns.max(intended_ns) } else { intended_ns };
         let eligible_ns = freed_ns.max(intended_ns);
         let unseen_before_ns = unseen_ns.min(eligible_ns - intended_ns);
-        self.arrived[lane as usize].taken += 1;
+        self.due_counters[lane as usize].taken_ops += 1;
         self.start(Slot { request, lane, intended_ns, eligible_ns, lag_before_ns: 0, unseen_before_ns, behind_ns: 0 });
-        if self.again_ns[lane as usize] > 0 {
-            self.again_ns[lane as usize] = 0;
+        if self.retry_ns[lane as usize] > 0 {
+            self.retry_ns[lane as usize] = 0;
             self.wake(lane, self.now_ns);
         }
         self.schedule_next(lane);
@@ -432,11 +432,11 @@ impl<W: BlockEngine> Shard<W> {
     /// Asks a closed lane's stream for its operation again at `at_ns`, for one slot. The lane's other slots rest.
     #[cold]
     fn ask_again(&mut self, lane: u32, at_ns: u64) {
-        match self.again_ns[lane as usize] > self.now_ns {
+        match self.retry_ns[lane as usize] > self.now_ns {
             true => self.resting[lane as usize] += 1,
             false => {
-                self.again_ns[lane as usize] = at_ns;
-                self.due.push((at_ns, lane), ());
+                self.retry_ns[lane as usize] = at_ns;
+                self.due_lanes.push((at_ns, lane), ());
             }
         }
     }
@@ -465,7 +465,7 @@ impl<W: BlockEngine> Shard<W> {
                 (self.slots.len() - 1) as u32
             }
         };
-        self.closed_out += u32::from(is_closed);
+        self.closed_in_flight += u32::from(is_closed);
         let Request { target, kind, offset, len, sync, placement, priority, .. } = slot.request;
         self.engine.submit(Op { target, kind, offset, len, sync, placement, priority, buf, token });
     }
@@ -497,8 +497,8 @@ impl<W: BlockEngine> Shard<W> {
 
     /// Operations that hold a slot now. Not for the hot path.
     fn slots_in_flight(&self) -> impl Iterator<Item = &Slot> {
-        let mut out = vec![true; self.slots.len()];
-        self.free_slots.iter().for_each(|token| out[*token as usize] = false);
-        self.slots.iter().zip(out).filter_map(|(slot, out)| out.then_some(slot))
+        let mut is_in_flight = vec![true; self.slots.len()];
+        self.free_slots.iter().for_each(|token| is_in_flight[*token as usize] = false);
+        self.slots.iter().zip(is_in_flight).filter_map(|(slot, out)| out.then_some(slot))
     }
 }

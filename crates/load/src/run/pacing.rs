@@ -22,7 +22,7 @@ pub(super) struct Oversleep {
     /// Lower quartile of the lateness, nanoseconds: three of four sleeps end after the instant, and few long before it.
     usual_ns: u64,
     /// End of the current sleep; `u64::MAX`: the sleep is not for an operation.
-    aimed_ns: u64,
+    sleep_end_ns: u64,
 }
 
 impl Oversleep {
@@ -32,14 +32,14 @@ impl Oversleep {
         if until_ns <= now_ns {
             return Wait { until_ns: 0, completions: 1 };
         }
-        self.aimed_ns = until_ns;
+        self.sleep_end_ns = until_ns;
         Wait { until_ns: until_ns.saturating_add(start_ns), completions }
     }
 
     /// The thread is awake at `now_ns`.
     #[inline]
     pub(super) fn woke(&mut self, now_ns: u64) {
-        if let Some(late_ns) = now_ns.checked_sub(self.aimed_ns) {
+        if let Some(late_ns) = now_ns.checked_sub(self.sleep_end_ns) {
             self.usual_ns = match late_ns > self.usual_ns {
                 true => (self.usual_ns + OVERSLEEP_STEP_NS).min(EARLY_MAX_NS),
                 false => self.usual_ns.saturating_sub(3 * OVERSLEEP_STEP_NS),
@@ -52,7 +52,7 @@ impl<W: BlockEngine> Shard<W> {
     /// The next wait: until when, and for how many completions.
     #[inline]
     pub(super) fn wait(&mut self) -> Wait {
-        self.oversleep.aimed_ns = u64::MAX;
+        self.oversleep.sleep_end_ns = u64::MAX;
         if self.buffers.behind() || self.is_done() {
             return Wait { until_ns: 0, completions: 1 };
         }
@@ -76,8 +76,8 @@ impl<W: BlockEngine> Shard<W> {
             _ if self.engine.is_virtual() => (next_ns.min(bound_ns), 1),
             Pacing::Spin => (0, 1),
             Pacing::Sleep { period_ns, gathers } => {
-                let least_ns = if gathers { self.issued_ns + period_ns } else { 0 };
-                let wake_ns = next_ns.max(least_ns).min(bound_ns).min(self.now_ns + SLEEP_MAX_NS);
+                let gather_until_ns = if gathers { self.issued_ns + period_ns } else { 0 };
+                let wake_ns = next_ns.max(gather_until_ns).min(bound_ns).min(self.now_ns + SLEEP_MAX_NS);
                 // More completions than are in flight: only the clock ends the wait.
                 let by_clock = self.engine.in_flight() as u32 + 1;
                 match self.unseen_max_ns(period_ns).filter(|_| next_ns < u64::MAX) {
@@ -96,7 +96,7 @@ impl<W: BlockEngine> Shard<W> {
     /// followers.
     #[inline]
     fn is_undisturbed(&self) -> bool {
-        self.lanes_waiting == 0 && self.closed_out == 0 && !self.follows
+        self.lanes_waiting == 0 && self.closed_in_flight == 0 && !self.has_followers
     }
 
     /// Maximum time that a completion may stay unseen while the thread sleeps; `None`: the first completion wakes the
@@ -105,7 +105,7 @@ impl<W: BlockEngine> Shard<W> {
     fn unseen_max_ns(&self, period_ns: u64) -> Option<u64> {
         let in_flight = self.engine.in_flight() as u32;
         let waiting = self.limits.iter().filter(|limit| !limit.waiting.is_empty());
-        let slots = waiting.map(|limit| limit.limit.slots).sum::<u32>() + self.closed_out;
+        let slots = waiting.map(|limit| limit.limit.slots).sum::<u32>() + self.closed_in_flight;
         match slots {
             // Few operations are in flight, or at least a quarter of them can start the next operation.
             _ if in_flight <= 2 || (slots > 0 && slots >= in_flight / 4) => None,
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_thread_without_time_for_a_sleep_looks_and_learns_nothing() {
-        let mut oversleep = Oversleep { usual_ns: 5_000, aimed_ns: u64::MAX };
+        let mut oversleep = Oversleep { usual_ns: 5_000, sleep_end_ns: u64::MAX };
         let wait = oversleep.aim(96_000, 100_000, 0, 1);
         oversleep.woke(110_000);
         assert_eq!((wait.until_ns, oversleep.usual_ns), (0, 5_000));

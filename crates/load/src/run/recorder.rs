@@ -29,7 +29,7 @@ struct CpuDelays {
     /// Backlog at the end of the last interval.
     backlog: u64,
     /// Operations in the backlog that flashproof delayed.
-    late: u64,
+    late_ops: u64,
 }
 
 /// Lateness of an operation that succeeded.
@@ -40,7 +40,7 @@ pub(super) struct Lateness {
     /// Did not complete within the grace period after its slice, or after its stream if that ended earlier.
     pub(super) missed: bool,
     /// `missed`, and without flashproof's delays it would not be.
-    pub(super) ours: bool,
+    pub(super) is_ours: bool,
 }
 
 /// A message from a shard.
@@ -88,9 +88,9 @@ pub(super) struct Recorder {
     pub(super) current: Box<Interval>,
     pub(super) layout: Layout,
     /// The cells that the shard records; `None`: any.
-    used: Option<Vec<u32>>,
+    recorded_cells: Option<Vec<u32>>,
     messages: Sender<Message>,
-    clean: Receiver<Box<Interval>>,
+    clean_intervals: Receiver<Box<Interval>>,
     interval_ns: u64,
     slice_ns: u64,
     /// Start of the current interval's slice, nanoseconds since the run began.
@@ -99,26 +99,26 @@ pub(super) struct Recorder {
     /// Ramp: initial part of the duration that does not count.
     ramp_ns: u64,
     /// True during the ramp, when nothing but errors counts.
-    pub(super) ramps: bool,
+    pub(super) is_ramping: bool,
     /// End of the current interval, or of the ramp.
     pub(super) end_ns: u64,
     /// Begin an interval only when the one before the last was consumed: for virtual time, which never waits. One
     /// interval is simulated while the previous one is consumed, so a stop takes effect at a reproducible instant, the
     /// end of the next interval.
-    patient: bool,
+    is_patient: bool,
     /// A clean interval that has already come back.
-    spare: Option<Box<Interval>>,
-    failures_told: u32,
-    wrong_told: u32,
+    spare_interval: Option<Box<Interval>>,
+    failures_logged: u32,
+    wrong_data_logged: u32,
     /// CPU clock of the issuing thread; `None` before the run.
     cpu_clock: Option<ThreadClock>,
     cpu_ns: u64,
     /// Run delay of the issuing thread since the run began; `None` in virtual time.
     run_delay: Option<RunDelay>,
     /// By cell: operations possibly delayed by the lack of a CPU.
-    missed: Vec<CpuDelays>,
+    cpu_delays: Vec<CpuDelays>,
     /// Intervals made beyond the spares.
-    extra: u32,
+    extra_intervals: u32,
 }
 
 impl Recorder {
@@ -136,32 +136,32 @@ impl Recorder {
         let mut recorder = Self {
             current: Box::new(Interval::of_cells(layout, used.as_deref())),
             layout: layout.clone(),
-            used,
+            recorded_cells: used,
             messages,
-            clean,
+            clean_intervals: clean,
             interval_ns: *interval_ns,
             slice_ns: (*slice_ns).max(1),
             slice_start_ns: 0,
             duration_ns: settings.duration_ns,
             ramp_ns: settings.ramp_ns,
-            ramps: settings.ramp_ns > 0,
+            is_ramping: settings.ramp_ns > 0,
             end_ns: 0,
-            patient,
-            spare: None,
-            failures_told: 0,
-            wrong_told: 0,
+            is_patient: patient,
+            spare_interval: None,
+            failures_logged: 0,
+            wrong_data_logged: 0,
             cpu_clock: None,
             cpu_ns: 0,
             run_delay: None,
-            missed: vec![CpuDelays::default(); layout.cells()],
-            extra: 0,
+            cpu_delays: vec![CpuDelays::default(); layout.cells()],
+            extra_intervals: 0,
         };
         recorder.set_end();
         (recorder, Feed { messages: from_shard, clean: to_shard })
     }
 
     fn set_end(&mut self) {
-        let intervals = if self.ramps { 0 } else { self.current.index + 1 };
+        let intervals = if self.is_ramping { 0 } else { self.current.index + 1 };
         let end_ns = self.ramp_ns + intervals * self.interval_ns;
         self.end_ns = if end_ns >= self.duration_ns { u64::MAX } else { end_ns };
         self.slice_start_ns = self.ramp_ns + self.current.index * self.interval_ns / self.slice_ns * self.slice_ns;
@@ -190,12 +190,12 @@ impl Recorder {
     #[cold]
     fn record_carried(&mut self, cell: u32, slice: u64, change: impl FnOnce(&mut Cell)) {
         let recorded = &mut self.current.cells[cell as usize];
-        let before = recorded.counts;
+        let counts_before = recorded.counts;
         // The cell's maximum is not the maximum of these operations.
         let late_max_ns = std::mem::take(&mut recorded.counts.late_max_ns);
         change(recorded);
         let mut counts = recorded.counts;
-        counts.subtract(&before);
+        counts.subtract(&counts_before);
         recorded.counts.late_max_ns = recorded.counts.late_max_ns.max(late_max_ns);
         (counts.backlog, counts.silent_ns, counts.last_back_ns, counts.held_by) = (Backlog::default(), 0, 0, 0);
         add_carried(&mut self.current.carried, EarlierSliceOps { cell: cell as usize, slice, counts });
@@ -211,31 +211,31 @@ impl Recorder {
 
     /// Records a successful operation.
     #[inline]
-    pub(super) fn done(&mut self, cell: u32, times: &Times, bytes: u32, unseen_ns: u64, late: Lateness) {
+    pub(super) fn done(&mut self, cell: u32, times: &Times, bytes: u32, unseen_ns: u64, lateness: Lateness) {
         let back_ns = times.completed_ns().saturating_sub(self.ramp_ns);
         self.record(cell, times.intended_ns(), |cell| {
             cell.record(times, unseen_ns, bytes);
             cell.counts.last_back_ns = cell.counts.last_back_ns.max(back_ns);
-            if late != Lateness::default() {
-                cell.counts.overtime += u64::from(late.overtime);
-                cell.record_missed(u64::from(late.missed), u64::from(late.ours));
+            if lateness != Lateness::default() {
+                cell.counts.overtime += u64::from(lateness.overtime);
+                cell.record_missed(u64::from(lateness.missed), u64::from(lateness.is_ours));
             }
         });
         self.current.record_gap(unseen_ns);
     }
 
     /// Records a failed operation due at `intended_ns`; `why`: the error in its data, if its data is wrong.
-    pub(super) fn failed(&mut self, request: &Request, intended_ns: u64, outcome: Outcome, why: Option<String>) {
+    pub(super) fn failed(&mut self, request: &Request, intended_ns: u64, outcome: Outcome, data_error: Option<String>) {
         let &Request { cell, kind, offset, len, .. } = request;
         self.record(cell, intended_ns, |cell| cell.record_errors(1));
-        let is_wrong_data = outcome.is_wrong_data() || why.is_some();
+        let is_wrong_data = outcome.is_wrong_data() || data_error.is_some();
         // Wrong data is reported regardless of the number of other failures.
-        let told = if is_wrong_data { &mut self.wrong_told } else { &mut self.failures_told };
-        if *told < FAILURES_TOLD_MAX {
-            *told += 1;
+        let logged = if is_wrong_data { &mut self.wrong_data_logged } else { &mut self.failures_logged };
+        if *logged < FAILURES_TOLD_MAX {
+            *logged += 1;
             let device = cell as usize % self.layout.devices.len();
             let offset = if let Outcome::Wrong { key, .. } = outcome { key } else { offset };
-            let error = why.unwrap_or_else(|| outcome.to_string());
+            let error = data_error.unwrap_or_else(|| outcome.to_string());
             let failure = FailedOperation { device, kind, offset, len, error, is_wrong_data };
             let _ = self.messages.send(Message::Failure(failure));
         }
@@ -301,8 +301,8 @@ impl Recorder {
 
     /// In virtual time, waits until all sent intervals are consumed. Returns the cause to end the run, if there is one.
     pub(super) fn await_taken(&mut self, control: &Control) -> Option<EndCause> {
-        if self.patient && self.spare.is_none() {
-            self.spare = self.clean.recv().ok();
+        if self.is_patient && self.spare_interval.is_none() {
+            self.spare_interval = self.clean_intervals.recv().ok();
         }
         control.cause()
     }
@@ -317,7 +317,7 @@ impl Recorder {
     pub(super) fn rotate(&mut self, end_ns: u64) {
         let next_index = self.current.index + 1;
         let cpu_ns = self.used_cpu_ns();
-        if std::mem::take(&mut self.ramps) {
+        if std::mem::take(&mut self.is_ramping) {
             // Failed operations count even during the ramp.
             let errors: Vec<_> = self.current.cells.iter().map(|cell| cell.counts.errors).collect();
             self.current.clear();
@@ -335,43 +335,43 @@ impl Recorder {
         let length_ns = end_ns.saturating_sub(self.current.index * self.interval_ns).max(1);
         let share = (self.current.run_delay_ns as f64 / length_ns as f64).min(1.0);
         self.excuse(if share >= RUN_DELAY_MIN { share } else { 0.0 });
-        (self.failures_told, self.wrong_told) = (0, 0);
+        (self.failures_logged, self.wrong_data_logged) = (0, 0);
         let mut clean = self.take_clean();
         clean.index = next_index;
-        let full = std::mem::replace(&mut self.current, clean);
+        let finished = std::mem::replace(&mut self.current, clean);
         self.set_end();
-        let _ = self.messages.send(Message::Interval(full));
+        let _ = self.messages.send(Message::Interval(finished));
     }
 
     /// Charges flashproof for the fraction `share` of the interval in which the thread had no CPU: that fraction of the
     /// operations may have been delayed, and that fraction of the operations that have waited since. The operations
     /// that were late when the interval began are charged too: they are done first.
     fn excuse(&mut self, share: f64) {
-        for (cell, missed) in self.current.cells.iter_mut().zip(&mut self.missed) {
-            let wanted =
-                cell.counts.counted_ops().saturating_add(cell.counts.backlog.total()).saturating_sub(missed.backlog);
-            missed.backlog = cell.counts.backlog.total();
-            missed.ops = if cell.counts.backlog.waiting == 0 { 0.0 } else { missed.ops + share * wanted as f64 };
-            let ours = cell.counts.backlog.waiting.min(missed.ops as u64);
-            cell.counts.backlog.waiting -= ours;
-            cell.counts.backlog.late += ours;
+        for (cell, delays) in self.current.cells.iter_mut().zip(&mut self.cpu_delays) {
+            let scheduled_ops =
+                cell.counts.counted_ops().saturating_add(cell.counts.backlog.total()).saturating_sub(delays.backlog);
+            delays.backlog = cell.counts.backlog.total();
+            delays.ops = if cell.counts.backlog.waiting == 0 { 0.0 } else { delays.ops + share * scheduled_ops as f64 };
+            let charged_ops = cell.counts.backlog.waiting.min(delays.ops as u64);
+            cell.counts.backlog.waiting -= charged_ops;
+            cell.counts.backlog.late += charged_ops;
             let late_before =
-                std::mem::replace(&mut missed.late, cell.counts.backlog.late).min(cell.counts.counted_ops());
+                std::mem::replace(&mut delays.late_ops, cell.counts.backlog.late).min(cell.counts.counted_ops());
             let excused = cell.counts.counted_ops() as f64 * share + late_before as f64 * (1.0 - share);
             cell.lower_least_bounds(excused.ceil() as u64);
         }
     }
 
     fn take_clean(&mut self) -> Box<Interval> {
-        let clean = self.spare.take().or_else(|| self.clean.try_recv().ok());
-        if clean.is_some() && self.extra > 0 && self.clean.try_recv().is_ok() {
+        let clean = self.spare_interval.take().or_else(|| self.clean_intervals.try_recv().ok());
+        if clean.is_some() && self.extra_intervals > 0 && self.clean_intervals.try_recv().is_ok() {
             // The disk is fast again: removes the extra intervals, one at a time.
-            self.extra -= 1;
+            self.extra_intervals -= 1;
         }
         // In real time a slow disk under the run directory must not delay an operation.
         clean.unwrap_or_else(|| {
-            self.extra += 1;
-            Box::new(Interval::of_cells(&self.layout, self.used.as_deref()))
+            self.extra_intervals += 1;
+            Box::new(Interval::of_cells(&self.layout, self.recorded_cells.as_deref()))
         })
     }
 }

@@ -12,7 +12,7 @@ struct Device {
     /// Time since which an answer is due: of the last completion, or of an operation submitted to the idle device.
     since_ns: u64,
     /// Operations in flight before the last one that was issued in time.
-    usual: u32,
+    usual_in_flight: u32,
     /// The longest lag of operations issued late since then: an upper bound of how far the device is behind, until no
     /// more operations are in flight than usual.
     behind_ns: u64,
@@ -49,9 +49,9 @@ pub(super) struct Silence {
     devices: Vec<Device>,
     cells: Vec<StreamOnDevice>,
     /// Gaps longer than this are silence, nanoseconds.
-    longest_ns: u64,
+    gap_max_ns: u64,
     /// A lag longer than this puts a device behind.
-    harmless_ns: u64,
+    harmless_lag_ns: u64,
     /// Start of the current interval.
     began_ns: u64,
     /// End of the run: silence after it does not count.
@@ -72,67 +72,67 @@ impl StreamOnDevice {
 
 impl Silence {
     /// The devices of a run with this many devices and cells.
-    pub(super) fn new(devices: usize, cells: usize, longest_ns: u64, harmless_ns: u64) -> Self {
+    pub(super) fn new(devices: usize, cells: usize, gap_max_ns: u64, harmless_lag_ns: u64) -> Self {
         // The first operations may be late, and the usual number in flight is unknown yet.
-        let device = Device { in_flight: 0, last_back_ns: 0, since_ns: 0, usual: u32::MAX, behind_ns: 0 };
+        let device = Device { in_flight: 0, last_back_ns: 0, since_ns: 0, usual_in_flight: u32::MAX, behind_ns: 0 };
         let devices = vec![device; devices.max(1)];
         // A table: a division per operation would be noticeable on the hot path.
         let cells = (0..cells)
             .map(|cell| StreamOnDevice { device: cell % devices.len(), ..StreamOnDevice::default() })
             .collect();
-        Self { devices, cells, longest_ns, harmless_ns, began_ns: 0, end_ns: u64::MAX }
+        Self { devices, cells, gap_max_ns, harmless_lag_ns, began_ns: 0, end_ns: u64::MAX }
     }
 
     /// Records an operation issued at `now_ns`, late by `lag_ns`. Returns an upper bound of the device's delay due to
     /// late operations: a device with a queue would have answered that much earlier.
     #[inline]
     pub(super) fn submitted(&mut self, cell: u32, now_ns: u64, lag_ns: u64) -> u64 {
-        let asked = &mut self.cells[cell as usize];
-        let device = &mut self.devices[asked.device];
+        let stream = &mut self.cells[cell as usize];
+        let device = &mut self.devices[stream.device];
         if device.in_flight == 0 {
             device.since_ns = now_ns;
         }
-        if lag_ns > self.harmless_ns {
+        if lag_ns > self.harmless_lag_ns {
             device.behind_ns = device.behind_ns.max(lag_ns);
         } else if device.behind_ns == 0 {
-            device.usual = device.in_flight;
+            device.usual_in_flight = device.in_flight;
         }
         device.in_flight += 1;
-        if asked.in_flight == 0 {
-            asked.since_ns = now_ns;
+        if stream.in_flight == 0 {
+            stream.since_ns = now_ns;
         }
-        asked.in_flight += 1;
+        stream.in_flight += 1;
         device.behind_ns
     }
 
     /// Records a completion at `at_ns`, or up to `unseen_ns` earlier.
     #[inline]
     pub(super) fn returned(&mut self, cell: u32, at_ns: u64, unseen_ns: u64) {
-        let number = self.cells[cell as usize].device;
-        let since_ns = self.devices[number].since_ns;
+        let device_index = self.cells[cell as usize].device;
+        let since_ns = self.devices[device_index].since_ns;
         let back_ns = at_ns.saturating_sub(unseen_ns).max(since_ns);
-        if back_ns - since_ns > self.longest_ns {
-            self.count(number, back_ns);
+        if back_ns - since_ns > self.gap_max_ns {
+            self.count(device_index, back_ns);
         }
-        let device = &mut self.devices[number];
+        let device = &mut self.devices[device_index];
         device.in_flight = device.in_flight.saturating_sub(1);
-        if device.in_flight <= device.usual {
+        if device.in_flight <= device.usual_in_flight {
             device.behind_ns = 0;
         }
         device.last_back_ns = device.last_back_ns.max(at_ns);
         device.since_ns = device.since_ns.max(at_ns);
-        let asked = &mut self.cells[cell as usize];
-        asked.in_flight = asked.in_flight.saturating_sub(1);
+        let stream = &mut self.cells[cell as usize];
+        stream.in_flight = stream.in_flight.saturating_sub(1);
     }
 
     /// Counts the silence of a device that lasts until `until_ns`, for each stream that has operations in flight there.
     #[cold]
     fn count(&mut self, device: usize, until_ns: u64) {
-        let (step, since_ns) = (self.devices.len(), self.devices[device].since_ns);
-        for asked in self.cells.iter_mut().skip(device).step_by(step).filter(|asked| asked.in_flight > 0) {
-            let from_ns = since_ns.max(asked.since_ns);
-            if until_ns.saturating_sub(from_ns) > self.longest_ns {
-                asked.count(from_ns, until_ns.min(self.end_ns), self.began_ns);
+        let (device_count, since_ns) = (self.devices.len(), self.devices[device].since_ns);
+        for stream in self.cells.iter_mut().skip(device).step_by(device_count).filter(|asked| asked.in_flight > 0) {
+            let from_ns = since_ns.max(stream.since_ns);
+            if until_ns.saturating_sub(from_ns) > self.gap_max_ns {
+                stream.count(from_ns, until_ns.min(self.end_ns), self.began_ns);
             }
         }
     }
@@ -144,8 +144,8 @@ impl Silence {
         }
         self.began_ns = at_ns.min(self.end_ns);
         let mut silent = Vec::new();
-        for (cell, asked) in self.cells.iter_mut().enumerate() {
-            let (silent_ns, before_ns) = (std::mem::take(&mut asked.silent_ns), std::mem::take(&mut asked.before_ns));
+        for (cell, stream) in self.cells.iter_mut().enumerate() {
+            let (silent_ns, before_ns) = (std::mem::take(&mut stream.silent_ns), std::mem::take(&mut stream.before_ns));
             if silent_ns > 0 || before_ns != (0, 0) {
                 silent.push(Silent { cell, silent_ns, before_ns: before_ns.0..before_ns.1 });
             }

@@ -75,49 +75,49 @@ impl<'a> Layout<'a> {
         let mut placed = Vec::new();
         for (number, range) in tenants.layout("the drive", true, spec.logical_bytes)? {
             let tenant = &tenants.tenants[number];
-            let unit = |what, bytes: u64| {
+            let check_unit = |quantity, bytes: u64| {
                 match bytes.is_multiple_of(u64::from(spec.unit_bytes)) {
                 true => Ok(()),
                 false => Err(tenant.cannot(format_args!(
-                    "its {what} of {} bytes is not a multiple of the drive's mapping unit of {} bytes, so parts of units would \
-                     be written - choose a smaller unit (unit=) or another {what}",
+                    "its {quantity} of {} bytes is not a multiple of the drive's mapping unit of {} bytes, so parts of units would \
+                     be written - choose a smaller unit (unit=) or another {quantity}",
                     Grouped(bytes),
                     Grouped(spec.unit_bytes.into())
                 ))),
             }
             };
-            unit("write block", tenant.write_block_bytes.into())?;
-            unit("offset", range.start)?;
+            check_unit("write block", tenant.write_block_bytes.into())?;
+            check_unit("offset", range.start)?;
             placed.push((tenant, range));
         }
         // All tenants are on one drive.
-        let on_one = |handles: u16, own: Vec<[u16; 2]>| {
+        let single_drive = |handles: u16, handles_by_tenant: Vec<[u16; 2]>| {
             let drive = FtlDrive { spec: Spec { handles, ..spec.clone() }, ..drive.clone() };
-            let place = |((tenant, range), handles)| Placed { tenant, drive: 0, range, handles };
+            let to_placed = |((tenant, range), handles)| Placed { tenant, drive: 0, range, handles };
             Self {
                 drives: vec![ArrangedDrive { name: "all".to_owned(), drive }],
-                tenants: placed.iter().cloned().zip(own).map(place).collect(),
+                tenants: placed.iter().cloned().zip(handles_by_tenant).map(to_placed).collect(),
             }
         };
         Ok(match arrangement {
-            Arrangement::Shared => on_one(1, vec![[0; 2]; placed.len()]),
-            Arrangement::Fdp => on_one(spec.handles, handles(tenants, spec.handles)?),
+            Arrangement::Shared => single_drive(1, vec![[0; 2]; placed.len()]),
+            Arrangement::Fdp => single_drive(spec.handles, handles(tenants, spec.handles)?),
             Arrangement::Dedicated => {
-                let all: u64 = placed.iter().map(|(_, range)| range.end - range.start).sum();
-                let mut this = Self { drives: Vec::new(), tenants: Vec::new() };
+                let total_bytes: u64 = placed.iter().map(|(_, range)| range.end - range.start).sum();
+                let mut layout = Self { drives: Vec::new(), tenants: Vec::new() };
                 for (number, (tenant, range)) in placed.into_iter().enumerate() {
                     let bytes = range.end - range.start;
-                    this.drives.push(ArrangedDrive { name: tenant.name.clone(), drive: part_of(drive, bytes, all) });
-                    this.tenants.push(Placed { tenant, drive: number, range: 0..bytes, handles: [0; 2] });
+                    layout.drives.push(ArrangedDrive { name: tenant.name.clone(), drive: part_of(drive, bytes, total_bytes) });
+                    layout.tenants.push(Placed { tenant, drive: number, range: 0..bytes, handles: [0; 2] });
                 }
-                this
+                layout
             }
         })
     }
 
     /// The tenants as a configuration file would describe them, each with its drive, space and handles.
     pub fn tenants(&self) -> Tenants {
-        let of = |placed: &Placed<'a>| {
+        let to_tenant = |placed: &Placed<'a>| {
             let drive = &self.drives[placed.drive];
             // A drive with one handle needs no placement.
             let handle = |handle: u16| (drive.drive.spec.handles > 1).then_some(handle + 1);
@@ -129,7 +129,7 @@ impl<'a> Layout<'a> {
                 ..placed.tenant.clone()
             }
         };
-        Tenants { tenants: self.tenants.iter().map(of).collect(), duration_sec: 1, seed: None, engine: Engine::Auto }
+        Tenants { tenants: self.tenants.iter().map(to_tenant).collect(), duration_sec: 1, seed: None, engine: Engine::Auto }
     }
 
     pub fn unit_bytes(&self) -> u32 {
@@ -148,9 +148,9 @@ pub fn check_writes(tenants: &Tenants) -> Result<(), CannotRun> {
 /// `tenants` with a placement handle each, or the handles that the file names, for a drive with `has` handles.
 ///
 /// Errors: the drive has fewer handles than needed.
-pub fn with_handles(tenants: &Tenants, has: u16) -> Result<Tenants, CannotRun> {
+pub fn with_handles(tenants: &Tenants, drive_handles: u16) -> Result<Tenants, CannotRun> {
     let mut tenants = tenants.clone();
-    let handles = handles(&tenants, has)?;
+    let handles = handles(&tenants, drive_handles)?;
     for (tenant, [clients, defrag]) in tenants.tenants.iter_mut().zip(handles) {
         (tenant.placement, tenant.defrag_placement) = (Some(clients + 1), Some(defrag + 1));
     }
@@ -158,29 +158,29 @@ pub fn with_handles(tenants: &Tenants, has: u16) -> Result<Tenants, CannotRun> {
 }
 
 /// Handles of each tenant's client writes and defragmentation writes, from 0.
-fn handles(tenants: &Tenants, has: u16) -> Result<Vec<[u16; 2]>, CannotRun> {
-    let named = tenants.tenants.iter().any(|one| one.placement.or(one.defrag_placement).is_some());
+fn handles(tenants: &Tenants, drive_handles: u16) -> Result<Vec<[u16; 2]>, CannotRun> {
+    let is_named = tenants.tenants.iter().any(|one| one.placement.or(one.defrag_placement).is_some());
     // The file counts from 1; a tenant without a handle gets the drive's first, as a write without a handle does.
     let from_1 = |placement: Option<u16>| placement.unwrap_or(1).max(1) - 1;
     let writers = tenants.tenants.iter().filter(|tenant| !tenant.writes.is_zero()).count();
-    let mut next = 0..;
-    let of = |tenant: &Tenant| match (named, tenant.writes.is_zero()) {
+    let mut next_handle = 0..;
+    let handles_of = |tenant: &Tenant| match (is_named, tenant.writes.is_zero()) {
         (true, _) => [from_1(tenant.placement), from_1(tenant.defrag_placement.or(tenant.placement))],
-        (false, false) => [next.next().unwrap_or(0); 2],
+        (false, false) => [next_handle.next().unwrap_or(0); 2],
         // A read-only tenant gets the handle after those of the writers, or shares the last.
-        (false, true) => [writers.min(usize::from(has).saturating_sub(1)) as u16; 2],
+        (false, true) => [writers.min(usize::from(drive_handles).saturating_sub(1)) as u16; 2],
     };
-    let handles: Vec<_> = tenants.tenants.iter().map(of).collect();
+    let handles: Vec<_> = tenants.tenants.iter().map(handles_of).collect();
     match handles.iter().flatten().max() {
-        Some(highest) if *highest >= has => {
-            let remedy = match named {
+        Some(highest) if *highest >= drive_handles => {
+            let remedy = match is_named {
                 true => "name lower handles in the file, or give the drive more (handles=)",
                 false => {
                     "give the drive a handle for each tenant (handles=), name fewer in the file, or leave fdp out of --arrange"
                 }
             };
-            let wanted = u32::from(*highest) + 1;
-            Err(CannotRun(format!("arrangement fdp needs {wanted} placement handles - the drive has {has} - {remedy}")))
+            let needed = u32::from(*highest) + 1;
+            Err(CannotRun(format!("arrangement fdp needs {needed} placement handles - the drive has {drive_handles} - {remedy}")))
         }
         _ => Ok(handles),
     }
@@ -188,19 +188,19 @@ fn handles(tenants: &Tenants, has: u16) -> Result<Vec<[u16; 2]>, CannotRun> {
 
 /// The fraction `bytes` / `all` of `drive` as a drive of its own, with the same fraction of its flash, dies and write
 /// buffer. Superblocks are smaller in the same proportion.
-fn part_of(drive: &FtlDrive, bytes: u64, all: u64) -> FtlDrive {
+fn part_of(drive: &FtlDrive, bytes: u64, total_bytes: u64) -> FtlDrive {
     let FtlDrive { spec, flash, .. } = drive;
-    let part = |whole: u64, unit: u64| {
-        let part = u128::from(whole) * u128::from(bytes) / u128::from(all);
+    let scaled = |amount: u64, unit: u64| {
+        let part = u128::from(amount) * u128::from(bytes) / u128::from(total_bytes);
         part as u64 / unit * unit
     };
     let (unit, stripe) = (u64::from(spec.unit_bytes), u64::from(flash.program_bytes()));
-    let dies = part(flash.dies_total().into(), 1).max(1) as u32;
+    let dies = scaled(flash.dies_total().into(), 1).max(1) as u32;
     let (channels, dies) = if dies < flash.dies { (1, dies) } else { (dies / flash.dies, flash.dies) };
     FtlDrive {
         spec: Spec {
-            logical_bytes: part(spec.logical_bytes, unit).max(bytes),
-            superblock_bytes: part(spec.superblock_bytes, stripe).max(stripe.max(2 * unit)),
+            logical_bytes: scaled(spec.logical_bytes, unit).max(bytes),
+            superblock_bytes: scaled(spec.superblock_bytes, stripe).max(stripe.max(2 * unit)),
             handles: 1,
             ..spec.clone()
         },
@@ -208,7 +208,7 @@ fn part_of(drive: &FtlDrive, bytes: u64, all: u64) -> FtlDrive {
             channels,
             dies,
             // Room for two stripes: a partly filled one can wait beside the one being programmed.
-            buffer_bytes: part(flash.buffer_bytes, stripe).max(2 * stripe),
+            buffer_bytes: scaled(flash.buffer_bytes, stripe).max(2 * stripe),
             ..flash.clone()
         },
         ..drive.clone()

@@ -12,9 +12,9 @@ use results::written::Bytes;
 pub struct Meter {
     found: Found,
     fills_max: usize,
-    written: u64,
-    first: Bytes,
-    before: Bytes,
+    written_bytes: u64,
+    first_counters: Bytes,
+    last_counters: Bytes,
 }
 
 /// Why the measurement can end.
@@ -27,10 +27,10 @@ pub enum MeasurementEnd {
 
 impl Meter {
     /// A meter for the drive `name` of `logical_bytes`, whose counters are `now`; for at most `fills_max` drive fills.
-    pub fn new(name: &str, logical_bytes: u64, fills_max: usize, now: Bytes) -> Self {
+    pub fn new(name: &str, logical_bytes: u64, fills_max: usize, counters: Bytes) -> Self {
         let drive = Drive { name: name.to_owned(), logical_bytes, octiles: Vec::new() };
         let found = Found { drives: vec![drive], tenants: Vec::new(), steady_after: None };
-        Self { found, fills_max, written: 0, first: now, before: now }
+        Self { found, fills_max, written_bytes: 0, first_counters: counters, last_counters: counters }
     }
 
     /// Adds `bytes` written to the drive; `count` reads the drive's counters after each octile.
@@ -41,35 +41,35 @@ impl Meter {
         bytes: u64,
         count: impl FnOnce() -> Result<Bytes, String>,
     ) -> Result<Option<MeasurementEnd>, String> {
-        self.written += bytes;
+        self.written_bytes += bytes;
         let drive = &mut self.found.drives[0];
-        let (reached, done) = (octile_of(self.written, drive.logical_bytes), drive.octiles.len() as u64);
-        if reached <= done {
+        let (reached_octiles, done_octiles) = (octile_of(self.written_bytes, drive.logical_bytes), drive.octiles.len() as u64);
+        if reached_octiles <= done_octiles {
             return Ok(None);
         }
-        let now = count()?;
-        let since = now.since(self.before).map_err(|error| error.to_string())?;
-        self.before = now;
+        let counters = count()?;
+        let difference = counters.since(self.last_counters).map_err(|error| error.to_string())?;
+        self.last_counters = counters;
         // A difference over several octiles is divided evenly among them.
-        let parts = reached - done;
-        for part in 0..parts {
-            let share = |all: u64| all / parts + u64::from(part < all % parts);
+        let new_octiles = reached_octiles - done_octiles;
+        for index in 0..new_octiles {
+            let share = |all: u64| all / new_octiles + u64::from(index < all % new_octiles);
             drive.octiles.push(Bytes {
-                host: share(since.host),
-                media: share(since.media),
-                erased: share(since.erased),
+                host: share(difference.host),
+                media: share(difference.media),
+                erased: share(difference.erased),
             });
         }
         // Whole drive fills are compared.
-        let (before, after) = (done as usize / OCTILES_PER_FILL, reached as usize / OCTILES_PER_FILL);
-        if before == after {
+        let (fills_before, fills_after) = (done_octiles as usize / OCTILES_PER_FILL, reached_octiles as usize / OCTILES_PER_FILL);
+        if fills_before == fills_after {
             return Ok(None);
         }
         if self.found.is_steady() {
-            self.found.steady_after = Some(after);
+            self.found.steady_after = Some(fills_after);
             return Ok(Some(MeasurementEnd::Steady));
         }
-        Ok((after >= self.fills_max).then_some(MeasurementEnd::Fills))
+        Ok((fills_after >= self.fills_max).then_some(MeasurementEnd::Fills))
     }
 
     /// Result so far.
@@ -79,14 +79,14 @@ impl Meter {
 
     /// Bytes written by flashproof, and host bytes counted by the drive in whole octiles.
     pub fn host_bytes(&self) -> (u64, u64) {
-        let counted = self.before.since(self.first).map_or(0, |since| since.host);
-        (self.written, counted)
+        let counted = self.last_counters.since(self.first_counters).map_or(0, |since| since.host);
+        (self.written_bytes, counted)
     }
 }
 
 /// Number of completed octiles of drive fills.
-fn octile_of(written: u64, logical_bytes: u64) -> u64 {
-    (u128::from(written) * OCTILES_PER_FILL as u128 / u128::from(logical_bytes.max(1))) as u64
+fn octile_of(written_bytes: u64, logical_bytes: u64) -> u64 {
+    (u128::from(written_bytes) * OCTILES_PER_FILL as u128 / u128::from(logical_bytes.max(1))) as u64
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ impl Default for Interleaving {
 /// A tenant's store while it writes.
 struct Writer {
     name: String,
-    host: StoreModel,
+    store: StoreModel,
     drive: usize,
     /// First unit of its range on the drive.
     first_unit: u64,
@@ -58,10 +58,10 @@ struct Writer {
     /// Handles of client writes and of defragmentation's writes.
     handles: [u16; 2],
     /// Time at which its clients fill the next block, and interval between their blocks, seconds.
-    due: f64,
-    interval: f64,
+    due_sec: f64,
+    interval_sec: f64,
     /// Units written to the drive by clients and by defragmentation.
-    written: [u64; 2],
+    written_units: [u64; 2],
 }
 
 /// A block with commands still to come.
@@ -82,7 +82,7 @@ pub struct Experiment {
     in_flight: Vec<InFlight>,
     in_flight_max: usize,
     command_units: u32,
-    turn: usize,
+    next_in_flight: usize,
     unit_bytes: u64,
 }
 
@@ -108,18 +108,18 @@ impl Experiment {
             let tenant = placed.tenant;
             let blocks = (placed.range.end - placed.range.start) / u64::from(tenant.write_block_bytes);
             let rate = tenant.client_blocks();
-            let interval = rate.seconds() as f64 / rate.ops() as f64;
+            let interval_sec = rate.seconds() as f64 / rate.ops() as f64;
             writers.push(Writer {
                 name: tenant.name.clone(),
-                host: StoreModel::new(tenant, blocks, sys::random::Random::for_part(!seed, number).next_u64())?,
+                store: StoreModel::new(tenant, blocks, sys::random::Random::for_part(!seed, number).next_u64())?,
                 drive: placed.drive,
                 first_unit: placed.range.start / unit_bytes,
                 block_units: tenant.write_block_bytes / layout.unit_bytes(),
                 handles: placed.handles,
                 // Staggered: no tenant is always the first at an instant.
-                due: interval * (number as f64 + 0.5) / layout.tenants.len() as f64,
-                interval,
-                written: [0; 2],
+                due_sec: interval_sec * (number as f64 + 0.5) / layout.tenants.len() as f64,
+                interval_sec,
+                written_units: [0; 2],
             });
         }
         let mut experiment = Self {
@@ -129,7 +129,7 @@ impl Experiment {
             in_flight: Vec::new(),
             in_flight_max: interleaving.in_flight.max(1) as usize,
             command_units: (u64::from(interleaving.command_bytes) / unit_bytes).max(1) as u32,
-            turn: 0,
+            next_in_flight: 0,
             unit_bytes,
         };
         experiment.fill(layout);
@@ -139,15 +139,15 @@ impl Experiment {
     /// Writes each tenant's space once sequentially; tenants take turns, block by block.
     fn fill(&mut self, layout: &Layout<'_>) {
         let mut block = 0;
-        let mut any = true;
-        while std::mem::take(&mut any) {
+        let mut has_written = true;
+        while std::mem::take(&mut has_written) {
             for (placed, writer) in layout.tenants.iter().zip(&self.writers) {
                 let units = u64::from(writer.block_units);
                 let blocks = (placed.range.end - placed.range.start) / (units * self.unit_bytes);
                 if block < blocks {
-                    any = true;
-                    let first = writer.first_unit + block * units;
-                    self.drives[writer.drive].write(first, writer.block_units, writer.handles[0]);
+                    has_written = true;
+                    let first_unit = writer.first_unit + block * units;
+                    self.drives[writer.drive].write(first_unit, writer.block_units, writer.handles[0]);
                 }
             }
             block += 1;
@@ -166,18 +166,18 @@ impl Experiment {
             octiles: Vec::new(),
         });
         let mut found = Found { drives: drives.collect(), tenants: Vec::new(), steady_after: None };
-        let mut before: Vec<Bytes> = self.drives.iter().map(Ftl::counters).collect();
-        let mut written = 0;
+        let mut counters_before: Vec<Bytes> = self.drives.iter().map(Ftl::counters).collect();
+        let mut written_units = 0;
         for octile in 1..=fills_max * OCTILES_PER_FILL {
             // Multiplied first, so that eight octiles are a drive fill even on a drive of few units.
-            let until = (u128::from(units) * octile as u128 / OCTILES_PER_FILL as u128) as u64;
-            while written < until {
-                written += u64::from(self.command()?);
+            let end_units = (u128::from(units) * octile as u128 / OCTILES_PER_FILL as u128) as u64;
+            while written_units < end_units {
+                written_units += u64::from(self.command()?);
             }
-            for ((drive, before), found) in self.drives.iter().zip(&mut before).zip(&mut found.drives) {
+            for ((drive, previous), found) in self.drives.iter().zip(&mut counters_before).zip(&mut found.drives) {
                 let now = drive.counters();
-                found.octiles.push(now.since(*before).expect("an FTL counts up"));
-                *before = now;
+                found.octiles.push(now.since(*previous).expect("an FTL counts up"));
+                *previous = now;
             }
             if octile % OCTILES_PER_FILL == 0 {
                 found.tenants = self.tenants();
@@ -200,41 +200,41 @@ impl Experiment {
             let block = self.next_block()?;
             self.in_flight.push(block);
         }
-        if self.turn >= self.in_flight.len() {
-            self.turn = 0;
+        if self.next_in_flight >= self.in_flight.len() {
+            self.next_in_flight = 0;
         }
-        let InFlight { writer, cause, unit, units_left } = self.in_flight[self.turn];
+        let InFlight { writer, cause, unit, units_left } = self.in_flight[self.next_in_flight];
         let units = units_left.min(self.command_units);
         let writer = &mut self.writers[writer];
         self.drives[writer.drive].write(unit, units, writer.handles[cause]);
-        writer.written[cause] += u64::from(units);
+        writer.written_units[cause] += u64::from(units);
         if units == units_left {
-            self.in_flight[self.turn] = self.next_block()?;
+            self.in_flight[self.next_in_flight] = self.next_block()?;
         } else {
-            let block = &mut self.in_flight[self.turn];
+            let block = &mut self.in_flight[self.next_in_flight];
             block.unit += u64::from(units);
             block.units_left -= units;
         }
-        self.turn += 1;
+        self.next_in_flight += 1;
         Ok(units)
     }
 
     /// The block due next over all tenants. Blocks of defragmentation are due with the client block that caused them.
     #[inline]
     fn next_block(&mut self) -> Result<InFlight, CannotRun> {
-        let mut number = 0;
+        let mut due_writer = 0;
         for (other, writer) in self.writers.iter().enumerate() {
-            if writer.due < self.writers[number].due {
-                number = other;
+            if writer.due_sec < self.writers[due_writer].due_sec {
+                due_writer = other;
             }
         }
-        let writer = &mut self.writers[number];
-        let block = writer.host.next_block()?;
+        let writer = &mut self.writers[due_writer];
+        let block = writer.store.next_block()?;
         if block.cause == WriteCause::Client {
-            writer.due += writer.interval;
+            writer.due_sec += writer.interval_sec;
         }
         Ok(InFlight {
-            writer: number,
+            writer: due_writer,
             cause: usize::from(block.cause == WriteCause::Defrag),
             unit: writer.first_unit + u64::from(block.block) * u64::from(writer.block_units),
             units_left: writer.block_units,
@@ -243,7 +243,7 @@ impl Experiment {
 
     fn tenants(&self) -> Vec<TenantBytes> {
         let of = |writer: &Writer| {
-            let [client, defrag] = writer.written.map(|units| units * self.unit_bytes);
+            let [client, defrag] = writer.written_units.map(|units| units * self.unit_bytes);
             TenantBytes { name: writer.name.clone(), client, defrag }
         };
         self.writers.iter().map(of).collect()

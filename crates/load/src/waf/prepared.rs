@@ -46,14 +46,14 @@ impl Overwritten {
     fn sprandom(&mut self, over_provisioning: f64, seed: u64) {
         let units = self.ftl.units();
         let region = (units as f64 * (1.0 + over_provisioning)) as u64 / SPRANDOM_REGIONS;
-        let (mut next, mut again) = (0, Vec::new());
-        for share in sprandom_shares(over_provisioning) {
-            let new = region.saturating_sub(again.len() as u64).min(units - next);
-            let fresh = (next..next + new).map(|number| permuted(number, units, seed));
-            let written: Vec<_> = std::mem::take(&mut again).into_iter().chain(fresh).collect();
+        let (mut next_unit, mut to_overwrite) = (0, Vec::new());
+        for valid_share in sprandom_shares(over_provisioning) {
+            let new_units = region.saturating_sub(to_overwrite.len() as u64).min(units - next_unit);
+            let fresh = (next_unit..next_unit + new_units).map(|number| permuted(number, units, seed));
+            let written: Vec<_> = std::mem::take(&mut to_overwrite).into_iter().chain(fresh).collect();
             written.iter().for_each(|unit| self.ftl.write(*unit, 1, 0));
-            again.extend(written.into_iter().filter(|_| self.random.unit() >= share));
-            next += new;
+            to_overwrite.extend(written.into_iter().filter(|_| self.random.unit() >= valid_share));
+            next_unit += new_units;
         }
     }
 
@@ -97,22 +97,22 @@ impl fmt::Display for PreparationMethod {
 /// The amount of flash with a given fraction of valid units is inversely proportional to that fraction, which falls
 /// from 1 to 1 - 1/WAF, with WAF = 0.5/OP + 0.7. Regions are equal parts of the flash.
 fn sprandom_shares(over_provisioning: f64) -> Vec<f64> {
-    let last = SPRANDOM_REGIONS as usize - 1;
-    let least = 1.0 - 1.0 / (0.5 / over_provisioning + 0.7);
-    let share = |at: usize| 1.0 - (1.0 - least) * at as f64 / last as f64;
-    let ends: Vec<f64> = (0..=last)
+    let last_region = SPRANDOM_REGIONS as usize - 1;
+    let min_share = 1.0 - 1.0 / (0.5 / over_provisioning + 0.7);
+    let share = |at: usize| 1.0 - (1.0 - min_share) * at as f64 / last_region as f64;
+    let region_ends: Vec<f64> = (0..=last_region)
         .scan(0.0, |sum, at| {
             *sum += 1.0 / share(at);
             Some(*sum)
         })
         .collect();
     let at_region = |region: usize| {
-        let flash = ends[0] + (ends[last] - ends[0]) * region as f64 / last as f64;
-        let behind = ends.partition_point(|end| *end < flash).clamp(1, last);
-        let part = (flash - ends[behind - 1]) / (ends[behind] - ends[behind - 1]);
-        share(behind - 1) + part * (share(behind) - share(behind - 1))
+        let flash = region_ends[0] + (region_ends[last_region] - region_ends[0]) * region as f64 / last_region as f64;
+        let end_index = region_ends.partition_point(|end| *end < flash).clamp(1, last_region);
+        let fraction = (flash - region_ends[end_index - 1]) / (region_ends[end_index] - region_ends[end_index - 1]);
+        share(end_index - 1) + fraction * (share(end_index) - share(end_index - 1))
     };
-    (0..=last).rev().map(at_region).collect()
+    (0..=last_region).rev().map(at_region).collect()
 }
 
 /// The steady state of random overwrites on a drive.
@@ -162,10 +162,10 @@ impl SteadyDrive {
                 let (bytes, block) = (self.spec.logical_bytes, u64::from(block_bytes));
                 let pass_bytes = (bytes as f64 * (1.0 + over_provisioning) / block as f64).round() as u64 * block;
                 let order = Order::new(bytes, OrderSpec { block_bytes, pass_bytes, cache_bytes, seed })?;
-                let per_block = block_bytes / self.spec.unit_bytes;
+                let units_per_block = block_bytes / self.spec.unit_bytes;
                 for index in 0..order.writes() {
-                    let first = order.write(index).offset / u64::from(self.spec.unit_bytes);
-                    drive.ftl.write(first, per_block.min((units - first) as u32), 0);
+                    let first_unit = order.write(index).offset / u64::from(self.spec.unit_bytes);
+                    drive.ftl.write(first_unit, units_per_block.min((units - first_unit) as u32), 0);
                 }
             }
         }
@@ -173,8 +173,8 @@ impl SteadyDrive {
         let valid = drive.quantiles();
         let differences = valid.iter().zip(&self.valid).map(|(is, steady)| (is - steady).abs());
         let distance = differences.sum::<f64>() / QUANTILES as f64;
-        let after = (0..AFTER).map(|_| drive.overwrite(units / OCTILES_PER_FILL as u64) / self.waf).collect();
-        Ok(Prepared { preparation: method.to_string(), fills, after, valid, distance })
+        let waf_after = (0..AFTER).map(|_| drive.overwrite(units / OCTILES_PER_FILL as u64) / self.waf).collect();
+        Ok(Prepared { preparation: method.to_string(), fills, after: waf_after, valid, distance })
     }
 }
 

@@ -50,7 +50,7 @@ pub trait Probed {
     /// Writes a command under a handle; handles count from 0.
     fn write(&mut self, command: u64, handle: u16) -> Result<(), Self::Error>;
 
-    fn deallocate(&mut self, first: u64, commands: u64) -> Result<(), Self::Error>;
+    fn deallocate(&mut self, first_command: u64, commands: u64) -> Result<(), Self::Error>;
 
     /// The drive's counters of written bytes.
     fn counters(&mut self) -> Result<Bytes, Self::Error>;
@@ -89,8 +89,8 @@ impl Probed for Simulated {
         Ok(())
     }
 
-    fn deallocate(&mut self, first: u64, commands: u64) -> Result<(), Self::Error> {
-        (first..first + commands).for_each(|command| self.ftl.deallocate(command * u64::from(self.units), self.units));
+    fn deallocate(&mut self, first_command: u64, commands: u64) -> Result<(), Self::Error> {
+        (first_command..first_command + commands).for_each(|command| self.ftl.deallocate(command * u64::from(self.units), self.units));
         Ok(())
     }
 
@@ -205,50 +205,50 @@ pub enum ProbeError<E> {
 /// Runs the streams on a drive with `handles` handles, at least 2. Overwrites the whole drive. If the probe ends early,
 /// the behaviours found until then are returned.
 pub fn probe<D: Probed>(drive: &mut D, handles: u16, seed: u64) -> (Probe, Result<(), ProbeError<D::Error>>) {
-    let all = drive.commands();
-    let (hot, cold_streams) = (all * HOT_PCT / 100, u64::from(handles - 1).min(2));
-    let cold = all * COLD_PCT / 100 / cold_streams;
+    let total_commands = drive.commands();
+    let (hot_commands, cold_streams) = (total_commands * HOT_PCT / 100, u64::from(handles - 1).min(2));
+    let cold_commands = total_commands * COLD_PCT / 100 / cold_streams;
     let (random, probe) = (Random::new(seed), Probe::default());
-    let mut streams = Streams { drive, random, hot, cold, cold_streams, written: 0, probe };
-    let ended = streams.run(all);
-    (streams.probe, ended)
+    let mut streams = Streams { drive, random, hot_commands, cold_commands, cold_streams, written_commands: 0, probe };
+    let result = streams.run(total_commands);
+    (streams.probe, result)
 }
 
 /// A hot stream at the start of the drive, and cold streams behind it.
 struct Streams<'a, D> {
     drive: &'a mut D,
     random: Random,
-    hot: u64,
-    cold: u64,
+    hot_commands: u64,
+    cold_commands: u64,
     cold_streams: u64,
-    written: u64,
+    written_commands: u64,
     probe: Probe,
 }
 
 impl<D: Probed> Streams<'_, D> {
     /// Runs all phases.
-    fn run(&mut self, all: u64) -> Result<(), ProbeError<D::Error>> {
+    fn run(&mut self, total_commands: u64) -> Result<(), ProbeError<D::Error>> {
         // This phase comes first, while the drive holds nothing else that could be moved. Several passes bring all of
         // the flash into use.
-        self.deallocate(all)?;
+        self.deallocate(total_commands)?;
         for _ in 0..PASSES {
             self.in_order()?;
         }
         let early = self.measure("one sequential stream, nothing else", "one", true, Self::in_order)?;
         self.probe.record_finding(Behaviour::CollectsSequentialEarly, early.excess_over(1.0) > 0.0);
         self.fill(false)?;
-        self.random(all, false)?;
-        self.measure("a hot stream beside cold ones, random", "one for all", false, |it| it.random(all, false))?;
-        self.deallocate(all)?;
+        self.random(total_commands, false)?;
+        self.measure("a hot stream beside cold ones, random", "one for all", false, |it| it.random(total_commands, false))?;
+        self.deallocate(total_commands)?;
         self.fill(true)?;
-        self.random(all, true)?;
-        self.measure("the same", "one each", false, |it| it.random(all, true))?;
-        let again = |it: &mut Self| {
-            it.deallocate(it.hot)?;
+        self.random(total_commands, true)?;
+        self.measure("the same", "one each", false, |it| it.random(total_commands, true))?;
+        let rewrite_hot = |it: &mut Self| {
+            it.deallocate(it.hot_commands)?;
             it.in_order()
         };
-        let mixed = self.measure("the hot stream deallocated, rewritten in order", "one each", true, again)?;
-        let moves = self.measure("the same again", "one each", true, again)?;
+        let mixed = self.measure("the hot stream deallocated, rewritten in order", "one each", true, rewrite_hot)?;
+        let moves = self.measure("the same again", "one each", true, rewrite_hot)?;
         let moves_others = moves.excess_over(1.0) > 0.0;
         self.probe.record_finding(Behaviour::MovesOthers, moves_others);
         // If data is moved on each pass, mixing cannot be detected: data of other handles may be moved in both cases.
@@ -265,12 +265,12 @@ impl<D: Probed> Streams<'_, D> {
         streams: &'static str,
         handles: &'static str,
         is_known: bool,
-        run: impl FnOnce(&mut Self) -> Result<(), ProbeError<D::Error>>,
+        run_phase: impl FnOnce(&mut Self) -> Result<(), ProbeError<D::Error>>,
     ) -> Result<Phase, ProbeError<D::Error>> {
-        let (before, first) = (self.drive.counters().map_err(ProbeError::Drive)?, self.written);
-        run(self)?;
-        let counted = self.drive.counters().map_err(ProbeError::Drive)?.since(before)?;
-        let written_bytes = (self.written - first) * u64::from(self.drive.command_bytes());
+        let (counters_before, written_before) = (self.drive.counters().map_err(ProbeError::Drive)?, self.written_commands);
+        run_phase(self)?;
+        let counted = self.drive.counters().map_err(ProbeError::Drive)?.since(counters_before)?;
+        let written_bytes = (self.written_commands - written_before) * u64::from(self.drive.command_bytes());
         let waf = counted.waf().unwrap_or(0.0);
         let mut phase = Phase { streams, handles, written_bytes, counted, waf, isolated_waf_max: None };
         if phase.off() > OFF_MAX {
@@ -283,7 +283,7 @@ impl<D: Probed> Streams<'_, D> {
     }
 
     fn write(&mut self, command: u64, handle: u16) -> Result<(), ProbeError<D::Error>> {
-        self.written += 1;
+        self.written_commands += 1;
         self.drive.write(command, handle).map_err(ProbeError::Drive)
     }
 
@@ -293,31 +293,31 @@ impl<D: Probed> Streams<'_, D> {
     }
 
     /// Writes everything once, all streams interleaved.
-    fn fill(&mut self, apart: bool) -> Result<(), ProbeError<D::Error>> {
-        for at in 0..self.hot.max(self.cold) {
-            if at < self.hot {
-                self.write(at, 0)?;
+    fn fill(&mut self, is_separated: bool) -> Result<(), ProbeError<D::Error>> {
+        for index in 0..self.hot_commands.max(self.cold_commands) {
+            if index < self.hot_commands {
+                self.write(index, 0)?;
             }
-            for stream in 0..if at < self.cold { self.cold_streams } else { 0 } {
-                self.cold(stream, at, apart)?;
+            for stream in 0..if index < self.cold_commands { self.cold_streams } else { 0 } {
+                self.cold(stream, index, is_separated)?;
             }
         }
         Ok(())
     }
 
-    fn cold(&mut self, stream: u64, at: u64, apart: bool) -> Result<(), ProbeError<D::Error>> {
-        let handle = if apart { stream as u16 + 1 } else { 0 };
-        self.write(self.hot + stream * self.cold + at, handle)
+    fn cold(&mut self, stream: u64, index: u64, is_separated: bool) -> Result<(), ProbeError<D::Error>> {
+        let handle = if is_separated { stream as u16 + 1 } else { 0 };
+        self.write(self.hot_commands + stream * self.cold_commands + index, handle)
     }
 
     /// Issues this many random writes, most of them hot.
-    fn random(&mut self, writes: u64, apart: bool) -> Result<(), ProbeError<D::Error>> {
+    fn random(&mut self, writes: u64, is_separated: bool) -> Result<(), ProbeError<D::Error>> {
         for write in 0..writes {
             if write % COLD_EVERY == 0 {
-                let at = self.random.below(self.cold);
-                self.cold(write / COLD_EVERY % self.cold_streams, at, apart)?;
+                let at = self.random.below(self.cold_commands);
+                self.cold(write / COLD_EVERY % self.cold_streams, at, is_separated)?;
             } else {
-                let at = self.random.below(self.hot);
+                let at = self.random.below(self.hot_commands);
                 self.write(at, 0)?;
             }
         }
@@ -325,13 +325,13 @@ impl<D: Probed> Streams<'_, D> {
     }
 
     fn in_order(&mut self) -> Result<(), ProbeError<D::Error>> {
-        (0..self.hot).try_for_each(|at| self.write(at, 0))
+        (0..self.hot_commands).try_for_each(|at| self.write(at, 0))
     }
 
     fn in_order_beside_random(&mut self) -> Result<(), ProbeError<D::Error>> {
-        for at in 0..self.hot {
+        for at in 0..self.hot_commands {
             self.write(at, 0)?;
-            let random = self.random.below(self.cold);
+            let random = self.random.below(self.cold_commands);
             self.cold(0, random, true)?;
         }
         Ok(())

@@ -192,10 +192,10 @@ fn with_time_drives_amplify_as_without_and_no_operation_is_left_out() {
         let (waf, with_time) = (waf.unwrap(), timed.bytes.waf().unwrap());
         assert!((with_time / waf - 1.0).abs() < 0.05, "{arrangement}: {waf} and {with_time}");
         assert!(
-            (timed.fills - FILLS).abs() < 0.05 && timed.ended.is_none(),
+            (timed.fills - FILLS).abs() < 0.05 && timed.end_cause.is_none(),
             "{arrangement}: {} {:?}",
             timed.fills,
-            timed.ended
+            timed.end_cause
         );
         assert_eq!(timed.streams.len(), 4 * 4, "reads and writes of clients and of defragmentation");
         for (stream, cell, _) in

@@ -42,7 +42,7 @@ pub struct TimedResult {
     /// Virtual time, seconds.
     pub seconds: f64,
     /// Why the run ended early, if it did.
-    pub ended: Option<EndCause>,
+    pub end_cause: Option<EndCause>,
 }
 
 /// Continues `experiment`, made from `layout`, on a virtual clock. `base` gives the drives' properties other than their
@@ -60,13 +60,13 @@ pub fn timed(
     };
     let tenants = Arc::new(layout.tenants());
     let (mut models, mut names, mut shapes) = (Vec::new(), Vec::new(), Vec::new());
-    for ((number, of), ftl) in layout.drives.iter().enumerate().zip(experiment.drives) {
-        let size_bytes = of.drive.spec.logical_bytes;
-        let spec = DriveSpec { capacity_bytes: size_bytes, ftl: Some(of.drive.clone()), ..base.clone() };
+    for ((number, arranged), ftl) in layout.drives.iter().enumerate().zip(experiment.drives) {
+        let size_bytes = arranged.drive.spec.logical_bytes;
+        let spec = DriveSpec { capacity_bytes: size_bytes, ftl: Some(arranged.drive.clone()), ..base.clone() };
         let random = Random::for_part(seed, DRIVES_PART | number as u64);
-        models.push(Drive::Ftl(FtlModel::with_ftl(&spec, &of.drive, ftl, random)));
-        names.push(DeviceName::Simulated(of.name.clone(), Arc::new(spec)));
-        shapes.push(DeviceShape::new(&of.name, number as u16, size_bytes, base.min_io_bytes));
+        models.push(Drive::Ftl(FtlModel::with_ftl(&spec, &arranged.drive, ftl, random)));
+        names.push(DeviceName::Simulated(arranged.name.clone(), Arc::new(spec)));
+        shapes.push(DeviceShape::new(&arranged.name, number as u16, size_bytes, base.min_io_bytes));
     }
     // Nothing is judged: there are no thresholds.
     let mut plan = RunPlan::new(layout.drives.iter().map(|of| of.name.clone()).collect(), [].into());
@@ -75,8 +75,8 @@ pub fn timed(
         let tenant = placed.tenant;
         bytes_per_sec += tenant.client_blocks().per_sec_f64()
             * f64::from(tenant.write_block_bytes)
-            * writer.host.expected_engine_wa();
-        let load = TenantLoad::in_use(tenants.clone(), number, names[placed.drive].clone(), writer.host);
+            * writer.store.expected_engine_wa();
+        let load = TenantLoad::in_use(tenants.clone(), number, names[placed.drive].clone(), writer.store);
         max_lag_ns = load.spec().max_lag_sec * NS_PER_SEC as u64;
         let seed = Random::for_part(seed, number as u64).next_u64();
         let choices = BuildContext { seed, shards_max: 1, cpus: 1, in_flight_max: None };
@@ -88,7 +88,7 @@ pub fn timed(
     let seconds = (OPERATIONS / iops).min(FILLS * drive_bytes as f64 / bytes_per_sec).min(SECONDS);
     let duration_ns = ((seconds * NS_PER_SEC) as u64).max(1);
     let control = Arc::new(Control::default());
-    let what = RunConfig {
+    let config = RunConfig {
         layout: plan.layout,
         settings: Settings { duration_ns, max_lag_ns, errors_max: u64::MAX, ..Settings::until_done(Pacing::Spin) },
         // A single interval for the whole run.
@@ -101,7 +101,7 @@ pub fn timed(
     let engine = |_: usize, _: &_| {
         Ok(SimEngine::new(std::mem::take(&mut *models.lock().unwrap_or_else(PoisonError::into_inner))))
     };
-    run(&what, plan.shards, engine, &mut merged).map_err(|why| cannot(&why))?;
+    run(&config, plan.shards, engine, &mut merged).map_err(|why| cannot(&why))?;
 
     let columns = names.iter().filter_map(DeviceName::drive).flat_map(Drive::columns);
     let mut bytes = Bytes::default();
@@ -117,11 +117,11 @@ pub fn timed(
         // A tenant is on one drive.
         let cells = number * shapes.len()..(number + 1) * shapes.len();
         let cell = cells.max_by_key(|cell| merged.cells[*cell].counts.counted_ops())?;
-        Some((stream.clone(), merged.cells[cell].clone(), merged.end[cell]))
+        Some((stream.clone(), merged.cells[cell].clone(), merged.end_backlogs[cell]))
     };
-    let streams = what.layout.streams.iter().enumerate().filter_map(of_stream).collect();
+    let streams = config.layout.streams.iter().enumerate().filter_map(of_stream).collect();
     let (fills, seconds) = (bytes.host as f64 / drive_bytes as f64, merged.end_ns.min(duration_ns) as f64 / NS_PER_SEC);
-    Ok(TimedResult { streams, bytes, fills, seconds, ended: control.cause() })
+    Ok(TimedResult { streams, bytes, fills, seconds, end_cause: control.cause() })
 }
 
 /// Random numbers of the drives, apart from those of all tenants.
@@ -132,7 +132,7 @@ const DRIVES_PART: u64 = 1 << 32;
 struct Merged {
     cells: Vec<Cell>,
     /// Backlog at the end.
-    end: Vec<Backlog>,
+    end_backlogs: Vec<Backlog>,
     counters: Vec<u64>,
     end_ns: u64,
 }
@@ -141,7 +141,7 @@ impl Sink for Merged {
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         match self.cells.is_empty() {
             true => {
-                self.end = interval.cells.iter().map(|cell| cell.counts.backlog).collect();
+                self.end_backlogs = interval.cells.iter().map(|cell| cell.counts.backlog).collect();
                 self.cells = interval.cells.clone();
             }
             false => self.cells.iter_mut().zip(&interval.cells).for_each(|(all, cell)| all.merge(cell)),

@@ -119,7 +119,7 @@ impl Stream for StuckAfter {
 fn a_stream_that_cannot_go_on_ends_the_run_and_what_was_due_counts_as_not_done() {
     let lanes = vec![(StuckAfter(FirstOf(reads(0, 1), 150)), even(100, 0, 1))];
     let ran = run(&["sim:"], plan(lanes, 4, true), settings(3600), &layout(1, 1));
-    assert_eq!(ran.cause, Some(EndCause::Stuck { why: "full".to_owned() }));
+    assert_eq!(ran.cause, Some(EndCause::Stuck { reason: "full".to_owned() }));
     let cell = &ran.total().cells[0];
     assert_eq!((cell.counts.ops, cell.counts.unissued), (150, 0), "it ends at the instant of the next");
     // Four operations are in flight when the stream gets stuck: the run ends with the last of them.

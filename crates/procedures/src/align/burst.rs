@@ -49,8 +49,8 @@ pub(super) fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Op
 }
 
 /// Largest request of the place's queue, KiB.
-fn max_request_kib(place: &BlockPosition) -> Option<u64> {
-    let (major, minor) = place.disk;
+fn max_request_kib(position: &BlockPosition) -> Option<u64> {
+    let (major, minor) = position.disk;
     queue_attribute(DevNum { major, minor }, "max_sectors_kb", &Roots::default())?.parse().ok()
 }
 
@@ -95,7 +95,7 @@ pub(super) struct BurstMeasurement {
     /// I/O that reached the devices.
     pub reached: DriveIo,
     /// True if `reached` comes from the kernel's counters; otherwise it equals the issued I/O.
-    pub counted: bool,
+    pub is_counted: bool,
     /// Flushes per second, not counted as writes.
     pub flushes_per_sec: f64,
     /// True if w/s is the expected value for the issued writes: the counters could not separate flushes from writes.
@@ -111,8 +111,8 @@ pub(super) struct BurstMeasurement {
 impl BurstMeasurement {
     /// The issued I/O, in iostat's numbers.
     pub(super) fn issued_io(&self) -> DriveIo {
-        let sum = |reads: bool, of: fn(&StreamRates) -> f64| {
-            self.issued.iter().filter(|issued| issued.reads() == reads).map(of).sum::<f64>()
+        let sum = |reads: bool, rate: fn(&StreamRates) -> f64| {
+            self.issued.iter().filter(|issued| issued.reads() == reads).map(rate).sum::<f64>()
         };
         let ops = |reads| sum(reads, |it| it.per_sec);
         let kib = |reads| sum(reads, |it| it.kib_per_sec);
@@ -133,37 +133,37 @@ impl BurstMeasurement {
         let block_kib = u64::from(block_sectors) * SECTOR_BYTES / 1024;
         let parts = self.max_request_kib.filter(|max| *max > 0).map_or(1, |max| block_kib.div_ceil(max).max(1));
         let writes = self.issued.iter().filter(|issued| !issued.reads());
-        let each =
+        let requests_of =
             |issued: &StreamRates| issued.per_sec * if issued.stream.contains("large") { parts as f64 } else { 1.0 };
-        writes.map(each).sum()
+        writes.map(requests_of).sum()
     }
 
     /// The stream that fell furthest behind its offered rate; none if all are within the fraction `allowed`, or miss at
     /// most 2 operations, the error at the edges of the period. Poisson arrivals may differ by four standard deviations
     /// more.
     pub(super) fn not_held(&self, allowed: f64, poisson: bool) -> Option<&StreamRates> {
-        let short = |it: &&StreamRates| {
+        let falls_short = |it: &&StreamRates| {
             let missing = it.offered_per_sec - it.per_sec;
-            let chance = if poisson { 4.0 / (it.offered_per_sec * self.seconds).sqrt() } else { 0.0 };
-            missing > it.offered_per_sec * (allowed + chance) && missing * self.seconds > 2.0
+            let random_error = if poisson { 4.0 / (it.offered_per_sec * self.seconds).sqrt() } else { 0.0 };
+            missing > it.offered_per_sec * (allowed + random_error) && missing * self.seconds > 2.0
         };
         let behind = |it: &StreamRates| it.per_sec / it.offered_per_sec;
-        self.issued.iter().filter(short).min_by(|a, b| behind(a).total_cmp(&behind(b)))
+        self.issued.iter().filter(falls_short).min_by(|a, b| behind(a).total_cmp(&behind(b)))
     }
 }
 
 /// Counters at one instant.
 struct CounterReading {
-    at: Instant,
+    instant: Instant,
     run_ns: u64,
     counters: Vec<Counters>,
 }
 
 /// Observer of a burst.
 pub(super) struct BurstObserver {
-    places: Vec<BlockPosition>,
+    positions: Vec<BlockPosition>,
     /// Indices of the measured intervals.
-    measured: Range<u64>,
+    measured_intervals: Range<u64>,
     block_sectors: u32,
     streams: Vec<StreamRates>,
     devices: usize,
@@ -171,8 +171,8 @@ pub(super) struct BurstObserver {
     pub min_io_bytes: u32,
     bytes: Vec<u64>,
     ops: Vec<u64>,
-    begun: Option<CounterReading>,
-    ended: Option<CounterReading>,
+    start_reading: Option<CounterReading>,
+    end_reading: Option<CounterReading>,
     trace: Option<(Trace, Instant)>,
     traced: Result<TracedRequests, String>,
     failure: Option<String>,
@@ -180,18 +180,18 @@ pub(super) struct BurstObserver {
 
 impl BurstObserver {
     /// Observer of a burst measured for `seconds`. `places`: one for each device, or none.
-    pub(super) fn new(places: Vec<BlockPosition>, seconds: u64, block_bytes: u32, min_io_bytes: u32) -> Self {
+    pub(super) fn new(positions: Vec<BlockPosition>, seconds: u64, block_bytes: u32, min_io_bytes: u32) -> Self {
         Self {
-            places,
-            measured: BEGINS_SEC..BEGINS_SEC + seconds,
+            positions,
+            measured_intervals: BEGINS_SEC..BEGINS_SEC + seconds,
             block_sectors: block_bytes / SECTOR_BYTES as u32,
             streams: Vec::new(),
             devices: 0,
             min_io_bytes,
             bytes: Vec::new(),
             ops: Vec::new(),
-            begun: None,
-            ended: None,
+            start_reading: None,
+            end_reading: None,
             trace: None,
             traced: Err("no requests were traced".to_owned()),
             failure: None,
@@ -203,8 +203,8 @@ impl BurstObserver {
         if let Some(why) = self.failure {
             return Err(Failure::environment(why));
         }
-        let (Some(begun), Some(ended)) = (self.begun, self.ended) else { return Ok(None) };
-        let run_sec = (ended.run_ns - begun.run_ns) as f64 / 1e9;
+        let (Some(start), Some(end)) = (self.start_reading, self.end_reading) else { return Ok(None) };
+        let run_sec = (end.run_ns - start.run_ns) as f64 / 1e9;
         let issued: Vec<_> = self
             .streams
             .into_iter()
@@ -215,25 +215,25 @@ impl BurstObserver {
                 ..stream
             })
             .collect();
-        let mut measure = BurstMeasurement {
+        let mut measurement = BurstMeasurement {
             seconds: run_sec,
-            late_sec: (ended.at.duration_since(begun.at).as_secs_f64() - run_sec).abs(),
+            late_sec: (end.instant.duration_since(start.instant).as_secs_f64() - run_sec).abs(),
             issued,
             reached: DriveIo::default(),
-            counted: !self.places.is_empty(),
+            is_counted: !self.positions.is_empty(),
             flushes_per_sec: 0.0,
             merged_per_sec: 0.0,
             writes_as_issued: false,
             traced: self.traced,
-            max_request_kib: self.places.first().and_then(max_request_kib),
+            max_request_kib: self.positions.first().and_then(max_request_kib),
         };
-        if !measure.counted {
-            measure.reached = measure.issued_io();
-            return Ok(Some(measure));
+        if !measurement.is_counted {
+            measurement.reached = measurement.issued_io();
+            return Ok(Some(measurement));
         }
-        let interval = ended.at.duration_since(begun.at);
+        let interval = end.instant.duration_since(start.instant);
         let mut sum = [0.0; 4];
-        for (before, after) in begun.counters.iter().zip(&ended.counters) {
+        for (before, after) in start.counters.iter().zip(&end.counters) {
             let delta = after.since(before);
             let rates = delta.as_ref().and_then(|delta| Some((delta, Rates::over(delta, interval)?)));
             let Some((delta, rates)) = rates else {
@@ -241,25 +241,25 @@ impl BurstObserver {
                     "the kernel's counters of the device decreased: the device was removed during the burst",
                 ));
             };
-            let these = [rates.reads_per_sec, rates.writes_per_sec, rates.read_kib_per_sec, rates.write_kib_per_sec];
-            sum = std::array::from_fn(|n| sum[n] + these[n]);
-            measure.flushes_per_sec += rates.flushes_per_sec.unwrap_or(0.0);
-            measure.merged_per_sec += (delta.read.merged + delta.write.merged) as f64 / interval.as_secs_f64();
+            let device_rates = [rates.reads_per_sec, rates.writes_per_sec, rates.read_kib_per_sec, rates.write_kib_per_sec];
+            sum = std::array::from_fn(|n| sum[n] + device_rates[n]);
+            measurement.flushes_per_sec += rates.flushes_per_sec.unwrap_or(0.0);
+            measurement.merged_per_sec += (delta.read.merged + delta.write.merged) as f64 / interval.as_secs_f64();
         }
-        if let Ok(traced) = &measure.traced {
+        if let Ok(traced) = &measurement.traced {
             sum[1] = traced.block_writes + traced.other_writes;
         } else {
-            let expected = measure.requests_expected(self.block_sectors);
-            sum[1] = with_data(sum[1], measure.flushes_per_sec, expected);
-            measure.writes_as_issued = measure.flushes_per_sec > 0.0 && sum[1] == expected;
+            let expected = measurement.requests_expected(self.block_sectors);
+            sum[1] = with_data(sum[1], measurement.flushes_per_sec, expected);
+            measurement.writes_as_issued = measurement.flushes_per_sec > 0.0 && sum[1] == expected;
         }
-        measure.reached = DriveIo::from(sum);
-        Ok(Some(measure))
+        measurement.reached = DriveIo::from(sum);
+        Ok(Some(measurement))
     }
 
     fn mark(&mut self, run_ns: u64) -> Option<CounterReading> {
-        if self.places.is_empty() {
-            return Some(CounterReading { at: Instant::now(), run_ns, counters: Vec::new() });
+        if self.positions.is_empty() {
+            return Some(CounterReading { instant: Instant::now(), run_ns, counters: Vec::new() });
         }
         let disks = match diskstats::read(Path::new("/")) {
             Ok(disks) => disks,
@@ -268,24 +268,24 @@ impl BurstObserver {
                 return None;
             }
         };
-        let at = Instant::now();
-        let of = |place: &BlockPosition| {
+        let instant = Instant::now();
+        let counters_of = |place: &BlockPosition| {
             disks.iter().find(|disk| disk.device == place.device_number).map(|disk| disk.counters)
         };
-        let counters: Option<Vec<_>> = self.places.iter().map(of).collect();
+        let counters: Option<Vec<_>> = self.positions.iter().map(counters_of).collect();
         if counters.is_none() {
             self.failure = Some("the device has no line in /proc/diskstats".to_owned());
         }
-        counters.map(|counters| CounterReading { at, run_ns, counters })
+        counters.map(|counters| CounterReading { instant, run_ns, counters })
     }
 
     fn begin_trace(&mut self) {
-        let Some(first) = self.places.first() else { return };
+        let Some(first) = self.positions.first() else { return };
         if !has_requests(Path::new("/"), first.disk) {
             self.traced = Err("the device's driver handles bios and has no requests".to_owned());
             return;
         }
-        let mut disks: Vec<_> = self.places.iter().map(|place| place.disk).collect();
+        let mut disks: Vec<_> = self.positions.iter().map(|place| place.disk).collect();
         disks.sort_unstable();
         disks.dedup();
         let options = Options {
@@ -305,10 +305,10 @@ impl BurstObserver {
 
     fn read_trace(&mut self) {
         let (Some((trace, _)), Ok(traced)) = (&mut self.trace, &mut self.traced) else { return };
-        let (places, block_sectors) = (&self.places, self.block_sectors);
-        let read = trace.read(&mut |event: Event| {
-            let own = |place: &BlockPosition| place.disk == event.device && place.sectors.contains(&event.sector);
-            if event.sectors == 0 || !places.iter().any(own) {
+        let (positions, block_sectors) = (&self.positions, self.block_sectors);
+        let read_result = trace.read(&mut |event: Event| {
+            let is_ours = |place: &BlockPosition| place.disk == event.device && place.sectors.contains(&event.sector);
+            if event.sectors == 0 || !positions.iter().any(is_ours) {
                 return;
             }
             match (event.op, event.sectors == block_sectors) {
@@ -319,17 +319,17 @@ impl BurstObserver {
                 _ => {}
             }
         });
-        if let Err(error) = read {
+        if let Err(error) = read_result {
             self.traced = Err(error.to_string());
         }
     }
 
     fn end_trace(&mut self) {
-        let Some((trace, began)) = &mut self.trace else { return };
-        let (stopped, seconds) = (trace.stop(), began.elapsed().as_secs_f64());
+        let Some((trace, start)) = &mut self.trace else { return };
+        let (stop_result, seconds) = (trace.stop(), start.elapsed().as_secs_f64());
         self.read_trace();
         let lost = self.trace.take().map(|(trace, _)| trace.lost());
-        match (stopped, lost) {
+        match (stop_result, lost) {
             (Ok(_), Some(Ok(lost))) if lost.is_none() => {
                 if let Ok(traced) = &mut self.traced {
                     for count in [
@@ -369,19 +369,19 @@ impl RunObserver for BurstObserver {
     }
 
     fn interval(&mut self, interval: &Interval) -> Option<String> {
-        if self.measured.contains(&interval.index) {
-            for (place, cell) in interval.cells.iter().enumerate() {
-                self.ops[place / self.devices] += cell.counts.ops;
-                self.bytes[place / self.devices] += cell.counts.bytes;
+        if self.measured_intervals.contains(&interval.index) {
+            for (cell_index, cell) in interval.cells.iter().enumerate() {
+                self.ops[cell_index / self.devices] += cell.counts.ops;
+                self.bytes[cell_index / self.devices] += cell.counts.bytes;
             }
             self.read_trace();
         }
-        if interval.index + 1 == self.measured.start {
+        if interval.index + 1 == self.measured_intervals.start {
             self.begin_trace();
-            self.begun = self.mark(interval.end_ns);
+            self.start_reading = self.mark(interval.end_ns);
         }
-        if interval.index + 1 == self.measured.end {
-            self.ended = self.mark(interval.end_ns);
+        if interval.index + 1 == self.measured_intervals.end {
+            self.end_reading = self.mark(interval.end_ns);
             self.end_trace();
         }
         None
@@ -399,14 +399,14 @@ fn with_data(writes: f64, flushes: f64, expected: f64) -> f64 {
 
 /// Largest relative difference between `found` and `asked` among `places`, and its index. Numbers that are 0 in both
 /// are ignored.
-pub(super) fn furthest(asked: &DriveIo, found: &DriveIo, places: Range<usize>) -> (usize, f64) {
-    let (asked, found) = (asked.numbers(), found.numbers());
-    let off = |n: usize| match asked[n].max(found[n]) {
+pub(super) fn furthest(issued: &DriveIo, reached: &DriveIo, indices: Range<usize>) -> (usize, f64) {
+    let (issued, reached) = (issued.numbers(), reached.numbers());
+    let difference = |n: usize| match issued[n].max(reached[n]) {
         0.0 => 0.0,
-        larger => (found[n] - asked[n]) / larger,
+        larger => (reached[n] - issued[n]) / larger,
     };
-    let each = places.map(|n| (n, off(n)));
-    each.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).unwrap_or((0, 0.0))
+    let differences = indices.map(|n| (n, difference(n)));
+    differences.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).unwrap_or((0, 0.0))
 }
 
 #[cfg(test)]
@@ -434,13 +434,13 @@ mod tests {
         let write = |per_sec| Counts { completed: per_sec * 10, ..Counts::default() };
         let flush = Some(Counts { completed: flushes * 10, ..Counts::default() });
         let mark = |sec: u64, counters| CounterReading {
-            at: begin + Duration::from_secs(sec),
+            instant: begin + Duration::from_secs(sec),
             run_ns: sec * 1_000_000_000,
             counters: vec![counters],
         };
         let none = Counters { flush: Some(Counts::default()), ..Counters::default() };
-        watched.begun = Some(mark(0, none));
-        watched.ended = Some(mark(10, Counters { write: write(writes), flush, ..none }));
+        watched.start_reading = Some(mark(0, none));
+        watched.end_reading = Some(mark(10, Counters { write: write(writes), flush, ..none }));
         let stream = "large-block-writes".to_owned();
         watched.streams = vec![StreamRates { stream, offered_per_sec: 100.0, per_sec: 0.0, kib_per_sec: 0.0 }];
         (watched.ops, watched.bytes) = (vec![1000], vec![1000 * (128 << 10)]);

@@ -118,8 +118,8 @@ fn within(text: &str) -> Result<f64, String> {
 pub struct Round {
     config: ActConfig,
     /// I/O by the derived rates.
-    asked: DriveIo,
-    measure: BurstMeasurement,
+    requested: DriveIo,
+    measurement: BurstMeasurement,
     min_io_bytes: u32,
 }
 
@@ -129,23 +129,23 @@ impl Round {
     }
 
     fn distortion(&self) -> Distortion {
-        Distortion::of(&self.asked, &self.measure.reached)
+        Distortion::of(&self.requested, &self.measurement.reached)
     }
 }
 
 /// Largest difference between reached and issued I/O that is ignored, a fraction.
-fn unseen(measure: &BurstMeasurement) -> f64 {
-    UNSEEN + UNSEEN_SEC / measure.seconds
+fn unseen(measurement: &BurstMeasurement) -> f64 {
+    UNSEEN + UNSEEN_SEC / measurement.seconds
 }
 
 /// Runs bursts until the offsets reproduce the target, shows the remaining differences, and writes the configuration.
 ///
 /// Errors: the target is not met, or only by offsets that hide a problem.
 pub fn run(args: &Alignment) -> Result<(), Failure> {
-    let (text, written) = read_test(Test::Storage, &args.config)?;
+    let (text, original_config) = read_test(Test::Storage, &args.config)?;
     let output = args.out.clone().map(|path| Output::File { path, force: args.force });
     output.iter().try_for_each(Output::check)?;
-    let config = on_devices(&written, &args.device)?;
+    let config = on_devices(&original_config, &args.device)?;
     can_be_aligned(&config)?;
     let mut target = Target::of(args, &config)?;
     let devices = config.device_names.len();
@@ -155,14 +155,14 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
         target.large_block_reads = target.large_block_reads.map(|n| n * devices as f64);
         target.source = format!("{devices} times {}", target.source);
     }
-    let within = args.within;
-    let switch = SignalHandler::install("no configuration was written", CompatMode::Native)?;
-    let mut bursts = Bursts::new(args, &config, &switch)?;
+    let tolerance = args.within;
+    let signal_handler = SignalHandler::install("no configuration was written", CompatMode::Native)?;
+    let mut bursts = Bursts::new(args, &config, &signal_handler)?;
     let rounds = bursts.rounds(config, &target)?;
-    let page = Page { target: &target, rounds: &rounds, within };
+    let page = Page { target: &target, rounds: &rounds, tolerance };
     console::result(&page.to_string())?;
     page.notes().iter().for_each(|note| console::note(note));
-    let last = page.best();
+    let best_round = page.best();
     if let Some(why) = page.not_aligned() {
         return Err(Failure::invalid(why));
     }
@@ -176,13 +176,13 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
         return Ok(());
     };
     let day = units::rfc3339(unix_s());
-    let names = last.config.device_names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let names = best_round.config.device_names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     let note = in_one_line(&format!(
         "flashproof size align, {}, on {names} for {}{reason}",
         day.split('T').next().unwrap_or_default(),
         target.source
     ));
-    output.write(&align::rewrite(&text, Offsets::of(&written), last.offsets(), &note))?;
+    output.write(&align::rewrite(&text, Offsets::of(&original_config), best_round.offsets(), &note))?;
     if let Output::File { path, .. } = output {
         console::note(&format!("{} is written; run it with: flashproof storage {0}", path.display()));
     }
@@ -227,10 +227,10 @@ fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
 /// Runs the bursts.
 struct Bursts<'a> {
     args: &'a Alignment,
-    switch: &'a SignalHandler,
+    signal_handler: &'a SignalHandler,
     dir: PathBuf,
-    _passing: Option<TempDir>,
-    places: Vec<BlockPosition>,
+    _temp_dir: Option<TempDir>,
+    positions: Vec<BlockPosition>,
     /// Measured time, seconds.
     seconds: u64,
     findings: Option<Vec<Finding>>,
@@ -238,46 +238,46 @@ struct Bursts<'a> {
 }
 
 impl<'a> Bursts<'a> {
-    fn new(args: &'a Alignment, config: &ActConfig, switch: &'a SignalHandler) -> Result<Self, Failure> {
+    fn new(args: &'a Alignment, config: &ActConfig, signal_handler: &'a SignalHandler) -> Result<Self, Failure> {
         let is_file = config.file_size_mbytes.is_some();
         let names = config.device_names.iter().enumerate();
-        let places = names.map(|(index, name)| burst::place(index, name, is_file));
-        let places: Vec<Option<BlockPosition>> = places.collect::<Result<_, _>>()?;
+        let positions = names.map(|(index, name)| burst::place(index, name, is_file));
+        let positions: Vec<Option<BlockPosition>> = positions.collect::<Result<_, _>>()?;
         let load = RequestedLoad::of(config, SECTOR_BYTES).map_err(Failure::usages)?;
-        let wanted = load.seconds_for(args.within * NOISE_PART);
-        let seconds = args.burst.map_or_else(|| wanted.clamp(BURST_SEC[0], BURST_SEC[1]).ceil() as u64, u64::from);
+        let needed_sec = load.seconds_for(args.within * NOISE_PART);
+        let seconds = args.burst.map_or_else(|| needed_sec.clamp(BURST_SEC[0], BURST_SEC[1]).ceil() as u64, u64::from);
         let noise = args.within * NOISE_PART * 100.0;
-        let enough = match (seconds as f64) < wanted {
+        let noise_text = match (seconds as f64) < needed_sec {
             false => format!(": long enough for a random error of at most {noise:.2} % in each of the four numbers"),
             true => String::new(),
         };
-        if enough.is_empty() {
+        if noise_text.is_empty() {
             console::warning(&format!(
                 "with so few operations per second, the random error of a number exceeds {noise:.2} % in {}; {} would \
                  be long enough (--burst)",
                 units::span(seconds),
-                units::span(wanted.ceil() as u64)
+                units::span(needed_sec.ceil() as u64)
             ));
         }
         console::note(&format!(
-            "at most {} of {} each, of which {} are measured{enough}",
+            "at most {} of {} each, of which {} are measured{noise_text}",
             units::count(u64::from(args.rounds) + 1, "burst"),
             units::span(seconds + BEGINS_SEC + ENDS_SEC),
             units::span(seconds),
         ));
-        let places = places.into_iter().collect::<Option<Vec<_>>>().unwrap_or_default();
-        let (dir, _passing) = parent_dir(args)?;
-        Ok(Self { args, switch, dir, _passing, places, seconds, findings: None, count: 0 })
+        let positions = positions.into_iter().collect::<Option<Vec<_>>>().unwrap_or_default();
+        let (dir, _temp_dir) = parent_dir(args)?;
+        Ok(Self { args, signal_handler, dir, _temp_dir, positions, seconds, findings: None, count: 0 })
     }
 
     /// Runs bursts until the target is met, no whole percent comes nearer, or the number of rounds is reached.
     fn rounds(&mut self, config: ActConfig, target: &Target) -> Result<Vec<Round>, Failure> {
-        let within = self.args.within;
+        let tolerance = self.args.within;
         let mut rounds = vec![self.run(config)?];
         for _ in 0..self.args.rounds {
             let last = &rounds[rounds.len() - 1];
-            if align::worst(&target.io, &last.measure.reached) <= within
-                || page::other_size_of_writes(target, last, within).is_some()
+            if align::worst(&target.io, &last.measurement.reached) <= tolerance
+                || page::other_size_of_writes(target, last, tolerance).is_some()
             {
                 break;
             }
@@ -296,7 +296,7 @@ impl<'a> Bursts<'a> {
         for _ in 1..DISTURBED_MAX {
             let round = self.run_burst(config.clone())?;
             let Err(failure) = self.check_burst(&round) else { return Ok(round) };
-            if !round.measure.is_disturbed() {
+            if !round.measurement.is_disturbed() {
                 return Err(failure);
             }
             console::warning(&format!(
@@ -324,7 +324,7 @@ impl<'a> Bursts<'a> {
         };
         let request = RunRequest {
             dir,
-            consents: Consents { erase: &self.args.erase, others: &[], shared: false },
+            consents: Consents { erase: &self.args.erase, other_devices: &[], shared: false },
             slice_sec: u64::from(seconds),
             purpose: Some(format!("align, {name}")),
             findings: Some(findings),
@@ -335,39 +335,39 @@ impl<'a> Bursts<'a> {
             ..RunRequest::new(NamedWorkload::alone(workload, load::workload::act::echo::to_text(&config)))
         };
         let block_bytes = config.large_block_op_kbytes * 1024;
-        let mut watched = BurstObserver::new(self.places.clone(), self.seconds, block_bytes, min_io_bytes);
-        let verdict = runner::run(request, self.switch, &mut watched)?.recorded()?;
-        if let Some(signal) = self.switch.signal_received() {
+        let mut observer = BurstObserver::new(self.positions.clone(), self.seconds, block_bytes, min_io_bytes);
+        let verdict = runner::run(request, self.signal_handler, &mut observer)?.recorded()?;
+        if let Some(signal) = self.signal_handler.signal_received() {
             return Err(Failure::invalid(format!("ended by {} - no configuration was written", signals::name(signal))));
         }
-        let min_io_bytes = watched.min_io_bytes;
-        let measure = watched.measure()?.filter(|_| verdict.end.is_complete());
-        let Some(measure) = measure else {
+        let min_io_bytes = observer.min_io_bytes;
+        let measurement = observer.measure()?.filter(|_| verdict.end.is_complete());
+        let Some(measurement) = measurement else {
             return Err(Failure::invalid(format!(
                 "the burst ended early: {} - so its I/O does not represent the configuration - align on a device that \
                  holds the load, as the cluster's drive did",
                 verdict.end
             )));
         };
-        let asked = RequestedLoad::of(&config, min_io_bytes).map_err(Failure::usages)?.io();
-        Ok(Round { config, asked, measure, min_io_bytes })
+        let requested = RequestedLoad::of(&config, min_io_bytes).map_err(Failure::usages)?.io();
+        Ok(Round { config, requested, measurement, min_io_bytes })
     }
 
     /// Checks that only the load caused the measured I/O, and that nothing is missing.
-    fn check_burst(&self, Round { config, measure, .. }: &Round) -> Result<(), Failure> {
-        if let Some(short) = measure.not_held(self.args.within / 2.0, config.arrival == Arrival::Poisson) {
+    fn check_burst(&self, Round { config, measurement, .. }: &Round) -> Result<(), Failure> {
+        if let Some(slowest) = measurement.not_held(self.args.within / 2.0, config.arrival == Arrival::Poisson) {
             return Err(Failure::invalid(format!(
                 "the load was not held: of {} {} per second, {} were done - so the I/O does not represent the \
                  configuration - align on a device that holds the load, as the cluster's drive did",
-                units::number(short.offered_per_sec),
-                short.stream,
-                units::number(short.per_sec)
+                units::number(slowest.offered_per_sec),
+                slowest.stream,
+                units::number(slowest.per_sec)
             )));
         }
-        let asked = measure.issued_io();
-        let (n, off) = furthest(&asked, &measure.reached, 2..4);
-        if off.abs() > unseen(measure) {
-            let [issued, reached] = [&asked, &measure.reached].map(|io| units::number(io.numbers()[n]));
+        let issued_rates = measurement.issued_io();
+        let (n, difference) = furthest(&issued_rates, &measurement.reached, 2..4);
+        if difference.abs() > unseen(measurement) {
+            let [issued, reached] = [&issued_rates, &measurement.reached].map(|io| units::number(io.numbers()[n]));
             return Err(Failure::invalid(format!(
                 "{}: {issued} were issued, but {reached} reached the device - another program uses the device, or a \
                  page cache answered - end that use; an offset would only hide it",
@@ -382,12 +382,12 @@ impl<'a> Bursts<'a> {
 /// named it.
 fn parent_dir(args: &Alignment) -> Result<(PathBuf, Option<TempDir>), Failure> {
     let Some(dir) = &args.out_dir else {
-        let passing = tempfile::Builder::new().prefix("flashproof-align-").tempdir().map_err(|error| {
+        let temp_dir = tempfile::Builder::new().prefix("flashproof-align-").tempdir().map_err(|error| {
             Failure::environment(format!(
                 "cannot create a temporary directory for the bursts - {error} - set TMPDIR, or give --out-dir"
             ))
         })?;
-        return Ok((passing.path().to_owned(), Some(passing)));
+        return Ok((temp_dir.path().to_owned(), Some(temp_dir)));
     };
     check_usable(dir).map_err(Failure::environment)?;
     fs::create_dir(dir).map_err(|error| {

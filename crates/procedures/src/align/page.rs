@@ -16,58 +16,58 @@ const LARGE_READS_OFF: f64 = 0.1;
 pub(super) struct Page<'a> {
     pub target: &'a Target,
     pub rounds: &'a [Round],
-    pub within: f64,
+    pub tolerance: f64,
 }
 
 impl Page<'_> {
     /// The burst nearest to the target.
     pub(super) fn best(&self) -> &Round {
-        let off = |round: &&Round| worst(&self.target.io, &round.measure.reached);
-        let best = self.rounds.iter().min_by(|a, b| off(a).total_cmp(&off(b)));
+        let distance = |round: &&Round| worst(&self.target.io, &round.measurement.reached);
+        let best = self.rounds.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
         best.expect("there is a first burst")
     }
 
     fn off_text(&self, round: &Round) -> [String; 4] {
-        errors(&self.target.io, &round.measure.reached).map(|off| format!("{:+.1} %", off * 100.0))
+        errors(&self.target.io, &round.measurement.reached).map(|off| format!("{:+.1} %", off * 100.0))
     }
 
     /// Notes on a burst with usable numbers.
     pub(super) fn notes(&self) -> Vec<String> {
         let best = self.best();
-        let measure = &best.measure;
+        let measurement = &best.measurement;
         let mut notes = Vec::new();
-        if !measure.counted {
+        if !measurement.is_counted {
             notes.push(
                 "all issued I/O counts as I/O that reached the device: the device is simulated, or a file".to_owned(),
             );
         }
-        let asked = measure.issued_io();
-        let (n, off) = furthest(&asked, &measure.reached, 0..2);
-        if off.abs() > super::unseen(measure) {
+        let issued_rates = measurement.issued_io();
+        let (n, difference) = furthest(&issued_rates, &measurement.reached, 0..2);
+        if difference.abs() > super::unseen(measurement) {
             notes.push(format!(
                 "{}: {} were issued, but {} reached the device, with the same bytes: the kernel {} requests{}",
                 NAMES[n],
-                number(asked.numbers()[n]),
-                number(measure.reached.numbers()[n]),
-                if off > 0.0 { "splits" } else { "merges" },
-                if off < 0.0 { format!(" ({} per second)", number(measure.merged_per_sec)) } else { String::new() }
+                number(issued_rates.numbers()[n]),
+                number(measurement.reached.numbers()[n]),
+                if difference > 0.0 { "splits" } else { "merges" },
+                if difference < 0.0 { format!(" ({} per second)", number(measurement.merged_per_sec)) } else { String::new() }
             ));
         }
-        if measure.flushes_per_sec > 0.0 {
+        if measurement.flushes_per_sec > 0.0 {
             notes.push(format!(
                 "the device has a volatile cache: its {} flushes per second are not counted as writes here; iostat's \
                  w/s includes some of them",
-                number(measure.flushes_per_sec)
+                number(measurement.flushes_per_sec)
             ));
         }
-        if measure.writes_as_issued {
+        if measurement.writes_as_issued {
             notes.push(
                 "w/s is the issued rate: the kernel's counters do not separate flushes from writes here, so w/s does \
                  not show splits, merges and writes of other programs; block tracepoints (root) would show them"
                     .to_owned(),
             );
         }
-        match &measure.traced {
+        match &measurement.traced {
             Ok(traced) => notes.push(format!(
                 "requests of {} KiB by the block tracepoints: {} reads and {} writes per second; of other sizes: {} \
                  and {}",
@@ -77,10 +77,10 @@ impl Page<'_> {
                 number(traced.other_reads),
                 number(traced.other_writes)
             )),
-            Err(why) if measure.counted => notes.push(format!("the sizes of requests are unknown: {why}")),
+            Err(why) if measurement.is_counted => notes.push(format!("the sizes of requests are unknown: {why}")),
             Err(_) => {}
         }
-        let large_reads = measure.issued.iter().find(|issued| issued.stream == "large-block-reads");
+        let large_reads = measurement.issued.iter().find(|issued| issued.stream == "large-block-reads");
         if let (Some(counted), Some(ours)) = (self.target.large_block_reads, large_reads)
             && (ours.per_sec - counted).abs() > LARGE_READS_OFF * counted.max(ours.per_sec)
         {
@@ -97,15 +97,15 @@ impl Page<'_> {
     /// Why the nearest burst is outside the tolerance; `None`: the burst is within the tolerance.
     pub(super) fn not_aligned(&self) -> Option<String> {
         let best = self.best();
-        if worst(&self.target.io, &best.measure.reached) <= self.within {
+        if worst(&self.target.io, &best.measurement.reached) <= self.tolerance {
             return None;
         }
-        if let Some(why) = other_size_of_writes(self.target, best, self.within) {
+        if let Some(why) = other_size_of_writes(self.target, best, self.tolerance) {
             return Some(format!("{why} - no configuration was written"));
         }
-        let mut lines = vec![format!("not aligned within {} % - no configuration was written", self.within * 100.0)];
-        let off = errors(&self.target.io, &best.measure.reached);
-        for n in (0..4).filter(|n| off[*n].abs() > self.within) {
+        let mut lines = vec![format!("not aligned within {} % - no configuration was written", self.tolerance * 100.0)];
+        let differences = errors(&self.target.io, &best.measurement.reached);
+        for n in (0..4).filter(|n| differences[*n].abs() > self.tolerance) {
             lines.push(format!("{}: {}", NAMES[n], self.hint(n)));
         }
         Some(lines.join("\n"))
@@ -115,10 +115,10 @@ impl Page<'_> {
     fn hint(&self, n: usize) -> String {
         let best = self.best();
         let config = &best.config;
-        let at = |offsets: Offsets| RequestedLoad::of(&offsets.applied(config), best.min_io_bytes).ok();
-        let full = at(Offsets { large_block_reads: 100, large_block_writes: 100, ..best.offsets() });
+        let load_with = |offsets: Offsets| RequestedLoad::of(&offsets.applied(config), best.min_io_bytes).ok();
+        let full_load = load_with(Offsets { large_block_reads: 100, large_block_writes: 100, ..best.offsets() });
         match n {
-            0 => match full.map(|load| self.target.io.reads_per_sec - load.large_block_reads.per_sec) {
+            0 => match full_load.map(|load| self.target.io.reads_per_sec - load.large_block_reads.per_sec) {
                 Some(reads) if reads > 0.0 => format!(
                     "large-block reads cannot close the difference - read-reqs-per-sec: {} would, instead of {}",
                     number(reads),
@@ -144,26 +144,26 @@ impl Page<'_> {
     /// Implausible offsets, and problems that they may hide; `None` if there are none.
     pub(super) fn implausible(&self) -> Option<String> {
         let best = self.best();
-        let outside = |offsets: Offsets| {
+        let implausible_in = |offsets: Offsets| {
             let all = offsets.by_key().into_iter();
             all.filter(|(_, pct)| !PLAUSIBLE_PCT.contains(pct)).collect::<Vec<_>>()
         };
-        let found = outside(best.offsets());
-        if found.is_empty() {
+        let outliers = implausible_in(best.offsets());
+        if outliers.is_empty() {
             return None;
         }
-        let named: Vec<_> = found.iter().map(|(key, pct)| format!("{key}: {pct}")).collect();
-        let (least, most) = (PLAUSIBLE_PCT.start(), PLAUSIBLE_PCT.end());
+        let outlier_texts: Vec<_> = outliers.iter().map(|(key, pct)| format!("{key}: {pct}")).collect();
+        let (min_pct, max_pct) = (PLAUSIBLE_PCT.start(), PLAUSIBLE_PCT.end());
         let mut lines = vec![format!(
-            "{}: an offset below {least} or above {most} hides another problem - no configuration was written",
-            named.join(", ")
+            "{}: an offset below {min_pct} or above {max_pct} hides another problem - no configuration was written",
+            outlier_texts.join(", ")
         )];
         let rules = other_rules(&best.config, best.min_io_bytes, &self.target.io, &best.distortion());
-        for (rule, offsets) in rules.iter().filter(|(_, offsets)| outside(*offsets).is_empty()) {
+        for (rule, offsets) in rules.iter().filter(|(_, offsets)| implausible_in(*offsets).is_empty()) {
             let offsets: Vec<_> = offsets.by_key().iter().map(|(key, pct)| format!("{key} {pct}")).collect();
             lines.push(format!("size-within-bucket: {rule} would need only {}", offsets.join(", ")));
         }
-        for (key, pct) in found {
+        for (key, pct) in outliers {
             lines.push(format!("{key}: {}", what_it_may_hide(key, pct, &best.config)));
         }
         lines.push("if the offset is right nevertheless, give a reason: --because \"...\"".to_owned());
@@ -194,27 +194,27 @@ fn what_it_may_hide(key: &str, pct: u32, config: &ActConfig) -> String {
 
 /// The largest read-size-offset that is valid.
 fn largest_read_size(config: &ActConfig) -> u32 {
-    let runs =
+    let is_valid =
         |pct: &u32| align::RequestedLoad::of(&ActConfig { read_size_offset: *pct, ..config.clone() }, 512).is_ok();
-    (1..=200).rev().find(runs).unwrap_or(1)
+    (1..=200).rev().find(is_valid).unwrap_or(1)
 }
 
 /// Explains why no offset can meet both w/s and wkB/s: the size of writes differs from the target's. `None`: the
 /// sizes are equal, or the writes include records of many sizes.
-pub(super) fn other_size_of_writes(target: &Target, round: &Round, within: f64) -> Option<String> {
-    let (theirs, ours) = (target.io.write_kib()?, round.measure.reached.write_kib()?);
-    if round.config.commit_to_device || (ours / theirs).max(theirs / ours) <= 1.0 + 2.0 * within {
+pub(super) fn other_size_of_writes(target: &Target, round: &Round, tolerance: f64) -> Option<String> {
+    let (theirs, ours) = (target.io.write_kib()?, round.measurement.reached.write_kib()?);
+    if round.config.commit_to_device || (ours / theirs).max(theirs / ours) <= 1.0 + 2.0 * tolerance {
         return None;
     }
     let block_kib = round.config.large_block_op_kbytes;
-    let is_split = ours < f64::from(block_kib) * (1.0 - within);
-    let what = match is_split {
+    let is_split = ours < f64::from(block_kib) * (1.0 - tolerance);
+    let cause = match is_split {
         true => format!(
             "large blocks of {block_kib} KiB reach this device in writes of {} KiB, but the cluster's drive had writes \
              of {} KiB: the kernel of this machine splits them (queue/max_sectors_kb{})",
             number(ours),
             number(theirs),
-            round.measure.max_request_kib.map(|kib| format!(" is {kib}")).unwrap_or_default()
+            round.measurement.max_request_kib.map(|kib| format!(" is {kib}")).unwrap_or_default()
         ),
         false => format!(
             "the cluster's drive had writes of {} KiB, but large-block-op-kbytes is {block_kib}: the block size is \
@@ -223,7 +223,7 @@ pub(super) fn other_size_of_writes(target: &Target, round: &Round, within: f64) 
             number(theirs)
         ),
     };
-    Some(format!("{what}. w/s and wkB/s cannot both be met, and an offset would only hide this"))
+    Some(format!("{cause}. w/s and wkB/s cannot both be met, and an offset would only hide this"))
 }
 
 impl fmt::Display for Page<'_> {
@@ -238,9 +238,9 @@ impl fmt::Display for Page<'_> {
             table.row([
                 NAMES[n].to_owned(),
                 value(&self.target.io),
-                value(&first.measure.reached),
+                value(&first.measurement.reached),
                 before_off[n].clone(),
-                value(&best.measure.reached),
+                value(&best.measurement.reached),
                 after_off[n].clone(),
                 format!("{key}:"),
                 changed,
@@ -256,6 +256,6 @@ fn bursts_text(rounds: &[Round]) -> String {
     format!(
         "{}, each measured for {}",
         results::units::count(rounds.len() as u64, "burst"),
-        results::units::span_of(last.measure.seconds)
+        results::units::span_of(last.measurement.seconds)
     )
 }

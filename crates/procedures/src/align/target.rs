@@ -35,8 +35,8 @@ impl Target {
         let text = &args.target;
         let block_kib = (!config.commit_to_device).then(|| f64::from(config.large_block_op_kbytes));
         if text.contains('=') && !Path::new(text).exists() {
-            let of_profile = [("--node", &args.node), ("--drive", &args.drive), ("--namespace", &args.namespace)];
-            if let Some((option, _)) = of_profile.into_iter().find(|(_, value)| value.is_some()) {
+            let profile_options = [("--node", &args.node), ("--drive", &args.drive), ("--namespace", &args.namespace)];
+            if let Some((option, _)) = profile_options.into_iter().find(|(_, value)| value.is_some()) {
                 return Err(Failure::usage(format!(
                     "cannot use {option} - it selects from a profile, but --target gives numbers - leave it out"
                 )));
@@ -49,9 +49,9 @@ impl Target {
             Ok(profile) => profile,
             Err(no_profile) => {
                 // The file may be iostat's output; if not, the user meant a profile.
-                let read =
+                let iostat_result =
                     Source::open(Path::new(text), "iostat -xty 10 6").ok().map(|source| iostat::read(source, None));
-                let Some(Ok(iostat)) = read else { return Err(no_profile) };
+                let Some(Ok(iostat)) = iostat_result else { return Err(no_profile) };
                 return of_iostat(&iostat, args, block_kib);
             }
         };
@@ -89,11 +89,11 @@ pub fn read_profile(path: &Path) -> Result<Profile, Failure> {
 }
 
 /// Checks that the profile balances, or that the user accepted the imbalance.
-pub fn balanced(profile: &Profile, accepted: bool) -> Result<(), Failure> {
+pub fn balanced(profile: &Profile, is_accepted: bool) -> Result<(), Failure> {
     let doubts = profile.doubts();
     match doubts.is_empty() {
         true => Ok(()),
-        false if accepted => {
+        false if is_accepted => {
             doubts.iter().for_each(|doubt| console::warning(&format!("the profile does not balance: {doubt}")));
             Ok(())
         }
@@ -112,11 +112,11 @@ fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
     let mut values = [None; 5];
     for part in text.split([',', ' ']).filter(|part| !part.trim().is_empty()) {
         let (key, value) = part.split_once('=').ok_or_else(|| format!("{} has no =", quoted(part)))?;
-        let place = KEYS.iter().position(|known| *known == key.trim());
-        let place = place.ok_or_else(|| format!("{} is not one of {}", quoted(key), KEYS.join(", ")))?;
+        let index = KEYS.iter().position(|known| *known == key.trim());
+        let index = index.ok_or_else(|| format!("{} is not one of {}", quoted(key), KEYS.join(", ")))?;
         let number = value.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
         let number = number.ok_or_else(|| format!("the value {} of {key} is not a number from 0 on", quoted(value)))?;
-        if values[place].replace(number).is_some() {
+        if values[index].replace(number).is_some() {
             return Err(format!("{key} is given twice"));
         }
     }
@@ -146,11 +146,11 @@ fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Resul
     for rates in iostat.reports.iter().flat_map(|report| &report.devices) {
         drives.entry(&rates.device).or_default().push(rates);
     }
-    let wanted = args.drive.as_deref().map(|drive| drive.trim_start_matches("/dev/"));
+    let device_name = args.drive.as_deref().map(|drive| drive.trim_start_matches("/dev/"));
     let is_busy = |reports: &[&DeviceRates]| reports.iter().any(|rates| rates.r_s + rates.w_s > 0.0);
     let names: Vec<&str> = drives.keys().copied().collect();
     let names = names.join(", ");
-    drives.retain(|name, reports| wanted.map_or(is_busy(reports), |wanted| wanted == *name));
+    drives.retain(|name, reports| device_name.map_or(is_busy(reports), |wanted| wanted == *name));
     let name = match drives.iter().next() {
         Some((name, reports)) if drives.len() == 1 && is_busy(reports) => name,
         _ => {
@@ -170,18 +170,18 @@ fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Resul
 
 /// Target from a profile: a namespace's part of one drive, averaged over the drives left by the user's selection.
 fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
-    let there = || {
+    let drives_text = || {
         let drives = profile.drives.iter().map(|drive| format!("--node {} --drive {}", drive.node, drive.drive));
         drives.collect::<Vec<_>>().join(", ")
     };
-    let wanted = |given: Option<&str>, found: &str| {
-        given.is_none_or(|given| given.trim_start_matches("/dev/").eq_ignore_ascii_case(found))
+    let is_match = |selected: Option<&str>, actual: &str| {
+        selected.is_none_or(|given| given.trim_start_matches("/dev/").eq_ignore_ascii_case(actual))
     };
     let node = args.node.as_deref().or_else(|| busiest_node(profile));
-    let of_node = |drive: &&DriveTarget| wanted(node, &drive.node) && wanted(args.drive.as_deref(), &drive.drive);
-    let drives: Vec<_> = profile.drives.iter().filter(of_node).collect();
+    let is_selected = |drive: &&DriveTarget| is_match(node, &drive.node) && is_match(args.drive.as_deref(), &drive.drive);
+    let drives: Vec<_> = profile.drives.iter().filter(is_selected).collect();
     if drives.is_empty() {
-        return Err(Failure::usage(format!("the profile has no such drive - it has {}", there())));
+        return Err(Failure::usage(format!("the profile has no such drive - it has {}", drives_text())));
     }
     let loads_on = |drive: &DriveTarget| {
         let on = |load: &&DeviceLoad| load.node == drive.node && load.drive == drive.drive;
@@ -192,33 +192,33 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
     let has_part = |drive: &&DriveTarget| name.is_none_or(|name| loads_on(drive).iter().any(|it| it.namespace == name));
     let drives: Vec<_> = drives.into_iter().filter(has_part).collect();
     let (mut sum, mut large_block_reads) = ([0.0; 4], 0.0);
-    let mut shared = false;
+    let mut is_shared = false;
     for drive in &drives {
-        let all: Vec<_> = profile.loads_on(drive).collect();
-        let own: Vec<_> = all.iter().copied().filter(|load| name.is_none_or(|name| load.namespace == name)).collect();
-        let alone = own.len() == all.len();
-        shared |= !alone;
+        let all_loads: Vec<_> = profile.loads_on(drive).collect();
+        let own_loads: Vec<_> = all_loads.iter().copied().filter(|load| name.is_none_or(|name| load.namespace == name)).collect();
+        let is_alone = own_loads.len() == all_loads.len();
+        is_shared |= !is_alone;
         let predicted = |loads: &[&DeviceLoad]| loads.iter().map(|load| load.io(1.0)).sum::<DriveIo>();
-        let [io, all, part] = [drive.io(), predicted(&all), predicted(&own)].map(|io| io.numbers());
+        let [io, total, part] = [drive.io(), predicted(&all_loads), predicted(&own_loads)].map(|io| io.numbers());
         for (n, sum) in sum.iter_mut().enumerate() {
-            *sum += match alone {
+            *sum += match is_alone {
                 true => io[n],
-                false if all[n] > 0.0 => io[n] * part[n] / all[n],
+                false if total[n] > 0.0 => io[n] * part[n] / total[n],
                 false => 0.0,
             };
         }
-        large_block_reads += own.iter().map(|load| load.large_block_reads_per_sec).sum::<f64>();
+        large_block_reads += own_loads.iter().map(|load| load.large_block_reads_per_sec).sum::<f64>();
     }
     let count = drives.len() as f64;
-    let of_drive = match drives[..] {
+    let drive_text = match drives[..] {
         [drive] => format!("drive {}", drive.drive),
         _ => format!("one drive, the mean of {},", drives.len()),
     };
-    let part = name.filter(|_| shared).map(|name| format!("the part of namespace {name}, by the server's counts, of "));
+    let part_text = name.filter(|_| is_shared).map(|name| format!("the part of namespace {name}, by the server's counts, of "));
     Ok(Target {
         io: DriveIo::from(sum.map(|n| n / count)),
         large_block_reads: Some(large_block_reads / count),
-        source: format!("{}{of_drive} of node {} in {}", part.unwrap_or_default(), drives[0].node, args.target),
+        source: format!("{}{drive_text} of node {} in {}", part_text.unwrap_or_default(), drives[0].node, args.target),
     })
 }
 
@@ -226,9 +226,9 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
 fn namespace<'a>(names: &BTreeSet<&'a str>, args: &Alignment) -> Result<Option<&'a str>, Failure> {
     let list = || names.iter().copied().collect::<Vec<_>>().join(", ");
     let find = |wanted: &str| names.iter().copied().find(|name| *name == wanted);
-    if let Some(given) = &args.namespace {
-        let none = || Failure::usage(format!("the drive has no namespace {} - it has {}", quoted(given), list()));
-        return find(given).map(Some).ok_or_else(none);
+    if let Some(requested) = &args.namespace {
+        let not_found = || Failure::usage(format!("the drive has no namespace {} - it has {}", quoted(requested), list()));
+        return find(requested).map(Some).ok_or_else(not_found);
     }
     if names.len() < 2 {
         return Ok(names.first().copied());

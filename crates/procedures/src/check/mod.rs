@@ -140,30 +140,30 @@ impl Definition {
     /// Parses the text of a check. Errors: the first mistake, with its place.
     pub fn parse(name: &str, text: &str) -> Result<Self, Failure> {
         let fail = |why: String| Failure::usage(format!("cannot read the check {} - {why}", quoted(name)));
-        let written: CheckFile = toml::from_str(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start.min(text.len()));
-            let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let check_file: CheckFile = toml::from_str(text).map_err(|error| {
+            let offset = error.span().map_or(0, |span| span.start.min(text.len()));
+            let line = text.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count() + 1;
             fail(format!("line {line}: {}", in_one_line(error.message())))
         })?;
-        if written.run.is_empty() {
+        if check_file.run.is_empty() {
             return Err(fail("it has no [[run]] - give at least one".into()));
         }
         let mut definition = Self {
             name: name.to_owned(),
-            database: in_one_line(&written.database),
-            question: in_one_line(&written.question),
-            cannot_see: written.cannot_see.iter().map(|phrase| in_one_line(phrase)).collect(),
+            database: in_one_line(&check_file.database),
+            question: in_one_line(&check_file.question),
+            cannot_see: check_file.cannot_see.iter().map(|phrase| in_one_line(phrase)).collect(),
             sustained: Sustained {
-                seconds: written.sustained.seconds.min(RUN_SEC_MAX),
-                written_bytes: parse_number(&written.sustained.written, BYTES)
+                seconds: check_file.sustained.seconds.min(RUN_SEC_MAX),
+                written_bytes: parse_number(&check_file.sustained.written, BYTES)
                     .map_err(|why| fail(format!("sustained.written: {why}")))?,
-                why: in_one_line(&written.sustained.why),
+                why: in_one_line(&check_file.sustained.why),
             },
             runs: Vec::new(),
-            files: written.file.into_iter().map(|file| (file.name, file.text)).collect(),
+            files: check_file.file.into_iter().map(|file| (file.name, file.text)).collect(),
             text: text.to_owned(),
         };
-        for mut run in written.run {
+        for mut run in check_file.run {
             run.parse_criteria().map_err(|why| fail(format!("run {}: {why}", quoted(&run.name))))?;
             if definition.runs.iter().any(|known| known.name == run.name) {
                 return Err(fail(format!("two runs are called {} - rename one", quoted(&run.name))));
@@ -183,8 +183,8 @@ impl Definition {
 
     /// The same check over `seconds` of load; each run gets its part, rounded up.
     pub fn lasting(mut self, seconds: u64) -> Self {
-        let all = self.seconds().max(1);
-        self.runs.iter_mut().for_each(|run| run.seconds = (run.seconds * seconds).div_ceil(all).max(1));
+        let total_sec = self.seconds().max(1);
+        self.runs.iter_mut().for_each(|run| run.seconds = (run.seconds * seconds).div_ceil(total_sec).max(1));
         self
     }
 
@@ -215,9 +215,9 @@ impl Definition {
                         return Err(self.wrong(run, &job.name, "it names no file - give a name such as filename=data"));
                     }
                     [name] if is_plain(name) => {
-                        let known: &mut FileUse = files.entry(name.clone()).or_default();
-                        known.bytes = size.max(known.bytes);
-                        known.is_read |= job.does[0];
+                        let file_use: &mut FileUse = files.entry(name.clone()).or_default();
+                        file_use.bytes = size.max(file_use.bytes);
+                        file_use.is_read |= job.does[0];
                     }
                     names => {
                         let names = names.join(":");
@@ -236,12 +236,12 @@ impl Definition {
     }
 
     /// The load of `run`. `place` maps a file of the jobs to its target and to the offset of its range there.
-    pub fn load(&self, run: &RunDefinition, place: impl Fn(&str) -> (String, u64)) -> Result<FioLoad, Failure> {
+    pub fn load(&self, run: &RunDefinition, target_of: impl Fn(&str) -> (String, u64)) -> Result<FioLoad, Failure> {
         let mut jobs = run.parse(&self.name)?;
         for job in &mut jobs {
-            let places: Vec<_> = job.filenames.iter().map(|file| place(file)).collect();
-            let base = places.first().map_or(0, |(_, base)| *base);
-            job.filenames = places.into_iter().map(|(target, _)| target).collect();
+            let targets: Vec<_> = job.filenames.iter().map(|file| target_of(file)).collect();
+            let base = targets.first().map_or(0, |(_, base)| *base);
+            job.filenames = targets.into_iter().map(|(target, _)| target).collect();
             if base > 0 {
                 job.offset = Size::Bytes(base);
             }
@@ -278,9 +278,9 @@ impl RunDefinition {
     /// to last, so the worst quarter of the run decides.
     pub fn slice_sec(&self) -> u64 {
         let mut limited = self.criteria.iter().filter(|criterion| criterion.deciding_limit().is_some());
-        let whole =
+        let uncapped_sec =
             if limited.all(|criterion| !criterion.metric.is_latency()) { self.seconds / 4 } else { self.seconds };
-        whole.clamp(1, SLICE_SEC_MAX)
+        uncapped_sec.clamp(1, SLICE_SEC_MAX)
     }
 
     /// Parses the criteria. Errors: a mistake in them, or in the other fields.
@@ -296,38 +296,38 @@ impl RunDefinition {
             ));
         }
         for criterion in std::mem::take(&mut self.criterion) {
-            let what = format!("{} of {}", criterion.metric, quoted(&criterion.stream));
-            self.criteria.push(parse_criterion(&self.name, criterion).map_err(|why| format!("{what}: {why}"))?);
+            let criterion_text = format!("{} of {}", criterion.metric, quoted(&criterion.stream));
+            self.criteria.push(parse_criterion(&self.name, criterion).map_err(|why| format!("{criterion_text}: {why}"))?);
         }
         Ok(())
     }
 
     /// The jobs, as long as the run.
     fn parse(&self, check: &str) -> Result<Vec<Job>, Failure> {
-        let mut nothing = |_: &str| Err("a check cannot include another file".to_owned());
-        let mut around = ParseContext {
-            read: &mut nothing,
+        let mut no_includes = |_: &str| Err("a check cannot include another file".to_owned());
+        let mut context = ParseContext {
+            read: &mut no_includes,
             variable: &|_| None,
             cpus: cpus(),
             page_bytes: sys::process::page_bytes(),
             memory_mbytes: 0,
             readonly: false,
         };
-        let at = format!("check {check}, run {}", self.name);
+        let location = format!("check {check}, run {}", self.name);
         let mut warnings = Vec::new();
-        let mut sections = job_file(&at, &self.jobs, &mut around, &mut warnings).map_err(Failure::usages)?;
-        let given = |name: &str, value: String| GivenOption { name: name.into(), value: Some(value), at: at.clone() };
-        let timed = [given("runtime", self.seconds.to_string()), given("time_based", "1".into())];
+        let mut sections = job_file(&location, &self.jobs, &mut context, &mut warnings).map_err(Failure::usages)?;
+        let option = |name: &str, value: String| GivenOption { name: name.into(), value: Some(value), position: location.clone() };
+        let timing = [option("runtime", self.seconds.to_string()), option("time_based", "1".into())];
         sections.iter_mut().filter(|section: &&mut Section| !section.is_global()).for_each(|section| {
-            section.options.extend(timed.iter().cloned());
+            section.options.extend(timing.iter().cloned());
         });
-        let jobs = jobs(&sections, &around, &mut warnings).map_err(Failure::usages)?;
+        let jobs = jobs(&sections, &context, &mut warnings).map_err(Failure::usages)?;
         if warnings.is_empty() { Ok(jobs) } else { Err(Failure::usages(warnings)) }
     }
 }
 
-fn parse_criterion(run: &str, written: WrittenCriterion) -> Result<Criterion, String> {
-    let WrittenCriterion { stream, metric, below, at_least, source, looked_up, standing, says } = written;
+fn parse_criterion(run: &str, written_criterion: WrittenCriterion) -> Result<Criterion, String> {
+    let WrittenCriterion { stream, metric, below, at_least, source, looked_up, standing, says } = written_criterion;
     let limit = match (below, at_least, metric.is_latency()) {
         (None, None, _) => None,
         (Some(below), None, true) if !below.trim_end().ends_with('s') => {

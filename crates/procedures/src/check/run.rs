@@ -47,24 +47,24 @@ pub struct Request<'a> {
 }
 
 /// Performs a check and records it. Errors: a run did not begin, or the record cannot be written.
-pub fn perform(request: &Request<'_>, switch: &SignalHandler) -> Result<Check, Failure> {
-    performed(request, switch).inspect_err(|_| {
+pub fn perform(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Check, Failure> {
+    performed(request, signal_handler).inspect_err(|_| {
         // A check that was refused before its first run leaves no directory. A directory with a run is not removed.
         let _ = fs::remove_dir(&request.dir);
     })
 }
 
-fn performed(request: &Request<'_>, switch: &SignalHandler) -> Result<Check, Failure> {
+fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Check, Failure> {
     let Request { definition, path, .. } = request;
     check_usable(&request.dir).map_err(Failure::environment)?;
     let started_unix_ms = now_unix_ms();
-    let used = definition.files()?;
-    let site = Site::open(path, &used)?;
+    let file_uses = definition.files()?;
+    let site = Site::open(path, &file_uses)?;
     if let Some(bytes) = site.file_bytes {
-        let all = units::bytes((bytes * used.len() as u64) as f64);
-        let files = units::count(used.len() as u64, "file");
+        let total = units::bytes((bytes * file_uses.len() as u64) as f64);
+        let files = units::count(file_uses.len() as u64, "file");
         console::note(&format!(
-            "{}: {files} of {all} in {path}/{}, removed at the end",
+            "{}: {files} of {total} in {path}/{}, removed at the end",
             definition.name,
             super::OWN_DIR
         ));
@@ -72,13 +72,13 @@ fn performed(request: &Request<'_>, switch: &SignalHandler) -> Result<Check, Fai
     // Find mistakes in all runs before anything is written.
     let loads = definition.runs.iter().map(|run| definition.load(run, |file| site.place(file)));
     let loads = loads.collect::<Result<Vec<_>, _>>()?;
-    lay_out(request, &site, &used, switch)?;
-    let (mut done, mut stopped) = (Vec::new(), None);
+    lay_out(request, &site, &file_uses, signal_handler)?;
+    let (mut completed, mut stop_reason) = (Vec::new(), None);
     for (number, (run, load)) in definition.runs.iter().zip(loads).enumerate() {
-        done.push(perform_run(request, &site, run, load, switch)?);
-        if switch.signal_received().is_some() {
+        completed.push(perform_run(request, &site, run, load, signal_handler)?);
+        if signal_handler.signal_received().is_some() {
             let next = definition.runs.get(number + 1);
-            stopped = next.map(|next| format!("the check was stopped before its run {}", next.name));
+            stop_reason = next.map(|next| format!("the check was stopped before its run {}", next.name));
             break;
         }
     }
@@ -88,10 +88,10 @@ fn performed(request: &Request<'_>, switch: &SignalHandler) -> Result<Check, Fai
         sustained.why = format!("{} A virtual disk can have burst credits for 30 minutes.", sustained.why);
     }
     // A failing disk also writes little, which does not prove that a cache answered.
-    let is_broken = done.iter().any(|done| done.is_broken);
-    let cached = done.iter().find_map(|done| done.cached.clone()).filter(|_| !is_broken);
-    let has_failed = done.iter().any(|done| done.run.outcome == Outcome::Fail);
-    let why_invalid = cached.or(stopped.filter(|_| !has_failed));
+    let is_broken = completed.iter().any(|done| done.is_broken);
+    let cached = completed.iter().find_map(|done| done.cached.clone()).filter(|_| !is_broken);
+    let has_failed = completed.iter().any(|done| done.run.outcome == Outcome::Fail);
+    let why_invalid = cached.or(stop_reason.filter(|_| !has_failed));
     let check = Check {
         format_version: CHECK_FORMAT_VERSION,
         tool: tool(),
@@ -103,15 +103,15 @@ fn performed(request: &Request<'_>, switch: &SignalHandler) -> Result<Check, Fai
         started_unix_ms,
         outcome: Outcome::Invalid,
         sentence: String::new(),
-        remarks: remarks(&site, &done),
-        criteria: done.iter().flat_map(|done| done.criteria.clone()).collect(),
-        runs: done.iter().map(|done| done.run.clone()).collect(),
+        remarks: remarks(&site, &completed),
+        criteria: completed.iter().flat_map(|done| done.criteria.clone()).collect(),
+        runs: completed.iter().map(|done| done.run.clone()).collect(),
         sustained,
         cannot_see: definition.cannot_see.clone(),
         files: Vec::new(),
     };
     let mut check = check.concluded(why_invalid);
-    write_files(request, &done, &mut check)?;
+    write_files(request, &completed, &mut check)?;
     check.write(&request.dir).map_err(Failure::environment)?;
     Ok(check)
 }
@@ -121,7 +121,7 @@ struct CompletedRun {
     run: CheckedRun,
     criteria: Vec<Judged>,
     /// A latency goal that no depth met.
-    missed: Option<String>,
+    missed_goal: Option<String>,
     /// By stream; empty if a goal was missed.
     figures: Vec<(String, Figures)>,
     /// Evidence that a layer above the disk answered; `None` if there is none, or the disk is not known.
@@ -135,7 +135,7 @@ impl Request<'_> {
     fn run_request(&self, load: FioLoad, dir: PathBuf) -> RunRequest<'_, FioLoad> {
         RunRequest {
             dir,
-            consents: Consents { erase: self.erase, others: &[], shared: false },
+            consents: Consents { erase: self.erase, other_devices: &[], shared: false },
             quiet: self.quiet,
             // A check needs no root, and is too short for samples.
             trace: false,
@@ -151,7 +151,7 @@ fn lay_out(
     request: &Request<'_>,
     site: &Site,
     files: &BTreeMap<String, FileUse>,
-    switch: &SignalHandler,
+    signal_handler: &SignalHandler,
 ) -> Result<(), Failure> {
     for (file, FileUse { bytes, .. }) in files.iter().filter(|(_, used)| used.is_read) {
         let bytes = site.file_bytes.unwrap_or(*bytes).next_multiple_of(LAYOUT_BLOCK);
@@ -160,9 +160,9 @@ fn lay_out(
         load.file_size_bytes = site.file_bytes.map(|_| bytes);
         let text = units::bytes(bytes as f64);
         console::note(&format!("writing {text} for later reads"));
-        match write_layout(load, switch, |load, dir| request.run_request(load, dir))? {
+        match write_layout(load, signal_handler, |load, dir| request.run_request(load, dir))? {
             None => {}
-            Some(_) if switch.signal_received().is_some() => {
+            Some(_) if signal_handler.signal_received().is_some() => {
                 return Err(Failure::invalid(format!("stopped while {file} was written, before the first run")));
             }
             Some(why) => return Err(Failure::device(format!("cannot write {text} to {} - {why}", site.path))),
@@ -174,65 +174,65 @@ fn lay_out(
 fn perform_run(
     request: &Request<'_>,
     site: &Site,
-    of: &RunDefinition,
+    definition: &RunDefinition,
     mut load: FioLoad,
-    switch: &SignalHandler,
+    signal_handler: &SignalHandler,
 ) -> Result<CompletedRun, Failure> {
     load.file_size_bytes = site.file_bytes.map(|bytes| bytes.next_multiple_of(LAYOUT_BLOCK));
     load.check_buffers().map_err(|error| Failure::environment(error.to_string()))?;
-    console::note(&format!("{}, run {}: {}", request.definition.name, of.name, units::span(of.seconds)));
+    console::note(&format!("{}, run {}: {}", request.definition.name, definition.name, units::span(definition.seconds)));
     let names = load.stream_names();
-    let dir = request.dir.join(&of.name);
-    let ran = FioRun::new(load);
+    let dir = request.dir.join(&definition.name);
+    let fio_run = FioRun::new(load);
     // The load shares the jobs' progress with the results.
-    let load = ran.load.clone();
-    let mut runs = vec![ran];
+    let load = fio_run.load.clone();
+    let mut runs = vec![fio_run];
     let trigger = Trigger::default();
-    let counting = &mut FioRunObserver {
+    let observer = &mut FioRunObserver {
         runs: &mut runs,
         status_sec: None,
         trigger: &trigger,
         force: false,
         show: &mut |_| Ok(()),
-        failed: None,
+        failure: None,
     };
     let sla = load.thresholds().map_err(Failure::usage)?;
-    let of_run = RunRequest { sla, slice_sec: of.slice_sec(), ..request.run_request(load, dir.clone()) };
-    let verdict = run(of_run, switch, counting)?.recorded()?;
-    let Some(ran) = runs.pop() else { return Err(Failure::environment("a run without results")) };
-    let outcome = outcome_of_run(&verdict, of.criteria.iter());
+    let full_request = RunRequest { sla, slice_sec: definition.slice_sec(), ..request.run_request(load, dir.clone()) };
+    let verdict = run(full_request, signal_handler, observer)?.recorded()?;
+    let Some(fio_run) = runs.pop() else { return Err(Failure::environment("a run without results")) };
+    let outcome = outcome_of_run(&verdict, definition.criteria.iter());
     // The search found no depth that holds the latency goal, but no criterion demands this goal.
     let is_goal_alone = outcome == Outcome::Measured && verdict.outcome == Outcome::Fail;
     let percents: Vec<_> =
-        of.criteria.iter().filter_map(|criterion| criterion.metric.percent()).chain([50.0, 99.0]).collect();
-    let figures: Vec<_> = names.into_iter().zip(ran.figures(&percents)).collect();
-    let found = burst_ends_in(&dir)?;
-    let judged = of.criteria.iter().filter_map(|criterion| {
+        definition.criteria.iter().filter_map(|criterion| criterion.metric.percent()).chain([50.0, 99.0]).collect();
+    let figures: Vec<_> = names.into_iter().zip(fio_run.figures(&percents)).collect();
+    let change_points = burst_ends_in(&dir)?;
+    let judged = definition.criteria.iter().filter_map(|criterion| {
         let (_, figures) = figures.iter().find(|(name, _)| *name == criterion.stream)?;
-        Some(judge(criterion, &verdict, figures, &found))
+        Some(judge(criterion, &verdict, figures, &change_points))
     });
     let criteria = judged.collect();
-    let moved = |kind: &str| -> u64 {
+    let bytes_moved = |kind: &str| -> u64 {
         figures.iter().filter(|(name, _)| name.contains(kind)).map(|(_, figures)| figures.bytes).sum()
     };
-    let (read, written) = (moved("-reads"), moved("-writes"));
-    let disk = ran.disk_bytes();
+    let (read_bytes, written_bytes) = (bytes_moved("-reads"), bytes_moved("-writes"));
+    let disk = fio_run.disk_bytes();
     let cached = disk.and_then(|by_disk| {
-        let each = [("read", read, by_disk[0]), ("wrote", written, by_disk[1])].into_iter();
-        each.filter_map(|(did, moved, by_disk)| cache_evidence(of, did, moved, by_disk)).next()
+        let each = [("read", read_bytes, by_disk[0]), ("wrote", written_bytes, by_disk[1])].into_iter();
+        each.filter_map(|(did, moved, by_disk)| cache_evidence(definition, did, moved, by_disk)).next()
     });
     Ok(CompletedRun {
         run: CheckedRun {
-            name: of.name.clone(),
+            name: definition.name.clone(),
             outcome,
             reason: verdict.reason().unwrap_or_default().to_owned(),
             seconds: verdict.ran_sec,
-            written_bytes: written,
-            burst_ends: found.iter().map(ToString::to_string).collect(),
+            written_bytes,
+            burst_ends: change_points.iter().map(ToString::to_string).collect(),
         },
         criteria,
         figures: if is_goal_alone { Vec::new() } else { figures },
-        missed: is_goal_alone.then(|| format!("run {}: {}", of.name, verdict.reason().unwrap_or_default())),
+        missed_goal: is_goal_alone.then(|| format!("run {}: {}", definition.name, verdict.reason().unwrap_or_default())),
         cached,
         is_disk_known: disk.is_some(),
         is_broken: verdict.is_broken(),
@@ -253,32 +253,32 @@ fn burst_ends_in(dir: &Path) -> Result<Vec<ChangePoint>, Failure> {
         delays.push((record.counts.after_sec, record.counts.run_delay_ns));
     }
     let is_ours = |end: &ChangePoint| {
-        let behind: Vec<_> = delays.iter().filter(|(after_sec, _)| *after_sec > end.at_sec).collect();
-        let delayed_ns: u64 = behind.iter().map(|(_, run_delay_ns)| run_delay_ns).sum();
-        let part = delayed_ns as f64 / (behind.len().max(1) as f64 * manifest.report_interval_sec as f64 * 1e9);
+        let later_delays: Vec<_> = delays.iter().filter(|(after_sec, _)| *after_sec > end.at_sec).collect();
+        let delayed_ns: u64 = later_delays.iter().map(|(_, run_delay_ns)| run_delay_ns).sum();
+        let part = delayed_ns as f64 / (later_delays.len().max(1) as f64 * manifest.report_interval_sec as f64 * 1e9);
         part > RUN_DELAY_MAX
     };
     Ok(ends.into_iter().filter(|end| !is_ours(end)).collect())
 }
 
 /// Sentence that the page cache or another layer answered instead of the disk.
-fn cache_evidence(of: &RunDefinition, did: &str, moved: u64, by_disk: u64) -> Option<String> {
-    ((by_disk as f64) < moved as f64 * DISK_BYTES_MIN).then(|| {
+fn cache_evidence(definition: &RunDefinition, verb: &str, job_bytes: u64, disk_bytes: u64) -> Option<String> {
+    ((disk_bytes as f64) < job_bytes as f64 * DISK_BYTES_MIN).then(|| {
         let text = |count: u64| units::bytes(count as f64);
         format!(
-            "run {}: the jobs {did} {}, but the disk only {}: the page cache or another layer answered instead of the \
+            "run {}: the jobs {verb} {}, but the disk only {}: the page cache or another layer answered instead of the \
              disk",
-            of.name,
-            text(moved),
-            text(by_disk)
+            definition.name,
+            text(job_bytes),
+            text(disk_bytes)
         )
     })
 }
 
-fn remarks(site: &Site, done: &[CompletedRun]) -> Vec<String> {
-    let mut remarks: Vec<_> = done.iter().filter_map(|done| done.missed.clone()).collect();
-    remarks.extend(done.iter().flat_map(|done| &done.run.burst_ends).map(|end| format!("a burst ended: {end}")));
-    if site.file_bytes.is_some() && done.iter().any(|done| !done.is_disk_known) {
+fn remarks(site: &Site, runs: &[CompletedRun]) -> Vec<String> {
+    let mut remarks: Vec<_> = runs.iter().filter_map(|done| done.missed_goal.clone()).collect();
+    remarks.extend(runs.iter().flat_map(|done| &done.run.burst_ends).map(|end| format!("a burst ended: {end}")));
+    if site.file_bytes.is_some() && runs.iter().any(|done| !done.is_disk_known) {
         remarks.push(
             "the disk of this directory is unknown (overlay, network or multi-device file system), so a cache may have \
              answered instead of the disk"
@@ -289,9 +289,9 @@ fn remarks(site: &Site, done: &[CompletedRun]) -> Vec<String> {
 }
 
 /// Writes the files of the check with the figures in their placeholders: `{RUN/STREAM.METRIC}`, `{path}`.
-fn write_files(request: &Request<'_>, done: &[CompletedRun], check: &mut Check) -> Result<(), Failure> {
+fn write_files(request: &Request<'_>, runs: &[CompletedRun], check: &mut Check) -> Result<(), Failure> {
     for (name, template) in &request.definition.files {
-        let text = match fill_template(template, request.path, done) {
+        let text = match fill_template(template, request.path, runs) {
             Ok(text) => text,
             Err(missing) => {
                 check.remarks.push(format!("{name} was not written: {missing}"));
@@ -309,23 +309,23 @@ fn write_files(request: &Request<'_>, done: &[CompletedRun], check: &mut Check) 
 }
 
 /// Fills the placeholders of a template with figures. Errors: a placeholder without a figure.
-fn fill_template(template: &str, path: &str, done: &[CompletedRun]) -> Result<String, String> {
+fn fill_template(template: &str, path: &str, runs: &[CompletedRun]) -> Result<String, String> {
     let mut parts = template.trim_start().split('{');
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let (place, rest) = part.split_once('}').ok_or("its text has a { without }")?;
+        let (placeholder, rest) = part.split_once('}').ok_or("its text has a { without }")?;
         let figure = || {
-            let (run, of_stream) = place.split_once('/')?;
+            let (run, of_stream) = placeholder.split_once('/')?;
             let (stream, metric) = of_stream.split_once('.')?;
-            let done = done.iter().find(|done| done.run.name == run)?;
-            let (_, figures) = done.figures.iter().find(|(name, _)| name == stream)?;
+            let completed_run = runs.iter().find(|done| done.run.name == run)?;
+            let (_, figures) = completed_run.figures.iter().find(|(name, _)| name == stream)?;
             figures.value(Metric::try_from(metric.to_owned()).ok()?).filter(|value| *value >= 1.0)
         };
-        text += &match place {
+        text += &match placeholder {
             "path" => {
                 fs::canonicalize(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
             }
-            _ => (figure().ok_or_else(|| format!("there is no value for {place}"))? as u64).to_string(),
+            _ => (figure().ok_or_else(|| format!("there is no value for {placeholder}"))? as u64).to_string(),
         };
         text += rest;
     }

@@ -48,8 +48,8 @@ pub struct Site {
     disks: Vec<DeviceFacts>,
     /// Size of each file; `None`: ranges on a device.
     pub file_bytes: Option<u64>,
-    places: BTreeMap<String, (String, u64)>,
-    _own: Option<OwnDir>,
+    targets: BTreeMap<String, (String, u64)>,
+    _own_dir: Option<OwnDir>,
 }
 
 impl Site {
@@ -74,28 +74,28 @@ impl Site {
         let disks = disks_beneath(DevNum::of_stat(metadata.dev()), &Roots::default());
         // All files have the size of the largest.
         let file_bytes = files.values().map(|used| used.bytes).max().unwrap_or(0);
-        let needed = file_bytes.saturating_mul(files.len() as u64);
-        let own = OwnDir::make(Path::new(path), OWN_DIR, files.keys().map(String::as_str), needed).map_err(cannot)?;
-        let place = |name: &String| (name.clone(), (own.dir.join(name).to_string_lossy().into_owned(), 0));
-        let places = files.keys().map(place).collect();
-        Ok(Self { path: path.to_owned(), disks, file_bytes: Some(file_bytes), places, _own: Some(own) })
+        let needed_bytes = file_bytes.saturating_mul(files.len() as u64);
+        let own_dir = OwnDir::make(Path::new(path), OWN_DIR, files.keys().map(String::as_str), needed_bytes).map_err(cannot)?;
+        let target_of = |name: &String| (name.clone(), (own_dir.dir.join(name).to_string_lossy().into_owned(), 0));
+        let targets = files.keys().map(target_of).collect();
+        Ok(Self { path: path.to_owned(), disks, file_bytes: Some(file_bytes), targets, _own_dir: Some(own_dir) })
     }
 
     /// A range on a device for each file.
     fn ranges(path: &str, files: &BTreeMap<String, FileUse>, disks: Vec<DeviceFacts>) -> Self {
-        let mut next = 0;
-        let place = |(name, used): (&String, &FileUse)| {
-            let from = next;
-            next += used.bytes.next_multiple_of(RANGE_ALIGN);
-            (name.clone(), (path.to_owned(), from))
+        let mut next_offset = 0;
+        let target_of = |(name, used): (&String, &FileUse)| {
+            let offset = next_offset;
+            next_offset += used.bytes.next_multiple_of(RANGE_ALIGN);
+            (name.clone(), (path.to_owned(), offset))
         };
-        let places = files.iter().map(place).collect();
-        Self { path: path.to_owned(), disks, file_bytes: None, places, _own: None }
+        let targets = files.iter().map(target_of).collect();
+        Self { path: path.to_owned(), disks, file_bytes: None, targets, _own_dir: None }
     }
 
     /// Target and offset of a file of the jobs.
     pub fn place(&self, file: &str) -> (String, u64) {
-        self.places.get(file).cloned().unwrap_or_default()
+        self.targets.get(file).cloned().unwrap_or_default()
     }
 
     /// True if a disk is virtual or not known, so that it may have burst credits.
@@ -130,11 +130,11 @@ impl OwnDir {
         parent: &Path,
         name: &str,
         names: impl Iterator<Item = &'a str>,
-        needed: u64,
+        needed_bytes: u64,
     ) -> Result<Self, String> {
         refuse_memory(parent)?;
         let dir = parent.join(name);
-        let made = match fs::DirBuilder::new().mode(0o700).create(&dir) {
+        let is_new = match fs::DirBuilder::new().mode(0o700).create(&dir) {
             Ok(()) => true,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
             Err(error) => {
@@ -145,18 +145,18 @@ impl OwnDir {
             }
         };
         let foreign = || format!("{} exists, but no check created it; rename it", dir.display());
-        let own = fs::symlink_metadata(&dir).ok().filter(|own| own.is_dir()).ok_or_else(foreign)?;
-        let above = fs::metadata(parent).map_err(|error| error.to_string())?;
+        let dir_metadata = fs::symlink_metadata(&dir).ok().filter(|own| own.is_dir()).ok_or_else(foreign)?;
+        let parent_metadata = fs::metadata(parent).map_err(|error| error.to_string())?;
         // Another owner could replace the check's files by links; a mount point would be another disk.
-        let is_private = own.uid() == sys::open::effective_user() && own.mode() & 0o022 == 0;
-        if !is_private || own.dev() != above.dev() {
+        let is_private = dir_metadata.uid() == sys::open::effective_user() && dir_metadata.mode() & 0o022 == 0;
+        if !is_private || dir_metadata.dev() != parent_metadata.dev() {
             return Err(format!("{} belongs to another user or is a mount point; remove it", dir.display()));
         }
         let path = dir.join(LOCK);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = || rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600)).map(File::from);
         let had_lock = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file());
-        if !made && !had_lock && fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) {
+        if !is_new && !had_lock && fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(foreign());
         }
         let mut lock = open().map_err(|error| format!("cannot create {} ({error})", path.display()))?;
@@ -167,17 +167,17 @@ impl OwnDir {
             remove_left(&dir, &path)?;
         }
         let entries = fs::read_dir(&dir).map_err(|error| error.to_string())?.flatten();
-        if let Some(other) = entries.map(|entry| entry.file_name()).find(|name| name != LOCK) {
-            let name = quoted(&other.to_string_lossy()).to_string();
+        if let Some(foreign_file) = entries.map(|entry| entry.file_name()).find(|name| name != LOCK) {
+            let name = quoted(&foreign_file.to_string_lossy()).to_string();
             return Err(format!("{} holds {name}, which no check created; remove it", dir.display()));
         }
         let names: Vec<_> = names.collect();
         let text = format!("{MARK}\n{}\n", names.join("\n"));
-        let written = lock.set_len(0).and_then(|()| lock.write_all(text.as_bytes())).and_then(|()| lock.sync_all());
-        let own = Self { dir, stays: false, _lock: lock };
-        written.map_err(|error| format!("cannot write {} ({error})", path.display()))?;
-        check_room(parent, needed)?;
-        Ok(own)
+        let write_result = lock.set_len(0).and_then(|()| lock.write_all(text.as_bytes())).and_then(|()| lock.sync_all());
+        let own_dir = Self { dir, stays: false, _lock: lock };
+        write_result.map_err(|error| format!("cannot write {} ({error})", path.display()))?;
+        check_room(parent, needed_bytes)?;
+        Ok(own_dir)
     }
 }
 
@@ -225,17 +225,17 @@ fn refuse_memory(dir: &Path) -> Result<(), String> {
 }
 
 /// Refuses files of `needed` bytes if the file system would have too little left.
-fn check_room(dir: &Path, needed: u64) -> Result<(), String> {
+fn check_room(dir: &Path, needed_bytes: u64) -> Result<(), String> {
     let stat = rustix::fs::statvfs(dir).map_err(|error| error.to_string())?;
     let (free, total) = (stat.f_bavail.saturating_mul(stat.f_frsize), stat.f_blocks.saturating_mul(stat.f_frsize));
-    let kept = (total / KEPT_FREE).min(KEPT_FREE_MAX);
+    let reserved_bytes = (total / KEPT_FREE).min(KEPT_FREE_MAX);
     let text = |count: u64| bytes(count as f64);
-    match needed.saturating_add(kept) <= free {
+    match needed_bytes.saturating_add(reserved_bytes) <= free {
         true => Ok(()),
         false => Err(format!(
             "its files need {}, {} must stay free, but only {} are free; free some space, or name another directory",
-            text(needed),
-            text(kept),
+            text(needed_bytes),
+            text(reserved_bytes),
             text(free)
         )),
     }

@@ -34,21 +34,21 @@ pub const ROUNDS: usize = 3;
 pub fn in_turns(
     fio: &RealFio,
     load: &FioLoad,
-    open: &Devices,
-    switch: &SignalHandler,
-    mut ours: impl FnMut(usize) -> Result<Option<Vec<DirectionResult>>, Failure>,
+    devices: &Devices,
+    signal_handler: &SignalHandler,
+    mut run_flashproof: impl FnMut(usize) -> Result<Option<Vec<DirectionResult>>, Failure>,
 ) -> Result<Option<CrossCheckResult>, Failure> {
     let mut rounds = [Vec::new(), Vec::new()];
     for (round, is_fio) in turns() {
-        let sides = match is_fio {
+        let results = match is_fio {
             true => {
                 console::note(&format!("cross-check, round {round} of {ROUNDS}: {}", fio.version));
-                fio.run(load, open, switch)?
+                fio.run(load, devices, signal_handler)?
             }
-            false => ours(round)?,
+            false => run_flashproof(round)?,
         };
-        let Some(sides) = sides else { break };
-        rounds[usize::from(is_fio)].push(sides);
+        let Some(results) = results else { break };
+        rounds[usize::from(is_fio)].push(results);
     }
     let [ours, theirs] = &rounds;
     Ok((!ours.is_empty() && !theirs.is_empty()).then(|| compare(&fio.version, ours, theirs)))
@@ -99,15 +99,15 @@ fn named_directions(load: &FioLoad) -> impl Iterator<Item = (usize, usize, Direc
         let number =
             if is_alone { String::new() } else { format!("~{}", load.threads[load.entries[entry].threads[0]].number) };
         let name = format!("{}{number} {}", job.name, DIRECTIONS[direction]);
-        let all = || load.entries[entry].threads.iter().map(|thread| &*load.threads[*thread].job);
-        let side = DirectionResult {
+        let jobs = || load.entries[entry].threads.iter().map(|thread| &*load.threads[*thread].job);
+        let result = DirectionResult {
             name,
             is_paced: job.has_rates(),
-            is_exact: all().all(is_exact),
-            is_each_logged: all().all(|job| job.log_avg_msec == 0),
+            is_exact: jobs().all(is_exact),
+            is_each_logged: jobs().all(|job| job.log_avg_msec == 0),
             ..DirectionResult::default()
         };
-        (entry, direction, side)
+        (entry, direction, result)
     })
 }
 
@@ -127,9 +127,9 @@ fn is_exact(job: &Job) -> bool {
 /// Results of flashproof's run of `load`, which used `cpu_ns`.
 pub fn ours(load: &FioLoad, totals: &Totals, cpu_ns: u64) -> Vec<DirectionResult> {
     let ops: u64 = totals.kinds.iter().map(|kind| kind.ops).sum();
-    let of = |(entry, direction, side): (usize, usize, DirectionResult)| {
-        let at = load.reported_at(entry, direction)?;
-        let kind = totals.kinds.get(at)?;
+    let with_totals = |(entry, direction, result): (usize, usize, DirectionResult)| {
+        let index = load.reported_at(entry, direction)?;
+        let kind = totals.kinds.get(index)?;
         Some(DirectionResult {
             ops: kind.ops,
             iops: if kind.last_completion_ns > 0 {
@@ -142,10 +142,10 @@ pub fn ours(load: &FioLoad, totals: &Totals, cpu_ns: u64) -> Vec<DirectionResult
             wait_max_ns: kind.wait.max(),
             never_issued: kind.undone,
             logged: logged(load, entry, direction, None),
-            ..side
+            ..result
         })
     };
-    named_directions(load).filter_map(of).collect()
+    named_directions(load).filter_map(with_totals).collect()
 }
 
 /// Largest relative difference that counts as equal: both histograms have an error of 1 to 2 %.
@@ -172,7 +172,7 @@ struct Stream {
 /// A number in each round of both programs.
 #[derive(Debug)]
 struct Row {
-    what: String,
+    name: String,
     values: [Vec<f64>; 2],
     /// `None`: agreement is not expected.
     agrees: Option<bool>,
@@ -180,17 +180,17 @@ struct Row {
 }
 
 impl Row {
-    fn new(what: &str, values: [Vec<f64>; 2], least: Option<f64>, show: fn(f64) -> String) -> Self {
-        let agrees = least.map(|least| agree(&values, least));
-        Self { what: what.to_owned(), values, agrees, show }
+    fn new(name: &str, values: [Vec<f64>; 2], tolerance: Option<f64>, show: fn(f64) -> String) -> Self {
+        let agrees = tolerance.map(|least| agree(&values, least));
+        Self { name: name.to_owned(), values, agrees, show }
     }
 
     /// Counts. If `is_exact`, they must be equal in all rounds of both programs.
-    fn of_counts(what: &str, values: [Vec<f64>; 2], is_exact: bool) -> Self {
-        let mut all = values.iter().flatten();
-        let first = all.next().copied();
-        let agrees = is_exact.then(|| all.all(|value| Some(*value) == first));
-        Self { what: what.to_owned(), values, agrees, show: units::number }
+    fn of_counts(name: &str, values: [Vec<f64>; 2], is_exact: bool) -> Self {
+        let mut all_values = values.iter().flatten();
+        let first = all_values.next().copied();
+        let agrees = is_exact.then(|| all_values.all(|value| Some(*value) == first));
+        Self { name: name.to_owned(), values, agrees, show: units::number }
     }
 
     fn medians(&self) -> [f64; 2] {
@@ -209,12 +209,12 @@ impl Row {
 }
 
 /// True if the ranges of both programs overlap, or their medians are nearly equal.
-fn agree(values: &[Vec<f64>; 2], least: f64) -> bool {
+fn agree(values: &[Vec<f64>; 2], absolute_tolerance: f64) -> bool {
     let [ours, theirs] = [0, 1].map(|side: usize| median(&values[side]));
-    let apart = (ours - theirs).abs();
+    let difference = (ours - theirs).abs();
     let [low, high] = [f64::min as fn(f64, f64) -> f64, f64::max]
         .map(|fold| [0, 1].map(|side: usize| values[side].iter().copied().reduce(fold).unwrap_or(0.0)));
-    apart <= TOLERANCE * ours.max(theirs) || apart <= least || (low[0] <= high[1] && low[1] <= high[0])
+    difference <= TOLERANCE * ours.max(theirs) || difference <= absolute_tolerance || (low[0] <= high[1] && low[1] <= high[0])
 }
 
 fn median(values: &[f64]) -> f64 {
@@ -229,28 +229,28 @@ fn median(values: &[f64]) -> f64 {
 /// Compares the rounds `ours` and `theirs`; `fio` is the version of fio. Each round has the sides of a job, in the same
 /// order.
 pub fn compare(fio: &str, ours: &[Vec<DirectionResult>], theirs: &[Vec<DirectionResult>]) -> CrossCheckResult {
-    let sides = ours.iter().chain(theirs).map(Vec::len).min().unwrap_or(0);
-    let stream = |at: usize| {
-        let rounds = [ours, theirs].map(|rounds| rounds.iter().map(|round| &round[at]).collect::<Vec<_>>());
+    let stream_count = ours.iter().chain(theirs).map(Vec::len).min().unwrap_or(0);
+    let stream = |index: usize| {
+        let rounds = [ours, theirs].map(|rounds| rounds.iter().map(|round| &round[index]).collect::<Vec<_>>());
         of_stream(&rounds)
     };
     CrossCheckResult {
         fio: fio.to_owned(),
         rounds: [ours.len(), theirs.len()],
-        streams: (0..sides).map(stream).collect(),
+        streams: (0..stream_count).map(stream).collect(),
     }
 }
 
 fn of_stream(rounds: &[Vec<&DirectionResult>; 2]) -> Stream {
-    let values = |of: &dyn Fn(&DirectionResult) -> f64| {
-        [0, 1].map(|side: usize| rounds[side].iter().map(|of_| of(of_)).collect())
+    let values = |value_of: &dyn Fn(&DirectionResult) -> f64| {
+        [0, 1].map(|side: usize| rounds[side].iter().map(|of_| value_of(of_)).collect())
     };
     let time = |ns: f64| units::duration(ns as u64);
     let mut rows = vec![Row::new("IOPS", values(&|side| side.iops), Some(1.0), |iops| units::number(iops.round()))];
-    for (at, percentile) in PERCENTILES.into_iter().enumerate() {
+    for (index, percentile) in PERCENTILES.into_iter().enumerate() {
         let is_known = rounds.iter().flatten().all(|side| is_compared(side.ops, percentile));
-        let least = is_known.then_some(TOLERANCE_NS);
-        rows.push(Row::new(&format!("p{percentile}"), values(&|side| side.latency_ns[at] as f64), least, time));
+        let tolerance_ns = is_known.then_some(TOLERANCE_NS);
+        rows.push(Row::new(&format!("p{percentile}"), values(&|side| side.latency_ns[index] as f64), tolerance_ns, time));
     }
     rows.push(Row::new("CPU each", values(&|side| side.cpu_ns), None, time));
     let mut notes = notes(&rows, &rounds[0]);
@@ -260,21 +260,21 @@ fn of_stream(rounds: &[Vec<&DirectionResult>; 2]) -> Stream {
         rows.push(Row::of_counts("operations", values(&|side| side.ops as f64), true));
     }
     if all(&|side| side.logged.is_some()) {
-        let of = |of: fn(&LogSummary) -> f64| values(&move |side| side.logged.as_ref().map_or(0.0, of));
+        let logged_values = |of: fn(&LogSummary) -> f64| values(&move |side| side.logged.as_ref().map_or(0.0, of));
         if all(&|side| side.logged.is_some_and(|logged| logged.lines > 0)) {
-            let each = all(&|side| side.is_each_logged);
-            rows.push(Row::of_counts("lines logged", of(|logged| logged.lines as f64), is_exact && each));
-            rows.push(Row::new("mean logged", of(|logged| logged.mean_ns), Some(TOLERANCE_NS), time));
+            let is_each_logged = all(&|side| side.is_each_logged);
+            rows.push(Row::of_counts("lines logged", logged_values(|logged| logged.lines as f64), is_exact && is_each_logged));
+            rows.push(Row::new("mean logged", logged_values(|logged| logged.mean_ns), Some(TOLERANCE_NS), time));
         }
         if !all(&|side| side.logged.is_some_and(|logged| logged.binned == 0)) {
             // fio's histogram logs lack the last period.
-            rows.push(Row::of_counts("in histograms", of(|logged| logged.binned as f64), false));
+            rows.push(Row::of_counts("in histograms", logged_values(|logged| logged.binned as f64), false));
         }
     }
     if let Some(row) = rows[times..].iter().find(|row| row.differs()) {
         notes.push(format!(
             "{}: both programs ran the same options, but one of them did or logged another number",
-            row.what
+            row.name
         ));
     }
     Stream { name: rounds[0].first().map(|side| side.name.clone()).unwrap_or_default(), rows, notes }
@@ -359,7 +359,7 @@ impl CrossCheckResult {
                 let name = if number == 0 { units::in_one_line(&stream.name) } else { String::new() };
                 table.row([
                     name,
-                    row.what.clone(),
+                    row.name.clone(),
                     ours,
                     theirs,
                     format!("{:+.1} %", row.relative_difference() * 100.0),
@@ -384,15 +384,15 @@ impl CrossCheckResult {
     }
 
     pub fn json(&self) -> Value {
-        let of_row = |row: &Row| {
+        let row_json = |row: &Row| {
             let [ours, theirs] = &row.values;
-            (row.what.clone(), json!({"flashproof": ours, "fio": theirs, "agrees": row.agrees}))
+            (row.name.clone(), json!({"flashproof": ours, "fio": theirs, "agrees": row.agrees}))
         };
-        let of_stream = |stream: &Stream| {
-            let numbers: serde_json::Map<_, _> = stream.rows.iter().map(of_row).collect();
+        let stream_json = |stream: &Stream| {
+            let numbers: serde_json::Map<_, _> = stream.rows.iter().map(row_json).collect();
             json!({"name": stream.name, "numbers": numbers, "notes": stream.notes})
         };
-        let streams: Vec<_> = self.streams.iter().map(of_stream).collect();
+        let streams: Vec<_> = self.streams.iter().map(stream_json).collect();
         json!({"fio": self.fio, "agrees": self.agrees(), "streams": streams})
     }
 }

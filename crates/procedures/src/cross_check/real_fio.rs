@@ -80,11 +80,11 @@ pub struct RealFio {
 impl RealFio {
     /// Searches `PATH`, ignoring links to flashproof. Errors: not found.
     pub fn find() -> Result<Self, Failure> {
-        let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
+        let own_path = std::env::current_exe().and_then(std::fs::canonicalize).ok();
         let path = std::env::var_os("PATH").unwrap_or_default();
         let is_other = |file: &PathBuf| {
             let executable = file.metadata().is_ok_and(|of| of.is_file() && of.permissions().mode() & 0o111 != 0);
-            executable && std::fs::canonicalize(file).ok() != own
+            executable && std::fs::canonicalize(file).ok() != own_path
         };
         let missing = |why: String| {
             Failure::environment(format!(
@@ -95,9 +95,9 @@ impl RealFio {
             .map(|dir| dir.join("fio"))
             .find(is_other)
             .ok_or_else(|| missing("no directory of PATH has it".into()))?;
-        let said = Command::new(&path).arg("--version").stdin(Stdio::null()).output();
-        let said = said.map_err(|error| missing(format!("{} does not run: {error}", path.display())))?;
-        let version = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+        let version_output = Command::new(&path).arg("--version").stdin(Stdio::null()).output();
+        let version_output = version_output.map_err(|error| missing(format!("{} does not run: {error}", path.display())))?;
+        let version = String::from_utf8_lossy(&version_output.stdout).trim().to_owned();
         match version.starts_with("fio-") {
             true => Ok(Self { path, version }),
             false => Err(missing(format!("{} does not identify itself as fio", path.display()))),
@@ -113,7 +113,7 @@ impl RealFio {
     /// Checks that fio can run `load`. Errors: the reason.
     pub fn check(&self, load: &FioLoad) -> Result<(), Failure> {
         let cannot =
-            |why: &str, what: &str| Err(Failure::usage(format!("cannot cross-check with fio - {why} - {what}")));
+            |why: &str, remedy: &str| Err(Failure::usage(format!("cannot cross-check with fio - {why} - {remedy}")));
         match () {
             () if load.devices.iter().any(|device| device.drive().is_some()) => {
                 cannot("fio has no simulated drives", "name a device or a file, or leave --cross-check out")
@@ -138,40 +138,40 @@ impl RealFio {
     pub fn run(
         &self,
         load: &FioLoad,
-        open: &Devices,
-        switch: &SignalHandler,
+        devices: &Devices,
+        signal_handler: &SignalHandler,
     ) -> Result<Option<Vec<DirectionResult>>, Failure> {
         self.check(load)?;
         let mut command = Command::new(&self.path);
         command.args(["--output-format=json", "--eta=never"]);
-        let place = RunDirectory::of("fio-logs", None, CompatMode::Act)?;
+        let run_dir = RunDirectory::of("fio-logs", None, CompatMode::Act)?;
         for thread in load.threads.iter().filter(|thread| thread.clone == 0) {
-            command.args(arguments(thread, &descriptors(load, thread, open)?)).args(log_words(thread, place.dir()));
+            command.args(arguments(thread, &descriptors(load, thread, devices)?)).args(log_words(thread, run_dir.dir()));
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         sys::process::kill_with_parent(&mut command);
         let failed = |why: String| Failure::environment(format!("fio failed in the cross-check - {why}"));
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
-        let [out, err] = [drain(child.stdout.take()), drain(child.stderr.take())];
+        let [stdout, stderr] = [drain(child.stdout.take()), drain(child.stderr.take())];
         let control = Arc::new(Control::default());
-        let _armed = switch.arm(vec![control.clone()]);
+        let _armed = signal_handler.arm(vec![control.clone()]);
         let status = wait(&mut child, &control).map_err(|error| failed(error.to_string()))?;
-        let [out, err] = [out, err].map(|text| text.join().unwrap_or_default());
-        if switch.signal_received().is_some() {
+        let [stdout, stderr] = [stdout, stderr].map(|text| text.join().unwrap_or_default());
+        if signal_handler.signal_received().is_some() {
             return Ok(None);
         }
         if !status.success() {
-            let said =
-                err.lines().chain(out.lines()).find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
-            return Err(failed(format!("{status}: {}", results::units::in_one_line(said))));
+            let first_line =
+                stderr.lines().chain(stdout.lines()).find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
+            return Err(failed(format!("{status}: {}", results::units::in_one_line(first_line))));
         }
-        parse_results(load, &out, place.dir()).map(Some).map_err(failed)
+        parse_results(load, &stdout, run_dir.dir()).map(Some).map_err(failed)
     }
 }
 
 /// Descriptor paths of the files of `thread`.
-fn descriptors(load: &FioLoad, thread: &JobClone, open: &Devices) -> Result<String, Failure> {
-    let Devices::Real(targets) = open else {
+fn descriptors(load: &FioLoad, thread: &JobClone, devices: &Devices) -> Result<String, Failure> {
+    let Devices::Real(targets) = devices else {
         return Err(Failure::usage("cannot cross-check with fio without a device"));
     };
     let path = |name: String| {
@@ -190,30 +190,30 @@ fn descriptors(load: &FioLoad, thread: &JobClone, open: &Devices) -> Result<Stri
 /// Arguments of a job. They bypass shell and job file syntax, so that a value cannot be misread.
 fn arguments(thread: &JobClone, filename: &str) -> Vec<String> {
     let job = &thread.job;
-    let handed_on = |given: &&GivenOption| match find(&given.name) {
-        Some(Support::Known(_)) => !OPTIONS_NOT_PASSED.contains(&&*given.name),
-        _ => OPTIONS_PASSED_TOO.contains(&&*given.name),
+    let is_passed = |option: &&GivenOption| match find(&option.name) {
+        Some(Support::Known(_)) => !OPTIONS_NOT_PASSED.contains(&&*option.name),
+        _ => OPTIONS_PASSED_TOO.contains(&&*option.name),
     };
-    let word = |given: &GivenOption| match &given.value {
-        Some(value) => format!("--{}={value}", given.name),
-        None => format!("--{}", given.name),
+    let argument = |option: &GivenOption| match &option.value {
+        Some(value) => format!("--{}={value}", option.name),
+        None => format!("--{}", option.name),
     };
     // As threads of one process, all jobs end together; separate processes would continue writing.
-    let mut words = vec![format!("--name={}", job.name), format!("--filename={filename}"), "--thread=1".into()];
+    let mut args = vec![format!("--name={}", job.name), format!("--filename={filename}"), "--thread=1".into()];
     // Defaults of flashproof.
-    words.push("--ioengine=io_uring".into());
-    words.extend(job.in_force.iter().filter(handed_on).map(word));
+    args.push("--ioengine=io_uring".into());
+    args.extend(job.in_force.iter().filter(is_passed).map(argument));
     let percentiles = PERCENTILES.map(|percentile| percentile.to_string()).join(":");
-    words.extend(["--lat_percentiles=1".into(), format!("--percentile_list={percentiles}")]);
-    words
+    args.extend(["--lat_percentiles=1".into(), format!("--percentile_list={percentiles}")]);
+    args
 }
 
-fn drain(from: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        if let Some(from) = from {
+        if let Some(pipe) = pipe {
             // Truncated output is invalid JSON, which is reported.
-            let _ = from.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
+            let _ = pipe.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
         }
         String::from_utf8_lossy(&bytes).into_owned()
     })
@@ -251,23 +251,23 @@ fn parse_results(load: &FioLoad, text: &str, logs: &Path) -> Result<Vec<Directio
     let cpu_of =
         |job: &Value| (number(&job["usr_cpu"]) + number(&job["sys_cpu"])) / 100.0 * number(&job["job_runtime"]) * 1e6;
     let cpu_ns: f64 = jobs.iter().map(cpu_of).sum();
-    let all =
+    let op_counts =
         (0..jobs.len()).flat_map(|job| (0..DIRECTIONS.len()).map(move |of| number(&direction(job, of)["total_ios"])));
-    let ops: f64 = all.sum();
-    let side = |(entry, of, side): (usize, usize, DirectionResult)| {
-        let logged = logged(load, entry, of, Some(logs));
-        let of = direction(entry, of);
-        let at = |percentile: f64| number(&of["lat_ns"]["percentile"][format!("{percentile:.6}")]) as u64;
+    let ops: f64 = op_counts.sum();
+    let result_of = |(entry, kind, result): (usize, usize, DirectionResult)| {
+        let logged = logged(load, entry, kind, Some(logs));
+        let values = direction(entry, kind);
+        let percentile_ns = |percentile: f64| number(&values["lat_ns"]["percentile"][format!("{percentile:.6}")]) as u64;
         DirectionResult {
-            ops: number(&of["total_ios"]) as u64,
-            iops: number(&of["iops"]),
-            latency_ns: PERCENTILES.map(at),
+            ops: number(&values["total_ios"]) as u64,
+            iops: number(&values["iops"]),
+            latency_ns: PERCENTILES.map(percentile_ns),
             cpu_ns: cpu_ns / ops.max(1.0),
             logged,
-            ..side
+            ..result
         }
     };
-    Ok(named_directions(load).map(side).collect())
+    Ok(named_directions(load).map(result_of).collect())
 }
 
 /// Logs of one direction of a job.
@@ -286,25 +286,25 @@ const PREFIX: &str = "log";
 /// Options for the logs that `thread` has, which fio writes into a separate directory.
 fn log_words(thread: &JobClone, dir: &Path) -> Vec<String> {
     let (job, prefix) = (&thread.job, dir.join(PREFIX));
-    let mut words = Vec::new();
+    let mut options = Vec::new();
     if job.logs[1].is_some() {
-        words.push(format!("--write_lat_log={}", prefix.display()));
+        options.push(format!("--write_lat_log={}", prefix.display()));
     }
     if job.hist_log.is_some() {
-        words.push(format!("--write_hist_log={}", prefix.display()));
-        words.push(format!("--log_hist_msec={}", job.log_hist_msec));
+        options.push(format!("--write_hist_log={}", prefix.display()));
+        options.push(format!("--log_hist_msec={}", job.log_hist_msec));
     }
     if job.log_avg_msec > 0 {
-        words.push(format!("--log_avg_msec={}", job.log_avg_msec));
+        options.push(format!("--log_avg_msec={}", job.log_avg_msec));
     }
-    words
+    options
 }
 
 /// Logs of an entry of `load`, of one direction: those in `dir` that fio wrote, or without `dir` flashproof's. `None`:
 /// the entry has no logs.
 pub(super) fn logged(load: &FioLoad, entry: usize, direction: usize, dir: Option<&Path>) -> Option<LogSummary> {
     let threads = load.entries[entry].threads.iter().map(|thread| &load.threads[*thread]);
-    let (mut all, mut sum, mut any) = (LogSummary::default(), 0.0, false);
+    let (mut summary, mut sum, mut has_logs) = (LogSummary::default(), 0.0, false);
     for thread in threads {
         let job = &thread.job;
         let path = |prefix: &str, ending: &str| match dir {
@@ -314,23 +314,23 @@ pub(super) fn logged(load: &FioLoad, entry: usize, direction: usize, dir: Option
         };
         for (prefix, ending) in [(&job.logs[1], "clat"), (&job.hist_log, "clat_hist")] {
             let Some(prefix) = prefix else { continue };
-            any = true;
+            has_logs = true;
             // An unreadable log counts as empty, so it differs.
             let file = File::open(path(prefix, ending)).map(BufReader::new);
             for line in file.into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
                 let fields: Vec<_> = line.split(',').map_while(|field| field.trim().parse::<f64>().ok()).collect();
                 match (ending, &fields[..]) {
                     ("clat", [_, value, of, ..]) if *of == direction as f64 => {
-                        (all.lines, sum) = (all.lines + 1, sum + value);
+                        (summary.lines, sum) = (summary.lines + 1, sum + value);
                     }
                     ("clat_hist", [_, of, _, bins @ ..]) if *of == direction as f64 => {
-                        all.binned += bins.iter().sum::<f64>() as u64;
+                        summary.binned += bins.iter().sum::<f64>() as u64;
                     }
                     _ => {}
                 }
             }
         }
     }
-    all.mean_ns = sum / all.lines.max(1) as f64;
-    any.then_some(all)
+    summary.mean_ns = sum / summary.lines.max(1) as f64;
+    has_logs.then_some(summary)
 }

@@ -100,10 +100,10 @@ pub struct Request<'a> {
 /// Writes until the power is cut. If a session waits for its examination, reads the session's writes, and concludes.
 ///
 /// Errors: also if the writes ended before a cut.
-pub fn check(request: &Request<'_>, ending: &EndSignals) -> Result<Durability, Failure> {
-    let place = DurabilityTarget::of(request.path)?;
-    let found = place.session()?;
-    let ask = Message::Ask { format_version: FORMAT_VERSION, subject: place.subject.clone(), found };
+pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durability, Failure> {
+    let durability_target = DurabilityTarget::of(request.path)?;
+    let found_session = durability_target.session()?;
+    let ask = Message::Ask { format_version: FORMAT_VERSION, subject: durability_target.subject.clone(), found: found_session };
     match Connection::to(request.witness)?.ask(&ask).map_err(|why| cannot_ask(request.witness, &why))? {
         Reply::Record(Some(record)) if record.is_open => Err(Failure::environment(format!(
             "cannot check {} - its session {} still writes, or the witness has not noticed the power cut yet - wait \
@@ -112,32 +112,32 @@ pub fn check(request: &Request<'_>, ending: &EndSignals) -> Result<Durability, F
         ))),
         Reply::Record(Some(record)) if record.judged.is_none() && request.options.new => {
             give_up(request.witness, record.session.id)?;
-            Err(write::run(request, &place, ending)?)
+            Err(write::run(request, &durability_target, end_signals)?)
         }
         Reply::Record(Some(record)) if record.judged.is_none() => {
             record.check().map_err(|why| cannot_ask(request.witness, &why))?;
             // On a file system that is not mounted, all writes would seem lost.
-            let (before, now) = (&record.session.disk, place.disk_identity());
-            if found != Some(record.session.id) && before.is_some() && *before != now {
+            let (recorded_disk, current_disk) = (&record.session.disk, durability_target.disk_identity());
+            if found_session != Some(record.session.id) && recorded_disk.is_some() && *recorded_disk != current_disk {
                 return Err(Failure::environment(format!(
                     "cannot examine {} - the session wrote to the disk {}, but the disk is now {} - mount the file \
                      system, or name the device of the session",
                     request.path,
-                    before.as_deref().unwrap_or_default(),
-                    now.as_deref().unwrap_or("another disk")
+                    recorded_disk.as_deref().unwrap_or_default(),
+                    current_disk.as_deref().unwrap_or("another disk")
                 )));
             }
-            examine_session(request, &place, &record)
+            examine_session(request, &durability_target, &record)
         }
-        Reply::Record(None) if found.is_some() && !request.options.new => {
-            let id = found.map(|id| id.to_string()).unwrap_or_default();
+        Reply::Record(None) if found_session.is_some() && !request.options.new => {
+            let id = found_session.map(|id| id.to_string()).unwrap_or_default();
             Err(Failure::invalid(format!(
                 "cannot judge durability - the witness does not know the session {id} on {} - start the witness with \
                  the file of that session, or give up the session and begin another with --new",
                 request.path
             )))
         }
-        Reply::Record(_) => Err(write::run(request, &place, ending)?),
+        Reply::Record(_) => Err(write::run(request, &durability_target, end_signals)?),
         Reply::Kept | Reply::Refused(_) => Err(cannot_ask(request.witness, "its reply does not fit the request")),
     }
 }
@@ -145,8 +145,8 @@ pub fn check(request: &Request<'_>, ending: &EndSignals) -> Result<Durability, F
 /// Removes the files of a directory. The witness, if given, gives up their session. Returns false if there are no
 /// files.
 pub fn remove(path: &str, witness: Option<&str>) -> Result<bool, Failure> {
-    let place = DurabilityTarget::of(path)?;
-    match (place.session()?, witness) {
+    let durability_target = DurabilityTarget::of(path)?;
+    match (durability_target.session()?, witness) {
         (Some(session), Some(witness)) => give_up(witness, session)?,
         (Some(session), None) => console::warning(&format!(
             "a witness that waits for session {session} will report its writes as lost - name the witness with \
@@ -154,7 +154,7 @@ pub fn remove(path: &str, witness: Option<&str>) -> Result<bool, Failure> {
         )),
         (None, _) => {}
     }
-    place.remove()
+    durability_target.remove()
 }
 
 /// Tells the witness to stop waiting for a session. A witness that does not know the session has nothing to give up.
@@ -176,14 +176,14 @@ fn acknowledged(record: &Record) -> u64 {
 }
 
 /// Examines all lanes of `record`, concludes, and tells the witness.
-fn examine_session(request: &Request<'_>, place: &DurabilityTarget, record: &Record) -> Result<Durability, Failure> {
+fn examine_session(request: &Request<'_>, durability_target: &DurabilityTarget, record: &Record) -> Result<Durability, Failure> {
     let session = &record.session;
     console::note(&format!(
         "session {}: reading back {}",
         session.id,
         count(acknowledged(record), "acknowledged write")
     ));
-    let target = place.to_read()?;
+    let target = durability_target.to_read()?;
     if let Some(target) = &target {
         // Without a restart, the page cache may hold data that the drive lost.
         target.drop_cached();
@@ -198,9 +198,9 @@ fn examine_session(request: &Request<'_>, place: &DurabilityTarget, record: &Rec
     let mut counts = Vec::new();
     for (number, lane) in (0_u32..).zip(&session.lanes) {
         let mut buf = one_buffer(lane.write_bytes as usize)?;
-        let of_lane = examine(session.id, number, lane, record.upto[number as usize], |slot, pass| {
+        let lane_counts = examine(session.id, number, lane, record.upto[number as usize], |slot, pass| {
             if lane.mode == Mode::Rename {
-                let path = place.dir.as_ref().map(|dir| dir.join(file_name(number, slot)));
+                let path = durability_target.dir.as_ref().map(|dir| dir.join(file_name(number, slot)));
                 match path.map(|path| read_file(&path, u64::from(lane.write_bytes) + 1)) {
                     Some(Ok(bytes)) => pass(Slot::Bytes(&bytes)),
                     Some(Err(error)) if error.kind() != ErrorKind::NotFound => pass(Slot::Unreadable),
@@ -225,34 +225,34 @@ fn examine_session(request: &Request<'_>, place: &DurabilityTarget, record: &Rec
             }
             Ok(())
         })?;
-        counts.push(of_lane);
+        counts.push(lane_counts);
     }
     if unreadable > 0 {
         console::warning(&format!("{}: {} could not be read", request.path, count(unreadable, "write")));
     }
-    let durability = conclude(request, place, record, &counts)?;
+    let durability = conclude(request, durability_target, record, &counts)?;
     // The witness accepts only short, printable sentences.
     let sentence = printable(&durability.sentence).chars().take(400).collect();
     let judged = Message::Judged { session: session.id, sentence };
-    let told = Connection::to(request.witness)
+    let report_result = Connection::to(request.witness)
         .and_then(|mut witness| witness.ask(&judged).map(drop).map_err(|why| cannot_ask(request.witness, &why)));
-    let removed = match durability.outcome {
+    let remove_result = match durability.outcome {
         // Keep the files: the witness will ask for this session again.
-        _ if told.is_err() => Ok(false),
+        _ if report_result.is_err() => Ok(false),
         Verdict::Fail => Ok(false),
-        _ => place.remove(),
+        _ => durability_target.remove(),
     };
-    if durability.outcome == Verdict::Fail && place.dir.is_some() {
+    if durability.outcome == Verdict::Fail && durability_target.dir.is_some() {
         console::notice(&format!("the files in {} stay for further examination; --remove removes them", request.path));
     }
     // Failures from here on do not affect the result.
-    told.err().into_iter().chain(removed.err()).for_each(|failure| console::warning(&failure.message));
+    report_result.err().into_iter().chain(remove_result.err()).for_each(|failure| console::warning(&failure.message));
     Ok(durability)
 }
 
 fn conclude(
     request: &Request<'_>,
-    place: &DurabilityTarget,
+    durability_target: &DurabilityTarget,
     record: &Record,
     counts: &[Counts],
 ) -> Result<Durability, Failure> {
@@ -261,13 +261,13 @@ fn conclude(
             Failure::environment("cannot tell if this machine was restarted - /proc has no boot_id - mount /proc")
         })?
         .boot_id;
-    let after = StateAfterCut { boot_id, power: place.power(), is_drive_cut: request.options.drive_cut };
+    let state_after_cut = StateAfterCut { boot_id, power: durability_target.power(), is_drive_cut: request.options.drive_cut };
     Ok(Durability::conclude(
         record,
         counts,
-        &after,
-        place.claims(),
-        place.disk.as_ref().and_then(DeviceFacts::name_and_model),
+        &state_after_cut,
+        durability_target.claims(),
+        durability_target.disk.as_ref().and_then(DeviceFacts::name_and_model),
     ))
 }
 
@@ -337,8 +337,8 @@ impl DurabilityTarget {
     fn disk_identity(&self) -> Option<String> {
         let disk = self.disk.as_ref().filter(|disk| disk.loop_backing.is_none());
         let disk = disk.and_then(|disk| disk.identity().or_else(|| disk.kernel_name.clone()));
-        let mounted = self.dir.as_ref().and_then(|_| mount_point(Path::new(&self.path)));
-        let parts: Vec<_> = disk.into_iter().chain(mounted.map(|at| format!("mounted at {}", at.display()))).collect();
+        let mount_dir = self.dir.as_ref().and_then(|_| mount_point(Path::new(&self.path)));
+        let parts: Vec<_> = disk.into_iter().chain(mount_dir.map(|at| format!("mounted at {}", at.display()))).collect();
         (!parts.is_empty()).then(|| printable(&parts.join(", ")).into_owned())
     }
 
@@ -373,29 +373,29 @@ impl DurabilityTarget {
         let len = SESSION_BYTES.min(target.size_bytes() as usize) / 4096 * 4096;
         let (mut buf, step) = (one_buffer(len)?, 4096);
         // Read in steps, so that an unreadable sector hides no other.
-        let mut at = 0;
-        while at < len {
+        let mut offset = 0;
+        while offset < len {
             let outcome;
-            (outcome, buf) = read(&target, at as u64, step, buf);
+            (outcome, buf) = read(&target, offset as u64, step, buf);
             if matches!(outcome, Outcome::Done)
                 && let Some(id) = find_session(&buf[..step])
             {
                 return Ok(Some(id));
             }
-            at += step;
+            offset += step;
         }
         Ok(None)
     }
 
     /// Names of all files that these lanes use in the directory.
     fn file_names(lanes: &[Lane]) -> Vec<String> {
-        let of_lane = |(number, lane): (usize, &Lane)| -> Vec<String> {
+        let lane_file_names = |(number, lane): (usize, &Lane)| -> Vec<String> {
             let slots = 0..if lane.mode == Mode::Rename { u64::from(lane.slots) } else { 0 };
             let names = slots.map(move |slot| file_name(number as u32, slot));
             names.chain((lane.mode == Mode::Rename).then(|| new_file_name(number as u32))).collect()
         };
-        let of_lanes = lanes.iter().enumerate().flat_map(of_lane);
-        std::iter::once("data".to_owned()).chain(of_lanes).collect()
+        let rename_files = lanes.iter().enumerate().flat_map(lane_file_names);
+        std::iter::once("data".to_owned()).chain(rename_files).collect()
     }
 
     fn claims(&self) -> Claims {
@@ -426,12 +426,12 @@ impl DurabilityTarget {
 
 /// Directory at which the file system of `path` is mounted.
 fn mount_point(path: &Path) -> Option<PathBuf> {
-    let mut at = fs::canonicalize(path).ok()?;
-    let device = fs::metadata(&at).ok()?.dev();
-    while let Some(above) = at.parent().filter(|above| fs::metadata(above).is_ok_and(|above| above.dev() == device)) {
-        at = above.to_owned();
+    let mut mount_dir = fs::canonicalize(path).ok()?;
+    let device = fs::metadata(&mount_dir).ok()?.dev();
+    while let Some(above) = mount_dir.parent().filter(|above| fs::metadata(above).is_ok_and(|above| above.dev() == device)) {
+        mount_dir = above.to_owned();
     }
-    Some(at)
+    Some(mount_dir)
 }
 
 fn file_name(lane: u32, slot: u64) -> String {

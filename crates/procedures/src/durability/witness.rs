@@ -29,7 +29,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// A witness that listens.
 pub struct Witness {
     listener: TcpListener,
-    kept: Arc<Mutex<SessionFile>>,
+    session_file: Arc<Mutex<SessionFile>>,
 }
 
 /// Sessions, in memory and in the file.
@@ -43,12 +43,12 @@ struct SessionFile {
 impl Witness {
     /// Opens the file, or creates it, and listens.
     pub fn open(address: &str, path: &Path) -> Result<Self, Failure> {
-        let kept = SessionFile::open(path)
+        let session_file = SessionFile::open(path)
             .map_err(|why| Failure::environment(format!("cannot keep sessions in {} - {why}", path.display())))?;
         let listener = TcpListener::bind(address)
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
             .map_err(|error| Failure::environment(format!("cannot listen at {address} - {error}")))?;
-        Ok(Self { listener, kept: Arc::new(Mutex::new(kept)) })
+        Ok(Self { listener, session_file: Arc::new(Mutex::new(session_file)) })
     }
 
     /// The address that testers connect to.
@@ -58,17 +58,17 @@ impl Witness {
 
     /// Sessions that were cut or ended and are not examined yet, a line each.
     pub fn waiting(&self) -> Vec<String> {
-        lock(&self.kept).register.waiting().map(in_words).collect()
+        lock(&self.session_file).register.waiting().map(in_words).collect()
     }
 
     /// Serves until a signal comes.
-    pub fn serve(&self, ending: &EndSignals) -> Result<(), Failure> {
+    pub fn serve(&self, end_signals: &EndSignals) -> Result<(), Failure> {
         // Each connection holds a clone: the count of references is the number of connections.
-        let open = Arc::new(());
-        while ending.wait(POLL_INTERVAL).is_none() {
+        let open_connections = Arc::new(());
+        while end_signals.wait(POLL_INTERVAL).is_none() {
             loop {
                 match self.listener.accept() {
-                    Ok((stream, peer)) => self.begin(stream, peer, &open),
+                    Ok((stream, peer)) => self.begin(stream, peer, &open_connections),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     // One client failed, or no descriptors are left: later connections may succeed.
                     Err(error) => {
@@ -81,54 +81,54 @@ impl Witness {
         Ok(())
     }
 
-    fn begin(&self, stream: TcpStream, peer: SocketAddr, open: &Arc<()>) {
-        if Arc::strong_count(open) > CONNECTIONS_MAX {
+    fn begin(&self, stream: TcpStream, peer: SocketAddr, open_connections: &Arc<()>) {
+        if Arc::strong_count(open_connections) > CONNECTIONS_MAX {
             console::warning(&format!("{peer}: closed, because {CONNECTIONS_MAX} others are open"));
             return;
         }
-        let (kept, is_open) = (self.kept.clone(), open.clone());
-        let started = thread::Builder::new().spawn(move || {
-            if let Err(why) = converse(stream, peer, &kept) {
+        let (session_file, connection_guard) = (self.session_file.clone(), open_connections.clone());
+        let spawn_result = thread::Builder::new().spawn(move || {
+            if let Err(why) = converse(stream, peer, &session_file) {
                 console::warning(&format!("{peer}: closed: {}", in_one_line(&why)));
             }
-            drop(is_open);
+            drop(connection_guard);
         });
-        if let Err(error) = started {
+        if let Err(error) = spawn_result {
             console::warning_once(&format!("cannot start a thread for a connection - {error}"));
         }
     }
 }
 
 /// Answers a client until it closes the connection, is silent for too long, or is refused.
-fn converse(stream: TcpStream, peer: SocketAddr, kept: &Mutex<SessionFile>) -> Result<(), String> {
+fn converse(stream: TcpStream, peer: SocketAddr, session_file: &Mutex<SessionFile>) -> Result<(), String> {
     let mut connection = Connection::new(stream).map_err(|error| error.to_string())?;
-    let mut own = None;
-    let ended = exchange(&mut connection, peer, kept, &mut own);
-    let Some(session) = own else { return ended };
-    let mut kept = lock(kept);
-    if kept.register.find(session).is_some_and(Record::is_running) {
-        let why = ended.clone().err().unwrap_or_else(|| "the command closed its connection".to_owned());
-        let how = match connection.fell_silent {
+    let mut own_session = None;
+    let exchange_result = exchange(&mut connection, peer, session_file, &mut own_session);
+    let Some(session) = own_session else { return exchange_result };
+    let mut session_file = lock(session_file);
+    if session_file.register.find(session).is_some_and(Record::is_running) {
+        let why = exchange_result.clone().err().unwrap_or_else(|| "the command closed its connection".to_owned());
+        let message = match connection.fell_silent {
             true => Message::Silent { session },
             false => Message::End { session, why: in_one_line(&why).chars().take(100).collect(), failed: false },
         };
-        let _told = kept.apply_and_append(&how, &mut own, peer);
+        let _result = session_file.apply_and_append(&message, &mut own_session, peer);
     }
-    kept.register.disconnected(session);
-    ended
+    session_file.register.disconnected(session);
+    exchange_result
 }
 
 fn exchange(
     connection: &mut Connection,
     peer: SocketAddr,
-    kept: &Mutex<SessionFile>,
-    own: &mut Option<SessionId>,
+    session_file: &Mutex<SessionFile>,
+    own_session: &mut Option<SessionId>,
 ) -> Result<(), String> {
     while let Some(line) = connection.receive(REPLY_TIMEOUT)? {
-        let reply = parse(&line).and_then(|message| lock(kept).receive(&message, own, peer));
-        let refused = reply.as_ref().err().cloned();
+        let reply = parse(&line).and_then(|message| lock(session_file).receive(&message, own_session, peer));
+        let refusal = reply.as_ref().err().cloned();
         connection.send(&reply.unwrap_or_else(Reply::Refused))?;
-        if let Some(why) = refused {
+        if let Some(why) = refusal {
             return Err(why);
         }
     }
@@ -158,13 +158,13 @@ impl SessionFile {
     }
 
     /// Answers a message. Errors: refused, or not written to the file.
-    fn receive(&mut self, message: &Message, own: &mut Option<SessionId>, peer: SocketAddr) -> Result<Reply, String> {
+    fn receive(&mut self, message: &Message, own_session: &mut Option<SessionId>, peer: SocketAddr) -> Result<Reply, String> {
         match message {
             Message::Ask { format_version, subject, found } => {
                 Ok(self.register.answer(*format_version, subject, *found))
             }
             Message::Silent { .. } => Err("only the witness may report that a tester is silent".to_owned()),
-            _ => self.apply_and_append(message, own, peer).map(|()| Reply::Kept),
+            _ => self.apply_and_append(message, own_session, peer).map(|()| Reply::Kept),
         }
     }
 
@@ -172,10 +172,10 @@ impl SessionFile {
     fn apply_and_append(
         &mut self,
         message: &Message,
-        own: &mut Option<SessionId>,
+        own_session: &mut Option<SessionId>,
         peer: SocketAddr,
     ) -> Result<(), String> {
-        self.register.change(message, own)?;
+        self.register.change(message, own_session)?;
         let line = line(message)?;
         if let Err(error) = self.file.write_all(&line) {
             // A torn line would damage all lines after it.
@@ -210,8 +210,8 @@ fn in_words(record: &Record) -> String {
     )
 }
 
-fn lock(kept: &Mutex<SessionFile>) -> MutexGuard<'_, SessionFile> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(session_file: &Mutex<SessionFile>) -> MutexGuard<'_, SessionFile> {
+    session_file.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Maximum time for an answer, or for a whole line.
@@ -258,8 +258,8 @@ impl Connection {
 
     /// The next line, without its line feed; `None` at the end of the connection. Errors: also no line within
     /// `patience`.
-    pub(super) fn receive(&mut self, patience: Duration) -> Result<Option<Vec<u8>>, String> {
-        let until = Instant::now() + patience;
+    pub(super) fn receive(&mut self, timeout: Duration) -> Result<Option<Vec<u8>>, String> {
+        let deadline = Instant::now() + timeout;
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let mut line: Vec<_> = self.buffer.drain(..=end).collect();
@@ -269,12 +269,12 @@ impl Connection {
             if self.buffer.len() >= LINE_MAX {
                 return Err(format!("a line of more than {LINE_MAX} bytes"));
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 self.fell_silent = true;
-                return Err(format!("no whole line within {} s", patience.as_secs()));
+                return Err(format!("no whole line within {} s", timeout.as_secs()));
             }
-            self.stream.set_read_timeout(Some(left)).map_err(|error| error.to_string())?;
+            self.stream.set_read_timeout(Some(remaining)).map_err(|error| error.to_string())?;
             let mut bytes = [0; 4096];
             let room = (LINE_MAX - self.buffer.len()).min(bytes.len());
             match self.stream.read(&mut bytes[..room]) {

@@ -87,24 +87,24 @@ struct Shared {
 }
 
 /// Writes until something other than a power cut ends the writes, and returns the cause.
-pub(super) fn run(request: &Request<'_>, place: &DurabilityTarget, ending: &EndSignals) -> Result<Failure, Failure> {
-    let lanes = lanes_of(&request.options.modes, place.dir.is_some());
+pub(super) fn run(request: &Request<'_>, durability_target: &DurabilityTarget, end_signals: &EndSignals) -> Result<Failure, Failure> {
+    let lanes = lanes_of(&request.options.modes, durability_target.dir.is_some());
     if lanes.is_empty() {
         return Err(Failure::usage("cannot test the mode rename on a device - it needs files - name a directory"));
     }
     // `own` holds the lock of the directory until the writes end.
-    let (target, own) = open(request, place, &lanes)?;
-    let dir = own.as_ref().map(|own| own.dir.as_path());
-    let session = begin(place, lanes)?;
+    let (target, own_dir) = open(request, durability_target, &lanes)?;
+    let dir = own_dir.as_ref().map(|own| own.dir.as_path());
+    let session = begin(durability_target, lanes)?;
     console::note(&format!("{}: writing {} once, before the test", request.path, bytes(size(&session.lanes) as f64)));
     lay_out(&session, &target)?;
     if let Some(dir) = dir {
-        let synced = [dir, Path::new(&place.path)].into_iter().try_for_each(|dir| File::open(dir)?.sync_all());
-        synced.map_err(|error| Failure::device(format!("cannot sync {} - {error}", dir.display())))?;
+        let sync_result = [dir, Path::new(&durability_target.path)].into_iter().try_for_each(|dir| File::open(dir)?.sync_all());
+        sync_result.map_err(|error| Failure::device(format!("cannot sync {} - {error}", dir.display())))?;
     }
     let mut connection = Connection::to(request.witness)?;
     connection.ask(&Message::Begin(session.clone())).map_err(|why| cannot_ask(request.witness, &why))?;
-    console::notice(&format!("session {} writes to {}; {}", session.id, request.path, ending.stop_hint()));
+    console::notice(&format!("session {} writes to {}; {}", session.id, request.path, end_signals.stop_hint()));
 
     let zeros = vec![0; session.lanes.len()];
     let state = State { durable: zeros.clone(), confirmed: zeros, ..State::default() };
@@ -114,18 +114,18 @@ pub(super) fn run(request: &Request<'_>, place: &DurabilityTarget, ending: &EndS
         let mut worker = Worker::new(shared.clone(), number, &target, dir)?;
         threads.push(thread::spawn(move || worker.run()));
     }
-    let of_sender = shared.clone();
-    let sender = thread::spawn(move || of_sender.report_to_witness(&mut connection));
-    shared.run_phases(request, ending);
+    let sender_shared = shared.clone();
+    let sender = thread::spawn(move || sender_shared.report_to_witness(&mut connection));
+    shared.run_phases(request, end_signals);
     // A thread in a system call on a dead device may never return.
-    let since = Instant::now();
-    while threads.iter().any(|thread| !thread.is_finished()) && since.elapsed() < HANG {
+    let stop_instant = Instant::now();
+    while threads.iter().any(|thread| !thread.is_finished()) && stop_instant.elapsed() < HANG {
         thread::sleep(POLL_INTERVAL);
     }
     let hung = threads.iter().filter(|thread| !thread.is_finished()).count() as u64;
     shared.lock().is_over = true;
     shared.changed.notify_all();
-    while !sender.is_finished() && since.elapsed() < 3 * HANG {
+    while !sender.is_finished() && stop_instant.elapsed() < 3 * HANG {
         thread::sleep(POLL_INTERVAL);
     }
     Ok(shared.failure(request, hung))
@@ -133,15 +133,15 @@ pub(super) fn run(request: &Request<'_>, place: &DurabilityTarget, ending: &EndS
 
 /// Lanes of the modes. Lanes of files exist only in a directory.
 fn lanes_of(modes: &[Mode], has_files: bool) -> Vec<Lane> {
-    let mut at = 0;
+    let mut offset = 0;
     let mut lanes = Vec::new();
     let is_wanted = |mode: &Mode| (modes.is_empty() || modes.contains(mode)) && (has_files || *mode != Mode::Rename);
     for mode in Mode::ALL.into_iter().filter(is_wanted) {
         for (write_bytes, scattered) in WRITE_BYTES.into_iter().zip([false, true]) {
             let slots = if mode == Mode::Rename { SLOTS_OF_FILES } else { SLOTS };
-            let lane = Lane { mode, write_bytes, slots, at: if mode == Mode::Rename { 0 } else { at }, scattered };
+            let lane = Lane { mode, write_bytes, slots, at: if mode == Mode::Rename { 0 } else { offset }, scattered };
             if mode != Mode::Rename {
-                at += lane.bytes().next_multiple_of(LANE_ALIGN);
+                offset += lane.bytes().next_multiple_of(LANE_ALIGN);
             }
             lanes.push(lane);
         }
@@ -158,56 +158,56 @@ fn size(lanes: &[Lane]) -> u64 {
 /// Opens the target with the guard's consent; in a directory, makes the files.
 fn open(
     request: &Request<'_>,
-    place: &DurabilityTarget,
+    durability_target: &DurabilityTarget,
     lanes: &[Lane],
 ) -> Result<(Arc<Target>, Option<OwnDir>), Failure> {
     let size = size(lanes);
-    let mut guarded = GuardRequest {
+    let mut guard_request = GuardRequest {
         min_size_bytes: size,
         odsync: false,
         // Everything that is read was written before.
         reads: false,
-        ..GuardRequest::new(place.target_path(), "check durability")
+        ..GuardRequest::new(durability_target.target_path(), "check durability")
     };
     let mut dir = None;
-    if place.dir.is_some() {
+    if durability_target.dir.is_some() {
         let cannot = |why| Failure::environment(format!("cannot check {} - {why}", request.path));
         let of_files = lanes.iter().filter(|lane| lane.mode == Mode::Rename).map(Lane::bytes).sum::<u64>();
         let names = DurabilityTarget::file_names(lanes);
         let names = names.iter().map(String::as_str);
-        let mut own = OwnDir::make(Path::new(&place.path), OWN_DIR, names, size + of_files).map_err(cannot)?;
-        own.stays = true;
+        let mut own_dir = OwnDir::make(Path::new(&durability_target.path), OWN_DIR, names, size + of_files).map_err(cannot)?;
+        own_dir.stays = true;
         console::note(&format!(
             "files of {} in {}; they stay until they are read after the cut",
             bytes((size + of_files) as f64),
-            own.dir.display()
+            own_dir.dir.display()
         ));
-        guarded.file_size_bytes = Some(size);
-        dir = Some(own);
+        guard_request.file_size_bytes = Some(size);
+        dir = Some(own_dir);
     }
-    let target = Target::writable(consent(&[guarded], request.erase, &[])?.remove(0));
+    let target = Target::writable(consent(&[guard_request], request.erase, &[])?.remove(0));
     target.notes().iter().for_each(|note| console::warning(&format!("{}: {note}", target.name())));
     Ok((Arc::new(target), dir))
 }
 
-fn begin(place: &DurabilityTarget, lanes: Vec<Lane>) -> Result<Session, Failure> {
+fn begin(durability_target: &DurabilityTarget, lanes: Vec<Lane>) -> Result<Session, Failure> {
     let mut id = [0; 16];
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut id))
         .map_err(|error| Failure::environment(format!("cannot choose a session id - {error} - check /dev/urandom")))?;
-    let this = this_process().ok_or_else(|| {
+    let process = this_process().ok_or_else(|| {
         Failure::environment("cannot tell this boot from the next - /proc has no boot_id - mount /proc")
     })?;
     Ok(Session {
         format_version: FORMAT_VERSION,
         id: SessionId(u128::from_le_bytes(id)),
-        subject: printable(&place.subject).into_owned(),
-        path: printable(&place.path).into_owned(),
-        disk: place.disk_identity(),
+        subject: printable(&durability_target.subject).into_owned(),
+        path: printable(&durability_target.path).into_owned(),
+        disk: durability_target.disk_identity(),
         tool: tool(),
         started_unix_ms: now_unix_ms(),
-        boot_id: this.boot_id,
-        power: place.power(),
+        boot_id: process.boot_id,
+        power: durability_target.power(),
         lanes,
     })
 }
@@ -251,15 +251,15 @@ impl Shared {
     }
 
     /// Ends the writes; the first reason wins.
-    fn stop(&self, why: Stop) {
-        self.lock().stop.get_or_insert(why);
+    fn stop(&self, cause: Stop) {
+        self.lock().stop.get_or_insert(cause);
         self.changed.notify_all();
     }
 
     /// True if both modes with flushes and modes without flushes are tested.
     fn has_phases(&self) -> bool {
-        let without = self.session.lanes.iter().filter(|lane| lane.mode == Mode::Fua).count();
-        without > 0 && without < self.session.lanes.len()
+        let fua_lanes = self.session.lanes.iter().filter(|lane| lane.mode == Mode::Fua).count();
+        fua_lanes > 0 && fua_lanes < self.session.lanes.len()
     }
 
     fn is_turn_of(&self, mode: Mode, phase: u64) -> bool {
@@ -267,11 +267,11 @@ impl Shared {
     }
 
     /// Changes the phases, until the writes end.
-    fn run_phases(&self, request: &Request<'_>, ending: &EndSignals) {
+    fn run_phases(&self, request: &Request<'_>, end_signals: &EndSignals) {
         let (began, mut phase_began) = (Instant::now(), Instant::now());
         let mut is_ready = false;
         while self.lock().stop.is_none() {
-            if let Some(signal) = ending.wait(POLL_INTERVAL) {
+            if let Some(signal) = end_signals.wait(POLL_INTERVAL) {
                 self.stop(Stop::Requested(name(signal)));
             }
             if request.seconds.is_some_and(|seconds| began.elapsed().as_secs() >= seconds.into()) {
@@ -309,16 +309,16 @@ impl Shared {
         let mut sent_phase = 0;
         loop {
             let mut state = self.lock();
-            let since = Instant::now();
+            let wait_start = Instant::now();
             while state.durable == state.confirmed && state.phase == sent_phase && !state.is_over {
-                let Some(left) = HEARTBEAT.checked_sub(since.elapsed()) else { break };
-                state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+                let Some(remaining) = HEARTBEAT.checked_sub(wait_start.elapsed()) else { break };
+                state = self.changed.wait_timeout(state, remaining).unwrap_or_else(PoisonError::into_inner).0;
             }
             let (phase, upto, is_over) = (state.phase, state.durable.clone(), state.is_over);
             let stop = state.stop.clone();
             drop(state);
             let session = self.session.id;
-            let told = connection.ask(&Message::Durable { session, phase, upto: upto.clone() }).and_then(|_| {
+            let ask_result = connection.ask(&Message::Durable { session, phase, upto: upto.clone() }).and_then(|_| {
                 let (why, failed) = match stop.filter(|_| is_over) {
                     None | Some(Stop::Witness(_)) => return Ok(()),
                     Some(Stop::Requested(why)) => (why, false),
@@ -328,7 +328,7 @@ impl Shared {
                     .ask(&Message::End { session, why: printable(&why).chars().take(200).collect(), failed })
                     .map(drop)
             });
-            if let Err(why) = told {
+            if let Err(why) = ask_result {
                 return self.stop(Stop::Witness(why));
             }
             let mut state = self.lock();
@@ -422,10 +422,10 @@ impl Worker {
             }
             state.busy += 1;
             drop(state);
-            let written = self.batch(room);
+            let batch_result = self.batch(room);
             state = shared.lock();
             state.busy -= 1;
-            match written {
+            match batch_result {
                 Ok(()) => state.durable[self.number] = self.sequence,
                 Err(why) => {
                     let why = format!("lane {} ({}): {why}", self.number, self.lane.mode);
@@ -444,7 +444,7 @@ impl Worker {
             let slot = self.lane.slot(self.sequence);
             fill(&mut self.buf, &mut self.random);
             stamp(&mut self.buf, self.shared.session.id, self.number as u32, &self.lane, slot, self.sequence);
-            let at = self.lane.offset(slot);
+            let offset = self.lane.offset(slot);
             match &self.writer {
                 Writer::Files(dir, handle) => {
                     let replaced = replace(dir, handle, self.number as u32, slot, &self.buf);
@@ -452,9 +452,9 @@ impl Worker {
                 }
                 Writer::Direct(target) => {
                     let sync = if self.lane.mode == Mode::Fua { WriteSync::Data } else { WriteSync::No };
-                    carry_out(target.fd(), OpKind::Write, at, &mut self.buf, sync)?;
+                    carry_out(target.fd(), OpKind::Write, offset, &mut self.buf, sync)?;
                 }
-                Writer::Cached(file, _) => carry_out(file.as_fd(), OpKind::Write, at, &mut self.buf, WriteSync::No)?,
+                Writer::Cached(file, _) => carry_out(file.as_fd(), OpKind::Write, offset, &mut self.buf, WriteSync::No)?,
             }
         }
         match (self.lane.mode, &self.writer) {
@@ -465,12 +465,12 @@ impl Worker {
     }
 }
 
-fn carry_out(fd: BorrowedFd<'_>, kind: OpKind, at: u64, buf: &mut Buf, sync: WriteSync) -> Result<(), String> {
+fn carry_out(fd: BorrowedFd<'_>, kind: OpKind, offset: u64, buf: &mut Buf, sync: WriteSync) -> Result<(), String> {
     let bytes = std::mem::replace(buf, Buf::empty());
-    let mut op = Op { sync, ..Op::new(kind, at, bytes.len() as u32, bytes) };
+    let mut op = Op { sync, ..Op::new(kind, offset, bytes.len() as u32, bytes) };
     let outcome = sys::call::perform_call(fd, 0, &mut op);
     *buf = op.buf;
-    if outcome.is_done() { Ok(()) } else { Err(format!("{kind} at byte {at} failed: {outcome}")) }
+    if outcome.is_done() { Ok(()) } else { Err(format!("{kind} at byte {offset} failed: {outcome}")) }
 }
 
 fn flush(fd: BorrowedFd<'_>, kind: OpKind) -> Result<(), String> {
@@ -479,10 +479,10 @@ fn flush(fd: BorrowedFd<'_>, kind: OpKind) -> Result<(), String> {
 
 /// Replaces the file of a slot as databases do: write, fsync, rename, fsync of the directory.
 fn replace(dir: &Path, handle: &File, number: u32, slot: u64, bytes: &[u8]) -> std::io::Result<()> {
-    let new = dir.join(new_file_name(number));
-    let mut file = File::create(&new)?;
+    let new_path = dir.join(new_file_name(number));
+    let mut file = File::create(&new_path)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(&new, dir.join(file_name(number, slot)))?;
+    fs::rename(&new_path, dir.join(file_name(number, slot)))?;
     handle.sync_all()
 }

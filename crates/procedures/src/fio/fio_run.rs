@@ -106,20 +106,20 @@ impl FioRun {
 
     /// Jobs whose runtime ended before all their operations were done, a sentence each.
     pub fn cut_short(&self) -> Vec<String> {
-        let cut = |thread: &JobClone| {
+        let cut_text = |thread: &JobClone| {
             let job = &thread.job;
-            let wanted = job.number_ios.filter(|_| !job.time_based)?.saturating_mul(job.loops);
-            let (did, lanes_done) = (thread.progress.ops(), thread.progress.lanes_done.get());
-            (did < wanted && lanes_done == 0 && self.totals.ran_ns >= thread.end_ns()).then(|| {
+            let planned_ops = job.number_ios.filter(|_| !job.time_based)?.saturating_mul(job.loops);
+            let (done_ops, lanes_done) = (thread.progress.ops(), thread.progress.lanes_done.get());
+            (done_ops < planned_ops && lanes_done == 0 && self.totals.ran_ns >= thread.end_ns()).then(|| {
                 format!(
                     "job {} was ended by its runtime after {} of {}",
                     quoted(&job.name),
-                    Grouped(did),
-                    count(wanted, "operation")
+                    Grouped(done_ops),
+                    count(planned_ops, "operation")
                 )
             })
         };
-        self.load.threads.iter().filter_map(cut).collect()
+        self.load.threads.iter().filter_map(cut_text).collect()
     }
 
     /// Jobs that did less than their size because their devices end earlier, a sentence each.
@@ -136,15 +136,15 @@ impl FioRun {
             let is_whole = is_alone && threads().all(|thread| thread.is_done() && thread.progress.failure().is_none());
             let names = job.names(0).len() as u64;
             let (unit, of_file) = (job.unit_bytes(), size / names);
-            let wanted = (of_file / unit * unit * names).saturating_mul(job.loops * entry.threads.len() as u64);
-            let (did, failed) =
+            let planned_bytes = (of_file / unit * unit * names).saturating_mul(job.loops * entry.threads.len() as u64);
+            let (done_bytes, failed) =
                 (bytes_of(number), self.kinds(number).into_iter().flatten().any(|kind| kind.errors > 0));
-            (is_whole && !job.time_based && !job.trim_write && !job.zbd.is_on && !failed && did < wanted).then(|| {
+            (is_whole && !job.time_based && !job.trim_write && !job.zbd.is_on && !failed && done_bytes < planned_bytes).then(|| {
                 format!(
                     "job {} did {} of size={}: its devices are smaller",
                     quoted(&job.name),
-                    units::bytes(did as f64),
-                    units::bytes(wanted as f64)
+                    units::bytes(done_bytes as f64),
+                    units::bytes(planned_bytes as f64)
                 )
             })
         };
@@ -186,8 +186,8 @@ impl FioRun {
     /// Recorded results of an entry by kind.
     pub fn kinds(&self, entry: usize) -> [Option<&report::fio::KindStats>; KINDS] {
         let mut kinds = [None; KINDS];
-        for ((of, kind, _), recorded) in self.load.reported().into_iter().zip(&self.totals.kinds) {
-            if of == entry {
+        for ((recorded_entry, kind, _), recorded) in self.load.reported().into_iter().zip(&self.totals.kinds) {
+            if recorded_entry == entry {
                 kinds[kind] = Some(recorded);
             }
         }
@@ -198,13 +198,13 @@ impl FioRun {
     /// are reported together share one set of figures.
     pub fn figures(&self, percents: &[f64]) -> Vec<Figures> {
         let figures = |((entry, _, streams), kind): ((usize, usize, usize), &KindStats)| {
-            let (answers, from_ns) = (kind.response_times(), counts_from_ns(&self.load, entry));
+            let (latencies, from_ns) = (kind.response_times(), counts_from_ns(&self.load, entry));
             let figures = Figures {
                 ops: kind.ops,
                 bytes: kind.bytes,
                 ran_ns: self.totals.ran_ns.saturating_sub(from_ns),
-                mean_ns: answers.mean(),
-                percentiles_ns: percents.iter().map(|of| (*of, answers.value_at_percentile(*of))).collect(),
+                mean_ns: latencies.mean(),
+                percentiles_ns: percents.iter().map(|of| (*of, latencies.value_at_percentile(*of))).collect(),
             };
             std::iter::repeat_n(figures, streams)
         };
@@ -214,12 +214,12 @@ impl FioRun {
     /// Bytes that the disks under the load read and wrote during the run; `None` if no disk is known.
     pub fn disk_bytes(&self) -> Option<[u64; 2]> {
         let [before, after] = &self.disks;
-        let of = |disk: &diskstats::Disk| {
-            let begun = before.iter().find(|begun| begun.device == disk.device)?;
-            let did = disk.counters.since(&begun.counters)?;
-            Some([did.read.sectors, did.write.sectors].map(|sectors| sectors * diskstats::SECTOR_BYTES))
+        let bytes_of = |disk: &diskstats::Disk| {
+            let start = before.iter().find(|begun| begun.device == disk.device)?;
+            let delta = disk.counters.since(&start.counters)?;
+            Some([delta.read.sectors, delta.write.sectors].map(|sectors| sectors * diskstats::SECTOR_BYTES))
         };
-        after.iter().filter_map(of).reduce(|a, b| [a[0] + b[0], a[1] + b[1]])
+        after.iter().filter_map(bytes_of).reduce(|a, b| [a[0] + b[0], a[1] + b[1]])
     }
 
     /// Verification counts of an entry; `None` if nothing is compared.
@@ -237,9 +237,9 @@ impl FioRun {
 
     fn jobs(&self) -> impl Iterator<Item = JobReport<'_>> {
         let ops_of = |number| self.kinds(number).into_iter().flatten().map(|kind| kind.ops).sum::<u64>();
-        let all: u64 = (0..self.load.entries.len()).map(ops_of).sum();
+        let total_ops: u64 = (0..self.load.entries.len()).map(ops_of).sum();
         self.load.entries.iter().enumerate().map(move |(number, entry)| {
-            let first = &self.load.threads[entry.threads[0]];
+            let first_thread = &self.load.threads[entry.threads[0]];
             let kinds = self.kinds(number);
             let mut levels = [0; 7];
             for thread in &entry.threads {
@@ -253,8 +253,8 @@ impl FioRun {
                 group: entry.group,
                 jobs: entry.threads.len(),
                 description: entry.job.description.clone(),
-                options: entry.job.given.clone(),
-                depth: Some(first.progress.depth.get()).filter(|depth| *depth > 0).unwrap_or(entry.job.in_flight_max()),
+                options: entry.job.given_options.clone(),
+                depth: Some(first_thread.progress.depth.get()).filter(|depth| *depth > 0).unwrap_or(entry.job.in_flight_max()),
                 target: entry.job.target().map(|target| LatencyTarget {
                     latency_ns: target.latency_ns,
                     window_us: target.window_ns / 1_000,
@@ -275,10 +275,10 @@ impl FioRun {
                 percentiles: entry.job.percentiles.clone(),
                 kb_base: entry.job.kb_base,
                 ran_ns: self.totals.ran_ns,
-                steady: steady_state(first),
+                steady: steady_state(first_thread),
                 priorities: by_priority(entry.threads.iter().map(|thread| &self.load.threads[*thread])),
                 // Threads serve several jobs: each job gets CPU time in proportion to its operations.
-                cpu: self.cpu.part(ops_of(number), all),
+                cpu: self.cpu.part(ops_of(number), total_ops),
             }
         })
     }
@@ -288,7 +288,7 @@ fn steady_state(thread: &JobClone) -> Option<SteadyState> {
     let steady = thread.steady.as_ref()?;
     let state = steady.state();
     Some(SteadyState {
-        wanted: steady.options.text(),
+        target: steady.options.text(),
         duration_sec: steady.options.duration_ns / 1_000_000_000,
         attained: state.attained,
         criterion: state.criterion,
@@ -301,13 +301,13 @@ fn steady_state(thread: &JobClone) -> Option<SteadyState> {
 
 /// Latencies of all `threads` by direction and priority.
 fn by_priority<'a>(threads: impl Iterator<Item = &'a JobClone>) -> Vec<(usize, u16, Durations)> {
-    let mut all = BTreeMap::new();
+    let mut merged = BTreeMap::new();
     for latencies in threads.filter_map(|thread| thread.by_priority.as_ref()) {
         for (key, part) in latencies.latencies().iter() {
-            report::fio::add(all.entry(*key).or_insert_with(report::fio::durations), part);
+            report::fio::add(merged.entry(*key).or_insert_with(report::fio::durations), part);
         }
     }
-    all.into_iter().map(|((direction, priority), latencies)| (direction, priority, latencies)).collect()
+    merged.into_iter().map(|((direction, priority), latencies)| (direction, priority, latencies)).collect()
 }
 
 /// Start of the reported part of an entry, nanoseconds since counting began.
@@ -339,33 +339,33 @@ pub struct FioRunObserver<'a> {
     /// True to write wrong blocks over existing files.
     pub force: bool,
     pub show: &'a mut dyn FnMut(&[FioRun]) -> Result<(), String>,
-    pub failed: Option<String>,
+    pub failure: Option<String>,
 }
 
 impl RunObserver for FioRunObserver<'_> {
     fn begins(&mut self, manifest: &Manifest) {
-        if let Some(ran) = self.runs.last_mut() {
-            ran.begin(manifest.devices.len());
-            ran.logs.begin(manifest.started_unix_ms);
+        if let Some(fio_run) = self.runs.last_mut() {
+            fio_run.begin(manifest.devices.len());
+            fio_run.logs.begin(manifest.started_unix_ms);
         }
     }
 
     fn interval(&mut self, interval: &Interval) -> Option<String> {
-        let ran = self.runs.last_mut()?;
-        ran.add(interval);
-        if let Err(why) = ran.logs.write(&ran.load, None) {
-            self.failed = Some(why);
+        let fio_run = self.runs.last_mut()?;
+        fio_run.add(interval);
+        if let Err(why) = fio_run.logs.write(&fio_run.load, None) {
+            self.failure = Some(why);
         }
-        write_dumps(&ran.load, self.force);
-        let why = self.trigger.check(&ran.load, interval.index + 1);
+        write_dumps(&fio_run.load, self.force);
+        let why = self.trigger.check(&fio_run.load, interval.index + 1);
         if self.status_sec.is_some_and(|every| (interval.index + 1).is_multiple_of(every)) {
-            self.failed = (self.show)(self.runs).err().or(self.failed.take());
+            self.failure = (self.show)(self.runs).err().or(self.failure.take());
         }
         why
     }
 
     fn failed(&self) -> Option<String> {
-        self.failed.clone()
+        self.failure.clone()
     }
 
     fn missed(&self, end: &End) -> Vec<String> {
@@ -373,9 +373,9 @@ impl RunObserver for FioRunObserver<'_> {
     }
 
     fn notes(&self) -> Vec<String> {
-        let ran = self.runs.last();
+        let last_run = self.runs.last();
         let by_trigger = self.trigger.pulled.get().cloned().into_iter().collect();
-        ran.map_or_else(Vec::new, |ran| {
+        last_run.map_or_else(Vec::new, |ran| {
             [by_trigger, ran.cut_short(), ran.beyond_the_end(), ran.null_jobs(), verify_notes(&ran.load)].concat()
         })
     }
@@ -396,18 +396,18 @@ fn disks_under(load: &FioLoad) -> Vec<diskstats::Disk> {
 
 /// I/O of the disks under `runs` during the runs.
 fn disks_of(runs: &[FioRun]) -> Vec<Disk> {
-    let mut all: Vec<(Disk, u64, u64)> = Vec::new();
+    let mut disk_totals: Vec<(Disk, u64, u64)> = Vec::new();
     for ran in runs {
         let [before, after] = &ran.disks;
         for disk in after {
-            let begun = before.iter().find(|begun| begun.device == disk.device);
-            let did = begun.and_then(|begun| disk.counters.since(&begun.counters));
-            let Some(Counters { read, write, busy_ms, queue_ms, .. }) = did else { continue };
-            let at = all.iter().position(|(of, ..)| of.name == disk.name).unwrap_or_else(|| {
-                all.push((Disk { name: disk.name.clone(), ..Disk::default() }, 0, 0));
-                all.len() - 1
+            let start = before.iter().find(|begun| begun.device == disk.device);
+            let delta = start.and_then(|begun| disk.counters.since(&begun.counters));
+            let Some(Counters { read, write, busy_ms, queue_ms, .. }) = delta else { continue };
+            let index = disk_totals.iter().position(|(of, ..)| of.name == disk.name).unwrap_or_else(|| {
+                disk_totals.push((Disk { name: disk.name.clone(), ..Disk::default() }, 0, 0));
+                disk_totals.len() - 1
             });
-            let (sum, busy, ran_ns) = &mut all[at];
+            let (sum, busy, ran_ns) = &mut disk_totals[index];
             for (direction, did) in [read, write].into_iter().enumerate() {
                 sum.ios[direction] += did.completed;
                 sum.merges[direction] += did.merged;
@@ -422,5 +422,5 @@ fn disks_of(runs: &[FioRun]) -> Vec<Disk> {
         let util = (busy_ms as f64 * 1e8 / ran_ns.max(1) as f64).min(100.0);
         Disk { util, ..disk }
     };
-    all.into_iter().map(with_util).collect()
+    disk_totals.into_iter().map(with_util).collect()
 }

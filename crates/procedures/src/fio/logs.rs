@@ -42,14 +42,14 @@ impl LogKind {
     /// Value of a log line. Source: fio's `add_bw_sample()` and `add_iops_sample()` for single operations.
     fn value(self, sample: &Sample, is_max: bool) -> u64 {
         let Sample { ops, bytes, latency_ns, length_ns, max_ns, .. } = *sample;
-        let in_a_second = |count: u64| u128::from(count) * 1_000_000_000 / u128::from(length_ns.max(1));
+        let per_sec = |count: u64| u128::from(count) * 1_000_000_000 / u128::from(length_ns.max(1));
         let value = match self {
             Self::Bandwidth if length_ns == 0 => u128::from(bytes) * 1_000_000 / u128::from(latency_ns.max(1)),
-            Self::Bandwidth => in_a_second(bytes) / 1_024,
+            Self::Bandwidth => per_sec(bytes) / 1_024,
             Self::Latency | Self::Histogram if is_max => u128::from(max_ns),
             Self::Latency | Self::Histogram => u128::from(latency_ns / ops.max(1)),
             Self::Iops if length_ns == 0 => 1,
-            Self::Iops => in_a_second(ops),
+            Self::Iops => per_sec(ops),
         };
         u64::try_from(value).unwrap_or(u64::MAX)
     }
@@ -85,27 +85,27 @@ pub(crate) fn log_of(thread: &JobClone, prefix: &str, ending: &str) -> PathBuf {
 
 /// Logs of samples of each clone.
 fn logs_of(load: &FioLoad) -> impl Iterator<Item = OfClone> {
-    load.threads.iter().enumerate().flat_map(|(place, thread)| {
+    load.threads.iter().enumerate().flat_map(|(clone_index, thread)| {
         let job = &thread.job;
-        let of_log = move |(log, prefix): (LogKind, &Option<String>)| {
+        let clone_log = move |(log, prefix): (LogKind, &Option<String>)| {
             let prefix = prefix.as_ref()?;
             let path = |(ending, is_filled): &(&str, bool)| (log_of(thread, prefix, ending), *is_filled);
-            Some((place, log, log.endings().iter().map(path).collect()))
+            Some((clone_index, log, log.endings().iter().map(path).collect()))
         };
         let logs = job.logs.iter().chain([&job.hist_log]);
         [LogKind::Bandwidth, LogKind::Latency, LogKind::Iops, LogKind::Histogram]
             .into_iter()
             .zip(logs)
-            .filter_map(of_log)
+            .filter_map(clone_log)
     })
 }
 
 /// Logs of operations: index of the clone, and file. fio appends the logs of all clones to one file; here each has its
 /// own.
 fn iologs_of(load: &FioLoad) -> impl Iterator<Item = (usize, PathBuf)> {
-    load.threads.iter().enumerate().filter_map(|(place, thread)| {
+    load.threads.iter().enumerate().filter_map(|(clone_index, thread)| {
         let name = thread.job.write_iolog.as_ref()?;
-        Some((place, if thread.number == 1 { name.into() } else { format!("{name}.{}", thread.number).into() }))
+        Some((clone_index, if thread.number == 1 { name.into() } else { format!("{name}.{}", thread.number).into() }))
     })
 }
 
@@ -162,20 +162,20 @@ impl Logs {
     /// Appends new lines; `ran_ns` is the end of a finished run. Errors: why writing failed.
     pub fn write(&mut self, load: &FioLoad, ran_ns: Option<u64>) -> Result<(), String> {
         let take = |samples: &Option<Arc<Samples>>| samples.as_ref().map(|samples| samples.take(ran_ns));
-        let taken: Vec<_> =
+        let taken_samples: Vec<_> =
             load.threads.iter().map(|thread| [take(&thread.samples), take(&thread.histograms)]).collect();
-        for (place, log, paths) in logs_of(load) {
-            let of_log = &taken[place][usize::from(log == LogKind::Histogram)];
-            let Some(samples) = of_log.as_ref().filter(|samples| !samples.is_empty()) else { continue };
-            let job = &load.threads[place].job;
+        for (clone_index, log, paths) in logs_of(load) {
+            let clone_samples = &taken_samples[clone_index][usize::from(log == LogKind::Histogram)];
+            let Some(samples) = clone_samples.as_ref().filter(|samples| !samples.is_empty()) else { continue };
+            let job = &load.threads[clone_index].job;
             let begin_ms = if job.log_unix_epoch { self.started_unix_ms + job.ramp_ns / 1_000_000 } else { 0 };
             let text: String = samples.iter().map(|sample| log.line(sample, job, begin_ms)).collect();
             for (path, _) in paths.iter().filter(|(_, is_filled)| *is_filled) {
                 self.append(path, &text)?;
             }
         }
-        for (place, path) in iologs_of(load) {
-            let thread = &load.threads[place];
+        for (clone_index, path) in iologs_of(load) {
+            let thread = &load.threads[clone_index];
             let name = |target: u16| load.devices[usize::from(target)].to_string();
             if let Some(issued) = &thread.issued {
                 self.append(&path, &issued.take(ran_ns.is_some(), name))?;

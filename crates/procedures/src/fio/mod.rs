@@ -30,12 +30,12 @@ use std::sync::OnceLock;
 /// Writes the missing files of `layouts`, which are to be read. `request` makes the run of a load in a directory.
 pub fn lay_out<'a>(
     layouts: Vec<Layout>,
-    switch: &SignalHandler,
+    signal_handler: &SignalHandler,
     request: impl Fn(FioLoad, PathBuf) -> RunRequest<'a, FioLoad>,
 ) -> Result<(), Failure> {
     for Layout { name, bytes, load } in layouts {
         console::notice(&format!("laying out the file {name}: {bytes} bytes"));
-        if let Some(why) = write_layout(load, switch, &request)? {
+        if let Some(why) = write_layout(load, signal_handler, &request)? {
             return Err(Failure::environment(format!("cannot lay out the file {name} - {why}")));
         }
     }
@@ -45,14 +45,14 @@ pub fn lay_out<'a>(
 /// Writes the file or range of a layout; its run directory is not kept. `Some`: why the write is incomplete.
 pub fn write_layout<'a>(
     load: FioLoad,
-    switch: &SignalHandler,
+    signal_handler: &SignalHandler,
     request: impl Fn(FioLoad, PathBuf) -> RunRequest<'a, FioLoad>,
 ) -> Result<Option<String>, Failure> {
-    let place = RunDirectory::of("fio-layout", None, CompatMode::Act)?;
+    let run_dir = RunDirectory::of("fio-layout", None, CompatMode::Act)?;
     // The limits of `request` are for other streams than the layout's.
     let sla = load.thresholds().map_err(Failure::usage)?;
-    let request = RunRequest { sla, quiet: true, trace: false, ..request(load, place.dir().to_owned()) };
-    let verdict = run(request, switch, &mut NoObserver)?.recorded()?;
+    let request = RunRequest { sla, quiet: true, trace: false, ..request(load, run_dir.dir().to_owned()) };
+    let verdict = run(request, signal_handler, &mut NoObserver)?.recorded()?;
     Ok((verdict.outcome != Outcome::Measured).then(|| verdict.reason().unwrap_or_default().to_owned()))
 }
 
@@ -90,37 +90,37 @@ pub struct Layout {
 /// runs, and afterwards also of this run.
 ///
 /// Errors: a missing file of unknown size; files and devices in one run.
-pub fn resolve_file_sizes(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec<Layout>, Failure> {
+pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, u64>) -> Result<Vec<Layout>, Failure> {
     let (mut sizes, mut layouts, mut device) = (Vec::new(), Vec::new(), None);
     let (writes, lays_out) = (load.writes(), load.reads() || load.jobs().any(|job| job.overwrite));
     for name in &load.devices.clone() {
         if name.drive().is_some() {
             continue;
         }
-        let there = made.get(name.as_str()).map_or_else(|| path_state(name.as_str()), |len| PathState::File(*len));
-        if load.appends_to(name) && !matches!(there, PathState::Device) {
-            let end = if let PathState::File(len) = there { len } else { 0 };
+        let state = known_sizes.get(name.as_str()).map_or_else(|| path_state(name.as_str()), |len| PathState::File(*len));
+        if load.appends_to(name) && !matches!(state, PathState::Device) {
+            let end = if let PathState::File(len) = state { len } else { 0 };
             load.appended.insert(name.to_string(), end);
         }
-        let wanted = load.required_file_bytes(name);
-        let (size, is_short) = match (there, wanted) {
+        let required_bytes = load.required_file_bytes(name);
+        let (size, is_short) = match (state, required_bytes) {
             (PathState::Device, _) => {
                 device.get_or_insert_with(|| name.clone());
                 continue;
             }
             // Laying it out would overwrite existing data of the user.
-            (PathState::File(len), Some(wanted))
-                if !writes && (1..wanted).contains(&len) && !made.contains_key(name.as_str()) =>
+            (PathState::File(len), Some(required_bytes))
+                if !writes && (1..required_bytes).contains(&len) && !known_sizes.contains_key(name.as_str()) =>
             {
                 return Err(Failure::usage(format!(
-                    "cannot read {wanted} bytes of {name} - it has only {len} - lower size (or leave it out to read \
+                    "cannot read {required_bytes} bytes of {name} - it has only {len} - lower size (or leave it out to read \
                      all), or name another file"
                 )));
             }
-            (PathState::File(len), wanted) => {
-                (wanted.unwrap_or(len).max(len), wanted.is_some_and(|wanted| len < wanted))
+            (PathState::File(len), required_bytes) => {
+                (required_bytes.unwrap_or(len).max(len), required_bytes.is_some_and(|wanted| len < wanted))
             }
-            (PathState::Nothing, Some(wanted)) => (wanted, true),
+            (PathState::Nothing, Some(required_bytes)) => (required_bytes, true),
             (PathState::Nothing, None) => {
                 return Err(Failure::usage(format!(
                     "cannot create the file {name} - no job gives its size - give a size such as size=4g, or check the \
@@ -129,7 +129,7 @@ pub fn resolve_file_sizes(load: &mut FioLoad, made: &mut HashMap<String, u64>) -
             }
         };
         sizes.push(size);
-        made.insert(name.to_string(), size);
+        known_sizes.insert(name.to_string(), size);
         // As in fio, also for mixed loads: reads of unwritten blocks would not reach the drive.
         if is_short && lays_out && !load.appends_to(name) {
             layouts.push(layout(name, 0, size)?);
@@ -166,9 +166,9 @@ pub fn check_polled(load: &FioLoad) -> Result<(), Failure> {
         };
         if queue_attribute(number, "io_poll", &Roots::default()).as_deref() != Some("1") {
             let path = fs::canonicalize(name.as_str()).unwrap_or_default();
-            let place = format!("/sys/class/block/{}", path.file_name().unwrap_or_default().to_string_lossy());
+            let sysfs_path = format!("/sys/class/block/{}", path.file_name().unwrap_or_default().to_string_lossy());
             return Err(Failure::environment(format!(
-                "cannot poll {name} - it has no poll queues ({place}/queue/io_poll is not 1) - boot with nvme.poll_queues=2 for an NVMe drive, or leave out hipri"
+                "cannot poll {name} - it has no poll queues ({sysfs_path}/queue/io_poll is not 1) - boot with nvme.poll_queues=2 for an NVMe drive, or leave out hipri"
             )));
         }
     }
@@ -180,27 +180,27 @@ pub fn check_polled(load: &FioLoad) -> Result<(), Failure> {
 pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<Layout, Failure> {
     // Largest operation that divides the size.
     let block = 1_u64 << bytes.trailing_zeros().min(20);
-    let given = |name: &str, value: String| GivenOption { name: name.into(), value: Some(value), at: "layout".into() };
+    let option = |name: &str, value: String| GivenOption { name: name.into(), value: Some(value), position: "layout".into() };
     let options = vec![
-        given("filename", name.as_str().replace(':', "\\:")),
-        given("rw", "write".into()),
-        given("bs", block.to_string()),
-        given("offset", offset.to_string()),
-        given("size", bytes.to_string()),
-        given("iodepth", "8".into()),
-        given("direct", u8::from(block >= 4096).to_string()),
+        option("filename", name.as_str().replace(':', "\\:")),
+        option("rw", "write".into()),
+        option("bs", block.to_string()),
+        option("offset", offset.to_string()),
+        option("size", bytes.to_string()),
+        option("iodepth", "8".into()),
+        option("direct", u8::from(block >= 4096).to_string()),
     ];
     let section = Section { name: "layout".into(), options };
-    let made = load_of(&[section], false).ok().flatten();
+    let parsed_load = load_of(&[section], false).ok().flatten();
     let cannot = || Failure::usage(format!("cannot create a file called {}", quoted(name.as_str())));
-    let mut load = made.ok_or_else(cannot)?;
+    let mut load = parsed_load.ok_or_else(cannot)?;
     load.file_size_bytes = Some(bytes);
     Ok(Layout { name: name.to_string(), bytes, load })
 }
 
 /// The load of jobs that depend on no file, variable or machine; `None` without a job.
 pub fn load_of(sections: &[Section], readonly: bool) -> Result<Option<FioLoad>, Failure> {
-    let around = ParseContext {
+    let context = ParseContext {
         read: &mut |_| Err("no file can be included here".to_owned()),
         variable: &|_| None,
         cpus: 1,
@@ -208,20 +208,20 @@ pub fn load_of(sections: &[Section], readonly: bool) -> Result<Option<FioLoad>, 
         memory_mbytes: 0,
         readonly,
     };
-    let mut loads = jobs(sections, &around, &mut Vec::new()).and_then(runs).map_err(Failure::usages)?;
+    let mut loads = jobs(sections, &context, &mut Vec::new()).and_then(runs).map_err(Failure::usages)?;
     Ok(loads.pop())
 }
 
 /// Writes a file into the working directory and prints its name. `over`: existing files that it may replace.
-fn write(what: &str, name: &str, bytes: &[u8], over: ReplaceTarget) {
-    match files::replace(Path::new(name), bytes, over) {
-        Ok(()) => console::notice(&format!("{what}: {}", in_one_line(name))),
+fn write(description: &str, name: &str, bytes: &[u8], replace_target: ReplaceTarget) {
+    match files::replace(Path::new(name), bytes, replace_target) {
+        Ok(()) => console::notice(&format!("{description}: {}", in_one_line(name))),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => console::warning(&format!(
-            "cannot write {what} to {} - a file of this name exists - move it, or give --force",
+            "cannot write {description} to {} - a file of this name exists - move it, or give --force",
             quoted(name)
         )),
         Err(error) => console::warning(&format!(
-            "cannot write {what} to {} - {error} - run in a directory that this user may write to",
+            "cannot write {description} to {} - {error} - run in a directory that this user may write to",
             quoted(name)
         )),
     }
@@ -233,32 +233,32 @@ pub fn write_dumps(load: &FioLoad, force: bool) {
         for damage in thread.progress.verify.take_dumps() {
             let names = thread.job.names(thread.clone);
             let file = names.get(damage.file).and_then(|name| Path::new(name).file_name()?.to_str()).unwrap_or("block");
-            let over = if force { ReplaceTarget::Own } else { ReplaceTarget::NewFile };
-            write("the received block", &format!("{file}.{}.received", damage.offset), &damage.received, over);
+            let replace_target = if force { ReplaceTarget::Own } else { ReplaceTarget::NewFile };
+            write("the received block", &format!("{file}.{}.received", damage.offset), &damage.received, replace_target);
             if let Some(expected) = &damage.expected {
-                write("the expected block", &format!("{file}.{}.expected", damage.offset), expected, over);
+                write("the expected block", &format!("{file}.{}.expected", damage.offset), expected, replace_target);
             }
         }
     }
 }
 
 /// Saves the states of the writes: of jobs that request it or did not complete, or of `all`.
-pub fn save_states(load: &FioLoad, all: bool) {
+pub fn save_states(load: &FioLoad, is_all: bool) {
     for thread in &load.threads {
         let JobClone { job, number, .. } = thread;
         let is_wanted = match job.verify.saves_state {
-            _ if all => true,
+            _ if is_all => true,
             Some(saves) => saves,
             None => !thread.is_done(),
         };
         let Some(state) = thread.progress.verify.state().filter(|_| is_wanted) else { continue };
         let name = VerifyState::file_name(&job.name, *number);
-        let over = match VerifyState::load(Path::new(&name)) {
+        let replace_target = match VerifyState::load(Path::new(&name)) {
             Ok(_) => ReplaceTarget::Own,
             Err(_) => ReplaceTarget::NewFile,
         };
         let files = job.names(thread.clone).len() as u32;
-        write("state of the verification", &name, &state.encode(&job.name, *number, files), over);
+        write("state of the verification", &name, &state.encode(&job.name, *number, files), replace_target);
     }
 }
 

@@ -70,8 +70,8 @@ pub(super) struct HourSearch<'a> {
     /// Minimum length of a run without stalls that covers the drive's periodic behaviour, seconds.
     period_sec: f64,
     load: &'a PredictedLoad,
-    switch: &'a SignalHandler,
-    place: TempDir,
+    signal_handler: &'a SignalHandler,
+    temp_dir: TempDir,
     /// Operations per second at 1x.
     iops: f64,
     runs: u32,
@@ -83,9 +83,9 @@ impl<'a> HourSearch<'a> {
         drive: &FittedDrive,
         count: Count,
         load: &'a PredictedLoad,
-        switch: &'a SignalHandler,
+        signal_handler: &'a SignalHandler,
     ) -> Result<Self, Failure> {
-        let place = tempfile::tempdir().map_err(|error| {
+        let temp_dir = tempfile::tempdir().map_err(|error| {
             Failure::environment(format!(
                 "cannot create a directory for the search - {error} - check the free space in TMPDIR"
             ))
@@ -104,26 +104,26 @@ impl<'a> HourSearch<'a> {
             Ok::<_, Failure>((console::quietly(|| base(&name))?, window_sec, count.of(every_s)))
         };
         let stalled = drive.stalls.map(stalled).transpose()?.filter(|(_, _, stalls)| *stalls > 0.0);
-        Ok(Self { steady, stalled, period_sec, load, switch, place, iops: 0.0, runs: 0 })
+        Ok(Self { steady, stalled, period_sec, load, signal_handler, temp_dir, iops: 0.0, runs: 0 })
     }
 
     /// The highest load held, starting the search at `from`; `None`: not even [`LEAST`] is held, or a signal came.
-    pub(super) fn highest(&mut self, from: f64) -> Result<Option<f64>, Failure> {
-        let (mut held, mut not_held, mut at, mut step) =
-            (None::<f64>, None::<f64>, from.clamp(LEAST, MOST), FIRST_STEP);
+    pub(super) fn highest(&mut self, start: f64) -> Result<Option<f64>, Failure> {
+        let (mut held, mut not_held, mut multiple, mut step) =
+            (None::<f64>, None::<f64>, start.clamp(LEAST, MOST), FIRST_STEP);
         loop {
-            let bound = if self.holds(at)? { &mut held } else { &mut not_held };
-            *bound = Some(at);
-            if self.switch.signal_received().is_some() {
+            let bound = if self.holds(multiple)? { &mut held } else { &mut not_held };
+            *bound = Some(multiple);
+            if self.signal_handler.signal_received().is_some() {
                 return Ok(None);
             }
-            at = match (held, not_held) {
+            multiple = match (held, not_held) {
                 (Some(held), Some(not_held)) if not_held / held <= NEAR => break,
                 (Some(held), Some(not_held)) => (held * not_held).sqrt(),
                 (Some(held), None) if held >= MOST => break,
                 (None, Some(not_held)) if not_held <= LEAST => break,
                 (Some(held), None) => (held * step).min(MOST),
-                (None, _) => (at / step).max(LEAST),
+                (None, _) => (multiple / step).max(LEAST),
             };
             step = (step * step).min(4.0);
         }
@@ -157,11 +157,11 @@ impl<'a> HourSearch<'a> {
             let of = verdict.groups.iter().map(|group| group.slices.first()?.judged_share.clone());
             of.map(Option::unwrap_or_default).collect()
         };
-        let within = |steady: &Vec<f64>, stalled: &Vec<f64>| {
+        let is_within = |steady: &Vec<f64>, stalled: &Vec<f64>| {
             let mixed = steady.iter().zip(stalled).map(|(steady, stalled)| steady + (stalled - steady) * part);
             mixed.zip(self.load.sla.limits()).all(|(share, limit)| share < limit.share_max())
         };
-        shares(steady).iter().zip(&shares(stalled)).all(|(steady, stalled)| within(steady, stalled))
+        shares(steady).iter().zip(&shares(stalled)).all(|(steady, stalled)| is_within(steady, stalled))
     }
 
     /// Verdict on `seconds` at `multiple` times the load of `base`.
@@ -172,23 +172,23 @@ impl<'a> HourSearch<'a> {
         let factor = multiple.to_string().parse().map_err(Failure::usage)?;
         let load = base.multiplied(factor, &devices).map_err(Failure::usages)?;
         self.runs += 1;
-        let dir = self.place.path().join(self.runs.to_string());
+        let dir = self.temp_dir.path().join(self.runs.to_string());
         let request = RunRequest {
             dir: dir.clone(),
             sla: self.load.sla.clone(),
             slice_sec: seconds,
-            patience: FailureLimits::with_errors(0),
+            failure_limits: FailureLimits::with_errors(0),
             findings: Some(Vec::new()),
             quiet: true,
             trace: false,
             ..RunRequest::new(NamedWorkload::alone(load.workload, load.text))
         };
         let mut offered = Offered(0.0);
-        let ended = console::quietly(|| runner::run(request, self.switch, &mut offered))?;
+        let outcome = console::quietly(|| runner::run(request, self.signal_handler, &mut offered))?;
         self.iops = if self.iops == 0.0 { offered.0 / multiple } else { self.iops };
         // There are many runs, and only their verdicts are needed.
         let _ = std::fs::remove_dir_all(dir);
-        ended.recorded()
+        outcome.recorded()
     }
 }
 

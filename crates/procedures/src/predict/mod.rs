@@ -63,19 +63,19 @@ pub fn predict(
     dir: &Path,
     load: &PredictedLoad,
     force: bool,
-    switch: &SignalHandler,
+    signal_handler: &SignalHandler,
 ) -> Result<Option<Vec<Prediction>>, Failure> {
-    let mut kept = SeriesDir::open_existing(dir)?;
-    if kept.series.purpose != Purpose::Baseline {
+    let mut series_dir = SeriesDir::open_existing(dir)?;
+    if series_dir.series.purpose != Purpose::Baseline {
         return Err(Failure::usage(format!(
             "cannot predict from {} - it is not a baseline - create one with \"flashproof baseline\"",
             dir.display()
         )));
     }
-    let (mut predictions, devices) = (Vec::new(), &kept.series.devices);
+    let (mut predictions, devices) = (Vec::new(), &series_dir.series.devices);
     let path = |number: usize| {
         let name = if devices.len() == 1 { "drive.sim".to_owned() } else { format!("drive-{}.sim", number + 1) };
-        kept.dir.join(name)
+        series_dir.dir.join(name)
     };
     let replaces = |path: &Path| force || is_ours(path, |text| text.starts_with("sim:"));
     let write = |number: usize, text: Option<&str>| {
@@ -84,13 +84,13 @@ pub fn predict(
     };
     (0..devices.len()).try_for_each(|number| write(number, None))?;
     for (number, device) in devices.iter().enumerate() {
-        let points = points_of(&kept.series, number);
+        let points = points_of(&series_dir.series, number);
         console::note(&format!(
             "fitting a simulated drive to the behaviour of {} in {}",
             device.name,
             units::count(points.len() as u64, "point")
         ));
-        let Some(prediction) = of_drive(device, &points, load, switch)? else { return Ok(None) };
+        let Some(prediction) = of_drive(device, &points, load, signal_handler)? else { return Ok(None) };
         match &prediction.simulated {
             Some(simulated) => write(number, Some(&format!("{simulated}\n")))?,
             // A file from an earlier prediction no longer describes the drive.
@@ -98,13 +98,13 @@ pub fn predict(
         }
         predictions.push(prediction);
     }
-    if let Some(conclusion) = &mut kept.series.conclusion {
+    if let Some(conclusion) = &mut series_dir.series.conclusion {
         if !conclusion.details.is_object() {
             conclusion.details = json!({});
         }
         conclusion.details["prediction"] = json!(predictions);
-        kept.save()?;
-        kept.write_report();
+        series_dir.save()?;
+        series_dir.write_report();
     }
     Ok(Some(predictions))
 }
@@ -114,14 +114,14 @@ fn of_drive(
     device: &Identity,
     points: &[Point],
     load: &PredictedLoad,
-    switch: &SignalHandler,
+    signal_handler: &SignalHandler,
 ) -> Result<Option<Prediction>, Failure> {
     let in_doubt = points.iter().filter(|point| point.doubt.is_some()).count() as u64;
-    let seen = Observations::of(points);
+    let observations = Observations::of(points);
     let blank = Prediction {
         device: device.name.clone(),
         declined: None,
-        unknown: seen.unknown(device),
+        unknown: observations.unknown(device),
         simulated: None,
         parameters: Vec::new(),
         points: 0,
@@ -136,21 +136,21 @@ fn of_drive(
         remarks: Vec::new(),
     };
     let declined = |declined: Declined| Ok(Some(Prediction { declined: Some(declined), ..blank.clone() }));
-    if let Some(drift) = seen.drift() {
+    if let Some(drift) = observations.drift() {
         return declined(drift);
     }
-    let fit = fit(points, device.size_bytes, MIN_IO_BYTES, seen.stalls.as_ref())
+    let fit = fit(points, device.size_bytes, MIN_IO_BYTES, observations.stalls.as_ref())
         .map_err(|why| Failure::invalid(format!("cannot predict from the baseline of {} - {why}", device.name)))?;
-    if let Some(cause) = seen.unfit_reason(points, &fit) {
+    if let Some(cause) = observations.unfit_reason(points, &fit) {
         return Ok(Some(Prediction { declined: Some(cause), misses: fit.misses, ..blank }));
     }
-    let Some(ratings) = ratings(&fit, load, switch)? else { return Ok(None) };
-    let Some([rating, low, high]) = interval(ratings) else { return declined(seen.undecided(ratings)) };
+    let Some(ratings) = ratings(&fit, load, signal_handler)? else { return Ok(None) };
+    let Some([rating, low, high]) = interval(ratings) else { return declined(observations.undecided(ratings)) };
     let mut remarks = vec![
         "the interval covers all parameters that fit the points; it does not cover drives that differ from the model"
             .to_owned(),
     ];
-    remarks.extend(seen.remarks(points));
+    remarks.extend(observations.remarks(points));
     if in_doubt > 0 {
         let (all, doubts) = (units::count(points.len() as u64, "job"), units::number(in_doubt as f64));
         remarks.insert(
@@ -176,14 +176,14 @@ fn of_drive(
 }
 
 /// Ratings of the fitted drive and of the drives at both ends; `None`: interrupted.
-fn ratings(fit: &Fit, load: &PredictedLoad, switch: &SignalHandler) -> Result<Option<[Option<f64>; 3]>, Failure> {
+fn ratings(fit: &Fit, load: &PredictedLoad, signal_handler: &SignalHandler) -> Result<Option<[Option<f64>; 3]>, Failure> {
     let mut ratings = [None; 3];
     let drives = [(&fit.nearest, Count::Mean), (&fit.slow, Count::Most), (&fit.fast, Count::Least)];
     for (number, (drive, count)) in drives.into_iter().enumerate() {
         // Start both ends at the first rating, which is near theirs.
-        let from = ratings[0].unwrap_or(if number == 0 { 1.0 } else { hour::LEAST });
-        ratings[number] = HourSearch::new(drive, count, load, switch)?.highest(from)?;
-        if switch.signal_received().is_some() {
+        let start = ratings[0].unwrap_or(if number == 0 { 1.0 } else { hour::LEAST });
+        ratings[number] = HourSearch::new(drive, count, load, signal_handler)?.highest(start)?;
+        if signal_handler.signal_received().is_some() {
             return Ok(None);
         }
     }
@@ -222,11 +222,11 @@ const DRIFT_US: f64 = 5.0;
 /// Observations of a baseline.
 pub(super) struct Observations<'a> {
     watch: Option<&'a Watch>,
-    later: Option<&'a Watch>,
+    second_watch: Option<&'a Watch>,
     /// Stalls that occur less often than once a second.
     pub stalls: Option<Stalls>,
     /// Time under load, seconds.
-    lived_sec: f64,
+    loaded_sec: f64,
     /// Bytes written in this time.
     written_bytes: f64,
 }
@@ -234,18 +234,18 @@ pub(super) struct Observations<'a> {
 impl<'a> Observations<'a> {
     pub(super) fn of(points: &'a [Point]) -> Self {
         let watches = || points.iter().filter(|point| point.part == Part::Watch);
-        let of = |round: u32| watches().rfind(|point| point.round == round).and_then(|point| point.watch.as_ref());
+        let watch_of = |round: u32| watches().rfind(|point| point.round == round).and_then(|point| point.watch.as_ref());
         let stalls = watches().find(|point| point.round == 0).and_then(|point| {
-            let all = |of: fn(&Done) -> f64| point.directions().map(of).sum::<f64>();
-            let mean_us = all(|done| done.answer.mean_us * done.ops as f64) / all(|done| done.ops as f64);
-            point.watch.as_ref()?.stalls(all(|done| done.iops), mean_us)
+            let sum_of = |value_of: fn(&Done) -> f64| point.directions().map(value_of).sum::<f64>();
+            let mean_us = sum_of(|done| done.answer.mean_us * done.ops as f64) / sum_of(|done| done.ops as f64);
+            point.watch.as_ref()?.stalls(sum_of(|done| done.iops), mean_us)
         });
         let written = |point: &Point| point.writes.as_ref().map_or(0.0, |done| done.ops as f64 * done.bytes_each);
         Self {
-            watch: of(0),
-            later: of(1),
+            watch: watch_of(0),
+            second_watch: watch_of(1),
             stalls,
-            lived_sec: points.iter().map(|point| point.seconds).sum(),
+            loaded_sec: points.iter().map(|point| point.seconds).sum(),
             written_bytes: points.iter().map(written).sum(),
         }
     }
@@ -253,17 +253,17 @@ impl<'a> Observations<'a> {
     /// Why a drive that drifts has no prediction; `None`: the drive does not drift.
     pub(super) fn drift(&self) -> Option<Declined> {
         let watch = self.watch?;
-        let seen = watch.drift().or_else(|| drift_between(watch, self.later?))?;
+        let drift_text = watch.drift().or_else(|| drift_between(watch, self.second_watch?))?;
         let reason =
-            format!("{seen}: the drive's behaviour after an hour is unknown - measure it again once it has settled");
+            format!("{drift_text}: the drive's behaviour after an hour is unknown - measure it again once it has settled");
         Some(Declined { cause: DeclinedBy::Drift, reason })
     }
 
     /// Why a drive that `fit` does not describe has no prediction; `None`: `fit` describes the drive.
     pub(super) fn unfit_reason(&self, points: &[Point], fit: &Fit) -> Option<Declined> {
-        let collects = |seen: String| Declined {
+        let collects = |evidence: String| Declined {
             cause: DeclinedBy::GarbageCollection,
-            reason: format!("{seen}, and the cost of garbage collection depends on the load - rate the drive itself"),
+            reason: format!("{evidence}, and the cost of garbage collection depends on the load - rate the drive itself"),
         };
         if let Some(fell) = fell(points) {
             return Some(collects(fell));
@@ -314,15 +314,15 @@ impl<'a> Observations<'a> {
         } else {
             String::new()
         };
-        let lived = units::span_about(self.lived_sec);
+        let load_span = units::span_about(self.loaded_sec);
         let Some(watch) = self.watch else {
             return format!(
-                "unknown: stalls, drift, and the drive's behaviour after {lived} of load: this baseline has no watch - \
+                "unknown: stalls, drift, and the drive's behaviour after {load_span} of load: this baseline has no watch - \
                  a longer baseline has one: flashproof baseline --quick"
             );
         };
         let rarer_sec = watch.seconds / TIMES_SEEN;
-        let longer = if rarer_sec < HOUR_SEC {
+        let longer_hint = if rarer_sec < HOUR_SEC {
             let needed = BaselineRequest::seconds_for_watch(simulated, TIMES_SEEN * HOUR_SEC);
             needed.map_or(String::new(), |seconds| {
                 format!(
@@ -333,12 +333,12 @@ impl<'a> Observations<'a> {
         } else {
             String::new()
         };
-        let few = self.stalls.as_ref().filter(|stalls| stalls.count < PAUSES_MIN);
-        let few =
-            few.map_or(String::new(), |stalls| format!("how often the drive stalls ({}), ", describe_stalls(stalls)));
+        let few_stalls = self.stalls.as_ref().filter(|stalls| stalls.count < PAUSES_MIN);
+        let few_text =
+            few_stalls.map_or(String::new(), |stalls| format!("how often the drive stalls ({}), ", describe_stalls(stalls)));
         format!(
-            "unknown: {few}events rarer than one in {}{unwritten}, and the drive's behaviour after {lived} of \
-             load{longer}",
+            "unknown: {few_text}events rarer than one in {}{unwritten}, and the drive's behaviour after {load_span} of \
+             load{longer_hint}",
             units::span_about(rarer_sec as f64)
         )
     }
@@ -372,14 +372,14 @@ fn drift_between(watch: &Watch, later: &Watch) -> Option<String> {
 }
 
 /// Describes stalls.
-fn describe_stalls(Stalls { count: seen, ms, every_s, regular }: &Stalls) -> String {
+fn describe_stalls(Stalls { count: stall_count, ms, every_s, regular }: &Stalls) -> String {
     let length = units::milliseconds(ms.value);
-    match (*seen < PAUSES_MIN, regular) {
-        (true, _) => format!("{} of {length}", units::count(*seen, "stall")),
-        (_, true) => format!("{} of {length}, one every {}", units::count(*seen, "stall"), seconds(every_s.value)),
+    match (*stall_count < PAUSES_MIN, regular) {
+        (true, _) => format!("{} of {length}", units::count(*stall_count, "stall")),
+        (_, true) => format!("{} of {length}, one every {}", units::count(*stall_count, "stall"), seconds(every_s.value)),
         (_, false) => format!(
             "{} of up to {length}, at irregular intervals, one in {} on average",
-            units::count(*seen, "stall"),
+            units::count(*stall_count, "stall"),
             seconds(every_s.value)
         ),
     }
@@ -392,9 +392,9 @@ fn seconds(sec: f64) -> String {
 /// Describes how the writes of the saturation became slower; `None` if they did not become slower.
 fn fell(points: &[Point]) -> Option<String> {
     let rounds: Vec<_> = points.iter().filter(|point| point.part == Part::Saturation).collect();
-    let most = |rounds: &[&Point]| rounds.iter().map(|point| point.iops()).fold(0.0, f64::max);
+    let max_iops = |rounds: &[&Point]| rounds.iter().map(|point| point.iops()).fold(0.0, f64::max);
     // A stall makes a single round slower, garbage collection all last rounds.
-    let (first, last) = (most(&rounds), most(&rounds[rounds.len().saturating_sub(LAST_ROUNDS)..]));
+    let (first, last) = (max_iops(&rounds), max_iops(&rounds[rounds.len().saturating_sub(LAST_ROUNDS)..]));
     (last < (1.0 - FELL) * first).then(|| {
         let seconds: f64 = rounds.iter().map(|point| point.seconds).sum();
         format!(

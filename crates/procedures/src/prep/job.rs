@@ -62,12 +62,12 @@ pub(super) struct Job {
 impl Job {
     /// Prepares the device from the recorded position on, and reads back a sample.
     pub(super) fn prepare(mut self) -> Result<JobResult, PrepError> {
-        let begun = self.prepared.passes_done > 0 || self.prepared.mark_bytes > 0;
-        if begun {
+        let is_begun = self.prepared.passes_done > 0 || self.prepared.mark_bytes > 0;
+        if is_begun {
             self.check_resumable()?;
         }
         self.ledger.begin(&self.prepared)?;
-        if !begun {
+        if !is_begun {
             self.discard()?;
         }
         while self.prepared.passes_done < self.prepared.passes() {
@@ -91,30 +91,30 @@ impl Job {
 
     /// Bytes to prepare, and how many of them direct I/O can write.
     pub(super) fn extent(&self) -> (u64, u64) {
-        let used = self.prepared.used_bytes;
+        let used_bytes = self.prepared.used_bytes;
         let unit = self.target().map_or(1, |target| u64::from(target.min_io_bytes()));
-        (used, used / unit * unit)
+        (used_bytes, used_bytes / unit * unit)
     }
 
     /// Discards the whole device, or the part that is not used.
     fn discard(&mut self) -> Result<(), PrepError> {
         let Prepared { discard_first, used_bytes, size_bytes, .. } = self.prepared;
-        let from = if discard_first { 0 } else { used_bytes };
-        if from == size_bytes {
+        let start = if discard_first { 0 } else { used_bytes };
+        if start == size_bytes {
             return Ok(());
         }
         let Some(target) = self.target().cloned() else { return Ok(()) };
-        self.status.begin(Step::Discard, size_bytes - from, 0, 0);
-        for piece in target.discard(from..size_bytes) {
+        self.status.begin(Step::Discard, size_bytes - start, 0, 0);
+        for piece in target.discard(start..size_bytes) {
             match piece {
-                Ok(end) => self.status.set_done(end - from),
+                Ok(end) => self.status.set_done(end - start),
                 // For a discard of the whole device, support was checked before.
                 Err(error) if !discard_first && error.is_unsupported() => {
                     console::warning(&format!(
                         "{}: {error}, so its last {} bytes stay allocated: they are not written, but the drive cannot \
                          use them",
                         self.name,
-                        size_bytes - from
+                        size_bytes - start
                     ));
                     return Ok(());
                 }
@@ -131,27 +131,27 @@ impl Job {
     fn pass(&mut self) -> Result<(), PrepError> {
         let pass = self.prepared.passes_done;
         let content = self.content(self.prepared.fill_of(pass));
-        let (used, reached) = self.extent();
-        let (from, pass_bytes) = (self.prepared.mark_bytes, self.prepared.pass_bytes());
+        let (used_bytes, direct_bytes) = self.extent();
+        let (start, pass_bytes) = (self.prepared.mark_bytes, self.prepared.pass_bytes());
         let order = self.order()?;
-        let end = if order.is_some() { pass_bytes } else { reached };
-        let first = self.content(Some(OVERWRITTEN_FILL));
-        let random = order.map(|order| RandomPass { order, reached, first });
+        let end = if order.is_some() { pass_bytes } else { direct_bytes };
+        let overwritten_content = self.content(Some(OVERWRITTEN_FILL));
+        let random = order.map(|order| RandomPass { order, device_bytes: direct_bytes, overwritten_content });
         let step = self.prepared.fill_of(pass).map_or(Step::Zeros, Step::Salt);
-        let later = u64::from(self.prepared.passes() - pass - 1) * used;
-        self.status.begin(step, pass_bytes, from, later);
-        let mark = Arc::new(AtomicU64::new(from));
-        let pass = Pass { device: self.name.clone(), range: from..end, mark: mark.clone(), content, random };
-        let ran = if from < end { self.run(&pass, Some(&mark)) } else { Ok(()) };
+        let later_bytes = u64::from(self.prepared.passes() - pass - 1) * used_bytes;
+        self.status.begin(step, pass_bytes, start, later_bytes);
+        let mark = Arc::new(AtomicU64::new(start));
+        let pass = Pass { device: self.name.clone(), range: start..end, mark: mark.clone(), content, random };
+        let run_result = if start < end { self.run(&pass, Some(&mark)) } else { Ok(()) };
         // A failed device is not synced again: the earlier record remains valid.
-        if matches!(ran, Ok(()) | Err(PrepError::Interrupted)) {
-            let (begun, mark) = (Instant::now(), mark.load(Ordering::Acquire));
+        if matches!(run_result, Ok(()) | Err(PrepError::Interrupted)) {
+            let (sync_start, mark) = (Instant::now(), mark.load(Ordering::Acquire));
             self.ledger.checkpoint(&mut self.prepared, mark)?;
-            self.written.bytes += mark - from;
-            self.written.ns += begun.elapsed().as_nanos() as u64;
+            self.written.bytes += mark - start;
+            self.written.ns += sync_start.elapsed().as_nanos() as u64;
         }
-        ran?;
-        self.write_remainder(reached, used, content)?;
+        run_result?;
+        self.write_remainder(direct_bytes, used_bytes, content)?;
         self.prepared.passes_done += 1;
         self.prepared.mark_bytes = 0;
         self.ledger.keep(&self.prepared);
@@ -159,16 +159,16 @@ impl Job {
     }
 
     /// Writes the remainder at the end of a file, which is shorter than the unit of direct I/O.
-    fn write_remainder(&self, reached: u64, used: u64, content: Content) -> Result<(), PrepError> {
-        let (Some(target), true) = (self.target(), reached < used) else { return Ok(()) };
+    fn write_remainder(&self, direct_bytes: u64, used_bytes: u64, content: Content) -> Result<(), PrepError> {
+        let (Some(target), true) = (self.target(), direct_bytes < used_bytes) else { return Ok(()) };
         // From the last boundary of a salt block.
-        let begin = reached / SPOT_BYTES as u64 * SPOT_BYTES as u64;
-        let mut bytes = vec![0; (used - begin) as usize];
+        let begin = direct_bytes / SPOT_BYTES as u64 * SPOT_BYTES as u64;
+        let mut bytes = vec![0; (used_bytes - begin) as usize];
         content.put(&mut bytes, begin);
-        let bytes = &bytes[(reached - begin) as usize..];
-        target.write_remainder(bytes, reached).map_err(|error| {
+        let bytes = &bytes[(direct_bytes - begin) as usize..];
+        target.write_remainder(bytes, direct_bytes).map_err(|error| {
             let (name, len) = (&self.name, bytes.len());
-            PrepError::Device(format!("write of {len} bytes at byte {reached} of {name} failed: {error}"))
+            PrepError::Device(format!("write of {len} bytes at byte {direct_bytes} of {name} failed: {error}"))
         })
     }
 
@@ -185,26 +185,26 @@ impl Job {
     /// Runs `workload` until its stream ends. With a `mark`, regularly records progress.
     pub(super) fn run<W: Workload>(&mut self, workload: &W, mark: Option<&Arc<AtomicU64>>) -> Result<(), PrepError> {
         let facts = EngineFacts::unpaced(&self.engine);
-        let choices = BuildContext { seed: 1, shards_max: 1, cpus: 1, in_flight_max: None };
+        let context = BuildContext { seed: 1, shards_max: 1, cpus: 1, in_flight_max: None };
         let mut plan = RunPlan::new(vec![self.name.to_string()], [].into());
         workload
-            .build(&self.devices.shapes(), &choices, &mut plan)
+            .build(&self.devices.shapes(), &context, &mut plan)
             .map_err(|error| PrepError::Environment(format!("{}: {error}", self.name)))?;
         let settings = Settings::until_done(facts.pacing());
         let (layout, control) = (plan.layout, self.control.clone());
-        let what = RunConfig { layout, settings, interval_ns: INTERVAL_NS, slice_ns: u64::MAX, control };
+        let run_config = RunConfig { layout, settings, interval_ns: INTERVAL_NS, slice_ns: u64::MAX, control };
         let mut tracker = Tracker::new(&mut self.prepared, &self.ledger, &self.status, mark.map(Arc::as_ref));
-        let ran = self.engine.run(&what, plan.shards, &self.devices, 1, &facts, &mut tracker);
+        let run_result = self.engine.run(&run_config, plan.shards, &self.devices, 1, &facts, &mut tracker);
         if mark.is_some() {
             self.written.ns += tracker.ended_ns;
         }
-        if let Some(broken) = tracker.broken {
+        if let Some(broken) = tracker.record_error {
             return Err(broken);
         }
         if let Some(failure) = tracker.failure {
             return Err(PrepError::Device(failure));
         }
-        ran.map_err(|error: RunError| PrepError::Environment(format!("{}: {error}", self.name)))?;
+        run_result.map_err(|error: RunError| PrepError::Environment(format!("{}: {error}", self.name)))?;
         self.check_interrupted()
     }
 
@@ -246,11 +246,11 @@ impl Job {
         let compared = self.compare(self.extent().1, self.samples, content, None)?;
         self.compare_remainder(&target, content, &compared)?;
         let (spots, bytes, mismatches) = (compared.spots(), compared.bytes(), compared.mismatches());
-        let sampled = VerifiedSample { spots, bytes, mismatches, unix_s: unix_s() };
-        let is_same = self.ledger.keep_sample(&self.prepared, &sampled);
-        self.prepared.sample = Some(sampled.clone());
+        let sample = VerifiedSample { spots, bytes, mismatches, unix_s: unix_s() };
+        let is_same = self.ledger.keep_sample(&self.prepared, &sample);
+        self.prepared.sample = Some(sample.clone());
         match compared.first_mismatch() {
-            None => Ok(SampleResult::Equal(sampled)),
+            None => Ok(SampleResult::Equal(sample)),
             Some(_) if !is_same => Err(PrepError::Environment(format!(
                 "cannot verify {} - another run began to write to it while it was read back - wait for the end of that \
                  run, then prepare the device again",
@@ -269,7 +269,7 @@ impl Job {
     /// discarded, or a new file may have the number of an old one, without a change of the record.
     pub(super) fn check_resumable(&mut self) -> Result<(), PrepError> {
         let Prepared { passes_done, mark_bytes, .. } = self.prepared;
-        let (_, reached) = self.extent();
+        let (_, direct_bytes) = self.extent();
         // Data after the mark are yet to be written, so nothing is checked at the start of a pass.
         let (end, pass) = match self.prepared.passes().checked_sub(passes_done) {
             None | Some(0) => (u64::MAX, self.prepared.passes().saturating_sub(1)),
@@ -277,17 +277,17 @@ impl Job {
         };
         // In a random pass, only writes that are not overwritten later can be checked.
         let order = self.order()?;
-        let end = end.min(if order.is_some() { self.prepared.pass_bytes() } else { reached });
+        let end = end.min(if order.is_some() { self.prepared.pass_bytes() } else { direct_bytes });
         if self.target().is_none() || end == 0 {
             return Ok(());
         }
-        let place_end = if order.is_some() { reached } else { end };
-        let lasting = order.map(|order| {
+        let place_end = if order.is_some() { direct_bytes } else { end };
+        let written_order = order.map(|order| {
             let writes = end / u64::from(order.block_bytes());
             (order, writes)
         });
         let content = self.content(self.prepared.fill_of(pass));
-        let compared = self.compare(place_end, BEGUN_SPOTS, content, lasting)?;
+        let compared = self.compare(place_end, BEGUN_SPOTS, content, written_order)?;
         let (spots, mismatches) = (compared.spots(), compared.mismatches());
         match compared.first_mismatch() {
             None => Ok(()),
@@ -310,9 +310,9 @@ impl Job {
         order: Option<(Arc<Order>, u64)>,
     ) -> Result<Arc<Compared>, PrepError> {
         let compared = Arc::new(Compared::default());
-        let now = unix_s() ^ u64::from(std::process::id()) << 32;
+        let seed = unix_s() ^ u64::from(std::process::id()) << 32;
         let device = self.name.clone();
-        let read_back = ReadBack { device, end, order, spots, seed: now, content, compared: compared.clone() };
+        let read_back = ReadBack { device, end, order, spots, seed, content, compared: compared.clone() };
         self.status.begin(Step::ReadBack, read_back.spots() * SPOT_BYTES as u64, 0, 0);
         if end > 0 {
             self.run(&read_back, None)?;
@@ -321,22 +321,22 @@ impl Job {
     }
 
     fn compare_remainder(&self, target: &Target, content: Content, compared: &Compared) -> Result<(), PrepError> {
-        let (used, reached) = self.extent();
-        if reached == used {
+        let (used_bytes, direct_bytes) = self.extent();
+        if direct_bytes == used_bytes {
             return Ok(());
         }
-        let begin = reached / SPOT_BYTES as u64 * SPOT_BYTES as u64;
-        let (mut found, mut expected) = (vec![0; (used - reached) as usize], vec![0; (used - begin) as usize]);
+        let begin = direct_bytes / SPOT_BYTES as u64 * SPOT_BYTES as u64;
+        let (mut actual, mut expected) = (vec![0; (used_bytes - direct_bytes) as usize], vec![0; (used_bytes - begin) as usize]);
         let failed = |error| {
             PrepError::Device(format!(
-                "read of {} bytes at byte {reached} of {} failed: {error}",
-                used - reached,
+                "read of {} bytes at byte {direct_bytes} of {} failed: {error}",
+                used_bytes - direct_bytes,
                 self.name
             ))
         };
-        target.read_remainder(&mut found, reached).map_err(failed)?;
+        target.read_remainder(&mut actual, direct_bytes).map_err(failed)?;
         content.put(&mut expected, begin);
-        compared.compare(reached, &expected[(reached - begin) as usize..], &found);
+        compared.compare(direct_bytes, &expected[(direct_bytes - begin) as usize..], &actual);
         Ok(())
     }
 }
@@ -368,11 +368,11 @@ pub(super) struct Ledger {
     /// Identity of the device; without one nothing is recorded.
     pub identity: Option<String>,
     /// Interval at which data are synced and progress is recorded.
-    pub every: Duration,
+    pub checkpoint_interval: Duration,
     /// The device to sync; none for a simulated drive.
     pub target: Option<Arc<Target>>,
     /// True once the user was warned that nothing can be recorded.
-    pub warned: Cell<bool>,
+    pub has_warned: Cell<bool>,
 }
 
 impl Ledger {
@@ -409,7 +409,7 @@ impl Ledger {
     }
 
     fn warn_once(&self, prepared: &Prepared, error: &StateError) {
-        if !self.warned.replace(true) {
+        if !self.has_warned.replace(true) {
             console::warning(&format!(
                 "{}: {error}; the preparation continues, but an interruption would lose unrecorded progress",
                 prepared.path
@@ -440,7 +440,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
         let identity = Some("serial a".to_owned());
-        let ledger = Ledger { records, identity, every: Duration::ZERO, target: None, warned: Cell::new(false) };
+        let ledger = Ledger { records, identity, checkpoint_interval: Duration::ZERO, target: None, has_warned: Cell::new(false) };
         let prepared = begun("serial a");
         let Err(PrepError::Environment(why)) = ledger.begin(&prepared) else { panic!("it begins") };
         assert!(why.starts_with("cannot begin to prepare /dev/x - its old record would become wrong"), "{why}");

@@ -48,7 +48,7 @@ pub struct Preparation {
     /// Other devices of the same configuration. `erase` may name them without a warning.
     pub others: Vec<String>,
     /// Passes, and the used part of the device.
-    pub wanted: PrepOptions,
+    pub options: PrepOptions,
     /// True to write nothing, and only read a sample of devices prepared before.
     pub verify: bool,
     /// Places to read back from each device; 0 for none.
@@ -66,7 +66,7 @@ impl Preparation {
             devices,
             erase: erase.to_vec(),
             others: Vec::new(),
-            wanted: PrepOptions::DEFAULT,
+            options: PrepOptions::DEFAULT,
             verify: false,
             samples: SAMPLES,
             checkpoint: Duration::from_secs(CHECKPOINT_SEC),
@@ -76,7 +76,7 @@ impl Preparation {
 
     /// Prepares or verifies the devices, until the end or a signal. Returns the exit code: 0, 1 for a failed device, 3
     /// for a failure of the host, 4 if interrupted.
-    pub fn run(&self, switch: &SignalHandler) -> Result<u8, Failure> {
+    pub fn run(&self, signal_handler: &SignalHandler) -> Result<u8, Failure> {
         if self.verify && self.samples == 0 {
             return Err(Failure::usage("cannot verify with --samples 0 - nothing would be read - leave --samples out"));
         }
@@ -89,11 +89,11 @@ impl Preparation {
                     "cannot verify simulated drives - they keep no data - name devices or files",
                 ));
             }
-            Some(drives) => open::simulate(&self.wanted, drives)?,
+            Some(drives) => open::simulate(&self.options, drives)?,
         };
         let engine = Arc::new(Engine::choose(&Demand::default(), &drives[0].devices)?);
         let jobs: Vec<_> = drives.into_iter().map(|drive| drive.job(self, engine.clone())).collect();
-        let _armed = switch.arm(jobs.iter().map(|job| job.control.clone()).collect());
+        let _armed = signal_handler.arm(jobs.iter().map(|job| job.control.clone()).collect());
         if self.style == Style::Plain {
             for Prepared { path, size_bytes, .. } in jobs.iter().map(|job| &job.prepared) {
                 console::result(&format!(
@@ -102,15 +102,15 @@ impl Preparation {
                 ))?;
             }
         }
-        let ended = self.work(jobs, simulated.is_some())?;
-        self.print_results(&ended)
+        let job_ends = self.work(jobs, simulated.is_some())?;
+        self.print_results(&job_ends)
     }
 
     /// Describes the planned writes, and writes nothing. Errors: those of [`Self::run`] before its first write.
     pub fn plan(&self) -> Result<String, Failure> {
         let prepared = match self.simulated()? {
             None => open::plan(self)?,
-            Some(drives) => open::simulate(&self.wanted, &drives)?.into_iter().map(|drive| drive.prepared).collect(),
+            Some(drives) => open::simulate(&self.options, &drives)?.into_iter().map(|drive| drive.prepared).collect(),
         };
         Ok(prepared.iter().map(|prepared| planned(prepared, self.samples)).collect())
     }
@@ -129,22 +129,22 @@ impl Preparation {
     }
 
     /// Runs all jobs in parallel, and draws their progress.
-    fn work(&self, jobs: Vec<Job>, simulated: bool) -> Result<Vec<JobEnd>, Failure> {
+    fn work(&self, jobs: Vec<Job>, is_simulated: bool) -> Result<Vec<JobEnd>, Failure> {
         let status = jobs.iter().map(|job| job.status.clone()).collect();
-        let mut bars = Bars::new(self.style, &self.devices, status, simulated);
-        let begun = Instant::now();
-        let started: Result<Vec<_>, _> = jobs
+        let mut bars = Bars::new(self.style, &self.devices, status, is_simulated);
+        let start = Instant::now();
+        let spawned: Result<Vec<_>, _> = jobs
             .into_iter()
             .map(|job| {
                 let (status, verify) = (job.status.clone(), self.verify);
                 thread::Builder::new().name("prep".into()).spawn(move || {
                     let ended = if verify { job.verify_only() } else { job.prepare() };
                     status.end(ended.is_ok());
-                    (ended, begun.elapsed().as_secs())
+                    (ended, start.elapsed().as_secs())
                 })
             })
             .collect();
-        let threads = started.map_err(|error| Failure::environment(format!("cannot start a thread - {error}")))?;
+        let threads = spawned.map_err(|error| Failure::environment(format!("cannot start a thread - {error}")))?;
         while threads.iter().any(|thread| !thread.is_finished()) {
             bars.draw();
             thread::sleep(REFRESH_INTERVAL);
@@ -155,10 +155,10 @@ impl Preparation {
     }
 
     /// Prints the results and returns the exit code; a failed device has precedence.
-    fn print_results(&self, ended: &[JobEnd]) -> Result<u8, Failure> {
+    fn print_results(&self, job_ends: &[JobEnd]) -> Result<u8, Failure> {
         let mut codes = Vec::new();
-        for ((ended, seconds), name) in ended.iter().zip(&self.devices) {
-            match ended {
+        for ((result, seconds), name) in job_ends.iter().zip(&self.devices) {
+            match result {
                 Ok(done) => console::result(&summary(name, done, *seconds, self.verify))?,
                 Err(PrepError::Device(why) | PrepError::Environment(why)) => console::error(why),
                 Err(PrepError::Interrupted) => {
@@ -167,7 +167,7 @@ impl Preparation {
                     console::notice(&format!("{name}: interrupted; to resume: {}", command.join(" ")));
                 }
             }
-            codes.extend(ended.as_ref().err().map(PrepError::exit_code));
+            codes.extend(result.as_ref().err().map(PrepError::exit_code));
         }
         Ok([1, 3, 4].into_iter().find(|severe| codes.contains(severe)).unwrap_or(0))
     }
@@ -204,13 +204,13 @@ fn part(prepared: &Prepared) -> String {
 /// Plan of a device in one line, with the time at [`PLANNED_RATE`].
 fn planned(prepared: &Prepared, samples: u64) -> String {
     let (total, done) = (u64::from(prepared.passes()), u64::from(prepared.passes_done));
-    let left = (total - done) * prepared.pass_bytes() - prepared.mark_bytes;
+    let left_bytes = (total - done) * prepared.pass_bytes() - prepared.mark_bytes;
     format!(
         "{}: {}, {}: {}; then {} read back. Nothing was written.\n",
         prepared.path,
         part(prepared),
         passes(prepared),
-        to_write(left),
+        to_write(left_bytes),
         units::count(samples, "place"),
     )
 }
@@ -226,8 +226,8 @@ pub(crate) fn to_write(bytes: u64) -> String {
 }
 
 /// Result of a prepared or verified device in one line.
-fn summary(name: &str, done: &JobResult, seconds: u64, verify: bool) -> String {
-    let JobResult { prepared, verified, written } = done;
+fn summary(name: &str, result: &JobResult, seconds: u64, verify: bool) -> String {
+    let JobResult { prepared, verified, written } = result;
     let used_bytes = prepared.used_bytes;
     let part = part(prepared);
     let seed = if prepared.fills > 0 { format!(" (seed {})", prepared.seed) } else { String::new() };
@@ -243,13 +243,13 @@ fn summary(name: &str, done: &JobResult, seconds: u64, verify: bool) -> String {
         SampleResult::Simulated => "simulated: nothing written, nothing read back".to_owned(),
         SampleResult::No => "nothing read back".to_owned(),
     };
-    let at = match written.ns {
+    let rate_text = match written.ns {
         0 => String::new(),
         // Bytes per microsecond are megabytes per second.
         ns => format!(" written at {:.0} MB/s", written.bytes as f64 * 1e3 / ns as f64),
     };
-    let done = if verify { "verified" } else { "prepared" };
-    let when = prepared.ended_unix_s.filter(|_| verify).map(|ended| unix_s().saturating_sub(ended));
-    let when = when.map(|ago| format!(", prepared {} ago", clock(ago))).unwrap_or_default();
-    format!("{name}: {done}{when}: {part}, {passes}{at}, {read_back}, in {}\n", clock(seconds))
+    let verb = if verify { "verified" } else { "prepared" };
+    let age_sec = prepared.ended_unix_s.filter(|_| verify).map(|ended| unix_s().saturating_sub(ended));
+    let age_text = age_sec.map(|ago| format!(", prepared {} ago", clock(ago))).unwrap_or_default();
+    format!("{name}: {verb}{age_text}: {part}, {passes}{rate_text}, {read_back}, in {}\n", clock(seconds))
 }

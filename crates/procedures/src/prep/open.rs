@@ -26,7 +26,7 @@ pub(super) struct OpenedDrive {
 }
 
 impl OpenedDrive {
-    pub(super) fn job(self, asked: &Preparation, engine: Arc<Engine>) -> Job {
+    pub(super) fn job(self, preparation: &Preparation, engine: Arc<Engine>) -> Job {
         let target = match &self.devices {
             Devices::Real(targets) => targets.first().cloned(),
             Devices::Simulated(_) | Devices::Namespace(..) => None,
@@ -40,11 +40,11 @@ impl OpenedDrive {
             ledger: Ledger {
                 records: Records::open(None),
                 identity: self.identity,
-                every: asked.checkpoint,
+                checkpoint_interval: preparation.checkpoint,
                 target,
-                warned: Cell::new(false),
+                has_warned: Cell::new(false),
             },
-            samples: asked.samples,
+            samples: preparation.samples,
             control: Arc::new(Control::default()),
             status: Shared::default(),
             written: WriteTotals::default(),
@@ -53,27 +53,27 @@ impl OpenedDrive {
 }
 
 /// Decides the work on each device, before any question about consent.
-fn decided(asked: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, Resume)>, Failure> {
-    let wanted = asked.wanted;
-    let looked = asked.devices.iter().map(|name| {
+fn decided(preparation: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, Resume)>, Failure> {
+    let options = preparation.options;
+    let discovered = preparation.devices.iter().map(|name| {
         discover::discover(name, &Roots::default()).map_err(|error| format!("cannot prepare {name} - {error}"))
     });
-    let facts = collect_all(looked, Failure::environment)?;
+    let facts = collect_all(discovered, Failure::environment)?;
     let (seed, unix_s) = (session::runner::fresh_seed(), unix_s());
     // A conflict of passes is a usage error; a missing discard support is an environment error.
-    let course = |(facts, seed)| Resume::of(facts, &wanted, records, StartParams { seed, unix_s });
+    let course = |(facts, seed)| Resume::of(facts, &options, records, StartParams { seed, unix_s });
     let courses = collect_all(facts.iter().zip(seed..).map(course), Failure::usage)?;
-    let discarded = facts.iter().map(|facts| match wanted.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0 {
+    let discardable = facts.iter().map(|facts| match options.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0 {
         false => Ok(()),
         true => Err(format!(
             "cannot discard {} - it does not support discard (TRIM, deallocate) - leave out --discard-first",
             facts.path
         )),
     });
-    collect_all(discarded, Failure::environment)?;
+    collect_all(discardable, Failure::environment)?;
     for (facts, resume) in facts.iter().zip(&courses) {
         warn_unusable_record(records, &facts.path, facts.identity().as_deref());
-        if wanted.random.is_some() && !resume.prepared.discard_first {
+        if options.random.is_some() && !resume.prepared.discard_first {
             console::warning(&format!(
                 "{}: it does not support discard (TRIM, deallocate), so a used drive collects garbage during the pass: \
                  the pass is slower, and the drive is not steady afterwards",
@@ -85,30 +85,30 @@ fn decided(asked: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, R
 }
 
 /// Opens all devices for writing, or none.
-pub(super) fn open(asked: &Preparation) -> Result<Vec<OpenedDrive>, Failure> {
+pub(super) fn open(preparation: &Preparation) -> Result<Vec<OpenedDrive>, Failure> {
     let records = Records::open(None);
-    let decided = decided(asked, &records)?;
-    let requests: Vec<_> = decided.iter().map(|(facts, _)| request(facts)).collect();
-    let consents = devices::consent(&requests, &asked.erase, &asked.others)?;
-    let drives = consents.into_iter().zip(decided);
+    let decisions = decided(preparation, &records)?;
+    let requests: Vec<_> = decisions.iter().map(|(facts, _)| request(facts)).collect();
+    let consents = devices::consent(&requests, &preparation.erase, &preparation.others)?;
+    let drives = consents.into_iter().zip(decisions);
     collect_all(
-        drives.map(|(consent, (facts, resume))| opened(consent, resume, &facts, &asked.wanted, &records)),
+        drives.map(|(consent, (facts, resume))| opened(consent, resume, &facts, &preparation.options, &records)),
         Failure::environment,
     )
 }
 
 /// Decides what [`open`] would do on each device, if the guard agrees to all of them. Writes nothing.
-pub(super) fn plan(asked: &Preparation) -> Result<Vec<Prepared>, Failure> {
-    let decided = decided(asked, &Records::open(None))?;
-    let requests: Vec<_> = decided.iter().map(|(facts, _)| request(facts)).collect();
-    devices::agree(&requests, &asked.erase, false)?;
-    Ok(decided.into_iter().map(|(_, resume)| resume.prepared).collect())
+pub(super) fn plan(preparation: &Preparation) -> Result<Vec<Prepared>, Failure> {
+    let decisions = decided(preparation, &Records::open(None))?;
+    let requests: Vec<_> = decisions.iter().map(|(facts, _)| request(facts)).collect();
+    devices::agree(&requests, &preparation.erase, false)?;
+    Ok(decisions.into_iter().map(|(_, resume)| resume.prepared).collect())
 }
 
 fn request(facts: &DeviceFacts) -> Request {
     Request {
         file_size_bytes: (facts.kind == Kind::RegularFile).then_some(facts.size_bytes),
-        whole: true,
+        uses_whole_device: true,
         odsync: false,
         ..Request::new(&facts.path, PREPARATION)
     }
@@ -119,17 +119,17 @@ fn opened(
     consent: WriteConsent,
     resume: Resume,
     facts: &DeviceFacts,
-    wanted: &PrepOptions,
+    options: &PrepOptions,
     records: &Records,
 ) -> Result<OpenedDrive, String> {
     let path = &facts.path;
     consent.notes().iter().for_each(|note| console::warning(&format!("{path}: {note}")));
-    let (now, identity) = (consent.facts(), facts.identity());
-    if now.identity() != identity {
+    let (current_facts, identity) = (consent.facts(), facts.identity());
+    if current_facts.identity() != identity {
         return Err(format!("cannot prepare {path} - another device took its place - start again"));
     }
     // The consent for a file covers the requested length; the file may have grown since the consent.
-    if let Some(size_bytes) = [now.size_bytes, consent.size_bytes()].iter().find(|size| **size != facts.size_bytes) {
+    if let Some(size_bytes) = [current_facts.size_bytes, consent.size_bytes()].iter().find(|size| **size != facts.size_bytes) {
         return Err(format!(
             "cannot prepare {path} - it had {} bytes and has {size_bytes} now - start again",
             facts.size_bytes
@@ -140,7 +140,7 @@ fn opened(
         None => check_unrecorded(&resume, facts, records)?,
         Some(_) => check_same_key(&resume, &consent)?,
     }
-    resume.check(now, wanted, records)?;
+    resume.check(current_facts, options, records)?;
     if resume.is_resumed() {
         let Prepared { seed, .. } = resume.prepared;
         console::note(&format!("{path}: resuming {} (seed {seed})", resume.prepared.progress()));
@@ -217,8 +217,8 @@ pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<OpenedDrive>, Fail
                 facts.size_bytes
             )));
         };
-        if let Some(what) = &prepared.written_since {
-            return Err(cannot(format!("it was written to since its preparation ({what})")));
+        if let Some(writer) = &prepared.written_since {
+            return Err(cannot(format!("it was written to since its preparation ({writer})")));
         }
         if !prepared.is_complete() {
             return Err(cannot(format!(
@@ -234,13 +234,13 @@ pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<OpenedDrive>, Fail
 }
 
 /// Simulated drives; nothing is recorded about them.
-pub(super) fn simulate(wanted: &PrepOptions, names: &[DeviceName]) -> Result<Vec<OpenedDrive>, Failure> {
-    let nowhere = Records::without_dir();
-    let beginning = StartParams { seed: session::runner::fresh_seed(), unix_s: unix_s() };
+pub(super) fn simulate(options: &PrepOptions, names: &[DeviceName]) -> Result<Vec<OpenedDrive>, Failure> {
+    let no_records = Records::without_dir();
+    let start_params = StartParams { seed: session::runner::fresh_seed(), unix_s: unix_s() };
     let drives = names.iter().filter_map(|name| Some((name.clone(), name.drive()?.clone()))).map(|(name, spec)| {
         let path = name.to_string();
         let facts = DeviceFacts { path: path.clone(), size_bytes: spec.capacity_bytes, ..DeviceFacts::default() };
-        let Resume { prepared, .. } = Resume::of(&facts, wanted, &nowhere, beginning)?;
+        let Resume { prepared, .. } = Resume::of(&facts, options, &no_records, start_params)?;
         let devices = Devices::Simulated(vec![(path, spec)]);
         Ok::<_, String>(OpenedDrive { name, devices, prepared, key: 0, identity: None })
     });

@@ -75,8 +75,8 @@ pub(super) fn order(prepared: &Prepared) -> Result<Option<Arc<Order>>, String> {
 }
 
 /// True if the device is discarded before the first write.
-fn discards_first(facts: &DeviceFacts, wanted: &PrepOptions) -> bool {
-    wanted.discard_first || wanted.random.is_some() && facts.max_discard_bytes.unwrap_or(0) > 0
+fn discards_first(facts: &DeviceFacts, options: &PrepOptions) -> bool {
+    options.discard_first || options.random.is_some() && facts.max_discard_bytes.unwrap_or(0) > 0
 }
 
 /// Parameters of a new preparation.
@@ -102,34 +102,34 @@ impl Resume {
     /// Errors: why the preparation is refused, and what to do.
     pub(super) fn of(
         facts: &DeviceFacts,
-        wanted: &PrepOptions,
+        options: &PrepOptions,
         records: &Records,
-        beginning: StartParams,
+        start_params: StartParams,
     ) -> Result<Self, String> {
         let DeviceFacts { path, serial, size_bytes, .. } = facts;
-        if !wanted.restart {
+        if !options.restart {
             let record = facts.identity().and_then(|identity| records.find(&identity));
-            let own = record.and_then(|record| Some((record.prepared?, record.key)));
-            check_same_drive(facts, own.as_ref().map(|(prepared, _)| prepared), records)?;
-            if let Some((prepared, key)) = own.filter(|(own, _)| !own.is_complete()) {
-                check_same_work(facts, &prepared, wanted)?;
+            let recorded = record.and_then(|record| Some((record.prepared?, record.key)));
+            check_same_drive(facts, recorded.as_ref().map(|(prepared, _)| prepared), records)?;
+            if let Some((prepared, key)) = recorded.filter(|(own, _)| !own.is_complete()) {
+                check_same_work(facts, &prepared, options)?;
                 return Ok(Self { prepared: Prepared { path: path.clone(), ..prepared }, key: Some(key) });
             }
         }
-        let used_bytes = used_bytes(path, *size_bytes, wanted.use_pct)?;
+        let used_bytes = used_bytes(path, *size_bytes, options.use_pct)?;
         let prepared = Prepared {
             tool: format!("flashproof {}", env!("CARGO_PKG_VERSION")),
             path: path.clone(),
             serial: serial.clone(),
             size_bytes: *size_bytes,
             used_bytes,
-            discard_first: discards_first(facts, wanted),
+            discard_first: discards_first(facts, options),
             rest_discarded: false,
-            zeros: wanted.zeros,
-            fills: wanted.fills,
-            random: wanted.random.map(|random| random.order(*size_bytes, used_bytes)),
-            seed: wanted.seed.unwrap_or(beginning.seed),
-            started_unix_s: beginning.unix_s,
+            zeros: options.zeros,
+            fills: options.fills,
+            random: options.random.map(|random| random.order(*size_bytes, used_bytes)),
+            seed: options.seed.unwrap_or(start_params.seed),
+            started_unix_s: start_params.unix_s,
             ended_unix_s: None,
             passes_done: 0,
             mark_bytes: 0,
@@ -144,9 +144,9 @@ impl Resume {
     /// between.
     ///
     /// Errors: the preparation is refused now, or the record has changed.
-    pub(super) fn check(&self, facts: &DeviceFacts, wanted: &PrepOptions, records: &Records) -> Result<(), String> {
+    pub(super) fn check(&self, facts: &DeviceFacts, options: &PrepOptions, records: &Records) -> Result<(), String> {
         let Prepared { seed, started_unix_s: unix_s, .. } = self.prepared;
-        match Self::of(facts, wanted, records, StartParams { seed, unix_s })? == *self {
+        match Self::of(facts, options, records, StartParams { seed, unix_s })? == *self {
             true => Ok(()),
             false => Err(format!(
                 "cannot prepare {} - another run used it meanwhile, and its record changed - start again",
@@ -177,12 +177,12 @@ fn used_bytes(path: &str, size_bytes: u64, use_pct: u32) -> Result<u64, String> 
 }
 
 /// Refuses if the preparation that was interrupted under this name belongs to another drive.
-fn check_same_drive(facts: &DeviceFacts, own: Option<&Prepared>, records: &Records) -> Result<(), String> {
+fn check_same_drive(facts: &DeviceFacts, recorded: Option<&Prepared>, records: &Records) -> Result<(), String> {
     let (DeviceFacts { path, size_bytes, .. }, identity) = (facts, facts.identity());
     // If this drive was prepared here later than the other drive, the user means this drive.
-    let since = own.map_or(0, |own| own.started_unix_s);
-    let last = records.last_under(path).filter(|(_, last)| !last.is_complete() && last.started_unix_s > since);
-    match last {
+    let recorded_start = recorded.map_or(0, |own| own.started_unix_s);
+    let last_record = records.last_under(path).filter(|(_, last)| !last.is_complete() && last.started_unix_s > recorded_start);
+    match last_record {
         Some((other, last)) if Some(&other) != identity.as_ref() => Err(format!(
             "cannot resume {path} - the preparation interrupted under this name ({}) was of {other} with {} bytes, but \
              the device is now {} with {size_bytes} bytes - put the earlier drive back, or give --restart to prepare \
@@ -196,7 +196,7 @@ fn check_same_drive(facts: &DeviceFacts, own: Option<&Prepared>, records: &Recor
 }
 
 /// Refuses if `wanted` would write different data than `prepared` wrote so far.
-fn check_same_work(facts: &DeviceFacts, prepared: &Prepared, wanted: &PrepOptions) -> Result<(), String> {
+fn check_same_work(facts: &DeviceFacts, prepared: &Prepared, options: &PrepOptions) -> Result<(), String> {
     let DeviceFacts { path, size_bytes, .. } = facts;
     let refuse = |why: String, instead: &str| {
         let progress = prepared.progress();
@@ -208,28 +208,28 @@ fn check_same_work(facts: &DeviceFacts, prepared: &Prepared, wanted: &PrepOption
     if prepared.size_bytes != *size_bytes {
         return refuse(format!("when it had {} bytes, and it has {size_bytes} now", prepared.size_bytes), "give ");
     }
-    if let Some(what) = &prepared.written_since {
-        return refuse(format!("and it was written to since ({what})"), "give ");
+    if let Some(writer) = &prepared.written_since {
+        return refuse(format!("and it was written to since ({writer})"), "give ");
     }
-    let used = used_bytes(path, *size_bytes, wanted.use_pct)?;
+    let used = used_bytes(path, *size_bytes, options.use_pct)?;
     let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
-    let differs = [
-        ("seed", prepared.seed.to_string(), wanted.seed.unwrap_or(prepared.seed).to_string()),
-        ("fills", prepared.fills.to_string(), wanted.fills.to_string()),
-        ("zeros", yes_no(prepared.zeros), yes_no(wanted.zeros)),
-        ("discard-first", yes_no(prepared.discard_first), yes_no(discards_first(facts, wanted))),
+    let compared = [
+        ("seed", prepared.seed.to_string(), options.seed.unwrap_or(prepared.seed).to_string()),
+        ("fills", prepared.fills.to_string(), options.fills.to_string()),
+        ("zeros", yes_no(prepared.zeros), yes_no(options.zeros)),
+        ("discard-first", yes_no(prepared.discard_first), yes_no(discards_first(facts, options))),
         ("used bytes (--use-pct)", prepared.used_bytes.to_string(), used.to_string()),
         (
             "random writes (--for)",
             describe(prepared.random),
-            describe(wanted.random.map(|it| it.order(*size_bytes, used))),
+            describe(options.random.map(|it| it.order(*size_bytes, used))),
         ),
     ];
-    let differs: Vec<_> = differs.iter().filter(|(_, was, is)| was != is).collect();
-    if differs.is_empty() {
+    let differences: Vec<_> = compared.iter().filter(|(_, was, is)| was != is).collect();
+    if differences.is_empty() {
         return Ok(());
     }
-    let words: Vec<_> = differs.iter().map(|(name, was, is)| format!("{name} {was} then and {is} now")).collect();
+    let words: Vec<_> = differences.iter().map(|(name, was, is)| format!("{name} {was} then and {is} now")).collect();
     refuse(format!("with other options: {}", words.join(", ")), "give the same options to resume, or ")
 }
 

@@ -40,10 +40,10 @@ pub(super) enum Step {
 pub(super) struct Status {
     pub step: Step,
     /// Bytes of this step that are done, and all its bytes.
-    pub done: u64,
-    pub of: u64,
+    pub done_bytes: u64,
+    pub step_bytes: u64,
     /// Bytes of later steps.
-    pub later: u64,
+    pub later_bytes: u64,
     /// Bytes per second; none before the first interval.
     pub rate: Option<f64>,
 }
@@ -51,13 +51,13 @@ pub(super) struct Status {
 impl Status {
     /// Seconds until all steps are done, at this rate.
     pub(super) fn left_s(&self) -> Option<u64> {
-        let left = (self.of.saturating_sub(self.done) + self.later) as f64;
-        self.rate.filter(|rate| *rate > 0.0).map(|rate| (left / rate) as u64)
+        let left_bytes = (self.step_bytes.saturating_sub(self.done_bytes) + self.later_bytes) as f64;
+        self.rate.filter(|rate| *rate > 0.0).map(|rate| (left_bytes / rate) as u64)
     }
 
     /// Share of this step that is done, percent, rounded down.
     pub(super) fn pct(&self) -> u64 {
-        (u128::from(self.done) * 100).checked_div(self.of.into()).map_or(0, |pct| pct.min(100) as u64)
+        (u128::from(self.done_bytes) * 100).checked_div(self.step_bytes.into()).map_or(0, |pct| pct.min(100) as u64)
     }
 }
 
@@ -67,45 +67,45 @@ pub(super) struct Shared(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    now: Status,
+    current: Status,
     /// Steps begun, in order.
-    begun: Vec<Step>,
+    begun_steps: Vec<Step>,
 }
 
 impl Shared {
     /// Begins a step of `of` bytes, of which `done` are done. `later`: bytes of later steps.
-    pub(super) fn begin(&self, step: Step, of: u64, done: u64, later: u64) {
+    pub(super) fn begin(&self, step: Step, step_bytes: u64, done_bytes: u64, later_bytes: u64) {
         let mut inner = self.lock();
-        inner.now = Status { step, done, of, later, rate: None };
-        inner.begun.push(step);
+        inner.current = Status { step, done_bytes, step_bytes, later_bytes, rate: None };
+        inner.begun_steps.push(step);
     }
 
     /// Adds the bytes of an interval of `ns`.
     pub(super) fn add(&self, bytes: u64, ns: u64) {
-        let status = &mut self.lock().now;
-        status.done = status.of.min(status.done + bytes);
+        let status = &mut self.lock().current;
+        status.done_bytes = status.step_bytes.min(status.done_bytes + bytes);
         if ns > 0 {
             let newest = bytes as f64 * 1e9 / ns as f64;
             status.rate = Some(status.rate.map_or(newest, |rate| rate + (newest - rate) * NEWEST));
         }
     }
 
-    pub(super) fn set_done(&self, done: u64) {
-        self.lock().now.done = done;
+    pub(super) fn set_done(&self, done_bytes: u64) {
+        self.lock().current.done_bytes = done_bytes;
     }
 
     /// Ends the last step.
-    pub(super) fn end(&self, done: bool) {
-        self.lock().now.step = if done { Step::Done } else { Step::BrokenOff };
+    pub(super) fn end(&self, is_done: bool) {
+        self.lock().current.step = if is_done { Step::Done } else { Step::BrokenOff };
     }
 
     pub(super) fn now(&self) -> Status {
-        self.lock().now
+        self.lock().current
     }
 
     /// Steps begun so far, in order.
     pub(super) fn begun(&self) -> Vec<Step> {
-        self.lock().begun.clone()
+        self.lock().begun_steps.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -140,23 +140,23 @@ impl Style {
 /// Progress display of the devices.
 pub(super) struct Bars {
     style: Style,
-    terminal: bool,
-    simulated: bool,
+    is_terminal: bool,
+    is_simulated: bool,
     names: Vec<String>,
     status: Vec<Shared>,
     /// Number of lines that the next drawing overwrites.
-    drawn: usize,
-    added: Option<Instant>,
+    drawn_lines: usize,
+    last_print: Option<Instant>,
     /// For each device, the number of steps printed and the last tenth printed.
     printed: Vec<(usize, u64)>,
 }
 
 impl Bars {
     /// Bars for devices by name. Time passes faster on `simulated` drives.
-    pub(super) fn new(style: Style, names: &[String], status: Vec<Shared>, simulated: bool) -> Self {
+    pub(super) fn new(style: Style, names: &[String], status: Vec<Shared>, is_simulated: bool) -> Self {
         let terminal = console::stderr_is_terminal();
-        let told = vec![(0, 0); names.len()];
-        Self { style, terminal, simulated, names: names.to_vec(), status, drawn: 0, added: None, printed: told }
+        let printed = vec![(0, 0); names.len()];
+        Self { style, is_terminal: terminal, is_simulated, names: names.to_vec(), status, drawn_lines: 0, last_print: None, printed }
     }
 
     /// Updates the display.
@@ -164,11 +164,11 @@ impl Bars {
         match self.style {
             Style::Quiet => {}
             Style::Plain => self.print_plain(),
-            Style::Bars if self.terminal => self.redraw(),
+            Style::Bars if self.is_terminal => self.redraw(),
             Style::Bars => {
-                if self.added.is_none_or(|added| added.elapsed() >= PROGRESS_INTERVAL) {
+                if self.last_print.is_none_or(|added| added.elapsed() >= PROGRESS_INTERVAL) {
                     // There is no rate yet at the first call.
-                    if self.added.replace(Instant::now()).is_some() {
+                    if self.last_print.replace(Instant::now()).is_some() {
                         self.lines().iter().for_each(|line| console::note(line));
                     }
                 }
@@ -178,8 +178,8 @@ impl Bars {
 
     fn redraw(&mut self) {
         let mut text = String::new();
-        if self.drawn > 0 {
-            text += &format!("\x1b[{}A", self.drawn);
+        if self.drawn_lines > 0 {
+            text += &format!("\x1b[{}A", self.drawn_lines);
         }
         let lines = self.lines();
         // A wrapped line would still count as one line.
@@ -189,30 +189,30 @@ impl Bars {
             text.extend(printable(line).chars().take(width));
             text.push_str("\x1b[K\n");
         }
-        console::draw(text, self.drawn == 0);
-        self.drawn = lines.len();
+        console::draw(text, self.drawn_lines == 0);
+        self.drawn_lines = lines.len();
     }
 
     fn lines(&self) -> Vec<String> {
         let width = self.names.iter().map(|name| name.len().min(NAME_MAX)).max().unwrap_or(0);
         let lines = self.names.iter().zip(&self.status);
-        lines.map(|(name, status)| line(name, width, &status.now(), self.simulated)).collect()
+        lines.map(|(name, status)| line(name, width, &status.now(), self.is_simulated)).collect()
     }
 
     /// Prints new steps and tenths on standard output.
     fn print_plain(&mut self) {
-        for ((name, status), told) in self.names.iter().zip(&self.status).zip(&mut self.printed) {
-            let (now, begun) = (status.now(), status.begun());
+        for ((name, status), printed) in self.names.iter().zip(&self.status).zip(&mut self.printed) {
+            let (current, begun_steps) = (status.now(), status.begun());
             let mut text = String::new();
-            for what in begun[told.0..].iter().filter_map(|step| doing(*step)) {
-                text += &format!("{what} device {name}\n");
-                told.1 = 0;
+            for action in begun_steps[printed.0..].iter().filter_map(|step| doing(*step)) {
+                text += &format!("{action} device {name}\n");
+                printed.1 = 0;
             }
-            told.0 = begun.len();
-            let tenth = now.pct() / 10;
-            if let Some(what) = doing(now.step).filter(|_| tenth > told.1) {
-                told.1 = tenth;
-                text += &format!("{what} device {name}: {} %\n", tenth * 10);
+            printed.0 = begun_steps.len();
+            let tenth = current.pct() / 10;
+            if let Some(action) = doing(current.step).filter(|_| tenth > printed.1) {
+                printed.1 = tenth;
+                text += &format!("{action} device {name}: {} %\n", tenth * 10);
             }
             // An output error must not leave a device half prepared.
             let _ = console::result(&text);
@@ -231,7 +231,7 @@ fn doing(step: Step) -> Option<&'static str> {
     })
 }
 
-fn line(name: &str, width: usize, status: &Status, simulated: bool) -> String {
+fn line(name: &str, width: usize, status: &Status, is_simulated: bool) -> String {
     let tail = name.len().saturating_sub(NAME_MAX);
     let name = name.get(tail..).unwrap_or(name);
     let step = match status.step {
@@ -248,8 +248,8 @@ fn line(name: &str, width: usize, status: &Status, simulated: bool) -> String {
     let bar = format!("{}{}", "#".repeat(full), ".".repeat(WIDTH as usize - full));
     let rate = status.rate.map_or_else(|| "-".to_owned(), |rate| format!("{:.0}", rate / 1e6));
     let left = status.left_s().map_or_else(|| "--:--:--".to_owned(), clock);
-    let of = if simulated { ", of simulated time" } else { "" };
-    format!("{name:width$}  {step:9}  [{bar}] {pct:3} %  {rate:>6} MB/s  {left} left{of}")
+    let clock_note = if is_simulated { ", of simulated time" } else { "" };
+    format!("{name:width$}  {step:9}  [{bar}] {pct:3} %  {rate:>6} MB/s  {left} left{clock_note}")
 }
 
 /// Receives the results of a run: progress for the screen and the record, and the first failure.
@@ -258,13 +258,13 @@ pub(super) struct Tracker<'a> {
     ledger: &'a Ledger,
     status: &'a Shared,
     mark: Option<&'a AtomicU64>,
-    recorded: Instant,
+    last_record: Instant,
     /// End of the last interval, by the run's clock.
     pub ended_ns: u64,
     /// The first operation that failed.
     pub failure: Option<String>,
     /// Error that stopped the recording.
-    pub broken: Option<PrepError>,
+    pub record_error: Option<PrepError>,
 }
 
 impl<'a> Tracker<'a> {
@@ -275,7 +275,7 @@ impl<'a> Tracker<'a> {
         status: &'a Shared,
         mark: Option<&'a AtomicU64>,
     ) -> Self {
-        Self { prepared, ledger, status, mark, recorded: Instant::now(), ended_ns: 0, failure: None, broken: None }
+        Self { prepared, ledger, status, mark, last_record: Instant::now(), ended_ns: 0, failure: None, record_error: None }
     }
 }
 
@@ -289,15 +289,15 @@ impl Sink for Tracker<'_> {
         self.status.add(bytes, interval.end_ns.saturating_sub(self.ended_ns));
         self.ended_ns = interval.end_ns;
         let Some(mark) = self.mark.map(|mark| mark.load(Ordering::Acquire)) else { return Ok(()) };
-        if self.recorded.elapsed() < self.ledger.every || self.ledger.target.is_none() {
+        if self.last_record.elapsed() < self.ledger.checkpoint_interval || self.ledger.target.is_none() {
             return Ok(());
         }
         // Data before the mark are written; this call syncs them before it records the mark.
-        let kept = self.ledger.checkpoint(self.prepared, mark);
-        self.recorded = Instant::now();
-        kept.map_err(|broken| {
+        let result = self.ledger.checkpoint(self.prepared, mark);
+        self.last_record = Instant::now();
+        result.map_err(|broken| {
             let why = format!("{broken:?}");
-            self.broken = Some(broken);
+            self.record_error = Some(broken);
             why.into()
         })
     }
@@ -323,17 +323,17 @@ mod tests {
         assert_eq!(shared.now().left_s(), None, "no rate yet");
         shared.add(300, 3_000_000_000);
         let now = shared.now();
-        assert_eq!((now.done, now.pct(), now.rate, now.left_s()), (500, 50, Some(100.0), Some(15)));
+        assert_eq!((now.done_bytes, now.pct(), now.rate, now.left_s()), (500, 50, Some(100.0), Some(15)));
         shared.add(0, 1_000_000_000);
         assert_eq!(shared.now().rate, Some(95.0));
     }
 
     #[test]
     fn a_bar_has_step_share_rate_and_time_left() {
-        let status = Status { step: Step::Salt(2), done: 25, of: 100, later: 100, rate: Some(1.0) };
+        let status = Status { step: Step::Salt(2), done_bytes: 25, step_bytes: 100, later_bytes: 100, rate: Some(1.0) };
         let line = |status| line("/dev/x", 8, &status, false);
         assert_eq!(line(status), "/dev/x    salt 2     [######..................]  25 %       0 MB/s  00:02:55 left");
-        let begun = Status { rate: None, done: 0, step: Step::Zeros, ..status };
+        let begun = Status { rate: None, done_bytes: 0, step: Step::Zeros, ..status };
         assert_eq!(line(begun), "/dev/x    zeros      [........................]   0 %       - MB/s  --:--:-- left");
         assert_eq!(line(Status { step: Step::Done, ..status }), "/dev/x    done");
         assert_eq!(line(Status { step: Step::BrokenOff, ..status }), "/dev/x    ended early");

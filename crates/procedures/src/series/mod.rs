@@ -180,8 +180,8 @@ impl Drives {
 
     /// Devices to prepare now. A device without a lasting name is prepared only at the start of a series: if the series
     /// has `begun`, that was done already.
-    pub fn to_prepare(&self, begun: bool) -> Vec<String> {
-        let now = self.unprepared.iter().filter(|(_, is_recordable)| *is_recordable || !begun);
+    pub fn to_prepare(&self, has_begun: bool) -> Vec<String> {
+        let now = self.unprepared.iter().filter(|(_, is_recordable)| *is_recordable || !has_begun);
         now.map(|(name, _)| name.clone()).collect()
     }
 

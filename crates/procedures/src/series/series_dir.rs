@@ -54,9 +54,9 @@ impl SeriesDir {
     pub fn open(
         first: &Path,
         options: Options,
-        now: Series,
-        settled: &[&str],
-        agreed: impl FnOnce(&Options) -> Result<Vec<String>, Failure>,
+        new_series: Series,
+        fixed_terms: &[&str],
+        ask_consent: impl FnOnce(&Options) -> Result<Vec<String>, Failure>,
     ) -> Result<Self, Failure> {
         options.html.as_ref().map(|file| check_page(file)).transpose()?;
         let dir = if options.fresh { unused(first) } else { newest(first) };
@@ -69,20 +69,20 @@ impl SeriesDir {
         let cannot =
             |error| Failure::environment(format!("cannot create the directory {shown} - {error} - give another --out"));
         // Lock first: the process that runs a series also holds its devices, and the error of the lock is clearer.
-        let locked = |dir: &Path| SeriesLock::take(dir).map_err(Failure::environment);
-        let is_there = dir.is_dir();
-        let mut lock = (is_there && !options.dry_run).then(|| locked(&dir)).transpose()?;
-        let then = if is_there { Series::read(&dir).map_err(Failure::environment)? } else { None };
-        let ended = |series: &Series| series.conclusion.as_ref().is_some_and(|it| it.outcome != Outcome::Invalid);
-        let erase = if then.as_ref().is_some_and(ended) { Vec::new() } else { agreed(&options)? };
-        if !is_there && !options.dry_run {
+        let take_lock = |dir: &Path| SeriesLock::take(dir).map_err(Failure::environment);
+        let exists = dir.is_dir();
+        let mut lock = (exists && !options.dry_run).then(|| take_lock(&dir)).transpose()?;
+        let recorded = if exists { Series::read(&dir).map_err(Failure::environment)? } else { None };
+        let has_ended = |series: &Series| series.conclusion.as_ref().is_some_and(|it| it.outcome != Outcome::Invalid);
+        let erase = if recorded.as_ref().is_some_and(has_ended) { Vec::new() } else { ask_consent(&options)? };
+        if !exists && !options.dry_run {
             fs::create_dir_all(&dir).map_err(cannot)?;
-            lock = Some(locked(&dir)?);
+            lock = Some(take_lock(&dir)?);
         }
-        let series = match then {
+        let series = match recorded {
             // A series refused before its first run does not fix the settings.
-            Some(then) if has_begun(&then) => gone_on(&dir, then, now, settled)?,
-            _ => now,
+            Some(recorded) if has_begun(&recorded) => gone_on(&dir, recorded, new_series, fixed_terms)?,
+            _ => new_series,
         };
         let process = device::observe::process::this_process();
         Ok(Self { dir, series: Series { process, ..series }, options, erase, _lock: lock })
@@ -92,20 +92,20 @@ impl SeriesDir {
     ///
     /// Errors: the directory has no series; another process runs the series.
     pub fn open_existing(dir: &Path) -> Result<Self, Failure> {
-        let none = || {
-            let what = match fs::metadata(dir) {
+        let missing = || {
+            let reason = match fs::metadata(dir) {
                 Err(error) => error.to_string(),
                 Ok(found) if !found.is_dir() => "it is not a directory".to_owned(),
                 Ok(_) if is_run_dir(dir) => "it is the directory of a single run".to_owned(),
                 Ok(_) => "it has no series.json".to_owned(),
             };
-            Failure::usage(format!("there is no series in {} - {what} - give the directory of a series", dir.display()))
+            Failure::usage(format!("there is no series in {} - {reason} - give the directory of a series", dir.display()))
         };
         if !dir.is_dir() {
-            return Err(none());
+            return Err(missing());
         }
         let lock = SeriesLock::take(dir).map_err(Failure::environment)?;
-        let series = Series::read(dir).map_err(Failure::environment)?.ok_or_else(none)?;
+        let series = Series::read(dir).map_err(Failure::environment)?.ok_or_else(missing)?;
         Ok(Self { dir: dir.to_owned(), series, options: Options::default(), erase: Vec::new(), _lock: Some(lock) })
     }
 
@@ -138,11 +138,11 @@ impl SeriesDir {
 
     /// Prints the findings that may spoil a result.
     pub fn print_findings(&self) {
-        let told = report::findings::listed(&self.series.findings, Level::Warning);
-        if !told.is_empty() {
+        let findings_text = report::findings::listed(&self.series.findings, Level::Warning);
+        if !findings_text.is_empty() {
             console::note(&format!(
                 "{}\n(all findings: flashproof doctor; none of them stops the run)\n",
-                told.trim_end()
+                findings_text.trim_end()
             ));
         }
     }
@@ -181,8 +181,8 @@ impl SeriesDir {
     }
 
     /// Prints `told`, the message that the series was interrupted, and `tables` below it. Returns the exit code.
-    pub fn show_interruption(&self, told: &str, tables: &str) -> Result<ExitCode, Failure> {
-        console::page(&format!("\nINTERRUPTED{told}\n{tables}"))?;
+    pub fn show_interruption(&self, message: &str, tables: &str) -> Result<ExitCode, Failure> {
+        console::page(&format!("\nINTERRUPTED{message}\n{tables}"))?;
         Ok(ExitCode::from(Outcome::Invalid.exit_code()))
     }
 
@@ -193,8 +193,8 @@ impl SeriesDir {
     /// Directory of the series, and its report if there is one, a line each.
     pub fn format_paths(&self) -> String {
         let report = self.dir.join(REPORT);
-        let told = self.series.conclusion.is_some() && report.exists();
-        let report = if told { format!("report: {}\n", report.display()) } else { String::new() };
+        let has_report = self.series.conclusion.is_some() && report.exists();
+        let report = if has_report { format!("report: {}\n", report.display()) } else { String::new() };
         format!("series: {}\n{report}", self.dir.display())
     }
 
@@ -209,13 +209,13 @@ fn has_begun(series: &Series) -> bool {
 }
 
 /// The series `then` in `dir`, if its drives and settings equal those of `now`.
-fn gone_on(dir: &Path, then: Series, mut now: Series, settled: &[&str]) -> Result<Series, Failure> {
-    for name in settled {
-        let kept = then.terms.iter().find(|(other, _)| other == name);
-        now.terms.retain(|(other, _)| other != name);
-        now.terms.extend(kept.cloned());
+fn gone_on(dir: &Path, recorded: Series, mut new_series: Series, fixed_terms: &[&str]) -> Result<Series, Failure> {
+    for name in fixed_terms {
+        let recorded_term = recorded.terms.iter().find(|(other, _)| other == name);
+        new_series.terms.retain(|(other, _)| other != name);
+        new_series.terms.extend(recorded_term.cloned());
     }
-    check_same(&then, &now).map_err(|differs| {
+    check_same(&recorded, &new_series).map_err(|differs| {
         let advice = match differs.iter().any(|it| matches!(it, SeriesDifference::Drive { .. })) {
             true => "put that drive back, or start a new series with --fresh or another --out",
             false => "give the same options to resume, or start a new series with --fresh or another --out",
@@ -224,7 +224,7 @@ fn gone_on(dir: &Path, then: Series, mut now: Series, settled: &[&str]) -> Resul
         Failure::usages(differs.iter().map(line).collect())
     })?;
     // The same drives may have new names now.
-    Ok(Series { devices: now.devices, ..then })
+    Ok(Series { devices: new_series.devices, ..recorded })
 }
 
 /// Directory name under which the same command finds its series again, also after a reboot. Consists of the command,
@@ -238,8 +238,8 @@ pub fn default_name(command: &str, drives: &[Identity], load: &str) -> PathBuf {
 
 /// A name without characters that are special in a path or to a shell.
 fn plain(name: &str) -> String {
-    let kept = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '-' };
-    let mapped: String = name.trim_start_matches("/dev/").chars().map(kept).collect();
+    let allowed_char = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '-' };
+    let mapped: String = name.trim_start_matches("/dev/").chars().map(allowed_char).collect();
     let parts: Vec<_> = mapped.split('-').filter(|part| !part.is_empty()).collect();
     parts.join("-")
 }
@@ -250,12 +250,12 @@ fn shortened(name: String) -> String {
         return name;
     }
     // FNV-1a: the hash distinguishes names; it need not be secure.
-    let sum = name
+    let hash = name
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     // Plain names are ASCII.
-    let kept: String = name.chars().take(NAME_CHARS_MAX - 17).collect();
-    format!("{kept}-{sum:016x}")
+    let prefix: String = name.chars().take(NAME_CHARS_MAX - 17).collect();
+    format!("{prefix}-{hash:016x}")
 }
 
 /// `first`, `first.2`, `first.3`...
@@ -276,8 +276,8 @@ fn unused(first: &Path) -> PathBuf {
 
 /// The last of the consecutive numbered directories that exist; `first` if none does.
 fn newest(first: &Path) -> PathBuf {
-    let there = (1..).map(|number| numbered(first, number)).take_while(|dir| dir.exists());
-    there.last().unwrap_or_else(|| first.to_owned())
+    let existing = (1..).map(|number| numbered(first, number)).take_while(|dir| dir.exists());
+    existing.last().unwrap_or_else(|| first.to_owned())
 }
 
 /// The load of the step `name`. Prints the rates that were rounded.
@@ -295,25 +295,25 @@ impl SeriesDir {
     pub fn run_step<W: Workload>(
         &mut self,
         index: usize,
-        asked: RunRequest<'_, W>,
+        base_request: RunRequest<'_, W>,
         round: Option<usize>,
-        switch: &SignalHandler,
-        watch: &mut dyn RunObserver,
+        signal_handler: &SignalHandler,
+        observer: &mut dyn RunObserver,
     ) -> Result<Box<Verdict>, Failure> {
         let step = &self.series.steps[index];
         let dir = self.dir.join(&step.dir);
         let request = RunRequest {
             dir: round.map_or(dir.clone(), |round| dir.join(format!("round-{round}"))),
-            consents: Consents { erase: &self.erase, ..asked.consents },
+            consents: Consents { erase: &self.erase, ..base_request.consents },
             purpose: Some(step.name.clone()),
             // The jobs of a baseline are not multiples of 1x.
             multiple: (self.series.purpose != Purpose::Baseline).then_some(step.multiple),
             findings: Some(self.series.findings.clone()),
             quiet: self.options.quiet,
             trace: !self.options.no_trace,
-            ..asked
+            ..base_request
         };
-        match runner::run(request, switch, watch).and_then(RunOutcome::recorded) {
+        match runner::run(request, signal_handler, observer).and_then(RunOutcome::recorded) {
             Ok(verdict) => Ok(verdict),
             Err(failure) => {
                 let why = failure.message.lines().next().unwrap_or_default();
@@ -326,7 +326,7 @@ impl SeriesDir {
     }
 
     /// Prepares the drives that are not recorded as prepared. Returns an exit code if the preparation did not complete.
-    pub fn prepare(&self, drives: &Drives, switch: &SignalHandler) -> Result<Option<ExitCode>, Failure> {
+    pub fn prepare(&self, drives: &Drives, signal_handler: &SignalHandler) -> Result<Option<ExitCode>, Failure> {
         let names = drives.to_prepare(self.has_begun());
         if names.is_empty() {
             return Ok(None);
@@ -337,8 +337,8 @@ impl SeriesDir {
         ));
         let erase: Vec<_> = self.erase.iter().filter(|name| names.contains(name)).cloned().collect();
         let others = drives.identities.iter().map(|drive| drive.name.clone()).collect();
-        let usual = Preparation { others, ..Preparation::with_defaults(names, &erase, Style::of(self.options.quiet)) };
-        match usual.run(switch)? {
+        let preparation = Preparation { others, ..Preparation::with_defaults(names, &erase, Style::of(self.options.quiet)) };
+        match preparation.run(signal_handler)? {
             0 => Ok(None),
             code => Ok(Some(ExitCode::from(code))),
         }

@@ -26,7 +26,7 @@ pub(super) struct MeasuredDrive {
     /// FDP state of the drive, or why it is unknown.
     fdp: Result<Option<Fdp>, String>,
     /// Bytes of all tenants' spaces, and bytes per second that the tenants write.
-    spaces: u64,
+    spaces_bytes: u64,
     bytes_per_sec: f64,
 }
 
@@ -52,33 +52,33 @@ impl MeasuredDrive {
         let counted_by = counter_log(&controller, no_log).map_err(|why| cannot(&why))?;
         check_writes(tenants).map_err(Failure::usage)?;
         // Refuse impossible stores before anything is erased.
-        let (mut spaces, mut bytes_per_sec) = (0, 0.0);
-        for (place, range) in tenants.layout(path, true, facts.size_bytes).map_err(Failure::usage)? {
-            let tenant = &tenants.tenants[place];
-            let (space, block) = (range.end - range.start, u64::from(tenant.write_block_bytes));
-            let host = StoreModel::new(tenant, space / block, 1).map_err(Failure::usage)?;
-            spaces += space;
+        let (mut spaces_bytes, mut bytes_per_sec) = (0, 0.0);
+        for (tenant_index, range) in tenants.layout(path, true, facts.size_bytes).map_err(Failure::usage)? {
+            let tenant = &tenants.tenants[tenant_index];
+            let (space_bytes, block) = (range.end - range.start, u64::from(tenant.write_block_bytes));
+            let host = StoreModel::new(tenant, space_bytes / block, 1).map_err(Failure::usage)?;
+            spaces_bytes += space_bytes;
             bytes_per_sec += tenant.client_blocks().per_sec_f64() * block as f64 * host.expected_engine_wa();
         }
         let fdp = Fdp::of(Path::new("/"), &facts);
-        Ok(Self { facts, controller, counted_by, fdp, spaces, bytes_per_sec })
+        Ok(Self { facts, controller, counted_by, fdp, spaces_bytes, bytes_per_sec })
     }
 
     /// True if `opened`, facts from a manifest, describes the same namespace.
-    pub(super) fn is_same(&self, opened: &Value) -> bool {
-        let own = serde_json::to_value(&self.facts).unwrap_or_default();
-        ["wwid", "serial", "nsid", "partition"].iter().all(|fact| opened[fact] == own[fact])
+    pub(super) fn is_same(&self, manifest_facts: &Value) -> bool {
+        let own_facts = serde_json::to_value(&self.facts).unwrap_or_default();
+        ["wwid", "serial", "nsid", "partition"].iter().all(|fact| manifest_facts[fact] == own_facts[fact])
     }
 
     /// Refuses a different device at the same path.
-    pub(super) fn check_same(&self, opened: Option<&str>, size_bytes: u64) -> Result<(), Failure> {
+    pub(super) fn check_same(&self, opened_identity: Option<&str>, size_bytes: u64) -> Result<(), Failure> {
         let cannot = |why: &str| {
             Err(Failure::environment(format!(
                 "cannot measure write amplification on {} - {why}; nothing was erased",
                 self.facts.path
             )))
         };
-        if opened.is_none() || opened != self.facts.identity().as_deref() {
+        if opened_identity.is_none() || opened_identity != self.facts.identity().as_deref() {
             return cannot("another drive took its place - start again");
         }
         if size_bytes != self.facts.size_bytes {
@@ -200,20 +200,20 @@ pub(super) struct Pace {
 
 impl Pace {
     /// The duration as text.
-    pub(super) fn describe(&self, subject: &MeasuredDrive, arrangements: usize, duration_sec: Option<u32>) -> String {
+    pub(super) fn describe(&self, drive: &MeasuredDrive, arrangements: usize, duration_sec: Option<u32>) -> String {
         let Self { fill_sec, fills_max, .. } = self;
-        let most = fill_sec * *fills_max as f64;
-        let bound = duration_sec.map_or(most, |duration| most.min(f64::from(duration)));
+        let max_sec = fill_sec * *fills_max as f64;
+        let bound_sec = duration_sec.map_or(max_sec, |duration| max_sec.min(f64::from(duration)));
         format!(
             "{}: for each of {}, {} are written once at full speed, then {}/s: a drive fill in {}. The steady state \
              takes at least five fills, {}; an arrangement ends after {} at the latest",
-            subject.facts.path,
+            drive.facts.path,
             count(arrangements as u64, "arrangement"),
-            bytes(subject.spaces as f64),
-            bytes(subject.bytes_per_sec),
+            bytes(drive.spaces_bytes as f64),
+            bytes(drive.bytes_per_sec),
             span_about(*fill_sec),
             span_about(fill_sec * 5.0),
-            span_about(bound)
+            span_about(bound_sec)
         )
     }
 }

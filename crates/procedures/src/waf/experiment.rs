@@ -31,24 +31,24 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 pub(super) struct Setup {
     pub tenants: Tenants,
     /// Description of the drive as given, and its parsed parts.
-    pub on: String,
+    pub drive_text: String,
     pub base: DriveSpec,
     pub drive: FtlDrive,
     pub interleaving: Interleaving,
     pub seed: u64,
     pub fills_max: usize,
     /// True to also measure the latencies of clients.
-    pub timed: bool,
+    pub is_timed: bool,
 }
 
 /// Runs one arrangement until it is steady. Returns the result, and a description of the drives.
 pub(super) fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arranged, String), CannotRun> {
     let layout = Layout::new(arrangement, &setup.tenants, &setup.drive)?;
     let mut experiment = Experiment::new(&layout, setup.interleaving, setup.seed)?;
-    let mut told = Instant::now();
+    let mut last_message = Instant::now();
     let counted = experiment.run(setup.fills_max, |found| {
-        if told.elapsed() >= PROGRESS_INTERVAL {
-            told = Instant::now();
+        if last_message.elapsed() >= PROGRESS_INTERVAL {
+            last_message = Instant::now();
             let last = found.fills(found.rounds() - 1, found.rounds()).waf().unwrap_or(1.0);
             console::note(&format!(
                 "{arrangement}: {}, WAF of the last fill {last:.2}",
@@ -69,16 +69,16 @@ pub(super) fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arrang
         )
     });
     let shapes = shapes.collect::<Vec<_>>().join("; ");
-    let erases = counted.drives.iter().zip(&layout.drives).map(|(drive, of)| {
-        drive.octiles.iter().map(|octile| octile.erased).sum::<u64>() / of.drive.spec.superblock_bytes
+    let erases = counted.drives.iter().zip(&layout.drives).map(|(drive, drive_layout)| {
+        drive.octiles.iter().map(|octile| octile.erased).sum::<u64>() / drive_layout.drive.spec.superblock_bytes
     });
-    let mut worn = BTreeMap::new();
+    let mut erase_counts = BTreeMap::new();
     for (erases, superblocks) in experiment.drives().iter().flat_map(Ftl::erase_histogram) {
-        *worn.entry(*erases).or_default() += superblocks;
+        *erase_counts.entry(*erases).or_default() += superblocks;
     }
-    let erase_histogram = worn.into_iter().map(|(erases, superblocks)| Worn { erases, superblocks }).collect();
+    let erase_histogram = erase_counts.into_iter().map(|(erases, superblocks)| Worn { erases, superblocks }).collect();
     let timed = match counted.steady_after {
-        Some(_) if setup.timed => Some(with_time(waf::timed(experiment, &layout, &setup.base, setup.seed)?)),
+        Some(_) if setup.is_timed => Some(with_time(waf::timed(experiment, &layout, &setup.base, setup.seed)?)),
         _ => None,
     };
     let arranged = Arranged {
@@ -90,13 +90,13 @@ pub(super) fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arrang
 }
 
 /// Latencies of clients, and the amplification in the same period.
-fn with_time(seen: waf::TimedResult) -> Timed {
+fn with_time(result: waf::TimedResult) -> Timed {
     Timed {
-        latencies: latencies(seen.streams.iter().map(|(stream, cell, end)| (stream, cell, *end)), seen.seconds),
-        seconds: seen.seconds,
-        drive_fills: seen.fills,
-        device_waf: seen.bytes.waf(),
-        ended_early: seen.ended.map(|cause| cause.to_string()),
+        latencies: latencies(result.streams.iter().map(|(stream, cell, end)| (stream, cell, *end)), result.seconds),
+        seconds: result.seconds,
+        drive_fills: result.fills,
+        device_waf: result.bytes.waf(),
+        ended_early: result.end_cause.map(|cause| cause.to_string()),
     }
 }
 
@@ -105,10 +105,10 @@ pub(super) fn latencies<'a>(
     streams: impl Iterator<Item = (&'a StreamInfo, &'a Cell, Backlog)>,
     seconds: f64,
 ) -> Vec<Latency> {
-    let of = |(stream, cell, end): (&'a StreamInfo, &'a Cell, Backlog)| {
+    let latency_of = |(stream, cell, end): (&'a StreamInfo, &'a Cell, Backlog)| {
         Some(Latency::new(tenants::client_stream(&stream.name)?, cell, end, seconds))
     };
-    streams.filter(|(_, cell, _)| cell.counts.counted_ops() > 0).filter_map(of).collect()
+    streams.filter(|(_, cell, _)| cell.counts.counted_ops() > 0).filter_map(latency_of).collect()
 }
 
 /// Default values of each parameter.
@@ -135,8 +135,8 @@ pub(super) struct SweepPlan {
 /// Parses the arguments of `--sweep`: NAME or NAME=VALUE:VALUE:...
 ///
 /// Errors: an unknown name or an invalid value.
-pub(super) fn parsed(asked: &[String], setup: &Setup) -> Result<Vec<SweepPlan>, Failure> {
-    asked.iter().map(|text| one(text, setup)).collect()
+pub(super) fn parsed(arguments: &[String], setup: &Setup) -> Result<Vec<SweepPlan>, Failure> {
+    arguments.iter().map(|text| one(text, setup)).collect()
 }
 
 fn one(text: &str, setup: &Setup) -> Result<SweepPlan, Failure> {
@@ -155,7 +155,7 @@ fn one(text: &str, setup: &Setup) -> Result<SweepPlan, Failure> {
         },
     };
     let points = values.split(':').map(|value| {
-        let setup = Setup { timed: false, ..varied(setup, parameter, value)? };
+        let setup = Setup { is_timed: false, ..varied(setup, parameter, value)? };
         Ok((value.to_owned(), setup))
     });
     Ok(SweepPlan { parameter: parameter.to_owned(), points: points.collect::<Result<_, Failure>>()? })
@@ -169,21 +169,21 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
     let number = |range: std::ops::RangeInclusive<u32>, expected: &str| {
         value.trim_end_matches('%').parse::<u32>().ok().filter(|n| range.contains(n)).ok_or_else(|| wrong(expected))
     };
-    let mut each = |change: &dyn Fn(&mut Tenant)| setup.tenants.tenants.iter_mut().for_each(change);
+    let mut set_each = |change: &dyn Fn(&mut Tenant)| setup.tenants.tenants.iter_mut().for_each(change);
     match parameter {
         "fill" => {
             let fill = value.trim_end_matches('%').parse::<f64>().ok().filter(|fill| *fill > 0.0 && *fill < 100.0);
             let fill = fill.ok_or_else(|| wrong("percent of the space, more than 0 and less than 100"))?;
-            each(&|tenant| tenant.fill = fill / 100.0);
+            set_each(&|tenant| tenant.fill = fill / 100.0);
         }
         "lwm" => {
             let lwm = number(1..=99, "percent from 1 to 99")?;
-            each(&|tenant| tenant.defrag_lwm_pct = lwm);
+            set_each(&|tenant| tenant.defrag_lwm_pct = lwm);
         }
         "record" => {
             // As stored: a multiple of 16 bytes.
             let bytes = number(1..=32 << 10, "bytes from 1 to 32768")?.next_multiple_of(16);
-            each(&|tenant| tenant.record_bytes = bytes);
+            set_each(&|tenant| tenant.record_bytes = bytes);
         }
         "keys" => {
             let keys = match value {
@@ -192,7 +192,7 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
                 "sequential" => Keys::Sequential,
                 _ => return Err(wrong("uniform, zipfian or sequential")),
             };
-            each(&|tenant| tenant.keys = keys);
+            set_each(&|tenant| tenant.keys = keys);
         }
         "reuse" => {
             let reuse = match value {
@@ -201,7 +201,7 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
                 "random" => Reuse::Random,
                 _ => return Err(wrong("fifo, lowest or random")),
             };
-            each(&|tenant| tenant.reuse = reuse);
+            set_each(&|tenant| tenant.reuse = reuse);
         }
         "rates" => {
             let mut rates: Vec<_> = setup.tenants.tenants.iter().map(|tenant| tenant.writes).collect();
@@ -219,8 +219,8 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
         }
         "in-flight" => setup.interleaving.in_flight = number(1..=4_096, "a number of blocks from 1 to 4096")?,
         _ => {
-            setup.on = with_parameter(&setup.on, parameter, value);
-            (setup.base, setup.drive) = simulated(&setup.on)?;
+            setup.drive_text = with_parameter(&setup.drive_text, parameter, value);
+            (setup.base, setup.drive) = simulated(&setup.drive_text)?;
             let (handles, tenants) = (usize::from(setup.drive.spec.handles), setup.tenants.tenants.len());
             // With fewer handles than tenants, adjacent tenants share a handle.
             if parameter == "handles" && handles < tenants {
@@ -235,18 +235,18 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
 }
 
 /// The description of a drive with a parameter changed.
-fn with_parameter(on: &str, parameter: &str, value: &str) -> String {
+fn with_parameter(drive_text: &str, parameter: &str, value: &str) -> String {
     let is_other = |part: &&str| {
         let name = part.split('=').next().unwrap_or_default();
         // Two names of one parameter.
         name != parameter && !(parameter == "op" && name == "op-of-flash" || parameter == "op-of-flash" && name == "op")
     };
-    let others: Vec<_> = on.split('+').filter(is_other).collect();
+    let others: Vec<_> = drive_text.split('+').filter(is_other).collect();
     format!("{}+{parameter}={value}", others.join("+"))
 }
 
 /// Runs each point in each arrangement.
-pub(super) fn swept(varied: &SweepPlan, setup: &Setup, arrangements: &[Arrangement]) -> Sweep {
+pub(super) fn swept(plan: &SweepPlan, setup: &Setup, arrangements: &[Arrangement]) -> Sweep {
     let point = |arrangement: Arrangement, point: &Setup| match arrange(point, arrangement) {
         Ok((arranged, _)) => arranged.waf.map_or_else(
             || SweepPoint::Missing(format!("not steady within {} drive fills", setup.fills_max)),
@@ -256,20 +256,20 @@ pub(super) fn swept(varied: &SweepPlan, setup: &Setup, arrangements: &[Arrangeme
     };
     let points = |arrangement: Arrangement| match arrangement {
         // Without handles nothing varies; the lines serve for comparison.
-        Arrangement::Dedicated | Arrangement::Shared if varied.parameter == "handles" => {
-            let same = varied.points.first().map(|(_, setup)| point(arrangement, setup));
-            varied.points.iter().filter_map(|_| same.clone()).collect()
+        Arrangement::Dedicated | Arrangement::Shared if plan.parameter == "handles" => {
+            let same = plan.points.first().map(|(_, setup)| point(arrangement, setup));
+            plan.points.iter().filter_map(|_| same.clone()).collect()
         }
-        _ => varied.points.iter().map(|(_, setup)| point(arrangement, setup)).collect(),
+        _ => plan.points.iter().map(|(_, setup)| point(arrangement, setup)).collect(),
     };
     let mut arrangements = arrangements.to_vec();
-    if varied.parameter == "handles" && !arrangements.contains(&Arrangement::Fdp) {
+    if plan.parameter == "handles" && !arrangements.contains(&Arrangement::Fdp) {
         arrangements.push(Arrangement::Fdp);
     }
-    let values: Vec<String> = varied.points.iter().map(|(value, _)| value.clone()).collect();
-    let (numbers, unit) = axis_values(&varied.parameter, &values);
+    let values: Vec<String> = plan.points.iter().map(|(value, _)| value.clone()).collect();
+    let (numbers, unit) = axis_values(&plan.parameter, &values);
     Sweep {
-        parameter: varied.parameter.clone(),
+        parameter: plan.parameter.clone(),
         numbers,
         unit: unit.to_owned(),
         values,
@@ -279,21 +279,21 @@ pub(super) fn swept(varied: &SweepPlan, setup: &Setup, arrangements: &[Arrangeme
 
 /// Values as numbers on an axis, and their unit; sizes are in the unit of the largest. `None`: a value is not a number.
 fn axis_values(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'static str) {
-    let all =
+    let parse_all =
         |number: &dyn Fn(&str) -> Option<f64>| values.iter().map(|value| number(value)).collect::<Option<Vec<f64>>>();
     // Over-provisioning without `%` is a fraction, as in the drive's description.
-    let plain = if parameter.starts_with("op") { 100.0 } else { 1.0 };
-    if let Some(numbers) = all(&|value| value.parse().ok()).filter(|_| plain == 1.0) {
+    let percent_factor = if parameter.starts_with("op") { 100.0 } else { 1.0 };
+    if let Some(numbers) = parse_all(&|value| value.parse().ok()).filter(|_| percent_factor == 1.0) {
         return (Some(numbers), "");
     }
     let percent = |value: &str| match value.strip_suffix('%') {
         Some(percent) => percent.parse().ok(),
-        None => value.parse().ok().map(|share: f64| share * plain),
+        None => value.parse().ok().map(|share: f64| share * percent_factor),
     };
-    if let Some(numbers) = all(&percent) {
+    if let Some(numbers) = parse_all(&percent) {
         return (Some(numbers), "%");
     }
-    let Some(bytes) = all(&|value| size_bytes(value).map(|bytes| bytes as f64)) else { return (None, "") };
+    let Some(bytes) = parse_all(&|value| size_bytes(value).map(|bytes| bytes as f64)) else { return (None, "") };
     let largest = bytes.iter().copied().fold(0.0, f64::max);
     let units =
         [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)].map(|(name, shift)| (name, (1_u64 << shift) as f64));
@@ -302,13 +302,13 @@ fn axis_values(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'stati
 }
 
 /// Prepares the simulated drive `on` by random fills, by SPRandom, and by one pass as in `ours`.
-pub fn preparations(on: &str, ours: &RandomWrites, seed: u64) -> Result<Preparations, Failure> {
-    let (_, drive) = simulated(on)?;
-    memory::check(2 * drive.spec.memory_bytes()).map_err(|why| Failure::environment(format!("{on}: {why}")))?;
-    let cannot = |why: String| Failure::usage(format!("cannot prepare {on} - {why}"));
+pub fn preparations(drive_text: &str, random_writes: &RandomWrites, seed: u64) -> Result<Preparations, Failure> {
+    let (_, drive) = simulated(drive_text)?;
+    memory::check(2 * drive.spec.memory_bytes()).map_err(|why| Failure::environment(format!("{drive_text}: {why}")))?;
+    let cannot = |why: String| Failure::usage(format!("cannot prepare {drive_text} - {why}"));
     let steady = SteadyDrive::of(&drive.spec, seed).map_err(|error| cannot(error.to_string()))?;
-    let over_provisioning = ours.over_provisioning.unwrap_or(steady.over_provisioning());
-    let RandomOrder { block_bytes, cache_bytes, .. } = ours.order(drive.spec.logical_bytes, drive.spec.logical_bytes);
+    let over_provisioning = random_writes.over_provisioning.unwrap_or(steady.over_provisioning());
+    let RandomOrder { block_bytes, cache_bytes, .. } = random_writes.order(drive.spec.logical_bytes, drive.spec.logical_bytes);
     let methods = [
         PreparationMethod::Random(2),
         PreparationMethod::SequentialThenRandom(2),
@@ -318,14 +318,14 @@ pub fn preparations(on: &str, ours: &RandomWrites, seed: u64) -> Result<Preparat
     // From about this over-provisioning on, SPRandom's formula gives a WAF of 1 or less.
     let is_possible =
         |method: &PreparationMethod| !matches!(method, PreparationMethod::Sprandom { .. }) || over_provisioning < 1.5;
-    let found = methods.into_iter().filter(is_possible).map(|method| steady.after(method).map_err(cannot));
+    let outcomes = methods.into_iter().filter(is_possible).map(|method| steady.after(method).map_err(cannot));
     Ok(Preparations {
         format_version: FORMAT_VERSION,
         made_by: tool(),
-        drive: on.to_owned(),
+        drive: drive_text.to_owned(),
         over_provisioning: BothConventions(steady.over_provisioning()).to_string(),
         waf: steady.waf,
-        found: found.collect::<Result<_, Failure>>()?,
+        found: outcomes.collect::<Result<_, Failure>>()?,
         valid: steady.valid,
     })
 }

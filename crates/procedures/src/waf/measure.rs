@@ -65,14 +65,14 @@ pub struct Measurement {
 /// Measures the tenants of `question` on the drive at `path`, and adds each result to `report` when it arrives. Returns
 /// the exit code, or why the measurement ended early.
 pub(super) fn run(
-    question: &WafRequest,
+    waf_request: &WafRequest,
     measurement: &Measurement,
     path: &str,
     report: &mut WafReport,
 ) -> Result<u8, Failure> {
-    let tenants = &question.tenants;
-    let subject = MeasuredDrive::of(path, tenants)?;
-    let plans = arrangements(&question.arrange, &subject, tenants)?;
+    let tenants = &waf_request.tenants;
+    let drive = MeasuredDrive::of(path, tenants)?;
+    let plans = arrangements(&waf_request.arrange, &drive, tenants)?;
     if measurement.erase.is_empty() && std::env::var_os(ERASE_VARIABLE).is_none() {
         return Err(Failure::usage(format!(
             "cannot measure on {path} without --erase - the device is opened again before each of {}, hours apart, \
@@ -80,42 +80,42 @@ pub(super) fn run(
             units::count(2 * plans.len() as u64, "step")
         )));
     }
-    let pace = subject.pace(question.fills_max)?;
+    let pace = drive.pace(waf_request.fills_max)?;
     let dir = measurement.out.clone().unwrap_or_else(|| default_dir("waf"));
     let dirs: Vec<PathBuf> = plans.iter().map(|(arrangement, _)| dir.join(arrangement.to_string())).collect();
     for dir in &dirs {
         check_usable(dir).map_err(Failure::environment)?;
     }
-    report.remarks = subject.remarks();
-    console::notice(&pace.describe(&subject, plans.len(), measurement.duration));
+    report.remarks = drive.remarks();
+    console::notice(&pace.describe(&drive, plans.len(), measurement.duration));
     report.assumptions = assumed_of_tenants(tenants);
-    report.assumptions.extend(subject.about());
+    report.assumptions.extend(drive.about());
     report.assumptions.push(pair("steady", steady_rule()));
-    let switch = SignalHandler::install("the results so far are in the run directory", CompatMode::Native)?;
+    let signal_handler = SignalHandler::install("the results so far are in the run directory", CompatMode::Native)?;
     let control = Arc::new(Control::default());
     let mut code = 0;
     for ((arrangement, mut tenants), dir) in plans.into_iter().zip(dirs) {
         tenants.seed = Some(report.seed);
         tenants.duration_sec = measurement.duration.unwrap_or(pace.seconds_max);
         // A signal between two runs also ends the measurement and keeps its results.
-        let armed = switch.arm(vec![control.clone()]);
-        let (subject, switch, control) = (&subject, &switch, &control);
-        let measured = ArrangementRun {
-            question,
+        let armed = signal_handler.arm(vec![control.clone()]);
+        let (drive, signal_handler, control) = (&drive, &signal_handler, &control);
+        let arrangement_run = ArrangementRun {
+            waf_request,
             measurement,
-            subject,
+            drive,
             arrangement,
             tenants: &tenants,
             dir: &dir,
-            switch,
+            signal_handler,
             control,
         };
-        let (mut arranged, ended) = measured.run(report)?;
-        arranged.years = question.rated.years(&tenants, &arranged);
-        code = code.max(ended);
+        let (mut arranged, exit_code) = arrangement_run.run(report)?;
+        arranged.years = waf_request.rating.years(&tenants, &arranged);
+        code = code.max(exit_code);
         report.arrangements.push(arranged);
         drop(armed);
-        if let Some(signal) = switch.signal_received() {
+        if let Some(signal) = signal_handler.signal_received() {
             report
                 .remarks
                 .push(format!("ended by {} - the remaining arrangements were not run", session::signals::name(signal)));
@@ -127,18 +127,18 @@ pub(super) fn run(
 
 /// Arrangements to run, with the tenants' handles. Errors: a requested arrangement is impossible.
 fn arrangements(
-    asked: &[Arrangement],
-    subject: &MeasuredDrive,
+    requested: &[Arrangement],
+    drive: &MeasuredDrive,
     tenants: &Tenants,
 ) -> Result<Vec<(Arrangement, Tenants)>, Failure> {
-    let all = asked.is_empty();
+    let is_unrestricted = requested.is_empty();
     let mut plans = Vec::new();
-    for arrangement in if all { &Arrangement::ALL[..] } else { asked } {
-        match subject.arranged(*arrangement, tenants) {
+    for arrangement in if is_unrestricted { &Arrangement::ALL[..] } else { requested } {
+        match drive.arranged(*arrangement, tenants) {
             Ok(tenants) => plans.push((*arrangement, tenants)),
-            Err(why) if all => console::note(&format!("{arrangement} is left out - {why}")),
+            Err(why) if is_unrestricted => console::note(&format!("{arrangement} is left out - {why}")),
             Err(why) => {
-                return Err(Failure::usage(format!("cannot run {arrangement} on {} - {why}", subject.facts.path)));
+                return Err(Failure::usage(format!("cannot run {arrangement} on {} - {why}", drive.facts.path)));
             }
         }
     }
@@ -147,47 +147,47 @@ fn arrangements(
 
 /// One arrangement on the drive.
 struct ArrangementRun<'a> {
-    question: &'a WafRequest,
+    waf_request: &'a WafRequest,
     measurement: &'a Measurement,
-    subject: &'a MeasuredDrive,
+    drive: &'a MeasuredDrive,
     arrangement: Arrangement,
     tenants: &'a Tenants,
     dir: &'a Path,
-    switch: &'a SignalHandler,
+    signal_handler: &'a SignalHandler,
     /// Control for a signal while no run is in progress.
     control: &'a Arc<Control>,
 }
 
 impl ArrangementRun<'_> {
     fn consents(&self) -> Consents<'_> {
-        Consents { erase: &self.measurement.erase, others: &[], shared: false }
+        Consents { erase: &self.measurement.erase, other_devices: &[], shared: false }
     }
 
     /// Runs the arrangement. Returns the result and the exit code.
     fn run(&self, report: &mut WafReport) -> Result<(Arranged, u8), Failure> {
-        let device = DeviceName::Path(self.subject.facts.path.clone());
+        let device = DeviceName::Path(self.drive.facts.path.clone());
         let loads = TenantLoad::all(self.tenants.clone(), Some(&device)).map_err(Failure::usage)?;
         self.fill(loads.iter().cloned().map(TenantFill).collect())?;
-        let named = loads.into_iter().map(|workload| NamedWorkload {
+        let workloads = loads.into_iter().map(|workload| NamedWorkload {
             name: workload.tenant().name.clone(),
             workload,
-            text: self.question.text.clone(),
+            text: self.waf_request.text.clone(),
         });
         let request = RunRequest {
             dir: self.dir.to_owned(),
             consents: self.consents(),
             purpose: Some(format!("waf, {}", self.arrangement)),
-            ..RunRequest::new(named.collect())
+            ..RunRequest::new(workloads.collect())
         };
-        let mut watched = WafObserver::new(self.subject, self.switch, self.tenants, self.question.fills_max);
-        let verdict = runner::run(request, self.switch, &mut watched)?.recorded()?;
+        let mut observer = WafObserver::new(self.drive, self.signal_handler, self.tenants, self.waf_request.fills_max);
+        let verdict = runner::run(request, self.signal_handler, &mut observer)?.recorded()?;
         let (name, dir) = (self.arrangement, self.dir.display());
         report.assumptions.push(pair(&format!("run of {name}"), dir.to_string()));
-        if let Some(why) = watched.failed() {
+        if let Some(why) = observer.failed() {
             return Err(Failure::environment(format!(
                 "cannot compute the write amplification of {} - {why} - start again without other users of the drive; \
                  the runs are in {dir}",
-                self.subject.facts.path
+                self.drive.facts.path
             )));
         }
         let mut code = match &verdict.end {
@@ -198,24 +198,24 @@ impl ArrangementRun<'_> {
                 verdict.outcome.exit_code().max(1)
             }
         };
-        let Some(meter) = &watched.meter else {
+        let Some(meter) = &observer.meter else {
             return Err(Failure::environment(format!(
                 "the counters of {} were not polled - see {dir}",
-                self.subject.facts.path
+                self.drive.facts.path
             )));
         };
-        let mut found = Found { tenants: watched.tenants.clone(), ..meter.found().clone() };
-        let (ours, hosts) = meter.host_bytes();
-        if hosts as f64 > ours as f64 * (1.0 + OTHERS) && hosts > ours + self.subject.facts.size_bytes / 64 {
+        let mut found = Found { tenants: observer.tenants.clone(), ..meter.found().clone() };
+        let (own_bytes, all_bytes) = meter.host_bytes();
+        if all_bytes as f64 > own_bytes as f64 * (1.0 + OTHERS) && all_bytes > own_bytes + self.drive.facts.size_bytes / 64 {
             // Not steady: the amplification includes writes of other programs.
             found.steady_after = None;
             code = 4;
             report.remarks.push(format!(
                 "{name}: {} counted {} of host writes, but flashproof wrote {}: another program wrote to the drive, or \
                  to another namespace or partition of it, so there is no result - stop that program, and start again",
-                self.subject.facts.path,
-                bytes(hosts as f64),
-                bytes(ours as f64)
+                self.drive.facts.path,
+                bytes(all_bytes as f64),
+                bytes(own_bytes as f64)
             ));
         }
         let counted = found.total();
@@ -226,9 +226,9 @@ impl ArrangementRun<'_> {
                  part of it"
             ));
         }
-        let timed = watched.timed(self.subject.facts.size_bytes);
+        let timed = observer.timed(self.drive.facts.size_bytes);
         let mut arranged = Arranged::of(&name.to_string(), found, Some(timed));
-        arranged.erases = self.subject.erases(arranged.counted.total());
+        arranged.erases = self.drive.erases(arranged.counted.total());
         Ok((arranged, code))
     }
 
@@ -240,7 +240,7 @@ impl ArrangementRun<'_> {
         let engine = Engine::choose(&Demand::of(&spec, fills.iter()), &devices)?;
         let shapes = devices.shapes();
         let identity = devices.real_facts().first().and_then(|(_, facts)| facts.identity());
-        self.subject.check_same(identity.as_deref(), shapes[0].size_bytes)?;
+        self.drive.check_same(identity.as_deref(), shapes[0].size_bytes)?;
         if let Some(identity) = &identity {
             // A deallocated drive no longer counts as prepared, whatever happens later.
             Records::open(None).forget_prepared(identity).map_err(Failure::environment)?;
@@ -248,27 +248,27 @@ impl ArrangementRun<'_> {
         self.deallocate(&devices)?;
         let size_bytes = shapes[0].size_bytes;
         let mut plan = RunPlan::new(vec![shapes[0].name.clone()], [].into());
-        let mut all = 0;
+        let mut total_bytes = 0;
         for (number, fill) in fills.iter().enumerate() {
-            let choices = BuildContext {
+            let context = BuildContext {
                 seed: spec.seed.unwrap_or(0).wrapping_add(number as u64),
                 shards_max: 1,
                 cpus: 1,
                 in_flight_max: engine.in_flight_max(),
             };
             plan.begin(number, &fill.0.tenant().name);
-            fill.build(&shapes, &choices, &mut plan).map_err(Failure::usage)?;
-            all += fill.bytes(size_bytes).map_err(Failure::usage)?;
+            fill.build(&shapes, &context, &mut plan).map_err(Failure::usage)?;
+            total_bytes += fill.bytes(size_bytes).map_err(Failure::usage)?;
         }
         let facts = EngineFacts::unpaced(&engine);
         let settings = Settings::until_done(facts.pacing());
         let (layout, interval_ns) = (plan.layout, 1_000_000_000);
-        let what = RunConfig { layout, settings, interval_ns, slice_ns: u64::MAX, control: self.control.clone() };
-        let what_is_written = format!("{}: writing each space once", self.arrangement);
-        let mut filling = Filling { progress: WriteProgress::new(what_is_written, all), failed: None };
-        engine.run(&what, plan.shards, &devices, 1, &facts, &mut filling)?;
+        let run_config = RunConfig { layout, settings, interval_ns, slice_ns: u64::MAX, control: self.control.clone() };
+        let progress_text = format!("{}: writing each space once", self.arrangement);
+        let mut filling = Filling { progress: WriteProgress::new(progress_text, total_bytes), failure: None };
+        engine.run(&run_config, plan.shards, &devices, 1, &facts, &mut filling)?;
         filling.progress.end();
-        let why = match (self.control.cause(), filling.failed) {
+        let why = match (self.control.cause(), filling.failure) {
             (None, None) => return Ok(()),
             (Some(EndCause::Requested { .. }), _) => return Err(self.interrupted()),
             (_, Some(why)) => why,
@@ -280,7 +280,7 @@ impl ArrangementRun<'_> {
     fn interrupted(&self) -> Failure {
         Failure::invalid(format!(
             "{}: interrupted while {} was brought to its initial state - nothing was measured",
-            self.arrangement, self.subject.facts.path
+            self.arrangement, self.drive.facts.path
         ))
     }
 
@@ -314,7 +314,7 @@ impl ArrangementRun<'_> {
 /// Progress and failures of the first writes.
 struct Filling {
     progress: WriteProgress,
-    failed: Option<String>,
+    failure: Option<String>,
 }
 
 impl Sink for Filling {
@@ -329,7 +329,7 @@ impl Sink for Filling {
 
     fn failure(&mut self, failed: &FailedOp) {
         let FailedOp { offset, len, error, .. } = failed;
-        self.failed.get_or_insert_with(|| format!("write of {len} bytes at byte {offset} failed: {error}"));
+        self.failure.get_or_insert_with(|| format!("write of {len} bytes at byte {offset} failed: {error}"));
     }
 
     fn idle(&mut self) {}
@@ -337,8 +337,8 @@ impl Sink for Filling {
 
 /// Polls the drive during the run.
 pub(super) struct WafObserver<'a> {
-    subject: &'a MeasuredDrive,
-    switch: &'a SignalHandler,
+    drive: &'a MeasuredDrive,
+    signal_handler: &'a SignalHandler,
     fills_max: usize,
     /// Counters of the drive; none before the first poll.
     meter: Option<Meter>,
@@ -355,7 +355,7 @@ pub(super) struct WafObserver<'a> {
 #[derive(Default)]
 struct Fill {
     cells: Vec<Cell>,
-    end: Vec<Backlog>,
+    backlogs: Vec<Backlog>,
     ns: u64,
 }
 
@@ -365,7 +365,7 @@ impl Fill {
             true => self.cells = interval.cells.clone(),
             false => self.cells.iter_mut().zip(&interval.cells).for_each(|(all, cell)| all.merge(cell)),
         }
-        self.end = interval.cells.iter().map(|cell| cell.counts.backlog).collect();
+        self.backlogs = interval.cells.iter().map(|cell| cell.counts.backlog).collect();
         self.ns += ns;
     }
 }
@@ -373,15 +373,15 @@ impl Fill {
 impl<'a> WafObserver<'a> {
     /// Polls the counters of `subject` while `tenants` write to it, for at most `fills_max` drive fills.
     pub(super) fn new(
-        subject: &'a MeasuredDrive,
-        switch: &'a SignalHandler,
+        drive: &'a MeasuredDrive,
+        signal_handler: &'a SignalHandler,
         tenants: &Tenants,
         fills_max: usize,
     ) -> Self {
         let tenant = |tenant: &Tenant| TenantBytes { name: tenant.name.clone(), client: 0, defrag: 0 };
         Self {
-            subject,
-            switch,
+            drive,
+            signal_handler,
             fills_max,
             meter: None,
             layout: None,
@@ -395,19 +395,19 @@ impl<'a> WafObserver<'a> {
     /// Adds an interval. Returns the bytes that tenants wrote in it.
     fn add(&mut self, interval: &Interval) -> u64 {
         let Some(layout) = &self.layout else { return 0 };
-        let mut written = 0;
-        for (at, stream) in layout.streams.iter().enumerate() {
-            let Some((tenant, what)) = stream.name.rsplit_once('/') else { continue };
+        let mut written_bytes = 0;
+        for (stream_index, stream) in layout.streams.iter().enumerate() {
+            let Some((tenant, kind)) = stream.name.rsplit_once('/') else { continue };
             let Some(tenant) = self.tenants.iter_mut().find(|one| one.name == tenant) else { continue };
-            let bytes = interval.cells[layout.cell(at, 0)].counts.bytes;
-            match what {
+            let bytes = interval.cells[layout.cell(stream_index, 0)].counts.bytes;
+            match kind {
                 "writes" => tenant.client += bytes,
                 "defrag-writes" => tenant.defrag += bytes,
                 _ => continue,
             }
-            written += bytes;
+            written_bytes += bytes;
         }
-        written
+        written_bytes
     }
 
     /// Latencies of clients in at most the last five drive fills.
@@ -422,8 +422,8 @@ impl<'a> WafObserver<'a> {
         }
         let seconds = ns as f64 / 1e9;
         let streams = self.layout.iter().flat_map(|layout| &layout.streams);
-        let of = streams.zip(&cells).zip(&last.end).map(|((stream, cell), end)| (stream, cell, *end));
-        let written: u64 = self
+        let cell_streams = streams.zip(&cells).zip(&last.backlogs).map(|((stream, cell), end)| (stream, cell, *end));
+        let written_bytes: u64 = self
             .layout
             .iter()
             .flat_map(|layout| layout.streams.iter().zip(&cells))
@@ -432,10 +432,10 @@ impl<'a> WafObserver<'a> {
             .sum();
         Timed {
             seconds,
-            drive_fills: written as f64 / size_bytes as f64,
+            drive_fills: written_bytes as f64 / size_bytes as f64,
             device_waf: None,
             ended_early: None,
-            latencies: latencies(of, seconds),
+            latencies: latencies(cell_streams, seconds),
         }
     }
 }
@@ -444,12 +444,12 @@ impl RunObserver for WafObserver<'_> {
     fn begins(&mut self, manifest: &Manifest) {
         self.layout = Some(manifest.layout());
         // Detects a swapped drive.
-        if !manifest.device_facts.first().is_some_and(|facts| self.subject.is_same(facts)) {
+        if !manifest.device_facts.first().is_some_and(|facts| self.drive.is_same(facts)) {
             self.failure = Some("another drive took its place; nothing was written to that drive".to_owned());
             return;
         }
-        match self.subject.read_counters() {
-            Ok(now) => self.meter = Some(Meter::new("all", self.subject.facts.size_bytes, self.fills_max, now)),
+        match self.drive.read_counters() {
+            Ok(now) => self.meter = Some(Meter::new("all", self.drive.facts.size_bytes, self.fills_max, now)),
             Err(why) => self.failure = Some(why),
         }
     }
@@ -458,7 +458,7 @@ impl RunObserver for WafObserver<'_> {
         if self.failure.is_some() {
             return None;
         }
-        let written = self.add(interval);
+        let written_bytes = self.add(interval);
         let meter = self.meter.as_mut()?;
         let rounds = meter.found().rounds();
         if self.window.is_empty() {
@@ -468,10 +468,10 @@ impl RunObserver for WafObserver<'_> {
             fill.add(interval, interval.end_ns.saturating_sub(self.ended_ns));
         }
         self.ended_ns = interval.end_ns;
-        let told = meter.written(written, || self.subject.read_counters());
+        let end = meter.written(written_bytes, || self.drive.read_counters());
         let is_over = meter.found().rounds() > rounds;
-        match told {
-            Ok(None) if self.switch.signal_received().is_some() => Some("a signal arrived".to_owned()),
+        match end {
+            Ok(None) if self.signal_handler.signal_received().is_some() => Some("a signal arrived".to_owned()),
             Ok(None) => {
                 if is_over {
                     self.window.push_back(Fill::default());

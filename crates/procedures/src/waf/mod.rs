@@ -50,7 +50,7 @@ pub struct WafRequest {
     pub fills_max: usize,
     /// Seed of all random choices; `None`: the file's, or 1.
     pub seed: Option<u64>,
-    pub rated: EnduranceRating,
+    pub rating: EnduranceRating,
 }
 
 /// Endurance rating of a drive.
@@ -100,8 +100,8 @@ fn command(text: &str) -> Result<u32, String> {
 impl WafRequest {
     /// Answers by simulation.
     pub fn predict(&self, model: &Model) -> Result<WafReport, Failure> {
-        let on = model.device.clone().unwrap_or_else(|| default_drive(self.tenants.tenants.len()));
-        if let DeviceName::Path(path) = on.parse::<DeviceName>().map_err(Failure::usage)? {
+        let drive_text = model.device.clone().unwrap_or_else(|| default_drive(self.tenants.tenants.len()));
+        if let DeviceName::Path(path) = drive_text.parse::<DeviceName>().map_err(Failure::usage)? {
             return Err(Failure::usage(format!(
                 "cannot model {} - it is a real drive - name a simulated drive (sim:ftl), or measure this drive: \
                  flashproof waf measure",
@@ -109,7 +109,7 @@ impl WafRequest {
             )));
         }
         let mut report = self.report();
-        self.simulate(model, on, &mut report)?;
+        self.simulate(model, drive_text, &mut report)?;
         Ok(report)
     }
 
@@ -125,16 +125,16 @@ impl WafRequest {
         };
         let mut report = self.report();
         let predicted = measurement.predict.as_ref().map(|on| self.predicted(on, &report)).transpose()?;
-        let ended = measure::run(self, measurement, &device, &mut report);
+        let result = measure::run(self, measurement, &device, &mut report);
         if report.arrangements.is_empty() {
-            return ended.map(|code| (report, Ok(code)));
+            return result.map(|code| (report, Ok(code)));
         }
         if let Some(predicted) = predicted {
             report.arrangements.extend(predicted.arrangements);
             report.assumptions.extend(predicted.assumptions);
             report.remarks.extend(predicted.remarks);
         }
-        Ok((report, ended))
+        Ok((report, result))
     }
 
     /// An empty report.
@@ -152,9 +152,9 @@ impl WafRequest {
     }
 
     /// Result of the tenants on the simulated drive `on`, with each column and assumption marked as predicted.
-    fn predicted(&self, on: &str, empty: &WafReport) -> Result<WafReport, Failure> {
+    fn predicted(&self, drive_text: &str, empty: &WafReport) -> Result<WafReport, Failure> {
         let mut report = empty.clone();
-        self.simulate(&Model::default(), on.to_owned(), &mut report)?;
+        self.simulate(&Model::default(), drive_text.to_owned(), &mut report)?;
         report.arrangements.iter_mut().for_each(|one| one.arrangement += PREDICTED);
         // Drop the tenants' own assumptions, which are the same.
         report.assumptions.drain(..self.tenants.tenants.len());
@@ -163,19 +163,19 @@ impl WafRequest {
     }
 
     /// Adds to `report` the results of the tenants on the simulated drive `on`.
-    fn simulate(&self, model: &Model, on: String, report: &mut WafReport) -> Result<(), Failure> {
-        let (base, drive) = simulated(&on)?;
-        let usual = Interleaving::default();
+    fn simulate(&self, model: &Model, drive_text: String, report: &mut WafReport) -> Result<(), Failure> {
+        let (base, drive) = simulated(&drive_text)?;
+        let defaults = Interleaving::default();
         let setup = Setup {
             seed: report.seed,
             base,
             drive,
-            timed: !model.no_latency,
+            is_timed: !model.no_latency,
             tenants: self.tenants.clone(),
-            on,
+            drive_text,
             interleaving: Interleaving {
-                command_bytes: model.command.unwrap_or(usual.command_bytes),
-                in_flight: model.in_flight.unwrap_or(usual.in_flight),
+                command_bytes: model.command.unwrap_or(defaults.command_bytes),
+                in_flight: model.in_flight.unwrap_or(defaults.in_flight),
             },
             fills_max: self.fills_max,
         };
@@ -184,14 +184,14 @@ impl WafRequest {
         report.assumptions = assumptions(&setup);
         for arrangement in &arrangements {
             let (mut arranged, shape) = arrange(&setup, *arrangement).map_err(Failure::usage)?;
-            arranged.years = self.rated.years(&setup.tenants, &arranged);
+            arranged.years = self.rating.years(&setup.tenants, &arranged);
             report.assumptions.push(pair(&format!("drives of {arrangement}"), shape));
             if let Some(timed) = &arranged.timed {
                 report.assumptions.push(pair(&format!("latencies of {arrangement}"), covered(timed)));
             }
             report.arrangements.push(arranged);
         }
-        report.remarks = remarks(report, &self.rated);
+        report.remarks = remarks(report, &self.rating);
         report.sweeps = sweeps.iter().map(|one| experiment::swept(one, &setup, &arrangements)).collect();
         Ok(())
     }
@@ -221,9 +221,9 @@ fn simulated(name: &str) -> Result<(DriveSpec, FtlDrive), Failure> {
 }
 
 /// Requested arrangements; if none, all for which the drive has handles.
-fn chosen(asked: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
-    if !asked.is_empty() {
-        return asked.to_vec();
+fn chosen(requested: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
+    if !requested.is_empty() {
+        return requested.to_vec();
     }
     // Other errors of the tenants concern every arrangement, and are reported when the first one is built.
     let is_possible = Layout::new(Arrangement::Shared, &setup.tenants, &setup.drive).is_ok();
@@ -266,7 +266,7 @@ fn pair(name: &str, value: String) -> Pair {
 
 /// Description of the tenants.
 fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
-    let of = |tenant: &Tenant| {
+    let describe = |tenant: &Tenant| {
         let value = format!(
             "write block {} KiB, records of {} bytes, keys {}, fill {}, low-water mark {} %, free blocks reused {}, {} records \
              written per second",
@@ -280,7 +280,7 @@ fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
         );
         pair(&tenant.name, value)
     };
-    tenants.tenants.iter().map(of).collect()
+    tenants.tenants.iter().map(describe).collect()
 }
 
 /// Description of the assumptions.
@@ -297,7 +297,7 @@ fn assumptions(setup: &Setup) -> Vec<Pair> {
     let start = "stores in long use, on drives whose tenants' spaces were written once from end to end; no block is \
                  ever deallocated";
     pairs.extend([
-        pair("drive", format!("{}; over-provisioning {over_provisioning}", setup.on)),
+        pair("drive", format!("{}; over-provisioning {over_provisioning}", setup.drive_text)),
         pair("order of writes", order),
         pair("start", start.to_owned()),
         pair("steady", steady_rule()),
@@ -327,22 +327,22 @@ impl EnduranceRating {
     fn years(&self, tenants: &Tenants, arranged: &Arranged) -> Option<f64> {
         let drives = &arranged.counted.drives;
         let bytes: u64 = drives.iter().map(|drive| drive.logical_bytes).sum();
-        let rated = self.endurance()?.bytes(Some(bytes), self.warranty)?;
+        let rated_bytes = self.endurance()?.bytes(Some(bytes), self.warranty)?;
         let tenants = tenants.tenants.iter();
         let clients: f64 =
             tenants.map(|tenant| tenant.client_blocks().per_sec_f64() * f64::from(tenant.write_block_bytes)).sum();
         let media_a_day = clients * arranged.total_wa? * 86_400.0;
         let end = arranged.steady_after_fills?;
         let media = |drive: usize| arranged.counted.steady_bytes_of(drive, end).media as f64;
-        let all: f64 = (0..drives.len()).map(media).sum();
-        let of = |drive: usize| {
-            rated * drives[drive].logical_bytes as f64 / bytes as f64 / (media_a_day * media(drive) / all)
+        let total_media: f64 = (0..drives.len()).map(media).sum();
+        let days_of = |drive: usize| {
+            rated_bytes * drives[drive].logical_bytes as f64 / bytes as f64 / (media_a_day * media(drive) / total_media)
         };
-        (0..drives.len()).map(of).min_by(f64::total_cmp).map(|days| days / 365.0)
+        (0..drives.len()).map(days_of).min_by(f64::total_cmp).map(|days| days / 365.0)
     }
 }
 
-fn remarks(report: &WafReport, rated: &EnduranceRating) -> Vec<String> {
+fn remarks(report: &WafReport, rating: &EnduranceRating) -> Vec<String> {
     let mut remarks = vec![
         "this is a prediction that no measurement has validated - real firmware behaves in ways that the model does \
          not describe"
@@ -352,10 +352,10 @@ fn remarks(report: &WafReport, rated: &EnduranceRating) -> Vec<String> {
         remarks.push(format!(
             "years: at the file's rates, against {} of the simulated capacity; the rating counts as media writes, its \
              most pessimistic meaning (manufacturers rate host writes at an amplification that they seldom state)",
-            match rated.endurance() {
+            match rating.endurance() {
                 Some(Endurance::TerabytesWritten(tb)) => format!("{tb} TB written"),
                 Some(Endurance::DriveWritesPerDay(n)) =>
-                    format!("{n} drive writes per day for {} years", rated.warranty),
+                    format!("{n} drive writes per day for {} years", rating.warranty),
                 None => String::new(),
             }
         ));

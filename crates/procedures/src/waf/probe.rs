@@ -83,8 +83,8 @@ fn of_simulated(name: &str, seed: u64) -> Result<ProbeReport, Failure> {
     })?;
     let ftl =
         Ftl::new(&spec, seed).map_err(|why| Failure::usage(format!("cannot simulate {} - {why}", quoted(name))))?;
-    let (probe, ended) = probe(&mut Simulated::new(ftl, COMMAND_BYTES), spec.handles, seed);
-    ended.map_err(Failure::invalid)?;
+    let (probe, result) = probe(&mut Simulated::new(ftl, COMMAND_BYTES), spec.handles, seed);
+    result.map_err(Failure::invalid)?;
     Ok(ProbeReport::new(probe, seed, json!({ "device": name }), Vec::new()))
 }
 
@@ -247,14 +247,14 @@ impl ProbedDrive {
 /// First list entries with different reclaim unit handles: the list repeats each handle for every further reclaim
 /// group.
 fn distinct(list: &[PlacementHandle]) -> Vec<(Placement, PlacementHandle)> {
-    let mut found: Vec<(Placement, PlacementHandle)> = Vec::new();
-    for (place, handle) in (1..).zip(list) {
-        if found.iter().all(|(_, other)| other.reclaim_unit_handle != handle.reclaim_unit_handle) {
-            found.push((Placement(place), *handle));
+    let mut handles: Vec<(Placement, PlacementHandle)> = Vec::new();
+    for (number, handle) in (1..).zip(list) {
+        if handles.iter().all(|(_, other)| other.reclaim_unit_handle != handle.reclaim_unit_handle) {
+            handles.push((Placement(number), *handle));
         }
     }
-    found.truncate(HANDLES_MAX);
-    found
+    handles.truncate(HANDLES_MAX);
+    handles
 }
 
 /// Writes in flight: 4 MiB, which keeps the dies of a large drive busy.
@@ -263,13 +263,13 @@ const IN_FLIGHT: usize = 32;
 /// Probes and erases the namespace at `path`. Returns the results so far, and the reason for an early end.
 fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Result<(), Failure>), Failure> {
     let shown = in_one_line(path);
-    let switch = SignalHandler::install("no result of the probe is kept", CompatMode::Native)?;
-    let look = || {
+    let signal_handler = SignalHandler::install("no result of the probe is kept", CompatMode::Native)?;
+    let inspect = || {
         let facts = discover(path, &Roots::default());
         ProbedDrive::of(facts.map_err(|error| Failure::environment(format!("cannot probe {shown} - {error}")))?)
     };
-    let before = look()?;
-    let (size, fills) = (before.facts.size_bytes, DRIVE_FILLS);
+    let initial = inspect()?;
+    let (size, fills) = (initial.facts.size_bytes, DRIVE_FILLS);
     console::notice(&format!(
         "{shown}: the probe overwrites all of its {} and writes {} in total, {} times its size, in commands of {} KiB \
          by {} placement handles; SIGINT (Ctrl-C) ends the probe and shows its results so far",
@@ -277,13 +277,13 @@ fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Resu
         bytes(size as f64 * fills),
         number(fills),
         COMMAND_BYTES >> 10,
-        before.handles.len()
+        initial.handles.len()
     ));
-    let request = Request { whole: true, odsync: false, ..Request::new(path, "probe of placement handles") };
+    let request = Request { uses_whole_device: true, odsync: false, ..Request::new(path, "probe of placement handles") };
     let target = Arc::new(Target::writable(consent(&[request], erase, &[])?.remove(0)));
     target.notes().iter().for_each(|note| console::warning(&format!("{shown}: {note}")));
-    let subject = look()?;
-    if subject.facts.identity() != before.facts.identity() || target.facts().identity() != before.facts.identity() {
+    let subject = inspect()?;
+    if subject.facts.identity() != initial.facts.identity() || target.facts().identity() != initial.facts.identity() {
         return Err(Failure::environment(format!("cannot probe {shown} - another drive took its place - start again")));
     }
     let placements = subject.handles.iter().map(|(placement, _)| Some(*placement)).collect();
@@ -295,11 +295,11 @@ fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Resu
         Records::open(None).forget_prepared(&identity).map_err(Failure::environment)?;
     }
     let control = Arc::new(Control::default());
-    let _armed = switch.arm(vec![control.clone()]);
+    let _armed = signal_handler.arm(vec![control.clone()]);
     let (began, began_unix_s) = (Instant::now(), unix_s());
     let total_bytes = (size as f64 * fills) as u64;
     let single = engine.single(&target, IN_FLIGHT, IN_FLIGHT * COMMAND_BYTES as usize);
-    let (probe, ended) =
+    let (probe, result) =
         match single.map_err(|error| Failure::environment(format!("cannot probe {shown} - {error}")))? {
             SingleTargetEngine::Uring(engine) => {
                 ProbeIo::new(*engine, &target, &subject, &control, total_bytes).probe(seed)
@@ -323,14 +323,14 @@ fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Resu
     });
     let mut report = ProbeReport::new(probe, seed, drive, about);
     report.remarks = remarks(&report, &subject);
-    report.ended_early = ended.as_ref().err().map(ToString::to_string);
-    Ok((report, ended.map_err(|ended| early(&shown, ended))))
+    report.ended_early = result.as_ref().err().map(ToString::to_string);
+    Ok((report, result.map_err(|ended| early(&shown, ended))))
 }
 
 /// Reason for an early end, printed below the results so far.
-fn early(path: &str, ended: ProbeError<Failure>) -> Failure {
-    let message = format!("the probe of {path} ended early - {ended}");
-    match ended {
+fn early(path: &str, error: ProbeError<Failure>) -> Failure {
+    let message = format!("the probe of {path} ended early - {error}");
+    match error {
         ProbeError::Drive(failure) => failure.with_message(message),
         ProbeError::WentBack(_) | ProbeError::OtherCount { .. } => {
             Failure::invalid(format!("{message} - make sure that the drive has no other user, and start again"))
@@ -365,16 +365,16 @@ struct ProbeIo<'a, E> {
     subject: &'a ProbedDrive,
     control: &'a Control,
     /// Buffers of random bytes not in flight, each with its token.
-    free: Vec<(u32, Buf)>,
+    free_buffers: Vec<(u32, Buf)>,
     completed: Vec<Completion>,
     progress: WriteProgress,
 }
 
 impl<'a, E: BlockEngine> ProbeIo<'a, E> {
     fn new(engine: E, target: &'a Target, subject: &'a ProbedDrive, control: &'a Control, total_bytes: u64) -> Self {
-        let (free, completed, progress) =
+        let (free_buffers, completed, progress) =
             (Vec::new(), Vec::new(), WriteProgress::new(target.name().to_owned(), total_bytes));
-        Self { engine, target, subject, control, free, completed, progress }
+        Self { engine, target, subject, control, free_buffers, completed, progress }
     }
 
     /// Runs the whole probe.
@@ -384,7 +384,7 @@ impl<'a, E: BlockEngine> ProbeIo<'a, E> {
             // With fewer buffers, fewer writes are in flight; without any, the first write fails.
             let Some(mut buf) = self.engine.buffer(COMMAND_BYTES as usize) else { break };
             salt.fill(&mut buf);
-            self.free.push((token, buf));
+            self.free_buffers.push((token, buf));
         }
         let handles = self.subject.handles.len() as u16;
         let ended = probe(&mut self, handles, seed);
@@ -395,10 +395,10 @@ impl<'a, E: BlockEngine> ProbeIo<'a, E> {
     }
 
     fn submit(&mut self, kind: OpKind, offset: u64, handle: Option<u16>) -> Result<(), Failure> {
-        while self.free.is_empty() {
+        while self.free_buffers.is_empty() {
             self.reap()?;
         }
-        let Some((token, buf)) = self.free.pop() else { return Ok(()) };
+        let Some((token, buf)) = self.free_buffers.pop() else { return Ok(()) };
         let placement = handle.map(|handle| self.subject.handles[usize::from(handle)].0);
         let len = if kind.moves_data() { COMMAND_BYTES } else { 0 };
         self.engine.submit(Op { placement, token, ..Op::new(kind, offset, len, buf) });
@@ -413,14 +413,14 @@ impl<'a, E: BlockEngine> ProbeIo<'a, E> {
         let until_ns = self.engine.now() + 1_000_000_000;
         let reaped = self.engine.reap(Wait { until_ns, completions: 1 }, &mut self.completed);
         reaped.map_err(|error| Failure::environment(format!("cannot wait for writes - {error}")))?;
-        let mut failed = None;
+        let mut failed_outcome = None;
         for Completion { token, buf, outcome, .. } in self.completed.drain(..) {
             if !outcome.is_done() {
-                failed = Some(outcome);
+                failed_outcome = Some(outcome);
             }
-            self.free.push((token, buf));
+            self.free_buffers.push((token, buf));
         }
-        match failed {
+        match failed_outcome {
             Some(outcome) => Err(Failure::device(format!("an operation on {} failed: {outcome}", self.target.name()))),
             None => Ok(()),
         }

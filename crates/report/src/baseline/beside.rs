@@ -53,13 +53,13 @@ impl BesideDrive {
         Self { name, model: model(identity), numbers: metrics.iter().map(number).collect(), metrics }
     }
 
-    fn value(&self, what: MetricKind, mix: Mix) -> Option<f64> {
-        let found = self.metrics.iter().find(|metric| (metric.kind, metric.mix) == (what, mix));
+    fn value(&self, kind: MetricKind, mix: Mix) -> Option<f64> {
+        let found = self.metrics.iter().find(|metric| (metric.kind, metric.mix) == (kind, mix));
         found.map(|metric| metric.value)
     }
 
-    fn text(&self, what: MetricKind, mix: Mix) -> String {
-        self.value(what, mix).map_or_else(|| "-".to_owned(), |value| text(what, value))
+    fn text(&self, kind: MetricKind, mix: Mix) -> String {
+        self.value(kind, mix).map_or_else(|| "-".to_owned(), |value| text(kind, value))
     }
 }
 
@@ -72,15 +72,15 @@ impl Beside {
         models.dedup();
         for model in models {
             let of_model: Vec<&BesideDrive> = this.drives.iter().filter(|drive| drive.model == model).collect();
-            let mut told: Vec<Vec<String>> = vec![Vec::new(); of_model.len()];
-            for (what, mix) in this.rows() {
-                let values: Vec<Option<f64>> = of_model.iter().map(|drive| drive.value(what, mix)).collect();
-                for outlier in outliers(what, &values) {
-                    let (value, off_pct) = (text(what, outlier.value), 100.0 * (outlier.value / outlier.median - 1.0));
-                    told[outlier.index].push(format!("{what} of {mix} {value} ({off_pct:+.0} %)"));
+            let mut differences: Vec<Vec<String>> = vec![Vec::new(); of_model.len()];
+            for (kind, mix) in this.rows() {
+                let values: Vec<Option<f64>> = of_model.iter().map(|drive| drive.value(kind, mix)).collect();
+                for outlier in outliers(kind, &values) {
+                    let (value, off_pct) = (text(kind, outlier.value), 100.0 * (outlier.value / outlier.median - 1.0));
+                    differences[outlier.index].push(format!("{kind} of {mix} {value} ({off_pct:+.0} %)"));
                 }
             }
-            let differing = of_model.iter().zip(told).filter(|(_, told)| !told.is_empty());
+            let differing = of_model.iter().zip(differences).filter(|(_, told)| !told.is_empty());
             let sentences: Vec<String> = differing
                 .map(|(drive, told)| {
                     format!("{} differs from the median of its model ({model}): {}", drive.name, told.join("; "))
@@ -102,10 +102,10 @@ impl Beside {
 
     /// Bars for each number, one for each drive.
     pub(crate) fn bars(&self) -> Vec<Bars> {
-        let rows = self.rows().into_iter().map(|(what, mix)| {
-            let mut bars = Bars::new(format!("{what}: {mix}"), "");
+        let rows = self.rows().into_iter().map(|(kind, mix)| {
+            let mut bars = Bars::new(format!("{kind}: {mix}"), "");
             for drive in &self.drives {
-                bars.bar(&drive.name, drive.value(what, mix), drive.text(what, mix));
+                bars.bar(&drive.name, drive.value(kind, mix), drive.text(kind, mix));
             }
             bars
         });
@@ -126,8 +126,8 @@ impl Beside {
 }
 
 /// A value with its unit.
-fn text(what: MetricKind, value: f64) -> String {
-    match what {
+fn text(kind: MetricKind, value: f64) -> String {
+    match kind {
         MetricKind::Iops | MetricKind::Highest | MetricKind::Sustained => rate(value),
         MetricKind::P99 | MetricKind::P99AtHalf | MetricKind::Cpu => time(Some(value)),
         MetricKind::InFlight | MetricKind::Knee => number(value),

@@ -56,9 +56,9 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
         let title = format!("Latency against throughput: {mix}");
         let x = Axis::linear("achieved operations per second", "/s");
         let mut chart = Chart::new(format!("throughput-{mix}"), title, x, Axis::log("wait + service", "ms"));
-        let places = Points::Each(curve.iter().map(|point| point.iops()).collect());
-        chart.lines = lines(curve, &places, |point, percent| Some(point.main_direction()?.answer_at(percent)));
-        let missed = curve.iter().filter(|point| !point.is_reached()).count();
+        let iops_points = Points::Each(curve.iter().map(|point| point.iops()).collect());
+        chart.lines = lines(curve, &iops_points, |point, percent| Some(point.main_direction()?.answer_at(percent)));
+        let missed_rates = curve.iter().filter(|point| !point.is_reached()).count();
         let fastest = curve.iter().rfind(|point| point.is_reached());
         chart.key = fastest.map_or("No rate was reached.".to_owned(), |point| {
             let (p99, reached) = (p99(point, Done::answer_at), rate(point.iops()));
@@ -68,8 +68,8 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
             "Each point is a job at a fraction of the highest rate. The time that operations wait for a place in the \
                          queue is included."
                 .to_owned();
-        if missed > 0 {
-            chart.caption += &format!(" Not reached: {missed} of {} rates.", curve.len());
+        if missed_rates > 0 {
+            chart.caption += &format!(" Not reached: {missed_rates} of {} rates.", curve.len());
         }
         if curve.iter().any(|point| point.directions().any(|done| done.undone > 0)) {
             chart.caption += " A percentile that falls among operations that were never done has no point.";
@@ -113,14 +113,14 @@ pub(super) fn saturation<'a>(
     }
     for (number, run) in steps.filter_map(|(_, run)| *run).enumerate() {
         // With several drives, the names of streams contain the number of the drive.
-        let own = format!("-drive-{}-", device + 1);
-        let is_own = |chart: &&Chart| devices == 1 || format!("{}-", chart.id).contains(&own);
+        let id_part = format!("-drive-{}-", device + 1);
+        let is_own = |chart: &&Chart| devices == 1 || format!("{}-", chart.id).contains(&id_part);
         let is_timeline =
             |chart: &&Chart| ["rates-", "percentiles-service-"].iter().any(|kind| chart.id.starts_with(kind));
-        let told = run.sections.iter().flat_map(|section| &section.charts);
-        let told = told.filter(is_timeline).filter(is_own).filter(|chart| chart.absent.is_none());
+        let drive_charts = run.sections.iter().flat_map(|section| &section.charts);
+        let drive_charts = drive_charts.filter(is_timeline).filter(is_own).filter(|chart| chart.absent.is_none());
         // A baseline has no limits.
-        charts.extend(told.map(|chart| {
+        charts.extend(drive_charts.map(|chart| {
             let id = format!("saturation-{}-{}", number + 1, chart.id);
             Chart { id, limits: Vec::new(), ..chart.clone() }
         }));
@@ -140,9 +140,9 @@ fn depths(curve: &[&Point]) -> Points {
 }
 
 /// A line for each percentile, with gaps if too few operations were measured.
-fn lines(curve: &[&Point], x: &Points, of: impl Fn(&Point, f64) -> Option<Percentile>) -> Vec<Line> {
+fn lines(curve: &[&Point], x: &Points, percentile_of: impl Fn(&Point, f64) -> Option<Percentile>) -> Vec<Line> {
     let line = |(number, (name, percent)): (usize, (&str, f64))| {
-        let y = curve.iter().map(|point| of(point, percent)?.us().map(|us| us / 1e3)).collect();
+        let y = curve.iter().map(|point| percentile_of(point, percent)?.us().map(|us| us / 1e3)).collect();
         Line::new(name, x.clone(), y, Style::points(number))
     };
     SHOWN.into_iter().enumerate().map(line).collect()

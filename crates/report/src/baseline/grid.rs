@@ -20,38 +20,38 @@ pub(super) fn tables(points: &[Point]) -> Vec<Table> {
     sides.into_iter().map(|(name, side)| table(name, side, &cells, points)).filter(|table| !table.is_empty()).collect()
 }
 
-fn table(name: &str, side: Direction, cells: &[&Point], points: &[Point]) -> Table {
+fn table(name: &str, direction: Direction, cells: &[&Point], points: &[Point]) -> Table {
     let [reads, writes] = [READS, WRITES].map(|side| rates(cells, side));
     // If more than 1 % of the operations never completed, p99 is longer than the longest completed operation.
     let us = |told: Percentile| match told {
         Percentile::Us(us) | Percentile::LongerThan(us) => Some(us),
         Percentile::TooFew => None,
     };
-    let all = || cells.iter().filter_map(|point| us(side(point)?.answer_at(99.0))).filter(|us| *us > 0.0);
-    let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
-    let [reads_told, writes_told] = [READS, WRITES].map(|side| rate_label(cells, points, side));
+    let latencies_us = || cells.iter().filter_map(|point| us(direction(point)?.answer_at(99.0))).filter(|us| *us > 0.0);
+    let (lowest_us, highest_us) = (latencies_us().fold(f64::INFINITY, f64::min), latencies_us().fold(0.0, f64::max));
+    let [reads_label, writes_label] = [READS, WRITES].map(|side| rate_label(cells, points, side));
     // Logarithmic shade: a factor of two makes the same difference at 100 us and at 10 ms. Times within a factor of two
     // get nearly the same shade.
-    let span = (most / least).max(2.0).ln();
-    let shade = |us: f64| (us.max(least) / least).ln() / span;
+    let span = (highest_us / lowest_us).max(2.0).ln();
+    let shade = |us: f64| (us.max(lowest_us) / lowest_us).ln() / span;
     let cell = |read_rate: f64, write_rate: f64| {
-        let is_it = |point: &&&Point| [READS, WRITES].map(|side| offered_rate(side(point))) == [read_rate, write_rate];
+        let is_cell = |point: &&&Point| [READS, WRITES].map(|side| offered_rate(side(point))) == [read_rate, write_rate];
         // If several points match, the last counts.
-        let point = cells.iter().rfind(is_it);
-        let Some((point, done)) = point.and_then(|point| Some((point, side(point)?))) else { return Cell::from("") };
-        let told = done.answer_at(99.0);
+        let point = cells.iter().rfind(is_cell);
+        let Some((point, done)) = point.and_then(|point| Some((point, direction(point)?))) else { return Cell::from("") };
+        let percentile = done.answer_at(99.0);
         let (missed, doubt) = (!point.is_reached(), point.doubt.is_some());
-        let text = format!("{told}{}{}", if missed { " ✘" } else { "" }, if doubt { " ?" } else { "" });
-        us(told).map_or(Cell::from(text.clone()), |us| Cell::shaded(text, shade(us)))
+        let text = format!("{percentile}{}{}", if missed { " ✘" } else { "" }, if doubt { " ?" } else { "" });
+        us(percentile).map_or(Cell::from(text.clone()), |us| Cell::shaded(text, shade(us)))
     };
-    let rows = writes.iter().filter(|_| most > 0.0).map(|write_rate| {
+    let rows = writes.iter().filter(|_| highest_us > 0.0).map(|write_rate| {
         let fields = reads.iter().map(|read_rate| cell(*read_rate, *write_rate));
-        std::iter::once(writes_told(*write_rate).into()).chain(fields).collect::<Vec<Cell>>()
+        std::iter::once(writes_label(*write_rate).into()).chain(fields).collect::<Vec<Cell>>()
     });
     let whole = full_rates_text(cells, points);
     Table::new(format!("p99 of {name}, wait + service{whole} (✘: a rate was not reached, ?: in doubt)"))
         .text(["writes ↓ reads →"])
-        .numbers(reads.iter().map(|read_rate| reads_told(*read_rate)))
+        .numbers(reads.iter().map(|read_rate| reads_label(*read_rate)))
         .rows(rows)
 }
 
@@ -61,16 +61,16 @@ fn offered_rate(done: Option<&Done>) -> f64 {
 }
 
 /// All rates of one direction, the lowest first.
-fn rates(cells: &[&Point], side: Direction) -> Vec<f64> {
-    let mut rates: Vec<f64> = cells.iter().map(|point| offered_rate(side(point))).collect();
+fn rates(cells: &[&Point], direction: Direction) -> Vec<f64> {
+    let mut rates: Vec<f64> = cells.iter().map(|point| offered_rate(direction(point))).collect();
     rates.sort_by(f64::total_cmp);
     rates.dedup();
     rates
 }
 
 /// Words for a rate of one direction: its percentage of the highest rate of these operations alone.
-fn rate_label(cells: &[&Point], points: &[Point], side: Direction) -> impl Fn(f64) -> String + use<> {
-    let highest = single_direction(cells, points, side).map(|(_, highest)| highest);
+fn rate_label(cells: &[&Point], points: &[Point], direction: Direction) -> impl Fn(f64) -> String + use<> {
+    let highest = single_direction(cells, points, direction).map(|(_, highest)| highest);
     move |wanted| match highest {
         _ if wanted == 0.0 => "none".to_owned(),
         Some(highest) => format!("{:.0} %", 100.0 * wanted / highest),
@@ -79,9 +79,9 @@ fn rate_label(cells: &[&Point], points: &[Point], side: Direction) -> impl Fn(f6
 }
 
 /// The mix of a job with only this direction, and the highest rate of that mix.
-fn single_direction(cells: &[&Point], points: &[Point], side: Direction) -> Option<(Mix, f64)> {
+fn single_direction(cells: &[&Point], points: &[Point], direction: Direction) -> Option<(Mix, f64)> {
     let mix =
-        Mix::of(cells.iter().filter(|point| point.directions().count() == 1).find(|point| side(point).is_some())?);
+        Mix::of(cells.iter().filter(|point| point.directions().count() == 1).find(|point| direction(point).is_some())?);
     Some((mix, highest_rate(points, mix)?))
 }
 
@@ -103,7 +103,7 @@ pub fn pts_table(test: &PtsTable) -> Table {
         Pts::Throughput | Pts::Throughput128 => "MB/s",
         Pts::Latency => "mean and longest response time",
     };
-    let when = match test.steady_at {
+    let steadiness = match test.steady_at {
         Some(round) => format!("steady in round {round}, average of five rounds"),
         None => format!("NOT STEADY within {} rounds, average of the last five rounds", test.rounds),
     };
@@ -120,7 +120,7 @@ pub fn pts_table(test: &PtsTable) -> Table {
         let cells = mixes.iter().rev().map(|read_pct| cell(*bytes, *read_pct));
         std::iter::once(binary_bytes(*bytes as f64)).chain(cells).map(Cell::from).collect::<Vec<_>>()
     });
-    Table::new(format!("{} test, {unit}, {when}", test.test.option_name()))
+    Table::new(format!("{} test, {unit}, {steadiness}", test.test.option_name()))
         .text(["size, reads/writes"])
         .numbers(mixes.iter().rev().map(|read_pct| format!("{read_pct}/{}", 100 - read_pct)))
         .rows(rows)

@@ -102,9 +102,9 @@ impl DriveReport {
     pub(crate) fn of(measured: &MeasuredDrive<'_>) -> Self {
         let (series, device) = (measured.series, measured.device);
         let identity = &series.devices[device];
-        let own = || measured.steps.iter().filter(|(step, _)| step.devices.contains(&device));
+        let drive_steps = || measured.steps.iter().filter(|(step, _)| step.devices.contains(&device));
         let points = points_of(series, device);
-        let has = |part| points.iter().any(|point: &Point| point.part == part);
+        let has_part = |part| points.iter().any(|point: &Point| point.part == part);
         let mut sections = Vec::new();
         let mut add = |(id, title, intro): SectionHead, is_there: bool, charts: Vec<Chart>| {
             if is_there {
@@ -116,16 +116,16 @@ impl DriveReport {
         let prediction: Option<Prediction> =
             predictions.and_then(|all| serde_json::from_value(all.get(device)?.clone()).ok());
         add(PREDICTION, prediction.is_some(), Vec::new());
-        add(DEPTH, has(Part::Depth), charts::depth(&points));
-        add(RATES, has(Part::Rate), charts::rates(&points));
-        add(GRID, has(Part::Grid), Vec::new());
-        add(PROFILES, has(Part::Profile), Vec::new());
-        let of_saturation = own().filter(|(step, _)| point_of(step).is_some_and(|it| it.part == Part::Saturation));
+        add(DEPTH, has_part(Part::Depth), charts::depth(&points));
+        add(RATES, has_part(Part::Rate), charts::rates(&points));
+        add(GRID, has_part(Part::Grid), Vec::new());
+        add(PROFILES, has_part(Part::Profile), Vec::new());
+        let of_saturation = drive_steps().filter(|(step, _)| point_of(step).is_some_and(|it| it.part == Part::Saturation));
         let saturation = charts::saturation(&points, of_saturation, device, series.devices.len());
-        add(SATURATION, has(Part::Saturation), saturation);
-        add(PTS, Pts::ALL.iter().any(|test| has(test.part())), Vec::new());
+        add(SATURATION, has_part(Part::Saturation), saturation);
+        add(PTS, Pts::ALL.iter().any(|test| has_part(test.part())), Vec::new());
         add(LAYOUT, true, Vec::new());
-        let of_run = own().find_map(|(_, run)| *run);
+        let of_run = drive_steps().find_map(|(_, run)| *run);
         let is_own = |finding: &&Finding| {
             finding.device.as_deref() == Some(&identity.name) && CHECKS.contains(&finding.check.as_str())
         };
@@ -143,13 +143,13 @@ impl DriveReport {
 
     /// The tables of the section with this id.
     pub(crate) fn tables(&self, section: &str) -> Vec<Table> {
-        let of = |part| curves(&self.points, part);
+        let curves_of = |part| curves(&self.points, part);
         match section {
-            "depth" => of(Part::Depth).iter().map(|(mix, curve)| depth_table(*mix, curve)).collect(),
-            "throughput" => of(Part::Rate).iter().map(|(mix, curve)| rate_table(*mix, curve)).collect(),
+            "depth" => curves_of(Part::Depth).iter().map(|(mix, curve)| depth_table(*mix, curve)).collect(),
+            "throughput" => curves_of(Part::Rate).iter().map(|(mix, curve)| rate_table(*mix, curve)).collect(),
             "grid" => grid::tables(&self.points),
             "profiles" => vec![profile_table(&self.points)],
-            "saturation" => of(Part::Saturation).iter().map(|(mix, curve)| saturation_table(*mix, curve)).collect(),
+            "saturation" => curves_of(Part::Saturation).iter().map(|(mix, curve)| saturation_table(*mix, curve)).collect(),
             "pts" => Pts::ALL.iter().filter_map(|test| test.table(&self.points)).map(|test| pts_table(&test)).collect(),
             "prediction" => self.prediction.iter().filter(|told| !told.parameters.is_empty()).map(parameters).collect(),
             "layout" if self.findings.is_empty() => Vec::new(),
@@ -250,19 +250,19 @@ fn columns(before: &[&'static str], after: &[&'static str]) -> Vec<&'static str>
     [before, &SHOWN.map(|(name, _)| name), after].concat()
 }
 
-fn percentiles<'a>(done: &'a Done, at: impl Fn(&Done, f64) -> Percentile + 'a) -> impl Iterator<Item = Cell> + 'a {
-    SHOWN.into_iter().map(move |(_, percent)| at(done, percent).to_string().into())
+fn percentiles<'a>(done: &'a Done, percentile_at: impl Fn(&Done, f64) -> Percentile + 'a) -> impl Iterator<Item = Cell> + 'a {
+    SHOWN.into_iter().map(move |(_, percent)| percentile_at(done, percent).to_string().into())
 }
 
 /// Rate and throughput of a job, and the percentiles of the direction that represents it.
-fn numbers(point: &Point, iops: Cell, at: fn(&Done, f64) -> Percentile) -> impl Iterator<Item = Cell> {
-    let latencies = point.main_direction().into_iter().flat_map(move |done| percentiles(done, at));
+fn numbers(point: &Point, iops: Cell, percentile_at: fn(&Done, f64) -> Percentile) -> impl Iterator<Item = Cell> {
+    let latencies = point.main_direction().into_iter().flat_map(move |done| percentiles(done, percentile_at));
     [iops, number(point.mbps()).into()].into_iter().chain(latencies)
 }
 
 /// The 99th percentile of the direction that represents a job.
-fn p99(point: &Point, at: impl Fn(&Done, f64) -> Percentile) -> Percentile {
-    point.main_direction().map_or(Percentile::TooFew, |done| at(done, 99.0))
+fn p99(point: &Point, percentile_at: impl Fn(&Done, f64) -> Percentile) -> Percentile {
+    point.main_direction().map_or(Percentile::TooFew, |done| percentile_at(done, 99.0))
 }
 
 fn depth_table(mix: Mix, curve: &[&Point]) -> Table {
@@ -288,13 +288,13 @@ fn cpu(point: &Point) -> String {
 
 fn rate_table(mix: Mix, curve: &[&Point]) -> Table {
     let rows = curve.iter().map(|point| {
-        let done = match point.is_reached() {
+        let iops_cell = match point.is_reached() {
             true => number(point.iops()).into(),
             false => Cell::bad(format!("✘ {}", number(point.iops()))),
         };
-        let wanted = format!("{}{}", number(point.offered_iops().unwrap_or_default()), in_doubt(point));
-        let numbers = numbers(point, done, Done::answer_at);
-        [Cell::from(wanted)].into_iter().chain(numbers).chain([in_flight(point).into(), cpu(point).into()])
+        let offered = format!("{}{}", number(point.offered_iops().unwrap_or_default()), in_doubt(point));
+        let numbers = numbers(point, iops_cell, Done::answer_at);
+        [Cell::from(offered)].into_iter().chain(numbers).chain([in_flight(point).into(), cpu(point).into()])
     });
     let title = format!("{mix}, open loop, wait + service (✘: the rate was not reached)");
     let columns = columns(&["done/s", "MB/s"], &["mean in flight", "CPU per op"]);
@@ -307,15 +307,15 @@ fn profile_table(points: &[Point]) -> Table {
     for point in points.iter().filter(|point| point.part == Part::Profile) {
         let mix = format!("{}{}", Mix::of(point), in_doubt(point));
         let is_mixed = point.reads.is_some() && point.writes.is_some();
-        for (at, done) in point.directions().enumerate() {
+        for (index, done) in point.directions().enumerate() {
             let Done { iops, mbps, .. } = done;
-            let side = if at == 0 { "reads" } else { "writes" };
-            let name = if is_mixed { format!("{mix}: {side}") } else { mix.clone() };
-            let whole =
-                if at == 0 { [point.depth.to_string(), in_flight(point), cpu(point)] } else { Default::default() };
+            let direction = if index == 0 { "reads" } else { "writes" };
+            let name = if is_mixed { format!("{mix}: {direction}") } else { mix.clone() };
+            let job_cells =
+                if index == 0 { [point.depth.to_string(), in_flight(point), cpu(point)] } else { Default::default() };
             let first = [name, number(*iops), number(*mbps)].map(Cell::from);
             let row = first.into_iter().chain(percentiles(done, Done::service_at));
-            rows.push(row.chain(whole.map(Cell::from)).collect());
+            rows.push(row.chain(job_cells.map(Cell::from)).collect());
         }
     }
     let columns = columns(&["IOPS", "MB/s"], &["depth", "mean in flight", "CPU per op"]);
@@ -339,18 +339,18 @@ fn saturation_table(mix: Mix, curve: &[&Point]) -> Table {
 /// The predicted rating, or why there is none, in one sentence.
 pub fn prediction_sentence(prediction: &Prediction) -> String {
     let Prediction { device, load, limits, points, in_doubt, error_pct, rating_low, rating_high, .. } = prediction;
-    let of = format!("of {device} (load of 1x: {load}; limits {limits}");
+    let basis = format!("of {device} (load of 1x: {load}; limits {limits}");
     if let Some(Declined { cause, reason }) = &prediction.declined {
-        return format!("no rating is predicted {of}), because of {cause}: {reason}");
+        return format!("no rating is predicted {basis}), because of {cause}: {reason}");
     }
     let jobs = units::count(*in_doubt, "job");
-    let left_out = if *in_doubt > 0 { format!(" without {jobs} in doubt") } else { String::new() };
-    let of = format!("{of}; {points} points{left_out}, median error {error_pct:.1} %)");
+    let without_doubtful = if *in_doubt > 0 { format!(" without {jobs} in doubt") } else { String::new() };
+    let basis = format!("{basis}; {points} points{without_doubtful}, median error {error_pct:.1} %)");
     let Some(rating) = prediction.rating else {
-        return format!("no load is predicted to be held, not even the smallest, {of}");
+        return format!("no load is predicted to be held, not even the smallest, {basis}");
     };
-    let between = rating_low.zip(*rating_high).map(|(low, high)| format!(", between {low}x and {high}x"));
-    format!("the predicted rating is {rating}x{}, {of}", between.unwrap_or_default())
+    let range_text = rating_low.zip(*rating_high).map(|(low, high)| format!(", between {low}x and {high}x"));
+    format!("the predicted rating is {rating}x{}, {basis}", range_text.unwrap_or_default())
 }
 
 /// The parameters of the simulated drive, with their bounds.
@@ -403,9 +403,9 @@ fn layout_notes(device: &Identity, run: Option<RunData<'_>>, points: &[Point]) -
         let (Some(first), Some(last)) = (curve.first(), curve.last()) else { continue };
         let is_sure = first.doubt.is_none() && last.doubt.is_none() && last.steady == Some(true);
         if is_sure && first.round < last.round && last.iops() < FALLEN_RATE * first.iops() {
-            let (from, to) = (rate(first.iops()), rate(last.iops()));
+            let (first_rate, last_rate) = (rate(first.iops()), rate(last.iops()));
             notes.push(format!(
-                "{mix} fell from {from} to {to}: the drive copies data to make room. To see how much more \
+                "{mix} fell from {first_rate} to {last_rate}: the drive copies data to make room. To see how much more \
                  over-provisioning \
                  helps, prepare a smaller part of the drive (flashproof prep --use-pct 80), repeat the baseline, and \
                  compare both (flashproof report compare)."

@@ -86,19 +86,19 @@ impl fmt::Display for DeviceWaf {
 
 /// Changes of the drives' own counters between the first and the last reading.
 pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
-    let mut all = Vec::new();
+    let mut all_changes = Vec::new();
     for device in devices(timeline) {
         for (column, name) in CHANGES {
             let Some(line) = timeline.column(column, &device) else { continue };
-            let Some((first, last)) = line.ends else { continue };
+            let Some((first, last)) = line.first_and_last else { continue };
             // The first row describes the end of the first interval, but counters of a simulated drive start at 0 with
             // the run.
             let first = if column.source() == Source::Simulated { 0.0 } else { first };
             let (device, column, name) = (device.clone(), column.name().into(), name.into());
-            all.push(Change { device, column, name, first, last, fell: line.first_fall });
+            all_changes.push(Change { device, column, name, first, last, fell: line.first_fall });
         }
     }
-    all
+    all_changes
 }
 
 /// Counters of a drive from which WAF is computed.
@@ -130,29 +130,29 @@ const WRITTEN: [WafCounters; 3] = [
 
 /// Write amplification of each drive that counts bytes written to its media, if it was written to.
 pub(crate) fn device_waf(changes: &[Change]) -> Vec<DeviceWaf> {
-    let mut all: Vec<DeviceWaf> = Vec::new();
+    let mut wafs: Vec<DeviceWaf> = Vec::new();
     for written in &WRITTEN {
         for media in changes.iter().filter(|change| change.column == written.media.name()) {
             let is_of_host = |change: &&Change| change.device == media.device && change.column == written.host.name();
-            let known = all.iter().any(|other| other.device == media.device);
+            let known = wafs.iter().any(|other| other.device == media.device);
             if let Some(host) = changes.iter().find(is_of_host).filter(|_| !known) {
-                all.extend(written.waf(host, media));
+                wafs.extend(written.waf(host, media));
             }
         }
     }
-    all
+    wafs
 }
 
 impl WafCounters {
     /// The write amplification between two changes; `None` if no host bytes were written.
     fn waf(&self, host: &Change, media: &Change) -> Option<DeviceWaf> {
-        let counted = [("bytes written by hosts", host, self.unit_bytes), ("bytes written to the media", media, 1.0)];
-        let fell = counted.iter().find_map(|(counter, change, unit)| {
+        let counters = [("bytes written by hosts", host, self.unit_bytes), ("bytes written to the media", media, 1.0)];
+        let fell = counters.iter().find_map(|(counter, change, unit)| {
             let Fall { before, after } = change.fell?;
             let bytes = |value: f64| (value * unit) as u64;
             Some(WentBack { counter, before: bytes(before), now: bytes(after) })
         });
-        let [host, media] = counted.map(|(_, change, unit)| ((change.last - change.first) * unit).max(0.0) as u64);
+        let [host, media] = counters.map(|(_, change, unit)| ((change.last - change.first) * unit).max(0.0) as u64);
         if host == 0 && fell.is_none() {
             return None;
         }
@@ -162,14 +162,14 @@ impl WafCounters {
         });
         let why_not = fell.map(|fell| fell.to_string()).or(too_few);
         let waf = Bytes { host, media, erased: 0 }.waf().filter(|_| why_not.is_none());
-        let device = counted[0].1.device.clone();
+        let device = counters[0].1.device.clone();
         Some(DeviceWaf { device, waf, host_bytes: host, media_bytes: media, source: self.source, why_not })
     }
 }
 
 /// One line for each drive, below a verdict; empty without drives.
-pub(crate) fn waf_lines(all: &[DeviceWaf]) -> String {
-    let lines: String = all.iter().map(|one| format!("{one}\n")).collect();
+pub(crate) fn waf_lines(wafs: &[DeviceWaf]) -> String {
+    let lines: String = wafs.iter().map(|one| format!("{one}\n")).collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn service_charts(manifest: &Manifest, service: &Windows, steadiness:
 pub(crate) fn delay_charts(manifest: &Manifest, wait: &Windows, lag: &Windows) -> Vec<Chart> {
     let mut charts = Vec::new();
     for (index, stream) in manifest.streams.iter().enumerate().filter(|(_, stream)| stream.judged) {
-        for (name, what, windows) in [
+        for (name, meaning, windows) in [
             ("wait", "time until a slot was free, caused by the device or by the in-flight limit", wait),
             ("lag", "delay by flashproof or its host, not by the device", lag),
         ] {
@@ -47,7 +47,7 @@ pub(crate) fn delay_charts(manifest: &Manifest, wait: &Windows, lag: &Windows) -
             let title = format!("{} of {}", capital(name), stream.name);
             let mut chart = over_time(&format!("{name}-{}", stream.name), &title, name, windows, durations);
             if chart.absent.is_none() {
-                chart.caption = format!("{}: {what}. {}", chart.title, chart.caption);
+                chart.caption = format!("{}: {meaning}. {}", chart.title, chart.caption);
             }
             charts.push(chart);
         }
@@ -55,8 +55,8 @@ pub(crate) fn delay_charts(manifest: &Manifest, wait: &Windows, lag: &Windows) -
     charts
 }
 
-fn over_time(id: &str, title: &str, what: &str, windows: &Windows, durations: &Durations) -> Chart {
-    let mut chart = Chart::over_time(format!("percentiles-{id}"), title, Axis::log(what, "ms"));
+fn over_time(id: &str, title: &str, axis_title: &str, windows: &Windows, durations: &Durations) -> Chart {
+    let mut chart = Chart::over_time(format!("percentiles-{id}"), title, Axis::log(axis_title, "ms"));
     if durations.total.is_empty() {
         return chart.without_data(no_data_reason(windows));
     }
@@ -96,9 +96,9 @@ fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart
         let mut worst: Option<(u64, &str)> = None;
         for (number, device) in manifest.devices.iter().enumerate() {
             let Some(durations) = service.cells.get(stream * manifest.devices.len() + number) else { continue };
-            let whole = &durations.total;
-            let ns = if moment == MAX { whole.max() } else { whole.value_at_quantile(0.99) };
-            if !whole.is_empty() && worst.is_none_or(|(worst, _)| ns > worst) {
+            let total = &durations.total;
+            let ns = if moment == MAX { total.max() } else { total.value_at_quantile(0.99) };
+            if !total.is_empty() && worst.is_none_or(|(worst, _)| ns > worst) {
                 worst = Some((ns, device));
             }
             chart.lines.push(line(device, moment, number, service, durations));
@@ -204,7 +204,7 @@ pub(crate) fn trace_charts(
     detail: ChartResolution,
 ) -> (Vec<Chart>, Vec<String>) {
     let limits = thresholds(manifest);
-    let why = match read_trace(dir, manifest) {
+    let missing_reason = match read_trace(dir, manifest) {
         _ if !dir.join(TRACE).exists() && manifest.simulated => {
             "simulated drives do not go through the kernel".to_owned()
         }
@@ -222,20 +222,20 @@ pub(crate) fn trace_charts(
             return (charts.collect(), samples.remarks);
         }
     };
-    (vec![empty("trace", "Time of requests in the kernel's queue and in the device").without_data(why)], Vec::new())
+    (vec![empty("trace", "Time of requests in the kernel's queue and in the device").without_data(missing_reason)], Vec::new())
 }
 
 fn empty(id: &str, title: &str) -> Chart {
     Chart::over_time(id, title, Axis::log("time of a request", "ms"))
 }
 
-fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail: ChartResolution) -> Chart {
-    let title = format!("Queue and device: {of}");
-    let mut chart = empty(&format!("trace-{of}"), &title);
+fn chart(requests_name: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail: ChartResolution) -> Chart {
+    let title = format!("Queue and device: {requests_name}");
+    let mut chart = empty(&format!("trace-{requests_name}"), &title);
     // The axis covers the whole run, not only the time of the samples.
     chart.x.max = Some(ran_sec);
-    let each = samples.len().div_ceil(detail.points_max.max(1)).max(1);
-    let chunks: Vec<&[TraceLine]> = samples.chunks(each).collect();
+    let chunk_samples = samples.len().div_ceil(detail.points_max.max(1)).max(1);
+    let chunks: Vec<&[TraceLine]> = samples.chunks(chunk_samples).collect();
     let x: Vec<f64> = chunks.iter().filter_map(|chunk| chunk.last()).map(|line| line.at_sec).collect();
     let highest = |lines: &[TraceLine], value: Value| lines.iter().map(value).max();
     for (number, (name, value)) in DRAWN.iter().enumerate() {
@@ -243,9 +243,9 @@ fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail
         chart.lines.push(Line::new(*name, Points::Each(x.clone()), y, Style::line(number)));
     }
     chart.limits = limits.to_vec();
-    let many = if each > 1 { format!("the highest of {each} samples") } else { "one sample".to_owned() };
+    let point_text = if chunk_samples > 1 { format!("the highest of {chunk_samples} samples") } else { "one sample".to_owned() };
     chart.caption = format!(
-        "Each point is {many} of the kernel's tracepoints; between samples nothing was traced. Queue: from the \
+        "Each point is {point_text} of the kernel's tracepoints; between samples nothing was traced. Queue: from the \
          kernel's acceptance of a request to its dispatch to the device. Device: from dispatch to completion."
     );
     let [device, queue] = [DRAWN[0], DRAWN[1]].map(|(_, p99)| ms(highest(samples, p99).unwrap_or_default()));

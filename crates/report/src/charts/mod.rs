@@ -173,9 +173,9 @@ impl Chart {
     }
 
     /// The same chart without data, because of `why`.
-    pub(crate) fn without_data(self, why: impl Into<String>) -> Self {
-        let why = why.into();
-        Self { key: format!("Not drawn: {why}"), absent: Some(why), lines: Vec::new(), heat: None, ..self }
+    pub(crate) fn without_data(self, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self { key: format!("Not drawn: {reason}"), absent: Some(reason), lines: Vec::new(), heat: None, ..self }
     }
 }
 
@@ -255,16 +255,16 @@ pub(crate) fn rounded(value: f64) -> f64 {
     if digits >= 0 { (value * scale).round() / scale } else { (value / scale).round() * scale }
 }
 
-fn rounded_all<S: Serializer>(values: &[Option<f64>], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(values.iter().map(|value| value.map(rounded)))
+fn rounded_all<S: Serializer>(values: &[Option<f64>], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(|value| value.map(rounded)))
 }
 
-fn rounded_plain<S: Serializer>(values: &[f64], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(values.iter().map(|value| rounded(*value)))
+fn rounded_plain<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(|value| rounded(*value)))
 }
 
-fn rounded_rows<S: Serializer>(rows: &[Vec<Option<f64>>], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(rows.iter().map(|row| row.iter().map(|value| value.map(rounded)).collect::<Vec<_>>()))
+fn rounded_rows<S: Serializer>(rows: &[Vec<Option<f64>>], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(rows.iter().map(|row| row.iter().map(|value| value.map(rounded)).collect::<Vec<_>>()))
 }
 
 #[cfg(test)]

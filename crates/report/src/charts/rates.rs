@@ -18,16 +18,16 @@ pub(crate) fn rate_charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart
         if !timeline.any() || count == 0 {
             return chart.without_data("no report interval was recorded");
         }
-        let mut push = |name: &str, y: Vec<Option<f64>>, style: usize| {
+        let mut push_line = |name: &str, y: Vec<Option<f64>>, style: usize| {
             chart.lines.push(Line::new(name, timeline.points(), y, Style::line(style)));
         };
-        push("achieved", achieved, 0);
+        push_line("achieved", achieved, 0);
         if timeline.is_reduced() {
-            push("lowest achieved", stream.achieved.values(Stat::Min), 3);
+            push_line("lowest achieved", stream.achieved.values(Stat::Min), 3);
         }
         let lost: f64 = stream.lost.values(Stat::Max).into_iter().flatten().sum();
         if lost > 0.0 {
-            push("failed or never done, maximum of an interval", stream.lost.values(Stat::Max), 1);
+            push_line("failed or never done, maximum of an interval", stream.lost.values(Stat::Max), 1);
         }
         if info.offered_iops > 0.0 {
             let span = count as f64 * timeline.point_sec() as f64;
@@ -35,9 +35,9 @@ pub(crate) fn rate_charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart
             chart.lines.push(Line::new("offered", Points::Each(vec![0.0, span]), y, Style::line(6)));
         }
         let point = units::span(timeline.point_sec());
-        let least = if timeline.is_reduced() { "; the lowest is the minimum of a report interval" } else { "" };
+        let lowest_note = if timeline.is_reduced() { "; the lowest is the minimum of a report interval" } else { "" };
         chart.caption = format!(
-            "Each point is the mean of {point} over all devices{least}. Achieved below offered means that operations \
+            "Each point is the mean of {point} over all devices{lowest_note}. Achieved below offered means that operations \
              queued up or were lost."
         );
         let mean = units::number(stream.achieved.overall(Stat::Mean).unwrap_or_default());

@@ -71,8 +71,8 @@ const HOST: [Quantity; 5] = [
 
 /// Kernel names of the devices that have telemetry columns.
 pub(crate) fn devices(timeline: &Timeline) -> Vec<String> {
-    let known = timeline.columns.iter().filter_map(|column| column.known.as_ref());
-    unique(known.filter(|known| known.column.is_of_device()).map(|known| known.of.clone()))
+    let known = timeline.columns.iter().filter_map(|column| column.column_of.as_ref());
+    unique(known.filter(|known| known.column.is_of_device()).map(|known| known.owner.clone()))
 }
 
 /// The charts of all devices; with simulated drives no chart has data.
@@ -84,11 +84,11 @@ pub(crate) fn of_devices(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
 
 /// The charts of host and program. `simulated`: the host was not sampled, because it has no effect on virtual time.
 pub(crate) fn of_host(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
-    let why = simulated.then_some("the run was on virtual time, where the host has no effect");
-    let chart = |quantity: &Quantity| quantity.chart("host", &[String::new()], timeline, why);
+    let no_data_reason = simulated.then_some("the run was on virtual time, where the host has no effect");
+    let chart = |quantity: &Quantity| quantity.chart("host", &[String::new()], timeline, no_data_reason);
     let mut charts: Vec<Chart> = HOST.iter().map(chart).collect();
     charts.push(threads(timeline));
-    let own = [
+    let run_quantities = [
         ("in-flight", "Operations in flight", "", &timeline.in_flight, "At the in-flight limit, operations wait."),
         (
             "gaps",
@@ -99,7 +99,7 @@ pub(crate) fn of_host(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
              short.",
         ),
     ];
-    charts.extend(own.map(|(id, title, unit, bins, look)| of_bins(id, title, unit, bins, look, timeline)));
+    charts.extend(run_quantities.map(|(id, title, unit, bins, look)| of_bins(id, title, unit, bins, look, timeline)));
     charts
 }
 
@@ -110,7 +110,7 @@ struct Quantity {
     /// Meaning of a point.
     stat: Stat,
     /// Lines of the chart, each with its label.
-    parts: &'static [(&'static str, Column)],
+    lines: &'static [(&'static str, Column)],
     hint: &'static str,
 }
 
@@ -132,7 +132,7 @@ struct QuantityLine<'a> {
 }
 
 const fn mean(id: &'static str, title: &'static str, unit: &'static str) -> Quantity {
-    Quantity { id, title, unit, stat: Stat::Mean, parts: &[], hint: "" }
+    Quantity { id, title, unit, stat: Stat::Mean, lines: &[], hint: "" }
 }
 
 const fn max(id: &'static str, title: &'static str, unit: &'static str) -> Quantity {
@@ -140,23 +140,23 @@ const fn max(id: &'static str, title: &'static str, unit: &'static str) -> Quant
 }
 
 impl Quantity {
-    const fn of(self, parts: &'static [(&'static str, Column)]) -> Self {
-        Self { parts, ..self }
+    const fn of(self, lines: &'static [(&'static str, Column)]) -> Self {
+        Self { lines, ..self }
     }
 
-    const fn with_hint(self, look: &'static str) -> Self {
-        Self { hint: look, ..self }
+    const fn with_hint(self, hint: &'static str) -> Self {
+        Self { hint, ..self }
     }
 
     /// The chart for `owners`: kernel names of devices, or a single empty name for the host. `why`: reason for missing
     /// data, if known.
-    fn chart(&self, prefix: &str, owners: &[String], timeline: &Timeline, why: Option<&str>) -> Chart {
+    fn chart(&self, prefix: &str, owners: &[String], timeline: &Timeline, no_data_reason: Option<&str>) -> Chart {
         let axis = if self.unit == "%" { Axis::percent(self.title) } else { Axis::linear(self.title, self.unit) };
         let mut chart = Chart::over_time(format!("{prefix}-{}", self.id), self.title, axis);
-        let found = self.found(owners, timeline);
-        let measured: Vec<&QuantityLine<'_>> = found.iter().filter(|found| found.column.bins.any()).collect();
+        let quantity_lines = self.found(owners, timeline);
+        let measured: Vec<&QuantityLine<'_>> = quantity_lines.iter().filter(|found| found.column.bins.any()).collect();
         if measured.is_empty() {
-            return chart.without_data(why.map_or_else(|| self.why_nothing(&found), str::to_owned));
+            return chart.without_data(no_data_reason.map_or_else(|| self.why_nothing(&quantity_lines), str::to_owned));
         }
         for found in &measured {
             let values = found.column.bins.values(self.stat).into_iter();
@@ -174,26 +174,26 @@ impl Quantity {
     }
 
     fn found<'a>(&self, owners: &[String], timeline: &'a Timeline) -> Vec<QuantityLine<'a>> {
-        let mut all = Vec::new();
+        let mut quantity_lines = Vec::new();
         for (number, owner) in owners.iter().enumerate() {
-            for (part, (label, column)) in self.parts.iter().enumerate() {
+            for (line_index, (label, column)) in self.lines.iter().enumerate() {
                 let factor = factor(*column);
                 let Some(column) = timeline.column(*column, owner) else { continue };
                 // With one device, colours distinguish its lines. With several, colours distinguish devices and dashes
                 // distinguish lines.
                 let several = owners.len() > 1;
-                let (colour, dash) = if several { (number, part) } else { (part, part) };
+                let (colour, dash) = if several { (number, line_index) } else { (line_index, line_index) };
                 let label = if several { format!("{owner} {label}") } else { (*label).to_owned() };
                 let style = Style { colour, dash, ..Style::line(0) };
-                all.push(QuantityLine { label, column, factor, style });
+                quantity_lines.push(QuantityLine { label, column, factor, style });
             }
         }
-        all
+        quantity_lines
     }
 
-    fn why_nothing(&self, found: &[QuantityLine<'_>]) -> String {
-        if found.is_empty() {
-            let names = self.parts.iter().map(|part| part.1.name());
+    fn why_nothing(&self, quantity_lines: &[QuantityLine<'_>]) -> String {
+        if quantity_lines.is_empty() {
+            let names = self.lines.iter().map(|part| part.1.name());
             return format!("this run has no column {} in telemetry.csv", names.collect::<Vec<_>>().join(", "));
         }
         "not measured: the fields of telemetry.csv are empty".to_owned()
@@ -201,17 +201,17 @@ impl Quantity {
 
     /// The maximum of each line, or the mean if points are means.
     fn key(&self, measured: &[&QuantityLine<'_>]) -> String {
-        let part = |found: &&QuantityLine<'_>| {
+        let line_text = |found: &&QuantityLine<'_>| {
             let value = found.column.bins.overall(self.stat)? * found.factor;
             Some(format!("{} {} {}", found.label, units::number(value), self.unit).trim_end().to_owned())
         };
         let word = if self.stat == Stat::Max { "Highest" } else { "Mean" };
         const NAMED_MAX: usize = 6;
-        let mut parts: Vec<String> = measured.iter().take(NAMED_MAX).filter_map(part).collect();
+        let mut line_texts: Vec<String> = measured.iter().take(NAMED_MAX).filter_map(line_text).collect();
         if measured.len() > NAMED_MAX {
-            parts.push(format!("{} more", measured.len() - NAMED_MAX));
+            line_texts.push(format!("{} more", measured.len() - NAMED_MAX));
         }
-        format!("{word}: {}.", parts.join(", "))
+        format!("{word}: {}.", line_texts.join(", "))
     }
 }
 
@@ -220,8 +220,8 @@ fn threads(timeline: &Timeline) -> Chart {
     let title = "CPU of the issuing threads";
     let mut chart = Chart::over_time("host-threads", title, Axis::linear("CPU", "% of one CPU"));
     for column in &timeline.columns {
-        let known = column.known.as_ref().filter(|known| known.column == Column::ThreadCpuPct && column.bins.any());
-        let Some(ColumnOf { of: name, .. }) = known else { continue };
+        let known = column.column_of.as_ref().filter(|known| known.column == Column::ThreadCpuPct && column.bins.any());
+        let Some(ColumnOf { owner: name, .. }) = known else { continue };
         let style = Style::line(chart.lines.len());
         let y = column.bins.values(Stat::Max);
         chart.lines.push(Line { name: name.clone(), x: timeline.points(), y, style });
@@ -237,12 +237,12 @@ fn threads(timeline: &Timeline) -> Chart {
     chart
 }
 
-fn of_bins(id: &str, title: &str, unit: &str, bins: &Bins, look: &str, timeline: &Timeline) -> Chart {
+fn of_bins(id: &str, title: &str, unit: &str, bins: &Bins, hint: &str, timeline: &Timeline) -> Chart {
     let mut chart = Chart::over_time(format!("host-{id}"), title, Axis::linear(title, unit));
     let Some(highest) = bins.overall(Stat::Max) else { return chart.without_data("no report interval was recorded") };
     let (x, y) = (timeline.points(), bins.values(Stat::Max));
     chart.lines.push(Line { name: title.to_owned(), x, y, style: Style::line(0) });
     chart.key = format!("Highest: {} {unit}", units::number(highest)).trim_end().to_owned() + ".";
-    chart.caption = format!("Each point is the highest value of {}. {look}", units::span(timeline.point_sec()));
+    chart.caption = format!("Each point is the highest value of {}. {hint}", units::span(timeline.point_sec()));
     chart
 }

@@ -17,10 +17,10 @@ pub(crate) struct ColumnLine {
     /// Name in the table.
     pub(crate) name: String,
     /// `None` for a column unknown to this version.
-    pub(crate) known: Option<ColumnOf>,
+    pub(crate) column_of: Option<ColumnOf>,
     pub(crate) bins: Bins,
     /// The first and the last value measured.
-    pub(crate) ends: Option<(f64, f64)>,
+    pub(crate) first_and_last: Option<(f64, f64)>,
     /// The values around the first fall of the column.
     pub(crate) first_fall: Option<Fall>,
 }
@@ -65,9 +65,9 @@ impl Timeline {
         let stream = StreamLine { achieved: bins.clone(), lost: bins.clone() };
         let column = |name: &String| ColumnLine {
             name: name.clone(),
-            known: ColumnOf::parse(name),
+            column_of: ColumnOf::parse(name),
             bins: bins.clone(),
-            ends: None,
+            first_and_last: None,
             first_fall: None,
         };
         let mut this = Self {
@@ -102,10 +102,10 @@ impl Timeline {
             let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
             column.bins.push(value);
             if let Some(value) = value {
-                let (first, before) = column.ends.unwrap_or((value, value));
+                let (first, before) = column.first_and_last.unwrap_or((value, value));
                 column.first_fall =
                     column.first_fall.or_else(|| (value < before).then_some(Fall { before, after: value }));
-                column.ends = Some((first, value));
+                column.first_and_last = Some((first, value));
             }
         }
     }
@@ -132,9 +132,9 @@ impl Timeline {
     }
 
     /// The line of a column; `of` is the kernel name of a device, or empty for host and process.
-    pub(crate) fn column(&self, column: Column, of: &str) -> Option<&ColumnLine> {
-        let is_it = |known: &ColumnOf| known.column == column && known.of == of;
-        self.columns.iter().find(|line| line.known.as_ref().is_some_and(is_it))
+    pub(crate) fn column(&self, column: Column, owner: &str) -> Option<&ColumnLine> {
+        let is_it = |known: &ColumnOf| known.column == column && known.owner == owner;
+        self.columns.iter().find(|line| line.column_of.as_ref().is_some_and(is_it))
     }
 }
 
@@ -198,24 +198,24 @@ pub(crate) struct Bins {
     points_max: usize,
     /// Intervals in a bin.
     width: usize,
-    seen: usize,
+    interval_count: usize,
 }
 
 impl Bins {
     /// Empty bins, at most `points_max` (at least 2).
     pub(crate) fn new(points_max: usize) -> Self {
-        Self { bins: Vec::new(), points_max: points_max.max(2), width: 1, seen: 0 }
+        Self { bins: Vec::new(), points_max: points_max.max(2), width: 1, interval_count: 0 }
     }
 
     /// Adds the value of the next interval; `None` if the interval has no value.
     pub(crate) fn push(&mut self, value: Option<f64>) {
-        if self.seen / self.width >= self.points_max {
+        if self.interval_count / self.width >= self.points_max {
             self.halve();
         }
-        if self.seen.is_multiple_of(self.width) {
+        if self.interval_count.is_multiple_of(self.width) {
             self.bins.push(Bin::EMPTY);
         }
-        self.seen += 1;
+        self.interval_count += 1;
         if let (Some(bin), Some(value)) = (self.bins.last_mut(), value.filter(|value| value.is_finite())) {
             bin.add(Bin { sum: value, count: 1, max: value, min: value });
         }

@@ -90,8 +90,8 @@ impl Durations {
 
     /// The heat map, in seconds and milliseconds; `None` without a value.
     pub(crate) fn heat(&self, column_sec: f64) -> Option<Heat> {
-        let used = |row: &usize| self.columns.iter().any(|column| column.get(*row).is_some_and(|count| *count > 0));
-        let (low, high) = ((0..ROWS).find(used)?, (0..ROWS).rev().find(used)?);
+        let is_used = |row: &usize| self.columns.iter().any(|column| column.get(*row).is_some_and(|count| *count > 0));
+        let (low, high) = ((0..ROWS).find(is_used)?, (0..ROWS).rev().find(is_used)?);
         let totals: Vec<u64> = self.columns.iter().map(|column| column.iter().sum()).collect();
         let row = |row: usize| {
             let share = |(column, total): (&Vec<u64>, &u64)| {
@@ -145,9 +145,9 @@ impl Windows {
     /// Adds one window and returns its point.
     fn add(&mut self, window: &Window, devices: usize, heat: bool) -> usize {
         let middle_sec = window.from_sec + window.length_sec / 2.0;
-        let at = |length_sec: f64, max: usize| ((middle_sec / length_sec) as usize).min(max.saturating_mul(BEYOND));
-        let point = at(self.point_sec, self.detail.points_max);
-        let column = at(self.column_sec, self.detail.columns_max);
+        let bin_of = |length_sec: f64, max: usize| ((middle_sec / length_sec) as usize).min(max.saturating_mul(BEYOND));
+        let point = bin_of(self.point_sec, self.detail.points_max);
+        let column = bin_of(self.column_sec, self.detail.columns_max);
         if let Some(stream) = self.streams.get_mut(window.cell / devices) {
             stream.add(&window.histogram, point);
             if heat {

@@ -121,10 +121,10 @@ pub struct DeviceIo {
 const UNFINISHED: &str = "its series is not finished";
 
 impl Candidate {
-    pub(super) fn new(source: &CandidateSource, given: &OperatorData, ratings: &[PublishedRating]) -> Self {
+    pub(super) fn new(source: &CandidateSource, operator_data: &OperatorData, ratings: &[PublishedRating]) -> Self {
         let run = &source.run;
-        let ended = source.series.as_ref().map(|series| series.conclusion.as_ref());
-        let rating = match ended {
+        let conclusion = source.series.as_ref().map(|series| series.conclusion.as_ref());
+        let rating = match conclusion {
             Some(Some(_)) if source.doubtful => ValueOrReason::missing("its runs contradict the record of its series"),
             Some(Some(ended)) if source.kind == CandidateKind::Rate => {
                 ValueOrReason::or_missing(ended.rating, "the search found no rating")
@@ -134,12 +134,12 @@ impl Candidate {
             None => ValueOrReason::missing("a single run has no rating (flashproof rate finds it)"),
         };
         let result = run.map(|run| run.verdict.result());
-        let (outcome, reason) = match ended {
+        let (outcome, reason) = match conclusion {
             Some(Some(ended)) => (ValueOrReason::Value(ended.outcome), ValueOrReason::Value(ended.sentence.clone())),
             Some(None) => (ValueOrReason::missing(UNFINISHED), ValueOrReason::missing(UNFINISHED)),
             None => (run.map(|run| run.verdict.outcome), result.map(|result| result.reason.clone())),
         };
-        let load = run.and_then(|run| match ended {
+        let load = run.and_then(|run| match conclusion {
             Some(Some(ended)) if ended.outcome != Outcome::Pass => {
                 ValueOrReason::missing(format!("its series ended {}: {}", ended.outcome, ended.sentence))
             }
@@ -148,9 +148,9 @@ impl Candidate {
         let latency = |of: fn(&StreamLatencies) -> u64| {
             run.and_then(|run| source.latencies.and_then(|latencies| quantile(run, latencies, of)))
         };
-        let endurance = |device: &str| OperatorData::value_for(&given.endurance, &source.name, device);
+        let endurance = |device: &str| OperatorData::value_for(&operator_data.endurance, &source.name, device);
         let wear = run.and_then(|run| {
-            let wear = wear(&run.dir, &run.manifest, endurance, given.warranty_years);
+            let wear = wear(&run.dir, &run.manifest, endurance, operator_data.warranty_years);
             wear.map_or_else(|error| ValueOrReason::missing(error.to_string()), ValueOrReason::Value)
         });
         Self {
@@ -167,7 +167,7 @@ impl Candidate {
             p99_9: latency(|latencies| latencies.service.p999_ns),
             rate: run.and_then(rate),
             io: run.and_then(device_io),
-            price_per_1x: load.and_then(|load| run.and_then(|run| price(load, run, given, &source.name))),
+            price_per_1x: load.and_then(|load| run.and_then(|run| price(load, run, operator_data, &source.name))),
             place: load.and_then(|load| run.and_then(|run| place(load, run, source, ratings))),
             in_doubt: source.series.as_ref().filter(|_| source.kind == CandidateKind::Baseline).and_then(in_doubt),
             damaged: source.doubtful
@@ -225,11 +225,11 @@ fn load(run: &Run, rating: &ValueOrReason<f64>) -> ValueOrReason<HeldLoad> {
 fn quantile(
     run: &Run,
     latencies: &[StreamLatencies],
-    of: fn(&StreamLatencies) -> u64,
+    quantile_of: fn(&StreamLatencies) -> u64,
 ) -> ValueOrReason<StreamQuantile> {
     let judged = |name: &str| run.manifest.streams.iter().any(|stream| stream.judged && stream.name == name);
     let found = latencies.iter().find(|latencies| judged(&latencies.stream));
-    let found = found.map(|latencies| StreamQuantile { stream: latencies.stream.clone(), service_ns: of(latencies) });
+    let found = found.map(|latencies| StreamQuantile { stream: latencies.stream.clone(), service_ns: quantile_of(latencies) });
     ValueOrReason::or_missing(found, "no judged stream completed an operation")
 }
 
@@ -264,19 +264,19 @@ fn device_io(run: &Run) -> ValueOrReason<DeviceIo> {
     })
 }
 
-fn price(load: &HeldLoad, run: &Run, given: &OperatorData, name: &str) -> ValueOrReason<f64> {
+fn price(load: &HeldLoad, run: &Run, operator_data: &OperatorData, name: &str) -> ValueOrReason<f64> {
     let devices = &run.manifest.devices;
     let prices: Option<Vec<f64>> =
-        devices.iter().map(|device| OperatorData::value_for(&given.prices, name, device)).collect();
+        devices.iter().map(|device| OperatorData::value_for(&operator_data.prices, name, device)).collect();
     let Some(prices) = prices else { return ValueOrReason::missing("no price was given (--price)") };
     // `x_per_device` is the load of one device, `multiple` that of all devices together.
-    let by = match (load.x_per_device, load.multiple) {
+    let times_1x = match (load.x_per_device, load.multiple) {
         (Some(x), _) => x * devices.len() as f64,
         (None, Some(multiple)) => multiple,
         (None, None) => return ValueOrReason::missing("its load is not a multiple of 1x"),
     };
-    if by > 0.0 {
-        ValueOrReason::Value(prices.iter().sum::<f64>() / by)
+    if times_1x > 0.0 {
+        ValueOrReason::Value(prices.iter().sum::<f64>() / times_1x)
     } else {
         ValueOrReason::missing("its load is zero")
     }
@@ -289,15 +289,15 @@ fn place(
     ratings: &[PublishedRating],
 ) -> ValueOrReason<PublishedRank> {
     let (manifest, verdict) = (&run.manifest, &run.verdict);
-    let ended = source.series.as_ref().and_then(|series| series.conclusion.as_ref());
-    if ended.is_some_and(|ended| !ended.comparable) {
+    let conclusion = source.series.as_ref().and_then(|series| series.conclusion.as_ref());
+    if conclusion.is_some_and(|ended| !ended.comparable) {
         return ValueOrReason::missing("its series is marked as not comparable with published ratings");
     }
     if let Some(why_not) = incomparable(manifest) {
         return ValueOrReason::missing(why_not);
     }
     let Some(x) = load.x_per_device else { return ValueOrReason::missing("its load is not a multiple of 1x") };
-    let certified = source.kind == CandidateKind::Certify && ended.is_some();
+    let certified = source.kind == CandidateKind::Certify && conclusion.is_some();
     let sec = verdict.ran_sec;
     let caveat = (verdict.class == Class::Screening && !certified).then(|| {
         format!(

@@ -69,32 +69,32 @@ impl Comparison {
 /// a run is damaged, its undamaged part is shown, with a warning.
 pub fn compare(
     dirs: &[CandidateDir],
-    given: &OperatorData,
+    operator_data: &OperatorData,
     ratings: &[PublishedRating],
 ) -> Result<Comparison, CompareError> {
     let names = names(dirs)?;
-    let mut places: BTreeMap<PathBuf, String> = BTreeMap::new();
-    let mut once = |dir: &Path, name: &str| {
-        let place = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-        match places.insert(place, name.to_owned()) {
+    let mut seen_dirs: BTreeMap<PathBuf, String> = BTreeMap::new();
+    let mut check_unique = |dir: &Path, name: &str| {
+        let canonical_dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+        match seen_dirs.insert(canonical_dir, name.to_owned()) {
             None => Ok(()),
             Some(first) => Err(CompareError::Twice { first, second: name.to_owned(), dir: dir.to_owned() }),
         }
     };
     let mut sources = Vec::with_capacity(dirs.len());
     for (CandidateDir { dir, .. }, name) in dirs.iter().zip(names) {
-        once(dir, &name)?;
+        check_unique(dir, &name)?;
         let source = CandidateSource::read(name, dir)?;
         // A series and its representative run count as the same run.
         if let Some(run) = source.run.value().filter(|_| source.series.is_some()) {
-            once(&run.dir, &source.name)?;
+            check_unique(&run.dir, &source.name)?;
         }
         sources.push(source);
     }
-    let mut known: BTreeSet<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+    let mut known_names: BTreeSet<&str> = sources.iter().map(|source| source.name.as_str()).collect();
     let runs = sources.iter().filter_map(|source| source.run.value());
-    known.extend(runs.flat_map(|run| &run.manifest.devices).map(String::as_str));
-    given.check(&known)?;
+    known_names.extend(runs.flat_map(|run| &run.manifest.devices).map(String::as_str));
+    operator_data.check(&known_names)?;
     let mut warnings = source::differences(&sources);
     let mut remarks = Vec::new();
     for source in &sources {
@@ -102,8 +102,8 @@ pub fn compare(
         warnings.extend(source.warnings.iter().map(named));
         remarks.extend(source.remarks.iter().map(named));
     }
-    let candidates = sources.iter().map(|source| Candidate::new(source, given, ratings)).collect();
-    let (baselines, warranty_years) = (baselines(&sources), given.warranty_years);
+    let candidates = sources.iter().map(|source| Candidate::new(source, operator_data, ratings)).collect();
+    let (baselines, warranty_years) = (baselines(&sources), operator_data.warranty_years);
     Ok(Comparison { candidates, warnings, remarks, baselines, warranty_years })
 }
 
@@ -130,12 +130,12 @@ fn names(dirs: &[CandidateDir]) -> Result<Vec<String>, CompareError> {
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
         dir.file_name().map_or_else(|| dir.display().to_string(), |name| name.to_string_lossy().into_owned())
     };
-    let short: Vec<String> =
+    let short_names: Vec<String> =
         dirs.iter().map(|CandidateDir { name, dir }| name.clone().unwrap_or_else(|| last(dir))).collect();
-    let is_one = |name: &String| short.iter().filter(|other| *other == name).count() == 1;
+    let is_one = |name: &String| short_names.iter().filter(|other| *other == name).count() == 1;
     let name = |(index, CandidateDir { name, dir }): (usize, &CandidateDir)| match name {
         Some(name) => name.clone(),
-        None if is_one(&short[index]) => short[index].clone(),
+        None if is_one(&short_names[index]) => short_names[index].clone(),
         None => dir.display().to_string(),
     };
     let names: Vec<String> = dirs.iter().enumerate().map(name).collect();
@@ -178,14 +178,14 @@ impl<T> ValueOrReason<T> {
     }
 
     /// Applies `of` to the value; a missing value keeps its reason.
-    pub fn map<U>(&self, of: impl FnOnce(&T) -> U) -> ValueOrReason<U> {
-        self.and_then(|value| ValueOrReason::Value(of(value)))
+    pub fn map<U>(&self, f: impl FnOnce(&T) -> U) -> ValueOrReason<U> {
+        self.and_then(|value| ValueOrReason::Value(f(value)))
     }
 
     /// Applies `of`, which returns a cell, to the value; a missing value keeps its reason.
-    pub fn and_then<U>(&self, of: impl FnOnce(&T) -> ValueOrReason<U>) -> ValueOrReason<U> {
+    pub fn and_then<U>(&self, f: impl FnOnce(&T) -> ValueOrReason<U>) -> ValueOrReason<U> {
         match self {
-            Self::Value(value) => of(value),
+            Self::Value(value) => f(value),
             Self::Missing { why_not } => ValueOrReason::missing(why_not.clone()),
         }
     }
@@ -251,17 +251,17 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Vec<PublishedRating>, RatingListErr
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
     let of_csv = |error: csv::Error| failed(error.position().map_or(1, csv::Position::line), error.to_string());
     let header = reader.headers().map_err(of_csv)?.clone();
-    let mut at = [0; 10];
-    for (at, column) in at.iter_mut().zip(COLUMNS.split(',')) {
+    let mut column_indexes = [0; 10];
+    for (index, column) in column_indexes.iter_mut().zip(COLUMNS.split(',')) {
         let found = header.iter().position(|name| name == column);
-        *at = found.ok_or_else(|| failed(1, format!("there is no column {column}")))?;
+        *index = found.ok_or_else(|| failed(1, format!("there is no column {column}")))?;
     }
     let mut ratings = Vec::new();
     for record in reader.records() {
         let record = record.map_err(of_csv)?;
         let line = record.position().map_or(0, csv::Position::line);
         let [class, device, tps, x, over_1, over_8, over_64, endurance, act_version, source] =
-            at.map(|at| record.get(at).unwrap_or(""));
+            column_indexes.map(|at| record.get(at).unwrap_or(""));
         let number = |column: &str, text: &str| match text.parse::<f64>() {
             _ if text.is_empty() => Ok(None),
             Ok(number) if number.is_finite() && number >= 0.0 => Ok(Some(number)),

@@ -56,13 +56,13 @@ impl CandidateSource {
     }
 
     /// A directory without a representative run, because of `why`.
-    fn without_run(name: String, dir: &Path, kind: CandidateKind, why: &str) -> Self {
+    fn without_run(name: String, dir: &Path, kind: CandidateKind, reason: &str) -> Self {
         Self {
             name,
             dir: dir.to_owned(),
             kind,
-            run: ValueOrReason::missing(why),
-            latencies: ValueOrReason::missing(why),
+            run: ValueOrReason::missing(reason),
+            latencies: ValueOrReason::missing(reason),
             series: None,
             step: None,
             warnings: Vec::new(),
@@ -71,9 +71,9 @@ impl CandidateSource {
         }
     }
 
-    fn unreadable(name: String, dir: &Path, kind: CandidateKind, why: String) -> Self {
-        let this = Self::without_run(name, dir, kind, &why);
-        Self { warnings: vec![why], ..this }
+    fn unreadable(name: String, dir: &Path, kind: CandidateKind, reason: String) -> Self {
+        let this = Self::without_run(name, dir, kind, &reason);
+        Self { warnings: vec![reason], ..this }
     }
 
     fn with(name: String, dir: &Path, kind: CandidateKind, run: Run) -> Self {
@@ -217,47 +217,47 @@ type Values<'a> = BTreeMap<String, Vec<&'a str>>;
 
 /// A sentence on the differences in `what` between `things`; `empty` is the word for an empty value. `None` if all are
 /// equal.
-fn difference(things: &str, what: &str, values: &Values<'_>, empty: &str) -> Option<String> {
+fn difference(objects: &str, aspect: &str, values: &Values<'_>, empty: &str) -> Option<String> {
     let text = |(value, names): (&String, &Vec<&str>)| {
         format!("{} ({})", if value.is_empty() { empty } else { value }, names.join(", "))
     };
     let told = values.iter().map(text).collect::<Vec<_>>().join("; ");
-    (values.len() > 1).then(|| format!("different {things}: {what}: {told}"))
+    (values.len() > 1).then(|| format!("different {objects}: {aspect}: {told}"))
 }
 
 /// Describes each difference between the tests in one sentence, the most important first.
 pub(super) fn differences(sources: &[CandidateSource]) -> Vec<String> {
     let runs: Vec<(&str, &Run)> =
         sources.iter().filter_map(|source| Some((source.name.as_str(), source.run.value()?))).collect();
-    let mut said = Vec::new();
-    let mut say = |what: &str, of: &dyn Fn(&Run) -> String| {
+    let mut sentences = Vec::new();
+    let mut add_difference = |what: &str, of: &dyn Fn(&Run) -> String| {
         let mut values = Values::new();
         runs.iter().for_each(|(name, run)| values.entry(of(run)).or_default().push(name));
-        said.extend(difference("tests", what, &values, ""));
+        sentences.extend(difference("tests", what, &values, ""));
     };
-    let m = |of: fn(&Manifest) -> String| move |run: &Run| of(&run.manifest);
-    say("the test", &m(Manifest::kind));
-    say("the drives", &m(|manifest| if manifest.simulated { "simulated" } else { "real" }.to_owned()));
-    say("the limits", &m(|manifest| manifest.sla.to_string()));
-    say("the length of the run", &|run| format!("{:.0} s", run.verdict.ran_sec));
-    say("the length of a slice", &m(|manifest| format!("{} s", manifest.slice_sec)));
-    say("the number of devices", &m(|manifest| manifest.devices.len().to_string()));
-    say("reads to writes", &m(mix));
+    let of_manifest = |of: fn(&Manifest) -> String| move |run: &Run| of(&run.manifest);
+    add_difference("the test", &of_manifest(Manifest::kind));
+    add_difference("the drives", &of_manifest(|manifest| if manifest.simulated { "simulated" } else { "real" }.to_owned()));
+    add_difference("the limits", &of_manifest(|manifest| manifest.sla.to_string()));
+    add_difference("the length of the run", &|run| format!("{:.0} s", run.verdict.ran_sec));
+    add_difference("the length of a slice", &of_manifest(|manifest| format!("{} s", manifest.slice_sec)));
+    add_difference("the number of devices", &of_manifest(|manifest| manifest.devices.len().to_string()));
+    add_difference("reads to writes", &of_manifest(mix));
     // A different test, reported above, always has other settings: then only common keys are compared.
     let common = |key: &str| runs.iter().all(|(_, run)| setting(&run.manifest, key).is_some());
     let same_test = runs.windows(2).all(|pair| pair[0].1.manifest.kind() == pair[1].1.manifest.kind());
     let keys = runs.iter().flat_map(|(_, run)| settings(&run.manifest)).map(|(key, _)| key);
-    let matters = |key: &&str| IGNORED_SETTINGS.split(' ').all(|other| other != *key) && (same_test || common(key));
-    for key in unique(keys.filter(matters)) {
-        say(key, &|run| setting(&run.manifest, key).unwrap_or("not a setting of this test").to_owned());
+    let is_compared = |key: &&str| IGNORED_SETTINGS.split(' ').all(|other| other != *key) && (same_test || common(key));
+    for key in unique(keys.filter(is_compared)) {
+        add_difference(key, &|run| setting(&run.manifest, key).unwrap_or("not a setting of this test").to_owned());
     }
-    said.extend(differences_of_baselines(sources));
+    sentences.extend(differences_of_baselines(sources));
     if sources.windows(2).any(|pair| pair[0].kind != pair[1].kind) {
         let kind = |source: &CandidateSource| format!("{} is a {}", source.name, source.kind.words().1);
         let kinds = sources.iter().map(kind).collect::<Vec<_>>().join("; ");
-        said.push(format!("different kinds of result: {kinds}: a held load is only a lower bound of a rating"));
+        sentences.push(format!("different kinds of result: {kinds}: a held load is only a lower bound of a rating"));
     }
-    said
+    sentences
 }
 
 /// Differences between baselines: their terms, and simulated or unprepared drives.
@@ -266,14 +266,14 @@ fn differences_of_baselines(sources: &[CandidateSource]) -> Vec<String> {
     let baselines = baselines.filter_map(|source| Some((source.name.as_str(), source.series.as_ref()?)));
     let mut values: BTreeMap<&str, Values<'_>> = BTreeMap::new();
     for (name, series) in baselines {
-        let mut say = |what, value| values.entry(what).or_default().entry(value).or_default().push(name);
+        let mut add_value = |what, value| values.entry(what).or_default().entry(value).or_default().push(name);
         for (term, value) in &series.terms {
             // Device names differ anyway; only their presence is compared.
             let of_devices = term == "not prepared" && !value.is_empty();
-            say(term.as_str(), if of_devices { "some drives".to_owned() } else { in_one_line(value) });
+            add_value(term.as_str(), if of_devices { "some drives".to_owned() } else { in_one_line(value) });
         }
         let simulated = series.devices.iter().any(|device| device.simulated);
-        say("drives", if simulated { "simulated" } else { "real" }.to_owned());
+        add_value("drives", if simulated { "simulated" } else { "real" }.to_owned());
     }
     values.iter().filter_map(|(what, values)| difference("baselines", what, values, "none")).collect()
 }

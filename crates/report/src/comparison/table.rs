@@ -33,15 +33,15 @@ impl Rows {
             // Baselines have no load, which the rows below need.
             return this;
         }
-        this.row("test", candidates, |of| {
-            of.test.map(|test| {
+        this.row("test", candidates, |candidate| {
+            candidate.test.map(|test| {
                 let arrival = test.arrival.as_deref().unwrap_or("pacing unknown");
                 let simulated = if test.simulated { ", simulated" } else { "" };
                 format!("{}, {arrival}, {:.0} s{simulated}", test.test, test.ran_sec)
             })
         });
-        this.row("devices", candidates, |of| {
-            of.test.map(|test| {
+        this.row("devices", candidates, |candidate| {
+            candidate.test.map(|test| {
                 let named = |(name, model): (&String, &Option<String>)| {
                     model.as_ref().map_or_else(|| name.clone(), |model| format!("{model} ({name})"))
                 };
@@ -73,8 +73,8 @@ impl Rows {
         this
     }
 
-    fn row(&mut self, label: &str, candidates: &[Candidate], of: impl Fn(&Candidate) -> ValueOrReason<String>) {
-        let cells = candidates.iter().map(|candidate| match of(candidate) {
+    fn row(&mut self, label: &str, candidates: &[Candidate], text_of: impl Fn(&Candidate) -> ValueOrReason<String>) {
+        let cells = candidates.iter().map(|candidate| match text_of(candidate) {
             ValueOrReason::Value(text) => text,
             ValueOrReason::Missing { why_not } => {
                 let known = self.notes.iter().position(|note| *note == why_not);
@@ -97,8 +97,8 @@ impl Rows {
         thresholds.sort();
         thresholds.dedup();
         for (threshold_ns, name) in thresholds {
-            self.row(&format!("worst over {name}"), candidates, |of| {
-                of.margins.and_then(|margins| match margins.iter().find(|of| of.threshold_ns == threshold_ns) {
+            self.row(&format!("worst over {name}"), candidates, |candidate| {
+                candidate.margins.and_then(|margins| match margins.iter().find(|of| of.threshold_ns == threshold_ns) {
                     Some(margin) => margin.worst.map(|worst| {
                         let slices = if worst.is_over() { format!(" {}", worst.slices()) } else { String::new() };
                         format!("{} of {}{slices}", units::percent(worst.share), units::percent_exact(margin.share_max))
@@ -110,51 +110,51 @@ impl Rows {
     }
 
     /// A row with a value of the device that wears most.
-    fn wear(&mut self, label: &str, candidates: &[Candidate], of: impl Fn(&DeviceWear) -> ValueOrReason<String>) {
+    fn wear(&mut self, label: &str, candidates: &[Candidate], text_of: impl Fn(&DeviceWear) -> ValueOrReason<String>) {
         self.row(label, candidates, |candidate| {
             candidate.wear.and_then(|devices| {
                 let bytes = |wear: &&DeviceWear| wear.drive_writes_per_day.value().copied().unwrap_or(0.0);
                 let most = devices.iter().max_by(|a, b| bytes(a).total_cmp(&bytes(b)));
-                most.map_or_else(|| ValueOrReason::missing("its run has no devices"), &of)
+                most.map_or_else(|| ValueOrReason::missing("its run has no devices"), &text_of)
             })
         });
     }
 }
 
-fn outcome_text(of: &Candidate, outcome: Outcome) -> String {
-    let is_screening = of.test.value().is_some_and(|test| test.class == Class::Screening);
+fn outcome_text(candidate: &Candidate, outcome: Outcome) -> String {
+    let is_screening = candidate.test.value().is_some_and(|test| test.class == Class::Screening);
     let class = if is_screening { " (screening)" } else { "" };
-    let doubts = of.in_doubt.as_ref().map_or_else(String::new, |doubts| format!(", {doubts}"));
-    format!("{outcome}{class}{doubts}{}", if of.damaged { ", DAMAGED" } else { "" })
+    let doubts = candidate.in_doubt.as_ref().map_or_else(String::new, |doubts| format!(", {doubts}"));
+    format!("{outcome}{class}{doubts}{}", if candidate.damaged { ", DAMAGED" } else { "" })
 }
 
 /// The reason for each candidate's outcome, and what the outcome does not cover.
-fn results(of: &Candidate) -> Vec<String> {
-    let why = of.outcome.value().zip(of.reason.value()).map(|(outcome, reason)| format!("{outcome}: {reason}"));
-    let not_judged = of.not_judged.iter().map(|what| format!("not judged: {what}"));
-    why.into_iter().chain(not_judged).map(|line| format!("{}: {line}", of.name)).collect()
+fn results(candidate: &Candidate) -> Vec<String> {
+    let why = candidate.outcome.value().zip(candidate.reason.value()).map(|(outcome, reason)| format!("{outcome}: {reason}"));
+    let not_judged = candidate.not_judged.iter().map(|what| format!("not judged: {what}"));
+    why.into_iter().chain(not_judged).map(|line| format!("{}: {line}", candidate.name)).collect()
 }
 
-fn kind_text(of: &Candidate) -> String {
-    let step = of.test.value().and_then(|test| test.step.as_deref());
+fn kind_text(candidate: &Candidate) -> String {
+    let step = candidate.test.value().and_then(|test| test.step.as_deref());
     let step = step.map(|step| format!(", step {step}")).unwrap_or_default();
-    format!("{}{step}", of.kind.words().0)
+    format!("{}{step}", candidate.kind.words().0)
 }
 
 /// The title and the lines of a candidate among its neighbours in the list of published ratings.
-fn neighbours(of: &Candidate) -> Option<(String, Vec<String>)> {
-    let place = of.place.value()?;
-    let own = format!("> {}  {}", units::multiple(place.x), of.name);
-    let above = place.above.iter().map(published_text).chain([own]);
+fn neighbours(candidate: &Candidate) -> Option<(String, Vec<String>)> {
+    let placement = candidate.place.value()?;
+    let own_line = format!("> {}  {}", units::multiple(placement.x), candidate.name);
+    let above = placement.above.iter().map(published_text).chain([own_line]);
     let lines =
-        above.chain(place.below.iter().map(published_text)).chain(place.caveat.clone().map(|why| format!("({why})")));
-    Some((format!("{} among published ratings, the highest first", of.name), lines.collect()))
+        above.chain(placement.below.iter().map(published_text)).chain(placement.caveat.clone().map(|why| format!("({why})")));
+    Some((format!("{} among published ratings, the highest first", candidate.name), lines.collect()))
 }
 
 /// A published rating in one line.
 fn published_text(rating: &PublishedRating) -> String {
-    let over = |pct: Option<f64>| pct.map_or_else(|| "?".to_owned(), |pct| format!("{pct} %"));
-    let [over_1, over_8, over_64] = rating.over_pct.map(over);
+    let percent_text = |pct: Option<f64>| pct.map_or_else(|| "?".to_owned(), |pct| format!("{pct} %"));
+    let [over_1, over_8, over_64] = rating.over_pct.map(percent_text);
     let PublishedRating { device, class, endurance, source, .. } = rating;
     let more: String = [endurance, source].into_iter().flatten().map(|more| format!("; {more}")).collect();
     let x = units::multiple(rating.x);
@@ -202,14 +202,14 @@ impl Comparison {
             text.extend(baselines.outliers.iter().map(|outlier| format!("- {}\n", escaped(outlier))));
         }
         for candidate in &self.candidates {
-            let Some(place) = candidate.place.value() else { continue };
+            let Some(placement) = candidate.place.value() else { continue };
             text += &format!("\n**{}** among published ratings, the highest first:\n\n", escaped(&candidate.name));
-            let own = format!("**{} {}**", units::multiple(place.x), escaped(&candidate.name));
+            let own_line = format!("**{} {}**", units::multiple(placement.x), escaped(&candidate.name));
             let others =
                 |ratings: &[PublishedRating]| ratings.iter().map(|it| escaped(&published_text(it))).collect::<Vec<_>>();
-            let lines = [others(&place.above), vec![own], others(&place.below)].concat();
+            let lines = [others(&placement.above), vec![own_line], others(&placement.below)].concat();
             text.extend(lines.iter().map(|line| format!("- {line}\n")));
-            text.extend(place.caveat.iter().map(|caveat| format!("\n{}\n", escaped(caveat))));
+            text.extend(placement.caveat.iter().map(|caveat| format!("\n{}\n", escaped(caveat))));
         }
         text
     }
@@ -245,21 +245,21 @@ impl Comparison {
         let mut load = Bars::new("Load held", "As a multiple of 1x.");
         let mut p99 = Bars::new("Service p99", "Of the judged stream over the whole run.");
         let mut worst: Vec<(u64, Bars)> = Vec::new();
-        for of in &self.candidates {
-            let held = of.load.value().and_then(|load| load.multiple.or(load.x_per_device));
-            load.bar(&of.name, held, held.map_or_else(|| "-".to_owned(), units::multiple));
-            let ns = of.p99.value().map(|p99| p99.service_ns);
-            p99.bar(&of.name, ns.map(|ns| ns as f64), ns.map_or_else(|| "-".to_owned(), units::duration));
-            for margin in of.margins.value().into_iter().flatten() {
+        for candidate in &self.candidates {
+            let held_load = candidate.load.value().and_then(|load| load.multiple.or(load.x_per_device));
+            load.bar(&candidate.name, held_load, held_load.map_or_else(|| "-".to_owned(), units::multiple));
+            let ns = candidate.p99.value().map(|p99| p99.service_ns);
+            p99.bar(&candidate.name, ns.map(|ns| ns as f64), ns.map_or_else(|| "-".to_owned(), units::duration));
+            for margin in candidate.margins.value().into_iter().flatten() {
                 let ValueOrReason::Value(share) = &margin.worst else { continue };
-                let at = worst.iter().position(|(ns, _)| *ns == margin.threshold_ns).unwrap_or_else(|| {
+                let index = worst.iter().position(|(ns, _)| *ns == margin.threshold_ns).unwrap_or_else(|| {
                     let title = format!("Worst share over {}", margin.threshold);
                     let caption = "The dashed line is the limit. Bars are cut off at twice the limit.";
                     worst.push((margin.threshold_ns, Bars::new(title, caption)));
                     worst.len() - 1
                 });
                 let text = format!("{} of {}", units::percent(share.share), units::percent_exact(margin.share_max));
-                worst[at].1.against(&of.name, share.share, margin.share_max, text, share.is_over());
+                worst[index].1.against(&candidate.name, share.share, margin.share_max, text, share.is_over());
             }
         }
         worst.sort_by_key(|(ns, _)| *ns);

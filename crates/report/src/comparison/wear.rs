@@ -46,11 +46,11 @@ pub(super) fn wear(
     endurance: impl Fn(&str) -> Option<Endurance>,
     warranty_years: f64,
 ) -> Result<Vec<DeviceWear>, RunDirError> {
-    let counted = RunTotals::read(dir, manifest)?;
+    let totals = RunTotals::read(dir, manifest)?;
     let device = |(index, name): (usize, &String)| {
         let facts = manifest.device_facts.get(index).unwrap_or(&Value::Null);
         let capacity_bytes = capacity_bytes(name, facts);
-        let host_bytes_per_day = counted.per_day(counted.host_bytes.get(index).map(|bytes| *bytes as f64));
+        let host_bytes_per_day = totals.per_day(totals.host_bytes.get(index).map(|bytes| *bytes as f64));
         let rated = ValueOrReason::or_missing(endurance(name), "no rated endurance was given (--dwpd or --tbw)");
         let rated_bytes = rated.and_then(|rated| {
             let bytes = rated.bytes(capacity_bytes.value().copied(), warranty_years);
@@ -61,7 +61,7 @@ pub(super) fn wear(
         });
         DeviceWear {
             device: name.clone(),
-            smart_bytes_per_day: counted.smart(facts),
+            smart_bytes_per_day: totals.smart(facts),
             drive_writes_per_day: host_bytes_per_day
                 .and_then(|bytes| capacity_bytes.map(|capacity| bytes / *capacity as f64)),
             years: host_bytes_per_day.and_then(|bytes| match *bytes {
@@ -103,11 +103,11 @@ struct RunTotals {
 
 /// A column of telemetry with the data units written to a device.
 struct Units {
-    at: usize,
+    column_index: usize,
     /// Kernel name.
     device: String,
     /// The first and the last value, each with its time in seconds.
-    ends: Option<[(f64, f64); 2]>,
+    first_and_last: Option<[(f64, f64); 2]>,
 }
 
 impl RunTotals {
@@ -117,7 +117,7 @@ impl RunTotals {
         let mut this = Self { ran_sec: 0.0, host_bytes: vec![0; layout.devices.len()], units: Vec::new() };
         for (at, name) in intervals.columns().iter().enumerate() {
             let known = ColumnOf::parse(name).filter(|known| known.column == Column::SmartUnitsWritten);
-            this.units.extend(known.map(|known| Units { at, device: known.of, ends: None }));
+            this.units.extend(known.map(|known| Units { column_index: at, device: known.owner, first_and_last: None }));
         }
         while let Some(record) = intervals.next()? {
             let end_sec = record.counts.end_ns as f64 / 1e9;
@@ -127,7 +127,7 @@ impl RunTotals {
                     *bytes = bytes.saturating_add(record.counts.cells[layout.cell(stream, device)].bytes);
                 }
             }
-            for Units { at, ends, .. } in &mut this.units {
+            for Units { column_index: at, first_and_last: ends, .. } in &mut this.units {
                 let Some(value) = record.telemetry.get(*at).and_then(|text| text.parse().ok()) else { continue };
                 let first = ends.map_or((end_sec, value), |ends| ends[0]);
                 *ends = Some([first, (end_sec, value)]);
@@ -149,13 +149,13 @@ impl RunTotals {
     fn smart(&self, facts: &Value) -> ValueOrReason<f64> {
         let name = facts["kernel_name"].as_str();
         let units = self.units.iter().find(|units| Some(units.device.as_str()) == name);
-        let Some([(from_sec, from), (to_sec, to)]) = units.and_then(|units| units.ends) else {
+        let Some([(from_sec, first_units), (to_sec, last_units)]) = units.and_then(|units| units.first_and_last) else {
             return ValueOrReason::missing("telemetry has no SMART data units of this device");
         };
-        if to_sec <= from_sec || to < from {
+        if to_sec <= from_sec || last_units < first_units {
             return ValueOrReason::missing("its SMART data units were read only once, or went backwards");
         }
-        ValueOrReason::Value((to - from) * DATA_UNIT_BYTES / (to_sec - from_sec) * DAY_SEC)
+        ValueOrReason::Value((last_units - first_units) * DATA_UNIT_BYTES / (to_sec - from_sec) * DAY_SEC)
     }
 }
 
@@ -211,16 +211,16 @@ impl Default for OperatorData {
 
 impl OperatorData {
     /// The value given for `device` of `candidate`; a value for the device itself takes precedence.
-    pub(super) fn value_for<T: Copy>(said: &[(String, T)], candidate: &str, device: &str) -> Option<T> {
-        let by = |name: &str| said.iter().find(|(said, _)| said == name).map(|(_, value)| *value);
+    pub(super) fn value_for<T: Copy>(given_values: &[(String, T)], candidate: &str, device: &str) -> Option<T> {
+        let by = |name: &str| given_values.iter().find(|(said, _)| said == name).map(|(_, value)| *value);
         by(device).or_else(|| by(candidate))
     }
 
     /// Errors: a name of neither a candidate nor a device.
-    pub(super) fn check(&self, known: &BTreeSet<&str>) -> Result<(), CompareError> {
+    pub(super) fn check(&self, known_names: &BTreeSet<&str>) -> Result<(), CompareError> {
         let mut names = self.endurance.iter().map(|(name, _)| name).chain(self.prices.iter().map(|(name, _)| name));
-        let Some(name) = names.find(|name| !known.contains(name.as_str())) else { return Ok(()) };
-        let known = known.iter().copied().collect::<Vec<_>>().join(", ");
+        let Some(name) = names.find(|name| !known_names.contains(name.as_str())) else { return Ok(()) };
+        let known = known_names.iter().copied().collect::<Vec<_>>().join(", ");
         Err(CompareError::UnknownName { name: name.clone(), known })
     }
 }

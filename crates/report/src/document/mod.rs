@@ -89,12 +89,12 @@ impl Document {
 
     /// Most important remarks, each one sentence; with several reports, each begins with the directory.
     pub fn banners(&self) -> Vec<String> {
-        let several = self.reports.len() > 1;
+        let has_several = self.reports.len() > 1;
         let all = self
             .reports
             .iter()
             .flat_map(|report| report.banners().iter().map(move |banner| (report.dir(), &banner.text)));
-        all.map(|(dir, text)| if several { format!("{dir}: {text}") } else { text.clone() }).collect()
+        all.map(|(dir, text)| if has_several { format!("{dir}: {text}") } else { text.clone() }).collect()
     }
 }
 

@@ -55,9 +55,9 @@ impl SeriesReport {
         steps.iter_mut().zip(&series.steps).for_each(|(report, step)| report.step.clone_from(step));
         let mut banners: Vec<Banner> = doubts.into_iter().map(|text| Banner { text }).collect();
         if series.conclusion.is_none() {
-            let done = series.steps.iter().filter(|step| step.state == State::Done).count();
+            let done_steps = series.steps.iter().filter(|step| step.state == State::Done).count();
             let text = format!(
-                "this series is not finished: {done} of {} steps are done, and {SERIES} has no conclusion yet",
+                "this series is not finished: {done_steps} of {} steps are done, and {SERIES} has no conclusion yet",
                 series.steps.len()
             );
             banners.push(Banner { text });
@@ -105,13 +105,13 @@ impl SeriesReport {
 
     /// The headline of a page: the rating that a search found, else the outcome.
     pub(crate) fn headline(&self) -> OutcomeLabel {
-        let shown = self.outcome_label();
+        let label = self.outcome_label();
         let rating = self.series.conclusion.as_ref().and_then(|conclusion| conclusion.rating);
-        match (self.series.purpose, shown.look, rating) {
+        match (self.series.purpose, label.look, rating) {
             (Purpose::Rate, Some(Outcome::Pass), Some(rating)) => {
-                OutcomeLabel { text: format!("RATED {}", units::multiple(rating)), ..shown }
+                OutcomeLabel { text: format!("RATED {}", units::multiple(rating)), ..label }
             }
-            _ => shown,
+            _ => label,
         }
     }
 }
@@ -124,13 +124,13 @@ fn banner(doubts: &InDoubt) -> String {
 
 impl StepReport {
     fn read(dir: &Path, step: &Step, detail: ChartResolution) -> Self {
-        let made = |report, absent| Self { step: step.clone(), report, absent };
+        let step_report = |report, absent| Self { step: step.clone(), report, absent };
         if step.state == State::Planned {
-            return made(None, Some("the step has not begun".to_owned()));
+            return step_report(None, Some("the step has not begun".to_owned()));
         }
         match run_dir_of(dir, step).and_then(|at| RunReport::read(&at, detail).map_err(|error| error.to_string())) {
-            Ok(report) => made(Some(report), None),
-            Err(why) => made(None, Some(why)),
+            Ok(report) => step_report(Some(report), None),
+            Err(why) => step_report(None, Some(why)),
         }
     }
 
@@ -156,13 +156,13 @@ fn drives<'a>(series: &'a Series, steps: &'a [StepReport]) -> Vec<DriveReport> {
 }
 
 fn title(series: &Series) -> String {
-    let what = match series.purpose {
+    let test_name = match series.purpose {
         Purpose::Certify => "Certification",
         Purpose::Rate => "Rating",
         Purpose::Baseline => "Baseline",
     };
     let names: Vec<&str> = series.devices.iter().map(|device| device.name.as_str()).collect();
-    format!("{what} of {}", names.join(", "))
+    format!("{test_name} of {}", names.join(", "))
 }
 
 /// Outcomes of a step, each with the name and the symbol of its line.
@@ -225,8 +225,8 @@ fn with_points(
     let style = Style { symbols: false, ..Style::line(6) };
     chart.lines.push(Line::new("all steps", Points::Each(x), y, style));
     for (outcome, name, number) in OUTCOME_STYLES {
-        let of = points.iter().filter(|(_, _, ended)| *ended == Some(outcome));
-        let (x, y): (Vec<f64>, Vec<Option<f64>>) = of.map(|(x, y, _)| (*x, *y)).unzip();
+        let outcome_points = points.iter().filter(|(_, _, ended)| *ended == Some(outcome));
+        let (x, y): (Vec<f64>, Vec<Option<f64>>) = outcome_points.map(|(x, y, _)| (*x, *y)).unzip();
         if !x.is_empty() {
             let style = Style { joined: false, ..Style::points(number) };
             chart.lines.push(Line::new(name, Points::Each(x), y, style));

@@ -10,15 +10,15 @@ use std::borrow::Cow;
 
 /// The report as JSON; `plus`: with the bins of the histograms.
 pub fn json(page: &FioReport<'_>, plus: bool) -> String {
-    let mut top = Object::default();
-    top.put("fio version", FIO_VERSION);
-    top.put("timestamp", page.unix_ms / 1000);
-    top.put("timestamp_ms", page.unix_ms);
-    top.put("time", ctime(page.unix_ms));
+    let mut root = Object::default();
+    root.put("fio version", FIO_VERSION);
+    root.put("timestamp", page.unix_ms / 1000);
+    root.put("timestamp_ms", page.unix_ms);
+    root.put("time", ctime(page.unix_ms));
     if !page.global.is_empty() {
-        top.put("global options", options(&page.global));
+        root.put("global options", options(&page.global));
     }
-    top.put("jobs", Json::List(page.jobs.iter().map(|job| job_object(job, page, plus)).collect()));
+    root.put("jobs", Json::List(page.jobs.iter().map(|job| job_object(job, page, plus)).collect()));
     let disks = page.disks.iter().map(|disk| {
         let mut object = Object::default();
         object.put("name", disk.name.as_str());
@@ -30,15 +30,15 @@ pub fn json(page: &FioReport<'_>, plus: bool) -> String {
         object.put("util", disk.util);
         object
     });
-    top.put("disk_util", Json::List(disks.collect()));
+    root.put("disk_util", Json::List(disks.collect()));
     if !page.results.is_empty() {
         // Plain values in maps with names: the conversion cannot fail, here and below.
-        top.put("verdicts", serde_json::to_value(&page.results).unwrap_or_default());
+        root.put("verdicts", serde_json::to_value(&page.results).unwrap_or_default());
     }
     if !page.cross_check.is_empty() {
-        top.put("cross_check", page.cross_check.clone());
+        root.put("cross_check", page.cross_check.clone());
     }
-    serde_json::to_string_pretty(&top).unwrap_or_default() + "\n"
+    serde_json::to_string_pretty(&root).unwrap_or_default() + "\n"
 }
 
 /// A value of a map that keeps its order.
@@ -84,8 +84,8 @@ impl Serialize for Object {
     }
 }
 
-fn options(given: &[(String, String)]) -> Object {
-    given.iter().map(|(name, value)| (name.clone(), value.as_str())).collect()
+fn options(pairs: &[(String, String)]) -> Object {
+    pairs.iter().map(|(name, value)| (name.clone(), value.as_str())).collect()
 }
 
 /// A time in the format of ctime(3), which parsers of fio's output expect.
@@ -102,7 +102,7 @@ fn ctime(unix_ms: u64) -> String {
 }
 
 fn job_object(job: &JobReport<'_>, page: &FioReport<'_>, plus: bool) -> Object {
-    let none = KindStats::default();
+    let empty = KindStats::default();
     let mut object = Object::default();
     object.put("jobname", job.name.as_str());
     object.put("groupid", job.group);
@@ -115,7 +115,7 @@ fn job_object(job: &JobReport<'_>, page: &FioReport<'_>, plus: bool) -> Object {
     }
     object.put("job options", options(&job.options));
     for (at, name) in ["read", "write", "trim"].into_iter().enumerate() {
-        let kind = job.kinds[at].unwrap_or(&none);
+        let kind = job.kinds[at].unwrap_or(&empty);
         let mut direction = direction(job, kind, page.bandwidth_percent(kind, job.group, at), plus);
         let priorities = priorities(job, at, plus);
         if !priorities.is_empty() {
@@ -123,7 +123,7 @@ fn job_object(job: &JobReport<'_>, page: &FioReport<'_>, plus: bool) -> Object {
         }
         object.put(name, direction);
     }
-    let flushes = job.kinds[3].unwrap_or(&none);
+    let flushes = job.kinds[3].unwrap_or(&empty);
     let latency = durations(&flushes.clat, job.percentiles_of[0].then_some(&job.percentiles), plus);
     let sync = [("total_ios", Json::from(flushes.ops)), ("lat_ns", latency.into())];
     object.put("sync", Object::from_iter(sync));
@@ -160,17 +160,17 @@ fn job_object(job: &JobReport<'_>, page: &FioReport<'_>, plus: bool) -> Object {
 }
 
 fn steadystate(steady: &SteadyState) -> Object {
-    let percent = if steady.wanted.ends_with('%') { "%" } else { "" };
+    let percent = if steady.target.ends_with('%') { "%" } else { "" };
     let mut data = Object::default();
     let names = [("iops", "iops_mean"), ("bw", "bw_mean"), ("lat_ns", "lat_mean")];
-    let of_latency = steady.wanted.starts_with("lat");
+    let of_latency = steady.target.starts_with("lat");
     // fio shows latencies only if they are the criterion.
     for (at, (name, mean)) in names.into_iter().enumerate().filter(|(at, _)| *at < 2 || of_latency) {
         data.put(mean, steady.means[at]);
         data.put(name, steady.intervals.iter().map(|interval| interval[at]).collect::<Vec<_>>());
     }
     let mut object = Object::default();
-    object.put("ss", steady.wanted.as_str());
+    object.put("ss", steady.target.as_str());
     object.put("duration", steady.duration_sec);
     object.put("attained", u8::from(steady.attained));
     object.put("criterion", format!("{:.6}{percent}", steady.criterion));
@@ -210,15 +210,15 @@ fn direction(job: &JobReport<'_>, kind: &KindStats, bandwidth_percent: f64, plus
     let percentiles = |is_shown: bool| is_shown.then_some(&job.percentiles);
     object.put("clat_ns", durations(&kind.clat, percentiles(job.percentiles_of[0]), plus));
     object.put("lat_ns", durations(&kind.clat, percentiles(job.percentiles_of[1]), plus));
-    let mut samples = |name: &str, of: &SampleStats, deviation: &str| {
-        object.put(format!("{name}_min"), of.min as u64);
-        object.put(format!("{name}_max"), of.max as u64);
+    let mut samples = |name: &str, stats: &SampleStats, deviation: &str| {
+        object.put(format!("{name}_min"), stats.min as u64);
+        object.put(format!("{name}_max"), stats.max as u64);
         if name == "bw" {
             object.put("bw_agg", bandwidth_percent);
         }
-        object.put(format!("{name}_mean"), of.mean());
-        object.put(format!("{name}_{deviation}"), of.deviation());
-        object.put(format!("{name}_samples"), of.count);
+        object.put(format!("{name}_mean"), stats.mean());
+        object.put(format!("{name}_{deviation}"), stats.deviation());
+        object.put(format!("{name}_samples"), stats.count);
     };
     samples("bw", &kind.bandwidth, "dev");
     samples("iops", &kind.iops, "stddev");

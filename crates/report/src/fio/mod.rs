@@ -72,7 +72,7 @@ pub struct JobReport<'a> {
 #[derive(Debug, Clone, Default)]
 pub struct SteadyState {
     /// `iops_slope:1.000000%`.
-    pub wanted: String,
+    pub target: String,
     pub duration_sec: u64,
     pub attained: bool,
     /// Value that was last compared with the limit.
@@ -114,14 +114,14 @@ pub struct Cpu {
 
 impl Cpu {
     /// CPU usage of `ops` of `all` operations: the total, scaled by ops / all.
-    pub fn part(self, ops: u64, all: u64) -> Self {
-        let part = |whole: u64| (u128::from(whole) * u128::from(ops) / u128::from(all.max(1))) as u64;
+    pub fn part(self, ops: u64, total_ops: u64) -> Self {
+        let scaled = |whole: u64| (u128::from(whole) * u128::from(ops) / u128::from(total_ops.max(1))) as u64;
         Self {
-            user_ns: part(self.user_ns),
-            system_ns: part(self.system_ns),
-            switches: part(self.switches),
-            major_faults: part(self.major_faults),
-            minor_faults: part(self.minor_faults),
+            user_ns: scaled(self.user_ns),
+            system_ns: scaled(self.system_ns),
+            switches: scaled(self.switches),
+            major_faults: scaled(self.major_faults),
+            minor_faults: scaled(self.minor_faults),
         }
     }
 }
@@ -207,11 +207,11 @@ impl JobReport<'_> {
         const BOUNDS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
         let kinds = || self.kinds[..3].iter().flatten();
         let total: u64 = kinds().map(|kind| kind.clat.len()).sum();
-        let mut below = 0;
+        let mut counted = 0;
         let below_ns = |ns: u64| kinds().map(|kind| kind.clat.count_between(0, ns - 1)).sum::<u64>();
         let mut share = |count: u64| {
-            let part = count.saturating_sub(below);
-            below = below.max(count);
+            let part = count.saturating_sub(counted);
+            counted = counted.max(count);
             if total == 0 { 0.0 } else { part as f64 * 100.0 / total as f64 }
         };
         let mut scales = [("ns", 1), ("us", 1_000), ("ms", 1_000_000)].map(|(scale, unit_ns)| {
@@ -374,10 +374,10 @@ impl Totals {
         self.ran_ns = interval.end_ns;
         let mut cells = &interval.cells[..];
         for (kind, streams) in self.kinds.iter_mut().zip(&self.streams) {
-            let own;
-            (own, cells) = cells.split_at((streams * devices.max(1)).min(cells.len()));
+            let job_cells;
+            (job_cells, cells) = cells.split_at((streams * devices.max(1)).min(cells.len()));
             let (mut ops, mut bytes) = (0, 0);
-            for cell in own {
+            for cell in job_cells {
                 add(&mut kind.clat, &cell.service);
                 add(&mut kind.wait, &cell.wait);
                 add(&mut kind.lag, &cell.lag);

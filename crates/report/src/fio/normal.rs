@@ -84,15 +84,15 @@ fn job_text(job: &JobReport<'_>, page: &FioReport<'_>) -> String {
 
 fn steady_line(steady: &SteadyState, binary: bool) -> String {
     let [iops, bytes, latency_ns] = steady.means;
-    let (what, limit) = steady.wanted.split_once(':').unwrap_or_default();
-    let latency = if what.starts_with("lat") { format!(", lat={latency_ns}nsec") } else { String::new() };
+    let (metric, limit) = steady.target.split_once(':').unwrap_or_default();
+    let latency = if metric.starts_with("lat") { format!(", lat={latency_ns}nsec") } else { String::new() };
     let attained = if steady.attained { "yes" } else { "no" };
     let [bw, bw_other] = [binary, !binary].map(|binary| short(bytes, 4, binary, "B/s"));
-    let (iops, of) = (short(iops, 4, false, ""), what.trim_end_matches("_slope"));
-    let criterion = if what.ends_with("_slope") { "slope" } else { "mean dev" };
+    let (iops, metric_name) = (short(iops, 4, false, ""), metric.trim_end_matches("_slope"));
+    let criterion = if metric.ends_with("_slope") { "slope" } else { "mean dev" };
     let (value, percent) = (steady.criterion, if limit.ends_with('%') { "%" } else { "" });
     format!(
-        "  steadystate  : attained={attained}, bw={bw} ({bw_other}), iops={iops}{latency}, {of} {criterion}={value:.3}{percent}\n"
+        "  steadystate  : attained={attained}, bw={bw} ({bw_other}), iops={iops}{latency}, {metric_name} {criterion}={value:.3}{percent}\n"
     )
 }
 
@@ -104,8 +104,8 @@ fn direction_text(job: &JobReport<'_>, kind: &KindStats, at: usize, page: &FioRe
     let (label, ran_ns, binary) = (NAMES[at], job.own_ns(), job.kb_base == 1024);
     let iops = short(per_second(kind.ops, ran_ns), 4, false, "");
     let [bw, bw_other] = [binary, !binary].map(|binary| short(per_second(kind.bytes, ran_ns), 4, binary, "B/s"));
-    let (moved, ran_ms) = (short(kind.bytes, 4, binary, "B"), ran_ns / 1_000_000);
-    let mut text = format!("  {label}: IOPS={iops}, BW={bw} ({bw_other})({moved}/{ran_ms}msec)");
+    let (transferred, ran_ms) = (short(kind.bytes, 4, binary, "B"), ran_ns / 1_000_000);
+    let mut text = format!("  {label}: IOPS={iops}, BW={bw} ({bw_other})({transferred}/{ran_ms}msec)");
     if label == "write" {
         text += &format!("; {} zone resets", job.zone_resets.unwrap_or(0));
     }
@@ -168,14 +168,14 @@ fn group_text(group: usize, page: &FioReport<'_>) -> String {
         let Some(longest_ns) = kinds.iter().map(|(_, ns)| *ns).max() else { continue };
         let shortest_ns = kinds.iter().map(|(_, ns)| *ns).min().unwrap_or(0);
         let bytes: u64 = kinds.iter().map(|(kind, _)| kind.bytes).sum();
-        let each = || kinds.iter().map(|(kind, ns)| per_second(kind.bytes, *ns));
-        let rates = [per_second(bytes, longest_ns), each().min().unwrap_or(0), each().max().unwrap_or(0)];
-        let [[all, least, most], [all_k, least_k, most_k]] =
+        let job_rates = || kinds.iter().map(|(kind, ns)| per_second(kind.bytes, *ns));
+        let rates = [per_second(bytes, longest_ns), job_rates().min().unwrap_or(0), job_rates().max().unwrap_or(0)];
+        let [[total, lowest, highest], [total_k, lowest_k, highest_k]] =
             [true, false].map(|binary| rates.map(|rate| short(rate, 4, binary, "B/s")));
         let [io, io_k] = [true, false].map(|binary| short(bytes, 4, binary, "B"));
         let [shortest, longest] = [shortest_ns, longest_ns].map(|ns| ns / 1_000_000);
         text += &format!(
-            "{label:>7}: bw={all} ({all_k}), {least}-{most} ({least_k}-{most_k}), io={io} ({io_k}), run={shortest}-{longest}msec\n"
+            "{label:>7}: bw={total} ({total_k}), {lowest}-{highest} ({lowest_k}-{highest_k}), io={io} ({io_k}), run={shortest}-{longest}msec\n"
         );
     }
     text
@@ -186,13 +186,13 @@ pub(super) fn short(value: u64, digits: u32, binary: bool, unit: &str) -> String
     const DECIMAL: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
     const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     let (thousand, prefixes) = if binary { (1024, BINARY) } else { (1000, DECIMAL) };
-    let (mut value, mut rest, mut prefix) = (value, None, 0);
+    let (mut value, mut remainder, mut prefix) = (value, None, 0);
     while value >= 10_u64.pow(digits) {
-        (value, rest, prefix) = (value / thousand, Some(value % thousand), prefix + 1);
+        (value, remainder, prefix) = (value / thousand, Some(value % thousand), prefix + 1);
     }
     let prefix = prefixes[prefix];
     let length = value.to_string().len() as u32;
-    match rest {
+    match remainder {
         None => format!("{value}{prefix}{unit}"),
         Some(rest) if length + 1 >= digits => format!("{}{prefix}{unit}", value + u64::from(rest >= thousand / 2)),
         Some(rest) => {
@@ -220,9 +220,9 @@ pub fn terse(page: &FioReport<'_>) -> String {
     for job in &page.jobs {
         let name = units::in_one_line(&job.name).replace(';', "_");
         text += &format!("3;{FIO_VERSION};{name};{};{}", job.group, job.error());
-        let none = KindStats::default();
+        let empty = KindStats::default();
         for at in 0..2 {
-            let kind = job.kinds[at].unwrap_or(&none);
+            let kind = job.kinds[at].unwrap_or(&empty);
             text += &terse_direction(job, kind, page.bandwidth_percent(kind, job.group, at));
         }
         let Cpu { switches, major_faults, minor_faults, .. } = job.cpu;
@@ -268,10 +268,10 @@ fn terse_direction(job: &JobReport<'_>, kind: &KindStats, bandwidth_percent: f64
 }
 
 /// Minimum, maximum, mean and standard deviation, microseconds.
-fn terse_durations(of: &Durations) -> String {
-    if of.is_empty() {
+fn terse_durations(durations: &Durations) -> String {
+    if durations.is_empty() {
         return ";0;0;0.000000;0.000000".to_owned();
     }
-    let (min, max) = (of.min() / 1_000, of.max() / 1_000);
-    format!(";{min};{max};{:.6};{:.6}", of.mean() / 1e3, of.stdev() / 1e3)
+    let (min, max) = (durations.min() / 1_000, durations.max() / 1_000);
+    format!(";{min};{max};{:.6};{:.6}", durations.mean() / 1e3, durations.stdev() / 1e3)
 }

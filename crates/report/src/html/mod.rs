@@ -30,12 +30,12 @@ impl Document {
     /// A self-contained HTML page: no network, no other file.
     pub fn html(&self) -> String {
         let mut plots = Plots::default();
-        let several = self.reports.len() > 1;
+        let has_several = self.reports.len() > 1;
         let article = |(number, report): (usize, &Report)| {
-            let place = if several { format!("report-{number}-") } else { String::new() };
+            let anchor_prefix = if has_several { format!("report-{number}-") } else { String::new() };
             match report {
-                Report::Run(run) => run::article(run, &place, 1, &mut plots),
-                Report::Series(series) => run::series_article(series, &place, &mut plots),
+                Report::Run(run) => run::article(run, &anchor_prefix, 1, &mut plots),
+                Report::Series(series) => run::series_article(series, &anchor_prefix, &mut plots),
             }
         };
         let articles: Vec<Markup> = (1..).zip(&self.reports).map(article).collect();
@@ -44,7 +44,7 @@ impl Document {
             several => format!("{} reports", several.len()),
         };
         let body = html! {
-            @if several { (overview(self)) }
+            @if has_several { (overview(self)) }
             @for article in articles { (article) }
         };
         let names = DeviceNames::of(self);
@@ -126,14 +126,14 @@ impl DeviceNames {
             Report::Run(run) => run.devices.iter().map(String::as_str).collect::<Vec<_>>(),
             Report::Series(series) => series.series.devices.iter().map(|device| device.name.as_str()).collect(),
         });
-        for long in devices {
-            let mut parameters = long.strip_prefix("sim:").unwrap_or_default().split('+');
-            let given = parameters.find_map(|part| part.strip_prefix("name=")).filter(|name| !name.is_empty());
-            if names.iter().any(|(known, _)| known == long) || given.is_none() && long.chars().count() <= LONG {
+        for device_name in devices {
+            let mut parameters = device_name.strip_prefix("sim:").unwrap_or_default().split('+');
+            let sim_name = parameters.find_map(|part| part.strip_prefix("name=")).filter(|name| !name.is_empty());
+            if names.iter().any(|(known, _)| known == device_name) || sim_name.is_none() && device_name.chars().count() <= LONG {
                 continue;
             }
-            let given = given.filter(|given| names.iter().all(|(_, taken)| taken != given));
-            names.push((long.to_owned(), given.map_or_else(|| format!("drive {}", names.len() + 1), str::to_owned)));
+            let sim_name = sim_name.filter(|given| names.iter().all(|(_, taken)| taken != given));
+            names.push((device_name.to_owned(), sim_name.map_or_else(|| format!("drive {}", names.len() + 1), str::to_owned)));
         }
         names.sort_by_key(|(long, _)| std::cmp::Reverse(long.len()));
         Self(names)
@@ -201,13 +201,13 @@ impl Page {
     }
 
     /// Adds tables or bars, side by side if there is room.
-    pub fn add<T: Render>(&mut self, several: &[T]) {
-        self.content.push(html! { div.charts { @for one in several { (one) } } });
+    pub fn add<T: Render>(&mut self, blocks: &[T]) {
+        self.content.push(html! { div.charts { @for one in blocks { (one) } } });
     }
 
     /// Adds a table that is shown on demand.
-    pub fn folded(&mut self, summary: &str, what: &impl Render) {
-        self.content.push(html! { details { summary { (summary) } (what) } });
+    pub fn folded(&mut self, summary: &str, body: &impl Render) {
+        self.content.push(html! { details { summary { (summary) } (body) } });
     }
 
     /// Adds sentences as a list; nothing without sentences.
@@ -229,8 +229,8 @@ impl Page {
         self.content.push(html! { pre { (text.trim_end()) } });
     }
 
-    pub(crate) fn charts(&mut self, of: &Section) {
-        self.content.push(parts::charts(of, "", 2, &mut self.plots));
+    pub(crate) fn charts(&mut self, section: &Section) {
+        self.content.push(parts::charts(section, "", 2, &mut self.plots));
     }
 
     /// The page. `made_by`: program and version.

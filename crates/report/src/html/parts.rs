@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 const DEPTH_MAX: usize = 4;
 
 /// The outcome in a box, the reason for it, and additional text.
-pub(super) fn verdict(shown: &OutcomeLabel, word: Markup, decided: &str, more: Markup) -> Markup {
+pub(super) fn verdict(label: &OutcomeLabel, word: Markup, decided: &str, more: Markup) -> Markup {
     html! {
-        div class={ "verdict " (look(shown.look).0) } {
-            p.word { (signed(shown.look, &shown.text)) (word) }
+        div class={ "verdict " (look(label.look).0) } {
+            p.word { (signed(label.look, &label.text)) (word) }
             p.decided { (decided) }
             (more)
         }
@@ -50,21 +50,21 @@ pub(super) fn section(id: String, level: usize, title: &str, content: Markup) ->
     html! { section id=(id) { (heading(level, "", title)) (content) } }
 }
 
-pub(super) fn charts(of: &Section, place: &str, level: usize, plots: &mut Plots) -> Markup {
-    let absent = of.charts.iter().filter_map(|chart| Some((chart.absent.as_deref()?, chart.title.as_str())));
+pub(super) fn charts(charts_section: &Section, anchor_prefix: &str, level: usize, plots: &mut Plots) -> Markup {
+    let absent = charts_section.charts.iter().filter_map(|chart| Some((chart.absent.as_deref()?, chart.title.as_str())));
     let content = html! {
-        p.intro { (of.intro) }
-        div.charts { @for chart in of.charts.iter().filter(|chart| chart.absent.is_none()) { (figure(chart, place, plots)) } }
+        p.intro { (charts_section.intro) }
+        div.charts { @for chart in charts_section.charts.iter().filter(|chart| chart.absent.is_none()) { (figure(chart, anchor_prefix, plots)) } }
         @for (why, titles) in grouped(absent) {
             p.absent { b { "Not drawn: " (titles.join("; ")) "." } " Why: " (why) "." }
         }
     };
-    section(format!("{place}{}", of.id), level, &of.title, content)
+    section(format!("{anchor_prefix}{}", charts_section.id), level, &charts_section.title, content)
 }
 
 /// A chart: heading, key number, picture, caption.
-fn figure(chart: &Chart, place: &str, plots: &mut Plots) -> Markup {
-    let id = plots.add(chart, place);
+fn figure(chart: &Chart, anchor_prefix: &str, plots: &mut Plots) -> Markup {
+    let id = plots.add(chart, anchor_prefix);
     html! {
         figure.chart.wide[chart.wide] {
             figcaption.title { (chart.title) }
@@ -121,8 +121,8 @@ pub(super) struct Plots(Vec<Value>);
 
 impl Plots {
     /// Adds `chart` and returns the id of its element, unique in the page.
-    pub(super) fn add(&mut self, chart: &Chart, place: &str) -> String {
-        let id = format!("chart-{}-{place}{}", self.0.len() + 1, chart.id);
+    pub(super) fn add(&mut self, chart: &Chart, anchor_prefix: &str) -> String {
+        let id = format!("chart-{}-{anchor_prefix}{}", self.0.len() + 1, chart.id);
         self.0.push(plot(&id, chart));
         id
     }
@@ -141,12 +141,12 @@ impl Plots {
 
 /// End of the horizontal axis: the largest position of the points, or the fixed maximum of the axis if that is larger.
 fn span(chart: &Chart) -> f64 {
-    let of = |line: &Line| match &line.x {
+    let last_x = |line: &Line| match &line.x {
         Points::Even { first, step } => first + step * line.y.len().saturating_sub(1) as f64,
         Points::Each(points) => points.iter().copied().fold(0.0, f64::max),
     };
     let heat = chart.heat.iter().filter_map(|heat| heat.x_edges.last().copied());
-    chart.lines.iter().map(of).chain(heat).chain(chart.x.max).fold(0.0, f64::max)
+    chart.lines.iter().map(last_x).chain(heat).chain(chart.x.max).fold(0.0, f64::max)
 }
 
 fn plot(id: &str, chart: &Chart) -> Value {
@@ -165,8 +165,8 @@ fn plot(id: &str, chart: &Chart) -> Value {
     let is_shown = |limit: &&Limit| chart.heat.as_ref().is_none_or(|heat| latency::is_within(limit, &heat.y_edges));
     let limit = |limit: &Limit| Limit { y: rounded(limit.y), name: limit.name.clone() };
     // An axis without a unit has whole numbers, such as slices.
-    let whole = chart.x.unit.is_empty();
-    let mut x = json!({ "title": titled(&chart.x, unit), "unit": unit, "log": chart.x.log, "whole": whole });
+    let is_whole = chart.x.unit.is_empty();
+    let mut x = json!({ "title": titled(&chart.x, unit), "unit": unit, "log": chart.x.log, "whole": is_whole });
     if is_time {
         // With an end, the axis begins at 0; otherwise the values set its range.
         x["end"] = rounded(span / scale).into();
@@ -185,13 +185,13 @@ fn plot(id: &str, chart: &Chart) -> Value {
 }
 
 fn plot_line(line: &Line, y: &Axis, scale: f64) -> Value {
-    let drawn = |value: f64| match (y.log, y.floor) {
+    let drawn_value = |value: f64| match (y.log, y.floor) {
         (false, _) => Some(rounded(value)),
         (true, Some(floor)) => Some(rounded(value.max(floor))),
         // A logarithmic axis has no zero.
         (true, None) => (value > 0.0).then(|| rounded(value.max(DRAWN_MS_MIN))),
     };
-    let values: Vec<Option<f64>> = line.y.iter().map(|value| value.and_then(drawn)).collect();
+    let values: Vec<Option<f64>> = line.y.iter().map(|value| value.and_then(drawn_value)).collect();
     let is_zero = values.iter().all(Option::is_none) && line.y.iter().any(Option::is_some);
     let symbols = line.style.symbols || !line.style.joined || line.y.len() == 1;
     let mut plot = json!(Style { symbols, ..line.style });

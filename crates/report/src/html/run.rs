@@ -15,20 +15,20 @@ use results::finding::{Finding, Level};
 use results::units;
 
 /// The run under a heading of `level`; anchors in the page begin with `place`.
-pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Plots) -> Markup {
-    let below = level + 1;
-    let others: Vec<_> = run.result.others().collect();
+pub(super) fn article(run: &RunReport, anchor_prefix: &str, level: usize, plots: &mut Plots) -> Markup {
+    let sublevel = level + 1;
+    let other_reasons: Vec<_> = run.result.others().collect();
     let class = html! { " " span.class { (run.class_in_words) } };
-    let (shares, rest): (Vec<&Section>, _) = run.sections.iter().partition(|section| section.id == "shares");
+    let (shares, other_sections): (Vec<&Section>, _) = run.sections.iter().partition(|section| section.id == "shares");
     html! {
         article {
-            (heading(level, &format!("{place}top"), &run.title))
+            (heading(level, &format!("{anchor_prefix}top"), &run.title))
             (banners(&run.banners))
-            (verdict(&OutcomeLabel::of(Some(run.verdict.outcome)), class, &format!("{}.", run.result.reason), list(&others)))
+            (verdict(&OutcomeLabel::of(Some(run.verdict.outcome)), class, &format!("{}.", run.result.reason), list(&other_reasons)))
             @for of in shares {
                 @match one_slice(run) {
-                    Some(bars) => { (section(format!("{place}{}", of.id), below, &of.title, html! { p.intro { (of.intro) } (bars) })) }
-                    None => { (charts(of, place, below, plots)) }
+                    Some(bars) => { (section(format!("{anchor_prefix}{}", of.id), sublevel, &of.title, html! { p.intro { (of.intro) } (bars) })) }
+                    None => { (charts(of, anchor_prefix, sublevel, plots)) }
                 }
                 details {
                     summary { "All shares in numbers (✘: at or over the limit)" }
@@ -36,10 +36,10 @@ pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Pl
                 }
             }
             dl.facts { @for fact in &run.summary { div { dt { (fact.name) } dd { (fact.value) } } } }
-            @if level == 1 { (contents(run, place)) }
-            (blame(run, place, below))
-            @for of in rest {
-                (charts(of, place, below, plots))
+            @if level == 1 { (contents(run, anchor_prefix)) }
+            (blame(run, anchor_prefix, sublevel))
+            @for of in other_sections {
+                (charts(of, anchor_prefix, sublevel, plots))
                 @match of.id.as_str() {
                     "latency" => {
                         (unless_empty(tables::latencies(run), html! {
@@ -51,11 +51,11 @@ pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Pl
                     _ => {}
                 }
             }
-            (steady(run, place, below))
-            (findings(&run.findings, place, below))
-            (unmeasured(run, place, below))
-            (what_was_run(run, place, below))
-            (method(run, place, below))
+            (steady(run, anchor_prefix, sublevel))
+            (findings(&run.findings, anchor_prefix, sublevel))
+            (unmeasured(run, anchor_prefix, sublevel))
+            (what_was_run(run, anchor_prefix, sublevel))
+            (method(run, anchor_prefix, sublevel))
         }
     }
 }
@@ -84,22 +84,22 @@ fn one_slice(run: &RunReport) -> Option<Bars> {
 }
 
 /// The table, or `other` if it has no rows.
-fn unless_empty(table: Table, other: Markup) -> Markup {
-    html! { @if table.is_empty() { (other) } @else { (table) } }
+fn unless_empty(table: Table, placeholder: Markup) -> Markup {
+    html! { @if table.is_empty() { (placeholder) } @else { (table) } }
 }
 
-fn contents(run: &RunReport, place: &str) -> Markup {
+fn contents(run: &RunReport, anchor_prefix: &str) -> Markup {
     let (steady, unmeasured) = (("steady", "Steady state"), ("unmeasured", "Not measured"));
-    let own = [steady, ("findings", "Findings"), unmeasured, ("run", "What was run"), ("method", "Method")];
+    let page_sections = [steady, ("findings", "Findings"), unmeasured, ("run", "What was run"), ("method", "Method")];
     let sections = run.sections.iter().map(|section| (section.id.as_str(), section.title.as_str()));
     html! {
         nav aria-label="Contents" {
-            @for (id, title) in sections.chain(own) { a href={ "#" (place) (id) } { (title) } " " }
+            @for (id, title) in sections.chain(page_sections) { a href={ "#" (anchor_prefix) (id) } { (title) } " " }
         }
     }
 }
 
-fn blame(run: &RunReport, place: &str, level: usize) -> Markup {
+fn blame(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     if run.verdict.blame.is_empty() {
         return html! {};
     }
@@ -107,11 +107,11 @@ fn blame(run: &RunReport, place: &str, level: usize) -> Markup {
         p.intro { "Derived from the recorded data. The blame explains the outcome and does not change it." }
         @for blame in &run.verdict.blame { div.blame { p { (blame.sentence) } (tables::blame(blame)) } }
     };
-    section(format!("{place}blame"), level, "Where the time went", content)
+    section(format!("{anchor_prefix}blame"), level, "Where the time went", content)
 }
 
 /// Section on the steady state.
-fn steady(run: &RunReport, place: &str, level: usize) -> Markup {
+fn steady(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     let content = html! {
         p.intro {
             "Did the measured values still change over the last five rounds? Steady means a range of at most 20 % and \
@@ -121,43 +121,43 @@ fn steady(run: &RunReport, place: &str, level: usize) -> Markup {
         (list(&run.steadiness_in_words))
         (unless_empty(tables::steadiness(run), html! {}))
     };
-    section(format!("{place}steady"), level, "Steady state", content)
+    section(format!("{anchor_prefix}steady"), level, "Steady state", content)
 }
 
 /// Findings before a run or a series, the worst first.
-fn findings(findings: &[Finding], place: &str, level: usize) -> Markup {
+fn findings(findings: &[Finding], anchor_prefix: &str, level: usize) -> Markup {
     let mut sorted: Vec<&Finding> = findings.iter().collect();
     sorted.sort_by_key(|finding| std::cmp::Reverse(finding.level));
-    let (good, others): (Vec<&Finding>, Vec<&Finding>) = sorted.into_iter().partition(|one| one.level == Level::Ok);
-    let counted = if good.len() == 1 { "1 check is".to_owned() } else { format!("{} checks are", good.len()) };
-    let worst = Table::findings("Findings that may affect the result, the worst first", others.into_iter());
+    let (ok_findings, other_findings): (Vec<&Finding>, Vec<&Finding>) = sorted.into_iter().partition(|one| one.level == Level::Ok);
+    let ok_count_text = if ok_findings.len() == 1 { "1 check is".to_owned() } else { format!("{} checks are", ok_findings.len()) };
+    let worst = Table::findings("Findings that may affect the result, the worst first", other_findings.into_iter());
     let content = html! {
         @if findings.is_empty() {
             p.absent { "None were recorded." }
         } @else {
             (unless_empty(worst, html! { p { "Nothing was found that could affect the result." } }))
         }
-        @if !good.is_empty() {
+        @if !ok_findings.is_empty() {
             details {
-                summary { (counted) " ok" }
-                (Table::findings("Checks that are ok", good.into_iter()))
+                summary { (ok_count_text) " ok" }
+                (Table::findings("Checks that are ok", ok_findings.into_iter()))
             }
         }
     };
-    section(format!("{place}findings"), level, "Findings before the run", content)
+    section(format!("{anchor_prefix}findings"), level, "Findings before the run", content)
 }
 
 /// Missing measurements.
-fn unmeasured(run: &RunReport, place: &str, level: usize) -> Markup {
+fn unmeasured(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     let charts = run.sections.iter().flat_map(|section| &section.charts);
     let absent = charts.filter_map(|chart| Some(format!("{}: {}", chart.title, chart.absent.as_ref()?)));
     let all: Vec<String> = run.unmeasured.iter().cloned().chain(absent).collect();
     let content = html! { @if all.is_empty() { p { "No measurement is known to be missing." } } (list(&all)) };
-    section(format!("{place}unmeasured"), level, "What could not be measured", content)
+    section(format!("{anchor_prefix}unmeasured"), level, "What could not be measured", content)
 }
 
 /// Command, configuration, devices and host.
-fn what_was_run(run: &RunReport, place: &str, level: usize) -> Markup {
+fn what_was_run(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     let pairs = |caption: &str, pairs: &[(String, String)]| {
         unless_empty(Table::named_values(caption, pairs.iter().cloned()), html! {})
     };
@@ -185,70 +185,70 @@ fn what_was_run(run: &RunReport, place: &str, level: usize) -> Markup {
             (facts("Engine", &run.engine_facts))
         }
     };
-    section(format!("{place}run"), level, "What was run, on what", content)
+    section(format!("{anchor_prefix}run"), level, "What was run, on what", content)
 }
 
 /// Method of measurement.
-fn method(run: &RunReport, place: &str, level: usize) -> Markup {
+fn method(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     let content = html! { @for part in &run.method { (heading(level + 1, "", &part.title)) p { (part.text) } } };
-    section(format!("{place}method"), level, "Method and limits", content)
+    section(format!("{anchor_prefix}method"), level, "Method and limits", content)
 }
 
 /// The series; anchors in the page begin with `place`.
-pub(super) fn series_article(report: &SeriesReport, place: &str, plots: &mut Plots) -> Markup {
+pub(super) fn series_article(report: &SeriesReport, anchor_prefix: &str, plots: &mut Plots) -> Markup {
     let certify = report.series.purpose == Purpose::Certify;
     // Only the runs of a certification are shown in the page: a search shows its curve, a baseline its drives.
     let place_of = |number: usize, step: &StepReport| {
-        let place = format!("{place}step-{}-{}-", number + 1, identifier(&step.step.name));
+        let place = format!("{anchor_prefix}step-{}-{}-", number + 1, identifier(&step.step.name));
         (certify && step.report.is_some()).then_some(place)
     };
     let steps = tables::steps(report, |number, step| place_of(number, step).map(|place| format!("{place}top")));
     html! {
         article {
-            (heading(1, &format!("{place}top"), &report.title))
+            (heading(1, &format!("{anchor_prefix}top"), &report.title))
             (banners(&report.banners))
             (conclusion(report))
-            @for of in &report.sections { (charts(of, place, 2, plots)) }
+            @for of in &report.sections { (charts(of, anchor_prefix, 2, plots)) }
             @if let Some(conclusion) = &report.series.conclusion {
-                @if !conclusion.remarks.is_empty() { (section(format!("{place}remarks"), 2, "Remarks", list(&conclusion.remarks))) }
+                @if !conclusion.remarks.is_empty() { (section(format!("{anchor_prefix}remarks"), 2, "Remarks", list(&conclusion.remarks))) }
             }
             @if let Some(beside) = &report.beside {
                 @let content = html! { (list(&beside.outliers)) (beside.table("All drives")) };
-                (section(format!("{place}beside"), 2, "Drives side by side", content))
+                (section(format!("{anchor_prefix}beside"), 2, "Drives side by side", content))
             }
             @for (number, drive) in report.drives.iter().enumerate() {
-                @let place = if report.drives.len() > 1 { format!("{place}drive-{}-", number + 1) } else { place.to_owned() };
+                @let place = if report.drives.len() > 1 { format!("{anchor_prefix}drive-{}-", number + 1) } else { anchor_prefix.to_owned() };
                 (of_drive(drive, &place, report.drives.len() > 1, plots))
             }
             @let steps = html! {
                 @if report.drives.is_empty() { (steps) } @else { details { summary { "All jobs, in the order of the \
                                                                                       runs" } (steps) } }
             };
-            (section(format!("{place}steps"), 2, "Steps", steps))
+            (section(format!("{anchor_prefix}steps"), 2, "Steps", steps))
             @for (number, step) in report.steps.iter().enumerate() {
                 @if let (Some(place), Some(run)) = (place_of(number, step), &step.report) {
                     hr;
                     (article(run, &place, 2, plots))
                 }
             }
-            (terms(report, place))
-            @if !certify { (of_search(report, place)) }
+            (terms(report, anchor_prefix))
+            @if !certify { (of_search(report, anchor_prefix)) }
         }
     }
 }
 
 /// Results of a baseline for one drive; under the drive's name if there are several drives.
-fn of_drive(drive: &DriveReport, place: &str, several: bool, plots: &mut Plots) -> Markup {
-    let level = if several { 3 } else { 2 };
+fn of_drive(drive: &DriveReport, anchor_prefix: &str, has_several: bool, plots: &mut Plots) -> Markup {
+    let level = if has_several { 3 } else { 2 };
     html! {
-        @if several { (heading(2, &format!("{place}top"), &drive.device)) }
+        @if has_several { (heading(2, &format!("{anchor_prefix}top"), &drive.device)) }
         dl.facts { @for fact in &drive.summary { div { dt { (fact.name) } dd { (fact.value) } } } }
         (list(&drive.doubts))
         nav aria-label="Contents" {
-            @for of in &drive.sections { a href={ "#" (place) (of.id) } { (of.title) } " " }
+            @for of in &drive.sections { a href={ "#" (anchor_prefix) (of.id) } { (of.title) } " " }
         }
         @for of in &drive.sections {
-            (charts(of, place, level, plots))
+            (charts(of, anchor_prefix, level, plots))
             (list(&drive.notes(&of.id)))
             @let tables = drive.tables(&of.id);
             @if of.charts.is_empty() {
@@ -261,15 +261,15 @@ fn of_drive(drive: &DriveReport, place: &str, several: bool, plots: &mut Plots) 
 }
 
 /// Content common to a whole search or baseline: its findings, and from its last run the test, the host and the method.
-fn of_search(report: &SeriesReport, place: &str) -> Markup {
+fn of_search(report: &SeriesReport, anchor_prefix: &str) -> Markup {
     let last = report.steps.iter().rev().find_map(|step| step.report.as_ref().map(|run| (&step.step.name, run)));
     html! {
-        (findings(&report.series.findings, place, 2))
+        (findings(&report.series.findings, anchor_prefix, 2))
         @if let Some((name, last)) = last {
             p.intro { "As recorded with the last run, " (name) ":" }
-            (unmeasured(last, place, 2))
-            (what_was_run(last, place, 2))
-            (method(last, place, 2))
+            (unmeasured(last, anchor_prefix, 2))
+            (what_was_run(last, anchor_prefix, 2))
+            (method(last, anchor_prefix, 2))
         }
     }
 }
@@ -286,7 +286,7 @@ fn conclusion(report: &SeriesReport) -> Markup {
     verdict(&report.headline(), html! { " " span.class { (rated) } }, &conclusion.sentence, html! {})
 }
 
-fn terms(report: &SeriesReport, place: &str) -> Markup {
+fn terms(report: &SeriesReport, anchor_prefix: &str) -> Markup {
     let series = &report.series;
     let mut pairs: Vec<(String, Cell)> =
         series.terms.iter().map(|(name, value)| (name.clone(), value.into())).collect();
@@ -302,5 +302,5 @@ fn terms(report: &SeriesReport, place: &str) -> Markup {
         (Table::named_values("Requested settings, and the devices", pairs))
         details { summary { "Configuration at 1x" } pre { (series.config_1x.trim_end()) } }
     };
-    section(format!("{place}terms"), 2, "Terms", content)
+    section(format!("{anchor_prefix}terms"), 2, "Terms", content)
 }

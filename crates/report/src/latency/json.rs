@@ -94,7 +94,7 @@ fn histogram_json<'a>(log: &'a Log, histogram: &'a Histogram, buckets: &[usize])
     let slices: Vec<SliceJson> = log
         .slices_of(histogram)
         .map(|(number, slice)| {
-            let ops_over: Vec<u64> = edges.iter().map(|edge| slice.over[*edge]).collect();
+            let ops_over: Vec<u64> = edges.iter().map(|edge| slice.ops_over[*edge]).collect();
             let share = |over: &u64| *over as f64 / slice.total as f64;
             SliceJson {
                 slice: number,
@@ -107,10 +107,10 @@ fn histogram_json<'a>(log: &'a Log, histogram: &'a Histogram, buckets: &[usize])
             }
         })
         .collect();
-    let summary = |of: table::Summary| {
-        let share = |at: usize| of(&mut slices.iter().filter_map(|slice| Some(slice.share_over.as_ref()?[at])));
+    let summary = |statistic: table::Summary| {
+        let share = |at: usize| statistic(&mut slices.iter().filter_map(|slice| Some(slice.share_over.as_ref()?[at])));
         Summary {
-            iops: of(&mut slices.iter().map(|slice| slice.iops)),
+            iops: statistic(&mut slices.iter().map(|slice| slice.iops)),
             share_over: (0..edges.len()).map(share).collect(),
         }
     };

@@ -84,17 +84,17 @@ impl<R: Read> LogReader<R> {
     }
 
     /// The histogram called `wanted`, or else the only one whose name begins with `wanted`, as ACT's script finds it.
-    fn resolve(&self, wanted: &str) -> Result<Histogram, LatencyError> {
+    fn resolve(&self, requested_name: &str) -> Result<Histogram, LatencyError> {
         let names = self.reader.names();
-        let starting: Vec<usize> = (0..names.len()).filter(|index| names[*index].starts_with(wanted)).collect();
-        let exact = starting.iter().find(|index| names[**index] == wanted);
-        let (log, name) = (self.name.clone(), wanted.to_owned());
+        let starting: Vec<usize> = (0..names.len()).filter(|index| names[*index].starts_with(requested_name)).collect();
+        let exact = starting.iter().find(|index| names[**index] == requested_name);
+        let (log, name) = (self.name.clone(), requested_name.to_owned());
         if exact.is_none() && starting.len() > 1 {
             let fits = starting.iter().map(|index| names[*index].clone()).collect();
             return Err(LatencyError::Ambiguous { log, wanted: name, fits });
         }
         let index = exact.or(starting.first()).copied();
-        Ok(Histogram { name, index, totals: Vec::new(), over: Vec::new() })
+        Ok(Histogram { name, index, totals: Vec::new(), ops_over: Vec::new() })
     }
 }
 
@@ -145,9 +145,9 @@ pub struct Log {
 
 impl Log {
     fn add(&mut self, previous: &Chunk, chunk: &Chunk) {
-        let (before, slice) = (previous.after_sec / self.slice_sec, chunk.after_sec / self.slice_sec);
-        if slice > before + 1 {
-            self.note_missing(before, slice);
+        let (previous_slice, slice) = (previous.after_sec / self.slice_sec, chunk.after_sec / self.slice_sec);
+        if slice > previous_slice + 1 {
+            self.note_missing(previous_slice, slice);
             return;
         }
         self.slices.push(slice);
@@ -157,14 +157,14 @@ impl Log {
             let counts = chunk.histograms[index].counts().iter().zip(previous.histograms[index].counts());
             let counts: Vec<u64> = counts.map(|(now, before)| now.saturating_sub(*before)).collect();
             histogram.totals.push(counts.iter().sum());
-            histogram.over.extend(self.edges.iter().map(|edge| counts[edge + 1..].iter().sum::<u64>()));
+            histogram.ops_over.extend(self.edges.iter().map(|edge| counts[edge + 1..].iter().sum::<u64>()));
         }
     }
 
     /// Notes that the slices after `before`, up to `last`, are missing.
-    fn note_missing(&mut self, before: u64, last: u64) {
-        if last > before {
-            self.missing.push(before + 1..=last);
+    fn note_missing(&mut self, slice_before: u64, last: u64) {
+        if last > slice_before {
+            self.missing.push(slice_before + 1..=last);
         }
     }
 
@@ -176,8 +176,8 @@ impl Log {
     /// Counts of a histogram in the slice at `position` of [`Self::slices`]; `None` if the log lacks the histogram.
     pub fn slice<'a>(&self, histogram: &'a Histogram, position: usize) -> Option<Slice<'a>> {
         let (total, width) = (*histogram.totals.get(position)?, self.edges.len());
-        let over = &histogram.over[position * width..(position + 1) * width];
-        Some(Slice { total, over, slice_sec: self.slice_sec })
+        let over = &histogram.ops_over[position * width..(position + 1) * width];
+        Some(Slice { total, ops_over: over, slice_sec: self.slice_sec })
     }
 
     /// All slices of a histogram, oldest first.
@@ -229,7 +229,7 @@ pub struct Histogram {
     /// Index among the log's histograms; `None` if the log has no histogram of that name.
     pub index: Option<usize>,
     totals: Vec<u64>,
-    over: Vec<u64>,
+    ops_over: Vec<u64>,
 }
 
 /// The counts of one histogram in one slice.
@@ -237,14 +237,14 @@ pub struct Histogram {
 pub struct Slice<'a> {
     pub total: u64,
     /// Operations in the buckets after each of the log's edges.
-    pub over: &'a [u64],
+    pub ops_over: &'a [u64],
     slice_sec: u64,
 }
 
 impl Slice<'_> {
     /// Percentage of operations after an edge; `None` without operations.
     pub fn percent_over(&self, edge: usize) -> Option<f64> {
-        (self.total > 0).then(|| self.over[edge] as f64 * 100.0 / self.total as f64)
+        (self.total > 0).then(|| self.ops_over[edge] as f64 * 100.0 / self.total as f64)
     }
 
     /// Operations per second.
@@ -331,7 +331,7 @@ impl LatencyError {
     /// Standard output of ACT's script for such a log before the script gives up, for programs that parse these words.
     /// Empty if the script would not give up, or would crash.
     pub fn in_acts_words(&self) -> String {
-        let (log, version, says) = match self {
+        let (log, version, message) = match self {
             Self::Read { log, source: ReadError::Version { version, .. } } => {
                 (log, version, format!("{log} ACT version not compatible"))
             }
@@ -350,7 +350,7 @@ impl LatencyError {
             Self::Interval { log, version, .. } => (log, version, "can't find report interval".to_owned()),
             _ => return String::new(),
         };
-        format!("{}{says}\n", version_line(log, version))
+        format!("{}{message}\n", version_line(log, version))
     }
 }
 
@@ -377,7 +377,7 @@ mod tests {
         let slices: Vec<_> = log.slices_of(&log.histograms[0]).collect();
         assert_eq!(slices.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2]);
         for (_, slice) in slices {
-            assert_eq!((slice.total, slice.over), (40, &[16, 4][..]));
+            assert_eq!((slice.total, slice.ops_over), (40, &[16, 4][..]));
             assert_eq!((slice.percent_over(0), slice.iops()), (Some(40.0), 10.0));
         }
         assert_eq!((log.complete_sec, log.remarks()), (10, Vec::<String>::new()));

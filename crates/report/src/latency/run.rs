@@ -30,13 +30,13 @@ impl RunLatencies {
     /// missing and a remark says so.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let Run { manifest, verdict, mut remarks, damage, .. } = run_dir::read(dir)?;
-        let why = |why: &str| format!("no percentiles of {}: {why}", dir.display());
+        let missing_text = |why: &str| format!("no percentiles of {}: {why}", dir.display());
         let latencies = latencies(dir, &manifest.layout()).unwrap_or_else(|error| {
-            remarks.push(why(&error.to_string()));
+            remarks.push(missing_text(&error.to_string()));
             Vec::new()
         });
         if latencies.is_empty() && remarks.iter().all(|remark| !remark.starts_with("no percentiles")) {
-            remarks.push(why("no window of its interval logs is complete"));
+            remarks.push(missing_text("no window of its interval logs is complete"));
         }
         Ok(Self { latencies, streams: verdict.streams, damage, remarks })
     }
@@ -81,9 +81,9 @@ pub fn slice_sec(log: &Path) -> Option<u64> {
 /// Judges the run in `dir` by its own counts, in slices of about `slice_sec`; `None` if the run has no counts over the
 /// thresholds of `sla`. Errors: those of [`run_dir::read`].
 pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option<Judgement>, RunDirError> {
-    let Run { manifest, written, remarks, damage, verdict: own, .. } = run_dir::read(dir)?;
-    let has = manifest.sla.thresholds_ns();
-    let columns = sla.thresholds_ns().iter().map(|wanted| has.iter().position(|ns| ns == wanted)).collect();
+    let Run { manifest, written, remarks, damage, verdict: own_verdict, .. } = run_dir::read(dir)?;
+    let run_thresholds = manifest.sla.thresholds_ns();
+    let columns = sla.thresholds_ns().iter().map(|wanted| run_thresholds.iter().position(|ns| ns == wanted)).collect();
     let Some(columns): Option<Vec<usize>> = columns else { return Ok(None) };
     let slice_sec = whole_slice_sec(slice_sec, manifest.duration_sec, manifest.report_interval_sec);
     let mut records = Intervals::open(dir, &manifest)?;
@@ -91,9 +91,9 @@ pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option
     while let Some(record) = records.next()? {
         judge.add_counts(&with_columns(&record.counts, &columns));
     }
-    let verdict = judge.verdict(&own.end);
+    let verdict = judge.verdict(&own_verdict.end);
     // A pass from edited or damaged tables is not trusted: it becomes invalid.
-    let differs = written.is_some_and(|written| !written.agrees_with(&own));
+    let differs = written.is_some_and(|written| !written.agrees_with(&own_verdict));
     let distrusted = (differs || !damage.is_empty()) && verdict.outcome == Outcome::Pass;
     let outcome = if distrusted { Outcome::Invalid } else { verdict.outcome };
     let first = if distrusted { remarks.into_iter().next() } else { None };

@@ -38,15 +38,15 @@ impl fmt::Display for Judgement {
 ///
 /// Errors: the log has none of these.
 pub fn judged_names(log: &str, header: &Header, names: &[String]) -> Result<Vec<String>, LatencyError> {
-    let of = |streams: &[&str]| -> Vec<String> {
+    let names_of = |streams: &[&str]| -> Vec<String> {
         let fits = |name: &&String| streams.contains(&device_and_stream(header, name).1);
         names.iter().filter(fits).cloned().collect()
     };
     let records = match header.test {
-        Test::Storage => of(&["reads", "writes", "READS", "WRITES"]),
-        Test::Index => of(&["reads", "trans-reads"]),
+        Test::Storage => names_of(&["reads", "writes", "READS", "WRITES"]),
+        Test::Index => names_of(&["reads", "trans-reads"]),
     };
-    let judged = if records.is_empty() { of(&["large-block-writes"]) } else { records };
+    let judged = if records.is_empty() { names_of(&["large-block-writes"]) } else { records };
     if judged.is_empty() {
         return Err(LatencyError::NothingToJudge { log: log.to_owned(), has: names.to_vec() });
     }
@@ -149,7 +149,7 @@ fn shares<'a>(log: &'a Log, histograms: &'a [Histogram], sla: &'a Sla) -> impl I
         slices.flat_map(move |(number, slice)| {
             sla.limits().iter().filter_map(move |limit| {
                 let edge = edge(&log.name, log.scale, limit).ok().and_then(|bucket| log.edge(bucket))?;
-                let (over, wanted) = (slice.over[edge], slice.total);
+                let (over, wanted) = (slice.ops_over[edge], slice.total);
                 let deciding = Deciding {
                     stream: stream.to_owned(),
                     device: device.map(str::to_owned),

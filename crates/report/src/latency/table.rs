@@ -56,7 +56,7 @@ fn header_blocks(log: &Log) -> String {
     let names = if header.histogram_names.is_empty() { &log.names } else { &header.histogram_names };
     let names: String = names.iter().map(|name| format!("{}\n", name.trim())).collect();
     block(header.test.configuration_title(), &header.configuration)
-        + &block(DERIVED_TITLE, &header.derived)
+        + &block(DERIVED_TITLE, &header.derived_rates)
         + &format!("{NAMES_TITLE}\n{names}\n")
 }
 
@@ -119,12 +119,12 @@ fn columns<'a>(logs: &'a [Log], buckets: &[usize], width: usize) -> Vec<ColumnGr
     for (index, log) in logs.iter().enumerate() {
         for histogram in &log.histograms {
             let number = if logs.len() > 1 { format!("[{}] ", index + 1) } else { String::new() };
-            let before = columns.last().map_or(0, |column| 1 + column.title.chars().count());
+            let previous_width = columns.last().map_or(0, |column| 1 + column.title.chars().count());
             columns.push(ColumnGroup {
                 log,
                 histogram,
                 title: number + &histogram.name,
-                pad: " ".repeat(before.saturating_sub(width)),
+                pad: " ".repeat(previous_width.saturating_sub(width)),
                 edges: buckets.iter().filter_map(|bucket| log.edge(*bucket)).collect(),
             });
         }
@@ -187,10 +187,10 @@ fn line(tag: &str, columns: &[ColumnGroup<'_>], cells: impl Iterator<Item = Cell
 pub(super) type Summary = fn(&mut dyn Iterator<Item = f64>) -> Option<f64>;
 
 /// Applies the statistic `of` to each column of a group, over the slices that have a number.
-fn summary(cells: &[Cells], of: Summary) -> Cells {
+fn summary(cells: &[Cells], statistic: Summary) -> Cells {
     let edges = cells.first().map_or(0, |cells| cells.percents.len());
-    let percents = (0..edges).map(|edge| of(&mut cells.iter().filter_map(|cells| cells.percents[edge])));
-    Cells { percents: percents.collect(), rate: of(&mut cells.iter().filter_map(|cells| cells.rate)) }
+    let percents = (0..edges).map(|edge| statistic(&mut cells.iter().filter_map(|cells| cells.percents[edge])));
+    Cells { percents: percents.collect(), rate: statistic(&mut cells.iter().filter_map(|cells| cells.rate)) }
 }
 
 pub(super) fn average(values: &mut dyn Iterator<Item = f64>) -> Option<f64> {
@@ -269,7 +269,7 @@ pub fn csv(logs: &[Log], runs: &[Option<RunLatencies>], buckets: &[usize]) -> Re
             for (number, slice) in log.slices_of(histogram) {
                 let (begin_sec, end_sec) = ((number - 1) * log.slice_sec, number * log.slice_sec);
                 for (bucket, edge) in buckets.iter().filter_map(|bucket| Some((bucket, log.edge(*bucket)?))) {
-                    let share = slice.percent_over(edge).map(|_| slice.over[edge] as f64 / slice.total as f64);
+                    let share = slice.percent_over(edge).map(|_| slice.ops_over[edge] as f64 / slice.total as f64);
                     table.row([
                         log.name.clone(),
                         histogram.name.clone(),
@@ -280,7 +280,7 @@ pub fn csv(logs: &[Log], runs: &[Option<RunLatencies>], buckets: &[usize]) -> Re
                         slice.iops().to_string(),
                         (1_u64 << bucket).to_string(),
                         unit(log.scale).to_owned(),
-                        slice.over[edge].to_string(),
+                        slice.ops_over[edge].to_string(),
                         share.map(|share| share.to_string()).unwrap_or_default(),
                         damage.clone(),
                     ]);

@@ -129,15 +129,15 @@ pub struct RunStatus {
 
 impl RunStatus {
     /// Reads the status of the run in `dir` at `now`. `look` returns the state of a process.
-    pub fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> ProcessState) -> Result<Self, RunDirError> {
+    pub fn read(dir: &Path, now: SystemTime, state_of: &dyn Fn(&Process) -> ProcessState) -> Result<Self, RunDirError> {
         let manifest = run_dir::manifest(dir)?;
         // Check this first: a verdict that is written while the tables are read does not match the tables.
         if dir.join(VERDICT).exists() {
             return Self::ended(dir, now, &manifest);
         }
-        let seen = manifest.process.as_ref().map(look);
+        let process_state = manifest.process.as_ref().map(state_of);
         // The run may have ended between the two checks.
-        if matches!(seen, Some(ProcessState::Gone | ProcessState::Elsewhere)) && dir.join(VERDICT).exists() {
+        if matches!(process_state, Some(ProcessState::Gone | ProcessState::Elsewhere)) && dir.join(VERDICT).exists() {
             return Self::ended(dir, now, &manifest);
         }
         let (layout, mut judge) = (manifest.layout(), manifest.judge());
@@ -149,11 +149,11 @@ impl RunStatus {
         if manifest.process.is_none() {
             this.remarks.push("the manifest names no process: only the files show if the run goes on".to_owned());
         }
-        this.seen = seen;
-        this.phase = this.phase_now(&manifest, seen);
+        this.seen = process_state;
+        this.phase = this.phase_now(&manifest, process_state);
         if this.phase.is_over() {
             // No more data will come, so damage counts, as in a report.
-            return Ok(Self { phase: this.phase, seen, ..Self::ended(dir, now, &manifest)? });
+            return Ok(Self { phase: this.phase, seen: process_state, ..Self::ended(dir, now, &manifest)? });
         }
         if !this.simulated && this.phase.is_running() {
             let ends = |left_sec| manifest.started_unix_ms.saturating_add(((this.elapsed_sec + left_sec) * 1e3) as u64);
@@ -178,13 +178,13 @@ impl RunStatus {
     fn new(dir: &Path, manifest: &Manifest, verdict: &Verdict, last: LastInterval, now: SystemTime) -> Self {
         let layout = manifest.layout();
         let devices = layout.devices.len();
-        let back = |stream: usize| {
+        let completed_iops = |stream: usize| {
             let cells = last.cells.iter().skip(stream * devices).take(devices);
             let ops: u64 = cells.map(|cell| cell.ops.saturating_sub(cell.overtime)).sum();
             if last.length_sec > 0.0 { ops as f64 / last.length_sec } else { 0.0 }
         };
         let (p99_ns, remarks) = p99(dir, &layout);
-        let done = verdict.streams.iter().map(|stream| stream.ops + stream.errors).sum();
+        let done_ops = verdict.streams.iter().map(|stream| stream.ops + stream.errors).sum();
         Self {
             dir: dir.to_owned(),
             test: manifest.kind(),
@@ -197,10 +197,10 @@ impl RunStatus {
             elapsed_sec: verdict.ran_sec,
             duration_sec: manifest.duration_sec,
             operations: manifest.operations,
-            operations_done: done,
+            operations_done: done_ops,
             ends_unix_ms: None,
             recorded_ago_sec: recorded_ago_sec(dir, now),
-            last_interval_iops: if last.any { (0..layout.streams.len()).map(back).collect() } else { Vec::new() },
+            last_interval_iops: if last.has_interval { (0..layout.streams.len()).map(completed_iops).collect() } else { Vec::new() },
             sla: manifest.sla.to_string(),
             thresholds: manifest.sla.limits().iter().map(|limit| limit.threshold_text()).collect(),
             current: current(verdict, manifest),
@@ -214,10 +214,10 @@ impl RunStatus {
     }
 
     /// Phase of a run without a verdict.
-    fn phase_now(&self, manifest: &Manifest, seen: Option<ProcessState>) -> Phase {
+    fn phase_now(&self, manifest: &Manifest, process_state: Option<ProcessState>) -> Phase {
         let hung_sec = (manifest.report_interval_sec.saturating_mul(HUNG_INTERVALS) + HUNG_SEC) as f64;
         let fresh = self.recorded_ago_sec.is_some_and(|ago| ago < hung_sec);
-        match seen {
+        match process_state {
             Some(ProcessState::Stopped) => Phase::Stopped,
             Some(ProcessState::Gone) => Phase::Killed,
             // In another container, or on another machine that shares the directory, the process can still run: then
@@ -261,7 +261,7 @@ fn recorded_ago_sec(dir: &Path, now: SystemTime) -> Option<f64> {
 /// Values of the last interval.
 #[derive(Default)]
 struct LastInterval {
-    any: bool,
+    has_interval: bool,
     length_sec: f64,
     cells: Vec<CellCounts>,
     temperatures: Vec<Temperature>,
@@ -274,7 +274,7 @@ impl LastInterval {
         let (mut this, mut from_ns, mut telemetry) = (Self::default(), 0, Vec::new());
         while let Some(record) = intervals.next()? {
             judge.add_counts(&record.counts);
-            this.any = true;
+            this.has_interval = true;
             this.length_sec = record.counts.end_ns.saturating_sub(from_ns) as f64 / 1e9;
             from_ns = record.counts.end_ns;
             this.cells.clone_from(&record.counts.cells);
@@ -283,7 +283,7 @@ impl LastInterval {
         this.cells.resize(layout.cells(), CellCounts::default());
         let celsius = columns.iter().zip(&telemetry).filter_map(|(column, text)| {
             let known = ColumnOf::parse(column).filter(|known| known.column == Column::Celsius)?;
-            Some(Temperature { device: known.of, celsius: text.parse().ok()? })
+            Some(Temperature { device: known.owner, celsius: text.parse().ok()? })
         });
         this.temperatures = celsius.collect();
         Ok(this)

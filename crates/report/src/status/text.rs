@@ -30,7 +30,7 @@ impl fmt::Display for RunStatus {
         if self.phase.is_over() {
             self.result.others().try_for_each(|other| writeln!(f, "  {other}"))?;
         }
-        let of = if self.simulated { " of simulated time" } else { "" };
+        let time_note = if self.simulated { " of simulated time" } else { "" };
         let left = self.left_sec().map_or_else(|| "--:--:--".to_owned(), |sec| units::clock(sec as u64));
         let end = match (self.phase.is_running(), self.ends_unix_ms) {
             (false, _) => String::new(),
@@ -39,10 +39,10 @@ impl fmt::Display for RunStatus {
         };
         let elapsed = units::clock(self.elapsed_sec as u64);
         match self.operations {
-            None => writeln!(f, "  {elapsed} of {}{of}{end}", units::clock(self.duration_sec))?,
+            None => writeln!(f, "  {elapsed} of {}{time_note}{end}", units::clock(self.duration_sec))?,
             Some(all) => {
                 let (done, all) = (units::Grouped(self.operations_done), units::count(all, "operation"));
-                writeln!(f, "  {elapsed}{of}, {done} of {all}{end}")?;
+                writeln!(f, "  {elapsed}{time_note}, {done} of {all}{end}")?;
             }
         }
         for (number, stream) in self.result.streams.iter().enumerate() {
@@ -79,14 +79,14 @@ impl RunStatus {
     fn phase_text(&self) -> String {
         let pid = self.pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
         let ago = self.recorded_ago_sec.map(units::span_about);
-        let long = ago.clone().unwrap_or_else(|| "long".to_owned());
+        let span_text = ago.clone().unwrap_or_else(|| "long".to_owned());
         let ago = ago.map_or_else(|| "no interval yet".to_owned(), |ago| format!("last interval {ago} ago"));
         match self.phase {
             Phase::Beginning => format!("beginning{pid}: no interval yet"),
             Phase::Running => format!("running{pid}: {ago}"),
             Phase::Ending => format!("ending{pid}: the time is over, but the verdict is not written yet; {ago}"),
             Phase::Hung => format!(
-                "HUNG{pid}: the process exists, but recorded nothing for {long}: check the device (dmesg) and the \
+                "HUNG{pid}: the process exists, but recorded nothing for {span_text}: check the device (dmesg) and the \
                  disk of \
                  the run directory"
             ),
@@ -138,12 +138,12 @@ impl fmt::Display for SeriesStatus {
                 writeln!(f, "  {} left in the planned steps{end}{more}", units::clock(self.left_sec as u64))?;
             }
         }
-        let hidden = self.steps.len().saturating_sub(STEPS_SHOWN);
-        if hidden > 0 {
-            writeln!(f, "  ({hidden} earlier steps)")?;
+        let hidden_steps = self.steps.len().saturating_sub(STEPS_SHOWN);
+        if hidden_steps > 0 {
+            writeln!(f, "  ({hidden_steps} earlier steps)")?;
         }
-        let (mut shown, is_ended) = (self.steps.iter().skip(hidden), self.outcome.is_some());
-        shown.try_for_each(|step| writeln!(f, "  {}", step_text(step, is_ended)))?;
+        let (mut shown_steps, is_ended) = (self.steps.iter().skip(hidden_steps), self.outcome.is_some());
+        shown_steps.try_for_each(|step| writeln!(f, "  {}", step_text(step, is_ended)))?;
         self.remarks.iter().try_for_each(|remark| writeln!(f, "  note: {remark}"))?;
         match &self.run {
             Some(run) if self.outcome.is_none() => write!(f, "\n{run}"),
@@ -156,17 +156,17 @@ impl SeriesStatus {
     /// Number of finished steps; for a finished series also of interrupted steps and steps not run.
     fn progress(&self) -> String {
         let count = |state| self.steps.iter().filter(|step| step.state == state).count();
-        let done = count(State::Done);
+        let done_steps = count(State::Done);
         if let (None, Some(left)) = (self.outcome, self.jobs_left) {
-            return format!("{} done, at least {left} to come", units::count(done as u64, "job"));
+            return format!("{} done, at least {left} to come", units::count(done_steps as u64, "job"));
         }
         if self.outcome.is_none() {
-            return format!("{done} of {} done", units::count(self.steps.len() as u64, "step"));
+            return format!("{done_steps} of {} done", units::count(self.steps.len() as u64, "step"));
         }
         let others = [(State::Interrupted, "interrupted"), (State::Planned, "not run")];
         let others = others.map(|(state, word)| (count(state), word));
         let others = others.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!(", {count} {word}"));
-        format!("{} done{}", units::count(done as u64, "step"), others.collect::<String>())
+        format!("{} done{}", units::count(done_steps as u64, "step"), others.collect::<String>())
     }
 }
 

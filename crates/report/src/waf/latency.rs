@@ -56,15 +56,15 @@ impl Latency {
     /// Latencies of one operation of a tenant's clients: recorded in `seconds`, and outstanding at their end.
     pub fn new((tenant, operation): (&str, &str), cell: &results::cell::Cell, end: Backlog, seconds: f64) -> Self {
         // Operations that completed later or never were outstanding at the end: in flight, waiting or late.
-        let done = cell.counts.ops - cell.counts.overtime;
+        let done_ops = cell.counts.ops - cell.counts.overtime;
         let late = end.waiting.saturating_add(end.late).max(cell.counts.unissued);
-        let wanted = done.saturating_add(cell.counts.errors).saturating_add(end.in_flight).saturating_add(late);
+        let scheduled_ops = done_ops.saturating_add(cell.counts.errors).saturating_add(end.in_flight).saturating_add(late);
         Self {
             tenant: tenant.to_owned(),
             operation: operation.to_owned(),
-            wanted_per_sec: wanted as f64 / seconds,
-            done_per_sec: done as f64 / seconds,
-            wanted,
+            wanted_per_sec: scheduled_ops as f64 / seconds,
+            done_per_sec: done_ops as f64 / seconds,
+            wanted: scheduled_ops,
             late,
             failed: cell.counts.errors,
             service: (&cell.service).into(),
@@ -97,23 +97,23 @@ impl WafReport {
         let mut table = Table::new("Latencies of clients, milliseconds")
             .text(["arrangement", "tenant", "", ""])
             .numbers(["wanted/s", "done/s", "p50", "p99", "p99.9", "max"]);
-        for one in &self.arrangements {
-            let Some(timed) = &one.timed else { continue };
-            for (number, of) in timed.latencies.iter().enumerate() {
-                let is_new = number == 0 || timed.latencies[number - 1].tenant != of.tenant;
-                let waited = (of.wait.max_ns > 0).then_some(("wait", &of.wait));
-                for (line, (what, quantiles)) in [("service", &of.service)].into_iter().chain(waited).enumerate() {
+        for arranged in &self.arrangements {
+            let Some(timed) = &arranged.timed else { continue };
+            for (number, latency) in timed.latencies.iter().enumerate() {
+                let is_new = number == 0 || timed.latencies[number - 1].tenant != latency.tenant;
+                let waited = (latency.wait.max_ns > 0).then_some(("wait", &latency.wait));
+                for (line, (time_name, quantiles)) in [("service", &latency.service)].into_iter().chain(waited).enumerate() {
                     let ms = [(0.5, quantiles.p50_ns), (0.99, quantiles.p99_ns), (0.999, quantiles.p999_ns)];
                     let [p50, p99, p999] = ms.map(|(quantile, ns)| Cell::from(quantile_text(quantiles, quantile, ns)));
                     let first = |text: String| Cell::from(if line == 0 { text } else { String::new() });
-                    let done = units::number(of.done_per_sec);
+                    let done_rate = units::number(latency.done_per_sec);
                     table.row([
-                        first(if number == 0 { one.arrangement.clone() } else { String::new() }),
-                        first(if is_new { of.tenant.clone() } else { String::new() }),
-                        first(of.operation.clone()),
-                        what.into(),
-                        first(units::number(of.wanted_per_sec)),
-                        if line == 0 && !of.keeps_up() { Cell::bad(done) } else { first(done) },
+                        first(if number == 0 { arranged.arrangement.clone() } else { String::new() }),
+                        first(if is_new { latency.tenant.clone() } else { String::new() }),
+                        first(latency.operation.clone()),
+                        time_name.into(),
+                        first(units::number(latency.wanted_per_sec)),
+                        if line == 0 && !latency.keeps_up() { Cell::bad(done_rate) } else { first(done_rate) },
                         p50,
                         p99,
                         p999,
@@ -127,52 +127,52 @@ impl WafReport {
 
     /// Coverage of the latencies, and tenants that did not keep up: a sentence each.
     pub fn about_latencies(&self) -> Vec<String> {
-        let mut told = Vec::new();
-        for one in &self.arrangements {
-            let (name, Some(timed)) = (&one.arrangement, &one.timed) else { continue };
-            for of in &timed.latencies {
-                let Latency { tenant, operation, .. } = of;
-                let [late, failed, wanted] = [of.late, of.failed, of.wanted].map(units::Grouped);
-                if !of.keeps_up() {
-                    told.push(format!(
+        let mut sentences = Vec::new();
+        for arranged in &self.arrangements {
+            let (name, Some(timed)) = (&arranged.arrangement, &arranged.timed) else { continue };
+            for latency in &timed.latencies {
+                let Latency { tenant, operation, .. } = latency;
+                let [late, failed, wanted] = [latency.late, latency.failed, latency.wanted].map(units::Grouped);
+                if !latency.keeps_up() {
+                    sentences.push(format!(
                         "{name}: the drive cannot keep up with the {operation} of {tenant}: at the end {late} of \
                          {wanted} scheduled ones were not \
                          issued, so the latencies are those of a growing queue - lower the rates"
                     ));
                 }
-                if of.failed > 0 {
+                if latency.failed > 0 {
                     let what = format!("{failed} of {wanted} {operation} of {tenant}");
-                    told.push(format!("{name}: {what} failed, and the latencies do not include them"));
+                    sentences.push(format!("{name}: {what} failed, and the latencies do not include them"));
                 }
             }
-            if let Some((waf, with_time)) = one.waf.zip(timed.device_waf)
+            if let Some((waf, with_time)) = arranged.waf.zip(timed.device_waf)
                 && (with_time / waf - 1.0).abs() > AGREEMENT
             {
                 let fills = units::number(timed.drive_fills);
-                told.push(format!(
+                sentences.push(format!(
                     "{name}: device WAF is {waf:.2} without time and {with_time:.2} with time: {fills} drive fills \
                      are too few \
                      for a steady state, or the drive cannot keep up"
                 ));
             }
             if let Some(why) = &timed.ended_early {
-                told.push(format!("{name}: latencies cover only {}: {why}", units::span_of(timed.seconds)));
+                sentences.push(format!("{name}: latencies cover only {}: {why}", units::span_of(timed.seconds)));
             }
         }
-        told
+        sentences
     }
 }
 
 /// The p99.9 of each tenant's reads and writes, one row each: the row's name, and its cell for an arrangement.
 pub(super) fn p999_rows(arrangements: &[Arranged]) -> Vec<(String, impl Fn(&Arranged) -> String)> {
-    let all = arrangements.iter().filter_map(|one| one.timed.as_ref()).flat_map(|timed| &timed.latencies);
-    let rows = unique(all.map(|of| (of.tenant.clone(), of.operation.clone())));
+    let all_latencies = arrangements.iter().filter_map(|one| one.timed.as_ref()).flat_map(|timed| &timed.latencies);
+    let rows = unique(all_latencies.map(|of| (of.tenant.clone(), of.operation.clone())));
     let row = |(tenant, operation): (String, String)| {
         let name = format!("{tenant} {operation}, p99.9 in ms");
-        let cell = move |one: &Arranged| {
-            let all = one.timed.iter().flat_map(|timed| &timed.latencies);
-            let of = all.into_iter().find(|of| of.tenant == tenant && of.operation == operation);
-            match of {
+        let cell = move |arranged: &Arranged| {
+            let arranged_latencies = arranged.timed.iter().flat_map(|timed| &timed.latencies);
+            let latency = arranged_latencies.into_iter().find(|of| of.tenant == tenant && of.operation == operation);
+            match latency {
                 Some(of) if !of.keeps_up() => "overloaded".to_owned(),
                 Some(of) if !of.succeeds() => "fails".to_owned(),
                 // Quantiles of two durations do not add up, so the larger one is shown with its name.

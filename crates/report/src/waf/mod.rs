@@ -186,13 +186,13 @@ impl WafReport {
         let mut table = Table::new("Device WAF by octile of each drive fill")
             .text(["arrangement"])
             .numbers(["fill".to_owned()].into_iter().chain(headings).chain(["all".to_owned()]));
-        for one in &self.arrangements {
+        for arranged in &self.arrangements {
             // The last drive fill may be incomplete.
-            for fill in 0..one.counted.completed_octiles().div_ceil(OCTILES_PER_FILL) {
+            for fill in 0..arranged.counted.completed_octiles().div_ceil(OCTILES_PER_FILL) {
                 let octiles = (0..OCTILES_PER_FILL)
-                    .map(|octile| factor(one.counted.octile_sum(fill * OCTILES_PER_FILL + octile).waf()));
-                let name = if fill == 0 { one.arrangement.clone() } else { String::new() };
-                let whole = (fill < one.counted.rounds()).then(|| one.counted.fills(fill, fill + 1));
+                    .map(|octile| factor(arranged.counted.octile_sum(fill * OCTILES_PER_FILL + octile).waf()));
+                let name = if fill == 0 { arranged.arrangement.clone() } else { String::new() };
+                let whole = (fill < arranged.counted.rounds()).then(|| arranged.counted.fills(fill, fill + 1));
                 let whole = factor(whole.and_then(Bytes::waf));
                 table.row([name, (fill + 1).to_string()].into_iter().chain(octiles).chain([whole]));
             }
@@ -204,17 +204,17 @@ impl WafReport {
     pub fn tenants_table(&self) -> Table {
         let numbers = ["clients", "defragmentation", "engine WA", "device WAF"];
         let mut table = Table::new("Tenants").text(["arrangement", "tenant"]).numbers(numbers);
-        for one in &self.arrangements {
-            for (number, tenant) in one.counted.tenants.iter().enumerate() {
-                let drive = if one.counted.drives.len() > 1 { number } else { 0 };
+        for arranged in &self.arrangements {
+            for (number, tenant) in arranged.counted.tenants.iter().enumerate() {
+                let drive = if arranged.counted.drives.len() > 1 { number } else { 0 };
                 let host = (tenant.client > 0).then(|| (tenant.client + tenant.defrag) as f64 / tenant.client as f64);
                 table.row([
-                    if number == 0 { one.arrangement.clone() } else { String::new() },
+                    if number == 0 { arranged.arrangement.clone() } else { String::new() },
                     tenant.name.clone(),
                     bytes(tenant.client as f64),
                     bytes(tenant.defrag as f64),
                     factor(host),
-                    factor(one.waf_by_drive.get(drive).copied().flatten()),
+                    factor(arranged.waf_by_drive.get(drive).copied().flatten()),
                 ]);
             }
         }
@@ -235,27 +235,27 @@ impl WafReport {
 
     /// Why points of a sweep are missing, each once.
     pub fn missing(sweep: &Sweep) -> Vec<String> {
-        let mut why: Vec<String> = Vec::new();
+        let mut reasons: Vec<String> = Vec::new();
         for (at, value) in sweep.values.iter().enumerate() {
             for (_, points) in &sweep.waf {
                 if let SweepPoint::Missing(reason) = &points[at] {
-                    why.push(format!("{}={value}: {reason}", sweep.parameter));
+                    reasons.push(format!("{}={value}: {reason}", sweep.parameter));
                 }
             }
         }
-        unique(why)
+        unique(reasons)
     }
 
     pub fn text(&self) -> String {
         let wrapped =
             |sentences: &[String]| sentences.iter().map(|it| units::wrapped(it, "  ", 110)).collect::<String>();
-        let named = |table: Table, below: &[String]| {
+        let named_part = |table: Table, below: &[String]| {
             let rows = if table.is_empty() { String::new() } else { table.to_string() };
             (table.title, rows + &wrapped(below))
         };
         let tables = [self.table(), self.latencies(), self.fill_interval_table(), self.tenants_table()];
-        let mut parts: Vec<(String, String)> = tables.into_iter().map(|table| named(table, &[])).collect();
-        parts.extend(self.sweeps.iter().map(|sweep| named(Self::sweep(sweep), &Self::missing(sweep))));
+        let mut parts: Vec<(String, String)> = tables.into_iter().map(|table| named_part(table, &[])).collect();
+        parts.extend(self.sweeps.iter().map(|sweep| named_part(Self::sweep(sweep), &Self::missing(sweep))));
         let assumptions: Vec<_> =
             self.assumptions.iter().map(|pair| format!("{}: {}", pair.name, pair.value)).collect();
         parts.push(("Assumptions".to_owned(), wrapped(&assumptions)));
@@ -266,10 +266,10 @@ impl WafReport {
 
     /// Write amplification of each arrangement.
     pub(crate) fn bars(&self) -> [Bars; 2] {
-        let bars = |title: &str, caption: &str, of: fn(&Arranged) -> Option<f64>| {
+        let bars = |title: &str, caption: &str, waf_of: fn(&Arranged) -> Option<f64>| {
             let mut bars = Bars::new(title, caption);
             for one in &self.arrangements {
-                bars.bar(one.arrangement.clone(), of(one), steady(of(one)));
+                bars.bar(one.arrangement.clone(), waf_of(one), steady(waf_of(one)));
             }
             bars
         };
@@ -284,8 +284,8 @@ impl WafReport {
         let x = Axis::linear("written by hosts since the drives were filled once", "drive fills");
         let mut chart = Chart::new("waf", "Device WAF over bytes written", x, Axis::linear("device WAF", ""));
         chart.wide = true;
-        let found = self.arrangements.iter().map(|one| format!("{} {}", one.arrangement, steady(one.waf)));
-        chart.key = found.collect::<Vec<_>>().join(", ");
+        let steady_texts = self.arrangements.iter().map(|one| format!("{} {}", one.arrangement, steady(one.waf)));
+        chart.key = steady_texts.collect::<Vec<_>>().join(", ");
         chart.caption =
             format!("Each point is an eighth of a drive fill. A line ends in steady state: {}.", steady_rule());
         let step = 1.0 / OCTILES_PER_FILL as f64;
@@ -330,11 +330,11 @@ impl WafReport {
 
 /// Minimum, median and maximum of a histogram of erases in ascending order.
 fn spread(histogram: &[Worn]) -> String {
-    let all: u64 = histogram.iter().map(|worn| u64::from(worn.superblocks)).sum();
-    let mut below = 0;
+    let total: u64 = histogram.iter().map(|worn| u64::from(worn.superblocks)).sum();
+    let mut cumulative = 0;
     let median = histogram.iter().find(|worn| {
-        below += u64::from(worn.superblocks);
-        2 * below >= all
+        cumulative += u64::from(worn.superblocks);
+        2 * cumulative >= total
     });
     match (histogram, median) {
         ([least, ..], Some(median)) => {
@@ -361,17 +361,17 @@ const LOG_FROM: f64 = 16.0;
 fn sweep_chart(sweep: &Sweep) -> Chart {
     let (title, id) = (sweep.parameter.as_str(), format!("sweep-{}", sweep.parameter));
     // Words are placed at 1, 2, 3, each with a mark that names it.
-    let words = sweep.values.iter().zip(1..).map(|(value, at)| Mark { x: f64::from(at), name: value.clone() });
-    let (places, marks) = match &sweep.numbers {
+    let value_marks = sweep.values.iter().zip(1..).map(|(value, at)| Mark { x: f64::from(at), name: value.clone() });
+    let (positions, marks) = match &sweep.numbers {
         Some(numbers) => (numbers.clone(), Vec::new()),
-        None => ((1..=sweep.values.len()).map(|at| at as f64).collect(), words.collect()),
+        None => ((1..=sweep.values.len()).map(|at| at as f64).collect(), value_marks.collect()),
     };
-    let least = places.iter().copied().fold(f64::INFINITY, f64::min);
-    let is_wide = least > 0.0 && places.iter().any(|place| *place > LOG_FROM * least);
+    let lowest = positions.iter().copied().fold(f64::INFINITY, f64::min);
+    let is_wide = lowest > 0.0 && positions.iter().any(|place| *place > LOG_FROM * lowest);
     let x = if is_wide { Axis::log(title, &sweep.unit) } else { Axis::linear(title, &sweep.unit) };
     let lines = sweep.waf.iter().enumerate().map(|(number, (name, points))| {
         let y = points.iter().map(SweepPoint::waf).collect();
-        Line::new(name, Points::Each(places.clone()), y, Style::points(number))
+        Line::new(name, Points::Each(positions.clone()), y, Style::points(number))
     });
     let key = format!("Device WAF at {} values", sweep.values.len());
     let chart = Chart::new(id, title, x, Axis::linear("device WAF", ""));

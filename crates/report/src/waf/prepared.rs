@@ -88,9 +88,9 @@ impl Preparations {
             let y = of.after.iter().map(|waf| Some(waf * self.waf)).collect();
             Line::new(&of.preparation, Points::Even { first: step, step }, y, Style::line(number))
         });
-        let ends = vec![step, step * self.found.first().map_or(0, |of| of.after.len()) as f64];
+        let x_range = vec![step, step * self.found.first().map_or(0, |of| of.after.len()) as f64];
         let (y, style) = (vec![Some(self.waf); 2], Style::line(self.found.len()));
-        let steady = Line::new("steady state", Points::Each(ends), y, style);
+        let steady = Line::new("steady state", Points::Each(x_range), y, style);
         let key = format!("The steady state has a WAF of {:.2}.", self.waf);
         let caption =
             "Bytes written to the media for each byte from the host. Each point is an eighth of a drive fill.".into();
@@ -104,8 +104,8 @@ impl Preparations {
             let y = valid.iter().map(|share| Some(share * 100.0)).collect();
             Line::new(name, Points::Even { first: step / 2.0, step }, y, Style::line(number))
         };
-        let found = self.found.iter().enumerate().map(|(number, of)| line(number, &of.preparation, &of.valid));
-        let lines = found.chain([line(self.found.len(), "steady state", &self.valid)]).collect();
+        let found_lines = self.found.iter().enumerate().map(|(number, of)| line(number, &of.preparation, &of.valid));
+        let lines = found_lines.chain([line(self.found.len(), "steady state", &self.valid)]).collect();
         let x = Axis::linear("superblocks, the emptiest first", "%");
         let chart = Chart::new("valid", "Valid units of the superblocks", x, Axis::linear("valid units", "%"));
         let key = "Garbage collection takes the emptiest superblocks and moves their valid units.".into();

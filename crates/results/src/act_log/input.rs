@@ -79,7 +79,7 @@ impl<R: Read> Input<R> {
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         let compression = Compression::of(&first);
-        let raw = Raw { first: Cursor::new(first), source, ended: false };
+        let raw = Raw { first: Cursor::new(first), source, is_at_eof: false };
         let decoder = match compression {
             Compression::Plain => Decoder::Plain(raw),
             Compression::Gzip => Decoder::Gzip(Box::new(MultiGzDecoder::new(raw))),
@@ -107,14 +107,14 @@ impl<R: Read> Read for Input<R> {
         if self.cut {
             return Ok(0);
         }
-        let (read, ended) = match &mut self.decoder {
+        let (read, is_at_eof) = match &mut self.decoder {
             Decoder::Plain(raw) => return raw.read(buffer),
-            Decoder::Gzip(decoder) => (decoder.read(buffer), decoder.get_ref().ended),
-            Decoder::Zstd(frames) => (frames.read(buffer), frames.source.get_ref().ended),
+            Decoder::Gzip(decoder) => (decoder.read(buffer), decoder.get_ref().is_at_eof),
+            Decoder::Zstd(frames) => (frames.read(buffer), frames.source.get_ref().is_at_eof),
         };
         match read {
             // The decoder needed more bytes than the source had.
-            Err(_) if ended => {
+            Err(_) if is_at_eof => {
                 self.cut = true;
                 Ok(0)
             }
@@ -133,7 +133,7 @@ impl<R: Read> fmt::Debug for Input<R> {
 struct Raw<R> {
     first: Cursor<Vec<u8>>,
     source: R,
-    ended: bool,
+    is_at_eof: bool,
 }
 
 impl<R: Read> Read for Raw<R> {
@@ -142,7 +142,7 @@ impl<R: Read> Read for Raw<R> {
             0 => self.source.read(buffer)?,
             length => length,
         };
-        self.ended |= length == 0 && !buffer.is_empty();
+        self.is_at_eof |= length == 0 && !buffer.is_empty();
         Ok(length)
     }
 }
@@ -155,7 +155,7 @@ const WINDOW_BYTES_MAX: u64 = 32 << 20;
 pub(super) struct ZstdFrames<S> {
     pub(super) source: S,
     decoder: FrameDecoder,
-    within: bool,
+    is_in_frame: bool,
     command: &'static str,
 }
 
@@ -163,7 +163,7 @@ impl<S: BufRead> ZstdFrames<S> {
     pub(super) fn new(source: S, command: &'static str) -> Self {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(WINDOW_BYTES_MAX);
-        Self { source, decoder, within: false, command }
+        Self { source, decoder, is_in_frame: false, command }
     }
 
     /// Reads the header of the next frame; false if there is none.
@@ -204,18 +204,18 @@ impl<S: BufRead> Read for ZstdFrames<S> {
             return Ok(0);
         }
         loop {
-            while self.within && self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+            while self.is_in_frame && self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
                 let blocks = BlockDecodingStrategy::UptoBlocks(1);
                 self.decoder.decode_blocks(&mut self.source, blocks).map_err(io::Error::other)?;
             }
-            if self.within {
+            if self.is_in_frame {
                 match self.decoder.read(buffer)? {
                     0 => self.end_frame()?,
                     length => return Ok(length),
                 }
             }
-            self.within = self.begin_frame()?;
-            if !self.within {
+            self.is_in_frame = self.begin_frame()?;
+            if !self.is_in_frame {
                 return Ok(0);
             }
         }

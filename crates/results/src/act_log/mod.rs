@@ -109,7 +109,7 @@ pub struct Header {
     /// The configuration with its defaults, name and value, in ACT's order.
     pub configuration: Vec<(String, String)>,
     /// The derived rates, name and value, in ACT's order.
-    pub derived: Vec<(String, String)>,
+    pub derived_rates: Vec<(String, String)>,
     /// Settings that ACT does not have, name and value. An empty block is not written.
     pub settings: Vec<(String, String)>,
     /// A line for each device: size, large blocks, minimum I/O size.
@@ -125,7 +125,7 @@ impl Default for Header {
             test: Test::Storage,
             written_by: String::new(),
             configuration: Vec::new(),
-            derived: Vec::new(),
+            derived_rates: Vec::new(),
             settings: Vec::new(),
             device_lines: Vec::new(),
             histogram_names: Vec::new(),
@@ -144,66 +144,66 @@ impl Header {
 const COLUMNS: usize = 4;
 
 /// Writes the header. Control characters become spaces, so that each value stays on its line.
-pub fn write_header<W: Write>(out: &mut W, header: &Header) -> io::Result<()> {
-    writeln!(out, "\nACT version {}\n{}", header.act_version, header.test.banner())?;
+pub fn write_header<W: Write>(writer: &mut W, header: &Header) -> io::Result<()> {
+    writeln!(writer, "\nACT version {}\n{}", header.act_version, header.test.banner())?;
     if !header.written_by.is_empty() {
-        writeln!(out, "{WRITTEN_BY}{}{WRITTEN_BY_TAIL}", one_line(&header.written_by))?;
+        writeln!(writer, "{WRITTEN_BY}{}{WRITTEN_BY_TAIL}", one_line(&header.written_by))?;
     }
-    writeln!(out)?;
-    write_block(out, header.test.configuration_title(), &header.configuration)?;
-    write_block(out, DERIVED_TITLE, &header.derived)?;
+    writeln!(writer)?;
+    write_block(writer, header.test.configuration_title(), &header.configuration)?;
+    write_block(writer, DERIVED_TITLE, &header.derived_rates)?;
     if !header.settings.is_empty() {
-        write_block(out, SETTINGS_TITLE, &header.settings)?;
+        write_block(writer, SETTINGS_TITLE, &header.settings)?;
     }
     for line in &header.device_lines {
-        writeln!(out, "{}", one_line(line))?;
+        writeln!(writer, "{}", one_line(line))?;
     }
-    writeln!(out, "\n{NAMES_TITLE}")?;
+    writeln!(writer, "\n{NAMES_TITLE}")?;
     for name in &header.histogram_names {
-        writeln!(out, "{}", one_line(name))?;
+        writeln!(writer, "{}", one_line(name))?;
     }
-    writeln!(out)
+    writeln!(writer)
 }
 
-fn write_block<W: Write>(out: &mut W, title: &str, lines: &[(String, String)]) -> io::Result<()> {
-    writeln!(out, "{title}")?;
+fn write_block<W: Write>(writer: &mut W, title: &str, lines: &[(String, String)]) -> io::Result<()> {
+    writeln!(writer, "{title}")?;
     for (name, value) in lines {
-        writeln!(out, "{}: {}", one_line(name), one_line(value))?;
+        writeln!(writer, "{}: {}", one_line(name), one_line(value))?;
     }
-    writeln!(out)
+    writeln!(writer)
 }
 
 /// Writes the chunk of one report.
 ///
 /// `histograms` are in the order of the header's names, with the counts since the run began. `after_sec` is the nominal
 /// time of the report.
-pub fn write_chunk<W: Write>(out: &mut W, after_sec: u64, histograms: &[(&str, &ActBuckets)]) -> io::Result<()> {
-    writeln!(out, "after {after_sec} sec:")?;
+pub fn write_chunk<W: Write>(writer: &mut W, after_sec: u64, histograms: &[(&str, &ActBuckets)]) -> io::Result<()> {
+    writeln!(writer, "after {after_sec} sec:")?;
     for (name, buckets) in histograms {
-        write_histogram(out, name, buckets)?;
+        write_histogram(writer, name, buckets)?;
     }
-    writeln!(out)
+    writeln!(writer)
 }
 
-fn write_histogram<W: Write>(out: &mut W, name: &str, buckets: &ActBuckets) -> io::Result<()> {
-    writeln!(out, "{name} ({} total)", buckets.total())?;
+fn write_histogram<W: Write>(writer: &mut W, name: &str, buckets: &ActBuckets) -> io::Result<()> {
+    writeln!(writer, "{name} ({} total)", buckets.total())?;
     let mut column = 0;
     for (bucket, count) in buckets.counts().iter().enumerate().filter(|(_, count)| **count != 0) {
-        write!(out, " ({bucket:02}: {count:010})")?;
+        write!(writer, " ({bucket:02}: {count:010})")?;
         column += 1;
         if column % COLUMNS == 0 {
-            writeln!(out)?;
+            writeln!(writer)?;
         }
     }
     if column % COLUMNS != 0 {
-        writeln!(out)?;
+        writeln!(writer)?;
     }
     Ok(())
 }
 
 /// Writes an error line, as ACT does between its chunks.
-pub fn write_error_line<W: Write>(out: &mut W, message: &str) -> io::Result<()> {
-    writeln!(out, "ERROR: {}", one_line(message))
+pub fn write_error_line<W: Write>(writer: &mut W, message: &str) -> io::Result<()> {
+    writeln!(writer, "ERROR: {}", one_line(message))
 }
 
 fn one_line(text: &str) -> String {
@@ -262,9 +262,9 @@ impl Totals {
     }
 
     /// Writes a chunk of the sums so far.
-    pub fn write_chunk<W: Write>(&self, out: &mut W, after_sec: u64) -> io::Result<()> {
+    pub fn write_chunk<W: Write>(&self, writer: &mut W, after_sec: u64) -> io::Result<()> {
         let histograms: Vec<_> = self.histograms.iter().map(|total| (total.name.as_str(), &total.buckets)).collect();
-        write_chunk(out, after_sec, &histograms)
+        write_chunk(writer, after_sec, &histograms)
     }
 }
 
@@ -311,7 +311,7 @@ mod tests {
         let header = Header {
             written_by: "flashproof 0.1.0".to_owned(),
             configuration: vec![pair("device-names", "/dev/x"), pair("report-interval-sec", "1")],
-            derived: vec![pair("large-block-reads-per-sec", "23.53")],
+            derived_rates: vec![pair("large-block-reads-per-sec", "23.53")],
             settings: vec![pair("arrival", "paced")],
             device_lines: vec!["/dev/x size = 1 bytes".to_owned()],
             histogram_names: vec!["reads".to_owned()],

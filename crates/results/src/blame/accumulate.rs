@@ -153,11 +153,11 @@ impl Blamer {
         }
         self.cells(slice, counts, &rows);
         self.holders(slice, counts);
-        let counted = |cell: &usize| {
+        let sampled_ops = |cell: &usize| {
             let CellCounts { ops, service_over, .. } = counts.cells.get(*cell).copied().unwrap_or_default();
             SampledOps { length_ms: length_ns / 1e6, ops, service_over }
         };
-        let cells: Vec<_> = self.judged.iter().map(counted).collect();
+        let cells: Vec<_> = self.judged.iter().map(sampled_ops).collect();
         for ((calm, cell), counted) in self.calm.iter_mut().zip(&self.judged).zip(&cells) {
             if !self.throttle[cell % self.devices].risen {
                 calm.merge(counted);
@@ -177,7 +177,7 @@ impl Blamer {
         let name = self.kernel_names.get(device).and_then(Option::as_deref);
         let value = |column: Column| {
             let of = if column.is_of_device() { name? } else { "" };
-            let is_it = |known: &Option<ColumnOf>| known.as_ref().is_some_and(|it| it.column == column && it.of == of);
+            let is_it = |known: &Option<ColumnOf>| known.as_ref().is_some_and(|it| it.column == column && it.owner == of);
             let value = fields.get(self.columns.iter().position(is_it)?)?;
             value.parse().ok().filter(|value: &f64| value.is_finite())
         };
@@ -199,41 +199,41 @@ impl Blamer {
                 requests.time_ms += per_sec * seconds * await_ms;
             }
         }
-        let seen = &mut self.throttle[device];
+        let throttle = &mut self.throttle[device];
         let rise = |before: &mut Option<f64>, counter: Column| {
             let now = row.get(counter);
             let rise = now.zip(*before).map_or(0.0, |(now, before)| (now - before).max(0.0));
             *before = now.or(*before);
             rise
         };
-        let times = rise(&mut seen.count, Column::SmartThrottleCount);
-        let sec = rise(&mut seen.sec, Column::SmartThrottleSec);
-        seen.risen |= times > 0.0 || sec > 0.0;
-        facts.throttled += times;
-        facts.throttled_sec += sec;
+        let throttle_count = rise(&mut throttle.count, Column::SmartThrottleCount);
+        let throttle_sec = rise(&mut throttle.sec, Column::SmartThrottleSec);
+        throttle.risen |= throttle_count > 0.0 || throttle_sec > 0.0;
+        facts.throttled += throttle_count;
+        facts.throttled_sec += throttle_sec;
     }
 
     fn cells(&mut self, slice: usize, counts: &IntervalCounts, rows: &[Row]) {
         for (position, cell) in self.judged.iter().enumerate() {
-            let Some(counted) = counts.cells.get(*cell) else { continue };
+            let Some(cell_counts) = counts.cells.get(*cell) else { continue };
             let device = cell % self.devices;
             let (row, celsius) = (&rows[device], rows[device].get(Column::Celsius));
             let cells = &mut self.slices[slice].cells;
-            if counted.response_over[0] > 0 {
+            if cell_counts.response_over[0] > 0 {
                 cells.resize(self.judged.len(), [SlowConditions::default(); THRESHOLDS_MAX]);
             }
             for threshold in 0..THRESHOLDS_MAX {
-                let (slow, service) = (counted.response_over[threshold], counted.service_over[threshold]);
+                let (slow, service) = (cell_counts.response_over[threshold], cell_counts.service_over[threshold]);
                 if let Some(sums) = cells.get_mut(position).map(|sums| &mut sums[threshold]) {
                     sums.means.iter_mut().zip(row.0).for_each(|(mean, value)| mean.add(value, slow));
                     sums.celsius.add(celsius, service);
                     if self.fill[device].is_full {
-                        let SlowTimes { service_ns, unseen_ns, .. } = &counted.slow;
+                        let SlowTimes { service_ns, unseen_ns, .. } = &cell_counts.slow;
                         let service_ns = service_ns[threshold].saturating_sub(unseen_ns[threshold]);
                         sums.full_service_ns = sums.full_service_ns.saturating_add(service_ns);
                     }
                 }
-                let fast = counted.ops.saturating_sub(service);
+                let fast = cell_counts.ops.saturating_sub(service);
                 self.fast_celsius[position][threshold].add(celsius, fast);
             }
         }
@@ -329,14 +329,14 @@ impl FullnessTracker {
     /// Adds an interval of `seconds`; returns the sums if the device was full.
     fn interval(&mut self, row: &Row, seconds: f64, in_flight_max: u64) -> Option<FullDeviceSums> {
         let requests_max = self.requests_max?;
-        let most = requests_max as f64;
-        let is_full = |held: Option<f64>| held.is_some_and(|held| held >= most * FULL_MIN);
+        let queue_size = requests_max as f64;
+        let is_full = |held: Option<f64>| held.is_some_and(|held| held >= queue_size * FULL_MIN);
         let began_full = std::mem::replace(&mut self.ended_full, is_full(row.get(Column::InFlight)));
         let queue_mean = row.get(Column::AverageQueue);
         self.is_full = began_full || self.ended_full || is_full(queue_mean);
         let requests_sec = queue_mean.filter(|_| self.is_full)? * seconds;
-        let others = in_flight_max.saturating_sub(requests_max) as f64;
-        Some(FullDeviceSums { requests_sec, waited_sec_max: requests_sec / most * others, requests_max })
+        let excess_in_flight = in_flight_max.saturating_sub(requests_max) as f64;
+        Some(FullDeviceSums { requests_sec, waited_sec_max: requests_sec / queue_size * excess_in_flight, requests_max })
     }
 }
 

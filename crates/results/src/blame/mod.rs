@@ -52,7 +52,7 @@ impl BlamedSlice<'_> {
     }
 
     fn blame(&self) -> Blame {
-        let parts = parts(self);
+        let blame_parts = parts(self);
         let (stream, device) = self.plan.names_of(self.group);
         Blame {
             stream,
@@ -61,8 +61,8 @@ impl BlamedSlice<'_> {
             threshold_ns: self.limit.threshold_ns,
             over: self.over(),
             wanted: self.counts.counted_ops(),
-            sentence: blame_sentence(self, &parts),
-            parts,
+            sentence: blame_sentence(self, &blame_parts),
+            parts: blame_parts,
         }
     }
 
@@ -97,17 +97,17 @@ impl BlamedSlice<'_> {
     /// The sum of the service times of all operations is known. The service time of each other operation is below the
     /// smallest threshold that it did not reach. These upper bounds are subtracted.
     fn served_slowly_ns(&self) -> u64 {
-        let over = &self.counts.service_over;
+        let service_over = &self.counts.service_over;
         let limits = self.plan.sla.limits();
-        let mut others = self.with_times().saturating_sub(self.at(over));
-        let mut others_ns = 0_u64;
+        let mut faster_ops = self.with_times().saturating_sub(self.at(service_over));
+        let mut faster_ops_ns = 0_u64;
         for index in (0..=self.threshold).rev() {
-            let in_band = if index == 0 { others } else { over[index - 1].saturating_sub(over[index]).min(others) };
-            others_ns = others_ns.saturating_add(in_band.saturating_mul(limits[index].threshold_ns));
-            others -= in_band;
+            let in_band = if index == 0 { faster_ops } else { service_over[index - 1].saturating_sub(service_over[index]).min(faster_ops) };
+            faster_ops_ns = faster_ops_ns.saturating_add(in_band.saturating_mul(limits[index].threshold_ns));
+            faster_ops -= in_band;
         }
-        let sum_ns = self.at(&self.counts.slow.service_ns).saturating_sub(others_ns);
-        sum_ns.checked_div(self.at(over)).map_or(0, |mean_ns| mean_ns.max(self.limit.threshold_ns))
+        let sum_ns = self.at(&self.counts.slow.service_ns).saturating_sub(faster_ops_ns);
+        sum_ns.checked_div(self.at(service_over)).map_or(0, |mean_ns| mean_ns.max(self.limit.threshold_ns))
     }
 }
 
@@ -115,42 +115,42 @@ impl BlamedSlice<'_> {
 #[derive(Debug, Clone, Copy, Default)]
 struct Shares {
     /// Delay by this program: operations issued late, or completions seen late.
-    ours: f64,
+    own_delay: f64,
     /// Wait for a slot held by operations that were not slow themselves.
     wait: f64,
     /// Service, and waits for a slot held by operations slow in service.
     service: f64,
     /// Part of `service` that was such a wait.
-    behind: f64,
+    behind_slow_ops: f64,
     failed: f64,
 }
 
 impl Shares {
     fn of(subject: &BlamedSlice<'_>) -> Self {
         let CellCounts { errors, unissued, lost, slow, .. } = subject.counts;
-        let all = subject.at(&subject.counts.response_over).max(1) as f64;
+        let slow_ops = subject.at(&subject.counts.response_over).max(1) as f64;
         let wait_ns = subject.at(&slow.wait_ns) as f64;
         let (seen_late_ns, held_ns) = (subject.at(&slow.unseen_ns) as f64, subject.at(&slow.held_ns) as f64);
         let ours_ns = subject.at(&slow.lag_ns) as f64 + seen_late_ns + held_ns;
         let wait_ns = (wait_ns - held_ns).max(0.0);
         let service_ns = (subject.at(&slow.service_ns) as f64 - seen_late_ns).max(0.0);
         let total_ns = (wait_ns + ours_ns + service_ns).max(1.0);
-        let weight = subject.with_times() as f64 / all / total_ns;
-        let (failed, never) = (*errors as f64 / all, unissued.saturating_add(*lost) as f64 / all);
+        let weight = subject.with_times() as f64 / slow_ops / total_ns;
+        let (failed, never_completed) = (*errors as f64 / slow_ops, unissued.saturating_add(*lost) as f64 / slow_ops);
         let mut shares =
-            Self { ours: ours_ns * weight, wait: wait_ns * weight, service: service_ns * weight, failed, behind: 0.0 };
+            Self { own_delay: ours_ns * weight, wait: wait_ns * weight, service: service_ns * weight, failed, behind_slow_ops: 0.0 };
         // Operations that never completed are charged to the larger delay of the other operations: this program's or
         // the wait. Without any delay they were issued and did not complete, so they are charged to service.
         if ours_ns > wait_ns {
-            shares.ours += never;
+            shares.own_delay += never_completed;
         } else if wait_ns > 0.0 {
-            shares.wait += never;
+            shares.wait += never_completed;
         } else {
-            shares.service += never;
+            shares.service += never_completed;
         }
         if waited_behind_slow_ones(subject) {
-            shares.behind = std::mem::take(&mut shares.wait);
-            shares.service += shares.behind;
+            shares.behind_slow_ops = std::mem::take(&mut shares.wait);
+            shares.service += shares.behind_slow_ops;
         }
         shares
     }
@@ -159,7 +159,7 @@ impl Shares {
 impl Blamer {
     /// The blame for each judged slice over a limit, the worst slice first. `judge` must have the same intervals.
     pub fn blame(&self, judge: &Judge) -> Vec<Blame> {
-        let mut found = Vec::new();
+        let mut blamed_slices = Vec::new();
         for group in judge.judged_groups() {
             for (slice, counts) in group.slices.iter().enumerate() {
                 for (threshold, limit) in judge.plan.limits_of(group.stream).enumerate() {
@@ -168,14 +168,14 @@ impl Blamer {
                         |over: &[u64; THRESHOLDS_MAX]| limit.is_exceeded(over[threshold], counts.counted_ops());
                     if exceeded(&counts.judged_over) || exceeded(&counts.response_over) {
                         let plan = &judge.plan;
-                        found.push(BlamedSlice { blamer: self, plan, group, slice, counts, threshold, limit });
+                        blamed_slices.push(BlamedSlice { blamer: self, plan, group, slice, counts, threshold, limit });
                     }
                 }
             }
         }
         let rank = |of: &BlamedSlice<'_>| of.over() as f64 / of.counts.counted_ops() as f64 / of.limit.share_max();
-        found.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
-        found.iter().map(BlamedSlice::blame).collect()
+        blamed_slices.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+        blamed_slices.iter().map(BlamedSlice::blame).collect()
     }
 }
 
@@ -206,7 +206,7 @@ fn parts(subject: &BlamedSlice<'_>) -> Vec<BlamePart> {
         }
     };
     let shares = Shares::of(subject);
-    add(Cause::OurLag, shares.ours, own_delay_evidence(subject));
+    add(Cause::OurLag, shares.own_delay, own_delay_evidence(subject));
     add(Cause::SlotWait, shares.wait, slot_wait_evidence(subject));
     for (cause, fraction, evidence) in service::service_causes(subject, &shares) {
         add(cause, shares.service * fraction, evidence);
@@ -230,17 +230,17 @@ fn parts(subject: &BlamedSlice<'_>) -> Vec<BlamePart> {
 /// Adds a note to the evidence of the largest cause if the limit is also reached without this cause. Shares are
 /// fractions of time, and a few long operations can have most of the time.
 fn note_if_over_without_cause(subject: &BlamedSlice<'_>, largest: &mut BlamePart) {
-    let without = match largest.cause {
+    let over_without_delay = match largest.cause {
         Cause::OurLag => subject.at(&subject.counts.judged_least_over),
         Cause::SlotWait => subject.at(&subject.counts.service_over),
         _ => return,
     };
-    let wanted = subject.counts.counted_ops();
-    if subject.limit.is_exceeded(without, wanted) {
+    let scheduled_ops = subject.counts.counted_ops();
+    if subject.limit.is_exceeded(over_without_delay, scheduled_ops) {
         largest.evidence = format!(
             "{}; without this delay, {} would still be over {:#}, which reaches the limit as well",
             largest.evidence,
-            percent(without as f64 / wanted.max(1) as f64),
+            percent(over_without_delay as f64 / scheduled_ops.max(1) as f64),
             ThresholdText(subject.limit.threshold_ns)
         );
     }
@@ -312,13 +312,13 @@ fn heat_evidence(subject: &BlamedSlice<'_>, shares: &Shares) -> Option<String> {
     if shares.service < SERVICE_SHARE_MIN {
         return None;
     }
-    let found = subject.devices().filter_map(|device| {
+    let hot_drives = subject.devices().filter_map(|device| {
         let evidence = heat_of(subject, device)?;
         let name = if subject.plan.devices.len() > 1 { &subject.plan.devices[device] } else { "drive" };
         Some(format!("{name} {evidence}"))
     });
-    let found: Vec<_> = found.collect();
-    (!found.is_empty()).then(|| found.join("; "))
+    let hot_drives: Vec<_> = hot_drives.collect();
+    (!hot_drives.is_empty()).then(|| hot_drives.join("; "))
 }
 
 /// Evidence for heat on one device: the device throttled itself, and service was slower than before; or the device was
@@ -328,7 +328,7 @@ fn heat_of(subject: &BlamedSlice<'_>, device: usize) -> Option<String> {
     let position = blamer.position(subject.group.stream, device)?;
     let slice_facts = blamer.device(*slice, device);
     let celsius = blamer.meanwhile(*slice, position, *threshold).celsius.value();
-    let at = celsius.map_or_else(String::new, |celsius| format!("at {celsius:.0} C"));
+    let temperature_text = celsius.map_or_else(String::new, |celsius| format!("at {celsius:.0} C"));
     let calm = blamer.calm[position];
     // Cross-multiplied: the fraction of operations slow in service is larger in the slice than before the throttling.
     let grew = u128::from(subject.at(&counts.service_over)) * u128::from(calm.ops)
@@ -337,19 +337,19 @@ fn heat_of(subject: &BlamedSlice<'_>, device: usize) -> Option<String> {
         if calm.ops > 0 && !grew {
             return None;
         }
-        let mut words = Vec::from_iter((!at.is_empty()).then_some(at));
+        let mut phrases = Vec::from_iter((!temperature_text.is_empty()).then_some(temperature_text));
         if slice_facts.throttled > 0.0 {
             let times = if slice_facts.throttled < 1.5 { "time" } else { "times" };
-            words.push(format!("throttled {:.0} {times}", slice_facts.throttled));
+            phrases.push(format!("throttled {:.0} {times}", slice_facts.throttled));
         }
         if slice_facts.throttled_sec > 0.0 {
-            words.push(format!("throttled for {:.0} s", slice_facts.throttled_sec));
+            phrases.push(format!("throttled for {:.0} s", slice_facts.throttled_sec));
         }
-        return Some(words.join(", "));
+        return Some(phrases.join(", "));
     }
     let (celsius, fast) = (celsius?, blamer.fast_celsius[position][*threshold].value()?);
     (celsius >= HOT_CELSIUS && celsius >= fast + HOTTER_CELSIUS)
-        .then(|| format!("{at} while operations were slow and {fast:.0} C while they were fast"))
+        .then(|| format!("{temperature_text} while operations were slow and {fast:.0} C while they were fast"))
 }
 
 /// Minimum share of a part in the sentence; the data has all parts.
@@ -363,11 +363,11 @@ fn blame_sentence(subject: &BlamedSlice<'_>, parts: &[BlamePart]) -> String {
         let device = subject.group.device.map(|device| subject.plan.devices[device].as_str());
         text = format!("{text} on {}", device.unwrap_or("all devices together"));
     }
-    let (over, wanted) = (subject.over(), subject.counts.counted_ops());
-    let lag = if over > subject.at(&subject.counts.judged_over) { ", with this program's own lag" } else { "" };
+    let (over_ops, scheduled_ops) = (subject.over(), subject.counts.counted_ops());
+    let lag = if over_ops > subject.at(&subject.counts.judged_over) { ", with this program's own lag" } else { "" };
     text = format!(
         "{text}: {} of {} over {:#}{lag} (limit {}): ",
-        percent(over as f64 / wanted.max(1) as f64),
+        percent(over_ops as f64 / scheduled_ops.max(1) as f64),
         subject.plan.streams[subject.group.stream].name,
         ThresholdText(subject.limit.threshold_ns),
         percent_exact(subject.limit.share_max())
@@ -400,12 +400,12 @@ fn cause_text(part: &BlamePart) -> String {
 fn own_delay_evidence(subject: &BlamedSlice<'_>) -> String {
     let slow = &subject.counts.slow;
     let mean = |sums| Some(subject.mean_ns(sums)).filter(|ns| *ns > 0).map(duration);
-    let parts = [
+    let delays = [
         mean(&slow.lag_ns).map(|time| format!("issued {time} late")),
         mean(&slow.unseen_ns).map(|time| format!("completions may have been noticed {time} late")),
         mean(&slow.held_ns).map(|time| format!("slots may have been held {time} longer by such completions")),
     ];
-    format!("{} on average", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    format!("{} on average", delays.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 /// Describes waits for slots, and the service time of the same operations.

@@ -26,7 +26,7 @@ pub(super) struct SampledRequests {
 
 impl SampledRequests {
     fn add_line(&mut self, line: &TraceLine) {
-        let one = Self {
+        let sample = Self {
             samples: 1,
             length_ms: line.length_ms as f64,
             requests: line.requests,
@@ -36,7 +36,7 @@ impl SampledRequests {
             device_over: padded(&line.device_over),
             total_over: padded(&line.total_over),
         };
-        self.merge(&one);
+        self.merge(&sample);
     }
 
     /// Adds another device, or another sample.
@@ -75,8 +75,8 @@ fn padded(counts: &[u64]) -> [u64; THRESHOLDS_MAX] {
     all
 }
 
-fn add_all(mine: &mut [u64], theirs: &[u64]) {
-    mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
+fn add_all(sums: &mut [u64], addends: &[u64]) {
+    sums.iter_mut().zip(addends).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
 }
 
 /// A recent interval, kept for samples that arrive late.
@@ -87,14 +87,14 @@ struct RecentInterval {
     slice: usize,
     /// Counts of each judged cell.
     cells: Vec<SampledOps>,
-    touched: bool,
+    is_sampled: bool,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct SliceSamples {
     traced: BTreeMap<(usize, TraceKind, TraceSize), SampledRequests>,
     /// By judged cell: counts of the intervals that samples overlap.
-    touched: Vec<SampledOps>,
+    sampled: Vec<SampledOps>,
 }
 
 impl SliceSamples {
@@ -105,16 +105,16 @@ impl SliceSamples {
 
     /// The run's counts of a judged cell in the sampled intervals.
     pub(super) fn touched(&self, cell: usize) -> SampledOps {
-        self.touched.get(cell).copied().unwrap_or_default()
+        self.sampled.get(cell).copied().unwrap_or_default()
     }
 }
 
 /// Matches samples with intervals.
 #[derive(Debug, Default)]
 pub(super) struct SampleMatcher {
-    recent: VecDeque<RecentInterval>,
+    recent_intervals: VecDeque<RecentInterval>,
     /// Samples that end after the last known interval.
-    pending: Vec<TraceLine>,
+    pending_lines: Vec<TraceLine>,
 }
 
 impl SampleMatcher {
@@ -126,11 +126,11 @@ impl SampleMatcher {
         slice: usize,
         slices: &mut [SliceSamples],
     ) {
-        if self.recent.len() >= RECENT_MAX {
-            self.recent.pop_front();
+        if self.recent_intervals.len() >= RECENT_MAX {
+            self.recent_intervals.pop_front();
         }
-        self.recent.push_back(RecentInterval { from_ns, end_ns, slice, cells, touched: false });
-        let pending = std::mem::take(&mut self.pending);
+        self.recent_intervals.push_back(RecentInterval { from_ns, end_ns, slice, cells, is_sampled: false });
+        let pending = std::mem::take(&mut self.pending_lines);
         pending.iter().for_each(|line| self.line(line, slices));
     }
 
@@ -138,22 +138,22 @@ impl SampleMatcher {
     pub(super) fn line(&mut self, line: &TraceLine, slices: &mut [SliceSamples]) {
         let from_ns = (line.at_sec * 1e9) as u64;
         let end_ns = from_ns.saturating_add(line.length_ms.saturating_mul(1_000_000));
-        if self.recent.back().is_none_or(|last| last.end_ns < end_ns) {
-            self.pending.push(line.clone());
+        if self.recent_intervals.back().is_none_or(|last| last.end_ns < end_ns) {
+            self.pending_lines.push(line.clone());
             return;
         }
         // The sample arrived after its intervals were dropped, so it cannot be compared.
-        if self.recent.front().is_none_or(|first| from_ns < first.from_ns) {
+        if self.recent_intervals.front().is_none_or(|first| from_ns < first.from_ns) {
             return;
         }
-        for recent in self.recent.iter_mut().filter(|recent| recent.from_ns < end_ns && from_ns < recent.end_ns) {
-            let Some(slice) = slices.get_mut(recent.slice) else { continue };
-            if !std::mem::replace(&mut recent.touched, true) {
-                slice.touched.resize(recent.cells.len(), SampledOps::default());
-                slice.touched.iter_mut().zip(&recent.cells).for_each(|(sum, cell)| sum.merge(cell));
+        for interval in self.recent_intervals.iter_mut().filter(|recent| recent.from_ns < end_ns && from_ns < recent.end_ns) {
+            let Some(slice) = slices.get_mut(interval.slice) else { continue };
+            if !std::mem::replace(&mut interval.is_sampled, true) {
+                slice.sampled.resize(interval.cells.len(), SampledOps::default());
+                slice.sampled.iter_mut().zip(&interval.cells).for_each(|(sum, cell)| sum.merge(cell));
             }
         }
-        let slice = self.recent.iter().find(|recent| from_ns < recent.end_ns).map(|recent| recent.slice);
+        let slice = self.recent_intervals.iter().find(|recent| from_ns < recent.end_ns).map(|recent| recent.slice);
         if let Some(slice) = slice.and_then(|slice| slices.get_mut(slice)) {
             slice.traced.entry((line.device, line.kind, line.size)).or_default().add_line(line);
         }

@@ -37,33 +37,33 @@ const MISSED_MAX: f64 = 0.1;
 
 /// The causes of service time, with their fractions and the evidence.
 pub(super) fn service_causes(subject: &BlamedSlice<'_>, shares: &Shares) -> Vec<(Cause, f64, String)> {
-    let behind = behind_text(subject, shares);
+    let behind_note = behind_text(subject, shares);
     if subject.plan.tested == TestedObject::Server {
         return vec![(
             Cause::Server,
             1.0,
-            format!("network or server, not told apart: {}{behind}", service_time_text(subject)),
+            format!("network or server, not told apart: {}{behind_note}", service_time_text(subject)),
         )];
     }
     if subject.plan.simulated {
         let simulated = "a simulated device has no kernel before it, so all service time is the device's";
-        return vec![(Cause::Device, 1.0, format!("{simulated}: {}{behind}", service_time_text(subject)))];
+        return vec![(Cause::Device, 1.0, format!("{simulated}: {}{behind_note}", service_time_text(subject)))];
     }
-    let outside = OutsideRequests::of(subject).filter(|outside| outside.fraction >= OUTSIDE_MIN);
+    let outside_requests = OutsideRequests::of(subject).filter(|outside| outside.fraction >= OUTSIDE_MIN);
     let (full, behind_full) = behind_full(subject).unwrap_or_default();
     match SampleEstimate::of(subject) {
         Ok(sampled) => {
-            let proven = outside.as_ref().map_or(0.0, |outside| outside.fraction);
-            let device = sampled.device.min(1.0 - proven);
-            let unseen = sampled.unseen.min(1.0 - proven - device);
+            let outside_fraction = outside_requests.as_ref().map_or(0.0, |outside| outside.fraction);
+            let device = sampled.device.min(1.0 - outside_fraction);
+            let unseen = sampled.unseen.min(1.0 - outside_fraction - device);
             let mut kernel = (1.0 - device - unseen).max(0.0);
-            if kernel < sampled.noise && proven == 0.0 {
+            if kernel < sampled.noise && outside_fraction == 0.0 {
                 kernel = 0.0;
             }
             let full = full.min(kernel);
             kernel -= full;
             let mut evidence = sampled.kernel_evidence(subject);
-            if let Some(outside) = outside.as_ref().filter(|_| full == 0.0) {
+            if let Some(outside) = outside_requests.as_ref().filter(|_| full == 0.0) {
                 evidence = format!("{evidence}; {}", outside.evidence);
             }
             let mut device_evidence = sampled.device_evidence(subject);
@@ -74,24 +74,24 @@ pub(super) fn service_causes(subject: &BlamedSlice<'_>, shares: &Shares) -> Vec<
             let unknown = (1.0 - device - kernel).max(0.0);
             let (unseen, device) = if unseen > 0.0 { (unknown, device) } else { (0.0, device + unknown) };
             vec![
-                (Cause::Device, device, device_evidence + &behind),
+                (Cause::Device, device, device_evidence + &behind_note),
                 (Cause::KernelQueue, kernel, evidence),
                 (Cause::Unknown, unseen, undivided_text("the trace samples are too few and too short to catch bursts")),
             ]
         }
-        Err(why) => match outside {
+        Err(reason) => match outside_requests {
             Some(outside) => {
                 let full = full.min(outside.fraction);
                 // A share below [`OUTSIDE_MIN`] is no proof of time before the requests.
                 let kernel = Some(outside.fraction - full).filter(|rest| *rest >= OUTSIDE_MIN).unwrap_or(0.0);
-                let (behind_device, behind_kernel) = if full > kernel { (&*behind, "") } else { ("", &*behind) };
+                let (behind_device, behind_kernel) = if full > kernel { (&*behind_note, "") } else { ("", &*behind_note) };
                 vec![
                     (Cause::Device, full, behind_full + behind_device),
                     (Cause::KernelQueue, kernel, outside.evidence + behind_kernel),
-                    (Cause::Unknown, 1.0 - full - kernel, undivided_text(&why)),
+                    (Cause::Unknown, 1.0 - full - kernel, undivided_text(&reason)),
                 ]
             }
-            None => vec![(Cause::Unknown, 1.0, undivided_text(&why) + &behind)],
+            None => vec![(Cause::Unknown, 1.0, undivided_text(&reason) + &behind_note)],
         },
     }
 }
@@ -105,19 +105,19 @@ fn service_time_text(subject: &BlamedSlice<'_>) -> String {
     }
 }
 
-fn undivided_text(why: &str) -> String {
-    format!("in the device or in the kernel queue, which cannot be told apart because {why}")
+fn undivided_text(reason: &str) -> String {
+    format!("in the device or in the kernel queue, which cannot be told apart because {reason}")
 }
 
 /// Describes the waits that are counted as service.
 fn behind_text(subject: &BlamedSlice<'_>, shares: &Shares) -> String {
-    if shares.behind <= 0.0 {
+    if shares.behind_slow_ops <= 0.0 {
         return String::new();
     }
     let wait = duration(subject.mean_ns(&subject.counts.slow.wait_ns));
     format!(
         ", including {} spent waiting ({wait} on average) for slots that such operations held",
-        percent_whole(shares.behind)
+        percent_whole(shares.behind_slow_ops)
     )
 }
 
@@ -186,17 +186,17 @@ impl SampleEstimate {
         let mean_bytes = subject.counts.bytes.checked_div(subject.counts.ops).unwrap_or(0);
         let size = TraceSize::of(mean_bytes);
         let samples = subject.blamer.slice_samples.get(subject.slice).cloned().unwrap_or_default();
-        let (mut traced, mut touched) = (SampledRequests::default(), SampledOps::default());
+        let (mut traced, mut sampled_ops) = (SampledRequests::default(), SampledOps::default());
         for device in subject.devices() {
             traced.merge(&samples.traced(device, kind, size));
             if let Some(position) = subject.blamer.position(subject.group.stream, device) {
-                touched.merge(&samples.touched(position));
+                sampled_ops.merge(&samples.touched(position));
             }
         }
         if traced.samples == 0 {
             return Err("no trace sample has requests of this stream".to_owned());
         }
-        let slow = subject.at(&touched.service_over);
+        let slow = subject.at(&sampled_ops.service_over);
         if slow < SAMPLED_SLOW_MIN {
             let samples = count(traced.samples, "sample");
             return Err(match slow {
@@ -205,21 +205,21 @@ impl SampleEstimate {
             });
         }
         let sample_ms = traced.length_ms / traced.samples as f64;
-        let served = subject.served_slowly_ns();
-        if served as f64 / 1e6 * 2.0 > sample_ms {
+        let slow_service_ns = subject.served_slowly_ns();
+        if slow_service_ns as f64 / 1e6 * 2.0 > sample_ms {
             return Err(format!(
                 "slow operations took {}, too long for trace samples of {sample_ms:.0} ms",
-                duration(served)
+                duration(slow_service_ns)
             ));
         }
-        let expected = traced.requests as f64 * slow as f64 / touched.ops.max(1) as f64;
+        let expected = traced.requests as f64 * slow as f64 / sampled_ops.ops.max(1) as f64;
         if expected < SAMPLED_SLOW_MIN as f64 {
             let (samples, s) = (count(traced.samples, "sample"), if traced.samples == 1 { "s" } else { "" });
             return Err(format!("{samples} of the trace hold{s} too few slow operations"));
         }
         let device = (subject.at(&traced.device_over) as f64 / expected).min(1.0);
         let total = (subject.at(&traced.total_over) as f64 / expected).min(1.0);
-        let covered = traced.length_ms / touched.length_ms.max(1.0);
+        let covered = traced.length_ms / sampled_ops.length_ms.max(1.0);
         let missed = (1.0 - covered).max(0.0).powf(traced.samples as f64);
         let trusted = missed <= MISSED_MAX || traced.samples >= SAMPLES_MIN;
         let unseen = if trusted { 0.0 } else { (1.0 - total).max(0.0) };
@@ -268,14 +268,14 @@ impl SampleEstimate {
 fn behind_full(subject: &BlamedSlice<'_>) -> Option<(f64, String)> {
     let slow = &subject.counts.slow;
     let service_ns = subject.at(&slow.service_ns).saturating_sub(subject.at(&slow.unseen_ns));
-    let (mut behind_sec, mut all) = (0.0, FullDeviceSums::default());
+    let (mut behind_sec, mut device_sums) = (0.0, FullDeviceSums::default());
     for device in subject.devices() {
         let full = subject.blamer.device(subject.slice, device).full;
         let Some(position) = subject.blamer.position(subject.group.stream, device) else { continue };
         let meanwhile = subject.blamer.meanwhile(subject.slice, position, subject.threshold);
         let beyond_requests_sec = meanwhile.full_service_ns as f64 / 1e9 - full.requests_sec;
         behind_sec += beyond_requests_sec.min(full.waited_sec_max).max(0.0);
-        all.merge(&full);
+        device_sums.merge(&full);
     }
     if service_ns == 0 || behind_sec <= 0.0 {
         return None;
@@ -285,7 +285,7 @@ fn behind_full(subject: &BlamedSlice<'_>) -> Option<(f64, String)> {
         "of {} of service time, up to {} passed before the device, while the device held its maximum of {} requests",
         duration(service_ns),
         percent_whole(fraction),
-        Grouped(all.requests_max),
+        Grouped(device_sums.requests_max),
     );
     Some((fraction, evidence))
 }

@@ -62,12 +62,12 @@ impl Judge {
 }
 
 /// The verdict of a run with this `end`. If another workload ended the run, `elsewhere` describes why.
-fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
+fn verdict(judge: &Judge, end: &End, other_workload_end: Option<&str>) -> Verdict {
     let end = &judge.corrected_end(end);
     let (decided_by, worst) = worst_shares(judge, end, |counts| &counts.judged_over);
     let bounds = Bounds {
         judged: decided_by.as_ref(),
-        least: worst_shares(judge, end, |counts| &counts.judged_least_over).0,
+        lower_bound: worst_shares(judge, end, |counts| &counts.judged_least_over).0,
         response: worst_shares(judge, end, |counts| &counts.response_over).0,
     };
     let undone = judge.undone(end);
@@ -76,7 +76,7 @@ fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
     findings.add_doubts(judge, end, &bounds);
     findings.add_undone_loads(judge, end, &undone);
     findings.add_notes(judge, &bounds);
-    let (outcome, reasons) = outcome_and_reasons(judge, end, elsewhere, findings, decided_by.as_ref());
+    let (outcome, reasons) = outcome_and_reasons(judge, end, other_workload_end, findings, decided_by.as_ref());
     let plan = &judge.plan;
     let ran_sec = judge.ran_ns as f64 / 1e9;
     // A load can finish before its configured duration.
@@ -98,7 +98,7 @@ fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
         missed: Vec::new(),
         notes: Vec::new(),
         records_read: None,
-        workloads: judge.parts.iter().map(|part| of_workload(part, end)).collect(),
+        workloads: judge.workload_judges.iter().map(|part| of_workload(part, end)).collect(),
         decided_by,
         worst,
         sla: plan.sla.to_string(),
@@ -124,24 +124,24 @@ fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
 fn outcome_and_reasons(
     judge: &Judge,
     end: &End,
-    elsewhere: Option<&str>,
+    other_workload_end: Option<&str>,
     findings: ReasonLists,
     worst: Option<&Deciding>,
 ) -> (Outcome, Vec<Reason>) {
     let ReasonLists { failures, doubts, undone, notes } = findings;
     let too_slow = worst.filter(|worst| worst.is_over());
     let too_slow = too_slow.map(|worst| Reason::new(Code::OverLimit, worst.to_string()));
-    let stopped = !end.is_complete() && end.failure().is_none() && !end.is_our_lag();
+    let is_stopped = !end.is_complete() && end.failure().is_none() && !end.is_our_lag();
     let unlimited = judge.plan.has_no_limits();
     let outcome = match () {
         () if !failures.is_empty() => Outcome::Fail,
         () if !doubts.is_empty() => Outcome::Invalid,
         () if too_slow.is_some() || !undone.is_empty() => Outcome::Fail,
-        () if stopped => Outcome::Invalid,
+        () if is_stopped => Outcome::Invalid,
         () if unlimited => Outcome::Measured,
         () => Outcome::Pass,
     };
-    let stopped = stopped.then(|| {
+    let stop_reason = is_stopped.then(|| {
         let so_far = match outcome {
             Outcome::Invalid if doubts.is_empty() && is_over_so_far(judge) => {
                 "too many operations were slow so far, but the rest of the slice could have made up for them"
@@ -151,11 +151,11 @@ fn outcome_and_reasons(
             _ => "the run so far allows no verdict",
         };
         let (ran_sec, duration_sec) = (judge.ran_ns / 1_000_000_000, judge.plan.duration_sec);
-        let (code, why) = match elsewhere {
+        let (code, sentence) = match other_workload_end {
             Some(elsewhere) => (Code::StoppedForAnother, format!("the run was stopped because {elsewhere}")),
             None => (Code::Stopped, end.to_string()),
         };
-        Reason::new(code, format!("{why} after {} of {} s; {so_far}", Grouped(ran_sec), Grouped(duration_sec)))
+        Reason::new(code, format!("{sentence} after {} of {} s; {so_far}", Grouped(ran_sec), Grouped(duration_sec)))
     });
     let nearest = match (outcome, worst) {
         (Outcome::Pass, Some(worst)) => Some(Reason::new(Code::Held, worst.to_string())),
@@ -166,7 +166,7 @@ fn outcome_and_reasons(
         }
         _ => None,
     };
-    let reasons = failures.into_iter().chain(doubts).chain(undone).chain(too_slow).chain(stopped).chain(nearest);
+    let reasons = failures.into_iter().chain(doubts).chain(undone).chain(too_slow).chain(stop_reason).chain(nearest);
     (outcome, reasons.chain(notes).collect())
 }
 
@@ -174,7 +174,7 @@ fn outcome_and_reasons(
 struct Bounds<'a> {
     judged: Option<&'a Deciding>,
     /// Without delays that this program may have caused.
-    least: Option<Deciding>,
+    lower_bound: Option<Deciding>,
     /// With this program's own lag.
     response: Option<Deciding>,
 }
@@ -226,8 +226,8 @@ impl ReasonLists {
     /// device must not be charged for. A pass stands despite both; a failure caused by them becomes invalid.
     fn add_timing_doubts(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let limit_us = judge.gap_limit_ns() / 1000;
-        match (bounds.judged, &bounds.least) {
-            (Some(judged), Some(least)) if judged.is_over() && !least.is_over() => self.own_lag(format!(
+        match (bounds.judged, &bounds.lower_bound) {
+            (Some(judged), Some(lower_bound)) if judged.is_over() && !lower_bound.is_over() => self.own_lag(format!(
                     "this program may have caused the slow operations: {judged}. Without this program's delays, no share reaches its \
                      limit. These delays are operations issued over {:#} late, waits behind such operations, and completions noticed \
                      over {limit_us} us late{}; use a less busy machine{}",
@@ -250,12 +250,12 @@ impl ReasonLists {
     /// Collects loads that were not done, or done too late: then the configured load was not tested.
     fn add_undone_loads(&mut self, judge: &Judge, end: &End, undone: &[super::Undone]) {
         let noun = judge.plan.tested.noun();
-        for found in undone {
-            match found.ours {
+        for undone_load in undone {
+            match undone_load.ours {
                 true => self.own_lag(format!(
-                    "{found}: this program delayed the load, not the {noun}; use a less busy machine or a lower rate"
+                    "{undone_load}: this program delayed the load, not the {noun}; use a less busy machine or a lower rate"
                 )),
-                false => self.undone.push(Reason::new(Code::NotCarriedOut, found.to_string())),
+                false => self.undone.push(Reason::new(Code::NotCarriedOut, undone_load.to_string())),
             }
         }
         self.undone.extend(judge.too_late(end).into_iter().map(|text| Reason::new(Code::Late, text)));
@@ -343,10 +343,10 @@ fn failed_operations(judge: &Judge) -> Option<String> {
 
 /// The worst share over all windows of a run that ended with `end`, and the worst share for each limit. A window that
 /// was cut short is extrapolated to its full length.
-fn worst_shares(judge: &Judge, end: &End, over: CountSelector) -> (Option<Deciding>, Vec<Deciding>) {
+fn worst_shares(judge: &Judge, end: &End, selector: CountSelector) -> (Option<Deciding>, Vec<Deciding>) {
     // An entry per threshold; `None` if the threshold has no limit.
     type ByThreshold = Vec<Option<Deciding>>;
-    let (mut all, mut by_limit): (Option<Deciding>, ByThreshold) = (None, Vec::new());
+    let (mut overall_worst, mut by_limit): (Option<Deciding>, ByThreshold) = (None, Vec::new());
     let zipped = |a: ByThreshold, b: ByThreshold, with: fn(Deciding, Deciding) -> Deciding| match a.is_empty() {
         true => b,
         false => a.into_iter().zip(b).map(|(a, b)| a.into_iter().chain(b).reduce(with)).collect(),
@@ -354,16 +354,16 @@ fn worst_shares(judge: &Judge, end: &End, over: CountSelector) -> (Option<Decidi
     for group in judge.judged_groups() {
         let windows = judge.windows(group, end);
         let shares = windows.iter().filter(|window| window.counts.counted_ops() > 0);
-        let shares = shares.map(|window| shares_of(judge, end, group, window, over).collect());
+        let shares = shares.map(|window| shares_of(judge, end, group, window, selector).collect());
         let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Deciding::joined)) else { continue };
         // The first slice over any limit, even if another limit is the worst.
         let first_slice = of_group.iter().flatten().filter_map(|worst| worst.first_slice).min();
         let worst = of_group.iter().flatten().cloned().reduce(Deciding::worse);
         let worst = worst.map(|worst| Deciding { first_slice, ..worst });
-        all = all.into_iter().chain(worst).reduce(Deciding::worse);
+        overall_worst = overall_worst.into_iter().chain(worst).reduce(Deciding::worse);
         by_limit = zipped(by_limit, of_group, Deciding::worse);
     }
-    (all, by_limit.into_iter().flatten().collect())
+    (overall_worst, by_limit.into_iter().flatten().collect())
 }
 
 /// The shares of a window by threshold; `None` for a threshold without a limit.
@@ -372,16 +372,16 @@ fn shares_of(
     end: &End,
     group: &GroupCounts,
     window: &Window,
-    over: CountSelector,
+    selector: CountSelector,
 ) -> impl Iterator<Item = Option<Deciding>> {
-    let seen = window.counts.counted_ops();
-    let whole = if window.cut { judge.whole_slice_ops(group, window.first, end) } else { Some(seen) };
-    let wanted = whole.unwrap_or(seen);
-    let counts = *over(&window.counts);
+    let ops_so_far = window.counts.counted_ops();
+    let full_slice_ops = if window.cut { judge.whole_slice_ops(group, window.first, end) } else { Some(ops_so_far) };
+    let scheduled_ops = full_slice_ops.unwrap_or(ops_so_far);
+    let counts = *selector(&window.counts);
     let (stream, device) = judge.plan.names_of(group);
     judge.plan.limits_of(group.stream).zip(counts).map(move |(limit, over)| {
         let limit = limit?;
-        let exceeded = whole.is_some() && limit.is_exceeded(over, wanted);
+        let exceeded = full_slice_ops.is_some() && limit.is_exceeded(over, scheduled_ops);
         Some(Deciding {
             stream: stream.clone(),
             device: device.clone(),
@@ -392,9 +392,9 @@ fn shares_of(
             first_slice: exceeded.then_some(window.last as u64 + 1),
             threshold_ns: limit.threshold_ns,
             over,
-            wanted,
-            cut: whole != Some(seen),
-            share: over as f64 / wanted as f64,
+            wanted: scheduled_ops,
+            cut: full_slice_ops != Some(ops_so_far),
+            share: over as f64 / scheduled_ops as f64,
             share_max: limit.share_max(),
         })
     })
@@ -403,13 +403,13 @@ fn shares_of(
 fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
     let thresholds = judge.plan.sla.limits().len();
     let slices = group.slices.iter().enumerate().map(|(slice, counts)| {
-        let wanted = counts.counted_ops();
-        let share = |over: &[u64]| (wanted > 0).then(|| over.iter().map(|over| *over as f64 / wanted as f64).collect());
+        let scheduled_ops = counts.counted_ops();
+        let share = |over: &[u64]| (scheduled_ops > 0).then(|| over.iter().map(|over| *over as f64 / scheduled_ops as f64).collect());
         let (judged, response) = (&counts.judged_over[..thresholds], &counts.response_over[..thresholds]);
         SliceShares {
             slice: slice as u64 + 1,
             complete: (slice as u64) < judge.complete_slices,
-            wanted,
+            wanted: scheduled_ops,
             whole: judge.whole_slice_ops(group, slice, end),
             judged_over: judged.to_vec(),
             response_over: response.to_vec(),
@@ -422,11 +422,11 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
 }
 
 /// Verdict on one of several workloads. If another workload ended the run, the end counts as a stop here.
-fn of_workload(part: &WorkloadJudge, end: &End) -> WorkloadVerdict {
-    let elsewhere = part.judge.is_end_of_another(end);
-    let of_part = if elsewhere.is_some() { &End::Unrecorded } else { end };
-    let Verdict { outcome, reasons, .. } = verdict(&part.judge, of_part, elsewhere.as_deref());
-    WorkloadVerdict { name: part.name.clone(), outcome, reasons }
+fn of_workload(workload: &WorkloadJudge, end: &End) -> WorkloadVerdict {
+    let elsewhere = workload.judge.is_end_of_another(end);
+    let workload_end = if elsewhere.is_some() { &End::Unrecorded } else { end };
+    let Verdict { outcome, reasons, .. } = verdict(&workload.judge, workload_end, elsewhere.as_deref());
+    WorkloadVerdict { name: workload.name.clone(), outcome, reasons }
 }
 
 /// True if the group has operations: a stream need not use every device.
@@ -435,21 +435,21 @@ fn is_used(group: &&GroupCounts) -> bool {
 }
 
 fn insufficient(judge: &Judge) -> Vec<Insufficient> {
-    let mut found = Vec::new();
+    let mut small_slices = Vec::new();
     for group in judge.judged_groups().filter(is_used) {
         // The remainder is judged together with the last complete slice, so it may be short. A load can begin late and
         // end early, so slices before its first and after its last operation are ignored.
-        let alone = usize::try_from(judge.complete_slices.max(1)).unwrap_or(usize::MAX);
+        let slices_max = usize::try_from(judge.complete_slices.max(1)).unwrap_or(usize::MAX);
         let is_used = |counts: &CellCounts| counts.counted_ops() > 0;
         let first = group.slices.iter().position(is_used).unwrap_or(0);
         let last = group.slices.iter().rposition(is_used).unwrap_or(usize::MAX);
-        let slices = group.slices.iter().enumerate().take(alone).take(last.saturating_add(1)).skip(first);
+        let slices = group.slices.iter().enumerate().take(slices_max).take(last.saturating_add(1)).skip(first);
         for (slice, counts) in slices.filter(|(_, counts)| counts.counted_ops() < SLICE_OPS_MIN) {
             let (stream, device) = judge.plan.names_of(group);
-            found.push(Insufficient { stream, device, slice: slice as u64 + 1, wanted: counts.counted_ops() });
+            small_slices.push(Insufficient { stream, device, slice: slice as u64 + 1, wanted: counts.counted_ops() });
         }
     }
-    found
+    small_slices
 }
 
 /// Duration of a stream's load, nanoseconds: from its start to its configured end or the end of the run. If the stream

@@ -24,32 +24,32 @@ use std::fmt;
 const ALLOWED_ONE_IN: u64 = 1_000;
 
 /// True if `count` is more than 0.1 % of `wanted`. Exact.
-fn is_too_many(count: u64, wanted: u64) -> bool {
-    u128::from(count) * u128::from(ALLOWED_ONE_IN) > u128::from(wanted)
+fn is_too_many(count: u64, total: u64) -> bool {
+    u128::from(count) * u128::from(ALLOWED_ONE_IN) > u128::from(total)
 }
 
 /// True if `missed` of `wanted` operations are too many for the load to count as carried out.
-fn is_not_carried_out(missed: u64, wanted: u64) -> bool {
-    missed > 1 && is_too_many(missed, wanted)
+fn is_not_carried_out(missed: u64, total: u64) -> bool {
+    missed > 1 && is_too_many(missed, total)
 }
 
 /// Overdue operations of a stream on a device during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shortfall {
-    pub wanted: u64,
-    pub missed: u64,
+    pub scheduled_ops: u64,
+    pub overdue_ops: u64,
     pub is_own_delay: bool,
 }
 
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wanted, missed, .. } = self;
+        let Self { scheduled_ops, overdue_ops, .. } = self;
         let grace = GRACE_NS / 1_000_000_000;
         write!(
             f,
             "{} of {} were due over {grace} s ago and had not completed",
-            Grouped(*missed),
-            count(*wanted, "operation")
+            Grouped(*overdue_ops),
+            count(*scheduled_ops, "operation")
         )
     }
 }
@@ -57,14 +57,14 @@ impl fmt::Display for Shortfall {
 /// Overdue operations of a stream with `per_sec` operations per second. `wanted` operations were due in the period that
 /// ends now, and `backlog` is outstanding at its end. `None` if the number of overdue operations is allowed. At most
 /// `per_sec` times the grace period came due within the grace period; older operations are overdue.
-pub fn shortfall(wanted: u64, backlog: &Backlog, per_sec: f64) -> Option<Shortfall> {
+pub fn shortfall(scheduled_ops: u64, backlog: &Backlog, per_sec: f64) -> Option<Shortfall> {
     let due_just_now = (per_sec * (GRACE_NS as f64 / 1e9)).ceil() as u64;
-    let missed = backlog.total().saturating_sub(due_just_now);
-    let devices = missed.saturating_sub(backlog.late);
-    is_not_carried_out(missed, wanted).then(|| Shortfall {
-        wanted,
-        missed,
-        is_own_delay: !is_not_carried_out(devices, wanted),
+    let overdue_ops = backlog.total().saturating_sub(due_just_now);
+    let overdue_on_devices = overdue_ops.saturating_sub(backlog.late);
+    is_not_carried_out(overdue_ops, scheduled_ops).then(|| Shortfall {
+        scheduled_ops,
+        overdue_ops,
+        is_own_delay: !is_not_carried_out(overdue_on_devices, scheduled_ops),
     })
 }
 
@@ -85,23 +85,23 @@ impl Judge {
         if self.plan.per_sec(group.stream) == 0.0 {
             return None;
         }
-        let short = |window: &Window| is_not_carried_out(window.counts.missed, window.counts.counted_ops());
-        let ours = |window: &Window| !is_not_carried_out(window.counts.missed_least, window.counts.counted_ops());
+        let is_undone = |window: &Window| is_not_carried_out(window.counts.missed, window.counts.counted_ops());
+        let is_own_delay = |window: &Window| !is_not_carried_out(window.counts.missed_least, window.counts.counted_ops());
         // A slice that was cut short might still have caught up.
-        let found: Vec<_> =
-            self.windows(group, end).into_iter().filter(|window| !window.cut && short(window)).collect();
-        let worst = found.iter().max_by_key(|window| (!ours(window), window.counts.missed))?;
+        let undone_windows: Vec<_> =
+            self.windows(group, end).into_iter().filter(|window| !window.cut && is_undone(window)).collect();
+        let worst = undone_windows.iter().max_by_key(|window| (!is_own_delay(window), window.counts.missed))?;
         let holder = worst.counts.held_by.checked_sub(1).and_then(|cell| usize::try_from(cell).ok());
         let cells = self.plan.streams.len() * self.plan.devices.len();
         Some(Undone {
             stream: self.plan.streams[group.stream].name.clone(),
             device: self.device_name(group).to_owned(),
             slice: worst.first as u64 + 1,
-            first_slice: found.first().map(|window| window.first as u64 + 1),
-            slices: found.len() as u64,
+            first_slice: undone_windows.first().map(|window| window.first as u64 + 1),
+            slices: undone_windows.len() as u64,
             wanted: worst.counts.counted_ops(),
             missed: worst.counts.missed,
-            ours: ours(worst),
+            ours: is_own_delay(worst),
             held_by: holder
                 .filter(|cell| *cell < cells)
                 .map(|cell| cell_name(&self.plan.streams, &self.plan.devices, cell)),
@@ -124,14 +124,14 @@ impl Judge {
             let totals = groups.map(|group| (group.stream, group.total()));
             let lost: Vec<_> = totals.filter(|(_, total)| total.lost > 0).collect();
             let last_back_ns = lost.iter().map(|(_, total)| total.last_back_ns).max()?;
-            let each = lost
+            let losses = lost
                 .iter()
                 .map(|(stream, total)| format!("{} {}", Grouped(total.lost), self.plan.streams[*stream].name));
-            let all = each.collect::<Vec<_>>().join(" and ");
+            let losses_text = losses.collect::<Vec<_>>().join(" and ");
             let when = duration(last_back_ns);
             Some(match last_back_ns < self.ran_ns {
-                true => format!("{name} completed nothing after {when}: {all} never completed"),
-                false => format!("{all} never completed on {name}, whose last completion was at {when}"),
+                true => format!("{name} completed nothing after {when}: {losses_text} never completed"),
+                false => format!("{losses_text} never completed on {name}, whose last completion was at {when}"),
             })
         };
         self.plan.devices.iter().enumerate().filter_map(on_device).collect()
@@ -165,11 +165,11 @@ impl Judge {
             info.late_ns.is_none() && (unlimited || !info.judged)
         });
         let totals = groups.map(GroupCounts::total).filter(|total| total.late > 0);
-        let (late, max_ns) =
+        let (late_ops, max_ns) =
             totals.fold((0_u64, 0), |(sum, max), total| (sum + total.late, max.max(total.late_max_ns)));
-        (late > 0).then(|| {
+        (late_ops > 0).then(|| {
             let grace = duration(GRACE_NS);
-            format!("{} of them over {grace} late, the latest after {}", Grouped(late), duration(max_ns))
+            format!("{} of them over {grace} late, the latest after {}", Grouped(late_ops), duration(max_ns))
         })
     }
 
@@ -215,8 +215,8 @@ impl Judge {
         &self,
         group: &GroupCounts,
         end: &End,
-        least: f64,
-        of: fn(&CellCounts) -> u64,
+        rate_min: f64,
+        count_of: fn(&CellCounts) -> u64,
         unit: &'static str,
     ) -> Option<(String, f64)> {
         let slice_ns = self.plan.slice_sec.saturating_mul(1_000_000_000);
@@ -224,18 +224,18 @@ impl Judge {
         // burst is subtracted from the first window.
         let total = group.total();
         let is_closed = self.plan.streams[group.stream].offered_iops == 0.0;
-        let part = if is_closed { total.overtime as f64 / total.ops.max(1) as f64 } else { 0.0 };
-        let ahead = of(&total) as f64 * part;
+        let burst_fraction = if is_closed { total.overtime as f64 / total.ops.max(1) as f64 } else { 0.0 };
+        let burst_ops = count_of(&total) as f64 * burst_fraction;
         let rate = |window: &Window| {
             let from_ns = (window.first as u64).saturating_mul(slice_ns);
             let until_ns = (window.last as u64 + 1).saturating_mul(slice_ns).min(self.ran_ns);
             let own_ns = self.plan.streams[group.stream].own_ns(from_ns, until_ns);
-            let done = of(&window.counts) as f64 - if window.first == 0 { ahead } else { 0.0 };
+            let done = count_of(&window.counts) as f64 - if window.first == 0 { burst_ops } else { 0.0 };
             (own_ns > 0).then(|| done * 1e9 / own_ns as f64)
         };
         let windows = self.windows_of(group, end, true).into_iter().filter(|window| !window.cut);
         let rates = windows.filter_map(|window| Some((window.first, rate(&window)?)));
-        let slow: Vec<_> = rates.filter(|(_, rate)| *rate < least).collect();
+        let slow: Vec<_> = rates.filter(|(_, rate)| *rate < rate_min).collect();
         let (worst, rate) = slow.iter().copied().min_by(|(_, a), (_, b)| a.total_cmp(b))?;
         let first = slow.first().map(|(slice, _)| *slice as u64 + 1);
         let sentence = format!(
@@ -243,9 +243,9 @@ impl Judge {
             self.plan.streams[group.stream].name,
             units::number(rate),
             slices_text(first, worst as u64 + 1),
-            units::number(least)
+            units::number(rate_min)
         );
-        Some((sentence, rate / least))
+        Some((sentence, rate / rate_min))
     }
 
     /// True if this program's threads lacked a CPU for so long that a stream that achieved this `share` of its minimum
@@ -261,13 +261,13 @@ impl Judge {
         &self,
         group: &GroupCounts,
         end: &End,
-        bad: impl Fn(&Window) -> bool,
-        of: fn(&CellCounts) -> u64,
+        is_bad: impl Fn(&Window) -> bool,
+        count_of: fn(&CellCounts) -> u64,
     ) -> Option<(Window, String)> {
         let windows = self.windows(group, end).into_iter();
-        let bad: Vec<_> = windows.filter(|window| !window.cut && bad(window)).collect();
-        let first = bad.first().map(|window| window.first as u64 + 1);
-        let worst = bad.into_iter().max_by_key(|window| of(&window.counts))?;
+        let bad_windows: Vec<_> = windows.filter(|window| !window.cut && is_bad(window)).collect();
+        let first = bad_windows.first().map(|window| window.first as u64 + 1);
+        let worst = bad_windows.into_iter().max_by_key(|window| count_of(&window.counts))?;
         let slices = slices_text(first, worst.first as u64 + 1);
         Some((worst, slices))
     }
@@ -295,7 +295,7 @@ mod tests {
         let backlog = |in_flight, waiting, late| Backlog { in_flight, waiting, late };
         assert_eq!(shortfall(10_000, &backlog(500, 510, 0), 1_000.0), None, "ten of ten thousand");
         let found = shortfall(10_000, &backlog(500, 511, 0), 1_000.0).unwrap();
-        assert_eq!((found.missed, found.is_own_delay), (11, false));
+        assert_eq!((found.overdue_ops, found.is_own_delay), (11, false));
         assert!(shortfall(10_000, &backlog(500, 0, 600), 1_000.0).unwrap().is_own_delay);
     }
 }

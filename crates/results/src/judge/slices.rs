@@ -158,7 +158,7 @@ pub struct Judge {
     whole_intervals: u64,
     scratch: IntervalCounts,
     /// The judges of the single workloads; empty for a run with one workload.
-    pub(super) parts: Vec<WorkloadJudge>,
+    pub(super) workload_judges: Vec<WorkloadJudge>,
 }
 
 impl Judge {
@@ -188,7 +188,7 @@ impl Judge {
             run_delay_ns: 0,
             whole_intervals: 0,
             scratch: IntervalCounts::default(),
-            parts: parts(&plan),
+            workload_judges: parts(&plan),
             plan,
         }
     }
@@ -207,7 +207,7 @@ impl Judge {
 
     /// Adds the next interval. Intervals must come in the order of their index.
     pub fn add_counts(&mut self, counts: &IntervalCounts) {
-        self.parts.iter_mut().for_each(|part| part.add(counts));
+        self.workload_judges.iter_mut().for_each(|part| part.add(counts));
         let slice = counts.index / self.intervals_per_slice();
         self.backlogs.iter_mut().zip(&counts.cells).for_each(|(backlog, cell)| *backlog = cell.backlog);
         let devices = self.plan.devices.len();
@@ -273,7 +273,7 @@ impl Judge {
         let mut windows: Vec<_> =
             (0..complete.min(group.slices.len())).map(|slice| window(slice, slice, false)).collect();
         let is_any = |rest: &&CellCounts| with_empty || rest.counted_ops() > 0 || rest.silent_ns > 0;
-        let Some(rest) = group.slices.get(complete).filter(is_any) else { return windows };
+        let Some(remainder) = group.slices.get(complete).filter(is_any) else { return windows };
         if !end.is_complete() {
             windows.push(window(complete, complete, true));
             return windows;
@@ -281,7 +281,7 @@ impl Judge {
         if complete > 0 {
             windows.push(window(complete - 1, complete, false));
         }
-        if complete == 0 || rest.counted_ops() >= SLICE_OPS_MIN {
+        if complete == 0 || remainder.counted_ops() >= SLICE_OPS_MIN {
             windows.push(window(complete, complete, false));
         }
         windows
@@ -351,17 +351,17 @@ impl Judge {
     /// Number of operations of a group that are due in the whole slice, for a run that ended with `end`. For a slice
     /// that was cut short, extrapolated by the rate. `None` for a closed loop, which has no rate.
     pub(super) fn whole_slice_ops(&self, group: &GroupCounts, slice: usize, end: &End) -> Option<u64> {
-        let wanted = group.slices.get(slice).map_or(0, CellCounts::counted_ops);
+        let scheduled_ops = group.slices.get(slice).map_or(0, CellCounts::counted_ops);
         if (slice as u64) < self.complete_slices || end.is_complete() {
-            return Some(wanted);
+            return Some(scheduled_ops);
         }
-        let parts = if group.device.is_some() { 1.0 } else { self.plan.devices.len() as f64 };
-        let per_sec = Some(self.plan.per_sec(group.stream) * parts).filter(|per_sec| *per_sec > 0.0)?;
+        let device_count = if group.device.is_some() { 1.0 } else { self.plan.devices.len() as f64 };
+        let per_sec = Some(self.plan.per_sec(group.stream) * device_count).filter(|per_sec| *per_sec > 0.0)?;
         let slice_ns = self.plan.slice_sec.saturating_mul(1_000_000_000);
         let began_ns = (slice as u64).saturating_mul(slice_ns);
         let end_ns = began_ns.saturating_add(slice_ns).min(self.plan.duration_sec.saturating_mul(1_000_000_000));
         let of = |from_ns| (per_sec * self.plan.streams[group.stream].own_ns(from_ns, end_ns) as f64 / 1e9) as u64;
-        Some(wanted.saturating_add(of(self.ran_ns)).max(of(began_ns)))
+        Some(scheduled_ops.saturating_add(of(self.ran_ns)).max(of(began_ns)))
     }
 
     fn intervals_per_slice(&self) -> u64 {
@@ -382,8 +382,8 @@ impl JudgePlan {
 
     /// Limit of a stream at each threshold of the run; `None` for thresholds at which the stream has no limit.
     pub(crate) fn limits_of(&self, stream: usize) -> impl Iterator<Item = Option<Limit>> + '_ {
-        let own = self.streams[stream].limits.as_ref();
-        self.sla.limits().iter().map(move |limit| match own {
+        let stream_limits = self.streams[stream].limits.as_ref();
+        self.sla.limits().iter().map(move |limit| match stream_limits {
             None => Some(*limit),
             Some(own) => {
                 let mut of_stream = own.sla.iter().flat_map(Sla::limits);
@@ -433,7 +433,7 @@ pub(super) fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
     if plan.workloads.len() < 2 {
         return Vec::new();
     }
-    let part = |(number, name): (usize, &String)| {
+    let judge_of = |(number, name): (usize, &String)| {
         let is_own = |place: &usize| plan.streams[*place].workload == number;
         // The streams of a workload are adjacent.
         let first = (0..plan.streams.len()).find(is_own).unwrap_or(0);
@@ -443,7 +443,7 @@ pub(super) fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
         let judge = Judge::new(JudgePlan { streams, workloads: Vec::new(), ..plan.clone() });
         WorkloadJudge { name: name.clone(), judge, cells: first * devices..(first + count) * devices }
     };
-    plan.workloads.iter().enumerate().map(part).collect()
+    plan.workloads.iter().enumerate().map(judge_of).collect()
 }
 
 impl WorkloadJudge {

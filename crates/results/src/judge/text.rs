@@ -40,10 +40,10 @@ impl Deciding {
 /// The share with its exact counts, because the percentage is rounded.
 impl fmt::Display for Deciding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (least, of_whole) = if self.cut { ("at least ", " due in the whole slice") } else { ("", "") };
+        let (prefix, of_whole) = if self.cut { ("at least ", " due in the whole slice") } else { ("", "") };
         write!(
             f,
-            "{least}{} of {} on {} took over {:#} {} ({} of {}{of_whole}; it must be below {})",
+            "{prefix}{} of {} on {} took over {:#} {} ({} of {}{of_whole}; it must be below {})",
             percent(self.share),
             self.stream,
             device_text(self.device.as_deref()),
@@ -162,12 +162,12 @@ impl fmt::Display for Verdict {
         for group in self.groups_shown() {
             self.fmt_group(f, group)?;
         }
-        let shown = self.groups_shown().count();
-        let hidden = self.groups.len() - shown;
-        if shown > 0 && hidden > 0 {
+        let shown_count = self.groups_shown().count();
+        let hidden_count = self.groups.len() - shown_count;
+        if shown_count > 0 && hidden_count > 0 {
             let (tables, are) =
-                if hidden == 1 { ("table of a single device", "is") } else { ("tables of single devices", "are") };
-            writeln!(f, "\n{hidden} more {tables} {are} in verdict.json")?;
+                if hidden_count == 1 { ("table of a single device", "is") } else { ("tables of single devices", "are") };
+            writeln!(f, "\n{hidden_count} more {tables} {are} in verdict.json")?;
         }
         self.fmt_streams(f)
     }
@@ -197,14 +197,14 @@ impl Verdict {
     }
 
     fn fmt_insufficient(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for few in self.insufficient.iter().take(INSUFFICIENT_LISTED_MAX) {
+        for entry in self.insufficient.iter().take(INSUFFICIENT_LISTED_MAX) {
             writeln!(
                 f,
                 "  insufficient: slice {} of {} on {} has {}, below {}: its share says little",
-                few.slice,
-                few.stream,
-                device_text(few.device.as_deref()),
-                units::count(few.wanted, "operation"),
+                entry.slice,
+                entry.stream,
+                device_text(entry.device.as_deref()),
+                units::count(entry.wanted, "operation"),
                 Grouped(super::SLICE_OPS_MIN)
             )?;
         }
@@ -289,15 +289,15 @@ impl Verdict {
         let untold = worst.map(Deciding::to_string).filter(|text| reasons.iter().all(|reason| reason.text != *text));
         reasons.extend(untold.map(|text| Reason::new(Code::Note, format!("worst share: {text}"))));
         let undone = self.undone.first().map(|undone| (undone.first_slice, undone.slice));
-        let over = worst.filter(|worst| worst.is_over()).map(|worst| (worst.first_slice, worst.slice));
-        let bad = undone.or(over);
+        let over_limit = worst.filter(|worst| worst.is_over()).map(|worst| (worst.first_slice, worst.slice));
+        let bad_slices = undone.or(over_limit);
         RunResult {
             outcome: self.outcome,
             exit_code: self.outcome.exit_code(),
             reason: reasons.first().map_or_else(|| "there was nothing to judge".to_owned(), ToString::to_string),
             reasons,
-            first_bad_slice: bad.map(|(first, worst)| first.unwrap_or(worst).min(worst)),
-            worst_slice: bad.map(|(_, worst)| worst),
+            first_bad_slice: bad_slices.map(|(first, worst)| first.unwrap_or(worst).min(worst)),
+            worst_slice: bad_slices.map(|(_, worst)| worst),
             streams: self.streams.clone(),
             records_read: self.records_read,
             workloads: self.workloads.clone(),

@@ -367,14 +367,14 @@ pub struct Reason {
 
 /// Also reads format 1, in which a reason is a plain sentence.
 impl<'de> Deserialize<'de> for Reason {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum Any {
             Coded { code: Code, text: String },
             Bare(String),
         }
-        Ok(match Any::deserialize(from)? {
+        Ok(match Any::deserialize(deserializer)? {
             Any::Coded { code, text } => Self { code, text },
             Any::Bare(text) => Self { code: Code::Unknown, text },
         })
@@ -453,15 +453,15 @@ impl Verdict {
     }
 
     /// Fails the run because of missed targets other than its limits, one sentence each.
-    pub fn fail_for(&mut self, missed: Vec<String>) {
-        if missed.is_empty() {
+    pub fn fail_for(&mut self, missed_targets: Vec<String>) {
+        if missed_targets.is_empty() {
             return;
         }
         self.outcome = Outcome::Fail;
         // These reasons do not apply to a failed run.
         self.reasons.retain(|reason| !matches!(reason.code, Code::NoLimits | Code::Held));
-        self.reasons.splice(0..0, missed.iter().map(|text| Reason::new(Code::Missed, text)));
-        self.missed = missed;
+        self.reasons.splice(0..0, missed_targets.iter().map(|text| Reason::new(Code::Missed, text)));
+        self.missed = missed_targets;
     }
 
     /// Adds `notes`, one sentence each, to the verdict and its reasons.

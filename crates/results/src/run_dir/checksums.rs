@@ -110,9 +110,9 @@ impl ChecksumColumn {
     /// damaged line.
     fn next(&mut self) -> Option<(u64, Sum)> {
         let line = self.lines.next().ok()??;
-        let (row, own) = line.rsplit_once(',')?;
+        let (row, row_crc32) = line.rsplit_once(',')?;
         let fields: Vec<&str> = row.split(',').collect();
-        if u32::from_str_radix(own, 16) != Ok(crc32fast::hash(row.as_bytes())) || fields.len() + 1 != self.columns {
+        if u32::from_str_radix(row_crc32, 16) != Ok(crc32fast::hash(row.as_bytes())) || fields.len() + 1 != self.columns {
             return None;
         }
         let field = fields.get(self.column)?;
@@ -141,8 +141,8 @@ impl RunningSum {
     fn advance(&mut self, bytes: u64) -> io::Result<()> {
         let mut buffer = vec![0; 64 << 10];
         while self.bytes < bytes {
-            let most = (bytes - self.bytes).min(buffer.len() as u64) as usize;
-            match self.file.read(&mut buffer[..most]) {
+            let chunk_bytes = (bytes - self.bytes).min(buffer.len() as u64) as usize;
+            match self.file.read(&mut buffer[..chunk_bytes]) {
                 Ok(0) => break,
                 Ok(length) => {
                     self.hasher.update(&buffer[..length]);
@@ -194,17 +194,17 @@ impl RecordedSums {
             files: Vec<FileSum>,
         }
         let seal = file::read::<Seal>(&dir.join(VERDICT), VERDICT_FORMAT_VERSION).ok().flatten();
-        let mut this = Self { dir: dir.to_owned(), sealed: None, foreign_verdict: false };
-        let Some(seal) = seal else { return this };
+        let mut recorded_sums = Self { dir: dir.to_owned(), sealed: None, foreign_verdict: false };
+        let Some(seal) = seal else { return recorded_sums };
         // If manifest and verdict belong to different runs, the checksums show which of the two is foreign.
         let manifest = Sum::of_file(&dir.join(MANIFEST)).ok();
         let sealed = seal.files.iter().find(|file| file.name == MANIFEST).and_then(FileSum::sum);
         let of_checksums = ChecksumColumn::open(dir, MANIFEST).ok().flatten().and_then(|mut rows| Some(rows.next()?.1));
-        this.foreign_verdict = manifest.is_some() && sealed != manifest && of_checksums == manifest;
-        if !this.foreign_verdict {
-            this.sealed = Some(seal.files);
+        recorded_sums.foreign_verdict = manifest.is_some() && sealed != manifest && of_checksums == manifest;
+        if !recorded_sums.foreign_verdict {
+            recorded_sums.sealed = Some(seal.files);
         }
-        this
+        recorded_sums
     }
 
     /// Names of the files of the run, without the verdict.
@@ -249,40 +249,40 @@ impl RecordedSums {
             return Ok(FileCheck { good_bytes: length, ..FileCheck::default() });
         }
         let mut running = RunningSum { file, hasher: Hasher::new(), bytes: 0 };
-        let (mut good, mut good_sec, mut bad, mut bad_count) = (Sum::default(), 0, None, 0);
+        let (mut good_sum, mut good_sec, mut bad_sum, mut bad_count) = (Sum::default(), 0, None, 0);
         while let Some((after_sec, sum)) = rows.as_mut().and_then(ChecksumColumn::next) {
-            if bad.is_none() && sum != good {
+            if bad_sum.is_none() && sum != good_sum {
                 running.advance(sum.bytes).map_err(failed)?;
             }
-            if bad.is_none() && (sum == good || running.sum() == sum) {
-                (good, good_sec) = (sum, after_sec);
-            } else if bad != Some(sum) {
-                (bad, bad_count) = (Some(sum), bad_count + 1);
+            if bad_sum.is_none() && (sum == good_sum || running.sum() == sum) {
+                (good_sum, good_sec) = (sum, after_sec);
+            } else if bad_sum != Some(sum) {
+                (bad_sum, bad_count) = (Some(sum), bad_count + 1);
             }
         }
-        let should = match (sealed, bad) {
+        let expected = match (sealed, bad_sum) {
             (Some(sealed), _) => sealed,
             // No contradiction: any data after the last checked line is whole lines or a torn line.
             (None, None) => return Ok(FileCheck { good_bytes: u64::MAX, ..FileCheck::default() }),
             // Files are synced after each report, so a power cut can lose only data appended since then.
-            (None, Some(_)) if bad_count == 1 && good.bytes > 0 => {
-                return Ok(FileCheck { good_bytes: good.bytes, damage: None, torn: true });
+            (None, Some(_)) if bad_count == 1 && good_sum.bytes > 0 => {
+                return Ok(FileCheck { good_bytes: good_sum.bytes, damage: None, torn: true });
             }
             (None, Some(bad)) => bad,
         };
-        let what = match length {
-            length if length < should.bytes => format!("is cut: {length} of {} bytes are there", should.bytes),
-            length if length > should.bytes && sealed.is_some() => {
-                format!("is too long: it has {length} bytes, and {} were written", should.bytes)
+        let damage_text = match length {
+            length if length < expected.bytes => format!("is cut: {length} of {} bytes are there", expected.bytes),
+            length if length > expected.bytes && sealed.is_some() => {
+                format!("is too long: it has {length} bytes, and {} were written", expected.bytes)
             }
             _ => "is changed: its bytes differ from the recorded checksum".to_owned(),
         };
-        let whole = if rows.is_some() && name != MANIFEST {
+        let intact_part = if rows.is_some() && name != MANIFEST {
             format!("; it is whole up to {good_sec} s")
         } else {
             String::new()
         };
-        Ok(FileCheck { good_bytes: good.bytes, damage: Some(what + &whole), torn: false })
+        Ok(FileCheck { good_bytes: good_sum.bytes, damage: Some(damage_text + &intact_part), torn: false })
     }
 
     /// Checks that checksums.csv covers as many intervals as the tables, `intervals`. Only for a run without a verdict.

@@ -134,7 +134,7 @@ pub(super) fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
 /// Reads a file of format version `known` or older; `None` if the file does not exist.
 ///
 /// Errors: the file is damaged or of a later version, or a system call failed.
-pub fn read<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, RunDirError> {
+pub fn read<T: DeserializeOwned>(path: &Path, newest_version: u32) -> Result<Option<T>, RunDirError> {
     let bytes = match files::read(path, Links::Refused, BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -146,8 +146,8 @@ pub fn read<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, R
         format_version: u64,
     }
     let Versioned { format_version } = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-    if format_version > u64::from(known) {
-        return Err(RunDirError::Newer { path: path.to_owned(), found: format_version, known });
+    if format_version > u64::from(newest_version) {
+        return Err(RunDirError::Newer { path: path.to_owned(), found: format_version, known: newest_version });
     }
     check(&bytes).map_err(damaged)?;
     serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(error.to_string()))
@@ -158,11 +158,11 @@ fn check(bytes: &[u8]) -> Result<(), String> {
     let rest = bytes.strip_prefix(BEFORE.as_bytes()).and_then(|rest| rest.split_at_checked(DIGITS));
     let recorded = rest.and_then(|(digits, rest)| Some((digits, rest.strip_prefix(AFTER.as_bytes())?)));
     let (digits, rest) = recorded.ok_or("the file does not begin with its checksum")?;
-    let found = format!("{:08x}", crc32fast::hash(rest));
-    match found.as_bytes() == digits {
+    let checksum = format!("{:08x}", crc32fast::hash(rest));
+    match checksum.as_bytes() == digits {
         true => Ok(()),
         false => Err(format!(
-            "its bytes have the checksum {found}, but the file records {}",
+            "its bytes have the checksum {checksum}, but the file records {}",
             String::from_utf8_lossy(digits)
         )),
     }

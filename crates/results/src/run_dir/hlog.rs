@@ -43,11 +43,11 @@ const NS_PER_MS: f64 = 1e6;
 /// round shorter than 10 s is one window. `round_sec` is a multiple of the report interval, or 0 without rounds.
 pub(super) fn window_intervals(report_interval_sec: u64, round_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
-    let least = WINDOW_SEC_MIN.div_ceil(interval_sec);
+    let window_min = WINDOW_SEC_MIN.div_ceil(interval_sec);
     match round_sec / interval_sec {
-        0 => least,
-        round if round <= least => round,
-        round => (least..=round).find(|window| round.is_multiple_of(*window)).unwrap_or(round),
+        0 => window_min,
+        round if round <= window_min => round,
+        round => (window_min..=round).find(|window| round.is_multiple_of(*window)).unwrap_or(round),
     }
 }
 
@@ -113,19 +113,19 @@ const COMPRESSED_COOKIE: u32 = 0x1c84_9304 | 0x10;
 struct Compressor {
     serializer: V2Serializer,
     deflate: Compress,
-    plain: Vec<u8>,
+    plain_bytes: Vec<u8>,
     bytes: Vec<u8>,
 }
 
 impl Compressor {
     fn new() -> Self {
         let deflate = Compress::new(Compression::default(), true);
-        Self { serializer: V2Serializer::new(), deflate, plain: Vec::new(), bytes: Vec::new() }
+        Self { serializer: V2Serializer::new(), deflate, plain_bytes: Vec::new(), bytes: Vec::new() }
     }
 
     fn bytes(&mut self, histogram: &Latencies) -> &[u8] {
-        self.plain.clear();
-        self.serializer.serialize(histogram, &mut self.plain).expect("a vector takes any bytes");
+        self.plain_bytes.clear();
+        self.serializer.serialize(histogram, &mut self.plain_bytes).expect("a vector takes any bytes");
         self.compressed()
     }
 
@@ -135,9 +135,9 @@ impl Compressor {
         self.bytes.extend([0; 4]);
         self.deflate.reset();
         loop {
-            let from = self.deflate.total_in() as usize;
-            self.bytes.reserve(self.plain.len() / 2 + 64);
-            let status = self.deflate.compress_vec(&self.plain[from..], &mut self.bytes, FlushCompress::Finish);
+            let offset = self.deflate.total_in() as usize;
+            self.bytes.reserve(self.plain_bytes.len() / 2 + 64);
+            let status = self.deflate.compress_vec(&self.plain_bytes[offset..], &mut self.bytes, FlushCompress::Finish);
             if status.expect("a compressor that was reset takes any bytes") == Status::StreamEnd {
                 break;
             }
@@ -163,7 +163,7 @@ struct Log {
     kind: HlogKind,
     file: AppendFile,
     /// By cell: durations since the last window.
-    since: Vec<Latencies>,
+    durations: Vec<Latencies>,
 }
 
 impl Hlogs {
@@ -177,7 +177,7 @@ impl Hlogs {
         let create = |kind: HlogKind| {
             let mut file = AppendFile::create(dir.join(kind.file_name()))?;
             file.append(header(kind, tool, started_unix_ms).as_bytes())?;
-            Ok(Log { kind, file, since: vec![latencies(); layout.cells()] })
+            Ok(Log { kind, file, durations: vec![latencies(); layout.cells()] })
         };
         let [service, wait, lag] = HlogKind::ALL;
         Ok(Self {
@@ -194,7 +194,7 @@ impl Hlogs {
     /// Adds an interval; writes the window once it is complete.
     pub(super) fn add(&mut self, interval: &Interval) -> Result<(), RunDirError> {
         for log in &mut self.logs {
-            for (since, cell) in log.since.iter_mut().zip(&interval.cells).filter(|(_, cell)| cell.counts.ops > 0) {
+            for (since, cell) in log.durations.iter_mut().zip(&interval.cells).filter(|(_, cell)| cell.counts.ops > 0) {
                 since.add(log.kind.of(cell)).expect("histograms of one run have equal bounds");
             }
         }
@@ -209,14 +209,14 @@ impl Hlogs {
         let mut lines = String::new();
         for log in &mut self.logs {
             lines.clear();
-            for (since, tag) in log.since.iter_mut().zip(&self.tags).filter(|(since, _)| !since.is_empty()) {
-                let bytes = self.compressor.bytes(&coarser(since, log.kind.digits()));
-                let max_ms = since.max() as f64 / NS_PER_MS;
+            for (durations, tag) in log.durations.iter_mut().zip(&self.tags).filter(|(since, _)| !since.is_empty()) {
+                let bytes = self.compressor.bytes(&coarser(durations, log.kind.digits()));
+                let max_ms = durations.max() as f64 / NS_PER_MS;
                 // Writing to a string cannot fail.
                 let _ = write!(lines, "Tag={tag},{from_sec:.3},{length_sec:.3},{max_ms:.3},");
                 STANDARD.encode_string(bytes, &mut lines);
                 lines.push('\n');
-                since.reset();
+                durations.reset();
             }
             log.file.append(lines.as_bytes())?;
         }
@@ -285,11 +285,11 @@ pub fn each_window(
     dir: &Path,
     layout: &Layout,
     kind: HlogKind,
-    mut each: impl FnMut(Window),
+    mut on_window: impl FnMut(Window),
 ) -> Result<(), RunDirError> {
     each_buckets(dir, layout, kind, None, |window| {
         let WindowBuckets { cell, from_sec, length_sec, .. } = window;
-        each(Window { cell, from_sec, length_sec, histogram: window.histogram() });
+        on_window(Window { cell, from_sec, length_sec, histogram: window.histogram() });
     })
 }
 
@@ -300,11 +300,11 @@ pub fn each_buckets(
     layout: &Layout,
     kind: HlogKind,
     stream: Option<usize>,
-    mut each: impl FnMut(WindowBuckets),
+    mut on_window: impl FnMut(WindowBuckets),
 ) -> Result<(), RunDirError> {
     let path = dir.join(kind.file_name());
     let FileCheck { good_bytes, damage, .. } = RecordedSums::of(dir).check(kind.file_name())?;
-    windows(WholeLines::open(path.clone())?.limited(good_bytes), layout, stream, &mut each)?;
+    windows(WholeLines::open(path.clone())?.limited(good_bytes), layout, stream, &mut on_window)?;
     match damage {
         None => Ok(()),
         Some(_) if !path.exists() => Err(RunDirError::Missing { path }),
@@ -331,13 +331,13 @@ fn end_of(path: &Path) -> io::Result<File> {
     // A line has at most about 10 KB, so this is enough for a window of many streams and devices.
     const END_BYTES: u64 = 1 << 20;
     let mut file = files::open(path, Links::Refused)?;
-    let from = file.metadata()?.len().saturating_sub(END_BYTES);
-    if from > 0 {
-        file.seek(SeekFrom::Start(from))?;
+    let tail_offset = file.metadata()?.len().saturating_sub(END_BYTES);
+    if tail_offset > 0 {
+        file.seek(SeekFrom::Start(tail_offset))?;
         let mut bytes = Vec::new();
         (&file).take(END_BYTES).read_to_end(&mut bytes)?;
         let torn = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1);
-        file.seek(SeekFrom::Start(from + torn as u64))?;
+        file.seek(SeekFrom::Start(tail_offset + torn as u64))?;
     }
     Ok(file)
 }
@@ -348,7 +348,7 @@ fn windows(
     mut lines: WholeLines,
     layout: &Layout,
     stream: Option<usize>,
-    each: &mut dyn FnMut(WindowBuckets),
+    on_window: &mut dyn FnMut(WindowBuckets),
 ) -> Result<(), RunDirError> {
     let devices = layout.devices.len().max(1);
     let tags: Vec<_> = (0..layout.cells()).map(|cell| tag(layout, cell)).collect();
@@ -366,7 +366,7 @@ fn windows(
                     decoder.read(line.encoded_histogram()).map_err(|expected| lines.error(expected))?;
                     let (from_sec, length_sec) = (line.start_timestamp().as_secs_f64(), line.duration().as_secs_f64());
                     let Decoder { buckets, empty, .. } = &decoder;
-                    each(WindowBuckets { cell, from_sec, length_sec, buckets, empty });
+                    on_window(WindowBuckets { cell, from_sec, length_sec, buckets, empty });
                 }
             }
             // The first lines: comments, times, names of columns.
@@ -388,7 +388,7 @@ const PLAIN_COOKIE: u32 = 0x1c84_9303 | 0x10;
 struct Decoder {
     bytes: Vec<u8>,
     inflate: Box<DecompressorOxide>,
-    plain: Vec<u8>,
+    plain_bytes: Vec<u8>,
     buckets: Vec<Bucket>,
     empty: Latencies,
 }
@@ -396,7 +396,7 @@ struct Decoder {
 impl Decoder {
     fn new() -> Self {
         let [bytes, plain] = [Vec::new(), Vec::new()];
-        Self { bytes, inflate: Box::default(), plain, buckets: Vec::new(), empty: latencies() }
+        Self { bytes, inflate: Box::default(), plain_bytes: plain, buckets: Vec::new(), empty: latencies() }
     }
 
     /// Reads the buckets of a histogram. `Err` describes the expected text.
@@ -417,12 +417,12 @@ impl Decoder {
         loop {
             let flags = TINFL_FLAG_PARSE_ZLIB_HEADER | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
             let (status, more_read, more) =
-                decompress(&mut self.inflate, &deflated[read..], &mut self.plain, length, flags);
+                decompress(&mut self.inflate, &deflated[read..], &mut self.plain_bytes, length, flags);
             (read, length) = (read + more_read, length + more);
             match status {
                 TINFLStatus::Done => return Some(length),
                 TINFLStatus::HasMoreOutput if length < PLAIN_BYTES_MAX => {
-                    self.plain.resize((2 * length).max(64 << 10), 0);
+                    self.plain_bytes.resize((2 * length).max(64 << 10), 0);
                 }
                 _ => return None,
             }
@@ -430,7 +430,7 @@ impl Decoder {
     }
 
     fn read_plain(&mut self, length: usize) -> Option<()> {
-        let mut rest = &self.plain[..length];
+        let mut rest = &self.plain_bytes[..length];
         let cookie = u32::from_be_bytes(take(&mut rest)?);
         let payload = u32::from_be_bytes(take(&mut rest)?) as usize;
         let offset = u32::from_be_bytes(take(&mut rest)?);
@@ -447,7 +447,7 @@ impl Decoder {
         // buckets of twice the width.
         let unit = low.ilog2();
         let half = (2 * 10_u64.pow(u32::from(digits))).next_power_of_two().max(2) / 2;
-        let (mut payload, mut index, most) = (rest.get(..payload)?, 0, self.empty.distinct_values() as u64);
+        let (mut payload, mut index, value_count) = (rest.get(..payload)?, 0, self.empty.distinct_values() as u64);
         self.buckets.clear();
         while !payload.is_empty() {
             let number = unzigzag(leb128(&mut payload)?);
@@ -460,7 +460,7 @@ impl Decoder {
                 let (doublings, step) =
                     if index < 2 * half { (0, index) } else { (index / half - 1, index % half + half) };
                 let shift = u32::try_from(doublings).ok()? + unit;
-                let least_ns = step.checked_shl(shift).filter(|least| index < most && least >> shift == step)?;
+                let least_ns = step.checked_shl(shift).filter(|least| index < value_count && least >> shift == step)?;
                 self.buckets.push(Bucket { least_ns, most_ns: least_ns + ((1 << shift) - 1), count });
             }
             index += 1;
@@ -536,10 +536,10 @@ mod tests {
             }
         }
         // A few kilobytes that inflate to a huge size are refused.
-        compressor.plain = vec![0; 2 * PLAIN_BYTES_MAX];
+        compressor.plain_bytes = vec![0; 2 * PLAIN_BYTES_MAX];
         let bomb = STANDARD.encode(compressor.compressed());
         assert!(bomb.len() < 128 << 10 && decoder.read(&bomb).is_err());
-        assert!(decoder.plain.len() <= PLAIN_BYTES_MAX);
+        assert!(decoder.plain_bytes.len() <= PLAIN_BYTES_MAX);
     }
 
     #[test]
@@ -547,11 +547,11 @@ mod tests {
         let (mut compressor, mut decoder) = (Compressor::new(), Decoder::new());
         let mut histogram = latencies();
         histogram.record(5_000).unwrap();
-        V2Serializer::new().serialize(&histogram, &mut compressor.plain).unwrap();
-        let plain = compressor.plain.clone();
+        V2Serializer::new().serialize(&histogram, &mut compressor.plain_bytes).unwrap();
+        let plain = compressor.plain_bytes.clone();
         let mut is_read = |changes: &[(usize, &[u8])]| {
-            compressor.plain.clone_from(&plain);
-            changes.iter().for_each(|(at, bytes)| compressor.plain[*at..at + bytes.len()].copy_from_slice(bytes));
+            compressor.plain_bytes.clone_from(&plain);
+            changes.iter().for_each(|(at, bytes)| compressor.plain_bytes[*at..at + bytes.len()].copy_from_slice(bytes));
             decoder.read(&STANDARD.encode(compressor.compressed())).is_ok()
         };
         assert!(is_read(&[]));

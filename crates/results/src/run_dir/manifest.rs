@@ -123,8 +123,8 @@ pub struct Manifest {
 
 /// Time left until `all` operations are done, in the unit of `elapsed`, if the rate stays as it was during the `done`
 /// operations; `None` if no operation is done.
-pub fn time_left(all: u64, done: u64, elapsed: f64) -> Option<f64> {
-    (done > 0).then(|| all.saturating_sub(done) as f64 * elapsed / done as f64)
+pub fn time_left(total_ops: u64, done_ops: u64, elapsed: f64) -> Option<f64> {
+    (done_ops > 0).then(|| total_ops.saturating_sub(done_ops) as f64 * elapsed / done_ops as f64)
 }
 
 /// A unique identification of a process, even if its PID is reused.
@@ -179,10 +179,10 @@ impl Manifest {
     /// A sentence if a stream has a limit at a threshold that the run did not count; such a limit could never be
     /// reached.
     pub(super) fn unknown_threshold(&self) -> Option<String> {
-        let known = self.sla.thresholds_ns();
+        let run_thresholds = self.sla.thresholds_ns();
         self.streams.iter().find_map(|stream| {
             let of_stream = stream.limits.iter().flat_map(|limits| &limits.sla).flat_map(Sla::limits);
-            let unknown = of_stream.into_iter().find(|limit| !known.contains(&limit.threshold_ns))?;
+            let unknown = of_stream.into_iter().find(|limit| !run_thresholds.contains(&limit.threshold_ns))?;
             Some(format!(
                 "stream {} has a limit at {}, which is not a threshold of the run",
                 stream.name,
@@ -257,7 +257,7 @@ impl Manifest {
             test: act_log.test,
             written_by: self.tool.clone(),
             configuration: config.resolved.clone(),
-            derived: config.derived.clone(),
+            derived_rates: config.derived.clone(),
             settings: config.settings.clone(),
             device_lines: act_log.device_lines.clone(),
             histogram_names: act_log::histogram_names(&self.layout(), workload),

@@ -122,9 +122,9 @@ pub enum RunDirError {
 
 impl RunDirError {
     /// Error of a failed system call, with the free space if the disk is full.
-    fn io(tried: impl Into<String>, path: &Path, source: io::Error) -> Self {
+    fn io(operation: impl Into<String>, path: &Path, source: io::Error) -> Self {
         let free_bytes = if is_full(&source) { free_bytes(path).ok() } else { None };
-        Self::Io { tried: tried.into(), path: path.to_owned(), source, free_bytes }
+        Self::Io { tried: operation.into(), path: path.to_owned(), source, free_bytes }
     }
 
     fn line(path: &Path, line: u64, expected: impl Into<String>, found: &str) -> Self {
@@ -160,9 +160,9 @@ fn free_text(free_bytes: &Option<u64>) -> String {
     free_bytes.map(|bytes| format!(", {bytes} bytes free")).unwrap_or_default()
 }
 
-fn advice(tried: &str, error: &io::Error) -> &'static str {
+fn advice(operation: &str, error: &io::Error) -> &'static str {
     match error.kind() {
-        ErrorKind::PermissionDenied if tried.starts_with("reading") => {
+        ErrorKind::PermissionDenied if operation.starts_with("reading") => {
             "read the run as root or as the user who recorded it, or let this user read it (chmod)"
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
@@ -171,7 +171,7 @@ fn advice(tried: &str, error: &io::Error) -> &'static str {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "give an --out that this user may write to",
         ErrorKind::NotFound => "give the directory of a run, or a path where a directory can be created",
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => "a file is in the way: give the path of a directory",
-        ErrorKind::InvalidInput | ErrorKind::InvalidData if tried.starts_with("reading") => {
+        ErrorKind::InvalidInput | ErrorKind::InvalidData if operation.starts_with("reading") => {
             "a run directory holds only regular files: use an untouched copy of the directory"
         }
         ErrorKind::FileTooLarge => {
@@ -233,7 +233,7 @@ pub fn run_dirs_below(dir: &Path) -> Vec<PathBuf> {
 fn no_run(dir: &Path) -> RunDirError {
     let error = |path: PathBuf, why: String, what_to_do: String| RunDirError::NoRun { path, why, what_to_do };
     let manifest = dir.join(MANIFEST);
-    let listed = match fs::metadata(dir).and_then(|_| fs::read_dir(dir)) {
+    let entries = match fs::metadata(dir).and_then(|_| fs::read_dir(dir)) {
         Ok(listed) => listed,
         Err(_) if dir.is_file() => {
             let what_to_do =
@@ -248,14 +248,14 @@ fn no_run(dir: &Path) -> RunDirError {
             return error(dir.to_owned(), why, "check the path".to_owned());
         }
     };
-    let below = run_dirs_below(dir);
+    let run_dirs = run_dirs_below(dir);
     if is_there(dir, SERIES) {
         let why = format!("this directory holds a series ({SERIES}), not a run");
-        return error(manifest, why, format!("give the directory of one of its runs{}", list_of_runs(&below)));
+        return error(manifest, why, format!("give the directory of one of its runs{}", list_of_runs(&run_dirs)));
     }
-    if let Some(found) = files_of_a_run(dir).next() {
+    if let Some(run_file) = files_of_a_run(dir).next() {
         let why = format!(
-            "the manifest is missing, although {found} is there: without the manifest, nobody can tell what was run"
+            "the manifest is missing, although {run_file} is there: without the manifest, nobody can tell what was run"
         );
         return error(
             manifest,
@@ -263,11 +263,11 @@ fn no_run(dir: &Path) -> RunDirError {
             "restore the manifest from a copy; act.log can be read without it (flashproof latency)".to_owned(),
         );
     }
-    if !below.is_empty() {
+    if !run_dirs.is_empty() {
         let why = "there is no run in this directory, but there are runs below it".to_owned();
-        return error(manifest, why, format!("give the directory of a run{}", list_of_runs(&below)));
+        return error(manifest, why, format!("give the directory of a run{}", list_of_runs(&run_dirs)));
     }
-    let what = if listed.count() == 0 { "the directory is empty" } else { "the directory holds other files" };
+    let what = if entries.count() == 0 { "the directory is empty" } else { "the directory holds other files" };
     error(manifest, format!("there is no run: {what}"), "give the directory of a run (--out of the run)".to_owned())
 }
 

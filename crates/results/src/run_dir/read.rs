@@ -56,50 +56,50 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
 }
 
 /// Like [`read`], for a run whose manifest is already read. Calls `each` for every whole interval.
-pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<Run, RunDirError> {
+pub fn read_each(dir: &Path, manifest: Manifest, on_interval: EachInterval) -> Result<Run, RunDirError> {
     let mut damage = Vec::new();
-    let written: Option<Verdict> = match file::read(&dir.join(VERDICT), VERDICT_FORMAT_VERSION) {
+    let recorded_verdict: Option<Verdict> = match file::read(&dir.join(VERDICT), VERDICT_FORMAT_VERSION) {
         Err(RunDirError::Damaged { why, .. }) => {
             damage.push(format!("{VERDICT} is damaged ({why}): how the run ended is unknown"));
             None
         }
         other => other?,
     };
-    let recorded = RecordedSums::of(dir);
-    let written = match recorded.foreign_verdict {
+    let recorded_sums = RecordedSums::of(dir);
+    let recorded_verdict = match recorded_sums.foreign_verdict {
         true => {
             damage.push(format!("{VERDICT} belongs to another run: how this run ended is unknown"));
             None
         }
-        false => written,
+        false => recorded_verdict,
     };
     let mut torn = Vec::new();
-    for name in recorded.names() {
-        let checked = recorded.check(&name)?;
+    for name in recorded_sums.names() {
+        let checked = recorded_sums.check(&name)?;
         let name = in_one_line(&name);
         damage.extend(checked.damage.map(|what| format!("{name} {what}")));
         if checked.torn {
             torn.push(format!("the end of {name} is torn and was dropped"));
         }
     }
-    let Replay { judge, blamer, records, intervals, remarks: of_samples } = replay(dir, &manifest, each)?;
-    damage.extend(recorded.check_length(intervals)?.map(|what| format!("{CHECKSUMS} {what}")));
+    let Replay { judge, blamer, records, intervals, remarks: of_samples } = replay(dir, &manifest, on_interval)?;
+    damage.extend(recorded_sums.check_length(intervals)?.map(|what| format!("{CHECKSUMS} {what}")));
     damage.extend(records.damage().filter(|known| !damage.iter().any(|other| other == known)).map(str::to_owned));
-    let end = written.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
-    let failures = written.as_ref().map_or(Vec::new(), |written| written.failures.clone());
+    let end = recorded_verdict.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
+    let failures = recorded_verdict.as_ref().map_or(Vec::new(), |written| written.failures.clone());
     // Only the run itself counts these: the tables do not record single reads.
-    let records_read = written.as_ref().and_then(|written| written.records_read);
+    let records_read = recorded_verdict.as_ref().and_then(|written| written.records_read);
     let mut verdict = Verdict { blame: blamer.blame(&judge), failures, records_read, ..judge.verdict(&end) };
-    if let Some(written) = &written {
+    if let Some(written) = &recorded_verdict {
         verdict.fail_for(written.missed.clone());
         verdict.note(written.notes.clone());
     }
-    let of_old_rules = written.as_ref().filter(|_| manifest.format_version == 1 && verdict.outcome != Outcome::Fail);
+    let of_old_rules = recorded_verdict.as_ref().filter(|_| manifest.format_version == 1 && verdict.outcome != Outcome::Fail);
     let by_old_rules = of_old_rules.filter(|_| judge.is_undecidable());
     if let Some(written) = by_old_rules {
         verdict = Verdict { blame: verdict.blame, worst: verdict.worst, ..written.clone() };
     }
-    let first = match &written {
+    let first = match &recorded_verdict {
         None if damage.iter().any(|damage| damage.starts_with(VERDICT)) => None,
         None => Some(format!(
             "this run is incomplete: it has no {VERDICT}, so it was killed, its disk was full, or it is still running"
@@ -128,7 +128,7 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
             .to_owned()
     });
     verdict.reasons.extend(rules.iter().map(|text| Reason::new(Code::OldRules, text)));
-    let rejudged = written.as_ref().filter(|written| {
+    let rejudged = recorded_verdict.as_ref().filter(|written| {
         written.format_version == 1 && rules.is_none() && written.outcome != verdict.outcome && doubt.is_none()
     });
     let rejudged = rejudged.map(|written| {
@@ -141,7 +141,7 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
     let remarks = remarks.chain(records.remarks).chain(torn);
     let of_samples = of_samples.into_iter().filter(|_| !damage.iter().any(|damage| damage.starts_with(TRACE)));
     let remarks = remarks.chain(of_samples).collect();
-    Ok(Run { dir: dir.to_owned(), manifest, written, verdict, intervals, remarks, damage })
+    Ok(Run { dir: dir.to_owned(), manifest, written: recorded_verdict, verdict, intervals, remarks, damage })
 }
 
 /// Reads the manifest in `dir`. Errors: `dir` is not a run directory (the error describes the contents), or the
@@ -180,7 +180,7 @@ pub struct Intervals {
     columns: Vec<String>,
     record: IntervalRecord,
     next_index: u64,
-    ended: bool,
+    has_ended: bool,
     remarks: Vec<String>,
     damage: Option<String>,
     /// Damage that the checksums found in one of the files; the part before the damage is read.
@@ -191,15 +191,15 @@ impl Intervals {
     /// Opens both tables of the run in `dir`. An invalid first line counts as damage, see [`Self::damage`]. Errors: a
     /// failed system call.
     pub fn open(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
-        let recorded = RecordedSums::of(dir);
+        let recorded_sums = RecordedSums::of(dir);
         let mut file_damage = None;
-        let mut open = |name: &str| {
-            let FileCheck { good_bytes, damage, .. } = recorded.check(name)?;
+        let mut open_table = |name: &str| {
+            let FileCheck { good_bytes, damage, .. } = recorded_sums.check(name)?;
             file_damage = file_damage.take().or(damage.map(|what| format!("{name} {what}")));
             Ok(WholeLines::open(dir.join(name))?.limited(good_bytes))
         };
-        let (cells, telemetry) = (open(INTERVALS)?, open(TELEMETRY)?);
-        let mut this = Self {
+        let (cells, telemetry) = (open_table(INTERVALS)?, open_table(TELEMETRY)?);
+        let mut intervals = Self {
             layout: manifest.layout(),
             cells,
             cell_columns: Columns::written(&manifest.sla),
@@ -207,15 +207,15 @@ impl Intervals {
             columns: Vec::new(),
             record: IntervalRecord::default(),
             next_index: 0,
-            ended: false,
+            has_ended: false,
             remarks: Vec::new(),
             damage: None,
             file_damage,
         };
-        if let Err(error) = this.read_headers(&manifest.sla, manifest.format_version) {
-            this.damaged(error)?;
+        if let Err(error) = intervals.read_headers(&manifest.sla, manifest.format_version) {
+            intervals.damaged(error)?;
         }
-        Ok(this)
+        Ok(intervals)
     }
 
     fn read_headers(&mut self, sla: &Sla, format: u32) -> Result<(), RunDirError> {
@@ -245,7 +245,7 @@ impl Intervals {
 
     /// The first damaged line, and the amount of data before it. Valid once [`Self::next`] has returned `None`.
     pub fn damage(&self) -> Option<&str> {
-        self.damage.as_deref().or(self.file_damage.as_deref().filter(|_| self.ended))
+        self.damage.as_deref().or(self.file_damage.as_deref().filter(|_| self.has_ended))
     }
 
     /// The next interval, or `None` at the end of the complete data: the end of the tables, or the first damaged line.
@@ -254,7 +254,7 @@ impl Intervals {
     /// Not an iterator, because the record is borrowed and reused: a day of a large run needs no memory.
     #[expect(clippy::should_implement_trait, reason = "it lends, which iterators cannot")]
     pub fn next(&mut self) -> Result<Option<&IntervalRecord>, RunDirError> {
-        if self.ended {
+        if self.has_ended {
             return Ok(None);
         }
         match self.read_interval() {
@@ -270,14 +270,14 @@ impl Intervals {
     /// Reads the next interval into `record`. The caller treats an error about a line as damage.
     fn read_interval(&mut self) -> Result<IntervalRead, RunDirError> {
         let Some(line) = self.telemetry.next()? else { return Ok(IntervalRead::End { cut_sec: None }) };
-        let closing = TelemetryLine::read(line, self.columns.len(), &mut self.record.telemetry);
-        let closing = closing.map_err(|expected| self.telemetry.error(expected))?;
+        let closing_line = TelemetryLine::read(line, self.columns.len(), &mut self.record.telemetry);
+        let closing_line = closing_line.map_err(|expected| self.telemetry.error(expected))?;
         let before_sec = self.record.counts.after_sec;
-        if closing.counts.index != self.next_index || closing.counts.after_sec <= before_sec {
+        if closing_line.counts.index != self.next_index || closing_line.counts.after_sec <= before_sec {
             return Err(self.telemetry.error(format!("interval {} with a time above {before_sec} s", self.next_index)));
         }
-        let (after_sec, lines) = (closing.counts.after_sec, closing.lines);
-        self.begin_record(closing);
+        let (after_sec, lines) = (closing_line.counts.after_sec, closing_line.lines);
+        self.begin_record(closing_line);
         for _ in 0..lines {
             let Some(line) = self.cells.next()? else { return Ok(IntervalRead::End { cut_sec: Some(after_sec) }) };
             if let Err(expected) = self.cell_columns.read_cell(line, &mut self.record.counts, &self.layout) {
@@ -291,7 +291,7 @@ impl Intervals {
     /// Records damage and ends the reading, if `error` is about a line; returns any other error.
     fn damaged(&mut self, error: RunDirError) -> Result<(), RunDirError> {
         let RunDirError::Line { path, line, expected, found } = error else { return Err(error) };
-        self.ended = true;
+        self.has_ended = true;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         self.damage = Some(format!(
             "{name} is damaged at line {line}: expected {expected}, found {found}; intact before this line: \
@@ -302,17 +302,17 @@ impl Intervals {
         Ok(())
     }
 
-    fn begin_record(&mut self, closing: TelemetryLine) {
+    fn begin_record(&mut self, closing_line: TelemetryLine) {
         let IntervalCounts { mut cells, mut carried, .. } = std::mem::take(&mut self.record.counts);
         cells.clear();
         cells.resize(self.layout.cells(), CellCounts::default());
         carried.clear();
-        self.record.counts = IntervalCounts { cells, carried, ..closing.counts };
+        self.record.counts = IntervalCounts { cells, carried, ..closing_line.counts };
     }
 
     /// Ends the reading of both tables. `cut_sec`: time of the interval with incomplete counts.
     fn end(&mut self, cut_sec: Option<u64>) -> Result<(), RunDirError> {
-        self.ended = true;
+        self.has_ended = true;
         let mut unclosed: u64 = 0;
         loop {
             match self.cells.next() {
@@ -360,7 +360,7 @@ pub(super) struct Replay {
 
 /// Feeds the run in `dir` to a judge and a blamer. Memory does not grow with the run's intervals. Errors: a failed
 /// system call.
-pub(super) fn replay(dir: &Path, manifest: &Manifest, each: EachInterval) -> Result<Replay, RunDirError> {
+pub(super) fn replay(dir: &Path, manifest: &Manifest, on_interval: EachInterval) -> Result<Replay, RunDirError> {
     let mut records = Intervals::open(dir, manifest)?;
     let columns = records.columns().to_vec();
     let mut judge = manifest.judge();
@@ -376,7 +376,7 @@ pub(super) fn replay(dir: &Path, manifest: &Manifest, each: EachInterval) -> Res
         }
         judge.add_counts(&record.counts);
         blamer.interval(&record.counts, &record.telemetry);
-        each(&columns, record);
+        on_interval(&columns, record);
         intervals += 1;
     }
     Ok(Replay { judge, blamer, records, intervals, remarks })

@@ -73,14 +73,14 @@ pub(super) fn header(sla: &Sla) -> String {
 fn values<'a>(cell: &'a mut CellCounts, slice: &'a mut u64, thresholds: usize) -> impl Iterator<Item = &'a mut u64> {
     let CellCounts { ops, bytes, errors, overtime, unissued, lost, missed, missed_least, late, late_max_ns, .. } = cell;
     let CellCounts { judged_over, judged_least_over, response_over, service_over, slow, .. } = cell;
-    let CellCounts { silent_ns, last_back_ns, held_by, backlog: Backlog { in_flight, waiting, late: ours }, .. } = cell;
+    let CellCounts { silent_ns, last_back_ns, held_by, backlog: Backlog { in_flight, waiting, late: backlog_late }, .. } = cell;
     let [wait_ns, lag_ns, service_ns, unseen_ns, held_ns] = slow.all_mut();
     let mut by_threshold =
         [judged_over, judged_least_over, response_over, service_over, wait_ns, lag_ns, service_ns, unseen_ns, held_ns]
             .map(|values| values.iter_mut());
     let next = move |_| by_threshold.each_mut().map(Iterator::next).into_iter().flatten();
-    let before = [ops, bytes, in_flight, waiting, ours, errors, overtime, unissued].into_iter();
-    before.chain((0..thresholds).flat_map(next)).chain([
+    let leading = [ops, bytes, in_flight, waiting, backlog_late, errors, overtime, unissued].into_iter();
+    leading.chain((0..thresholds).flat_map(next)).chain([
         last_back_ns,
         slice,
         lost,
@@ -152,12 +152,12 @@ impl Columns {
         let device = read[2].and_then(|device| usize::try_from(device).ok());
         let device =
             device.filter(|device| *device < layout.devices.len()).ok_or("the number of a device, counted from 0")?;
-        let at = layout.cell(stream, device);
+        let cell_index = layout.cell(stream, device);
         let slice = read[*written - LAST.len() + SLICE].ok_or("the number of a slice, counted from 1, or nothing")?;
         let slice = slice.checked_sub(1);
-        let is_carried = |carried: &EarlierSliceOps| (carried.cell, Some(carried.slice)) == (at, slice);
+        let is_carried = |carried: &EarlierSliceOps| (carried.cell, Some(carried.slice)) == (cell_index, slice);
         let is_known = match slice {
-            None => counts.cells[at].is_any(),
+            None => counts.cells[cell_index].is_any(),
             Some(_) => counts.carried.iter().any(is_carried),
         };
         if is_known {
@@ -166,23 +166,23 @@ impl Columns {
         let thresholds = layout.thresholds_ns.len();
         let cell = match slice {
             None => {
-                counts.cells[at] = CellCounts::default();
-                &mut counts.cells[at]
+                counts.cells[cell_index] = CellCounts::default();
+                &mut counts.cells[cell_index]
             }
             Some(slice) => {
-                counts.carried.push(EarlierSliceOps { cell: at, slice, counts: CellCounts::default() });
+                counts.carried.push(EarlierSliceOps { cell: cell_index, slice, counts: CellCounts::default() });
                 &mut counts.carried.last_mut().expect("one was appended").counts
             }
         };
         for (into, value) in values(cell, &mut 0, thresholds).zip(&read[BEFORE_VALUES..end]) {
             *into = value.ok_or("a whole number in each column")?;
         }
-        let wanted = cell.counted_ops();
+        let scheduled_ops = cell.counted_ops();
         let may_be = |over: &[u64; THRESHOLDS_MAX]| {
-            over[0] <= wanted && over[..thresholds].is_sorted_by(|fewer, more| fewer >= more)
+            over[0] <= scheduled_ops && over[..thresholds].is_sorted_by(|fewer, more| fewer >= more)
         };
-        let counted = [&cell.judged_over, &cell.judged_least_over, &cell.response_over, &cell.service_over];
-        if !counted.into_iter().all(may_be) {
+        let over_counts = [&cell.judged_over, &cell.judged_least_over, &cell.response_over, &cell.service_over];
+        if !over_counts.into_iter().all(may_be) {
             return Err("at most as many operations over a threshold as in total, and no more over a larger threshold"
                 .to_owned());
         }
@@ -197,10 +197,10 @@ impl Columns {
 /// operations that were due in earlier slices. Returns the number of lines.
 pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &Layout) -> u64 {
     let devices = layout.devices.len();
-    let own = counts.cells.iter().enumerate().filter(|(_, cell)| cell.is_any()).map(|(index, cell)| (index, 0, *cell));
+    let current_cells = counts.cells.iter().enumerate().filter(|(_, cell)| cell.is_any()).map(|(index, cell)| (index, 0, *cell));
     let carried = counts.carried.iter().map(|carried| (carried.cell, carried.slice + 1, carried.counts));
     let mut lines = 0;
-    for (index, mut slice, mut cell) in own.chain(carried) {
+    for (index, mut slice, mut cell) in current_cells.chain(carried) {
         let (stream, device) = (&layout.streams[index / devices].name, index % devices);
         // Writing to a string cannot fail, here and below.
         let _ = write!(text, "{},{stream},{device}", counts.after_sec);
@@ -264,8 +264,8 @@ impl TelemetryLine {
     /// Reads a line; puts the values of the caller's `columns` columns into `telemetry`. `Err` describes the expected
     /// text.
     pub(super) fn read(line: &str, columns: usize, telemetry: &mut Vec<String>) -> Result<Self, String> {
-        let (mut this, mut fields) = (Self::default(), fields(line));
-        for into in fixed(&mut this.counts, &mut this.lines) {
+        let (mut telemetry_line, mut fields) = (Self::default(), fields(line));
+        for into in fixed(&mut telemetry_line.counts, &mut telemetry_line.lines) {
             *into = number(fields.next()).ok_or("a whole number in each of the first 10 columns")?;
         }
         let wrong = || format!("{} columns", TELEMETRY_COLUMNS.len() + columns);
@@ -275,7 +275,7 @@ impl TelemetryLine {
             *into += fields.next().ok_or_else(wrong)?;
         }
         match fields.next() {
-            None => Ok(this),
+            None => Ok(telemetry_line),
             Some(_) => Err(wrong()),
         }
     }
@@ -421,8 +421,8 @@ impl TraceLine {
         let (requests, lost) = (next()?, next()?);
         let mut spread = || Ok::<_, String>(Spread { p50_ns: next()?, p99_ns: next()?, max_ns: next()? });
         let (queue, device_time) = (spread()?, spread()?);
-        let mut over = || (0..thresholds).map(|_| next()).collect::<Result<Vec<_>, _>>();
-        let (queue_over, device_over, total_over) = (over()?, over()?, over()?);
+        let mut next_over = || (0..thresholds).map(|_| next()).collect::<Result<Vec<_>, _>>();
+        let (queue_over, device_over, total_over) = (next_over()?, next_over()?, next_over()?);
         if fields.next().is_some() {
             return Err("no more columns than the first line names".to_owned());
         }

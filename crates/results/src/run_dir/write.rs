@@ -85,14 +85,14 @@ impl Writer {
     /// `telemetry_columns` has the names of the values of each interval. Errors: the directory already holds a run,
     /// there is too little space for this run, or a system call failed.
     pub fn create(dir: &Path, manifest: &Manifest, telemetry_columns: &[String]) -> Result<Self, RunDirError> {
-        let made = !dir.exists();
+        let is_new = !dir.exists();
         fs::create_dir_all(dir).map_err(|error| RunDirError::io("making the directory", dir, error))?;
         refuse_occupied(dir)?;
         let layout = manifest.layout();
         let interval_sec = manifest.report_interval_sec;
         let columns = telemetry_columns.len();
         let room = check_space(dir, space_needed_bytes(manifest, columns));
-        if room.is_err() && made {
+        if room.is_err() && is_new {
             // The directory is empty. If this fails, it stays.
             let _ = fs::remove_dir(dir);
         }
@@ -199,10 +199,10 @@ impl Files {
         self.act_logs.iter_mut().try_for_each(|log| log.append_interval(interval, after_sec))?;
         self.hlogs.add(interval)?;
 
-        let mut rest = telemetry.to_vec();
-        rest.resize(self.columns, String::new());
+        let mut padded = telemetry.to_vec();
+        padded.resize(self.columns, String::new());
         self.text.clear();
-        tables::push_closing(&mut self.text, &mut self.counts, lines, &rest);
+        tables::push_closing(&mut self.text, &mut self.counts, lines, &padded);
         self.telemetry.append(self.text.as_bytes())?;
         self.append_checksums(after_sec)
     }

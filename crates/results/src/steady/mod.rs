@@ -89,15 +89,15 @@ impl Steadiness {
         let minutes = |rounds: usize| rounds as f64 * self.round_sec as f64 / 60.0;
         let (rounds, round_sec) = (self.rounds, self.round_sec);
         let moving = self.windows.iter().find(|window| !window.is_steady());
-        let since = self.steady_since_round.unwrap_or(rounds);
+        let since_round = self.steady_since_round.unwrap_or(rounds);
         match (self.reached_round, moving) {
             _ if rounds < ROUNDS_IN_WINDOW => format!(
                 "cannot tell if the run is steady: {rounds} whole rounds of {round_sec} s, and {ROUNDS_IN_WINDOW} are needed"
             ),
             (Some(reached), None) => format!(
-                "steady from round {since} of {rounds} on ({:.1} min; rounds of {round_sec} s){}",
-                minutes(since),
-                if reached < since { format!(", and for the first time at round {reached}") } else { String::new() }
+                "steady from round {since_round} of {rounds} on ({:.1} min; rounds of {round_sec} s){}",
+                minutes(since_round),
+                if reached < since_round { format!(", and for the first time at round {reached}") } else { String::new() }
             ),
             (Some(reached), Some(moving)) => format!(
                 "steady at round {reached} ({:.1} min), but not at the end, after {rounds} rounds of {round_sec} s: \
@@ -276,12 +276,12 @@ pub struct ChangePoint {
 impl fmt::Display for ChangePoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { group, metric, at_sec, before, after, .. } = self;
-        let shown = |value: f64| match metric {
+        let value_text = |value: f64| match metric {
             Metric::ShareOver { .. } => units::percent(value),
             Metric::P99 => format!("{:.3} ms", value / 1e6),
             Metric::AchievedIops => format!("{value:.0} operations/s"),
         };
-        write!(f, "the {metric} of {group} went from {} to {} after {at_sec} s", shown(*before), shown(*after))
+        write!(f, "the {metric} of {group} went from {} to {} after {at_sec} s", value_text(*before), value_text(*after))
     }
 }
 
@@ -317,7 +317,7 @@ fn level_shifts(values: &[f64], limit: Option<f64>) -> Vec<(usize, f64, f64)> {
     let step = values.len().div_ceil(ROUNDS_MAX).max(1);
     let coarse: Vec<f64> = values.chunks(step).map(|chunk| chunk.iter().sum::<f64>() / chunk.len() as f64).collect();
     let smooth = running_median(&coarse);
-    let matters = |before: f64, after: f64| {
+    let is_significant = |before: f64, after: f64| {
         let moved = (after - before).abs();
         moved > MOVE_MIN * before.abs().min(after.abs()) && limit.is_none_or(|limit| moved > MOVE_OF_LIMIT_MIN * limit)
     };
@@ -326,10 +326,10 @@ fn level_shifts(values: &[f64], limit: Option<f64>) -> Vec<(usize, f64, f64)> {
     loop {
         let level = |from: usize, to: usize| median(&coarse[from..to]);
         let bounds: Vec<usize> = [0].into_iter().chain(cuts.iter().copied()).chain([coarse.len()]).collect();
-        let moved: Vec<_> = bounds.windows(3).map(|b| (b[1], level(b[0], b[1]), level(b[1], b[2]))).collect();
-        match moved.iter().position(|(_, before, after)| !matters(*before, *after)) {
+        let shifts: Vec<_> = bounds.windows(3).map(|b| (b[1], level(b[0], b[1]), level(b[1], b[2]))).collect();
+        match shifts.iter().position(|(_, before, after)| !is_significant(*before, *after)) {
             Some(idle) => drop(cuts.remove(idle)),
-            None => return moved.into_iter().map(|(at, before, after)| (at * step, before, after)).collect(),
+            None => return shifts.into_iter().map(|(at, before, after)| (at * step, before, after)).collect(),
         }
     }
 }
@@ -354,12 +354,12 @@ fn cut(values: &[f64], noise: f64) -> Vec<usize> {
         let total = sum[to] - sum[from];
         (squares[to] - squares[from] - total * total / (to - from) as f64).max(0.0)
     };
-    let price = 3.0 * 2.0 * noise * noise * (count as f64).ln();
+    let piece_penalty = 3.0 * 2.0 * noise * noise * (count as f64).ln();
     // best[n]: the least cost of the first n values, and where their last piece begins.
     let mut best = vec![(f64::INFINITY, 0); count + 1];
-    best[0] = (-price, 0);
+    best[0] = (-piece_penalty, 0);
     for to in PIECE_MIN..=count {
-        let starts = (0..=to - PIECE_MIN).map(|from| (best[from].0 + cost(from, to) + price, from));
+        let starts = (0..=to - PIECE_MIN).map(|from| (best[from].0 + cost(from, to) + piece_penalty, from));
         best[to] = starts.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::INFINITY, 0));
     }
     let mut cuts = Vec::new();

@@ -67,15 +67,15 @@ impl fmt::Display for Group {
 /// The values of a group in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Round {
-    pub wanted: u64,
+    pub scheduled_ops: u64,
     /// Successful operations per second.
     pub achieved_iops: f64,
     /// By threshold: operations whose `wait + service` was over the threshold.
-    pub over: [u64; THRESHOLDS_MAX],
+    pub judged_over: [u64; THRESHOLDS_MAX],
     /// Lower bound of `over`: without delays that this program may have caused.
-    pub over_least: [u64; THRESHOLDS_MAX],
+    pub judged_least_over: [u64; THRESHOLDS_MAX],
     /// By threshold: operations whose `wait + lag + service` was over the threshold.
-    pub over_response: [u64; THRESHOLDS_MAX],
+    pub response_over: [u64; THRESHOLDS_MAX],
     /// The 99th percentile of service times, nanoseconds; `None` if nothing succeeded or no histogram could be read.
     pub p99_ns: Option<u64>,
 }
@@ -105,7 +105,7 @@ impl Metric {
         match self {
             Self::ShareOver { threshold_ns } => {
                 let index = sla.limits().iter().position(|limit| limit.threshold_ns == threshold_ns)?;
-                (round.wanted > 0).then(|| round.over[index] as f64 / round.wanted as f64)
+                (round.scheduled_ops > 0).then(|| round.judged_over[index] as f64 / round.scheduled_ops as f64)
             }
             Self::P99 => round.p99_ns.map(|ns| ns as f64),
             Self::AchievedIops => Some(round.achieved_iops),
@@ -175,7 +175,7 @@ struct Load {
     per_sec: f64,
     /// By round: the number of operations that came due, and the backlog at the end of the round.
     rounds: Vec<(u64, Backlog)>,
-    done: u64,
+    done_ops: u64,
     backlog: Backlog,
 }
 
@@ -220,7 +220,7 @@ impl Rounds {
                 cell,
                 per_sec: stream.offered_iops / devices.len() as f64,
                 rounds: Vec::new(),
-                done: 0,
+                done_ops: 0,
                 backlog: Backlog::default(),
             })
         };
@@ -277,7 +277,7 @@ impl Rounds {
         }
         for load in &mut self.loads {
             let cell = &counts.cells[load.cell];
-            load.done = load.done.saturating_add(cell.counted_ops());
+            load.done_ops = load.done_ops.saturating_add(cell.counted_ops());
             load.backlog = cell.backlog;
         }
     }
@@ -292,11 +292,11 @@ impl Rounds {
             let p99_ns = (!service.is_empty()).then(|| service.value_at_quantile(0.99));
             let achieved_iops = sum.ops as f64 / self.round_sec as f64;
             series.rounds.push(Round {
-                wanted: sum.counted_ops(),
+                scheduled_ops: sum.counted_ops(),
                 achieved_iops,
-                over: sum.judged_over,
-                over_least: sum.judged_least_over,
-                over_response: sum.response_over,
+                judged_over: sum.judged_over,
+                judged_least_over: sum.judged_least_over,
+                response_over: sum.response_over,
                 p99_ns,
             });
             *sum = CellCounts::default();
@@ -304,7 +304,7 @@ impl Rounds {
         }
         for load in &mut self.loads {
             let before = load.rounds.last().map_or(0, |(_, backlog)| backlog.total());
-            let wanted = std::mem::take(&mut load.done).saturating_add(load.backlog.total()).saturating_sub(before);
+            let wanted = std::mem::take(&mut load.done_ops).saturating_add(load.backlog.total()).saturating_sub(before);
             load.rounds.push((wanted, load.backlog));
         }
         true

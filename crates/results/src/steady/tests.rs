@@ -107,7 +107,7 @@ fn without_its_interval_log_a_run_still_has_shares() {
     recorded(dir.path(), &manifest, 200);
     std::fs::remove_file(dir.path().join("service.hlog")).unwrap();
     let read = Rounds::read(dir.path(), &manifest).unwrap();
-    assert!(read.series[0].rounds.iter().all(|round| round.p99_ns.is_none() && round.wanted == 2000));
+    assert!(read.series[0].rounds.iter().all(|round| round.p99_ns.is_none() && round.scheduled_ops == 2000));
     let steadiness = Steadiness::of(&read);
     assert_eq!((steadiness.reached_round, steadiness.windows.len()), (Some(5), 4), "three shares and the rate");
 }

@@ -47,7 +47,7 @@ pub struct Node {
     /// Server version.
     pub build: String,
     /// True if the server accepts several requests on a connection at once.
-    pub pipelines: bool,
+    pub supports_pipelining: bool,
 }
 
 /// Owners of partitions.
@@ -93,7 +93,7 @@ pub struct Cluster {
     /// True if records of the namespace have one bin without a name, an option of servers before 7.0.
     pub has_single_bins: bool,
     /// Dropping the sender ends the thread; a message triggers a query at once.
-    pub(super) ask: Sender<()>,
+    pub(super) refresh_sender: Sender<()>,
 }
 
 /// A connection to a node. Errors: the error number for the waiting operations, and a sentence.
@@ -104,9 +104,9 @@ impl Cluster {
     /// addresses.
     ///
     /// Errors: a sentence, if no seed answers or the cluster has no such namespace.
-    pub fn find(seeds: &[Host], namespace: &str, access: Access, alternate: bool) -> Result<Arc<Self>, String> {
+    pub fn find(seeds: &[Host], namespace: &str, access: Access, uses_alternate: bool) -> Result<Arc<Self>, String> {
         let access = Arc::new(access);
-        let query = PeersQuery { tls: access.tls.is_some(), alternate };
+        let query = PeersQuery { uses_tls: access.tls.is_some(), uses_alternate };
         let nodes::DiscoveredNodes { mut nodes, missing } = nodes::find_nodes(seeds, Some(query), &access);
         if nodes.is_empty() {
             let (why, advice) = (missing.join("; "), "check host, port, login and TLS, and that the server runs");
@@ -114,25 +114,25 @@ impl Cluster {
         }
         // Seeds come first, because the run is named after the first node.
         nodes.sort_by_key(|node| seeds.iter().position(|seed| *seed == node.host).unwrap_or(seeds.len()));
-        let mut asker = ClusterPoller::new(nodes, namespace, seeds, query, access.clone())?;
-        let map = asker.ask();
+        let mut poller = ClusterPoller::new(nodes, namespace, seeds, query, access.clone())?;
+        let map = poller.ask();
         if map.masters().iter().all(Option::is_none) {
-            let failed = |asked: &PolledNode| Some(format!("node {}: {}", asked.node, asked.failed.as_ref()?));
-            if let Some(why) = asker.nodes.iter().find_map(failed) {
+            let failed = |polled: &PolledNode| Some(format!("node {}: {}", polled.node, polled.failed.as_ref()?));
+            if let Some(why) = poller.nodes.iter().find_map(failed) {
                 return Err(format!("cannot find the partitions of namespace {} - {why}", quoted(namespace)));
             }
-            let has = asker.nodes[0].node.namespaces.iter().take(NAMESPACES_TOLD_MAX).map(|name| begin_of(name));
-            let (name, has) = (quoted(namespace), has.collect::<Vec<_>>().join(", "));
+            let existing = poller.nodes[0].node.namespaces.iter().take(NAMESPACES_TOLD_MAX).map(|name| begin_of(name));
+            let (name, existing) = (quoted(namespace), existing.collect::<Vec<_>>().join(", "));
             return Err(format!(
-                "cannot use namespace {name} - the cluster has only these: {has} - give one of them with -n"
+                "cannot use namespace {name} - the cluster has only these: {existing} - give one of them with -n"
             ));
         }
-        let has_single_bins = asker.settings().split(';').any(|pair| pair == "single-bin=true");
+        let has_single_bins = poller.settings().split(';').any(|pair| pair == "single-bin=true");
         let map = Arc::new(Mutex::new(Arc::new(map)));
-        let (ask, asked) = channel();
+        let (refresh_sender, refresh_receiver) = channel();
         let shared = map.clone();
-        spawn("tend", move || keep_map_current(asker, &shared, &asked))?;
-        Ok(Arc::new(Self { access, map, has_single_bins, ask }))
+        spawn("tend", move || keep_map_current(poller, &shared, &refresh_receiver))?;
+        Ok(Arc::new(Self { access, map, has_single_bins, refresh_sender }))
     }
 
     /// The map that was made last.
@@ -141,15 +141,15 @@ impl Cluster {
     }
 
     /// Starts a thread that connects to `node`, and sends `slot` and the connection to `made`.
-    pub(super) fn connect(&self, node: Node, slot: usize, made: Sender<(usize, ConnectResult)>, waker: Waker) {
-        let (access, failed) = (self.access.clone(), made.clone());
+    pub(super) fn connect(&self, node: Node, slot: usize, result_sender: Sender<(usize, ConnectResult)>, waker: Waker) {
+        let (access, error_sender) = (self.access.clone(), result_sender.clone());
         let spawned = spawn("connect", move || {
-            if made.send((slot, connect_node(&node, &access))).is_ok() {
+            if result_sender.send((slot, connect_node(&node, &access))).is_ok() {
                 waker.wake();
             }
         });
         if let Err(error) = spawned {
-            let _ = failed.send((slot, Err((libc::EAGAIN, error))));
+            let _ = error_sender.send((slot, Err((libc::EAGAIN, error))));
         }
     }
 }
@@ -171,22 +171,22 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), String>
 }
 
 /// Keeps `map` up to date until the sender of `asked` is dropped; a message triggers a query at once.
-fn keep_map_current(mut asker: ClusterPoller, map: &Mutex<Arc<PartitionMap>>, asked: &Receiver<()>) {
+fn keep_map_current(mut poller: ClusterPoller, map: &Mutex<Arc<PartitionMap>>, refresh_receiver: &Receiver<()>) {
     loop {
-        match asked.recv_timeout(TEND) {
+        match refresh_receiver.recv_timeout(TEND) {
             Err(RecvTimeoutError::Disconnected) => return,
             Ok(()) => {
                 // Requests during this delay are combined into one query, so that queries do not disturb the
                 // measurement.
                 thread::sleep(ASK_AGAIN);
-                while asked.try_recv().is_ok() {}
+                while refresh_receiver.try_recv().is_ok() {}
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
-        let new = asker.ask();
+        let new_map = poller.ask();
         let mut map = map.lock().unwrap_or_else(PoisonError::into_inner);
-        if **map != new {
-            *map = Arc::new(new);
+        if **map != new_map {
+            *map = Arc::new(new_map);
         }
     }
 }
@@ -200,9 +200,9 @@ struct ClusterPoller {
     /// Indexed by the number of the node.
     nodes: Vec<PolledNode>,
     /// Sends peers to the thread that looks for them, and receives the nodes that the thread found.
-    wanted: Sender<Vec<Peer>>,
-    found: Receiver<Vec<nodes::Node>>,
-    is_looking: bool,
+    peer_sender: Sender<Vec<Peer>>,
+    node_receiver: Receiver<Vec<nodes::Node>>,
+    is_searching: bool,
 }
 
 /// A node, and the results of its last queries.
@@ -213,13 +213,13 @@ struct PolledNode {
     /// Generations of peers and partitions at the last query, and the number of that query's connection.
     generations: Option<(Vec<String>, u64)>,
     peers: Vec<Peer>,
-    owned: Option<NodePartitions>,
+    partitions: Option<NodePartitions>,
     rack: Option<u32>,
 }
 
 impl PolledNode {
     fn new(node: nodes::Node) -> Self {
-        Self { node, failed: None, generations: None, peers: Vec::new(), owned: None, rack: None }
+        Self { node, failed: None, generations: None, peers: Vec::new(), partitions: None, rack: None }
     }
 
     fn answers(&self) -> bool {
@@ -244,7 +244,7 @@ impl PolledNode {
         };
         self.peers = list.and_then(|list| peers(&list).ok()).unwrap_or_default();
         self.peers.truncate(NODES_MAX);
-        self.owned = parse_partitions(&replicas.unwrap_or_default(), namespace)?;
+        self.partitions = parse_partitions(&replicas.unwrap_or_default(), namespace)?;
         self.rack = rack_ids.and_then(|ids| rack(&ids, namespace));
         self.generations = generations;
         Ok(())
@@ -262,35 +262,35 @@ impl ClusterPoller {
         query: PeersQuery,
         access: Arc<Access>,
     ) -> Result<Self, String> {
-        let ((wanted, to_look), (tell, found)) = (channel::<Vec<Peer>>(), channel());
-        let looking = access.clone();
+        let ((peer_sender, peer_receiver), (node_sender, node_receiver)) = (channel::<Vec<Peer>>(), channel());
+        let thread_access = access.clone();
         spawn("look for nodes", move || {
-            for wanted in to_look {
-                let reach = |peer: Peer| nodes::Node::reach(&peer.hosts, peer.tls_name.as_deref(), &looking);
-                let reached = in_parallel(wanted, reach).into_iter().flatten().collect();
-                if tell.send(reached).is_err() {
+            for wanted_peers in peer_receiver {
+                let reach = |peer: Peer| nodes::Node::reach(&peer.hosts, peer.tls_name.as_deref(), &thread_access);
+                let reached = in_parallel(wanted_peers, reach).into_iter().flatten().collect();
+                if node_sender.send(reached).is_err() {
                     return;
                 }
             }
         })?;
         let (namespace, seeds) = (namespace.to_owned(), seeds.to_vec());
         let nodes = nodes.into_iter().map(PolledNode::new).collect();
-        Ok(Self { namespace, access, query, seeds, nodes, wanted, found, is_looking: false })
+        Ok(Self { namespace, access, query, seeds, nodes, peer_sender, node_receiver, is_searching: false })
     }
 
     /// Queries the nodes that answered last time for their partitions. Another thread looks for all other nodes,
     /// because they may cost timeouts.
     fn ask(&mut self) -> PartitionMap {
-        while let Ok(found) = self.found.try_recv() {
-            self.is_looking = false;
-            found.into_iter().for_each(|node| self.add(node));
+        while let Ok(found_nodes) = self.node_receiver.try_recv() {
+            self.is_searching = false;
+            found_nodes.into_iter().for_each(|node| self.add(node));
         }
         let (namespace, query, access) = (&self.namespace, self.query, &*self.access);
-        let nodes = self.nodes.iter_mut().filter(|asked| asked.answers()).collect();
-        in_parallel(nodes, |asked: &mut PolledNode| asked.failed = asked.refresh(namespace, query, access).err());
-        let wanted = self.missing();
-        if !self.is_looking && !wanted.is_empty() {
-            self.is_looking = self.wanted.send(wanted).is_ok();
+        let nodes = self.nodes.iter_mut().filter(|polled| polled.answers()).collect();
+        in_parallel(nodes, |polled: &mut PolledNode| polled.failed = polled.refresh(namespace, query, access).err());
+        let missing_peers = self.missing();
+        if !self.is_searching && !missing_peers.is_empty() {
+            self.is_searching = self.peer_sender.send(missing_peers).is_ok();
         }
         self.map()
     }
@@ -298,40 +298,40 @@ impl ClusterPoller {
     /// Peers to look for: nodes that do not answer, at the last address and at the addresses that peers report; unknown
     /// peers; and the seeds, while a node does not answer.
     fn missing(&self) -> Vec<Peer> {
-        let (here, away): (Vec<_>, Vec<_>) = self.nodes.iter().partition(|asked| asked.answers());
-        let named = here.iter().flat_map(|asked| &asked.peers);
-        let named = named.filter(|peer| here.iter().all(|asked| asked.node.id != peer.node));
-        let named: BTreeMap<_, _> = named.map(|peer| (&peer.node, peer.clone())).collect();
-        let at = |host: &Host, tls_name| Peer { node: String::new(), tls_name, hosts: vec![host.clone()] };
-        let last = away.iter().map(|asked| at(&asked.node.host, Some(asked.node.tls_name.clone())));
-        let is_missing = |seed: &&Host| !away.is_empty() && here.iter().all(|asked| asked.node.host != **seed);
-        let seeds = self.seeds.iter().filter(is_missing).map(|seed| at(seed, None));
-        named.into_values().chain(last).chain(seeds).take(NODES_MAX).collect()
+        let (reachable, unreachable): (Vec<_>, Vec<_>) = self.nodes.iter().partition(|polled| polled.answers());
+        let advertised = reachable.iter().flat_map(|polled| &polled.peers);
+        let missing_peers = advertised.filter(|peer| reachable.iter().all(|polled| polled.node.id != peer.node));
+        let missing_peers: BTreeMap<_, _> = missing_peers.map(|peer| (&peer.node, peer.clone())).collect();
+        let peer_at = |host: &Host, tls_name| Peer { node: String::new(), tls_name, hosts: vec![host.clone()] };
+        let unreachable_peers = unreachable.iter().map(|polled| peer_at(&polled.node.host, Some(polled.node.tls_name.clone())));
+        let is_missing = |seed: &&Host| !unreachable.is_empty() && reachable.iter().all(|polled| polled.node.host != **seed);
+        let seeds = self.seeds.iter().filter(is_missing).map(|seed| peer_at(seed, None));
+        missing_peers.into_values().chain(unreachable_peers).chain(seeds).take(NODES_MAX).collect()
     }
 
     /// Adds a node, or the new address of a known node that no longer answers at the old one.
     fn add(&mut self, node: nodes::Node) {
-        if let Some(known) = self.nodes.iter_mut().find(|asked| asked.node.id == node.id) {
+        if let Some(known) = self.nodes.iter_mut().find(|polled| polled.node.id == node.id) {
             if !known.answers() {
                 // The node keeps its partitions until it is queried, unless another node reports them.
-                *known = PolledNode { owned: known.owned.take(), ..PolledNode::new(node) };
+                *known = PolledNode { partitions: known.partitions.take(), ..PolledNode::new(node) };
             }
         } else if self.nodes.len() < NODES_MAX {
             self.nodes.push(PolledNode::new(node));
-        } else if let Some(left) = self.nodes.iter_mut().find(|asked| !asked.answers() && asked.owned.is_none()) {
-            *left = PolledNode::new(node);
+        } else if let Some(replaceable) = self.nodes.iter_mut().find(|polled| !polled.answers() && polled.partitions.is_none()) {
+            *replaceable = PolledNode::new(node);
         }
     }
 
     fn map(&self) -> PartitionMap {
-        let most = self.nodes.iter().filter_map(|asked| Some(asked.owned.as_ref()?.copies.len())).max();
-        let mut copies = vec![vec![None; usize::from(PARTITIONS)]; most.unwrap_or(1).min(COPIES_MAX)];
+        let copy_count = self.nodes.iter().filter_map(|polled| Some(polled.partitions.as_ref()?.copies.len())).max();
+        let mut copies = vec![vec![None; usize::from(PARTITIONS)]; copy_count.unwrap_or(1).min(COPIES_MAX)];
         // A node that does not answer keeps its partitions, unless another node reports them.
         let mut nodes: Vec<_> =
-            self.nodes.iter().enumerate().filter_map(|(at, asked)| Some((at, asked, asked.owned.as_ref()?))).collect();
-        nodes.sort_by_key(|(_, asked, owned)| (asked.answers(), owned.regime));
-        for (number, _, owned) in nodes {
-            for (nodes, bitmap) in copies.iter_mut().zip(&owned.copies) {
+            self.nodes.iter().enumerate().filter_map(|(number, polled)| Some((number, polled, polled.partitions.as_ref()?))).collect();
+        nodes.sort_by_key(|(_, polled, partitions)| (polled.answers(), partitions.regime));
+        for (number, _, partitions) in nodes {
+            for (nodes, bitmap) in copies.iter_mut().zip(&partitions.copies) {
                 let is_owned = |partition: usize| bitmap[partition / 8] & (0x80 >> (partition % 8)) != 0;
                 let owned = nodes.iter_mut().enumerate().filter(|(partition, _)| is_owned(*partition));
                 owned.for_each(|(_, node)| *node = Some(number as u16));
@@ -345,7 +345,7 @@ impl ClusterPoller {
             session: node.session.clone(),
             rack: *rack,
             build: node.build.clone(),
-            pipelines: node.features.split(';').any(|feature| feature == "pipelining"),
+            supports_pipelining: node.features.split(';').any(|feature| feature == "pipelining"),
         };
         PartitionMap { nodes: self.nodes.iter().enumerate().map(node).collect(), copies }
     }
@@ -353,7 +353,7 @@ impl ClusterPoller {
     /// Namespace settings from the first node that reports them; empty if no node does.
     fn settings(&mut self) -> String {
         let query = [format!("namespace/{}", self.namespace)];
-        let values = self.nodes.iter_mut().find_map(|asked| asked.node.ask(&query, &self.access).ok()?.pop().flatten());
+        let values = self.nodes.iter_mut().find_map(|polled| polled.node.ask(&query, &self.access).ok()?.pop().flatten());
         values.unwrap_or_default()
     }
 }

@@ -46,13 +46,13 @@ pub(super) struct Connection {
     /// TLS state, if the connection has TLS.
     pub(super) tls: Option<Box<ClientConnection>>,
     /// True while the connection is being made.
-    pub(super) is_wanted: bool,
+    pub(super) is_connecting: bool,
     /// True while the connection closes: some of its operations on the ring are not complete.
     pub(super) is_ending: bool,
     /// Requests with an outstanding reply, in the order of the replies.
-    pub(super) awaited: VecDeque<PendingReply>,
+    pub(super) pending_replies: VecDeque<PendingReply>,
     /// Received bytes of an incomplete reply.
-    pub(super) arrived: Vec<u8>,
+    pub(super) partial_reply: Vec<u8>,
     /// Bytes to send.
     pub(super) unsent: Vec<u8>,
     pub(super) is_sending: bool,
@@ -65,10 +65,10 @@ pub(super) struct Connection {
 
 impl Connection {
     /// True if the connection can take a request. `most`: maximum number of requests in flight.
-    pub(super) fn takes(&self, most: usize) -> bool {
+    pub(super) fn takes(&self, pipeline_max: usize) -> bool {
         // Requests behind one that has timed out would time out, too.
-        let is_stuck = self.awaited.front().is_some_and(|first| first.token.is_none());
-        self.socket.is_some() && !self.is_ending && !is_stuck && self.awaited.len() < most
+        let is_stuck = self.pending_replies.front().is_some_and(|first| first.token.is_none());
+        self.socket.is_some() && !self.is_ending && !is_stuck && self.pending_replies.len() < pipeline_max
     }
 
     /// True if there are bytes to send.
@@ -80,16 +80,16 @@ impl Connection {
     pub(super) fn take_unsent(&mut self) -> io::Result<Vec<u8>> {
         let plain = std::mem::take(&mut self.unsent);
         let Some(tls) = &mut self.tls else { return Ok(plain) };
-        let (mut rest, mut sealed) = (&plain[..], Vec::new());
+        let (mut rest, mut encrypted) = (&plain[..], Vec::new());
         loop {
             // TLS buffers are bounded: a long request is taken in parts.
-            let taken = tls.writer().write(rest)?;
-            rest = &rest[taken..];
+            let written = tls.writer().write(rest)?;
+            rest = &rest[written..];
             while tls.wants_write() {
-                tls.write_tls(&mut sealed)?;
+                tls.write_tls(&mut encrypted)?;
             }
-            match (rest.is_empty(), taken) {
-                (true, _) => return Ok(sealed),
+            match (rest.is_empty(), written) {
+                (true, _) => return Ok(encrypted),
                 (false, 0) => return Err(ErrorKind::WriteZero.into()),
                 (false, _) => {}
             }
@@ -190,12 +190,12 @@ impl BatchPart {
     ///
     /// Errors: `entry` answers an unknown or answered key, or is the last and leaves some without an answer.
     pub(super) fn answered(&mut self, entry: &Entry<'_>) -> Result<Vec<IndexedDigest>, Malformed> {
-        let wrong = Malformed::Body("records of a batch");
+        let error = Malformed::Body("records of a batch");
         match entry.is_last {
-            true if entry.code == 0 && self.rest().next().is_some() => Err(wrong),
+            true if entry.code == 0 && self.rest().next().is_some() => Err(error),
             // The whole part was refused, or all of it is answered.
             true => Ok(self.rest().collect()),
-            false => self.keys.get_mut(entry.index as usize).and_then(Option::take).map(|key| vec![key]).ok_or(wrong),
+            false => self.keys.get_mut(entry.index as usize).and_then(Option::take).map(|key| vec![key]).ok_or(error),
         }
     }
 

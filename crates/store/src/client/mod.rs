@@ -75,7 +75,7 @@ struct TransactionInFlight {
     /// Distinguishes the transaction from earlier ones with the same token; 0: unused.
     number: u64,
     /// Number of records without an answer.
-    left: u32,
+    records_left: u32,
     /// Connections on which its requests were sent.
     slots: Vec<usize>,
 }
@@ -96,16 +96,16 @@ pub struct Client {
     /// Requests whose partition has no known owner.
     unowned: VecDeque<WaitingRequest>,
     /// Indexed by token.
-    out: Vec<TransactionInFlight>,
-    numbers: u64,
+    transactions: Vec<TransactionInFlight>,
+    last_number: u64,
     /// Deadline (ns), token and number of each transaction, in the order of issue.
     deadlines: VecDeque<(u64, u32, u64)>,
-    done: Vec<Completion>,
+    completions: Vec<Completion>,
     events: Vec<NetCompletion>,
     /// Connections with bytes to send.
-    listed: Vec<usize>,
-    made: Receiver<(usize, ConnectResult)>,
-    tell_made: Sender<(usize, ConnectResult)>,
+    slots_to_flush: Vec<usize>,
+    connect_receiver: Receiver<(usize, ConnectResult)>,
+    connect_sender: Sender<(usize, ConnectResult)>,
 }
 
 impl Client {
@@ -120,7 +120,7 @@ impl Client {
         let arrivals = ReceiveBuffers { buffers: buffers as u16, bytes: ARRIVAL_BYTES };
         let setup = Setup { in_flight_max: 2 * slots_max, memory_bytes: 0, ..setup };
         let (net, _) = NetEngine::new(Vec::new(), arrivals, setup)?;
-        let (tell_made, made) = channel();
+        let (connect_sender, connect_receiver) = channel();
         let mut client = Self {
             net,
             issuer: Issuer::new(settings.object.clone(), settings.verification.clone(), settings.overload.clone()),
@@ -132,14 +132,14 @@ impl Client {
             slots_each,
             nodes: Vec::new(),
             unowned: VecDeque::new(),
-            out: Vec::new(),
-            numbers: 0,
+            transactions: Vec::new(),
+            last_number: 0,
             deadlines: VecDeque::new(),
-            done: Vec::new(),
+            completions: Vec::new(),
             events: Vec::new(),
-            listed: Vec::new(),
-            made,
-            tell_made,
+            slots_to_flush: Vec::new(),
+            connect_receiver,
+            connect_sender,
             map,
         };
         client.nodes.resize_with(client.map.nodes.len(), NodeRoute::default);
@@ -149,7 +149,7 @@ impl Client {
 
     fn send(&mut self, slot: usize, waiting: WaitingRequest) {
         let WaitingRequest { token, tries, request, .. } = waiting;
-        let Self { settings, out, connections, .. } = self;
+        let Self { settings, transactions, connections, .. } = self;
         let (namespace, unsent) = (settings.namespace.as_bytes(), &mut connections[slot].unsent);
         let part = match request {
             Request::One(transaction) => {
@@ -161,8 +161,8 @@ impl Client {
                 Some(BatchPart::new(keys))
             }
         };
-        connections[slot].awaited.push_back(PendingReply { token: Some(token), tries, part });
-        out[token as usize].slots.push(slot);
+        connections[slot].pending_replies.push_back(PendingReply { token: Some(token), tries, part });
+        transactions[token as usize].slots.push(slot);
         self.list(slot);
     }
 
@@ -171,29 +171,29 @@ impl Client {
         let connection = &mut self.connections[slot];
         if !connection.is_listed {
             connection.is_listed = true;
-            self.listed.push(slot);
+            self.slots_to_flush.push(slot);
         }
     }
 
     fn start(&mut self, token: u32, request: Request) {
-        self.numbers += 1;
-        let number = self.numbers;
-        if self.out.len() <= token as usize {
-            self.out.resize_with(token as usize + 1, TransactionInFlight::default);
+        self.last_number += 1;
+        let number = self.last_number;
+        if self.transactions.len() <= token as usize {
+            self.transactions.resize_with(token as usize + 1, TransactionInFlight::default);
         }
-        let out = &mut self.out[token as usize];
+        let transaction = &mut self.transactions[token as usize];
         let records = if let Request::Batch(keys) = &request { keys.len() as u32 } else { 1 };
-        (out.number, out.left) = (number, records);
-        out.slots.clear();
+        (transaction.number, transaction.records_left) = (number, records);
+        transaction.slots.clear();
         let until_ns = self.net.now() + u64::from(self.settings.timeout_ms.max(1)) * 1_000_000;
         self.deadlines.push_back((until_ns, token, number));
         self.route(WaitingRequest { token, number, tries: 0, request });
     }
 
-    fn finish(&mut self, token: u32, answer: Answer<'_>, seen: CompletionTime) {
-        self.out[token as usize].number = 0;
-        if let Some((completion, next)) = self.issuer.end(token, answer, seen) {
-            self.done.push(completion);
+    fn finish(&mut self, token: u32, answer: Answer<'_>, completion_time: CompletionTime) {
+        self.transactions[token as usize].number = 0;
+        if let Some((completion, next)) = self.issuer.end(token, answer, completion_time) {
+            self.completions.push(completion);
             if let Some((token, transaction)) = next {
                 self.start(token, Request::One(transaction));
             }
@@ -205,15 +205,15 @@ impl Client {
         let connection = &mut self.connections[slot];
         connection.end();
         connection.unsent.clear();
-        let seen = CompletionTime { at_ns: self.net.now(), unseen_ns: 0 };
-        for PendingReply { token, tries, part } in std::mem::take(&mut self.connections[slot].awaited) {
+        let completion_time = CompletionTime { at_ns: self.net.now(), unseen_ns: 0 };
+        for PendingReply { token, tries, part } in std::mem::take(&mut self.connections[slot].pending_replies) {
             let Some(token) = token else { continue };
             // The request may have been sent.
             let lost = Answer::lost(errno, true);
             match part {
-                Some(part) => part.rest().for_each(|key| self.record(token, key, tries, lost, seen)),
+                Some(part) => part.rest().for_each(|key| self.record(token, key, tries, lost, completion_time)),
                 None if self.retry_read(token, tries) => {}
-                None => self.finish(token, lost, seen),
+                None => self.finish(token, lost, completion_time),
             }
         }
         self.vacate(slot);
@@ -231,7 +231,7 @@ impl Client {
     fn event(&mut self, event: SocketCompletion) {
         let SocketCompletion { token, outcome, op, seen_ns, unseen_ns, .. } = event;
         let slot = token as usize / 2;
-        let seen = CompletionTime { at_ns: seen_ns, unseen_ns };
+        let completion_time = CompletionTime { at_ns: seen_ns, unseen_ns };
         match op {
             Some(NetOp::Send { mut bytes, .. }) => {
                 let connection = &mut self.connections[slot];
@@ -252,11 +252,11 @@ impl Client {
                 }
             }
             receive => {
-                let goes_on = receive.is_none();
-                self.connections[slot].is_receiving = goes_on;
+                let is_still_receiving = receive.is_none();
+                self.connections[slot].is_receiving = is_still_receiving;
                 let errno = match outcome {
                     NetOutcome::Received(buf, len) => {
-                        let errno = self.arrived(slot, &buf[..len], seen);
+                        let errno = self.arrived(slot, &buf[..len], completion_time);
                         self.net.provide(buf);
                         errno
                     }
@@ -279,7 +279,7 @@ impl Client {
 
     /// Sends pending bytes.
     fn flush(&mut self) {
-        for slot in std::mem::take(&mut self.listed) {
+        for slot in std::mem::take(&mut self.slots_to_flush) {
             let connection = &mut self.connections[slot];
             connection.is_listed = false;
             let Some(socket) = &connection.socket else { continue };
@@ -316,9 +316,9 @@ impl IoEngine for Client {
     fn submit(&mut self, op: Op) {
         let (token, now_ns) = (op.token, self.net.now());
         let batch = self.settings.batch.as_ref().filter(|_| op.kind == OpKind::Read);
-        if let (Some(BatchReads { records, .. }), Some(further)) = (batch, &mut self.keys) {
+        if let (Some(BatchReads { records, .. }), Some(next_key)) = (batch, &mut self.keys) {
             let first = op.offset;
-            let keys = std::iter::once(first).chain(std::iter::repeat_with(further)).take(*records as usize);
+            let keys = std::iter::once(first).chain(std::iter::repeat_with(next_key)).take(*records as usize);
             let digests = self.issuer.begin_batch(op, keys, now_ns);
             self.start(token, Request::Batch((0..).zip(digests).collect()));
         } else if let Some(transaction) = self.issuer.begin(op, now_ns) {
@@ -329,7 +329,7 @@ impl IoEngine for Client {
     fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
         let enough = out.len().saturating_add(wait.completions.max(1) as usize);
         loop {
-            out.append(&mut self.done);
+            out.append(&mut self.completions);
             let now_ns = self.net.now();
             self.expire(now_ns);
             self.tend(now_ns);
@@ -348,7 +348,7 @@ impl IoEngine for Client {
             }
             self.events = events;
             self.take_made();
-            out.append(&mut self.done);
+            out.append(&mut self.completions);
             if out.len() >= enough || seen_ns >= wait.until_ns {
                 return Ok(());
             }
@@ -356,7 +356,7 @@ impl IoEngine for Client {
     }
 
     fn in_flight(&self) -> usize {
-        self.issuer.in_flight() + self.done.len()
+        self.issuer.in_flight() + self.completions.len()
     }
 
     fn buffer(&mut self, _len: usize) -> Option<Buf> {

@@ -67,14 +67,14 @@ pub struct NodePartitions {
 /// Errors: a sentence, if the maps are malformed.
 pub fn parse_partitions(replicas: &str, namespace: &str) -> Result<Option<NodePartitions>, String> {
     let Some(value) = of_namespace(replicas, namespace) else { return Ok(None) };
-    let wrong = || format!("expected partitions such as {namespace}:0,1,MAP, found {}", begin_of(value));
+    let parse_error = || format!("expected partitions such as {namespace}:0,1,MAP, found {}", begin_of(value));
     let mut parts = value.split(',');
-    let regime = parts.next().and_then(|regime| regime.parse().ok()).ok_or_else(wrong)?;
+    let regime = parts.next().and_then(|regime| regime.parse().ok()).ok_or_else(parse_error)?;
     // Maps of a wrong length are not decoded: a reply may have 16 MiB.
     let short = |map: &&str| map.len() < 2 * MAP_BYTES;
     let decoded = |map: &str| BASE64.decode(Some(map).filter(short)?).ok().filter(|map| map.len() == MAP_BYTES);
-    let copies: Vec<_> = parts.skip(1).take(COPIES_MAX).map(decoded).collect::<Option<_>>().ok_or_else(wrong)?;
-    if copies.is_empty() { Err(wrong()) } else { Ok(Some(NodePartitions { regime, copies })) }
+    let copies: Vec<_> = parts.skip(1).take(COPIES_MAX).map(decoded).collect::<Option<_>>().ok_or_else(parse_error)?;
+    if copies.is_empty() { Err(parse_error()) } else { Ok(Some(NodePartitions { regime, copies })) }
 }
 
 /// The value of a namespace among `ns:value;ns:value`.

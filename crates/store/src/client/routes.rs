@@ -81,7 +81,7 @@ pub(super) struct NodeRoute {
     /// Requests waiting for a connection.
     pub(super) waiting: VecDeque<WaitingRequest>,
     /// Number of connections that are being made.
-    pub(super) wanted: usize,
+    pub(super) connecting: usize,
     /// Earliest time of the next attempt to connect.
     pub(super) retry_ns: u64,
     /// Error of the last attempt to connect, if it failed.
@@ -94,11 +94,11 @@ impl Client {
         let map = self.map.clone();
         for node in &map.nodes {
             for _ in 0..self.slots_each.div_ceil(map.nodes.len()) {
-                let made = connect_node(node, &self.settings.cluster.access).map_err(|(_, error)| {
+                let connection = connect_node(node, &self.settings.cluster.access).map_err(|(_, error)| {
                     io::Error::other(format!("cannot connect to node {} at {} - {error}", node.name, node.host))
                 })?;
                 let Some(slot) = self.slot(node.number) else { break };
-                self.begin(slot, made);
+                self.begin(slot, connection);
             }
         }
         Ok(())
@@ -106,7 +106,7 @@ impl Client {
 
     /// A free slot for a connection to `node`.
     fn slot(&mut self, node: usize) -> Option<usize> {
-        let is_empty = |slot: &usize| self.connections[*slot].socket.is_none() && !self.connections[*slot].is_wanted;
+        let is_empty = |slot: &usize| self.connections[*slot].socket.is_none() && !self.connections[*slot].is_connecting;
         if let Some(slot) = self.nodes[node].slots.iter().copied().find(is_empty) {
             return Some(slot);
         }
@@ -121,16 +121,16 @@ impl Client {
             // Reuse a slot of a node that left.
             false => (0..self.connections.len()).find(is_empty)?,
         };
-        let Connection { node: before, is_listed, .. } = self.connections[slot];
-        self.nodes[before].slots.retain(|of| *of != slot);
-        self.nodes[before].free.retain(|of| *of != slot);
+        let Connection { node: old_node, is_listed, .. } = self.connections[slot];
+        self.nodes[old_node].slots.retain(|of| *of != slot);
+        self.nodes[old_node].free.retain(|of| *of != slot);
         self.connections[slot] = Connection { node, is_listed, ..Connection::default() };
         self.nodes[node].slots.push(slot);
         Some(slot)
     }
 
-    fn begin(&mut self, slot: usize, made: nodes::Connection) {
-        let (socket, tls) = made.into_parts();
+    fn begin(&mut self, slot: usize, established: nodes::Connection) {
+        let (socket, tls) = established.into_parts();
         let socket = Arc::new(socket);
         let connection = &mut self.connections[slot];
         connection.tls = tls;
@@ -142,16 +142,16 @@ impl Client {
 
     /// Marks a connection as free, and gives it waiting requests.
     pub(super) fn free(&mut self, slot: usize) {
-        let most = self.settings.pipeline.max(1) as usize;
+        let pipeline_max = self.settings.pipeline.max(1) as usize;
         let node = self.connections[slot].node;
-        while self.connections[slot].takes(most) {
+        while self.connections[slot].takes(pipeline_max) {
             let Some(waiting) = self.nodes[node].waiting.pop_front() else { break };
-            if self.out[waiting.token as usize].number == waiting.number {
+            if self.transactions[waiting.token as usize].number == waiting.number {
                 self.send(slot, waiting);
             }
         }
         let connection = &mut self.connections[slot];
-        if !connection.is_free && connection.takes(most) {
+        if !connection.is_free && connection.takes(pipeline_max) {
             connection.is_free = true;
             self.nodes[node].free.push(slot);
         }
@@ -159,9 +159,9 @@ impl Client {
 
     /// A connection to `node` that takes a request.
     fn pick(&mut self, node: usize) -> Option<usize> {
-        let most = self.settings.pipeline.max(1) as usize;
+        let pipeline_max = self.settings.pipeline.max(1) as usize;
         while let Some(slot) = self.nodes[node].free.last().copied() {
-            if self.connections[slot].takes(most) {
+            if self.connections[slot].takes(pipeline_max) {
                 return Some(slot);
             }
             self.connections[slot].is_free = false;
@@ -220,8 +220,8 @@ impl Client {
         }
         nodes.rotate_left(tries % count);
         let is_up = |node: &&usize| {
-            let to = &self.nodes[**node];
-            to.errno.is_none() || to.slots.iter().any(|slot| self.connections[*slot].socket.is_some())
+            let node_route = &self.nodes[**node];
+            node_route.errno.is_none() || node_route.slots.iter().any(|slot| self.connections[*slot].socket.is_some())
         };
         nodes.iter().find(is_up).or(nodes.first()).copied()
     }
@@ -248,42 +248,42 @@ impl Client {
     /// Routes requests again, except those of ended transactions.
     fn route_again(&mut self, waiting: Vec<WaitingRequest>) {
         for waiting in waiting {
-            if self.out[waiting.token as usize].number == waiting.number {
+            if self.transactions[waiting.token as usize].number == waiting.number {
                 self.route(waiting);
             }
         }
     }
 
     fn supply(&mut self, node: usize, now_ns: u64) {
-        let out = &self.out;
-        let to = &mut self.nodes[node];
-        while to.waiting.front().is_some_and(|first| out[first.token as usize].number != first.number) {
-            to.waiting.pop_front();
+        let transactions = &self.transactions;
+        let node_route = &mut self.nodes[node];
+        while node_route.waiting.front().is_some_and(|first| transactions[first.token as usize].number != first.number) {
+            node_route.waiting.pop_front();
         }
         if self.nodes[node].retry_ns > now_ns {
             return;
         }
         let pipeline = self.settings.pipeline.max(1) as usize;
         // A node that did not answer gets one attempt to connect at a time, because each attempt has a thread.
-        let most = if self.nodes[node].errno.is_some() { 1 } else { ATTEMPTS_MAX };
-        while self.nodes[node].wanted < most && self.nodes[node].wanted * pipeline < self.nodes[node].waiting.len() {
+        let attempts_max = if self.nodes[node].errno.is_some() { 1 } else { ATTEMPTS_MAX };
+        while self.nodes[node].connecting < attempts_max && self.nodes[node].connecting * pipeline < self.nodes[node].waiting.len() {
             let Some(slot) = self.slot(node) else { return };
-            self.connections[slot].is_wanted = true;
-            self.nodes[node].wanted += 1;
-            let (node, made, waker) = (self.map.nodes[node].clone(), self.tell_made.clone(), self.net.waker().clone());
-            self.settings.cluster.connect(node, slot, made, waker);
+            self.connections[slot].is_connecting = true;
+            self.nodes[node].connecting += 1;
+            let (node, connect_sender, waker) = (self.map.nodes[node].clone(), self.connect_sender.clone(), self.net.waker().clone());
+            self.settings.cluster.connect(node, slot, connect_sender, waker);
         }
     }
 
     pub(super) fn take_made(&mut self) {
-        while let Ok((slot, made)) = self.made.try_recv() {
+        while let Ok((slot, result)) = self.connect_receiver.try_recv() {
             let node = self.connections[slot].node;
-            self.connections[slot].is_wanted = false;
-            self.nodes[node].wanted -= 1;
-            match made {
-                Ok(made) => {
+            self.connections[slot].is_connecting = false;
+            self.nodes[node].connecting -= 1;
+            match result {
+                Ok(connection) => {
                     self.nodes[node].errno = None;
-                    self.begin(slot, made);
+                    self.begin(slot, connection);
                 }
                 Err((errno, _)) => {
                     self.nodes[node].errno = Some(errno);
@@ -299,7 +299,7 @@ impl Client {
 
 impl Client {
     /// Takes received bytes; returns an error number if they violate the protocol.
-    pub(super) fn arrived(&mut self, slot: usize, bytes: &[u8], seen: CompletionTime) -> Option<i32> {
+    pub(super) fn arrived(&mut self, slot: usize, bytes: &[u8], completion_time: CompletionTime) -> Option<i32> {
         if self.connections[slot].is_ending {
             return None;
         }
@@ -307,24 +307,24 @@ impl Client {
         if self.connections[slot].has_unsent() {
             self.list(slot);
         }
-        if self.connections[slot].arrived.is_empty() {
-            let (rest, errno) = self.replies(slot, &bytes, seen);
-            self.connections[slot].arrived.extend_from_slice(rest);
+        if self.connections[slot].partial_reply.is_empty() {
+            let (rest, errno) = self.replies(slot, &bytes, completion_time);
+            self.connections[slot].partial_reply.extend_from_slice(rest);
             return errno;
         }
-        let mut all = std::mem::take(&mut self.connections[slot].arrived);
-        all.extend_from_slice(&bytes);
-        let (rest, errno) = self.replies(slot, &all, seen);
-        let taken = all.len() - rest.len();
-        all.drain(..taken);
-        self.connections[slot].arrived = all;
+        let mut buffered = std::mem::take(&mut self.connections[slot].partial_reply);
+        buffered.extend_from_slice(&bytes);
+        let (rest, errno) = self.replies(slot, &buffered, completion_time);
+        let consumed = buffered.len() - rest.len();
+        buffered.drain(..consumed);
+        self.connections[slot].partial_reply = buffered;
         errno
     }
 
     /// Ends the transactions whose replies are in `bytes`; returns the rest.
-    fn replies<'a>(&mut self, slot: usize, mut bytes: &'a [u8], seen: CompletionTime) -> (&'a [u8], Option<i32>) {
+    fn replies<'a>(&mut self, slot: usize, mut bytes: &'a [u8], completion_time: CompletionTime) -> (&'a [u8], Option<i32>) {
         loop {
-            match take_reply(&mut bytes).and_then(|body| body.map(|body| self.reply(slot, body, seen)).transpose()) {
+            match take_reply(&mut bytes).and_then(|body| body.map(|body| self.reply(slot, body, completion_time)).transpose()) {
                 Ok(Some(())) => {}
                 Ok(None) => break,
                 Err(_) => return (bytes, Some(libc::EPROTO)),
@@ -337,28 +337,28 @@ impl Client {
     /// Takes a reply to the oldest request of a connection.
     ///
     /// Errors: `body` is not a valid reply.
-    fn reply(&mut self, slot: usize, mut body: &[u8], seen: CompletionTime) -> Result<(), Malformed> {
+    fn reply(&mut self, slot: usize, mut body: &[u8], completion_time: CompletionTime) -> Result<(), Malformed> {
         loop {
             let entry = take_entry(&mut body)?;
             let answer = Answer::of(ResultCode(entry.code), entry.bins);
-            let awaited = self.connections[slot].awaited.front_mut();
-            let PendingReply { token, tries, part } = awaited.ok_or(Malformed::Body("reply without a request"))?;
+            let pending_reply = self.connections[slot].pending_replies.front_mut();
+            let PendingReply { token, tries, part } = pending_reply.ok_or(Malformed::Body("reply without a request"))?;
             let (token, tries) = (*token, *tries);
             let Some(part) = part else {
-                self.connections[slot].awaited.pop_front();
+                self.connections[slot].pending_replies.pop_front();
                 if let Some(token) = token
                     && !(self.lacks_copy(answer.outcome) && self.retry_read(token, tries))
                 {
-                    self.finish(token, answer, seen);
+                    self.finish(token, answer, completion_time);
                 }
                 return Ok(());
             };
             let keys = part.answered(&entry)?;
             if entry.is_last {
-                self.connections[slot].awaited.pop_front();
+                self.connections[slot].pending_replies.pop_front();
             }
             if let Some(token) = token {
-                keys.into_iter().for_each(|key| self.record(token, key, tries, answer, seen));
+                keys.into_iter().for_each(|key| self.record(token, key, tries, answer, completion_time));
             }
             if entry.is_last || body.is_empty() {
                 return Ok(());
@@ -374,12 +374,12 @@ impl Client {
 
     fn retry(&mut self, token: u32, tries: usize, digest: Digest, request: Request) -> bool {
         let tries = tries + 1;
-        let may = self.settings.replica != Replica::Master && tries < self.map.owners(&digest).count();
-        if may {
-            let number = self.out[token as usize].number;
+        let can_retry = self.settings.replica != Replica::Master && tries < self.map.owners(&digest).count();
+        if can_retry {
+            let number = self.transactions[token as usize].number;
             self.route(WaitingRequest { token, number, tries, request });
         }
-        may
+        can_retry
     }
 
     /// Takes the answer about one record of a batch.
@@ -389,7 +389,7 @@ impl Client {
         key: IndexedDigest,
         tries: usize,
         answer: Answer<'_>,
-        seen: CompletionTime,
+        completion_time: CompletionTime,
     ) {
         let is_lost = !matches!(answer.outcome, Outcome::Done | Outcome::Result(_));
         let request = Request::Batch(vec![key]);
@@ -397,10 +397,10 @@ impl Client {
             return;
         }
         self.issuer.answer(token, key.0, answer);
-        let left = &mut self.out[token as usize].left;
-        *left -= 1;
-        if *left == 0 {
-            self.finish(token, Answer::of(ResultCode::OK, &[]), seen);
+        let records_left = &mut self.transactions[token as usize].records_left;
+        *records_left -= 1;
+        if *records_left == 0 {
+            self.finish(token, Answer::of(ResultCode::OK, &[]), completion_time);
         }
     }
 
@@ -409,7 +409,7 @@ impl Client {
         let is_elsewhere = outcome == Outcome::Result(ResultCode::UNAVAILABLE.0);
         if is_elsewhere {
             // Fails only if the cluster's thread has ended.
-            let _ = self.settings.cluster.ask.send(());
+            let _ = self.settings.cluster.refresh_sender.send(());
         }
         is_elsewhere
     }
@@ -417,33 +417,33 @@ impl Client {
     /// Ends transactions that have timed out.
     pub(super) fn expire(&mut self, now_ns: u64) {
         while let Some((until_ns, token, number)) = self.deadlines.front().copied() {
-            let present = self.out[token as usize].number;
-            if present == number && until_ns > now_ns {
+            let current_number = self.transactions[token as usize].number;
+            if current_number == number && until_ns > now_ns {
                 return;
             }
             self.deadlines.pop_front();
-            if present != number {
+            if current_number != number {
                 continue;
             }
-            let seen = CompletionTime { at_ns: now_ns, unseen_ns: 0 };
-            let slots = std::mem::take(&mut self.out[token as usize].slots);
+            let completion_time = CompletionTime { at_ns: now_ns, unseen_ns: 0 };
+            let slots = std::mem::take(&mut self.transactions[token as usize].slots);
             if slots.is_empty() {
                 // The request was certainly never sent. The reason is the node's error, if there is one.
-                let refused = self.nodes.iter().filter(|node| !node.waiting.is_empty()).find_map(|node| node.errno);
-                self.finish(token, Answer::lost(refused.unwrap_or(libc::ETIMEDOUT), false), seen);
+                let connect_errno = self.nodes.iter().filter(|node| !node.waiting.is_empty()).find_map(|node| node.errno);
+                self.finish(token, Answer::lost(connect_errno.unwrap_or(libc::ETIMEDOUT), false), completion_time);
                 continue;
             }
-            let mut useless = Vec::new();
+            let mut stuck_slots = Vec::new();
             for slot in slots {
-                let awaited = &mut self.connections[slot].awaited;
-                let of_token = awaited.iter_mut().filter(|one| one.token == Some(token));
-                let is_out = of_token.map(|one| one.token = None).count() > 0;
-                if is_out && awaited.iter().all(|one| one.token.is_none()) {
-                    useless.push(slot);
+                let pending_replies = &mut self.connections[slot].pending_replies;
+                let of_token = pending_replies.iter_mut().filter(|one| one.token == Some(token));
+                let is_in_flight = of_token.map(|one| one.token = None).count() > 0;
+                if is_in_flight && pending_replies.iter().all(|one| one.token.is_none()) {
+                    stuck_slots.push(slot);
                 }
             }
-            self.finish(token, Answer::lost(libc::ETIMEDOUT, true), seen);
-            useless.into_iter().for_each(|slot| self.end(slot, libc::ETIMEDOUT));
+            self.finish(token, Answer::lost(libc::ETIMEDOUT, true), completion_time);
+            stuck_slots.into_iter().for_each(|slot| self.end(slot, libc::ETIMEDOUT));
         }
     }
 }

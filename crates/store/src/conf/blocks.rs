@@ -29,24 +29,24 @@ pub(super) struct Directive<'a> {
 /// Reads the directives of `text`. An unreadable directive adds a problem, and the rest is still read.
 pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<'a>> {
     // Open blocks with their directives so far, the outermost block first.
-    let mut open: Vec<Directive<'a>> = Vec::new();
+    let mut open_blocks: Vec<Directive<'a>> = Vec::new();
     let mut outermost = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {
         let mut words: Vec<_> = text.split('#').next().unwrap_or_default().split_whitespace().collect();
-        let opens = words.last() == Some(&"{");
-        words.truncate(words.len() - usize::from(opens));
+        let opens_block = words.last() == Some(&"{");
+        words.truncate(words.len() - usize::from(opens_block));
         let (name, values) = match words.split_first() {
-            Some((&"}", [])) if !opens => {
-                match open.pop() {
-                    Some(closed) => {
-                        open.last_mut().and_then(|of| of.block.as_mut()).unwrap_or(&mut outermost).push(closed)
+            Some((&"}", [])) if !opens_block => {
+                match open_blocks.pop() {
+                    Some(closed_block) => {
+                        open_blocks.last_mut().and_then(|of| of.block.as_mut()).unwrap_or(&mut outermost).push(closed_block)
                     }
                     None => problems.add(line, "} without an open block".to_owned()),
                 }
                 continue;
             }
             Some((name, values)) => (*name, values.to_vec()),
-            None if opens => {
+            None if opens_block => {
                 problems.add(line, "{ without a name before it".to_owned());
                 ("", Vec::new())
             }
@@ -60,26 +60,26 @@ pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<
                     quoted(brace)
                 ),
             );
-            if !opens {
+            if !opens_block {
                 continue;
             }
         }
-        let directive = Directive { line, name, values, block: opens.then(Vec::new) };
-        match opens {
-            true if open.len() == DEPTH_MAX => {
+        let directive = Directive { line, name, values, block: opens_block.then(Vec::new) };
+        match opens_block {
+            true if open_blocks.len() == DEPTH_MAX => {
                 problems.add(
                     line,
                     format!("blocks are nested more than {DEPTH_MAX} deep - the rest of the file is not read"),
                 );
                 return outermost;
             }
-            true => open.push(directive),
-            false => open.last_mut().and_then(|of| of.block.as_mut()).unwrap_or(&mut outermost).push(directive),
+            true => open_blocks.push(directive),
+            false => open_blocks.last_mut().and_then(|of| of.block.as_mut()).unwrap_or(&mut outermost).push(directive),
         }
     }
-    while let Some(unclosed) = open.pop() {
+    while let Some(unclosed) = open_blocks.pop() {
         problems.add(unclosed.line, format!("the block of {} is not closed", quoted(unclosed.name)));
-        open.last_mut().and_then(|of| of.block.as_mut()).unwrap_or(&mut outermost).push(unclosed);
+        open_blocks.last_mut().and_then(|of| of.block.as_mut()).unwrap_or(&mut outermost).push(unclosed);
     }
     outermost
 }
@@ -124,11 +124,11 @@ fn within<T: Number>(
     directive: &Directive<'_>,
     suffixes: &[(char, u64)],
     range: RangeInclusive<T>,
-    what: &str,
+    expected: &str,
 ) -> Result<T, String> {
     let text = text(directive)?;
     let ascii = text.to_ascii_uppercase();
-    let value = suffixed(&ascii, suffixes).ok_or_else(|| format!("expected {what}, found {}", quoted(text)))?;
+    let value = suffixed(&ascii, suffixes).ok_or_else(|| format!("expected {expected}, found {}", quoted(text)))?;
     T::try_from(value)
         .ok()
         .filter(|value| range.contains(value))

@@ -15,16 +15,16 @@ const DEVICES_MAX: usize = 128;
 /// Reads a configuration. More than 1 MiB is refused unread.
 pub fn parse(file: &[u8]) -> Result<ParsedConfig, Problems> {
     let mut problems = Problems::default();
-    let whole = |text: String| Problems(vec![Problem { line: None, text }]);
+    let file_problem = |text: String| Problems(vec![Problem { line: None, text }]);
     if file.len() > FILE_BYTES_MAX {
-        return Err(whole(format!(
+        return Err(file_problem(format!(
             "the configuration has {} bytes - at most {FILE_BYTES_MAX} bytes are read",
             file.len()
         )));
     }
     let text = std::str::from_utf8(file).map_err(|error| {
         let line = 1 + file[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        whole(format!("line {line}: invalid UTF-8"))
+        file_problem(format!("line {line}: invalid UTF-8"))
     })?;
     let directives = blocks::read(text, &mut problems);
     let mut reader = Reader { config: Config::default(), problems, notes: Vec::new() };
@@ -44,9 +44,9 @@ struct Reader {
 
 impl Reader {
     /// Sets `into`, or adds a problem if the value is invalid. Returns true, because the directive is known.
-    fn set<T>(&mut self, into: &mut T, directive: &Directive<'_>, value: Result<T, String>) -> bool {
+    fn set<T>(&mut self, setting: &mut T, directive: &Directive<'_>, value: Result<T, String>) -> bool {
         match value {
-            Ok(value) => *into = value,
+            Ok(value) => *setting = value,
             Err(why) => self.problems.add(directive.line, format!("{}: {why}", directive.name)),
         }
         true
@@ -62,21 +62,21 @@ impl Reader {
     /// method returns true, because the block itself is known.
     fn block(
         &mut self,
-        of: &Directive<'_>,
+        parent: &Directive<'_>,
         context: &str,
         repeated: &[&str],
-        mut known: impl FnMut(&mut Self, &Directive<'_>) -> bool,
+        mut handle: impl FnMut(&mut Self, &Directive<'_>) -> bool,
     ) -> bool {
-        let Some(directives) = &of.block else {
-            return self.refuse(of, format!("{context} needs a block - give {context} {{, and }} on a separate line"));
+        let Some(directives) = &parent.block else {
+            return self.refuse(parent, format!("{context} needs a block - give {context} {{, and }} on a separate line"));
         };
-        let mut seen: HashMap<&str, usize> = HashMap::new();
+        let mut first_lines: HashMap<&str, usize> = HashMap::new();
         for directive in directives {
             if !repeated.contains(&directive.name)
-                && let Some(first) = seen.insert(directive.name, directive.line)
+                && let Some(first) = first_lines.insert(directive.name, directive.line)
             {
                 self.refuse(directive, format!("{} was already given in line {first}", printable(directive.name)));
-            } else if !known(self, directive) {
+            } else if !handle(self, directive) {
                 self.unknown(directive, context);
             } else if directive.block.is_some() && !BLOCKS.contains(&(context, directive.name)) {
                 self.refuse(directive, format!("{} takes no block", directive.name));
@@ -95,7 +95,7 @@ impl Reader {
             return self.notes.push(Problem { line: Some(line), text });
         }
         let text = match missing {
-            Some((_, what)) => format!("{name}: this server does not have {what}"),
+            Some((_, feature)) => format!("{name}: this server does not have {feature}"),
             None => format!("unknown directive {} in {context}", quoted(name)),
         };
         self.problems.add(line, text);
@@ -122,9 +122,9 @@ impl Reader {
         }
     }
 
-    fn service(&mut self, of: &Directive<'_>) -> bool {
+    fn service(&mut self, directive: &Directive<'_>) -> bool {
         let mut config = std::mem::take(&mut self.config);
-        self.block(of, "service", &[], |reader, d| match d.name {
+        self.block(directive, "service", &[], |reader, d| match d.name {
             "cluster-name" => reader.set(&mut config.cluster_name, d, name(d, 64).map(Some)),
             "node-id" => reader.set(&mut config.node_id, d, node_id(d).map(Some)),
             "service-threads" => reader.set(&mut config.service_threads, d, number(d, 1..=1_024).map(Some)),
@@ -141,8 +141,8 @@ impl Reader {
         true
     }
 
-    fn logging(&mut self, of: &Directive<'_>) -> bool {
-        self.block(of, "logging", &["file"], |reader, d| {
+    fn logging(&mut self, directive: &Directive<'_>) -> bool {
+        self.block(directive, "logging", &["file"], |reader, d| {
             if !matches!(d.name, "file" | "console") {
                 return false;
             }
@@ -174,9 +174,9 @@ impl Reader {
         })
     }
 
-    fn network(&mut self, of: &Directive<'_>) -> bool {
+    fn network(&mut self, directive: &Directive<'_>) -> bool {
         let mut config = std::mem::take(&mut self.config);
-        self.block(of, "network", &[], |reader, d| match d.name {
+        self.block(directive, "network", &[], |reader, d| match d.name {
             "service" => reader.clients(d, &mut config),
             "heartbeat" => reader.heartbeat(d, &mut config),
             _ => false,
@@ -185,10 +185,10 @@ impl Reader {
         true
     }
 
-    fn clients(&mut self, of: &Directive<'_>, config: &mut Config) -> bool {
+    fn clients(&mut self, directive: &Directive<'_>, config: &mut Config) -> bool {
         let mut addresses = Vec::new();
         let (mut access_address, mut access_port) = (None, None);
-        self.block(of, "service of network", &["address"], |reader, d| match d.name {
+        self.block(directive, "service of network", &["address"], |reader, d| match d.name {
             "address" => {
                 let mut address = None;
                 reader.set(&mut address, d, own_address(d).map(Some));
@@ -213,8 +213,8 @@ impl Reader {
         true
     }
 
-    fn heartbeat(&mut self, of: &Directive<'_>, config: &mut Config) -> bool {
-        self.block(of, "heartbeat", &["mesh-seed-address-port"], |reader, d| match d.name {
+    fn heartbeat(&mut self, directive: &Directive<'_>, config: &mut Config) -> bool {
+        self.block(directive, "heartbeat", &["mesh-seed-address-port"], |reader, d| match d.name {
             "mode" if text(d) == Ok("mesh") => true,
             "mode" => reader.refuse(d, "mode: this server supports only mesh".to_owned()),
             "mesh-seed-address-port" => match d.values[..] {
@@ -228,16 +228,16 @@ impl Reader {
         })
     }
 
-    fn namespace(&mut self, of: &Directive<'_>) -> bool {
-        let name = match name(of, 31) {
+    fn namespace(&mut self, directive: &Directive<'_>) -> bool {
+        let name = match name(directive, 31) {
             Ok(name) => name,
-            Err(why) => return self.refuse(of, format!("namespace: {why}")),
+            Err(why) => return self.refuse(directive, format!("namespace: {why}")),
         };
         if self.config.namespaces.iter().any(|other| other.settings.name == name) {
-            return self.refuse(of, format!("namespace {} was already given", quoted(&name)));
+            return self.refuse(directive, format!("namespace {} was already given", quoted(&name)));
         }
         if self.config.namespaces.len() == NAMESPACES_MAX {
-            return self.refuse(of, format!("too many namespaces - give at most {NAMESPACES_MAX}"));
+            return self.refuse(directive, format!("too many namespaces - give at most {NAMESPACES_MAX}"));
         }
         let mut namespace = NamespaceConfig {
             settings: Namespace::new(&name),
@@ -249,7 +249,7 @@ impl Reader {
             benchmarks_storage: false,
         };
         let mut has_storage = false;
-        self.block(of, "namespace", &[], |reader, d| {
+        self.block(directive, "namespace", &[], |reader, d| {
             let settings = &mut namespace.settings;
             match d.name {
                 "replication-factor" => reader.set(&mut namespace.replication_factor, d, number(d, 1..=2)),
@@ -275,9 +275,9 @@ impl Reader {
                 _ => false,
             }
         });
-        if !has_storage && of.block.is_some() {
+        if !has_storage && directive.block.is_some() {
             self.refuse(
-                of,
+                directive,
                 format!(
                     "namespace {} has no storage-engine - give storage-engine device {{ with a device",
                     quoted(&name)
@@ -288,14 +288,14 @@ impl Reader {
         true
     }
 
-    fn storage(&mut self, of: &Directive<'_>, namespace: &mut NamespaceConfig) -> bool {
-        if of.values != ["device"] {
-            let found = quoted(&of.values.join(" "));
-            return self.refuse(of, format!("storage-engine {found}: this server supports only device"));
+    fn storage(&mut self, directive: &Directive<'_>, namespace: &mut NamespaceConfig) -> bool {
+        if directive.values != ["device"] {
+            let found = quoted(&directive.values.join(" "));
+            return self.refuse(directive, format!("storage-engine {found}: this server supports only device"));
         }
         let mut files = Vec::new();
         let mut cache_bytes = None;
-        self.block(of, "storage-engine", &["device", "file"], |reader, d| {
+        self.block(directive, "storage-engine", &["device", "file"], |reader, d| {
             let settings = &mut namespace.settings;
             match d.name {
                 "device" => reader.device(d, &mut namespace.devices),
@@ -326,15 +326,15 @@ impl Reader {
         if let Some(bytes) = cache_bytes {
             namespace.settings.post_write_blocks = (bytes / u64::from(namespace.settings.write_block_bytes)) as u32;
         }
-        let wrong = match (namespace.devices.is_empty(), files.is_empty(), namespace.file_bytes) {
+        let problem = match (namespace.devices.is_empty(), files.is_empty(), namespace.file_bytes) {
             (true, true, _) => "give device PATH, or file PATH and filesize",
             (false, false, _) => "give devices or files, not both",
             (true, false, None) => "a file needs filesize",
             (false, true, Some(_)) => "filesize applies only to files - a device is used with its full size",
             _ => "",
         };
-        if !wrong.is_empty() && of.block.is_some() {
-            self.refuse(of, wrong.to_owned());
+        if !problem.is_empty() && directive.block.is_some() {
+            self.refuse(directive, problem.to_owned());
         }
         namespace.devices.append(&mut files);
         true
@@ -347,8 +347,8 @@ impl Reader {
                 _ => self.refuse(directive, format!("give {} PATH", directive.name)),
             };
         };
-        let mut taken = self.config.namespaces.iter().flat_map(|namespace| &namespace.devices).chain(&*devices);
-        if taken.any(|other| other == path) {
+        let mut used_paths = self.config.namespaces.iter().flat_map(|namespace| &namespace.devices).chain(&*devices);
+        if used_paths.any(|other| other == path) {
             return self.refuse(directive, format!("{} was already given", quoted(path)));
         }
         if devices.len() == DEVICES_MAX {

@@ -21,16 +21,16 @@ pub struct Host {
 impl Host {
     /// Reads `db1`, `db1:3100`, `10.0.0.1`, `[fe80::1]:3000`, `fe80::1`.
     pub fn parse(text: &str, default_port: u16) -> Result<Self, String> {
-        let expected = "give HOST or HOST:PORT, an IPv6 address in brackets";
+        let advice = "give HOST or HOST:PORT, an IPv6 address in brackets";
         let text = text.trim();
         let (name, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (name, port) =
-                    rest.split_once(']').ok_or_else(|| format!("the bracket is not closed - {expected}"))?;
+                    rest.split_once(']').ok_or_else(|| format!("the bracket is not closed - {advice}"))?;
                 let port = match port.strip_prefix(':') {
                     Some(port) => Some(port),
                     None if port.is_empty() => None,
-                    None => return Err(format!("unexpected {} after the bracket - {expected}", begin_of(port))),
+                    None => return Err(format!("unexpected {} after the bracket - {advice}", begin_of(port))),
                 };
                 (name, port)
             }
@@ -41,13 +41,13 @@ impl Host {
         let is_address = |name: &str| name.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
         let forbidden = |c: char| c.is_whitespace() || c.is_control() || "/;,=[]".contains(c);
         if name.is_empty() || name.contains(forbidden) || name.contains(':') && !is_address(name) {
-            return Err(format!("{} is not a valid host - {expected}", begin_of(name)));
+            return Err(format!("{} is not a valid host - {advice}", begin_of(name)));
         }
         let port = match port {
             Some(port) => port.parse().ok().filter(|port| *port > 0),
             None => Some(default_port),
         };
-        let port = port.ok_or_else(|| format!("the port must be a number from 1 to 65535 - {expected}"))?;
+        let port = port.ok_or_else(|| format!("the port must be a number from 1 to 65535 - {advice}"))?;
         Ok(Self { name: name.to_owned(), port })
     }
 }
@@ -75,52 +75,52 @@ pub struct Peer {
 /// Selects the kind of addresses in a query for peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeersQuery {
-    pub tls: bool,
+    pub uses_tls: bool,
     /// True for alternate addresses.
-    pub alternate: bool,
+    pub uses_alternate: bool,
 }
 
 impl PeersQuery {
     /// Name of the info request, such as `peers-clear-std`.
     pub fn name(self) -> String {
-        let (tls, alternate) = (if self.tls { "tls" } else { "clear" }, if self.alternate { "alt" } else { "std" });
+        let (tls, alternate) = (if self.uses_tls { "tls" } else { "clear" }, if self.uses_alternate { "alt" } else { "std" });
         format!("peers-{tls}-{alternate}")
     }
 
     /// Name of the info request for servers before 3.10, which have no TLS.
     pub fn old_name(self) -> &'static str {
-        if self.alternate { "services-alternate" } else { "services" }
+        if self.uses_alternate { "services-alternate" } else { "services" }
     }
 }
 
 /// Reads a list of peers: `GENERATION,DEFAULT-PORT,[[ID,TLS-NAME,[HOST,HOST:PORT]],...]`. TLS-NAME is empty without
 /// TLS; a node that left has no hosts.
 pub fn peers(value: &str) -> Result<Vec<Peer>, String> {
-    let wrong = || format!("expected peers such as 0,3000,[[BB9,,[10.0.0.1:3000]]], found {}", begin_of(value));
+    let parse_error = || format!("expected peers such as 0,3000,[[BB9,,[10.0.0.1:3000]]], found {}", begin_of(value));
     let mut parts = value.splitn(3, ',');
-    let (_, port, list) = (parts.next(), parts.next().ok_or_else(wrong)?, parts.next().ok_or_else(wrong)?);
+    let (_, port, list) = (parts.next(), parts.next().ok_or_else(parse_error)?, parts.next().ok_or_else(parse_error)?);
     let default_port = match port {
         "" => DEFAULT_PORT,
-        port => port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?,
+        port => port.parse().ok().filter(|port| *port > 0).ok_or_else(parse_error)?,
     };
-    let mut rest = list.strip_prefix('[').and_then(|list| list.trim_end().strip_suffix(']')).ok_or_else(wrong)?;
-    let mut found = Vec::new();
+    let mut rest = list.strip_prefix('[').and_then(|list| list.trim_end().strip_suffix(']')).ok_or_else(parse_error)?;
+    let mut parsed = Vec::new();
     while let Some(peer) = rest.strip_prefix('[') {
-        let (node, after) = peer.split_once(',').ok_or_else(wrong)?;
-        let (tls_name, after) = after.split_once(',').ok_or_else(wrong)?;
+        let (node, after) = peer.split_once(',').ok_or_else(parse_error)?;
+        let (tls_name, after) = after.split_once(',').ok_or_else(parse_error)?;
         let (hosts, after) = match after.strip_prefix('[') {
-            Some(hosts) => hosts_of(hosts, default_port).ok_or_else(wrong)?,
+            Some(hosts) => hosts_of(hosts, default_port).ok_or_else(parse_error)?,
             None => (Vec::new(), after),
         };
-        found.push(Peer {
+        parsed.push(Peer {
             node: node.to_uppercase(),
             tls_name: Some(tls_name.to_owned()).filter(|name| !name.is_empty()),
             hosts,
         });
-        let after = after.strip_prefix(']').ok_or_else(wrong)?;
+        let after = after.strip_prefix(']').ok_or_else(parse_error)?;
         rest = after.strip_prefix(',').unwrap_or(after);
     }
-    if rest.is_empty() { Ok(found) } else { Err(wrong()) }
+    if rest.is_empty() { Ok(parsed) } else { Err(parse_error()) }
 }
 
 /// Parses hosts up to the closing bracket. Returns the hosts, and the text behind the bracket. IPv6 addresses have
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_query_for_peers_says_which_addresses() {
-        let query = PeersQuery { tls: true, alternate: true };
+        let query = PeersQuery { uses_tls: true, uses_alternate: true };
         assert_eq!((query.name(), query.old_name()), ("peers-tls-alt".to_owned(), "services-alternate"));
     }
 }

@@ -112,9 +112,9 @@ impl Connection {
         // Memory grows with the received bytes, not with the announced length.
         let mut body = Vec::new();
         while body.len() < length {
-            let had = body.len();
-            body.resize(length.min((2 * had).max(1 << 16)), 0);
-            receive(&mut stream, &mut body[had..], had, timeout)
+            let received = body.len();
+            body.resize(length.min((2 * received).max(1 << 16)), 0);
+            receive(&mut stream, &mut body[received..], received, timeout)
                 .map_err(|error| format!("{error} of {length} bytes"))?;
         }
         Ok(body)
@@ -133,18 +133,18 @@ trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
 
 /// Fills `buffer`. `had`: bytes of the reply received before.
-fn receive(stream: &mut impl Read, buffer: &mut [u8], had: usize, timeout: Duration) -> Result<(), String> {
+fn receive(stream: &mut impl Read, buffer: &mut [u8], received_before: usize, timeout: Duration) -> Result<(), String> {
     let mut filled = 0;
     while filled < buffer.len() {
         match stream.read(&mut buffer[filled..]) {
-            Ok(0) => return Err(format!("the server closed the connection after {} bytes", had + filled)),
+            Ok(0) => return Err(format!("the server closed the connection after {} bytes", received_before + filled)),
             Ok(length) => filled += length,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => {
                 return Err(format!(
                     "incomplete reply - {} - received {} bytes",
                     describe_error(&error, timeout),
-                    had + filled
+                    received_before + filled
                 ));
             }
         }
@@ -157,20 +157,20 @@ const ADDRESSES_MAX: usize = 8;
 
 /// Connects to the first address of `host` that answers. `timeout`: for all addresses together.
 pub(crate) fn connect(host: &Host, timeout: Duration) -> io::Result<TcpStream> {
-    let mut last = io::Error::other("the host name has no address");
+    let mut last_error = io::Error::other("the host name has no address");
     let addresses: Vec<_> = (host.name.as_str(), host.port).to_socket_addrs()?.take(ADDRESSES_MAX).collect();
-    let share = timeout / addresses.len().max(1) as u32;
+    let timeout_each = timeout / addresses.len().max(1) as u32;
     for address in addresses {
-        match TcpStream::connect_timeout(&address, share) {
+        match TcpStream::connect_timeout(&address, timeout_each) {
             Ok(socket) => {
                 // Each request is a single write, so Nagle's algorithm would only delay it.
                 let _ = socket.set_nodelay(true);
                 return Ok(socket);
             }
-            Err(error) => last = error,
+            Err(error) => last_error = error,
         }
     }
-    Err(last)
+    Err(last_error)
 }
 
 /// A socket with one deadline for all its reads and writes.
@@ -231,8 +231,8 @@ impl Tls {
     /// Errors: a sentence about a file that cannot be used.
     pub fn new(authorities: &Path, client: Option<(&Path, &Path)>, name: Option<String>) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
-        let (taken, _) = roots.add_parsable_certificates(certificates(authorities)?);
-        if taken == 0 {
+        let (accepted, _) = roots.add_parsable_certificates(certificates(authorities)?);
+        if accepted == 0 {
             return Err(tls_file_error(authorities, "none of its certificates can be used"));
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -260,15 +260,15 @@ impl Tls {
         socket: &mut DeadlineSocket,
         timeout: Duration,
     ) -> Result<ClientConnection, String> {
-        let wanted = self.name.as_deref().unwrap_or(name);
-        let server = ServerName::try_from(wanted.to_owned());
-        let server = server.map_err(|_| format!("{wanted} is not a valid name for a certificate - give --tls-name"))?;
+        let certificate_name = self.name.as_deref().unwrap_or(name);
+        let server = ServerName::try_from(certificate_name.to_owned());
+        let server = server.map_err(|_| format!("{certificate_name} is not a valid name for a certificate - give --tls-name"))?;
         let connection = ClientConnection::new(self.config.clone(), server);
         let mut connection = connection.map_err(|error| format!("cannot begin TLS - {error}"))?;
         while connection.is_handshaking() {
             connection.complete_io(socket).map_err(|error| {
                 let why = describe_error(&error, timeout);
-                format!("cannot begin TLS with {wanted} - {why} - check --tls-cafile, --tls-name and the port")
+                format!("cannot begin TLS with {certificate_name} - {why} - check --tls-cafile, --tls-name and the port")
             })?;
         }
         Ok(connection)

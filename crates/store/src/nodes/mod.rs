@@ -88,11 +88,11 @@ impl Node {
         let names = ["node", "build", "namespaces", "features"].map(str::to_owned);
         let values = self.connection(access)?.ask(&names)?;
         let [node, build, namespaces, features] = &values[..] else { return Err("the reply has no values".to_owned()) };
-        let said = |value: &Option<String>| match value {
+        let value_of = |value: &Option<String>| match value {
             Some(value) if !is_refusal(value) => Ok(value.clone()),
             other => Err(begin_of(other.as_deref().unwrap_or("nothing"))),
         };
-        let id = said(node).map(|id| id.to_uppercase()).and_then(|id| {
+        let id = value_of(node).map(|id| id.to_uppercase()).and_then(|id| {
             // The id becomes a file name.
             let is_id = !id.is_empty() && id.len() <= 32 && id.chars().all(|c| c.is_ascii_alphanumeric());
             if is_id { Ok(id) } else { Err(begin_of(&id)) }
@@ -101,9 +101,9 @@ impl Node {
         let is_version = |build: &String| {
             build.len() <= BUILD_BYTES_MAX && build.starts_with(|c: char| c.is_ascii_digit()) && build.contains('.')
         };
-        let build = said(build).and_then(|build| if is_version(&build) { Ok(build) } else { Err(begin_of(&build)) });
+        let build = value_of(build).and_then(|build| if is_version(&build) { Ok(build) } else { Err(begin_of(&build)) });
         self.build = build.map_err(|found| format!("expected a version such as 8.0.0.15, found {found}"))?;
-        let namespaces = said(namespaces).map_err(|found| format!("expected names of namespaces, found {found}"))?;
+        let namespaces = value_of(namespaces).map_err(|found| format!("expected names of namespaces, found {found}"))?;
         self.namespaces = namespaces.split(';').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         self.features = features.clone().unwrap_or_default();
         Ok(())
@@ -157,7 +157,7 @@ impl Node {
         match &values[..] {
             [new, _] if valid(new).is_some() => peers(&valid(new).unwrap_or_default()),
             // The old name returns only addresses without TLS.
-            [_, Some(old)] if !query.tls && !is_refusal(old) => services(old),
+            [_, Some(old)] if !query.uses_tls && !is_refusal(old) => services(old),
             [new, _] => {
                 Err(format!("unexpected reply to {}: {}", query.name(), begin_of(new.as_deref().unwrap_or("nothing"))))
             }
@@ -188,32 +188,32 @@ pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) ->
     let mut tried: BTreeSet<String> = BTreeSet::new();
     let seeds = seeds.iter().filter(|seed| tried.insert(seed.to_string()));
     let seed = |seed: &Host| Peer { node: String::new(), tls_name: None, hosts: vec![seed.clone()] };
-    let mut wanted: Vec<_> = seeds.map(seed).collect();
+    let mut peers_to_ask: Vec<_> = seeds.map(seed).collect();
     for _ in 0..ROUNDS_MAX {
-        let reached = in_parallel(std::mem::take(&mut wanted), |peer| {
+        let reached = in_parallel(std::mem::take(&mut peers_to_ask), |peer| {
             let reached = Node::reach(&peer.hosts, peer.tls_name.as_deref(), access);
             reached.map_err(|error| match peer.node.as_str() {
                 "" => format!("cannot ask {error}"),
                 node => format!("cannot ask node {node}, which its peers know - {error}"),
             })
         });
-        let (mut new, mut peers_of_new) = (Vec::new(), Vec::new());
+        let (mut new_nodes, mut peers_of_new) = (Vec::new(), Vec::new());
         for node in reached {
             match node {
-                Ok(node) if nodes.contains_key(&node.id) || new.iter().any(|other: &Node| other.id == node.id) => {}
-                Ok(node) => new.push(node),
+                Ok(node) if nodes.contains_key(&node.id) || new_nodes.iter().any(|other: &Node| other.id == node.id) => {}
+                Ok(node) => new_nodes.push(node),
                 Err(error) => missing.push(error),
             }
         }
-        tried.extend(new.iter().map(|node| node.id.clone()));
+        tried.extend(new_nodes.iter().map(|node| node.id.clone()));
         if let Some(query) = query {
-            peers_of_new = in_parallel(new.iter_mut().collect(), |node| {
+            peers_of_new = in_parallel(new_nodes.iter_mut().collect(), |node| {
                 node.peers(query, access).map_err(|error| format!("cannot ask node {node} for its peers - {error}"))
             });
         }
         for peers in peers_of_new {
             match peers {
-                Ok(peers) => wanted.extend(peers.into_iter().filter(|peer| {
+                Ok(peers) => peers_to_ask.extend(peers.into_iter().filter(|peer| {
                     let host = peer.hosts.first().map_or_else(String::new, Host::to_string);
                     let name = if peer.node.is_empty() { host } else { peer.node.clone() };
                     tried.len() < NODES_MAX && tried.insert(name)
@@ -221,7 +221,7 @@ pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) ->
                 Err(error) => missing.push(error),
             }
         }
-        nodes.extend(new.into_iter().map(|node| (node.id.clone(), node)));
+        nodes.extend(new_nodes.into_iter().map(|node| (node.id.clone(), node)));
     }
     DiscoveredNodes { nodes: nodes.into_values().collect(), missing }
 }

@@ -96,11 +96,11 @@ impl Facts {
     pub(crate) fn split_objects(&self, namespace: usize) -> [u64; 3] {
         let objects = self.counts.namespaces.get(namespace).map_or(0, |counts| counts.store.objects);
         let count = |bitmap: &Bitmap| bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum();
-        let owned: Vec<u64> = self.columns(namespace).iter().map(count).collect();
-        match owned.iter().sum() {
+        let partition_counts: Vec<u64> = self.columns(namespace).iter().map(count).collect();
+        match partition_counts.iter().sum() {
             0 => [0, 0, objects],
-            all => {
-                let masters = objects * owned[0] / all;
+            total => {
+                let masters = objects * partition_counts[0] / total;
                 [masters, objects - masters, 0]
             }
         }
@@ -128,10 +128,10 @@ impl Facts {
     /// Free write blocks of a namespace, percent.
     pub(crate) fn available_pct(&self, namespace: usize) -> u64 {
         let devices = self.device_bytes.get(namespace).map_or(0, Vec::len);
-        let all: u64 = (0..devices).map(|device| self.wblocks(namespace, device)).sum();
+        let total_wblocks: u64 = (0..devices).map(|device| self.wblocks(namespace, device)).sum();
         let store = self.counts.namespaces.get(namespace).map(|counts| &counts.store);
         let free: u64 = store.into_iter().flat_map(|store| &store.devices).map(|device| device.free_wblocks).sum();
-        free.min(all) * 100 / all.max(1)
+        free.min(total_wblocks) * 100 / total_wblocks.max(1)
     }
 }
 
@@ -208,9 +208,9 @@ impl Transactions {
     /// Number of transactions, and of failed ones: those that timed out, or whose partition no node could serve.
     pub(crate) fn requests(&self) -> [u64; 2] {
         let kinds = [self.read, self.write, self.delete, self.proxy];
-        let ended: u64 = kinds.iter().map(|of| of.success + of.error + of.not_found).sum();
+        let completed: u64 = kinds.iter().map(|of| of.success + of.error + of.not_found).sum();
         let failed = self.refused + kinds.iter().map(|of| of.timeout).sum::<u64>();
-        [ended + failed, failed]
+        [completed + failed, failed]
     }
 }
 
@@ -254,28 +254,28 @@ impl NamespaceCounts {
             ResultCode::TOO_BIG => self.record_too_big += 1,
             _ => {}
         }
-        let of = self.of(origin);
+        let transactions = self.of(origin);
         match kind {
-            _ if result == ResultCode::UNAVAILABLE => of.refused += 1,
+            _ if result == ResultCode::UNAVAILABLE => transactions.refused += 1,
             TransactionKind::Read => {
-                of.read.record(kind, result);
-                of.read_times.record(time);
+                transactions.read.record(kind, result);
+                transactions.read_times.record(time);
             }
             TransactionKind::Write => {
-                of.write.record(kind, result);
-                of.write_times.record(time);
+                transactions.write.record(kind, result);
+                transactions.write_times.record(time);
             }
-            TransactionKind::Delete => of.delete.record(kind, result),
+            TransactionKind::Delete => transactions.delete.record(kind, result),
         }
     }
 
     /// Counts a transaction that another node carried out.
     pub fn record_proxied(&mut self, origin: Origin, result: ResultCode) {
-        let of = self.of(origin);
+        let transactions = self.of(origin);
         match result {
-            ResultCode::UNAVAILABLE => of.refused += 1,
-            ResultCode::NOT_FOUND => of.proxy.success += 1,
-            _ => of.proxy.record(TransactionKind::Write, result),
+            ResultCode::UNAVAILABLE => transactions.refused += 1,
+            ResultCode::NOT_FOUND => transactions.proxy.success += 1,
+            _ => transactions.proxy.record(TransactionKind::Write, result),
         }
     }
 

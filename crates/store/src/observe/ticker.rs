@@ -22,14 +22,14 @@ pub struct Ticker {
     ticks: u64,
     device_ticks: u64,
     /// The previous tick: its time and counts.
-    before: (u64, Vec<NamespaceCounts>),
-    devices_before: Vec<Vec<DeviceStatistics>>,
+    previous: (u64, Vec<NamespaceCounts>),
+    previous_devices: Vec<Vec<DeviceStatistics>>,
 }
 
 impl Ticker {
     /// A ticker that begins at `now_ms`, on any monotonic clock.
     pub fn new(now_ms: u64) -> Self {
-        Self { begin_ms: now_ms, ticks: 0, device_ticks: 0, before: (now_ms, Vec::new()), devices_before: Vec::new() }
+        Self { begin_ms: now_ms, ticks: 0, device_ticks: 0, previous: (now_ms, Vec::new()), previous_devices: Vec::new() }
     }
 
     /// Time of the next due line, ms.
@@ -60,7 +60,7 @@ impl Ticker {
                 self.namespace_lines(facts, index, &mut lines);
             }
             facts.latencies = self.latencies(now_ms, facts);
-            self.before = (now_ms, facts.counts.namespaces.clone());
+            self.previous = (now_ms, facts.counts.namespaces.clone());
         }
         lines
     }
@@ -71,11 +71,11 @@ impl Ticker {
         for (index, (namespace, counts)) in facts.config.namespaces.iter().zip(&facts.counts.namespaces).enumerate() {
             let name = &namespace.settings.name;
             for (device, (path, now)) in namespace.devices.iter().zip(&counts.store.devices).enumerate() {
-                let before = self.devices_before.get(index).and_then(|devices| devices.get(device)).unwrap_or(&default);
+                let previous = self.previous_devices.get(index).and_then(|devices| devices.get(device)).unwrap_or(&default);
                 // As in the real server: the difference is divided by the nominal interval, not by the measured time.
-                let rate = |of: fn(&DeviceStatistics) -> u64| {
-                    let rate = of(now).saturating_sub(of(before)) as f64 / seconds;
-                    format!("({},{rate:.1})", of(now))
+                let rate = |counter: fn(&DeviceStatistics) -> u64| {
+                    let rate = counter(now).saturating_sub(counter(previous)) as f64 / seconds;
+                    format!("({},{rate:.1})", counter(now))
                 };
                 let &DeviceStatistics { used_bytes, free_wblocks, pristine_wblocks, write_q, defrag_q, .. } = now;
                 let (write, read) = (rate(|of| of.writes + of.defrag_writes), rate(|of| of.defrag_reads));
@@ -96,7 +96,7 @@ impl Ticker {
                 }
             }
         }
-        self.devices_before = facts.counts.namespaces.iter().map(|counts| counts.store.devices.clone()).collect();
+        self.previous_devices = facts.counts.namespaces.iter().map(|counts| counts.store.devices.clone()).collect();
     }
 
     fn namespace_lines(&self, facts: &Facts, index: usize, lines: &mut Vec<Line>) {
@@ -105,44 +105,44 @@ impl Ticker {
         let default = NamespaceCounts::default();
         let counts = facts.counts.namespaces.get(index).unwrap_or(&default);
         let store = &counts.store;
-        let mut say = |text: String| lines.push(Line::info("info", "ticker.c", format!("{{{name}}} {text}")));
+        let mut push_line = |text: String| lines.push(Line::info("info", "ticker.c", format!("{{{name}}} {text}")));
         let [masters, replicas, others] = facts.split_objects(index);
-        say(format!("objects: all {} master {masters} prole {replicas} non-replica {others}", store.objects));
+        push_line(format!("objects: all {} master {masters} prole {replicas} non-replica {others}", store.objects));
         if store.tombstones > 0 {
             let all = store.tombstones;
-            say(format!("tombstones: all {all} xdr (0,0) master {all} prole 0 non-replica 0"));
+            push_line(format!("tombstones: all {all} xdr (0,0) master {all} prole 0 non-replica 0"));
         }
         let Migration { tx_remaining, rx_remaining, .. } = counts.migration;
         let remaining = tx_remaining + rx_remaining;
         if remaining == 0 {
-            say("migrations: complete".to_owned());
+            push_line("migrations: complete".to_owned());
         } else {
             let [tx, rx] = [tx_remaining, rx_remaining].map(|remaining| u64::from(remaining > 0));
             let pct = 100.0 - remaining.min(PARTITIONS.into()) as f64 * 100.0 / f64::from(PARTITIONS);
             let active = format!("active ({tx},{rx},0) complete-pct {pct:.2}");
-            say(format!("migrations: remaining ({tx_remaining},{rx_remaining},0) {active}"));
+            push_line(format!("migrations: remaining ({tx_remaining},{rx_remaining},0) {active}"));
         }
         let (index_bytes, budget) = (store.index_bytes, namespace.settings.memory_bytes.max(1));
         let used_pct = u128::from(index_bytes) * 100 / u128::from(budget);
-        say(format!("index-usage: used-bytes {index_bytes} used-pct {used_pct}"));
+        push_line(format!("index-usage: used-bytes {index_bytes} used-pct {used_pct}"));
         let used: u64 = store.devices.iter().map(|device| device.used_bytes).sum();
-        let cached = cache_read_pct(store, self.before.1.get(index).map(|before| &before.store));
+        let cached = cache_read_pct(store, self.previous.1.get(index).map(|before| &before.store));
         let available = facts.available_pct(index);
-        say(format!("data-usage: used-bytes {used} avail-pct {available} cache-read-pct {cached:.2}"));
+        push_line(format!("data-usage: used-bytes {used} avail-pct {available} cache-read-pct {cached:.2}"));
         if store.losses.blocks > 0 {
             let Losses { blocks, bytes, records } = store.losses;
-            say(format!("accepted-losses: blocks {blocks} bytes {bytes} records-max {records}"));
+            push_line(format!("accepted-losses: blocks {blocks} bytes {bytes} records-max {records}"));
         }
         let origins =
             [("client", &counts.client), ("batch-sub", &counts.batch_sub), ("from-proxy", &counts.from_proxy)];
-        for (origin, of) in origins {
-            if let Some(text) = transactions(of) {
-                say(format!("{origin}: {text}"));
+        for (origin, origin_counts) in origins {
+            if let Some(text) = transactions(origin_counts) {
+                push_line(format!("{origin}: {text}"));
             }
         }
         if counts.key_busy + counts.record_too_big > 0 {
             let (busy, big) = (counts.key_busy, counts.record_too_big);
-            say(format!("special-errors: key-busy {busy} record-too-big {big} lost-conflict (0,0)"));
+            push_line(format!("special-errors: key-busy {busy} record-too-big {big} lost-conflict (0,0)"));
         }
         if store.stop_writes {
             let text =
@@ -167,13 +167,13 @@ impl Ticker {
     }
 
     fn latencies(&self, now_ms: u64, facts: &Facts) -> Vec<(String, String)> {
-        let (then_ms, before) = &self.before;
+        let (then_ms, previous) = &self.previous;
         let seconds = now_ms.saturating_sub(*then_ms).max(1) as f64 / 1_000.0;
         let mut latencies = Vec::new();
         let empty = NamespaceCounts::default();
         for (index, (namespace, counts)) in facts.config.namespaces.iter().zip(&facts.counts.namespaces).enumerate() {
-            let before = times(before.get(index).unwrap_or(&empty));
-            for ((suffix, now), (_, before)) in times(counts).into_iter().zip(before) {
+            let previous_times = times(previous.get(index).unwrap_or(&empty));
+            for ((suffix, now), (_, before)) in times(counts).into_iter().zip(previous_times) {
                 let name = format!("{{{}}}-{suffix}", namespace.settings.name);
                 let is_used = total(now) > 0;
                 latencies
@@ -191,12 +191,12 @@ const COLUMNS: usize = 17;
 fn latency(unit: &str, seconds: f64, now: &Buckets, before: &Buckets) -> String {
     let differences = now.counts().iter().zip(before.counts()).map(|(now, before)| now.saturating_sub(*before));
     let differences: Vec<u64> = differences.collect();
-    let all: u64 = differences.iter().sum();
-    let mut text = format!("{unit},{:.1}", all as f64 / seconds);
+    let total_count: u64 = differences.iter().sum();
+    let mut text = format!("{unit},{:.1}", total_count as f64 / seconds);
     for column in 0..COLUMNS {
         // Bucket b begins at 2^(b-1), so values of at least 2^column are in the buckets after `column`.
         let over: u64 = differences[column + 1..].iter().sum();
-        let _ = write!(text, ",{:.2}", over as f64 * 100.0 / all.max(1) as f64);
+        let _ = write!(text, ",{:.2}", over as f64 * 100.0 / total_count.max(1) as f64);
     }
     text
 }
@@ -228,16 +228,16 @@ fn total(buckets: &Buckets) -> u64 {
 fn cache_read_pct(now: &Statistics, before: Option<&Statistics>) -> f64 {
     let before = before.map_or((0, 0), |before| (before.cache_reads, before.device_reads));
     let cached = now.cache_reads.saturating_sub(before.0);
-    let all = cached + now.device_reads.saturating_sub(before.1);
-    cached as f64 * 100.0 / all.max(1) as f64
+    let reads = cached + now.device_reads.saturating_sub(before.1);
+    cached as f64 * 100.0 / reads.max(1) as f64
 }
 
 /// `tsvc (..) ... lang (..)`; `None` if there was no transaction.
-fn transactions(of: &Transactions) -> Option<String> {
+fn transactions(counts: &Transactions) -> Option<String> {
     let all = |of: &Outcomes| of.success + of.error + of.timeout + of.not_found;
     let three = |of: &Outcomes| format!("{},{},{}", of.success, of.error, of.timeout);
     let four = |of: &Outcomes| format!("{},{}", three(of), of.not_found);
-    let Transactions { read, write, delete, proxy, refused, .. } = of;
+    let Transactions { read, write, delete, proxy, refused, .. } = counts;
     (all(read) + all(write) + all(delete) + all(proxy) + refused > 0).then(|| {
         let (proxy, read, write, delete) = (three(proxy), four(read), three(write), four(delete));
         format!(
@@ -259,16 +259,16 @@ fn histogram(lines: &mut Vec<Line>, name: &str, unit: &str, buckets: &Buckets) {
 }
 
 fn node_lines(facts: &Facts, lines: &mut Vec<Line>) {
-    let mut say = |text: String| lines.push(Line::info("info", "ticker.c", text));
+    let mut push_line = |text: String| lines.push(Line::info("info", "ticker.c", text));
     let name = facts.config.cluster_name.as_deref().unwrap_or("null");
-    say(format!("NODE-ID {:x} CLUSTER-SIZE {} CLUSTER-NAME {name}", facts.node.id, facts.node.peers.len() + 1));
+    push_line(format!("NODE-ID {:x} CLUSTER-SIZE {} CLUSTER-NAME {name}", facts.node.id, facts.node.peers.len() + 1));
     let counts = &facts.counts;
-    say(format!("   in-progress: info-q 0 rw-hash {} proxy-hash 0 tree-gc-q 0 long-queries 0", counts.in_progress));
+    push_line(format!("   in-progress: info-q 0 rw-hash {} proxy-hash 0 tree-gc-q 0 long-queries 0", counts.in_progress));
     let open = counts.connections_opened.saturating_sub(counts.connections_closed);
     let (opened, closed) = (counts.connections_opened, counts.connections_closed);
-    say(format!("   fds: proto ({open},{opened},{closed}) heartbeat (0,0,0) fabric (0,0,0)"));
+    push_line(format!("   fds: proto ({open},{opened},{closed}) heartbeat (0,0,0) fabric (0,0,0)"));
     if counts.malformed > 0 {
-        say(format!(
+        push_line(format!(
             "   early-fail: demarshal {} tsvc-client 0 tsvc-from-proxy 0 tsvc-batch-sub 0 tsvc-from-proxy-batch-sub 0 \
              tsvc-udf-sub 0 tsvc-ops-sub 0",
             counts.malformed
@@ -276,7 +276,7 @@ fn node_lines(facts: &Facts, lines: &mut Vec<Line>) {
     }
     let Outcomes { success, error, timeout, .. } = counts.batches;
     if success + error + timeout > 0 {
-        say(format!("   batch-index: batches ({success},{error},{timeout}) delays 0"));
+        push_line(format!("   batch-index: batches ({success},{error},{timeout}) delays 0"));
     }
 }
 
@@ -323,19 +323,19 @@ impl Line {
     }
 
     /// The line as written to the log. Control characters of the text are replaced, so that it stays one line.
-    pub fn stamped(&self, at: Timestamp, millis: bool) -> String {
-        let format = if millis { "%b %d %Y %H:%M:%S%.3f GMT" } else { "%b %d %Y %H:%M:%S GMT" };
+    pub fn stamped(&self, time: Timestamp, has_millis: bool) -> String {
+        let format = if has_millis { "%b %d %Y %H:%M:%S%.3f GMT" } else { "%b %d %Y %H:%M:%S GMT" };
         let level = self.level.word();
-        let at = at.to_zoned(TimeZone::UTC).strftime(format).to_string();
+        let time = time.to_zoned(TimeZone::UTC).strftime(format).to_string();
         let text: String = self.text.chars().map(|c| if c.is_control() && c != '\t' { '?' } else { c }).collect();
-        format!("{at}: {level} ({}): ({}:1) {text}\n", self.context, self.source)
+        format!("{time}: {level} ({}): ({}:1) {text}\n", self.context, self.source)
     }
 }
 
 /// Destinations of the lines, as configured; the console by default.
 pub struct Logs {
     sinks: Vec<(Log, Box<dyn Write + Send>)>,
-    millis: bool,
+    has_millis: bool,
 }
 
 impl Logs {
@@ -353,18 +353,18 @@ impl Logs {
             };
             Ok((log, sink))
         };
-        Ok(Self { sinks: logs.into_iter().map(open).collect::<Result<_, _>>()?, millis: config.log_millis })
+        Ok(Self { sinks: logs.into_iter().map(open).collect::<Result<_, _>>()?, has_millis: config.log_millis })
     }
 
     /// Writes `lines` where their levels are enabled. Tries all destinations; returns the first error.
-    pub fn write(&mut self, at: Timestamp, lines: &[Line]) -> io::Result<()> {
+    pub fn write(&mut self, time: Timestamp, lines: &[Line]) -> io::Result<()> {
         let mut result = Ok(());
         for (log, sink) in &mut self.sinks {
-            let wanted = |line: &&Line| match log.drv_ssd {
+            let is_logged = |line: &&Line| match log.drv_ssd {
                 Some(level) if line.context == "drv_ssd" => line.level <= level,
                 _ => line.level <= log.any,
             };
-            let text: String = lines.iter().filter(wanted).map(|line| line.stamped(at, self.millis)).collect();
+            let text: String = lines.iter().filter(is_logged).map(|line| line.stamped(time, self.has_millis)).collect();
             // All lines are one write, so that a reader of the file seldom sees half a line.
             let written = sink.write_all(text.as_bytes());
             result = result.and(written);

@@ -58,7 +58,7 @@ impl Store {
     pub(super) fn collect(&mut self, number: usize, disk: &mut impl Disk) -> u64 {
         match std::mem::take(&mut self.collectors[number].stage) {
             Stage::Idle => self.collect_next(number, disk),
-            Stage::Moving { block, buf, .. } if self.draining => {
+            Stage::Moving { block, buf, .. } if self.is_draining => {
                 self.volumes[number].blocks.put_back(block);
                 self.io.recycle(buf);
                 u64::MAX
@@ -72,27 +72,27 @@ impl Store {
     }
 
     fn collect_next(&mut self, number: usize, disk: &mut impl Disk) -> u64 {
-        let (now, volume) = (disk.now_ns(), &mut self.volumes[number]);
+        let (now_ns, volume) = (disk.now_ns(), &mut self.volumes[number]);
         let is_short = volume.is_short_of_blocks();
-        if self.draining || volume.blocks.queue.is_empty() && !is_short {
+        if self.is_draining || volume.blocks.queue.is_empty() && !is_short {
             return u64::MAX;
         }
-        if now < self.collectors[number].next_ns {
+        if now_ns < self.collectors[number].next_ns {
             return self.collectors[number].next_ns;
         }
         // Long records leave gaps at the ends of blocks. Their copies leave the same gaps, so collecting would gain
         // nothing.
         if volume.blocks.queue.is_empty() && !volume.blocks.queue_emptiest(volume.packed_units / 8 * 7) {
-            self.collectors[number].next_ns = now + FULL_NS;
-            return now + FULL_NS;
+            self.collectors[number].next_ns = now_ns + FULL_NS;
+            return now_ns + FULL_NS;
         }
         if volume.is_overloaded() || !self.io.may_begin() {
-            return now + PAUSE_NS;
+            return now_ns + PAUSE_NS;
         }
         let Some(block) = volume.blocks.next_to_collect() else { return u64::MAX };
         let Some(buf) = self.io.buffer(volume.block_bytes, disk) else {
             volume.blocks.put_back(block);
-            return now + PAUSE_NS;
+            return now_ns + PAUSE_NS;
         };
         self.read_block(number, block, 0, buf, disk);
         u64::MAX
@@ -105,29 +105,29 @@ impl Store {
         self.io.submit(OpPurpose::Collect { volume: number as u8 }, (target, OpKind::Read), bytes, buf, disk);
     }
 
-    pub(super) fn on_block_read(&mut self, number: usize, done: Completion, disk: &mut impl Disk) {
+    pub(super) fn on_block_read(&mut self, number: usize, completion: Completion, disk: &mut impl Disk) {
         let Stage::Reading { block, tries } = std::mem::take(&mut self.collectors[number].stage) else { return };
         let volume = &mut self.volumes[number];
-        volume.counted.large_block_read_us.record((done.completed_ns - done.issued_ns) / 1_000);
-        if done.outcome.is_done() {
+        volume.counters.large_block_read_us.record((completion.completed_ns - completion.issued_ns) / 1_000);
+        if completion.outcome.is_done() {
             let walk = BlockWalk::new(volume.block_bytes, volume.blocks.get(block).seed);
-            self.collectors[number].stage = Stage::Moving { block, buf: done.buf, walk };
+            self.collectors[number].stage = Stage::Moving { block, buf: completion.buf, walk };
             return;
         }
-        volume.counted.errors += 1;
+        volume.counters.errors += 1;
         if tries < TRIES {
-            return self.read_block(number, block, tries + 1, done.buf, disk);
+            return self.read_block(number, block, tries + 1, completion.buf, disk);
         }
-        self.io.recycle(done.buf);
-        self.end_collection(number, block, &done.outcome.to_string(), disk.now_ns());
+        self.io.recycle(completion.buf);
+        self.end_collection(number, block, &completion.outcome.to_string(), disk.now_ns());
     }
 
     /// Ends the collection of a block. Logs `why` if live records are left in it.
-    fn end_collection(&mut self, number: usize, block: u32, why: &str, now: u64) {
+    fn end_collection(&mut self, number: usize, block: u32, why: &str, now_ns: u64) {
         let volume = &mut self.volumes[number];
         volume.blocks.collected(block);
         let live = volume.blocks.get(block).live;
-        self.collectors[number].next_ns = now + u64::from(self.namespace.defrag_sleep_us) * 1_000;
+        self.collectors[number].next_ns = now_ns + u64::from(self.namespace.defrag_sleep_us) * 1_000;
         if live > 0 {
             volume.abandon(block);
             let what = format!("{} bytes of records in write block {block}", live as usize * UNIT);
@@ -136,47 +136,47 @@ impl Store {
     }
 
     fn move_records(&mut self, number: usize, block: u32, buf: Buf, mut walk: BlockWalk, disk: &mut impl Disk) -> u64 {
-        let (now, bytes) = (disk.now_ns(), self.volumes[number].block_bytes);
+        let (now_ns, bytes) = (disk.now_ns(), self.volumes[number].block_bytes);
         let mut moved = 0;
         while moved < SLICE && self.volumes[number].blocks.get(block).live > 0 {
-            let before = walk;
+            let walk_before = walk;
             let (record, at, len) = match walk.next(&buf[..bytes]) {
                 BlockItem::Record(record, at, len) => (record, at, len),
                 BlockItem::Seal(_) | BlockItem::Flaw(_) => continue,
                 BlockItem::End(_) => {
                     self.io.recycle(buf);
-                    self.end_collection(number, block, "the records are damaged", now);
+                    self.end_collection(number, block, "the records are damaged", now_ns);
                     return self.collect_next(number, disk);
                 }
             };
             let units = (len / UNIT) as u32;
-            let place = RecordLocation { block, offset: (at / UNIT) as u32, units, volume: number as u8 };
-            if self.index.get(&record.digest).is_none_or(|entry| entry.place != place) {
+            let location = RecordLocation { block, offset: (at / UNIT) as u32, units, volume: number as u8 };
+            if self.index.get(&record.digest).is_none_or(|entry| entry.location != location) {
                 continue;
             }
             let volume = &mut self.volumes[number];
             // A tombstone hides nothing once no block on the device can hold an older version.
-            let hides_nothing = |first| volume.blocks.oldest >= u64::from_le_bytes(first);
-            if record.tombstone && record.body.try_into().is_ok_and(hides_nothing) {
+            let hides_nothing = |first| volume.blocks.oldest_sequence >= u64::from_le_bytes(first);
+            if record.is_tombstone && record.body.try_into().is_ok_and(hides_nothing) {
                 let old = self.index.remove(&record.digest);
                 volume.blocks.remove(block, units);
                 self.count(old.as_ref(), None);
                 continue;
             }
-            let Ok(place) = volume.append_copy(&buf[at..at + len], now) else {
-                self.collectors[number].stage = Stage::Moving { block, buf, walk: before };
-                return now + PAUSE_NS;
+            let Ok(location) = volume.append_copy(&buf[at..at + len], now_ns) else {
+                self.collectors[number].stage = Stage::Moving { block, buf, walk: walk_before };
+                return now_ns + PAUSE_NS;
             };
             volume.blocks.remove(block, units);
-            self.index.move_to(&record.digest, place);
+            self.index.move_to(&record.digest, location);
             moved += len;
         }
         if self.volumes[number].blocks.get(block).live > 0 {
             self.collectors[number].stage = Stage::Moving { block, buf, walk };
-            return now;
+            return now_ns;
         }
         self.io.recycle(buf);
-        self.end_collection(number, block, "", now);
+        self.end_collection(number, block, "", now_ns);
         self.collect_next(number, disk)
     }
 }

@@ -43,7 +43,7 @@ pub(super) struct IncompleteBlock {
 pub(super) struct Verdict {
     pub(super) losses: Losses,
     /// Blocks that get an empty header.
-    renew: BTreeSet<u32>,
+    blocks_to_renew: BTreeSet<u32>,
 }
 
 impl Store {
@@ -55,10 +55,10 @@ impl Store {
         let volume = &self.volumes[number];
         let block_bytes = volume.block_bytes as u32;
         progress.used = progress.used.max(progress.evidence.certain);
-        let mut cut = Losses::default();
+        let mut unfinished = Losses::default();
         for suspect in &mut progress.suspects {
             let IncompleteBlock { block, sequence, last_seal, .. } = *suspect;
-            verdict.renew.insert(block);
+            verdict.blocks_to_renew.insert(block);
             if progress.evidence.has_ended(block, sequence) {
                 continue;
             }
@@ -74,10 +74,10 @@ impl Store {
             });
             // Without records in the part behind the last piece, no write to that part was interrupted.
             let end = end.filter(|(_, is_sure)| *is_sure || suspect.is_torn);
-            let (sure, unsure): (Vec<_>, Vec<_>) = inner.chain(end).partition(|(_, is_sure)| *is_sure);
-            self.add(number, block, &mut verdict.losses, &sure.into_iter().map(|(flaw, _)| flaw).collect::<Vec<_>>());
-            for (flaw, _) in unsure {
-                cut += Losses { blocks: 1, bytes: flaw.bytes.into(), records: flaw.records.into() };
+            let (certain_flaws, possible_flaws): (Vec<_>, Vec<_>) = inner.chain(end).partition(|(_, is_sure)| *is_sure);
+            self.add(number, block, &mut verdict.losses, &certain_flaws.into_iter().map(|(flaw, _)| flaw).collect::<Vec<_>>());
+            for (flaw, _) in possible_flaws {
+                unfinished += Losses { blocks: 1, bytes: flaw.bytes.into(), records: flaw.records.into() };
             }
         }
         for block in 0..progress.used {
@@ -85,7 +85,7 @@ impl Store {
             // Seals say that the use of this block has ended, but the newer copies of its records are lost. Renewing
             // the block copies these records first.
             if live > 0 && progress.evidence.has_ended(block, sequence) {
-                verdict.renew.insert(block);
+                verdict.blocks_to_renew.insert(block);
             }
             let is_lost = match self.volumes[number].blocks.get(block).state {
                 State::Stuck | State::Bad => true,
@@ -96,14 +96,14 @@ impl Store {
                 _ => false,
             };
             if is_lost {
-                verdict.renew.insert(block);
+                verdict.blocks_to_renew.insert(block);
                 let flaw = UnreadablePart::unsealed(FIRST_BYTE, block_bytes as usize - FIRST_BYTE);
                 self.add(number, block, &mut verdict.losses, &[UnreadablePart { at: 0, bytes: block_bytes, ..flaw }]);
             }
         }
         let no_marks = progress.mark.is_none() && progress.used > 0;
         let damaged_marks = if no_marks { 2 } else { progress.damaged_marks };
-        self.log_findings(number, damaged_marks, &verdict.losses, &cut);
+        self.log_findings(number, damaged_marks, &verdict.losses, &unfinished);
         progress.verdict = Some(verdict);
         self.scan = Some(scan);
     }
@@ -111,8 +111,8 @@ impl Store {
     /// Adds the damage of a block, and logs it.
     fn add(&mut self, number: usize, block: u32, losses: &mut Losses, flaws: &[UnreadablePart]) {
         let Some(first) = flaws.first() else { return };
-        let of = |count: fn(&UnreadablePart) -> u32| flaws.iter().map(|flaw| u64::from(count(flaw))).sum();
-        let (bytes, records) = (of(|flaw| flaw.bytes), of(|flaw| flaw.records));
+        let sum_of = |count: fn(&UnreadablePart) -> u32| flaws.iter().map(|flaw| u64::from(count(flaw))).sum();
+        let (bytes, records) = (sum_of(|flaw| flaw.bytes), sum_of(|flaw| flaw.records));
         *losses += Losses { blocks: 1, bytes, records };
         if losses.blocks <= NAMED_MAX {
             let (at, bytes, records) = (Grouped(first.at.into()), count(bytes, "byte"), count(records, "record"));
@@ -122,7 +122,7 @@ impl Store {
     }
 
     /// Adds the log lines about a volume.
-    fn log_findings(&mut self, number: usize, damaged_marks: usize, losses: &Losses, cut: &Losses) {
+    fn log_findings(&mut self, number: usize, damaged_marks: usize, losses: &Losses, unfinished: &Losses) {
         if damaged_marks > 0 {
             let why = "are missing or damaged - damage to the last writes cannot be distinguished from a crash";
             self.remark(Some(number), format!("{damaged_marks} of the 2 end-of-log marks {why}"));
@@ -136,9 +136,9 @@ impl Store {
         if losses.blocks > 0 {
             self.remark(Some(number), losses.to_string());
         }
-        if cut.blocks > 0 {
+        if unfinished.blocks > 0 {
             let what = "the last writes before the store ended are incomplete, as after a power failure";
-            let (records, bytes) = (count(cut.records, "record"), count(cut.bytes, "byte"));
+            let (records, bytes) = (count(unfinished.records, "record"), count(unfinished.bytes, "byte"));
             self.remark(Some(number), format!("{what}: up to {records} in {bytes} are missing"));
         }
     }
@@ -169,16 +169,16 @@ impl Store {
             let Some(verdict) = progress.verdict.as_mut().filter(|_| !progress.is_started) else { continue };
             progress.is_started = true;
             let volume = &mut self.volumes[number];
-            volume.start(progress.mark, &progress.evidence, progress.used, &std::mem::take(&mut verdict.renew));
+            volume.start(progress.mark, &progress.evidence, progress.used, &std::mem::take(&mut verdict.blocks_to_renew));
             if verdict.losses.blocks > 0 {
                 volume.accept(verdict.losses);
             }
             let losses = volume.losses();
             if self.version.max(volume.number_max()) >= NUMBER_LAST {
-                volume.refuses = true;
+                volume.refuses_writes = true;
                 let what = "which no store reaches - writes are refused - read the records that you need, then erase the device";
-                let number_of = format!("a record, block or mark has a number of at least {NUMBER_LAST}, {what}");
-                self.remark(Some(number), number_of);
+                let text = format!("a record, block or mark has a number of at least {NUMBER_LAST}, {what}");
+                self.remark(Some(number), text);
             }
             if losses.blocks > 0 {
                 self.remark(Some(number), format!("losses were accepted: {losses}"));

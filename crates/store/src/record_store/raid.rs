@@ -41,10 +41,10 @@ pub(super) struct TombRaider {
     /// True if the last search gained little.
     pub(super) is_fruitless: bool,
     /// Number of tombstones that this search removed, and of blocks that it queued for collection.
-    gained: u64,
+    gain: u64,
     began_ns: u64,
     /// Earliest start of the next urgent search.
-    again_ns: u64,
+    retry_ns: u64,
 }
 
 #[derive(Debug, Default)]
@@ -70,31 +70,31 @@ enum Stage {
 impl Store {
     /// Continues the search. Returns the time of the next step.
     pub(super) fn drive_tomb_raider(&mut self, disk: &mut impl Disk) -> u64 {
-        let now = disk.now_ns();
+        let now_ns = disk.now_ns();
         let period = self.raid_period_ns();
         if self.tomb_raider.next_ns == 0 {
-            self.tomb_raider.next_ns = now + period;
+            self.tomb_raider.next_ns = now_ns + period;
         }
         let is_waiting = matches!(self.tomb_raider.stage, Stage::Waiting);
-        if is_waiting && self.is_short_of_memory() && now >= self.tomb_raider.again_ns && !self.draining {
-            self.tomb_raider = TombRaider { is_urgent: true, began_ns: now, next_ns: now, ..TombRaider::default() };
+        if is_waiting && self.is_short_of_memory() && now_ns >= self.tomb_raider.retry_ns && !self.is_draining {
+            self.tomb_raider = TombRaider { is_urgent: true, began_ns: now_ns, next_ns: now_ns, ..TombRaider::default() };
         }
         // A periodic search becomes urgent when memory gets short.
         self.tomb_raider.is_urgent |= !is_waiting && self.is_short_of_memory();
-        if now < self.tomb_raider.next_ns {
-            let is_short = is_waiting && !self.draining && self.is_short_of_memory();
-            return self.tomb_raider.next_ns.min(if is_short { self.tomb_raider.again_ns } else { u64::MAX });
+        if now_ns < self.tomb_raider.next_ns {
+            let is_short = is_waiting && !self.is_draining && self.is_short_of_memory();
+            return self.tomb_raider.next_ns.min(if is_short { self.tomb_raider.retry_ns } else { u64::MAX });
         }
         let (stage, pause) = match std::mem::take(&mut self.tomb_raider.stage) {
             reading @ Stage::Reading(..) => {
                 self.tomb_raider.stage = reading;
                 return u64::MAX;
             }
-            Stage::Walking(_, _, buf, _) if self.draining => {
+            Stage::Walking(_, _, buf, _) if self.is_draining => {
                 self.io.recycle(buf);
                 (Stage::Waiting, period)
             }
-            _ if self.draining => (Stage::Waiting, period),
+            _ if self.is_draining => (Stage::Waiting, period),
             // An unreadable block may hold any version of a record.
             Stage::Waiting if self.volumes.iter().any(|volume| volume.blocks.has_bad()) => (Stage::Waiting, period),
             Stage::Waiting if self.tomb_raider.is_urgent => {
@@ -106,11 +106,11 @@ impl Store {
                 let are_empty = self.volumes.iter_mut().all(|volume| volume.blocks.empty_some());
                 (if are_empty { Stage::Marking(0) } else { Stage::Emptying }, PAUSE_NS)
             }
-            Stage::Marking(from) => {
-                let to = self.index.end().min(from.saturating_add(TURN));
-                (from..to).for_each(|number| self.index.mark_tombstone(number));
+            Stage::Marking(begin_number) => {
+                let end_number = self.index.end().min(begin_number.saturating_add(TURN));
+                (begin_number..end_number).for_each(|number| self.index.mark_tombstone(number));
                 let appended = || self.volumes.iter().map(|volume| volume.blocks.appended).collect();
-                (if to == self.index.end() { Stage::Writing(appended()) } else { Stage::Marking(to) }, PAUSE_NS)
+                (if end_number == self.index.end() { Stage::Writing(appended()) } else { Stage::Marking(end_number) }, PAUSE_NS)
             }
             Stage::Writing(appended) => {
                 let mut volumes = self.volumes.iter_mut().zip(&appended);
@@ -137,7 +137,7 @@ impl Store {
                     let buf = if self.io.may_begin() { self.io.buffer(bytes, disk) } else { None };
                     let Some(buf) = buf else {
                         (self.tomb_raider.stage, self.tomb_raider.next_ns) =
-                            (Stage::Looking(number, block), now + PAUSE_NS);
+                            (Stage::Looking(number, block), now_ns + PAUSE_NS);
                         return self.tomb_raider.next_ns;
                     };
                     self.tomb_raider.stage = Stage::Reading(number, block, volume.blocks.get(block).seed);
@@ -148,11 +148,11 @@ impl Store {
             },
             Stage::Walking(number, block, buf, mut walk) => {
                 let bytes = self.volumes[number].block_bytes;
-                let (mut is_over, mut hides) = (false, false);
+                let (mut is_over, mut has_unmarked) = (false, false);
                 for _ in 0..TURN {
                     match walk.next(&buf[..bytes]) {
-                        BlockItem::Record(record, ..) if !record.tombstone => {
-                            hides |= self.index.unmark(&record.digest, number as u8, block);
+                        BlockItem::Record(record, ..) if !record.is_tombstone => {
+                            has_unmarked |= self.index.unmark(&record.digest, number as u8, block);
                         }
                         BlockItem::End(_) => {
                             is_over = true;
@@ -161,8 +161,8 @@ impl Store {
                         _ => {}
                     }
                 }
-                if hides && self.tomb_raider.is_urgent && self.volumes[number].blocks.queue_used(block) {
-                    self.tomb_raider.gained += 1;
+                if has_unmarked && self.tomb_raider.is_urgent && self.volumes[number].blocks.queue_used(block) {
+                    self.tomb_raider.gain += 1;
                 }
                 if !is_over {
                     (Stage::Walking(number, block, buf, walk), 0)
@@ -172,33 +172,33 @@ impl Store {
                     (Stage::Looking(number, block + 1), u64::from(sleep_us) * 1_000)
                 }
             }
-            Stage::Removing(from) => {
-                let to = self.index.end().min(from.saturating_add(TURN));
-                for number in from..to {
+            Stage::Removing(begin_number) => {
+                let end_number = self.index.end().min(begin_number.saturating_add(TURN));
+                for number in begin_number..end_number {
                     let Some(entry) = self.index.nth(number).filter(|entry| entry.is_marked()).copied() else {
                         continue;
                     };
                     let old = self.index.remove(&entry.digest);
-                    self.volumes[usize::from(entry.place.volume)].blocks.remove(entry.place.block, entry.place.units);
+                    self.volumes[usize::from(entry.location.volume)].blocks.remove(entry.location.block, entry.location.units);
                     self.count(old.as_ref(), None);
                     self.statistics.raided += 1;
-                    self.tomb_raider.gained += 1;
+                    self.tomb_raider.gain += 1;
                 }
-                if to == self.index.end() { (Stage::Waiting, period) } else { (Stage::Removing(to), PAUSE_NS) }
+                if end_number == self.index.end() { (Stage::Waiting, period) } else { (Stage::Removing(end_number), PAUSE_NS) }
             }
         };
         if matches!(stage, Stage::Waiting) {
             // A search that gained little would gain little again.
-            let is_fruitless = self.tomb_raider.is_urgent && self.tomb_raider.gained * 64 <= self.index.len();
-            let rest_ns = if is_fruitless { REST_NS.max(now - self.tomb_raider.began_ns) } else { PAUSE_NS };
+            let is_fruitless = self.tomb_raider.is_urgent && self.tomb_raider.gain * 64 <= self.index.len();
+            let rest_ns = if is_fruitless { REST_NS.max(now_ns - self.tomb_raider.began_ns) } else { PAUSE_NS };
             self.tomb_raider =
-                TombRaider { next_ns: now + pause, again_ns: now + rest_ns, is_fruitless, ..TombRaider::default() };
+                TombRaider { next_ns: now_ns + pause, retry_ns: now_ns + rest_ns, is_fruitless, ..TombRaider::default() };
         } else {
-            (self.tomb_raider.stage, self.tomb_raider.next_ns) = (stage, now + pause);
+            (self.tomb_raider.stage, self.tomb_raider.next_ns) = (stage, now_ns + pause);
         }
         let begins_again =
-            matches!(self.tomb_raider.stage, Stage::Waiting) && !self.draining && self.is_short_of_memory();
-        self.tomb_raider.next_ns.min(if begins_again { self.tomb_raider.again_ns } else { u64::MAX })
+            matches!(self.tomb_raider.stage, Stage::Waiting) && !self.is_draining && self.is_short_of_memory();
+        self.tomb_raider.next_ns.min(if begins_again { self.tomb_raider.retry_ns } else { u64::MAX })
     }
 
     fn raid_period_ns(&self) -> u64 {
@@ -213,22 +213,22 @@ impl Store {
         self.index.is_nearly_full() && self.statistics.tombstones * 64 > self.index.len()
     }
 
-    pub(super) fn on_raided(&mut self, done: Completion) {
+    pub(super) fn on_raided(&mut self, completion: Completion) {
         let Stage::Reading(number, block, seed) = std::mem::take(&mut self.tomb_raider.stage) else { return };
         let volume = &self.volumes[number];
-        if done.outcome.is_done() && volume.is_certain(block) && volume.blocks.get(block).seed == seed {
+        if completion.outcome.is_done() && volume.is_certain(block) && volume.blocks.get(block).seed == seed {
             let walk = BlockWalk::new(volume.block_bytes, seed);
-            self.tomb_raider.stage = Stage::Walking(number, block, done.buf, walk);
+            self.tomb_raider.stage = Stage::Walking(number, block, completion.buf, walk);
             return;
         }
-        self.io.recycle(done.buf);
-        if done.outcome.is_done() {
+        self.io.recycle(completion.buf);
+        if completion.outcome.is_done() {
             // The block was reused during the read.
             self.tomb_raider.stage = Stage::Looking(number, block);
         } else {
-            self.volumes[number].counted.errors += 1;
+            self.volumes[number].counters.errors += 1;
             (self.tomb_raider.is_urgent, self.tomb_raider.is_fruitless) = (false, true);
-            self.tomb_raider.again_ns = self.tomb_raider.next_ns + REST_NS;
+            self.tomb_raider.retry_ns = self.tomb_raider.next_ns + REST_NS;
             self.tomb_raider.next_ns += self.raid_period_ns();
         }
     }
@@ -238,26 +238,26 @@ impl Store {
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
     /// The next entry to look at.
-    next: u32,
+    next_number: u32,
     next_ns: u64,
 }
 
 impl Store {
     /// Continues the search. Returns the time of the next step.
     pub(super) fn expire(&mut self, disk: &mut impl Disk) -> u64 {
-        let (now, period) = (disk.now_ns(), u64::from(self.namespace.nsup_period_sec));
-        if period == 0 || self.draining {
+        let (now_ns, period) = (disk.now_ns(), u64::from(self.namespace.nsup_period_sec));
+        if period == 0 || self.is_draining {
             return u64::MAX;
         }
-        if now < self.expiry.next_ns {
+        if now_ns < self.expiry.next_ns {
             return self.expiry.next_ns;
         }
-        let (begin, now_sec) = (self.expiry.next, self.now_sec(now));
+        let (begin, now_sec) = (self.expiry.next_number, self.now_sec(now_ns));
         let end = self.index.end().min(begin.saturating_add(TURN));
-        let mut refused = None;
+        let mut refused_number = None;
         for number in begin..end {
-            let over = |void_time| void_time != 0 && void_time <= now_sec;
-            let entry = self.index.nth(number).filter(|entry| over(entry.void_time) && !entry.is_tombstone());
+            let is_expired = |void_time| void_time != 0 && void_time <= now_sec;
+            let entry = self.index.nth(number).filter(|entry| is_expired(entry.void_time) && !entry.is_tombstone());
             let Some(entry) = entry.copied() else { continue };
             let digest = entry.digest;
             if self.busy.contains_key(&digest) {
@@ -267,16 +267,16 @@ impl Store {
             let body = self.tombstone_body(&digest);
             let tombstone = tombstone(digest, entry.version + 1, entry.generation, &body);
             self.version = self.version.max(tombstone.version);
-            if self.save(NO_CLIENT, &tombstone, false, Reply::of(ResultCode::OK), now).is_err() {
-                refused = Some(number);
+            if self.save(NO_CLIENT, &tombstone, false, Reply::of(ResultCode::OK), now_ns).is_err() {
+                refused_number = Some(number);
                 break;
             }
             self.statistics.expired += 1;
         }
-        self.expiry.next = refused.unwrap_or(end);
-        self.expiry.next_ns = now + PAUSE_NS;
-        if end == self.index.end() && refused.is_none() {
-            self.expiry = Expiry { next: 0, next_ns: now + period * 1_000_000_000 };
+        self.expiry.next_number = refused_number.unwrap_or(end);
+        self.expiry.next_ns = now_ns + PAUSE_NS;
+        if end == self.index.end() && refused_number.is_none() {
+            self.expiry = Expiry { next_number: 0, next_ns: now_ns + period * 1_000_000_000 };
         }
         self.expiry.next_ns
     }

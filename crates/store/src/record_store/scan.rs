@@ -37,7 +37,7 @@ pub(super) fn chunk_bytes(block_bytes: usize) -> usize {
 pub(super) struct Scan {
     pub(super) volumes: Vec<VolumeScan>,
     /// Records of a block that are not indexed yet.
-    found: Vec<Entry>,
+    entries: Vec<Entry>,
     /// True if the losses were accepted.
     pub(super) is_accepted: bool,
 }
@@ -46,14 +46,14 @@ pub(super) struct Scan {
 #[derive(Debug, Default, Clone)]
 pub(super) struct VolumeScan {
     /// Next block to read.
-    next: u32,
+    next_block: u32,
     /// One past the last used block.
     pub(super) used: u32,
     /// Blocks whose read failed, each with the number of the next retry.
-    again: Vec<(Range<u32>, u32)>,
+    retries: Vec<(Range<u32>, u32)>,
     /// True once the read of the marks has begun.
-    reads_marks: bool,
-    flying: usize,
+    has_requested_marks: bool,
+    in_flight: usize,
     /// The newest mark.
     pub(super) mark: Option<Mark>,
     pub(super) damaged_marks: usize,
@@ -67,7 +67,7 @@ pub(super) struct VolumeScan {
 
 impl Scan {
     pub(super) fn new(volumes: usize) -> Self {
-        Self { volumes: vec![VolumeScan::default(); volumes], found: Vec::with_capacity(BATCH), is_accepted: false }
+        Self { volumes: vec![VolumeScan::default(); volumes], entries: Vec::with_capacity(BATCH), is_accepted: false }
     }
 }
 
@@ -77,16 +77,16 @@ impl Store {
         for number in 0..self.volumes.len() {
             while self.read_chunk(number, disk) {}
         }
-        let all =
-            |is_so: fn(&VolumeScan) -> bool| self.scan.as_ref().is_some_and(|scan| scan.volumes.iter().all(is_so));
-        if all(|progress| progress.is_done) {
+        let all_volumes =
+            |condition: fn(&VolumeScan) -> bool| self.scan.as_ref().is_some_and(|scan| scan.volumes.iter().all(condition));
+        if all_volumes(|progress| progress.is_done) {
             self.scan = None;
             if self.index.is_full() {
                 let records = self.index.len();
                 let what = "records take all of memory-size - new records are refused - raise memory-size";
                 self.remark(None, format!("{records} {what}"));
             }
-        } else if all(|progress| progress.verdict.is_some()) && self.damage().is_none() {
+        } else if all_volumes(|progress| progress.verdict.is_some()) && self.damage().is_none() {
             self.start(disk);
         }
         u64::MAX
@@ -96,19 +96,19 @@ impl Store {
     fn read_chunk(&mut self, number: usize, disk: &mut impl Disk) -> bool {
         let Some(scan) = &mut self.scan else { return false };
         let (progress, volume) = (&mut scan.volumes[number], &mut self.volumes[number]);
-        if progress.verdict.is_some() || progress.flying >= DEPTH || !self.io.may_begin() {
+        if progress.verdict.is_some() || progress.in_flight >= DEPTH || !self.io.may_begin() {
             return false;
         }
-        if !progress.reads_marks {
+        if !progress.has_requested_marks {
             return self.read_marks(number, 0, disk);
         }
-        let behind = progress.used.saturating_add(unwritten_max(volume.block_bytes) + 1);
-        let end = behind.min(volume.blocks.len() as u32);
+        let scan_limit = progress.used.saturating_add(unwritten_max(volume.block_bytes) + 1);
+        let end = scan_limit.min(volume.blocks.len() as u32);
         let chunk = (chunk_bytes(volume.block_bytes) / volume.block_bytes) as u32;
-        let (mut blocks, tries) = match progress.again.pop() {
+        let (mut blocks, tries) = match progress.retries.pop() {
             Some(again) => again,
-            None if progress.next < end => (progress.next..end.min(progress.next + chunk), 0),
-            None if progress.flying > 0 => return false,
+            None if progress.next_block < end => (progress.next_block..end.min(progress.next_block + chunk), 0),
+            None if progress.in_flight > 0 => return false,
             None => {
                 self.judge(number);
                 return false;
@@ -118,18 +118,18 @@ impl Store {
         if buf.is_none() {
             buf = self.io.buffer(volume.block_bytes, disk);
             if blocks.len() > 1 && buf.is_some() && tries > 0 {
-                progress.again.push((blocks.start + 1..blocks.end, tries));
+                progress.retries.push((blocks.start + 1..blocks.end, tries));
             }
             blocks.end = blocks.start + 1;
         }
         let Some(buf) = buf else {
             if tries > 0 {
-                progress.again.push((blocks, tries));
+                progress.retries.push((blocks, tries));
             }
             return false;
         };
-        progress.next = progress.next.max(blocks.end);
-        progress.flying += 1;
+        progress.next_block = progress.next_block.max(blocks.end);
+        progress.in_flight += 1;
         let (target, bytes) = (volume.space.target, volume.bytes_of(blocks.clone()));
         self.io.submit(
             OpPurpose::Scan { volume: number as u8, blocks, tries },
@@ -145,57 +145,57 @@ impl Store {
     fn read_marks(&mut self, number: usize, tries: u32, disk: &mut impl Disk) -> bool {
         let Some(buf) = self.io.buffer(MARKS_BYTES as usize, disk) else { return false };
         let space = &self.volumes[number].space;
-        let (target, bytes) = (space.target, space.marks..space.marks + MARKS_BYTES);
+        let (target, bytes) = (space.target, space.marks_offset..space.marks_offset + MARKS_BYTES);
         self.io.submit(OpPurpose::Marks { volume: number as u8, tries }, (target, OpKind::Read), bytes, buf, disk);
         if let Some(scan) = &mut self.scan {
             let progress = &mut scan.volumes[number];
-            (progress.reads_marks, progress.flying) = (true, progress.flying + 1);
+            (progress.has_requested_marks, progress.in_flight) = (true, progress.in_flight + 1);
         }
         true
     }
 
-    pub(super) fn on_marks(&mut self, number: usize, tries: u32, done: Completion, disk: &mut impl Disk) {
+    pub(super) fn on_marks(&mut self, number: usize, tries: u32, completion: Completion, disk: &mut impl Disk) {
         let (volume, Some(scan)) = (&mut self.volumes[number], &mut self.scan) else { return };
         let progress = &mut scan.volumes[number];
-        progress.flying -= 1;
-        if done.outcome.is_done() {
-            let (marks, damaged) = Mark::read_both(&done.buf[..MARKS_BYTES as usize], volume.space.id);
+        progress.in_flight -= 1;
+        if completion.outcome.is_done() {
+            let (marks, damaged) = Mark::read_both(&completion.buf[..MARKS_BYTES as usize], volume.space.id);
             for mark in &marks {
                 progress.evidence.add(&mark.bounds, volume.blocks.len() as u32, NUMBER_MAX);
             }
             (progress.mark, progress.damaged_marks) = (marks.last().copied(), damaged);
         } else {
-            volume.counted.errors += 1;
+            volume.counters.errors += 1;
             progress.damaged_marks = 2;
         }
-        self.io.recycle(done.buf);
-        if !done.outcome.is_done() && tries < TRIES {
+        self.io.recycle(completion.buf);
+        if !completion.outcome.is_done() && tries < TRIES {
             self.read_marks(number, tries + 1, disk);
         }
     }
 
-    pub(super) fn on_scanned(&mut self, number: usize, blocks: Range<u32>, tries: u32, done: Completion) {
+    pub(super) fn on_scanned(&mut self, number: usize, blocks: Range<u32>, tries: u32, completion: Completion) {
         let Some(mut scan) = self.scan.take() else { return };
         let progress = &mut scan.volumes[number];
-        progress.flying -= 1;
-        if done.outcome.is_done() {
+        progress.in_flight -= 1;
+        if completion.outcome.is_done() {
             let bytes = self.volumes[number].block_bytes;
-            for (block, bytes) in blocks.zip(done.buf.chunks_exact(bytes)) {
-                self.take_block(number, block, bytes, progress, &mut scan.found);
+            for (block, bytes) in blocks.zip(completion.buf.chunks_exact(bytes)) {
+                self.take_block(number, block, bytes, progress, &mut scan.entries);
             }
         } else {
-            self.volumes[number].counted.errors += 1;
+            self.volumes[number].counters.errors += 1;
             if tries < TRIES {
-                progress.again.extend(blocks.map(|block| (block..block + 1, tries + 1)));
+                progress.retries.extend(blocks.map(|block| (block..block + 1, tries + 1)));
             } else {
                 for block in blocks {
                     self.volumes[number].blocks.bad(block);
                     progress.used = progress.used.max(block + 1);
-                    self.remark(Some(number), format!("write block {block} could not be read - {}", done.outcome));
+                    self.remark(Some(number), format!("write block {block} could not be read - {}", completion.outcome));
                 }
             }
         }
-        self.io.recycle(done.buf);
+        self.io.recycle(completion.buf);
         self.scan = Some(scan);
     }
 
@@ -206,7 +206,7 @@ impl Store {
         block: u32,
         bytes: &[u8],
         progress: &mut VolumeScan,
-        found: &mut Vec<Entry>,
+        entries: &mut Vec<Entry>,
     ) {
         let volume = &mut self.volumes[number];
         let header = BlockHeader::read(bytes, volume.space.id, block);
@@ -234,11 +234,11 @@ impl Store {
                     if self.volume_of(&record.digest) == number && record.version < NUMBER_MAX =>
                 {
                     let (offset, units) = ((at / UNIT) as u32, (len / UNIT) as u32);
-                    let place = RecordLocation { block, offset, units, volume: number as u8 };
-                    let mut entry = Entry::of(&record, place);
+                    let location = RecordLocation { block, offset, units, volume: number as u8 };
+                    let mut entry = Entry::of(&record, location);
                     entry.moves = moves(&bytes[at..]);
                     suspect.is_torn |= at as u32 >= suspect.pieces_end;
-                    found.push(entry);
+                    entries.push(entry);
                 }
                 // Crafted bytes that look like a record.
                 BlockItem::Record(_, at, len) => {
@@ -248,9 +248,9 @@ impl Store {
                 BlockItem::End(end) => {
                     suspect.end = end;
                     if end.is_none() && suspect.flaws.is_empty() {
-                        return self.take_records(found);
+                        return self.take_records(entries);
                     }
-                    suspect.records = std::mem::take(found);
+                    suspect.records = std::mem::take(entries);
                     return progress.suspects.push(suspect);
                 }
             }
@@ -258,47 +258,47 @@ impl Store {
     }
 
     /// Indexes the records of a block.
-    pub(super) fn take_records(&mut self, found: &mut Vec<Entry>) {
-        for (number, entry) in found.iter().enumerate() {
+    pub(super) fn take_records(&mut self, entries: &mut Vec<Entry>) {
+        for (number, entry) in entries.iter().enumerate() {
             if number % BATCH == 0 {
-                let batch = &found[number..found.len().min(number + BATCH)];
+                let batch = &entries[number..entries.len().min(number + BATCH)];
                 self.index.warm(batch.iter().map(|entry| &entry.digest), batch.len());
             }
-            let blocks = &mut self.volumes[usize::from(entry.place.volume)].blocks;
-            let known = self.index.get(&entry.digest).copied();
+            let blocks = &mut self.volumes[usize::from(entry.location.volume)].blocks;
+            let old_entry = self.index.get(&entry.digest).copied();
             // A moved record is in two blocks with the same version. The copy that was moved more often is valid.
             let is_newer = |known: &Entry| match entry.version.cmp(&known.version) {
                 Ordering::Equal => is_later(entry.moves, known.moves),
                 order => order.is_gt(),
             };
-            if !known.as_ref().is_none_or(is_newer) {
+            if !old_entry.as_ref().is_none_or(is_newer) {
                 continue;
             }
             self.version = self.version.max(entry.version);
             self.index.put(*entry);
-            blocks.add(entry.place.block, entry.place.units);
-            if let Some(known) = &known {
-                blocks.remove(known.place.block, known.place.units);
+            blocks.add(entry.location.block, entry.location.units);
+            if let Some(known) = &old_entry {
+                blocks.remove(known.location.block, known.location.units);
             }
-            self.count(known.as_ref(), Some(entry));
+            self.count(old_entry.as_ref(), Some(entry));
         }
-        found.clear();
+        entries.clear();
     }
 
     pub(super) fn flush_device(&mut self, number: usize, tries: u32, disk: &mut impl Disk) {
         let target = self.volumes[number].space.target;
-        let pending = OpPurpose::Flush { volume: number as u8, tries };
-        self.io.submit(pending, (target, OpKind::Flush), 0..0, Buf::empty(), disk);
+        let purpose = OpPurpose::Flush { volume: number as u8, tries };
+        self.io.submit(purpose, (target, OpKind::Flush), 0..0, Buf::empty(), disk);
     }
 
-    pub(super) fn on_scan_flushed(&mut self, number: usize, tries: u32, done: &Completion, disk: &mut impl Disk) {
-        if !done.outcome.is_done() {
-            self.volumes[number].counted.errors += 1;
+    pub(super) fn on_scan_flushed(&mut self, number: usize, tries: u32, completion: &Completion, disk: &mut impl Disk) {
+        if !completion.outcome.is_done() {
+            self.volumes[number].counters.errors += 1;
             if tries < TRIES {
                 return self.flush_device(number, tries + 1, disk);
             }
-            self.volumes[number].refuses = true;
-            let why = done.outcome;
+            self.volumes[number].refuses_writes = true;
+            let why = completion.outcome;
             self.remark(Some(number), format!("the device could not be flushed - {why} - writes are refused"));
         }
         if let Some(scan) = &mut self.scan {

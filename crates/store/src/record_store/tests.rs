@@ -42,7 +42,7 @@ impl Bench {
             &[Space {
                 target: 0,
                 range: 0..blocks * BLOCK,
-                marks: MARKS,
+                marks_offset: MARKS,
                 min_io_bytes: 512,
                 write_unit_bytes: 512,
                 id: 9,
@@ -152,7 +152,7 @@ fn conditions_are_checked_before_anything_is_done() {
     assert_eq!(code(1, with(policy(Generation::Less(1), Ttl::DEFAULT))), ResultCode::GENERATION);
     assert_eq!(code(1, with(policy(Generation::Any, Ttl(u32::MAX - 2)))), ResultCode::PARAMETER);
     assert_eq!(code(1, Work::Write(write(&[0; 40_000], Exists::Any))), ResultCode::TOO_BIG);
-    let delete = |generation| Work::Delete(Delete { generation, image: false });
+    let delete = |generation| Work::Delete(Delete { generation, wants_image: false });
     assert_eq!(code(1, delete(Generation::Equal(9))), ResultCode::GENERATION);
     assert_eq!(code(1, with(policy(Generation::Equal(1), Ttl::DEFAULT))), ResultCode::OK);
     let reply = bench.ask(1, Work::ReadAll);
@@ -166,10 +166,10 @@ fn a_replica_takes_what_is_newer_and_nothing_else() {
     let (mut master, mut replica) = (Bench::new(|_| {}, 64), Bench::new(|_| {}, 64));
     let mut images = Vec::new();
     for text in [&b"one"[..], b"two"] {
-        let reply = master.ask(5, Work::Write(Write { image: true, ..write(text, Exists::Any) }));
+        let reply = master.ask(5, Work::Write(Write { wants_image: true, ..write(text, Exists::Any) }));
         images.push(reply.image.unwrap());
     }
-    images.push(master.ask(5, Work::Delete(Delete { image: true, ..Delete::default() })).image.unwrap());
+    images.push(master.ask(5, Work::Delete(Delete { wants_image: true, ..Delete::default() })).image.unwrap());
     let mut show = |image: usize| {
         let taken = replica.ask(5, Work::Image(images[image].clone())).result;
         let reply = replica.ask(5, Work::ReadAll);
@@ -292,7 +292,7 @@ impl Disk for Noted<'_> {
 fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
     let mut bench = Bench::new(|namespace| (namespace.commit_to_device, namespace.defrag_lwm_pct) = (true, 0), 64);
     let space =
-        Space { target: 0, range: 0..64 * BLOCK, marks: MARKS, min_io_bytes: 512, write_unit_bytes: 4096, id: 9 };
+        Space { target: 0, range: 0..64 * BLOCK, marks_offset: MARKS, min_io_bytes: 512, write_unit_bytes: 4096, id: 9 };
     let Bench { engine, store, .. } = &mut bench;
     let namespace = store.namespace.clone();
     let (mut ops, mut replies, mut done) = (Vec::new(), Vec::new(), Vec::new());
@@ -340,7 +340,7 @@ fn a_device_of_another_size_is_not_written_over() {
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
     // Like the space of the second core, after the device grew.
     let space =
-        Space { target: 0, range: BLOCK..65 * BLOCK, marks: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
+        Space { target: 0, range: BLOCK..65 * BLOCK, marks_offset: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
     let mut bench = Bench::on(&namespace, &[space], SimEngine::holding(vec![model], contents));
     let losses = bench.store.damage();
     assert!(!bench.store.is_ready() && losses.is_some_and(|losses| losses.blocks > 2), "{losses:?}");
@@ -353,7 +353,7 @@ fn a_device_of_another_size_is_not_written_over() {
 fn opened(namespace: &Namespace, contents: Contents) -> Bench {
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
     let space =
-        Space { target: 0, range: 0..32 * BLOCK, marks: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
+        Space { target: 0, range: 0..32 * BLOCK, marks_offset: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
     let mut bench = Bench::on(namespace, &[space], SimEngine::holding(vec![model], vec![contents]));
     bench.store.accept_losses(&mut bench.engine);
     while !bench.store.is_ready() {
@@ -381,7 +381,7 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
                 let (version, void_time) = (extreme(&mut random), extreme(&mut random) as u32);
                 let (generation, tombstone) = (random.below(70_000) as u16, random.below(3) == 0);
                 let (set, key, body) = (&set[..], &key[..], &body[..]);
-                let record = Record { digest, version, generation, void_time, tombstone, set, key, body };
+                let record = Record { digest, version, generation, void_time, is_tombstone: tombstone, set, key, body };
                 let seed = seed_at(header.seed(), at);
                 record.write(&mut bytes[at..], seed);
                 // Some records get a wrong length, with a valid checksum.
@@ -424,7 +424,7 @@ fn a_device_with_a_number_near_the_limit_is_said_and_writes_are_refused() {
         let digest = crate::digest(b"s", 1, &1_u64.to_be_bytes());
         let body = entry(ops::operation::WRITE, b"kept");
         let (set, key) = (&b"s"[..], &b""[..]);
-        let record = Record { digest, version, generation: 1, void_time: 0, tombstone: false, set, key, body: &body };
+        let record = Record { digest, version, generation: 1, void_time: 0, is_tombstone: false, set, key, body: &body };
         record.write(&mut block[512..], seed_at(header.seed(), 512));
         contents.write(0, &block);
         let mut mark = vec![0; 512];
@@ -451,7 +451,7 @@ fn a_device_that_takes_no_writes_is_said_and_they_are_refused() {
     let namespace = Namespace { write_block_bytes: BLOCK as u32, commit_to_device: true, ..Namespace::new("test") };
     let model = QueueModel::new(&"sim:capacity=64MiB+gone-at-s=1".parse().unwrap(), 1);
     let engine = SimEngine::holding(vec![model], vec![Contents::new(512, 1)]);
-    let space = Space { target: 0, range: 0..1 << 20, marks: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
+    let space = Space { target: 0, range: 0..1 << 20, marks_offset: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
     let mut bench = Bench::on(&namespace, &[space], engine);
     assert_eq!(bench.ask(1, Work::Write(write(b"x", Exists::Any))).result, ResultCode::OK);
     bench.run(1_000);

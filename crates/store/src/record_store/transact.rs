@@ -35,7 +35,7 @@ impl Store {
     /// Result of a transaction from its index entry alone.
     pub(super) fn step(&self, transaction: &Transaction, entry: Option<&Entry>) -> Step {
         let refuse = |code| Step::Reply(Reply::of(code));
-        let found = |entry: &Entry| Reply {
+        let existing_reply = |entry: &Entry| Reply {
             generation: entry.generation,
             void_time_sec: entry.void_time,
             ..Reply::of(ResultCode::OK)
@@ -46,8 +46,8 @@ impl Store {
         }
         match (&transaction.work, entry) {
             (Work::Exists | Work::ReadAll | Work::Read(_) | Work::Delete(_), None) => refuse(ResultCode::NOT_FOUND),
-            (Work::Exists, Some(entry)) => Step::Reply(found(entry)),
-            (Work::ReadAll | Work::Read(_), Some(entry)) => Step::ReadRecord(entry.place),
+            (Work::Exists, Some(entry)) => Step::Reply(existing_reply(entry)),
+            (Work::ReadAll | Work::Read(_), Some(entry)) => Step::ReadRecord(entry.location),
             (Work::Delete(delete), Some(_)) if !allows(delete.generation, generation) => refuse(ResultCode::GENERATION),
             (Work::Delete(_) | Work::Image(_), _) => Step::Execute,
             (Work::Version, _) => {
@@ -55,9 +55,9 @@ impl Store {
                 Step::Reply(Reply { version, ..Reply::of(ResultCode::OK) })
             }
             // An expired record still has a version here, until a tombstone replaces the record.
-            (Work::Compare(other), _) => match self.index.get(&transaction.digest) {
-                Some(own) if own.version == other.number => Step::Reply(Reply::of(ResultCode::OK)),
-                Some(own) if !own.is_tombstone() => Step::ReadRecord(own.place),
+            (Work::Compare(peer_version), _) => match self.index.get(&transaction.digest) {
+                Some(own_entry) if own_entry.version == peer_version.number => Step::Reply(Reply::of(ResultCode::OK)),
+                Some(own_entry) if !own_entry.is_tombstone() => Step::ReadRecord(own_entry.location),
                 _ => Step::Execute,
             },
             (Work::Write(write), entry) => {
@@ -85,7 +85,7 @@ impl Store {
                 }
                 let keeps_key = |entry: &&Entry| entry.has_key() && write.key.is_empty();
                 match entry.filter(|entry| !replaces(write) || keeps_key(entry)) {
-                    Some(entry) => Step::ReadRecord(entry.place),
+                    Some(entry) => Step::ReadRecord(entry.location),
                     None => Step::Execute,
                 }
             }
@@ -111,19 +111,19 @@ impl Store {
         number: u64,
         transaction: &Transaction,
         record: Option<&Record<'_>>,
-        now: u64,
+        now_ns: u64,
         replies: &mut Replies,
     ) {
         let result = match &transaction.work {
             Work::ReadAll | Work::Read(_) => record.map_or(Err(ResultCode::SERVER_ERROR), |record| {
                 read(&transaction.work, record, self.namespace.single_bin).map(Some)
             }),
-            Work::Write(write) => self.put(number, transaction, write, record, now),
-            Work::Delete(Delete { image, .. }) => {
-                self.write_tombstone(number, &transaction.digest, *image, Reply::of(ResultCode::OK), now)
+            Work::Write(write) => self.put(number, transaction, write, record, now_ns),
+            Work::Delete(Delete { wants_image, .. }) => {
+                self.write_tombstone(number, &transaction.digest, *wants_image, Reply::of(ResultCode::OK), now_ns)
             }
-            Work::Image(bytes) => self.apply_image(number, &transaction.digest, bytes, now),
-            Work::Compare(other) => self.reply_to_compare(number, &transaction.digest, *other, record, now),
+            Work::Image(bytes) => self.apply_image(number, &transaction.digest, bytes, now_ns),
+            Work::Compare(peer_version) => self.reply_to_compare(number, &transaction.digest, *peer_version, record, now_ns),
             Work::Exists | Work::Version => Err(ResultCode::SERVER_ERROR),
         };
         match result {
@@ -131,7 +131,7 @@ impl Store {
             Ok(Some(reply)) => replies.push((number, reply)),
             // Blocks will become free, so the write waits.
             Err(ResultCode::DEVICE_OVERLOAD) if self.may_defer() && !self.is_overloaded(&transaction.digest) => {
-                self.deferred.push_back((now, number, transaction.clone()));
+                self.deferred.push_back((now_ns, number, transaction.clone()));
             }
             Err(code) => replies.push((number, Reply::of(code))),
         }
@@ -142,52 +142,52 @@ impl Store {
         number: u64,
         transaction: &Transaction,
         write: &Write,
-        old: Option<&Record<'_>>,
-        now: u64,
+        old_record: Option<&Record<'_>>,
+        now_ns: u64,
     ) -> Answer {
         let digest = transaction.digest;
-        let entry = self.living(&digest, now);
+        let entry = self.living(&digest, now_ns);
         // The record may have expired during the read.
-        let old = old.filter(|_| entry.is_some());
-        let bins = old.filter(|_| !replaces(write)).map_or(&[][..], |old| old.body);
+        let old_record = old_record.filter(|_| entry.is_some());
+        let bins = old_record.filter(|_| !replaces(write)).map_or(&[][..], |old| old.body);
         let applied = ops::apply(bins, &write.ops, self.namespace.single_bin, write.answers_each)?;
-        let mut reply = Reply { bins: applied.replied, ops: applied.reply, ..Reply::of(ResultCode::OK) };
-        if !applied.written {
+        let mut reply = Reply { bins: applied.reply_bins, ops: applied.reply, ..Reply::of(ResultCode::OK) };
+        if !applied.has_written {
             let entry = entry.ok_or(ResultCode::NOT_FOUND)?;
             (reply.generation, reply.void_time_sec) = (entry.generation, entry.void_time);
             return Ok(Some(reply));
         }
         if applied.bins.is_empty() {
             entry.ok_or(ResultCode::NOT_FOUND)?;
-            return self.write_tombstone(number, &digest, write.image, reply, now);
+            return self.write_tombstone(number, &digest, write.wants_image, reply, now_ns);
         }
         let void_time = match (write.policy.ttl, &entry) {
             (Ttl::NEVER, _) => 0,
             (Ttl::KEEP, Some(entry)) => entry.void_time,
             (Ttl::DEFAULT | Ttl::KEEP, _) => match self.namespace.default_ttl_sec {
                 0 => 0,
-                seconds => self.now_sec(now).saturating_add(seconds),
+                seconds => self.now_sec(now_ns).saturating_add(seconds),
             },
-            (Ttl(seconds), _) => self.now_sec(now) + seconds,
+            (Ttl(seconds), _) => self.now_sec(now_ns) + seconds,
         };
-        let known = |own: &'_ [u8], old: Option<&'_ [u8]>| {
+        let own_or_old = |own: &'_ [u8], old: Option<&'_ [u8]>| {
             if own.is_empty() { old.unwrap_or(own).to_vec() } else { own.to_vec() }
         };
         let record = Record {
             digest,
-            version: self.next_version(now),
+            version: self.next_version(now_ns),
             generation: entry.map_or(0, |entry| entry.generation).checked_add(1).unwrap_or(1),
             void_time,
-            tombstone: false,
-            set: &known(&transaction.set, old.map(|old| old.set)),
-            key: &known(&write.key, old.map(|old| old.key)),
+            is_tombstone: false,
+            set: &own_or_old(&transaction.set, old_record.map(|old| old.set)),
+            key: &own_or_old(&write.key, old_record.map(|old| old.key)),
             body: &applied.bins,
         };
-        let answer = self.save(number, &record, write.image, reply, now)?;
-        let place = self.index.get(&digest).map(|entry| entry.place);
-        match (answer, place.filter(|_| write.is_vital)) {
-            (Some(reply), Some(place)) => {
-                self.volumes[usize::from(place.volume)].answer_when_durable(place, number, reply);
+        let answer = self.save(number, &record, write.wants_image, reply, now_ns)?;
+        let location = self.index.get(&digest).map(|entry| entry.location);
+        match (answer, location.filter(|_| write.is_vital)) {
+            (Some(reply), Some(location)) => {
+                self.volumes[usize::from(location.volume)].answer_when_durable(location, number, reply);
                 Ok(None)
             }
             (answer, _) => Ok(answer),
@@ -195,11 +195,11 @@ impl Store {
     }
 
     /// Writes a tombstone in the place of a record.
-    fn write_tombstone(&mut self, number: u64, digest: &Digest, image: bool, reply: Reply, now: u64) -> Answer {
+    fn write_tombstone(&mut self, number: u64, digest: &Digest, wants_image: bool, reply: Reply, now_ns: u64) -> Answer {
         let generation = self.index.get(digest).map_or(0, |entry| entry.generation);
         let body = self.tombstone_body(digest);
-        let version = self.next_version(now);
-        self.save(number, &tombstone(*digest, version, generation, &body), image, reply, now)
+        let version = self.next_version(now_ns);
+        self.save(number, &tombstone(*digest, version, generation, &body), wants_image, reply, now_ns)
     }
 
     /// Body of a tombstone that is written now: sequence number of the first write block without older versions.
@@ -208,9 +208,9 @@ impl Store {
     }
 
     /// Applies another node's write. Errors: this node has a newer version, or cannot take the write now.
-    fn apply_image(&mut self, number: u64, digest: &Digest, image: &[u8], now: u64) -> Answer {
+    fn apply_image(&mut self, number: u64, digest: &Digest, image: &[u8], now_ns: u64) -> Answer {
         let record = Record::read(image, IMAGE_SEED).filter(|record| record.digest == *digest);
-        let record = record.filter(|record| record.version <= self.now_us(now) + AHEAD_US);
+        let record = record.filter(|record| record.version <= self.now_us(now_ns) + AHEAD_US);
         let record = record.ok_or(ResultCode::PARAMETER)?;
         let entry = self.index.get(digest);
         match entry.map_or(Ordering::Less, |entry| entry.version.cmp(&record.version)) {
@@ -219,14 +219,14 @@ impl Store {
             // The clock of this node was ahead: the other node has to write the record again.
             Ordering::Greater => return Err(ResultCode::GENERATION),
         }
-        if let Some(code) = self.refusal(digest).filter(|_| !record.tombstone) {
+        if let Some(code) = self.refusal(digest).filter(|_| !record.is_tombstone) {
             let is_passing = self.is_reclaiming() && !self.stops_writes();
             return Err(if is_passing { ResultCode::DEVICE_OVERLOAD } else { code });
         }
         self.version = self.version.max(record.version);
         let body = self.tombstone_body(digest);
-        let record = if record.tombstone { Record { body: &body, ..record } } else { record };
-        self.save(number, &record, false, Reply::of(ResultCode::OK), now)
+        let record = if record.is_tombstone { Record { body: &body, ..record } } else { record };
+        self.save(number, &record, false, Reply::of(ResultCode::OK), now_ns)
     }
 
     /// Replies to a comparison with the image of a record whose version differs at the other node. A greater version of
@@ -237,61 +237,61 @@ impl Store {
         &mut self,
         number: u64,
         digest: &Digest,
-        other: Version,
+        peer_version: Version,
         record: Option<&Record<'_>>,
-        now: u64,
+        now_ns: u64,
     ) -> Answer {
-        let same = Ok(Some(Reply::of(ResultCode::OK)));
-        let sent = |version| Reply { version, ..Reply::of(ResultCode::OK) };
-        if other.number > self.now_us(now) + AHEAD_US {
+        let unchanged = Ok(Some(Reply::of(ResultCode::OK)));
+        let reply_with = |version| Reply { version, ..Reply::of(ResultCode::OK) };
+        if peer_version.number > self.now_us(now_ns) + AHEAD_US {
             return Err(ResultCode::PARAMETER);
         }
-        self.version = self.version.max(other.number);
-        let known = self.index.get(digest).map(|entry| entry.version);
-        match (known, record) {
-            (Some(version), Some(record)) if version > other.number => {
-                Ok(Some(Reply { image: Some(image(record)), ..sent(version) }))
+        self.version = self.version.max(peer_version.number);
+        let known_version = self.index.get(digest).map(|entry| entry.version);
+        match (known_version, record) {
+            (Some(version), Some(record)) if version > peer_version.number => {
+                Ok(Some(Reply { image: Some(image(record)), ..reply_with(version) }))
             }
             (Some(_), Some(record)) => {
-                let record = Record { version: self.next_version(now), ..*record };
-                self.save(number, &record, true, sent(record.version), now)
+                let record = Record { version: self.next_version(now_ns), ..*record };
+                self.save(number, &record, true, reply_with(record.version), now_ns)
             }
             // The tombstone search has removed the entry meanwhile, or neither node has a record.
-            (None, Some(_)) => same,
-            (None, None) if other.tombstone => same,
-            (Some(version), None) if version < other.number => {
-                self.write_tombstone(number, digest, true, sent(other.number), now)
+            (None, Some(_)) => unchanged,
+            (None, None) if peer_version.is_tombstone => unchanged,
+            (Some(version), None) if version < peer_version.number => {
+                self.write_tombstone(number, digest, true, reply_with(peer_version.number), now_ns)
             }
-            (known, None) => {
-                let version = known.unwrap_or_else(|| self.next_version(now));
+            (known_version, None) => {
+                let version = known_version.unwrap_or_else(|| self.next_version(now_ns));
                 let body = self.tombstone_body(digest);
                 let image = image(&tombstone(*digest, version, 0, &body));
-                Ok(Some(Reply { image: Some(image), ..sent(version) }))
+                Ok(Some(Reply { image: Some(image), ..reply_with(version) }))
             }
         }
     }
 
     /// Appends a record. Answers now, or with `commit-to-device` once the record is on the device.
-    pub(super) fn save(&mut self, number: u64, record: &Record<'_>, image: bool, reply: Reply, now: u64) -> Answer {
+    pub(super) fn save(&mut self, number: u64, record: &Record<'_>, wants_image: bool, reply: Reply, now_ns: u64) -> Answer {
         let volume = self.volume_of(&record.digest);
         let volume = &mut self.volumes[volume];
         let bytes = record.units() as usize * UNIT;
-        if bytes > volume.block_bytes - volume.sector {
+        if bytes > volume.block_bytes - volume.sector_bytes {
             return Err(ResultCode::TOO_BIG);
         }
-        let place = volume.append_record(record, now)?;
-        let entry = Entry::of(record, place);
+        let location = volume.append_record(record, now_ns)?;
+        let entry = Entry::of(record, location);
         let old = self.index.put(entry);
         if let Some(old) = old {
-            volume.blocks.remove(old.place.block, old.place.units);
+            volume.blocks.remove(old.location.block, old.location.units);
         }
         self.count(old.as_ref(), Some(&entry));
         self.statistics.write_bytes.record(bytes as u64);
-        let image = image.then(|| self::image(record));
+        let image = wants_image.then(|| self::image(record));
         let (generation, void_time_sec) = (record.generation, record.void_time);
         let reply = Reply { generation, void_time_sec, image, ..reply };
         if self.namespace.commit_to_device && number != NO_CLIENT {
-            self.volumes[usize::from(place.volume)].answer_when_durable(place, number, reply);
+            self.volumes[usize::from(location.volume)].answer_when_durable(location, number, reply);
             return Ok(None);
         }
         Ok(Some(reply))
@@ -299,20 +299,20 @@ impl Store {
 
     /// Updates the numbers of records and tombstones.
     pub(super) fn count(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
-        let of = |entry: Option<&Entry>, tombstone| u64::from(entry.is_some_and(|e| e.is_tombstone() == tombstone));
-        self.statistics.objects = self.statistics.objects + of(new, false) - of(old, false);
-        self.statistics.tombstones = self.statistics.tombstones + of(new, true) - of(old, true);
+        let count_of = |entry: Option<&Entry>, tombstone| u64::from(entry.is_some_and(|e| e.is_tombstone() == tombstone));
+        self.statistics.objects = self.statistics.objects + count_of(new, false) - count_of(old, false);
+        self.statistics.tombstones = self.statistics.tombstones + count_of(new, true) - count_of(old, true);
     }
 
     /// The next version: greater than all previous ones, and at least the current time, us since 1970.
-    fn next_version(&mut self, now: u64) -> u64 {
-        self.version = (self.version + 1).max(self.now_us(now));
+    fn next_version(&mut self, now_ns: u64) -> u64 {
+        self.version = (self.version + 1).max(self.now_us(now_ns));
         self.version
     }
 }
 
 pub(super) fn tombstone(digest: Digest, version: u64, generation: u16, body: &[u8]) -> Record<'_> {
-    Record { digest, version, generation, void_time: 0, tombstone: true, set: b"", key: b"", body }
+    Record { digest, version, generation, void_time: 0, is_tombstone: true, set: b"", key: b"", body }
 }
 
 /// A record in the form that another node receives.
@@ -330,20 +330,20 @@ pub(super) fn replaces(write: &Write) -> bool {
 fn allows(condition: Generation, generation: u16) -> bool {
     match condition {
         Generation::Any => true,
-        Generation::Equal(wanted) => generation == wanted,
-        Generation::Less(given) => given > generation,
+        Generation::Equal(expected) => generation == expected,
+        Generation::Less(limit) => limit > generation,
     }
 }
 
 fn read(work: &Work, record: &Record<'_>, single_bin: bool) -> Result<Reply, ResultCode> {
     let reply = Reply { generation: record.generation, void_time_sec: record.void_time, ..Reply::of(ResultCode::OK) };
     match work {
-        Work::Read(wanted) => {
-            let applied = ops::apply(record.body, wanted, single_bin, false)?;
-            if applied.written {
+        Work::Read(read_ops) => {
+            let applied = ops::apply(record.body, read_ops, single_bin, false)?;
+            if applied.has_written {
                 return Err(ResultCode::PARAMETER);
             }
-            Ok(Reply { bins: applied.replied, ops: applied.reply, ..reply })
+            Ok(Reply { bins: applied.reply_bins, ops: applied.reply, ..reply })
         }
         _ => {
             // A peer or a device may have supplied invalid bins.

@@ -55,9 +55,9 @@ pub struct Cluster {
 
 impl Cluster {
     /// A cluster of `nodes`; `own` is the index of this node.
-    pub fn new(nodes: Vec<Node>, own: usize) -> Self {
+    pub fn new(nodes: Vec<Node>, own_index: usize) -> Self {
         let owners = (0..PARTITIONS).map(|partition| owners(&nodes, partition)).collect();
-        Self { nodes, own_index: own, owners }
+        Self { nodes, own_index, owners }
     }
 
     pub fn nodes(&self) -> &[Node] {
@@ -79,8 +79,8 @@ impl Cluster {
     }
 
     /// True if this node is the master of `partition` (`place` 0) or its replica (1).
-    pub fn has(&self, partition: u16, place: usize) -> bool {
-        place < self.nodes.len().min(2) && self.owners[usize::from(partition)][place] == self.own_index
+    pub fn has(&self, partition: u16, copy: usize) -> bool {
+        copy < self.nodes.len().min(2) && self.owners[usize::from(partition)][copy] == self.own_index
     }
 
     /// The replica of `partition`, if this node is its master and there is another node.
@@ -105,17 +105,17 @@ fn hash(number: u64) -> u64 {
 #[derive(Debug, PartialEq, Eq)]
 pub enum NodeMessage<'a> {
     /// Node id, mode, number of the process, namespaces without records, and the settings that all nodes must share.
-    Hello { id: u64, word: ModeVersion, process: u64, empty: u32, common: &'a [u8] },
+    Hello { id: u64, mode_version: ModeVersion, process: u64, empty_namespaces: u32, common: &'a [u8] },
     /// Asks for an answer with the same number.
-    Ping { number: u64, word: ModeVersion },
+    Ping { number: u64, mode_version: ModeVersion },
     /// The answer to a ping.
-    Pong { number: u64, word: ModeVersion },
+    Pong { number: u64, mode_version: ModeVersion },
     /// A record written by the sender.
     Image { number: u64, namespace: u16, digest: Digest, image: &'a [u8] },
     /// Result of an `Image`.
     Done { number: u64, result: ResultCode },
     /// A client's transaction on a partition of the receiver, in the format of clients.
-    Proxy { number: u64, word: ModeVersion, message: &'a [u8] },
+    Proxy { number: u64, mode_version: ModeVersion, message: &'a [u8] },
     /// The reply to a `Proxy`, in the format of clients.
     Answer { number: u64, reply: &'a [u8] },
     /// The version that the sender has of a record.
@@ -132,26 +132,26 @@ pub(super) const INVALID_NODE_MESSAGE: Malformed = Malformed::Body("fields");
 impl NodeMessage<'_> {
     /// Appends the message to `out`.
     pub fn put(&self, out: &mut Vec<u8>) {
-        let mut put = |what: u8, word: u16, number: u64, body: &[&[u8]]| {
+        let mut put = |kind: u8, word: u16, number: u64, body: &[&[u8]]| {
             let len: usize = body.iter().map(|part| part.len()).sum();
-            out.extend_from_slice(&[MAGIC, what]);
+            out.extend_from_slice(&[MAGIC, kind]);
             out.extend_from_slice(&word.to_le_bytes());
             out.extend_from_slice(&(len as u32).to_le_bytes());
             out.extend_from_slice(&number.to_le_bytes());
             body.iter().for_each(|part| out.extend_from_slice(part));
         };
         match *self {
-            NodeMessage::Hello { id, word, process, empty, common } => {
-                put(0, word.number(), id, &[&process.to_le_bytes(), &empty.to_le_bytes(), common]);
+            NodeMessage::Hello { id, mode_version, process, empty_namespaces, common } => {
+                put(0, mode_version.number(), id, &[&process.to_le_bytes(), &empty_namespaces.to_le_bytes(), common]);
             }
             NodeMessage::Image { number, namespace, digest, image } => put(1, namespace, number, &[&digest, image]),
             NodeMessage::Done { number, result } => put(2, result.0.into(), number, &[]),
-            NodeMessage::Proxy { number, word, message } => put(3, word.number(), number, &[message]),
+            NodeMessage::Proxy { number, mode_version, message } => put(3, mode_version.number(), number, &[message]),
             NodeMessage::Answer { number, reply } => put(4, 0, number, &[reply]),
-            NodeMessage::Ping { number, word } => put(5, word.number(), number, &[]),
-            NodeMessage::Pong { number, word } => put(6, word.number(), number, &[]),
+            NodeMessage::Ping { number, mode_version } => put(5, mode_version.number(), number, &[]),
+            NodeMessage::Pong { number, mode_version } => put(6, mode_version.number(), number, &[]),
             NodeMessage::Compare { number, namespace, digest, version } => {
-                let version = version.number << 1 | u64::from(version.tombstone);
+                let version = version.number << 1 | u64::from(version.is_tombstone);
                 put(7, namespace, number, &[&digest, &version.to_le_bytes()]);
             }
             NodeMessage::Compared { number, version } => put(8, 0, number, &[&version.to_le_bytes()]),
@@ -169,34 +169,34 @@ fn split<const N: usize>(body: &[u8]) -> Result<([u8; N], &[u8]), Malformed> {
 /// Takes the first message off `bytes`. `None` if it is incomplete. Errors: wrong magic number, mode, or length.
 pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<NodeMessage<'a>>, Malformed> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
-    let [magic, what, w0, w1, l0, l1, l2, l3, number @ ..] = *header;
+    let [magic, kind, w0, w1, l0, l1, l2, l3, number @ ..] = *header;
     let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
     if magic != MAGIC || len > BODY_BYTES_MAX {
         return Err(INVALID_NODE_MESSAGE);
     }
     let Some((body, rest)) = rest.split_at_checked(len) else { return Ok(None) };
     let (word, number) = (u16::from_le_bytes([w0, w1]), u64::from_le_bytes(number));
-    let said_word = || ModeVersion::of(word).ok_or(INVALID_NODE_MESSAGE);
-    let said = match what {
+    let parse_mode_version = || ModeVersion::of(word).ok_or(INVALID_NODE_MESSAGE);
+    let message = match kind {
         0 => {
             let (process, rest) = split(body)?;
             let (empty, common) = split(rest)?;
-            let (process, empty) = (u64::from_le_bytes(process), u32::from_le_bytes(empty));
-            NodeMessage::Hello { id: number, word: said_word()?, process, empty, common }
+            let (process, empty_namespaces) = (u64::from_le_bytes(process), u32::from_le_bytes(empty));
+            NodeMessage::Hello { id: number, mode_version: parse_mode_version()?, process, empty_namespaces, common }
         }
         1 => {
             let (digest, image) = split(body)?;
             NodeMessage::Image { number, namespace: word, digest, image }
         }
         2 => NodeMessage::Done { number, result: ResultCode(word as u8) },
-        3 => NodeMessage::Proxy { number, word: said_word()?, message: body },
+        3 => NodeMessage::Proxy { number, mode_version: parse_mode_version()?, message: body },
         4 => NodeMessage::Answer { number, reply: body },
-        5 => NodeMessage::Ping { number, word: said_word()? },
-        6 => NodeMessage::Pong { number, word: said_word()? },
+        5 => NodeMessage::Ping { number, mode_version: parse_mode_version()? },
+        6 => NodeMessage::Pong { number, mode_version: parse_mode_version()? },
         7 => {
             let (digest, version) = split(body)?;
             let version = u64::from_le_bytes(split(version)?.0);
-            let version = Version { number: version >> 1, tombstone: version & 1 != 0 };
+            let version = Version { number: version >> 1, is_tombstone: version & 1 != 0 };
             NodeMessage::Compare { number, namespace: word, digest, version }
         }
         8 => NodeMessage::Compared { number, version: u64::from_le_bytes(split(body)?.0) },
@@ -204,7 +204,7 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<NodeMessage<'a>>, Malform
         _ => return Err(INVALID_NODE_MESSAGE),
     };
     *bytes = rest;
-    Ok(Some(said))
+    Ok(Some(message))
 }
 
 #[cfg(test)]
@@ -237,18 +237,18 @@ mod tests {
     fn what_nodes_say_is_read_as_it_was_put_and_anything_else_is_refused() {
         let word = |mode| ModeVersion { mode, changes: 4095 };
         let all = [
-            NodeMessage::Hello { id: 7, word: word(Mode::Starting), process: 5, empty: 6, common: b"a\nb" },
-            NodeMessage::Ping { number: 8, word: word(Mode::Paired) },
-            NodeMessage::Pong { number: 8, word: word(Mode::Handing) },
+            NodeMessage::Hello { id: 7, mode_version: word(Mode::Starting), process: 5, empty_namespaces: 6, common: b"a\nb" },
+            NodeMessage::Ping { number: 8, mode_version: word(Mode::Paired) },
+            NodeMessage::Pong { number: 8, mode_version: word(Mode::Handing) },
             NodeMessage::Image { number: 1 << 40, namespace: 1, digest: [3; 20], image: b"image" },
             NodeMessage::Done { number: 5, result: ResultCode::OUT_OF_SPACE },
-            NodeMessage::Proxy { number: 6, word: word(Mode::Behind), message: b"message" },
+            NodeMessage::Proxy { number: 6, mode_version: word(Mode::Behind), message: b"message" },
             NodeMessage::Answer { number: 6, reply: b"" },
             NodeMessage::Compare {
                 number: 7,
                 namespace: 2,
                 digest: [4; 20],
-                version: Version { number: 1 << 60, tombstone: true },
+                version: Version { number: 1 << 60, is_tombstone: true },
             },
             NodeMessage::Compared { number: 7, version: 9 },
             NodeMessage::ComparedAll { comparison: 4095, core: 3, cores: 4 },

@@ -39,11 +39,11 @@ pub(super) struct Connection {
     pub(super) role: Role,
     /// For a node: number of the node's process, and number of this node's mode changes when the greeting came.
     pub(super) process: u64,
-    pub(super) greeted: u16,
+    pub(super) greeting_changes: u16,
     /// Bytes received and not parsed yet.
     pub(super) input: Vec<u8>,
     /// Time since which `input` has held an incomplete frame.
-    pub(super) half_since_ns: Option<u64>,
+    pub(super) incomplete_since_ns: Option<u64>,
     /// Time when bytes last arrived.
     pub(super) arrived_ns: u64,
     /// For a link: send time of the last message that the node has answered.
@@ -51,30 +51,30 @@ pub(super) struct Connection {
     /// For a link: send time of the last ping.
     pub(super) pinged_ns: u64,
     /// True while a receive operation is in the ring.
-    pub(super) receives: bool,
+    pub(super) is_receiving: bool,
     /// For a connection to a node: cleared when the link is lost, so that the connecting thread makes a new one.
     pub(super) link: Option<Arc<AtomicBool>>,
     /// True while the receive operation is being cancelled.
-    pub(super) cancels: bool,
+    pub(super) is_cancelling: bool,
     /// True if the other side has closed its sending direction.
-    pub(super) parts: bool,
+    pub(super) is_half_closed: bool,
     /// True if this side has closed the connection.
-    pub(super) ended: bool,
+    pub(super) is_closed: bool,
     /// Number of the oldest unanswered request.
-    first: u64,
+    first_number: u64,
     /// Requests from `first` on, each with its reply if the reply is ready but not due.
-    waiting: VecDeque<Option<Vec<u8>>>,
+    pending_replies: VecDeque<Option<Vec<u8>>>,
     /// The batch among these requests, always the last one, and the approximate bytes of memory that it takes.
     pub(super) batch: Option<(u32, usize)>,
     /// Bytes of the largest reply.
     reply_bytes: usize,
     /// Bytes of replies that are ready but not due.
     early_bytes: usize,
-    out: Vec<u8>,
+    output: Vec<u8>,
     /// An empty buffer for reuse.
     spare: Vec<u8>,
     /// Bytes of the send in flight.
-    sending: usize,
+    sending_bytes: usize,
     /// Start of the send, nanoseconds.
     pub(super) sending_since_ns: u64,
     /// True if the connection is in the list of connections with bytes to send.
@@ -88,25 +88,25 @@ impl Connection {
             serial,
             role,
             process: 0,
-            greeted: 0,
+            greeting_changes: 0,
             input: Vec::new(),
-            half_since_ns: None,
+            incomplete_since_ns: None,
             arrived_ns: now_ns,
             heard_ns: now_ns,
             pinged_ns: now_ns,
-            receives: false,
+            is_receiving: false,
             link: None,
-            cancels: false,
-            parts: false,
-            ended: false,
-            first: 0,
-            waiting: VecDeque::new(),
+            is_cancelling: false,
+            is_half_closed: false,
+            is_closed: false,
+            first_number: 0,
+            pending_replies: VecDeque::new(),
             batch: None,
             reply_bytes: REPLY_BYTES,
             early_bytes: 0,
-            out: Vec::new(),
+            output: Vec::new(),
             spare: Vec::new(),
-            sending: 0,
+            sending_bytes: 0,
             sending_since_ns: 0,
             is_listed: false,
         }
@@ -114,13 +114,13 @@ impl Connection {
 
     /// Returns the number of a new request that gets a reply.
     pub(super) fn ask(&mut self) -> u64 {
-        self.waiting.push_back(None);
-        self.first + self.waiting.len() as u64 - 1
+        self.pending_replies.push_back(None);
+        self.first_number + self.pending_replies.len() as u64 - 1
     }
 
     /// True if request `number` is the oldest unanswered one.
     pub(super) fn is_first(&self, number: u64) -> bool {
-        self.first == number
+        self.first_number == number
     }
 
     /// Answers request `number` with the output of `write`, in its turn.
@@ -128,44 +128,44 @@ impl Connection {
         if !self.is_first(number) {
             let mut reply = Vec::new();
             write(&mut reply);
-            let at = number.checked_sub(self.first).and_then(|at| self.waiting.get_mut(at as usize));
-            if let Some(place) = at {
+            let reply_slot = number.checked_sub(self.first_number).and_then(|at| self.pending_replies.get_mut(at as usize));
+            if let Some(slot) = reply_slot {
                 self.early_bytes += reply.len();
                 self.reply_bytes = self.reply_bytes.max(reply.len());
-                *place = Some(reply);
+                *slot = Some(reply);
             }
             return;
         }
-        let before = self.out.len();
-        write(&mut self.out);
-        self.reply_bytes = self.reply_bytes.max(self.out.len() - before);
-        self.waiting.pop_front();
-        self.first += 1;
-        while let Some(Some(reply)) = self.waiting.front_mut() {
+        let len_before = self.output.len();
+        write(&mut self.output);
+        self.reply_bytes = self.reply_bytes.max(self.output.len() - len_before);
+        self.pending_replies.pop_front();
+        self.first_number += 1;
+        while let Some(Some(reply)) = self.pending_replies.front_mut() {
             self.early_bytes -= reply.len();
-            self.out.append(reply);
-            self.waiting.pop_front();
-            self.first += 1;
+            self.output.append(reply);
+            self.pending_replies.pop_front();
+            self.first_number += 1;
         }
     }
 
     /// Output buffer, for the reply to the oldest request, or for messages outside that order.
     pub(super) fn out(&mut self) -> &mut Vec<u8> {
-        &mut self.out
+        &mut self.output
     }
 
     /// Bytes of replies whose send is not complete.
     pub(super) fn unsent(&self) -> usize {
-        self.sending + self.out.len()
+        self.sending_bytes + self.output.len()
     }
 
     /// True if another request may be taken. Limits the number of waiting requests, and the bytes of expected replies.
     pub(super) fn may_take(&self) -> bool {
-        let expected = self.waiting.len() * self.reply_bytes;
+        let expected = self.pending_replies.len() * self.reply_bytes;
         // A batch may be a hundred times as large in memory as its frame.
         self.batch.is_none()
             && self.unsent() < UNSENT_BYTES_MAX
-            && self.waiting.len() < WAITING_MAX
+            && self.pending_replies.len() < WAITING_MAX
             && expected < UNSENT_BYTES_MAX
     }
 
@@ -176,22 +176,22 @@ impl Connection {
 
     /// True if all requests are answered and all replies are sent.
     pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.unsent() == 0
+        self.pending_replies.is_empty() && self.unsent() == 0
     }
 
     /// Bytes to send now, if there are any and no send is in flight.
     pub(super) fn take_out(&mut self, now_ns: u64) -> Option<Vec<u8>> {
-        if self.sending > 0 || self.out.is_empty() || self.ended {
+        if self.sending_bytes > 0 || self.output.is_empty() || self.is_closed {
             return None;
         }
-        self.sending = self.out.len();
+        self.sending_bytes = self.output.len();
         self.sending_since_ns = now_ns;
-        Some(std::mem::replace(&mut self.out, std::mem::take(&mut self.spare)))
+        Some(std::mem::replace(&mut self.output, std::mem::take(&mut self.spare)))
     }
 
     /// Takes back the bytes that were sent.
     pub(super) fn sent(&mut self, mut bytes: Vec<u8>) {
-        self.sending = 0;
+        self.sending_bytes = 0;
         if bytes.capacity() <= KEPT_BYTES {
             bytes.clear();
             self.spare = bytes;
@@ -199,7 +199,7 @@ impl Connection {
     }
 
     pub(super) fn is_sending(&self) -> bool {
-        self.sending > 0
+        self.sending_bytes > 0
     }
 
     /// Appends received bytes. Returns all of them.
@@ -210,21 +210,21 @@ impl Connection {
     }
 
     /// Stores the rest of `input` after `taken` bytes.
-    pub(super) fn keep_input(&mut self, mut input: Vec<u8>, taken: usize) {
-        if taken == input.len() && input.capacity() > KEPT_BYTES {
+    pub(super) fn keep_input(&mut self, mut input: Vec<u8>, consumed: usize) {
+        if consumed == input.len() && input.capacity() > KEPT_BYTES {
             input = Vec::new();
         } else {
-            input.drain(..taken);
+            input.drain(..consumed);
         }
         self.input = input;
     }
 
     /// Closes the connection: no more requests or replies. Its operations on the ring then complete.
     pub(super) fn end(&mut self) {
-        if !self.ended {
-            self.ended = true;
-            (self.input, self.out, self.early_bytes) = (Vec::new(), Vec::new(), 0);
-            self.waiting.clear();
+        if !self.is_closed {
+            self.is_closed = true;
+            (self.input, self.output, self.early_bytes) = (Vec::new(), Vec::new(), 0);
+            self.pending_replies.clear();
             // The other side may have closed the connection already.
             let _ = self.socket.shutdown(Shutdown::Both);
         }
@@ -234,48 +234,48 @@ impl Connection {
 /// A slab: values addressed by reusable integer keys.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
-    things: Vec<Option<T>>,
+    items: Vec<Option<T>>,
     free: Vec<u32>,
 }
 
 impl<T> Slab<T> {
     pub(super) const fn new() -> Self {
-        Self { things: Vec::new(), free: Vec::new() }
+        Self { items: Vec::new(), free: Vec::new() }
     }
 
     /// Stores a value under the number that was freed last.
-    pub(super) fn insert(&mut self, thing: T) -> u32 {
+    pub(super) fn insert(&mut self, item: T) -> u32 {
         match self.free.pop() {
             Some(number) => {
-                self.things[number as usize] = Some(thing);
+                self.items[number as usize] = Some(item);
                 number
             }
             None => {
-                self.things.push(Some(thing));
-                self.things.len() as u32 - 1
+                self.items.push(Some(item));
+                self.items.len() as u32 - 1
             }
         }
     }
 
     pub(super) fn get(&mut self, number: u32) -> Option<&mut T> {
-        self.things.get_mut(number as usize)?.as_mut()
+        self.items.get_mut(number as usize)?.as_mut()
     }
 
     pub(super) fn remove(&mut self, number: u32) -> Option<T> {
-        let thing = self.things.get_mut(number as usize)?.take();
-        if thing.is_some() {
+        let item = self.items.get_mut(number as usize)?.take();
+        if item.is_some() {
             self.free.push(number);
         }
-        thing
+        item
     }
 
     pub(super) fn len(&self) -> usize {
-        self.things.len() - self.free.len()
+        self.items.len() - self.free.len()
     }
 
     /// All values, with their numbers.
     pub(super) fn iter(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
-        (0..).zip(&mut self.things).filter_map(|(number, thing)| Some((number, thing.as_mut()?)))
+        (0..).zip(&mut self.items).filter_map(|(number, thing)| Some((number, thing.as_mut()?)))
     }
 }
 

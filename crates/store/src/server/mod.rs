@@ -68,15 +68,15 @@ impl Server {
         // The first core accepts for all; its ring owns the listeners.
         let mut listeners: Vec<_> = setup.listeners.drain(..).map(Arc::new).collect();
         let state = Arc::new(State::new(setup, cores));
-        let (tell, told) = mpsc::channel();
+        let (start_sender, start_receiver) = mpsc::channel();
         let thread = |core: usize, listeners| {
-            let (state, tell) = (state.clone(), tell.clone());
+            let (state, start_sender) = (state.clone(), start_sender.clone());
             let run = move || {
                 let failure = StopOnFailure(&state);
-                let made = Shard::new(core, &state, listeners);
-                let _ = tell.send(made.as_ref().map(|_| ()).map_err(String::clone));
-                drop(tell);
-                made?.run()?;
+                let shard = Shard::new(core, &state, listeners);
+                let _ = start_sender.send(shard.as_ref().map(|_| ()).map_err(String::clone));
+                drop(start_sender);
+                shard?.run()?;
                 std::mem::forget(failure);
                 Ok(())
             };
@@ -89,7 +89,7 @@ impl Server {
             server.threads.push(spawned);
         }
         for _ in 0..cores {
-            told.recv().unwrap_or_else(|_| Err("a server thread ended while it started".to_owned()))?;
+            start_receiver.recv().unwrap_or_else(|_| Err("a server thread ended while it started".to_owned()))?;
         }
         start_links(&server.state);
         Ok(server)
@@ -107,11 +107,11 @@ impl Server {
     /// Answers pending requests, writes the buffers, and ends. Errors: a sentence, if a ring failed.
     pub fn stop(mut self) -> Result<(), String> {
         self.state.send_to_all(|| Message::Stop);
-        let ended = self
+        let results = self
             .threads
             .drain(..)
             .map(|thread| thread.join().unwrap_or_else(|_| Err("a server thread panicked".to_owned())));
-        ended.collect()
+        results.collect()
     }
 }
 
@@ -146,22 +146,22 @@ fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<AtomicBoo
     // Time since which all attempts to connect have been refused.
     let mut refused_ns = None;
     // Time since which this node has been waiting for the other, without serving any partition.
-    let mut waits_ns: Option<u64> = None;
+    let mut waiting_since_ns: Option<u64> = None;
     while let Some(state) = state.upgrade() {
         let mut pause = AGAIN;
-        if state.quiet.load(Ordering::Relaxed) > 0 {
+        if state.quiet_shards.load(Ordering::Relaxed) > 0 {
             return;
         }
-        let tries = state.is_ready() && !link.load(Ordering::Acquire);
+        let is_trying = state.is_ready() && !link.load(Ordering::Acquire);
         let (now_ns, mut is_refused) = (state.now_ns(), None);
-        if tries {
-            let to = &state.setup.cluster.nodes()[node];
-            let addresses = (to.host.as_str(), to.port).to_socket_addrs().into_iter().flatten();
+        if is_trying {
+            let peer = &state.setup.cluster.nodes()[node];
+            let addresses = (peer.host.as_str(), peer.port).to_socket_addrs().into_iter().flatten();
             let connected = addresses.into_iter().find_map(|address| {
-                let tried = TcpStream::connect_timeout(&address, TRY);
-                let refuses = tried.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
+                let attempt = TcpStream::connect_timeout(&address, TRY);
+                let refuses = attempt.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
                 is_refused = Some(is_refused.unwrap_or(true) && refuses);
-                tried.ok()
+                attempt.ok()
             });
             if let Some(socket) = connected {
                 link.store(true, Ordering::Release);
@@ -174,13 +174,13 @@ fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<AtomicBoo
         if core == 0 && refused_ns.is_some() {
             state.check_takeover(refused_ns);
         }
-        let waits = core == 0 && tries && state.pair.mode().is_starting();
-        if waits && now_ns > waits_ns.get_or_insert(now_ns).saturating_add(SILENCE_NS) {
-            waits_ns = Some(u64::MAX);
-            let to = &state.setup.cluster.nodes()[node];
-            let what = "until that node answers, requests for records with two copies get result code 11";
-            let (name, host, port) = (to.name(), &to.host, to.port);
-            state.warn("hb", "hb.c", format!("this node waits for node {name} at {host}:{port}, which may have newer records - {what} - start that node"));
+        let is_waiting = core == 0 && is_trying && state.pair.mode().is_starting();
+        if is_waiting && now_ns > waiting_since_ns.get_or_insert(now_ns).saturating_add(SILENCE_NS) {
+            waiting_since_ns = Some(u64::MAX);
+            let peer = &state.setup.cluster.nodes()[node];
+            let effect = "until that node answers, requests for records with two copies get result code 11";
+            let (name, host, port) = (peer.name(), &peer.host, peer.port);
+            state.warn("hb", "hb.c", format!("this node waits for node {name} at {host}:{port}, which may have newer records - {effect} - start that node"));
         }
         drop(state);
         std::thread::sleep(pause);

@@ -27,7 +27,7 @@ pub(super) enum Message {
     /// A new connection to a node. The receiving shard clears `link` when the connection is lost.
     Linked { node: usize, socket: TcpStream, link: Arc<AtomicBool> },
     /// A transaction to execute on this core.
-    Transaction { from: usize, number: u32, namespace: u16, transaction: Transaction, at_master: bool },
+    Transaction { from_core: usize, number: u32, namespace: u16, transaction: Transaction, at_master: bool },
     /// Result of a transaction forwarded to this core.
     Reply { number: u32, reply: Reply },
     /// Write the record of this node's mode.
@@ -109,24 +109,24 @@ pub struct State {
     /// Number of shards that have indexed all their records.
     pub(super) ready: AtomicUsize,
     /// Number of shards that have reported the contents of their devices, and all these contents together.
-    pub(super) start: Mutex<(usize, DeviceContents)>,
+    pub(super) reported_contents: Mutex<(usize, DeviceContents)>,
     /// Number of shards that do not open because of damage.
-    pub(super) refused: AtomicUsize,
+    pub(super) damaged_shards: AtomicUsize,
     /// Number of shards' links to other nodes that are up.
     pub(super) links: AtomicUsize,
     pub(super) pair: Pair,
     /// Process of the other node, and both modes, when the log last said that the nodes cannot pair.
-    pub(super) warned: Mutex<Option<(u64, Mode, Mode)>>,
+    pub(super) last_warning: Mutex<Option<(u64, Mode, Mode)>>,
     /// Number of this process: the time of its start, ns since 1970.
     pub(super) process: u64,
     /// Digest of the record with this node's mode, which no client writes.
     pub(super) record_digest: Digest,
     /// Numbers of requests and of failed requests, when the link to a node was lost.
-    pub(super) cut: Mutex<Option<[u64; 2]>>,
+    pub(super) requests_at_loss: Mutex<Option<[u64; 2]>>,
     /// Counts of the I/O of all stores.
     pub(super) io: Arc<IoCounts>,
     /// Number of shards that take no more requests and have answered all.
-    pub(super) quiet: AtomicUsize,
+    pub(super) quiet_shards: AtomicUsize,
     /// True if a shard failed. The other shards then do not wait for it.
     pub(super) has_failed: AtomicBool,
 }
@@ -159,21 +159,21 @@ impl State {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let state = Self {
             pair: Pair::new(&setup.cluster, has_copies, cores),
-            warned: Mutex::default(),
+            last_warning: Mutex::default(),
             process: since_1970.as_nanos() as u64,
             record_digest: pair::record_digest(),
-            cut: Mutex::default(),
+            requests_at_loss: Mutex::default(),
             began,
             mailboxes: (0..cores).map(|_| Mailbox::new()).collect(),
             counts: (0..cores).map(|_| Mutex::default()).collect(),
             facts: Mutex::new((facts, began)),
             connections: AtomicUsize::new(0),
             ready: AtomicUsize::new(0),
-            start: Mutex::default(),
-            refused: AtomicUsize::new(0),
+            reported_contents: Mutex::default(),
+            damaged_shards: AtomicUsize::new(0),
             links: AtomicUsize::new(0),
             io: Arc::default(),
-            quiet: AtomicUsize::new(0),
+            quiet_shards: AtomicUsize::new(0),
             has_failed: AtomicBool::new(false),
             setup,
         };
@@ -183,9 +183,9 @@ impl State {
 
     /// Calls `read` with the current facts. Changes of the facts by `read` are kept.
     pub fn facts<T>(&self, read: impl FnOnce(&mut Facts) -> T) -> T {
-        let (facts, at) = &mut *lock(&self.facts);
-        if facts.wall_ms == 0 || at.elapsed() >= FACTS_AGE {
-            *at = Instant::now();
+        let (facts, updated_at) = &mut *lock(&self.facts);
+        if facts.wall_ms == 0 || updated_at.elapsed() >= FACTS_AGE {
+            *updated_at = Instant::now();
             facts.uptime_sec = self.began.elapsed().as_secs();
             facts.wall_ms = wall_ms();
             facts.counts = Counts::default();
@@ -206,8 +206,8 @@ impl State {
 
     /// Each namespace that does not open because of damage, with its losses, once all devices are read.
     pub fn damage(&self) -> Vec<(String, Losses)> {
-        let refused = self.refused.load(Ordering::Acquire);
-        if refused == 0 || self.ready.load(Ordering::Acquire) + refused < self.mailboxes.len() {
+        let damaged_shards = self.damaged_shards.load(Ordering::Acquire);
+        if damaged_shards == 0 || self.ready.load(Ordering::Acquire) + damaged_shards < self.mailboxes.len() {
             return Vec::new();
         }
         let mut counts = Counts::default();
@@ -219,8 +219,8 @@ impl State {
     /// True if each core has a link to each other node, and no node lacks records. Before that, writes with two copies
     /// are refused or wait.
     pub fn is_linked(&self) -> bool {
-        let wanted = self.mailboxes.len() * self.setup.cluster.others().count();
-        self.links.load(Ordering::Acquire) == wanted && self.pair.mode() == Mode::Paired
+        let link_count = self.mailboxes.len() * self.setup.cluster.others().count();
+        self.links.load(Ordering::Acquire) == link_count && self.pair.mode() == Mode::Paired
     }
 
     /// Counts of the I/O of the server's stores.
@@ -277,8 +277,8 @@ impl State {
     pub(super) fn show_cluster(&self) {
         let (cluster, mode) = (&self.setup.cluster, self.pair.mode());
         let is_linked = self.links.load(Ordering::Acquire) > 0;
-        let places = cluster.nodes().len().min(2);
-        let partitions: Vec<_> = (0..places)
+        let copy_count = cluster.nodes().len().min(2);
+        let partitions: Vec<_> = (0..copy_count)
             .map(|place| bitmap(|partition| self.pair.role(cluster, partition, true) == Some(place)))
             .collect();
         let is_alone = matches!(mode, Mode::Ahead | Mode::Handing) && !is_linked;
@@ -310,9 +310,9 @@ impl State {
     }
 }
 
-fn bitmap(has: impl Fn(u16) -> bool) -> Bitmap {
+fn bitmap(has_partition: impl Fn(u16) -> bool) -> Bitmap {
     let mut bitmap = [0; PARTITIONS as usize / 8];
-    for partition in (0..PARTITIONS).filter(|partition| has(*partition)) {
+    for partition in (0..PARTITIONS).filter(|partition| has_partition(*partition)) {
         bitmap[usize::from(partition / 8)] |= 0x80 >> (partition % 8);
     }
     bitmap

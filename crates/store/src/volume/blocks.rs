@@ -60,7 +60,7 @@ pub(crate) struct Block {
     pub(crate) buffer: u32,
     pub(crate) state: State,
     /// True if the block has to get an empty header before reuse.
-    pub(crate) renew: bool,
+    pub(crate) must_renew: bool,
     /// True if the block has an empty header, or none: no versions of records are in it.
     pub(crate) is_empty: bool,
 }
@@ -92,7 +92,7 @@ pub(crate) struct Blocks {
     /// Number of free blocks that still have to be checked for old versions.
     to_empty: usize,
     /// Blocks before the pristine ones that have no header on the device.
-    bare: BTreeSet<u32>,
+    headerless: BTreeSet<u32>,
     /// Blocks in use again that are not written yet, with their new sequence numbers, in this order.
     unwritten: VecDeque<(u32, u64)>,
     /// By block: sequence number up to which its uses have ended, according to a durable seal or mark.
@@ -105,11 +105,11 @@ pub(crate) struct Blocks {
     pub(crate) appended: u64,
     pub(crate) flows: BlockPathCounts,
     /// Where the search for the emptiest block continues.
-    looked: usize,
-    sweep: usize,
+    next_candidate: usize,
+    sweep_position: usize,
     sweep_min: u64,
     /// No block on the device that a cold start would read has a sequence number below this.
-    pub(crate) oldest: u64,
+    pub(crate) oldest_sequence: u64,
 }
 
 impl Blocks {
@@ -120,7 +120,7 @@ impl Blocks {
             live: 0,
             buffer: NO_BUFFER,
             state: State::Pristine,
-            renew: false,
+            must_renew: false,
             is_empty: true,
         };
         Self { blocks: vec![block; count], low_water, ..Self::default() }
@@ -176,19 +176,19 @@ impl Blocks {
             None => {
                 let next = self.used;
                 ((next as usize) < self.blocks.len()).then(|| self.used += 1)?;
-                self.bare.insert(next);
+                self.headerless.insert(next);
                 next
             }
         };
         self.look_for_oldest(sequence);
-        let of = self.get_mut(block);
-        (of.state, of.sequence, of.is_empty) = (State::Open, of.sequence.min(sequence), false);
+        let entry = self.get_mut(block);
+        (entry.state, entry.sequence, entry.is_empty) = (State::Open, entry.sequence.min(sequence), false);
         Some(block)
     }
 
     /// All blocks before this one have a header on the device.
     pub(crate) fn certain(&self) -> u32 {
-        self.bare.first().copied().unwrap_or(self.used)
+        self.headerless.first().copied().unwrap_or(self.used)
     }
 
     /// The blocks that are overwritten next. `sequence`: number of the block that was begun last.
@@ -219,7 +219,7 @@ impl Blocks {
     /// Records that the header with this sequence number is on the device.
     pub(crate) fn written(&mut self, block: u32, sequence: u64) {
         self.get_mut(block).sequence = sequence;
-        self.bare.remove(&block);
+        self.headerless.remove(&block);
         self.unwritten.retain(|(unwritten, _)| *unwritten != block);
         self.announced.remove(&block);
     }
@@ -229,13 +229,13 @@ impl Blocks {
     fn look_for_oldest(&mut self, sequence: u64) {
         let count = self.blocks.len();
         for _ in 0..SWEPT.min(count) {
-            if self.sweep == 0 {
+            if self.sweep_position == 0 {
                 self.sweep_min = sequence;
             }
-            self.sweep_min = self.sweep_min.min(self.blocks[self.sweep].sequence);
-            self.sweep += 1;
-            if self.sweep == count {
-                (self.oldest, self.sweep) = (self.sweep_min, 0);
+            self.sweep_min = self.sweep_min.min(self.blocks[self.sweep_position].sequence);
+            self.sweep_position += 1;
+            if self.sweep_position == count {
+                (self.oldest_sequence, self.sweep_position) = (self.sweep_min, 0);
             }
         }
     }
@@ -248,8 +248,8 @@ impl Blocks {
 
     /// Subtracts an obsolete record of `units` in the block.
     pub(crate) fn remove(&mut self, block: u32, units: u32) {
-        let of = self.get_mut(block);
-        of.live -= units;
+        let entry = self.get_mut(block);
+        entry.live -= units;
         self.live -= u64::from(units);
         self.look_at(block);
     }
@@ -288,7 +288,7 @@ impl Blocks {
     pub(crate) fn settle(&mut self, durable: u64) {
         while let Some((_, block)) = self.freed.front().copied().filter(|(appended, _)| *appended <= durable) {
             self.freed.pop_front();
-            if self.get(block).renew {
+            if self.get(block).must_renew {
                 self.set_renewing(block, false);
             } else {
                 self.free.push_back(block);
@@ -298,8 +298,8 @@ impl Blocks {
 
     /// Frees a block whose empty header is written.
     pub(crate) fn renewed(&mut self, block: u32) {
-        let of = self.get_mut(block);
-        (of.state, of.renew, of.is_empty) = (State::Free, false, true);
+        let entry = self.get_mut(block);
+        (entry.state, entry.must_renew, entry.is_empty) = (State::Free, false, true);
         self.renewing -= 1;
         self.free.push_back(block);
     }
@@ -313,8 +313,8 @@ impl Blocks {
     /// were free at the start have an empty header, or if too few blocks are free for more.
     pub(crate) fn empty_some(&mut self) -> bool {
         let may_begin = self.available().saturating_sub(LEFT).min(EMPTIED).saturating_sub(self.renewing);
-        let mut left = may_begin;
-        while left > 0
+        let mut remaining = may_begin;
+        while remaining > 0
             && self.to_empty > 0
             && let Some(block) = self.free.pop_front()
         {
@@ -322,17 +322,17 @@ impl Blocks {
             if self.get(block).is_empty {
                 self.free.push_back(block);
             } else {
-                left -= 1;
+                remaining -= 1;
                 self.set_renewing(block, false);
             }
         }
         self.renewing == 0 && (self.to_empty == 0 || may_begin == 0 || self.free.is_empty())
     }
 
-    fn set_renewing(&mut self, block: u32, whole: bool) {
+    fn set_renewing(&mut self, block: u32, is_whole: bool) {
         self.get_mut(block).state = State::Renewing;
         self.renewing += 1;
-        self.renewable.push_back((block, whole));
+        self.renewable.push_back((block, is_whole));
     }
 
     /// Queues a used block to be collected, whatever its share of live records. Returns false if the block is not used.
@@ -348,12 +348,12 @@ impl Blocks {
     /// if a block was queued.
     pub(crate) fn queue_emptiest(&mut self, units: u32) -> bool {
         let count = self.used as usize;
-        let looked = LOOKED_AT.min(count);
-        let next = (self.looked..self.looked + looked).map(|block| block % count);
+        let candidates = LOOKED_AT.min(count);
+        let next = (self.next_candidate..self.next_candidate + candidates).map(|block| block % count);
         let emptiest = next
             .filter(|block| self.blocks[*block].state == State::Used && self.blocks[*block].live < units)
             .min_by_key(|block| self.blocks[*block].live);
-        self.looked = (self.looked + looked) % count.max(1);
+        self.next_candidate = (self.next_candidate + candidates) % count.max(1);
         if let Some(block) = emptiest {
             self.enqueue(block as u32);
         }
@@ -364,7 +364,7 @@ impl Blocks {
     pub(crate) fn give_up(&mut self, block: u32) {
         self.bad(block);
         self.renewing -= 1;
-        self.bare.remove(&block);
+        self.headerless.remove(&block);
     }
 
     /// The next block to collect. Blocks without live records are freed without being collected.
@@ -397,45 +397,45 @@ impl Blocks {
 
     /// Sets the state of a block with a valid header, at the cold start.
     pub(crate) fn found(&mut self, block: u32, sequence: u64, seed: u32) {
-        let of = self.get_mut(block);
-        (of.sequence, of.seed, of.state, of.is_empty) = (sequence, seed, State::Open, false);
+        let entry = self.get_mut(block);
+        (entry.sequence, entry.seed, entry.state, entry.is_empty) = (sequence, seed, State::Open, false);
     }
 
     /// Sets the state of a block with a damaged header: its records cannot be read.
     pub(crate) fn damaged(&mut self, block: u32) {
-        let of = self.get_mut(block);
-        (of.state, of.is_empty) = (State::Stuck, false);
+        let entry = self.get_mut(block);
+        (entry.state, entry.is_empty) = (State::Stuck, false);
     }
 
     /// Sets the state of a block that the cold start could not read.
     pub(crate) fn bad(&mut self, block: u32) {
-        let of = self.get_mut(block);
-        (of.sequence, of.state, of.is_empty) = (0, State::Bad, false);
+        let entry = self.get_mut(block);
+        (entry.sequence, entry.state, entry.is_empty) = (0, State::Bad, false);
     }
 
     /// Sorts the blocks after the cold start, which has read the blocks before `end`. Blocks in `renew` have to get an
     /// empty header.
-    pub(crate) fn start(&mut self, end: u32, renew: &BTreeSet<u32>) {
+    pub(crate) fn start(&mut self, end: u32, blocks_to_renew: &BTreeSet<u32>) {
         self.used = end;
         let mut free = Vec::new();
         for block in 0..end {
-            self.get_mut(block).renew = renew.contains(&block);
-            let Block { live, state, sequence, renew, .. } = *self.get(block);
+            self.get_mut(block).must_renew = blocks_to_renew.contains(&block);
+            let Block { live, state, sequence, must_renew, .. } = *self.get(block);
             match state {
                 State::Open if live > 0 => {
                     self.get_mut(block).state = State::Used;
-                    if renew || live < self.low_water {
+                    if must_renew || live < self.low_water {
                         self.enqueue(block);
                     }
                 }
-                _ if renew => self.set_renewing(block, state == State::Bad),
+                _ if must_renew => self.set_renewing(block, state == State::Bad),
                 _ => {
                     self.get_mut(block).state = State::Free;
                     free.push((sequence.wrapping_add(1), block));
                 }
             }
             if state != State::Open {
-                self.bare.insert(block);
+                self.headerless.insert(block);
             }
         }
         // Blocks without a header of this device come first, then in the order of the sequence numbers.
@@ -499,8 +499,8 @@ mod tests {
                     blocks.settle(0);
                 }
                 let least = device.iter().flatten().min().unwrap();
-                assert!(blocks.oldest <= sequence.min(*least), "seed {seed}: {} of {least}", blocks.oldest);
-                risen = risen.max(blocks.oldest);
+                assert!(blocks.oldest_sequence <= sequence.min(*least), "seed {seed}: {} of {least}", blocks.oldest_sequence);
+                risen = risen.max(blocks.oldest_sequence);
             }
             assert!(count == 1 || risen > sequence / 2, "seed {seed}: {risen} of {sequence}");
         }

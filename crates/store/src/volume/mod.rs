@@ -75,24 +75,24 @@ struct Buffer {
     purpose: Purpose,
     bytes: Box<[u8]>,
     /// Bytes used.
-    filled: usize,
+    used_bytes: usize,
     /// Bytes that are on the device.
-    written: usize,
+    durable_bytes: usize,
     /// Bytes that will be on the device after the write in flight.
-    flying: Option<usize>,
+    in_flight_end: Option<usize>,
     piece: Option<Piece>,
     /// The piece of the write in flight, and the bounds in its seal.
-    flying_piece: Option<(Piece, Bounds)>,
-    closed: bool,
+    in_flight_piece: Option<(Piece, Bounds)>,
+    is_closed: bool,
     /// True if queued for a write.
-    queued: bool,
+    is_queued: bool,
     /// Number of the first record that no write covers yet, and of the first one in the write in flight.
-    first: Option<u64>,
-    flying_first: Option<u64>,
+    first_unwritten: Option<u64>,
+    first_in_flight: Option<u64>,
     /// When the first record that no write covers yet was appended.
     since_ns: u64,
     /// Replies due when this many bytes are on the device.
-    waiting: VecDeque<(usize, u64, Reply)>,
+    replies: VecDeque<(usize, u64, Reply)>,
     failures: u32,
     retry_ns: u64,
 }
@@ -101,12 +101,12 @@ impl Buffer {
     /// Bytes left for one more record.
     fn room(&self) -> usize {
         let seal = if self.piece.is_some() { 0 } else { SEAL };
-        self.bytes.len().saturating_sub(self.filled + seal)
+        self.bytes.len().saturating_sub(self.used_bytes + seal)
     }
 
     /// The piece that is being filled.
     fn piece(&mut self) -> &mut Piece {
-        let at = self.filled;
+        let at = self.used_bytes;
         self.piece.get_or_insert(Piece { at, used: at + SEAL, records: 0 })
     }
 }
@@ -116,7 +116,7 @@ impl Buffer {
 pub(crate) struct Volume {
     number: u8,
     pub(crate) space: Space,
-    pub(crate) sector: usize,
+    pub(crate) sector_bytes: usize,
     pub(crate) block_bytes: usize,
     flush_max_ns: u64,
     min_avail_pct: u8,
@@ -127,8 +127,8 @@ pub(crate) struct Volume {
     pub(crate) sequence: u64,
     pub(crate) blocks: Blocks,
     buffers: Vec<Option<Buffer>>,
-    unused: Vec<u32>,
-    spare: Vec<Box<[u8]>>,
+    free_numbers: Vec<u32>,
+    spare_buffers: Vec<Box<[u8]>>,
     /// Buffers being filled: with clients' records, and with collected ones.
     current: [Option<u32>; 2],
     /// Buffers with unwritten bytes.
@@ -136,25 +136,25 @@ pub(crate) struct Volume {
     /// Buffers to be written now.
     pub(crate) queue: VecDeque<u32>,
     /// Written buffers that are kept in memory for reads, oldest first.
-    kept: VecDeque<u32>,
+    post_write_queue: VecDeque<u32>,
     /// Number of closed buffers that are not completely written.
-    closed: usize,
+    closed_buffers: usize,
     /// Empty headers that are being written.
     renewals: usize,
     /// Filled units of the last block that collection closed.
     pub(crate) packed_units: u32,
-    flying: usize,
+    writes_in_flight: usize,
     /// Sequence numbers of blocks whose pieces do not reach the end.
-    incomplete: Vec<u64>,
+    incomplete_sequences: Vec<u64>,
     marks: Marks,
     /// When the last write ended.
-    rested_ns: u64,
+    idle_since_ns: u64,
     /// True after too many failures of a write: the device is considered read-only.
-    failing: bool,
+    is_failing: bool,
     /// True if writes are permanently refused.
-    pub(crate) refuses: bool,
+    pub(crate) refuses_writes: bool,
     /// Counters that `blocks` and other fields do not hold.
-    pub(crate) counted: DeviceStatistics,
+    pub(crate) counters: DeviceStatistics,
 }
 
 impl Volume {
@@ -164,7 +164,7 @@ impl Volume {
         let low_water = (block_bytes / UNIT) as u64 * u64::from(namespace.defrag_lwm_pct) / 100;
         Self {
             number,
-            sector: space.write_unit_bytes.max(space.min_io_bytes).max(512) as usize,
+            sector_bytes: space.write_unit_bytes.max(space.min_io_bytes).max(512) as usize,
             block_bytes,
             flush_max_ns: match namespace.flush_max_ms {
                 0 => u64::MAX,
@@ -196,12 +196,12 @@ impl Volume {
             used_bytes: blocks.live * UNIT as u64,
             free_wblocks: blocks.free() as u64,
             pristine_wblocks: blocks.pristine() as u64,
-            write_q: self.closed as u64,
+            write_q: self.closed_buffers as u64,
             defrag_q: blocks.queue.len() as u64,
             defrag_reads: blocks.flows.queued,
             defrag_io_skips: blocks.flows.skipped,
             direct_frees: blocks.flows.direct,
-            ..self.counted.clone()
+            ..self.counters.clone()
         }
     }
 
@@ -214,22 +214,22 @@ impl Volume {
     /// Handles a block whose remaining records cannot be moved. The next cold start judges the block as it is.
     pub(crate) fn abandon(&mut self, block: u32) {
         let sequence = self.blocks.get(block).sequence;
-        self.incomplete.retain(|incomplete| *incomplete != sequence);
+        self.incomplete_sequences.retain(|incomplete| *incomplete != sequence);
     }
 
     /// True if too many blocks wait to be written.
     pub(crate) fn is_overloaded(&self) -> bool {
-        self.closed >= self.write_cache_blocks
+        self.closed_buffers >= self.write_cache_blocks
     }
 
     /// The contents that are durable now.
     fn bounds(&self) -> Bounds {
         let open = self.current.map(|number| {
             let buffer = number.and_then(|number| self.buffers[number as usize].as_ref());
-            buffer.map_or((0, 0), |buffer| (buffer.header.sequence, buffer.written as u32))
+            buffer.map_or((0, 0), |buffer| (buffer.header.sequence, buffer.durable_bytes as u32))
         });
         let is_open = |sequence: &u64| open.iter().any(|(open, _)| open == sequence);
-        let incomplete = self.incomplete.iter().copied().filter(|sequence| !is_open(sequence));
+        let incomplete = self.incomplete_sequences.iter().copied().filter(|sequence| !is_open(sequence));
         Bounds {
             sequence: self.sequence,
             closed_before: incomplete.min().unwrap_or(self.sequence + 1),
@@ -247,39 +247,39 @@ impl Volume {
         &mut self,
         purpose: Purpose,
         units: u32,
-        now: u64,
+        now_ns: u64,
         write: impl FnOnce(&mut [u8], u32),
     ) -> Result<RecordLocation, ResultCode> {
-        if self.failing || self.refuses {
+        if self.is_failing || self.refuses_writes {
             return Err(ResultCode::SERVER_ERROR);
         }
         let len = units as usize * UNIT;
-        let which = usize::from(purpose == Purpose::Collected);
+        let current_index = usize::from(purpose == Purpose::Collected);
         let fits = |buffer: &Buffer| buffer.room() >= len;
-        let current = self.current[which].filter(|number| self.buffers[*number as usize].as_ref().is_some_and(fits));
+        let current = self.current[current_index].filter(|number| self.buffers[*number as usize].as_ref().is_some_and(fits));
         let number = match current {
             Some(number) => number,
-            None => self.begin(purpose, which)?,
+            None => self.begin(purpose, current_index)?,
         };
         self.blocks.appended += 1;
         let Some(buffer) = &mut self.buffers[number as usize] else { return Err(ResultCode::SERVER_ERROR) };
-        if buffer.first.is_none() {
-            (buffer.first, buffer.since_ns) = (Some(self.blocks.appended), now);
-            if buffer.flying_first.is_none() {
+        if buffer.first_unwritten.is_none() {
+            (buffer.first_unwritten, buffer.since_ns) = (Some(self.blocks.appended), now_ns);
+            if buffer.first_in_flight.is_none() {
                 self.active.push(number);
             }
         }
         let piece = buffer.piece();
         let at = piece.used;
         (piece.used, piece.records) = (at + len, piece.records + 1);
-        buffer.filled = at + len;
+        buffer.used_bytes = at + len;
         write(&mut buffer.bytes[at..at + len], seed_at(buffer.header.seed(), at));
         self.blocks.add(buffer.block, units);
         Ok(RecordLocation { block: buffer.block, offset: (at / UNIT) as u32, units, volume: self.number })
     }
 
     /// Begins a new block for a current buffer, and queues the previous buffer for a write.
-    fn begin(&mut self, purpose: Purpose, which: usize) -> Result<u32, ResultCode> {
+    fn begin(&mut self, purpose: Purpose, current_index: usize) -> Result<u32, ResultCode> {
         if purpose != Purpose::Collected && self.is_overloaded() {
             return Err(ResultCode::DEVICE_OVERLOAD);
         }
@@ -295,30 +295,30 @@ impl Volume {
             let is_passing = self.blocks.free() > reserved || self.blocks.is_collecting();
             return Err(if is_passing { ResultCode::DEVICE_OVERLOAD } else { ResultCode::OUT_OF_SPACE });
         }
-        if let Some(number) = self.current[which].take() {
+        if let Some(number) = self.current[current_index].take() {
             self.close(number);
         }
         let Some(block) = self.blocks.allocate(self.sequence + 1) else { return Err(ResultCode::OUT_OF_SPACE) };
         self.forget(block);
-        let bytes = self.spare.pop().unwrap_or_else(|| vec![0; self.block_bytes].into());
+        let bytes = self.spare_buffers.pop().unwrap_or_else(|| vec![0; self.block_bytes].into());
         let number = self.begin_block(block, purpose, bytes);
-        self.current[which] = Some(number);
+        self.current[current_index] = Some(number);
         Ok(number)
     }
 
     /// Begins a buffer for a block. The block gets the next sequence number.
     fn begin_block(&mut self, block: u32, purpose: Purpose, mut bytes: Box<[u8]>) -> u32 {
         self.sequence += 1;
-        self.incomplete.push(self.sequence);
+        self.incomplete_sequences.push(self.sequence);
         let header = BlockHeader { id: self.space.id, sequence: self.sequence, opening: self.opening, block };
-        header.write(&mut bytes[..self.sector]);
-        let buffer = Buffer { block, header, purpose, bytes, filled: FIRST_BYTE, ..Buffer::default() };
-        let number = self.unused.pop().unwrap_or_else(|| {
+        header.write(&mut bytes[..self.sector_bytes]);
+        let buffer = Buffer { block, header, purpose, bytes, used_bytes: FIRST_BYTE, ..Buffer::default() };
+        let number = self.free_numbers.pop().unwrap_or_else(|| {
             self.buffers.push(None);
             self.buffers.len() as u32 - 1
         });
-        let of = self.blocks.get_mut(block);
-        (of.buffer, of.seed) = (number, header.seed());
+        let entry = self.blocks.get_mut(block);
+        (entry.buffer, entry.seed) = (number, header.seed());
         self.buffers[number as usize] = Some(buffer);
         number
     }
@@ -326,11 +326,11 @@ impl Volume {
     /// Starts to write empty headers to the blocks that wait for one.
     fn renew(&mut self) {
         while self.renewals < RENEWALS_MAX
-            && let Some((block, whole)) = self.blocks.renewable.pop_front()
+            && let Some((block, is_whole)) = self.blocks.renewable.pop_front()
         {
             self.renewals += 1;
             self.forget(block);
-            let bytes = vec![0; if whole { self.block_bytes } else { self.sector }].into();
+            let bytes = vec![0; if is_whole { self.block_bytes } else { self.sector_bytes }].into();
             let number = self.begin_block(block, Purpose::Renewal, bytes);
             self.close(number);
         }
@@ -339,40 +339,40 @@ impl Volume {
     /// Closes a buffer: no more records are appended.
     fn close(&mut self, number: u32) {
         let Some(buffer) = &mut self.buffers[number as usize] else { return };
-        let used = buffer.filled;
-        if buffer.filled < buffer.bytes.len() {
+        let used = buffer.used_bytes;
+        if buffer.used_bytes < buffer.bytes.len() {
             let used = buffer.piece().used;
             buffer.bytes[used..].fill(0);
-            buffer.filled = buffer.bytes.len();
+            buffer.used_bytes = buffer.bytes.len();
         }
-        buffer.closed = true;
+        buffer.is_closed = true;
         match buffer.purpose {
             Purpose::Renewal => {}
             Purpose::Collected => {
                 self.packed_units = (used / UNIT) as u32;
-                self.closed += 1;
+                self.closed_buffers += 1;
             }
-            _ => self.closed += 1,
+            _ => self.closed_buffers += 1,
         }
         self.enqueue(number);
     }
 
     /// Start value of the checksum of the record at `place`.
-    pub(crate) fn seed_of(&self, place: RecordLocation) -> u32 {
-        seed_at(self.blocks.get(place.block).seed, place.offset as usize * UNIT)
+    pub(crate) fn seed_of(&self, location: RecordLocation) -> u32 {
+        seed_at(self.blocks.get(location.block).seed, location.offset as usize * UNIT)
     }
 
     /// The bytes of a record, if its block is in memory.
-    pub(crate) fn in_memory(&self, place: RecordLocation) -> Option<&[u8]> {
-        let buffer = self.buffers.get(self.blocks.get(place.block).buffer as usize)?.as_ref()?;
-        buffer.bytes.get(place.offset as usize * UNIT..(place.offset + place.units) as usize * UNIT)
+    pub(crate) fn in_memory(&self, location: RecordLocation) -> Option<&[u8]> {
+        let buffer = self.buffers.get(self.blocks.get(location.block).buffer as usize)?.as_ref()?;
+        buffer.bytes.get(location.offset as usize * UNIT..(location.offset + location.units) as usize * UNIT)
     }
 
     /// Drops the buffer that still holds the old contents of a block.
     fn forget(&mut self, block: u32) {
         let number = self.blocks.get(block).buffer;
         if number != NO_BUFFER {
-            self.kept.retain(|kept| *kept != number);
+            self.post_write_queue.retain(|kept| *kept != number);
             self.drop_buffer(number);
         }
     }
@@ -380,28 +380,28 @@ impl Volume {
     fn drop_buffer(&mut self, number: u32) {
         let Some(buffer) = self.buffers[number as usize].take() else { return };
         self.blocks.get_mut(buffer.block).buffer = NO_BUFFER;
-        self.unused.push(number);
-        if self.spare.len() < SPARE_MAX && buffer.bytes.len() == self.block_bytes {
-            self.spare.push(buffer.bytes);
+        self.free_numbers.push(number);
+        if self.spare_buffers.len() < SPARE_MAX && buffer.bytes.len() == self.block_bytes {
+            self.spare_buffers.push(buffer.bytes);
         }
     }
 
     /// True if the block's header is durable.
     pub(crate) fn is_certain(&self, block: u32) -> bool {
         let buffer = self.buffers.get(self.blocks.get(block).buffer as usize).and_then(Option::as_ref);
-        buffer.is_none_or(|buffer| buffer.written > 0)
+        buffer.is_none_or(|buffer| buffer.durable_bytes > 0)
     }
 
     /// Copies a record into another block. `bytes`: the record as on the device.
-    pub(crate) fn append_copy(&mut self, bytes: &[u8], now: u64) -> Result<RecordLocation, ResultCode> {
-        self.append(Purpose::Collected, (bytes.len() / UNIT) as u32, now, |room, seed| {
+    pub(crate) fn append_copy(&mut self, bytes: &[u8], now_ns: u64) -> Result<RecordLocation, ResultCode> {
+        self.append(Purpose::Collected, (bytes.len() / UNIT) as u32, now_ns, |room, seed| {
             room.copy_from_slice(bytes);
             seal_moved(room, seed);
         })
     }
 
-    pub(crate) fn append_record(&mut self, record: &Record<'_>, now: u64) -> Result<RecordLocation, ResultCode> {
-        let purpose = if record.tombstone { Purpose::Tombstone } else { Purpose::Record };
-        self.append(purpose, record.units(), now, |room, seed| record.write(room, seed))
+    pub(crate) fn append_record(&mut self, record: &Record<'_>, now_ns: u64) -> Result<RecordLocation, ResultCode> {
+        let purpose = if record.is_tombstone { Purpose::Tombstone } else { Purpose::Record };
+        self.append(purpose, record.units(), now_ns, |room, seed| record.write(room, seed))
     }
 }

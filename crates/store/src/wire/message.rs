@@ -163,7 +163,7 @@ pub(crate) struct Fields<'a> {
     pub(super) digest: Option<&'a [u8]>,
     pub(super) batch: Option<&'a [u8]>,
     /// Result code if a field needs an unsupported feature: a transaction over several records, a function, a filter.
-    pub(super) refused: Option<ResultCode>,
+    pub(super) refusal: Option<ResultCode>,
 }
 
 impl<'a> Fields<'a> {
@@ -178,8 +178,8 @@ impl<'a> Fields<'a> {
                 field::KEY => fields.key = value,
                 field::DIGEST => fields.digest = Some(value),
                 field::BATCH | field::BATCH_WITH_SET => fields.batch = Some(value),
-                field::TRANSACTION => fields.refused = Some(ResultCode::ENTERPRISE_ONLY),
-                field::FUNCTION | field::FILTER => fields.refused = Some(ResultCode::UNSUPPORTED),
+                field::TRANSACTION => fields.refusal = Some(ResultCode::ENTERPRISE_ONLY),
+                field::FUNCTION | field::FILTER => fields.refusal = Some(ResultCode::UNSUPPORTED),
                 _ => {}
             }
         }
@@ -189,11 +189,11 @@ impl<'a> Fields<'a> {
 
 /// Takes `count` operations off `bytes`, and returns their bytes.
 pub(crate) fn take_ops<'a>(bytes: &mut &'a [u8], count: u16) -> Result<&'a [u8], Malformed> {
-    let all = *bytes;
+    let input = *bytes;
     for _ in 0..count {
         ops::take(bytes).ok_or(Malformed::Body("operations"))?;
     }
-    Ok(&all[..all.len() - bytes.len()])
+    Ok(&input[..input.len() - bytes.len()])
 }
 
 /// Appends the reply to one transaction.

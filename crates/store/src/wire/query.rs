@@ -56,11 +56,11 @@ pub fn body_bytes(header: [u8; HEADER_BYTES], kind: FrameKind) -> Result<usize, 
 
 /// A request for the values of `names`.
 pub fn info_request(names: &[String]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let begin = frame::begin(&mut out, FrameKind::Info);
-    names.iter().for_each(|name| out.extend_from_slice(format!("{name}\n").as_bytes()));
-    frame::end(&mut out, begin);
-    out
+    let mut request = Vec::new();
+    let begin = frame::begin(&mut request, FrameKind::Info);
+    names.iter().for_each(|name| request.extend_from_slice(format!("{name}\n").as_bytes()));
+    frame::end(&mut request, begin);
+    request
 }
 
 /// The values of the requested `names`. `None` for a name that the server skipped: older servers skip unknown names.

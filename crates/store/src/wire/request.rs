@@ -76,7 +76,7 @@ pub fn parse(
     let header = Header::take(&mut rest)?;
     let fields = Fields::take(&mut rest, header.fields)?;
     let ops = take_ops(&mut rest, header.ops)?;
-    if let Some(code) = fields.refused {
+    if let Some(code) = fields.refusal {
         return Err(MessageError::Refused(code));
     }
     if let Some(batch) = fields.batch.filter(|_| header.info[0] & info1::BATCH != 0) {
@@ -186,7 +186,7 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
         if writes & info2::DURABLE_DELETE != 0 {
             return Err(ResultCode::ENTERPRISE_ONLY);
         }
-        return Ok(Work::Delete(Delete { generation, image: false }));
+        return Ok(Work::Delete(Delete { generation, wants_image: false }));
     }
     if ops.is_empty() {
         return Err(ResultCode::PARAMETER);
@@ -205,7 +205,7 @@ fn check_ops(ops: &[u8], may_write: bool) -> Result<(), ResultCode> {
             return Err(ResultCode::BIN_NAME);
         }
         let number = || matches!(entry.particle, particle::INTEGER | particle::FLOAT);
-        let fits = match entry.operation {
+        let is_valid = match entry.operation {
             operation::READ => true,
             operation::WRITE => may_write && (!number() || entry.value.len() == 8),
             operation::ADD => may_write && number() && entry.value.len() == 8,
@@ -216,7 +216,7 @@ fn check_ops(ops: &[u8], may_write: bool) -> Result<(), ResultCode> {
             // Lists, maps, expressions, bits, HyperLogLog.
             _ => return Err(ResultCode::UNSUPPORTED),
         };
-        if !fits {
+        if !is_valid {
             return Err(ResultCode::PARAMETER);
         }
     }
@@ -279,7 +279,7 @@ fn batch_of(
     }
     let mut requests = Vec::with_capacity((count as usize).min(bytes.len() / 25));
     let mut row = None;
-    let mut copied = 0usize;
+    let mut copied_bytes = 0usize;
     for _ in 0..count {
         let index = u32::from_be_bytes(take_bytes(&mut bytes)?);
         let (digest, [bits]): (Digest, _) = (take_bytes(&mut bytes)?, take_bytes(&mut bytes)?);
@@ -289,11 +289,11 @@ fn batch_of(
             _ => *row.insert(take_row(&mut bytes, bits)?),
         };
         // A key of 25 bytes may repeat the operations of the previous key.
-        copied += ops.len() + fields.key.len();
-        if copied > limits.batch_bytes {
+        copied_bytes += ops.len() + fields.key.len();
+        if copied_bytes > limits.batch_bytes {
             return Err(MessageError::Refused(ResultCode::PARAMETER));
         }
-        let request = match fields.refused {
+        let request = match fields.refusal {
             Some(code) => Err(code),
             None => request(&header, &fields, Some(&digest), ops, &namespace_of),
         };

@@ -40,7 +40,7 @@ impl Open {
         let space = Space {
             target: 0,
             range: 0..BLOCKS * BLOCK,
-            marks: MARKS,
+            marks_offset: MARKS,
             min_io_bytes: 512,
             write_unit_bytes: 512,
             id: 9,

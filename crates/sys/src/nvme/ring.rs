@@ -98,18 +98,18 @@ impl Form for NvmeForm {
     }
 
     fn entries(&self, op: &Op) -> usize {
-        let most = self.namespaces[usize::from(op.target)].transfer_bytes_max;
-        if op.kind.moves_data() { op.len.div_ceil(most).max(1) as usize } else { 1 }
+        let transfer_bytes_max = self.namespaces[usize::from(op.target)].transfer_bytes_max;
+        if op.kind.moves_data() { op.len.div_ceil(transfer_bytes_max).max(1) as usize } else { 1 }
     }
 
     fn entries_max(&self, in_flight_max: usize, memory_bytes: usize) -> usize {
-        let least = self.namespaces.iter().map(|namespace| namespace.transfer_bytes_max).min().unwrap_or(u32::MAX);
-        in_flight_max + memory_bytes / least as usize
+        let smallest_bytes_max = self.namespaces.iter().map(|namespace| namespace.transfer_bytes_max).min().unwrap_or(u32::MAX);
+        in_flight_max + memory_bytes / smallest_bytes_max as usize
     }
 
     /// Panics if offset or length is not block-aligned, or if the buffer is shorter than the transfer: the drive
     /// would access memory beyond it.
-    fn entry(&mut self, op: &mut Op, number: usize) -> squeue::Entry128 {
+    fn entry(&mut self, op: &mut Op, entry_index: usize) -> squeue::Entry128 {
         let namespace = &self.namespaces[usize::from(op.target)];
         let block_bytes = namespace.block_bytes;
         let range = if op.kind.is_flush() { (0, 0) } else { (op.offset, op.len) };
@@ -117,7 +117,7 @@ impl Form for NvmeForm {
         assert!(offset.is_multiple_of(block_bytes.into()) && len.is_multiple_of(block_bytes), "{op:?}");
         let mut skipped = 0;
         if op.kind.moves_data() {
-            skipped = number * namespace.transfer_bytes_max as usize;
+            skipped = entry_index * namespace.transfer_bytes_max as usize;
             (offset, len) = (offset + skipped as u64, (len - skipped as u32).min(namespace.transfer_bytes_max));
         }
         let first_block = (namespace.first_byte + offset) / u64::from(block_bytes);

@@ -259,7 +259,7 @@ fn the_other_path_to_a_drive_counts_as_the_drive() {
     }
     let paths = |minor| {
         let subject = machine.subject(minor);
-        subject.access_nodes().map(|node| node.which.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+        subject.access_nodes().map(|node| node.description.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(paths(0), ["it", "/dev/nvme1n1,"]);
     assert_eq!(paths(2), ["it", "/dev/nvme1n1p2"]);
@@ -418,7 +418,7 @@ fn a_disk_and_its_partition_overlap_and_two_partitions_do_not() {
 }
 
 fn opener(pid: u32, mark: Option<ByteLock>) -> Opener {
-    Opener { pid, command: "asd".into(), which: "it".into(), mark }
+    Opener { pid, command: "asd".into(), description: "it".into(), mark }
 }
 
 #[test]
@@ -443,7 +443,7 @@ fn mountinfo_is_read_with_its_optional_fields_and_escapes() {
     let line = "36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 shared:2 - ext3 /dev/root\\134x rw,errors=continue";
     let mount = Mount::parse(line).unwrap();
     let number = DevNum { major: 98, minor: 0 };
-    assert_eq!(mount, Mount { number, at: "/mnt 2".into(), source: "/dev/root\\x".into() });
+    assert_eq!(mount, Mount { number, mount_point: "/mnt 2".into(), source: "/dev/root\\x".into() });
     assert_eq!(Mount::parse("nonsense"), None);
     assert_eq!(unescape("a\\9z\\04"), "a\\9z\\04");
 }

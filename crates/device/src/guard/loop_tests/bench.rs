@@ -75,7 +75,7 @@ impl Bench {
 
     pub(super) fn guard(&self) -> Guard {
         Guard {
-            watch: Duration::from_millis(200),
+            watch_time: Duration::from_millis(200),
             // Long enough for commands of other tests that open every loop device.
             settle: Duration::from_secs(1),
             ..Guard::new(Some(self.dir.path().join("state")))

@@ -80,7 +80,7 @@ pub(super) fn run_on(bench: &Bench, shared: bool) -> Other {
 fn holds_a_consent_when_told_to() {
     let [device, state, shared] = HOLD.map(env::var);
     let (Ok(device), Ok(state), Ok(shared)) = (device, state, shared) else { return };
-    let guard = Guard { watch: Duration::ZERO, ..Guard::new(Some(state.into())) };
+    let guard = Guard { watch_time: Duration::ZERO, ..Guard::new(Some(state.into())) };
     let request = Request { shared: shared == "yes", ..Request::new(device, "test") };
     let consents = guard.consent(&[request], &mut EraseAnswers::default()).unwrap();
     println!("consent is held");

@@ -129,9 +129,9 @@ impl Fdp {
     }
 
     /// The answer; on an error the default value, after a note that `what` is unknown.
-    fn known<T: Default>(&mut self, what: &str, answer: Result<T, QueryError>) -> T {
-        answer.unwrap_or_else(|error| {
-            self.unknown.push(format!("{what}: {error}"));
+    fn known<T: Default>(&mut self, item: &str, result: Result<T, QueryError>) -> T {
+        result.unwrap_or_else(|error| {
+            self.unknown.push(format!("{item}: {error}"));
             T::default()
         })
     }
@@ -166,10 +166,10 @@ impl fmt::Display for Fdp {
             FdpState::On(on) => on == one.index,
             FdpState::Off | FdpState::Unknown => true,
         };
-        for one in self.configurations.iter().filter(is_shown) {
-            let Configuration { index, handles, reclaim_unit_bytes, reclaim_groups, .. } = one;
-            let of = |kind| handles.iter().filter(|handle| **handle == kind).count();
-            let (initially, persistently) = (of(Isolation::Initially), of(Isolation::Persistently));
+        for configuration in self.configurations.iter().filter(is_shown) {
+            let Configuration { index, handles, reclaim_unit_bytes, reclaim_groups, .. } = configuration;
+            let count_of = |kind| handles.iter().filter(|handle| **handle == kind).count();
+            let (initially, persistently) = (count_of(Isolation::Initially), count_of(Isolation::Persistently));
             writeln!(
                 f,
                 "configuration {index}: {} ({initially} initially, {persistently} persistently isolated), reclaim unit {}, {}",
@@ -188,9 +188,9 @@ impl fmt::Display for Fdp {
                 "{hindrance}: writes cannot name a handle (`flashproof waf setup DEVICE` prints how to change this)"
             )?;
         }
-        if let Some(counted) = self.statistics {
-            let waf = counted.waf().map(|waf| format!(", device WAF {waf:.2}")).unwrap_or_default();
-            let [host, media, erased] = [counted.host, counted.media, counted.erased].map(bytes);
+        if let Some(totals) = self.statistics {
+            let waf = totals.waf().map(|waf| format!(", device WAF {waf:.2}")).unwrap_or_default();
+            let [host, media, erased] = [totals.host, totals.media, totals.erased].map(bytes);
             writeln!(
                 f,
                 "over its life hosts wrote {host}, the drive wrote {media} to the media and erased {erased}{waf}"
@@ -264,8 +264,8 @@ fn log(
     len: impl Fn(&[u8]) -> u128,
 ) -> Result<Vec<u8>, QueryError> {
     let head = query_bytes(fd, query, head_bytes)?;
-    let whole = usize::try_from(len(&head)).unwrap_or(usize::MAX).clamp(head_bytes, LOG_BYTES_MAX);
-    query_bytes(fd, query, whole.next_multiple_of(4))
+    let log_bytes = usize::try_from(len(&head)).unwrap_or(usize::MAX).clamp(head_bytes, LOG_BYTES_MAX);
+    query_bytes(fd, query, log_bytes.next_multiple_of(4))
 }
 
 /// The placement list of the namespace `nsid` at `node`.
@@ -284,24 +284,24 @@ pub fn configurations(page: &[u8]) -> Vec<Configuration> {
     };
     let count = little_endian::<2>(page, 0) as usize + 1;
     let mut rest = page.get(16..).unwrap_or_default();
-    let mut found = Vec::new();
-    while found.len() < count.min(256) {
+    let mut parsed = Vec::new();
+    while parsed.len() < count.min(256) {
         let len = little_endian::<2>(rest, 0) as usize;
-        let Some(one) = rest.get(..len).filter(|_| len >= 64) else { break };
-        let handles = one[64..].chunks_exact(4).take(little_endian::<2>(one, 8) as usize);
-        found.push(Configuration {
-            index: found.len() as u8,
-            valid: one[2] & 0x80 != 0,
-            reclaim_unit_bytes: little_endian::<8>(one, 16) as u64,
-            reclaim_groups: little_endian::<4>(one, 4) as u32,
+        let Some(descriptor) = rest.get(..len).filter(|_| len >= 64) else { break };
+        let handles = descriptor[64..].chunks_exact(4).take(little_endian::<2>(descriptor, 8) as usize);
+        parsed.push(Configuration {
+            index: parsed.len() as u8,
+            valid: descriptor[2] & 0x80 != 0,
+            reclaim_unit_bytes: little_endian::<8>(descriptor, 16) as u64,
+            reclaim_groups: little_endian::<4>(descriptor, 4) as u32,
             handles: handles.map(|handle| isolation(handle[0])).collect(),
             // The field is zero-based.
-            placement_handles_max: little_endian::<2>(one, 10) as u32 + 1,
-            namespaces_max: little_endian::<4>(one, 12) as u32,
+            placement_handles_max: little_endian::<2>(descriptor, 10) as u32 + 1,
+            namespaces_max: little_endian::<4>(descriptor, 12) as u32,
         });
         rest = &rest[len..];
     }
-    found
+    parsed
 }
 
 /// Parses log page 21h.

@@ -100,7 +100,7 @@ pub struct Namespaces {
     /// True if a host can create and delete namespaces.
     pub can_manage: bool,
     /// All namespaces, attached or not.
-    pub all: Vec<Namespace>,
+    pub list: Vec<Namespace>,
 }
 
 /// A namespace, with the parameters of its creation.
@@ -149,19 +149,19 @@ impl Controller {
     pub fn namespaces(&self) -> Result<Namespaces, QueryError> {
         /// Bit of `OACS` in the Identify Controller structure.
         const MANAGES_NAMESPACES: u128 = 1 << 3;
-        let ask = |query| query_bytes(self.file.as_fd(), query, IDENTIFY_BYTES);
-        let controller = ask(Query::Controller)?;
+        let query_identify = |query| query_bytes(self.file.as_fd(), query, IDENTIFY_BYTES);
+        let controller = query_identify(Query::Controller)?;
         let can_manage = little_endian::<2>(&controller, 256) & MANAGES_NAMESPACES != 0;
-        let list = ask(Query::NamespaceNumbers(can_manage))?;
+        let list = query_identify(Query::NamespaceNumbers(can_manage))?;
         let numbers = list.chunks_exact(4).map(|nsid| little_endian::<4>(nsid, 0) as u32).take_while(|nsid| *nsid != 0);
         let namespace = |nsid| {
             let query = if can_manage { Query::AllocatedNamespace(nsid) } else { Query::Namespace(nsid) };
-            ask(query).map(|identify| Namespace::parse(nsid, &identify))
+            query_identify(query).map(|identify| Namespace::parse(nsid, &identify))
         };
         Ok(Namespaces {
             controller_id: little_endian::<2>(&controller, 78) as u16,
             can_manage,
-            all: numbers.map(namespace).collect::<Result<_, _>>()?,
+            list: numbers.map(namespace).collect::<Result<_, _>>()?,
         })
     }
 }

@@ -45,7 +45,7 @@ pub(in crate::observe) struct Poller {
     /// True if FDP is on.
     pub(in crate::observe) has_fdp: bool,
     /// Triggers a query at once; the thread replies when it is done. Dropping it ends the thread.
-    ask: Option<Sender<SyncSender<()>>>,
+    request_sender: Option<Sender<SyncSender<()>>>,
 }
 
 impl Poller {
@@ -55,37 +55,37 @@ impl Poller {
         read: impl Fn(bool, bool) -> Reading + Send + 'static,
         interval: Duration,
     ) -> Option<Self> {
-        let first = Some(read(true, true)).filter(|first| first.smart.is_some())?;
-        let (has_ocp, has_fdp) = (first.ocp.is_some(), first.fdp.is_some());
-        let latest = Arc::new(Mutex::new(Some(first)));
-        let (ask, asked) = channel::<SyncSender<()>>();
-        let told = Arc::clone(&latest);
+        let first_reading = Some(read(true, true)).filter(|first| first.smart.is_some())?;
+        let (has_ocp, has_fdp) = (first_reading.ocp.is_some(), first_reading.fdp.is_some());
+        let latest = Arc::new(Mutex::new(Some(first_reading)));
+        let (request_sender, request_receiver) = channel::<SyncSender<()>>();
+        let latest_of_thread = Arc::clone(&latest);
         let poll = move || {
             loop {
-                let asked_by = match asked.recv_timeout(interval) {
+                let answer_sender = match request_receiver.recv_timeout(interval) {
                     Ok(asked_by) => Some(asked_by),
                     Err(RecvTimeoutError::Timeout) => None,
                     Err(RecvTimeoutError::Disconnected) => break,
                 };
                 let reading = read(has_ocp, has_fdp);
-                *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
+                *latest_of_thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
                 // The error is ignored, because the receiver may have timed out.
-                let _ = asked_by.map(|asked_by| asked_by.try_send(()));
+                let _ = answer_sender.map(|asked_by| asked_by.try_send(()));
             }
         };
         // If no thread can be started, the first reading remains the only one, and the run continues.
         let spawned = thread::Builder::new().name("smart".to_owned()).spawn(poll);
-        Some(Self { latest, has_ocp, has_fdp, ask: spawned.is_ok().then_some(ask) })
+        Some(Self { latest, has_ocp, has_fdp, request_sender: spawned.is_ok().then_some(request_sender) })
     }
 
     /// Starts the last query, at once. The receiver gets a message when the drive has answered.
     pub(in crate::observe) fn ask_last(&mut self) -> Receiver<()> {
-        let (answer, answered) = sync_channel(1);
-        if let Some(ask) = self.ask.take() {
+        let (answer_sender, answer_receiver) = sync_channel(1);
+        if let Some(request_sender) = self.request_sender.take() {
             // Send errors are ignored: if the thread has ended, the receiver is disconnected.
-            let _ = ask.send(answer);
+            let _ = request_sender.send(answer_sender);
         }
-        answered
+        answer_receiver
     }
 
     /// The reading since the last call; empty if there was none.

@@ -54,7 +54,7 @@ pub struct Sampler {
     devices: Vec<DeviceSampler>,
     host: HostSampler,
     process: OwnProcess,
-    taken: Instant,
+    sampled_at: Instant,
 }
 
 /// Maximum wait for the last health readings of a run; a healthy drive needs milliseconds.
@@ -76,7 +76,7 @@ impl Sampler {
         let statistics = diskstats.read().map_err(failed)?;
         let devices = devices.iter().map(|number| DeviceSampler::find(root, *number, statistics)).collect();
         let (host, process) = (HostSampler::open(root)?, OwnProcess::open(root)?);
-        let mut sampler = Self { columns: Vec::new(), diskstats, devices, host, process, taken: Instant::now() };
+        let mut sampler = Self { columns: Vec::new(), diskstats, devices, host, process, sampled_at: Instant::now() };
         let mut cells = sampler.sample_rates(Duration::ZERO);
         cells.extend(sampler.devices.iter().flat_map(|device| device.health_cells(&Reading::default())));
         sampler.columns = cells.iter().map(|(column, _)| column.to_string()).collect();
@@ -91,8 +91,8 @@ impl Sampler {
     /// A row for the time since the previous row, or since [`Sampler::new`].
     pub fn sample(&mut self) -> Row {
         let now = Instant::now();
-        let interval = now - self.taken;
-        self.taken = now;
+        let interval = now - self.sampled_at;
+        self.sampled_at = now;
         self.sample_over(interval)
     }
 
@@ -102,9 +102,9 @@ impl Sampler {
         let healths = self.devices.iter_mut().filter_map(|device| device.health.as_mut());
         let answers: Vec<_> = healths.map(Poller::ask_last).collect();
         // All queries start before the first wait, so that several hung drives cost no more time than one.
-        let until = Instant::now() + LAST_ANSWER_MAX;
+        let deadline = Instant::now() + LAST_ANSWER_MAX;
         for answer in answers {
-            let _ = answer.recv_timeout(until.saturating_duration_since(Instant::now()));
+            let _ = answer.recv_timeout(deadline.saturating_duration_since(Instant::now()));
         }
         self.sample()
     }
@@ -183,17 +183,17 @@ impl DeviceSampler {
     /// iostat's columns, from the text of /proc/diskstats; current requests in flight, temperature, interrupts.
     fn sample(&mut self, statistics: &str, interval: Duration) -> Vec<Cell> {
         let mut lines = statistics.lines().filter_map(parse_line);
-        let now = lines.find_map(|(number, _, counters)| (number == self.number).then_some(counters));
-        let delta = now.zip(self.counters).and_then(|(now, before)| now.since(&before));
-        self.counters = now;
+        let current = lines.find_map(|(number, _, counters)| (number == self.number).then_some(counters));
+        let delta = current.zip(self.counters).and_then(|(now, before)| now.since(&before));
+        self.counters = current;
         let rates = delta.and_then(|delta| Rates::over(&delta, interval));
         let iostat = IOSTAT.iter().map(|(column, of)| (*column, rates.as_ref().and_then(of)));
-        let own = [
-            (Column::InFlight, now.map(|now| now.in_flight as f64)),
+        let own_cells = [
+            (Column::InFlight, current.map(|now| now.in_flight as f64)),
             (Column::Celsius, self.thermometer.as_mut().and_then(celsius)),
         ];
         let irq = self.irq.as_mut().map(|irq| irq.sample(interval));
-        let cells = iostat.chain(own).chain(irq.into_iter().flatten());
+        let cells = iostat.chain(own_cells).chain(irq.into_iter().flatten());
         cells.map(|(column, value)| (column.of(&self.name), value)).collect()
     }
 

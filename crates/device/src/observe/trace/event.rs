@@ -55,9 +55,9 @@ const COMM_BYTES: usize = 16;
 impl Task {
     /// Process `pid` called `comm`, truncated as in the kernel.
     pub fn new(pid: u32, comm: impl AsRef<[u8]>) -> Self {
-        let mut kept = [0; COMM_BYTES];
-        kept.iter_mut().zip(comm.as_ref().iter().take_while(|byte| **byte != 0)).for_each(|(kept, byte)| *kept = *byte);
-        Self { pid, comm: kept }
+        let mut comm_bytes = [0; COMM_BYTES];
+        comm_bytes.iter_mut().zip(comm.as_ref().iter().take_while(|byte| **byte != 0)).for_each(|(kept, byte)| *kept = *byte);
+        Self { pid, comm: comm_bytes }
     }
 
     /// Name; can contain any characters.
@@ -137,8 +137,8 @@ impl Decoder {
     /// A decoder from the `format` file of each kind of event; at least one.
     pub(super) fn new(formats: &[(EventKind, String)]) -> Result<Self, FormatError> {
         let layouts = formats.iter().map(|(kind, text)| EventLayout::parse(*kind, text)).collect::<Result<_, _>>()?;
-        let (_, any) = formats.first().ok_or(FormatError::NoId)?;
-        let common = parse_fields(any)?;
+        let (_, any_format) = formats.first().ok_or(FormatError::NoId)?;
+        let common = parse_fields(any_format)?;
         Ok(Self { common_type: common.get("common_type")?, common_pid: common.get("common_pid")?, layouts })
     }
 

@@ -148,7 +148,7 @@ impl Trace {
                 else {
                     break;
                 };
-                let mut short = false;
+                let mut has_short_record = false;
                 let gap =
                     layout.records(&page[..bytes], |time_ns, record| match decoder.decode(time_ns, *cpu, record) {
                         Ok(Some(event)) => {
@@ -156,10 +156,10 @@ impl Trace {
                             sink(event);
                         }
                         Ok(None) => {}
-                        Err(event::ShortRecord) => short = true,
+                        Err(event::ShortRecord) => has_short_record = true,
                     });
                 let gap = gap.map_err(|at_byte| TraceError::Page { cpu: *cpu, at_byte })?;
-                if short {
+                if has_short_record {
                     return Err(TraceError::Page { cpu: *cpu, at_byte: 0 });
                 }
                 *gaps += u64::from(gap);
@@ -225,7 +225,7 @@ fn cpu_buffers(instance: &Instance) -> Result<Vec<CpuBuffer>, TraceError> {
 
 /// Enables the events for these devices only, and reads the event formats.
 fn enable_events(instance: &Instance, devices: &[DeviceNumber], options: Options) -> Result<Decoder, TraceError> {
-    let wanted = [
+    let event_choices = [
         (EventKind::Issue, "block_rq_issue", true),
         (EventKind::Complete, "block_rq_complete", options.complete),
         (EventKind::Queue, "block_bio_queue", options.queue),
@@ -235,7 +235,7 @@ fn enable_events(instance: &Instance, devices: &[DeviceNumber], options: Options
     let filter: Vec<String> = devices.iter().map(|device| format!("dev == {}", kernel_dev(*device))).collect();
     let filter = filter.join(" || ");
     let mut formats = Vec::new();
-    for (kind, event, _) in wanted.into_iter().filter(|(_, _, on)| *on) {
+    for (kind, event, _) in event_choices.into_iter().filter(|(_, _, on)| *on) {
         let directory = format!("events/block/{event}");
         if !instance.path(&directory).is_dir() {
             return Err(TraceError::NoEvent { event });

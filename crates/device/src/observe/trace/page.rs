@@ -86,12 +86,12 @@ impl PageLayout {
                 }
                 _ => {
                     time_ns = later(time_ns, delta, at)?;
-                    let (from, to) = match type_len {
+                    let (record_start, record_end) = match type_len {
                         0 => (body + 4, body + word(data, body).ok_or(at)? as usize),
                         words => (body, body + words as usize * 4),
                     };
-                    sink(time_ns, data.get(from..to).ok_or(at)?);
-                    at = to.next_multiple_of(4);
+                    sink(time_ns, data.get(record_start..record_end).ok_or(at)?);
+                    at = record_end.next_multiple_of(4);
                 }
             }
         }
@@ -110,11 +110,11 @@ fn split_header(header: u32) -> (u32, u64) {
 }
 
 /// Completes an absolute time stamp with the upper bits of the preceding time.
-fn absolute(low: u64, before: u64) -> Option<u64> {
-    let high = before >> ABSOLUTE_BITS << ABSOLUTE_BITS;
+fn absolute(low: u64, before_ns: u64) -> Option<u64> {
+    let high = before_ns >> ABSOLUTE_BITS << ABSOLUTE_BITS;
     let time = high | low;
     // If the result is before the preceding time, the low bits have wrapped.
-    if high != 0 && time < before { time.checked_add(1 << ABSOLUTE_BITS) } else { Some(time) }
+    if high != 0 && time < before_ns { time.checked_add(1 << ABSOLUTE_BITS) } else { Some(time) }
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {

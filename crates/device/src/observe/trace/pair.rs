@@ -101,7 +101,7 @@ type RequestsBySector = HashMap<(DeviceNumber, u64), VecDeque<Pending>>;
 struct Pending {
     request: Request,
     /// The first sector after its last.
-    end: u64,
+    end_sector: u64,
     /// The kernel will add a flush, and report the completion again.
     flush_follows: bool,
 }
@@ -119,7 +119,7 @@ pub struct Pairing {
     under_way: usize,
     /// Devices that have requests.
     with_requests: HashSet<DeviceNumber>,
-    ends: RecentEnds,
+    recent_ends: RecentEnds,
     requests: Vec<Request>,
     lost: u64,
 }
@@ -163,9 +163,9 @@ impl Pairing {
         // On devices without requests, bios count as requests.
         let with_requests = &self.with_requests;
         let bios = drained(&mut self.bios).map(|bio| bio.request);
-        let mut rest: Vec<_> = issued.chain(bios.filter(|bio| !with_requests.contains(&bio.device))).collect();
-        rest.sort_by_key(|request| (request.issued_ns, request.sector));
-        self.requests.append(&mut rest);
+        let mut open_requests: Vec<_> = issued.chain(bios.filter(|bio| !with_requests.contains(&bio.device))).collect();
+        open_requests.sort_by_key(|request| (request.issued_ns, request.sector));
+        self.requests.append(&mut open_requests);
         self.refused.clear();
         self.under_way = 0;
     }
@@ -179,26 +179,26 @@ impl Pairing {
     }
 
     fn queue(&mut self, event: &Event) {
-        let end = event.sector.saturating_add(event.sectors.into());
+        let end_sector = event.sector.saturating_add(event.sectors.into());
         let key = (event.device, event.sector);
         let mut request = Request::of(event);
         if is_empty_flush(event) {
             request.op = EventOp::Flush;
         }
-        if let Some(before) = take(&mut self.refused, key, |bio| bio.request.op == request.op && bio.end == end) {
-            request.issued_ns = before.request.issued_ns;
+        if let Some(refused_bio) = take(&mut self.refused, key, |bio| bio.request.op == request.op && bio.end_sector == end_sector) {
+            request.issued_ns = refused_bio.request.issued_ns;
             self.under_way = self.under_way.saturating_sub(1);
         }
         self.under_way += 1;
-        self.keep_bio(key, Pending { request, end, flush_follows: false });
+        self.keep_bio(key, Pending { request, end_sector, flush_follows: false });
     }
 
     /// If the bio of the request is missing, its insertion counts as its queue event.
     fn insert(&mut self, event: &Event) {
         let key = (event.device, event.sector);
         let knows = |bio: &Pending| bio.request.op == event.op;
-        let known = self.bios.get(&key).is_some_and(|under| under.iter().any(knows));
-        if !known && !self.requeued.contains_key(&key) {
+        let is_known = self.bios.get(&key).is_some_and(|under| under.iter().any(knows));
+        if !is_known && !self.requeued.contains_key(&key) {
             self.queue(event);
         }
     }
@@ -222,48 +222,48 @@ impl Pairing {
         if self.with_requests.contains(&event.device) {
             return;
         }
-        let sequential = self.ends.follows(&bio.request);
+        let sequential = self.recent_ends.follows(&bio.request);
         self.requests.push(Request { completed_ns: Some(event.time_ns), sequential, ..bio.request });
     }
 
     fn issue(&mut self, event: &Event) {
         self.with_requests.insert(event.device);
-        let end = event.sector.saturating_add(event.sectors.into());
+        let end_sector = event.sector.saturating_add(event.sectors.into());
         let key = (event.device, sector_key(event));
-        let again = |issued: &Pending| issued.request.op == event.op && issued.end == end;
-        if let Some(mut issued) = take(&mut self.requeued, key, again) {
+        let is_requeued = |issued: &Pending| issued.request.op == event.op && issued.end_sector == end_sector;
+        if let Some(mut issued) = take(&mut self.requeued, key, is_requeued) {
             issued.request.issued_ns = event.time_ns;
             return self.keep_issued(key, issued);
         }
         let mut request = Request::of(event);
         let mut flush_follows = false;
         if event.sectors > 0
-            && let Some(first) = self.take_bio(event, event.sector, end)
+            && let Some(first_bio) = self.take_bio(event, event.sector, end_sector)
         {
             // The request also contains bios merged behind the first bio. Such a bio can be older than the first one.
-            let (mut queued_ns, mut reached) = (first.request.issued_ns, first.end);
-            while reached < end {
-                let Some(next) = self.take_bio(event, reached, end) else { break };
-                reached = next.end;
-                queued_ns = queued_ns.min(next.request.issued_ns);
+            let (mut queued_ns, mut reached_sector) = (first_bio.request.issued_ns, first_bio.end_sector);
+            while reached_sector < end_sector {
+                let Some(next_bio) = self.take_bio(event, reached_sector, end_sector) else { break };
+                reached_sector = next_bio.end_sector;
+                queued_ns = queued_ns.min(next_bio.request.issued_ns);
             }
             request.queued_ns = Some(queued_ns);
-            request.task = first.request.task;
-            flush_follows = first.request.flags.fua && !event.flags.fua;
+            request.task = first_bio.request.task;
+            flush_follows = first_bio.request.flags.fua && !event.flags.fua;
         }
-        request.sequential = self.ends.follows(&request);
+        request.sequential = self.recent_ends.follows(&request);
         self.under_way += 1;
-        self.keep_issued(key, Pending { request, end, flush_follows });
+        self.keep_issued(key, Pending { request, end_sector, flush_follows });
     }
 
     /// Takes the oldest bio with the event's operation at `sector`. Its part beyond `end` stays for the next request.
-    fn take_bio(&mut self, event: &Event, sector: u64, end: u64) -> Option<Pending> {
+    fn take_bio(&mut self, event: &Event, sector: u64, end_sector: u64) -> Option<Pending> {
         let key = (event.device, sector);
         // If several bios begin at this sector, the bio that ends with the request belongs to the request.
-        let whole = take(&mut self.bios, key, |bio| bio.request.op == event.op && bio.end == end);
-        let bio = whole.or_else(|| take(&mut self.bios, key, |bio| bio.request.op == event.op))?;
-        match bio.end > end {
-            true => self.keep_bio((event.device, end), bio),
+        let whole_bio = take(&mut self.bios, key, |bio| bio.request.op == event.op && bio.end_sector == end_sector);
+        let bio = whole_bio.or_else(|| take(&mut self.bios, key, |bio| bio.request.op == event.op))?;
+        match bio.end_sector > end_sector {
+            true => self.keep_bio((event.device, end_sector), bio),
             false => self.under_way = self.under_way.saturating_sub(1),
         }
         Some(bio)
@@ -272,19 +272,19 @@ impl Pairing {
     fn complete(&mut self, event: &Event) {
         let key = (event.device, sector_key(event));
         // For an operation with data, a completion without sectors is the second report, after the flush.
-        let second = event.sectors == 0;
+        let is_second = event.sectors == 0;
         let matches = |issued: &Pending| {
-            issued.request.op == event.op && (key.1 == NO_SECTOR || second == (issued.end == event.sector))
+            issued.request.op == event.op && (key.1 == NO_SECTOR || is_second == (issued.end_sector == event.sector))
         };
         let Some(mut issued) = take(&mut self.issued, key, matches) else { return };
-        let done = event.sector.saturating_add(event.sectors.into());
+        let done_sector = event.sector.saturating_add(event.sectors.into());
         if key.1 != NO_SECTOR {
-            if !second && done < issued.end {
-                return self.keep_issued((event.device, done), issued);
+            if !is_second && done_sector < issued.end_sector {
+                return self.keep_issued((event.device, done_sector), issued);
             }
-            if !second && issued.flush_follows {
+            if !is_second && issued.flush_follows {
                 // The second report has the first sector of the request.
-                issued.end = issued.request.sector;
+                issued.end_sector = issued.request.sector;
                 return self.keep_issued((event.device, issued.request.sector), issued);
             }
         }
@@ -296,8 +296,8 @@ impl Pairing {
     fn requeue(&mut self, event: &Event) {
         let key = (event.device, sector_key(event));
         if let Some(issued) = take(&mut self.issued, key, |issued| issued.request.op == event.op) {
-            let gone = put(&mut self.requeued, key, issued);
-            self.unfinished(gone.map(|issued| issued.request));
+            let evicted = put(&mut self.requeued, key, issued);
+            self.unfinished(evicted.map(|issued| issued.request));
         }
     }
 
@@ -314,8 +314,8 @@ impl Pairing {
 
     /// Stores an issued request. An evicted request counts as not completed.
     fn keep_issued(&mut self, key: (DeviceNumber, u64), issued: Pending) {
-        let gone = put(&mut self.issued, key, issued);
-        self.unfinished(gone.map(|issued| issued.request));
+        let evicted = put(&mut self.issued, key, issued);
+        self.unfinished(evicted.map(|issued| issued.request));
     }
 
     fn unfinished(&mut self, request: Option<Request>) {
@@ -325,11 +325,11 @@ impl Pairing {
 }
 
 /// Appends an entry under `key`. If the list is full, removes and returns the oldest entry.
-fn put(waiting: &mut RequestsBySector, key: (DeviceNumber, u64), of: Pending) -> Option<Pending> {
-    let under = waiting.entry(key).or_default();
-    let gone = if under.len() == OF_SECTOR_MAX { under.pop_front() } else { None };
-    under.push_back(of);
-    gone
+fn put(waiting: &mut RequestsBySector, key: (DeviceNumber, u64), pending: Pending) -> Option<Pending> {
+    let queue = waiting.entry(key).or_default();
+    let evicted = if queue.len() == OF_SECTOR_MAX { queue.pop_front() } else { None };
+    queue.push_back(pending);
+    evicted
 }
 
 /// True for a bio that only flushes the cache: a write without data.
@@ -355,22 +355,22 @@ impl RecentEnds {
         if request.sectors == 0 {
             return false;
         }
-        let (ends, next) = self.0.entry((request.device, request.op)).or_insert(([NO_SECTOR; ENDS], 0));
-        let before = ends.iter().position(|end| *end == request.sector);
-        let at = before.unwrap_or(*next);
-        ends[at] = request.sector.saturating_add(request.sectors.into());
-        if before.is_none() {
-            *next = (*next + 1) % ENDS;
+        let (ends, next_index) = self.0.entry((request.device, request.op)).or_insert(([NO_SECTOR; ENDS], 0));
+        let known_index = ends.iter().position(|end| *end == request.sector);
+        let index = known_index.unwrap_or(*next_index);
+        ends[index] = request.sector.saturating_add(request.sectors.into());
+        if known_index.is_none() {
+            *next_index = (*next_index + 1) % ENDS;
         }
-        before.is_some()
+        known_index.is_some()
     }
 }
 
 /// Takes the oldest entry under `key` that `fits`; removes an empty key.
 fn take(waiting: &mut RequestsBySector, key: (DeviceNumber, u64), fits: impl Fn(&Pending) -> bool) -> Option<Pending> {
-    let under = waiting.get_mut(&key)?;
-    let taken = under.iter().position(fits).and_then(|at| under.remove(at));
-    if under.is_empty() {
+    let queue = waiting.get_mut(&key)?;
+    let taken = queue.iter().position(fits).and_then(|at| queue.remove(at));
+    if queue.is_empty() {
         waiting.remove(&key);
     }
     taken

@@ -74,7 +74,7 @@ impl TraceText {
     pub fn read(input: impl Read, sink: &mut dyn FnMut(Request)) -> Result<Self, TextError> {
         let mut reader = Reader::default();
         let mut input = BufReader::with_capacity(256 << 10, input);
-        let (mut line, mut found) = (Vec::new(), false);
+        let (mut line, mut has_events) = (Vec::new(), false);
         while next_line(&mut input, LINE_BYTES_MAX, &mut line)? {
             reader.facts.lines += 1;
             let meaning = if line.len() as u64 >= LINE_BYTES_MAX {
@@ -90,13 +90,13 @@ impl TraceText {
                 }
                 ParsedLine::Event(event) => {
                     reader.pairing.add(&event);
-                    found = true;
+                    has_events = true;
                 }
                 ParsedLine::Request(mut request) => {
-                    request.sequential = reader.ends.follows(&request);
+                    request.sequential = reader.recent_ends.follows(&request);
                     reader.facts.note(&request);
                     sink(request);
-                    found = true;
+                    has_events = true;
                 }
                 ParsedLine::Lost(events) => reader.facts.lost = reader.facts.lost.saturating_add(events),
                 ParsedLine::Nothing => {}
@@ -111,7 +111,7 @@ impl TraceText {
         reader.pairing.finish();
         reader.hand_over(sink);
         reader.facts.lost = reader.facts.lost.saturating_add(reader.pairing.lost());
-        match found {
+        match has_events {
             true => Ok(reader.facts),
             false => Err(TextError::NoTrace { first: reader.facts.first_unread }),
         }
@@ -143,7 +143,7 @@ struct Reader {
     pairing: Pairing,
     /// Columns of the table; `None` before its heading.
     columns: Option<Columns>,
-    ends: RecentEnds,
+    recent_ends: RecentEnds,
     devices: HashSet<DeviceNumber>,
 }
 
@@ -256,10 +256,10 @@ fn event(kind: EventKind, time_ns: u64, cpu: u32, task: Task, body: &str) -> Opt
         rest = rest.split_once(')')?.1;
     }
     let ([sector, "+", sectors], rest) = first_words(rest)? else { return None };
-    let last = rest.split_once('[').and_then(|(_, rest)| rest.rsplit_once(']')).map(|(last, _)| last);
+    let bracketed = rest.split_once('[').and_then(|(_, rest)| rest.rsplit_once(']')).map(|(last, _)| last);
     let is_done = matches!(kind, EventKind::Complete | EventKind::Return | EventKind::Requeue);
-    let error = last.filter(|_| is_done).and_then(|text| text.parse().ok());
-    let task = last.filter(|_| !is_done).map_or(task, |comm| Task::new(task.pid, comm));
+    let error = bracketed.filter(|_| is_done).and_then(|text| text.parse().ok());
+    let task = bracketed.filter(|_| !is_done).map_or(task, |comm| Task::new(task.pid, comm));
     let sectors = u32::try_from(number(sectors)?).ok()?;
     let (mut op, flags) = letters_of(letters)?;
     // blkparse prints no operation letter for a flush, because a flush moves no data.
@@ -332,22 +332,22 @@ impl Columns {
             (rest, *word) = last_word(rest)?;
         }
         words[self.comm] = rest.trim_ascii();
-        let of = |name: &str| self.names.iter().position(|found| found == name).map(|at| words[at]);
-        let seconds = |name: &str| of(name).and_then(nanoseconds);
+        let column_text = |name: &str| self.names.iter().position(|found| found == name).map(|at| words[at]);
+        let seconds = |name: &str| column_text(name).and_then(nanoseconds);
         // Parses milliseconds as seconds, then divides by 1,000.
-        let milliseconds = |name: &str| of(name).and_then(nanoseconds).map(|ns| ns / 1_000);
-        let (op, flags) = letters_of(of("TYPE")?)?;
+        let milliseconds = |name: &str| column_text(name).and_then(nanoseconds).map(|ns| ns / 1_000);
+        let (op, flags) = letters_of(column_text("TYPE")?)?;
         let (device_ns, queue_ns) = (milliseconds("LATms"), milliseconds("QUEms"));
         let issued_ns = seconds("STARTs").or_else(|| seconds("ENDs")?.checked_sub(device_ns?)).unwrap_or(0);
         Some(Request {
-            device: device_number(of("DEV")?)?,
+            device: device_number(column_text("DEV")?)?,
             // On recent kernels iosnoop is off by one column when it parses a request.
-            sector: if of("BLOCK")? == "+" { 0 } else { number(of("BLOCK")?)? },
-            sectors: u32::try_from(number(of("BYTES")?)? / SECTOR_BYTES).ok()?,
+            sector: if column_text("BLOCK")? == "+" { 0 } else { number(column_text("BLOCK")?)? },
+            sectors: u32::try_from(number(column_text("BYTES")?)? / SECTOR_BYTES).ok()?,
             op,
             flags,
             sequential: false,
-            task: Task::new(number(of("PID")?)? as u32, words[self.comm]),
+            task: Task::new(number(column_text("PID")?)? as u32, words[self.comm]),
             queued_ns: queue_ns.and_then(|queue_ns| issued_ns.checked_sub(queue_ns)),
             issued_ns,
             completed_ns: device_ns.map(|device_ns| issued_ns.saturating_add(device_ns)),

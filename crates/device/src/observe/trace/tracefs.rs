@@ -202,12 +202,12 @@ impl Instance {
 /// enough for the whole file. The standard library begins with a small read.
 fn read_whole(path: &Path) -> io::Result<String> {
     let mut file = fs::File::open(path)?;
-    let mut step = vec![0; 64 << 10];
+    let mut chunk = vec![0; 64 << 10];
     let mut text = Vec::new();
     loop {
-        match file.read(&mut step)? {
+        match file.read(&mut chunk)? {
             0 => break,
-            bytes => text.extend_from_slice(&step[..bytes]),
+            bytes => text.extend_from_slice(&chunk[..bytes]),
         }
     }
     String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))

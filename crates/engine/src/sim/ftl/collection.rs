@@ -43,8 +43,8 @@ impl Collection {
         // Target: the free space beyond the reserve equals the filled space of the handles' open superblocks. So each
         // handle finds a free superblock when its open superblock is full.
         let filled: i64 = handles.iter().map(|handle| superblock - i64::from(ftl.room(*handle))).sum();
-        let short = (filled - beyond_reserve * superblock).clamp(0, superblock);
-        let steps_max = (STEPS * u64::from(dies) * short as u64).div_ceil(superblock as u64) as u32;
+        let shortfall = (filled - beyond_reserve * superblock).clamp(0, superblock);
+        let steps_max = (STEPS * u64::from(dies) * shortfall as u64).div_ceil(superblock as u64) as u32;
         self.running < steps_max
     }
 
@@ -83,13 +83,13 @@ impl Collection {
     /// Records a finished read of `step`. After the last read, returns the stripes to program now; [`Self::give_back`]
     /// takes the memory of the list.
     pub(super) fn collected(&mut self, step: u16) -> Option<Vec<(u32, u32)>> {
-        let of = self.steps.get_mut(usize::from(step))?;
-        of.reads -= 1;
-        if of.reads > 0 {
+        let step_counts = self.steps.get_mut(usize::from(step))?;
+        step_counts.reads -= 1;
+        if step_counts.reads > 0 {
             return None;
         }
-        self.running -= u32::from(of.programs == 0);
-        Some(std::mem::take(&mut of.filled))
+        self.running -= u32::from(step_counts.programs == 0);
+        Some(std::mem::take(&mut step_counts.filled))
     }
 
     /// Keeps the memory of a step's list of stripes for reuse.
@@ -100,9 +100,9 @@ impl Collection {
 
     /// Records that a stripe filled by `step` is programmed.
     pub(super) fn programmed(&mut self, step: u16) {
-        let Some(of) = self.steps.get_mut(usize::from(step)) else { return };
-        of.programs -= 1;
-        self.running -= u32::from(of.reads + of.programs == 0);
+        let Some(step_counts) = self.steps.get_mut(usize::from(step)) else { return };
+        step_counts.programs -= 1;
+        self.running -= u32::from(step_counts.reads + step_counts.programs == 0);
     }
 
     /// Begins the erase of a superblock on `dies` dies. Returns its slot.
@@ -115,17 +115,17 @@ impl Collection {
 
     /// Records that a die has erased its part of a superblock.
     pub(super) fn erased(&mut self, slot: u16) {
-        let left = &mut self.erasing[usize::from(slot)];
-        *left -= 1;
-        self.erasing_superblocks -= u32::from(*left == 0);
+        let dies_left = &mut self.erasing[usize::from(slot)];
+        *dies_left -= 1;
+        self.erasing_superblocks -= u32::from(*dies_left == 0);
     }
 }
 
 /// Index of a free entry of `all`; adds an entry if there is none.
-fn vacant<T: Default>(all: &mut Vec<T>, is_free: impl Fn(&T) -> bool) -> u16 {
-    let at = all.iter().position(is_free).unwrap_or_else(|| {
-        all.push(T::default());
-        all.len() - 1
+fn vacant<T: Default>(slots: &mut Vec<T>, is_free: impl Fn(&T) -> bool) -> u16 {
+    let index = slots.iter().position(is_free).unwrap_or_else(|| {
+        slots.push(T::default());
+        slots.len() - 1
     });
-    at as u16
+    index as u16
 }

@@ -29,7 +29,7 @@ pub(super) enum Work {
 pub(super) struct WorkEnd {
     die: u16,
     /// Value of [`Die::count`] at the start of the work; after a suspension the two values differ.
-    count: u32,
+    work_number: u32,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -39,14 +39,14 @@ struct Die {
     reading_bytes: u32,
     ends_ns: u64,
     /// Number of times that the die has begun or resumed work.
-    count: u32,
+    work_number: u32,
     /// Work suspended for reads, and its remaining time.
     suspended: Option<(Work, u64)>,
     /// Instant before which the current work cannot be suspended, nanoseconds.
     unbroken_ns: u64,
     reads: VecDeque<Work>,
     reads_in_row: u32,
-    others: VecDeque<Work>,
+    other_work: VecDeque<Work>,
 }
 
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ impl Dies {
         let die = &mut self.dies[at as usize];
         let Work::Read { from_ns, .. } = work else {
             if die.work.is_some() {
-                die.others.push_back(work);
+                die.other_work.push_back(work);
                 return None;
             }
             return Some(self.begin(at, work, now_ns));
@@ -102,10 +102,10 @@ impl Dies {
     /// Ends a turn. Returns the finished work and the die's next turn. No work is finished if the turn was suspended,
     /// or if an array read has ended and its transfer begins. The channel is busy only during the transfer.
     #[inline]
-    pub(super) fn end(&mut self, turn: WorkEnd, now_ns: u64) -> (Option<Work>, Option<(u64, WorkEnd)>) {
-        let at = u32::from(turn.die);
-        let die = &mut self.dies[usize::from(turn.die)];
-        if die.count != turn.count {
+    pub(super) fn end(&mut self, work_end: WorkEnd, now_ns: u64) -> (Option<Work>, Option<(u64, WorkEnd)>) {
+        let at = u32::from(work_end.die);
+        let die = &mut self.dies[usize::from(work_end.die)];
+        if die.work_number != work_end.work_number {
             return (None, None);
         }
         let bytes = std::mem::take(&mut die.reading_bytes);
@@ -113,22 +113,22 @@ impl Dies {
             let ends_ns = self.transfer(at, bytes, now_ns);
             return (None, Some(self.until(at, ends_ns)));
         }
-        let die = &mut self.dies[usize::from(turn.die)];
-        let done = die.work.take();
-        let others_wait = die.suspended.is_some() || !die.others.is_empty();
+        let die = &mut self.dies[usize::from(work_end.die)];
+        let finished_work = die.work.take();
+        let others_wait = die.suspended.is_some() || !die.other_work.is_empty();
         if !(others_wait && die.reads_in_row >= READS_IN_ROW)
             && let Some(read) = die.reads.pop_front()
         {
             let Work::Read { from_ns, .. } = read else { unreachable!("only reads of the host wait there") };
-            return (done, Some(self.begin(at, read, from_ns.max(now_ns))));
+            return (finished_work, Some(self.begin(at, read, from_ns.max(now_ns))));
         }
         if let Some((work, left_ns)) = die.suspended.take() {
             die.unbroken_ns = now_ns + self.flash.read_ns;
             (die.work, die.reads_in_row) = (Some(work), 0);
-            return (done, Some(self.until(at, now_ns + left_ns)));
+            return (finished_work, Some(self.until(at, now_ns + left_ns)));
         }
-        let next = die.others.pop_front();
-        (done, next.map(|work| self.begin(at, work, now_ns)))
+        let next_work = die.other_work.pop_front();
+        (finished_work, next_work.map(|work| self.begin(at, work, now_ns)))
     }
 
     /// Begins new work.
@@ -161,7 +161,7 @@ impl Dies {
     fn until(&mut self, at: u32, ends_ns: u64) -> (u64, WorkEnd) {
         let die = &mut self.dies[at as usize];
         die.ends_ns = ends_ns;
-        die.count = die.count.wrapping_add(1);
-        (ends_ns, WorkEnd { die: at as u16, count: die.count })
+        die.work_number = die.work_number.wrapping_add(1);
+        (ends_ns, WorkEnd { die: at as u16, work_number: die.work_number })
     }
 }

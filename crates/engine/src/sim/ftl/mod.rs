@@ -43,7 +43,7 @@ pub struct FtlModel {
     /// Handles with at least one write.
     handles: Vec<u16>,
     /// By token: operations in the drive.
-    taken: Vec<DriveOp>,
+    drive_ops: Vec<DriveOp>,
     /// Writes not fully buffered yet, in FIFO order.
     writes: VecDeque<Writing>,
     /// Capacity of the write buffer, host units.
@@ -51,11 +51,11 @@ pub struct FtlModel {
     /// Host units in the write buffer.
     buffered_units: u32,
     random: Random,
-    counted: HostOpCounters,
+    op_counters: HostOpCounters,
     /// Bytes of host writes that are completely buffered.
     host_bytes: u64,
     /// Counters before the run.
-    before: Bytes,
+    initial_bytes: Bytes,
 }
 
 /// A future event inside the drive.
@@ -71,7 +71,7 @@ struct DriveOp {
     kind: OpKind,
     len: u32,
     /// Reads only: dies that have not finished their part.
-    parts: u32,
+    parts_left: u32,
     submitted_ns: u64,
 }
 
@@ -88,7 +88,7 @@ struct Writing {
 /// Stripes of the flash, and the flash operations of the last FTL call.
 #[derive(Debug, Clone)]
 struct Stripes {
-    units_each: u32,
+    units_per_stripe: u32,
     superblock_units: u32,
     /// One bit per stripe: set while the stripe is in the buffer.
     buffered: Vec<u64>,
@@ -102,11 +102,11 @@ struct Stripes {
 
 impl Stripes {
     fn new(spec: &ftl::Spec, superblocks: u32, flash: &Flash) -> Self {
-        let units_each = flash.program_bytes() / spec.unit_bytes;
+        let units_per_stripe = flash.program_bytes() / spec.unit_bytes;
         let superblock_units = (spec.superblock_bytes / u64::from(spec.unit_bytes)) as u32;
-        let stripes = superblocks as usize * (superblock_units / units_each) as usize;
+        let stripes = superblocks as usize * (superblock_units / units_per_stripe) as usize;
         Self {
-            units_each,
+            units_per_stripe,
             superblock_units,
             buffered: vec![0; stripes / 64 + 1],
             partial_stripes: Vec::new(),
@@ -117,13 +117,13 @@ impl Stripes {
     }
 
     fn superblock_stripes(&self) -> u32 {
-        self.superblock_units / self.units_each
+        self.superblock_units / self.units_per_stripe
     }
 
     /// Number of the stripe of a unit.
     #[inline]
     fn of(&self, superblock: u32, unit: u32) -> u32 {
-        superblock * self.superblock_stripes() + unit / self.units_each
+        superblock * self.superblock_stripes() + unit / self.units_per_stripe
     }
 
     #[inline]
@@ -138,23 +138,23 @@ impl Stripes {
 
     /// Stripes of an extent: the stripe, its units in the extent, and the end of these units within the stripe.
     #[inline]
-    fn parts(&self, at: Extent) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
-        let (units_each, first_stripe) = (self.units_each, self.of(at.superblock, 0));
-        let (mut unit, end) = (at.first, at.first + at.units);
+    fn parts(&self, extent: Extent) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
+        let (units_per_stripe, first_stripe) = (self.units_per_stripe, self.of(extent.superblock, 0));
+        let (mut unit, end) = (extent.first_unit, extent.first_unit + extent.units);
         std::iter::from_fn(move || {
-            let (stripe, from) = (unit / units_each, unit % units_each);
-            let units = (units_each - from).min(end - unit);
+            let (stripe, first_unit) = (unit / units_per_stripe, unit % units_per_stripe);
+            let units = (units_per_stripe - first_unit).min(end - unit);
             unit += units;
-            (units > 0).then_some((first_stripe + stripe, units, from + units))
+            (units > 0).then_some((first_stripe + stripe, units, first_unit + units))
         })
     }
 }
 
 impl FlashObserver for Stripes {
-    fn program(&mut self, at: Extent, cause: ProgramCause) {
-        for (stripe, units, behind) in self.parts(at) {
+    fn program(&mut self, extent: Extent, cause: ProgramCause) {
+        for (stripe, units, end_unit) in self.parts(extent) {
             let host_units = if cause == ProgramCause::Host { units } else { 0 };
-            let begun = match self.partial_stripes.iter().position(|(begun, _)| *begun == stripe) {
+            let partial_index = match self.partial_stripes.iter().position(|(begun, _)| *begun == stripe) {
                 Some(begun) => begun,
                 None => {
                     self.set_buffered(stripe, true);
@@ -162,15 +162,15 @@ impl FlashObserver for Stripes {
                     self.partial_stripes.len() - 1
                 }
             };
-            self.partial_stripes[begun].1 += host_units;
-            if behind == self.units_each {
-                self.programs.push(self.partial_stripes.swap_remove(begun));
+            self.partial_stripes[partial_index].1 += host_units;
+            if end_unit == self.units_per_stripe {
+                self.programs.push(self.partial_stripes.swap_remove(partial_index));
             }
         }
     }
 
-    fn read(&mut self, at: Extent) {
-        for (stripe, units, _) in self.parts(at) {
+    fn read(&mut self, extent: Extent) {
+        for (stripe, units, _) in self.parts(extent) {
             match self.reads.last_mut() {
                 Some((last, read)) if *last == stripe => *read += units,
                 _ => self.reads.push((stripe, units)),
@@ -196,32 +196,32 @@ impl FtlModel {
     /// A preconditioned drive with the parameters of `drive` and of its FTL `of`. Uses the seed of `drive`, or `seed`
     /// if `drive` has none. Errors: an invalid FTL; never for a description that was parsed from text, because the
     /// parser checks it.
-    pub fn new(drive: &DriveSpec, of: &FtlDrive, seed: u64) -> Result<Self, SpecError> {
+    pub fn new(drive: &DriveSpec, ftl_drive: &FtlDrive, seed: u64) -> Result<Self, SpecError> {
         let seed = drive.seed.unwrap_or(seed);
-        let mut ftl = Ftl::new(&of.spec, seed)?;
+        let mut ftl = Ftl::new(&ftl_drive.spec, seed)?;
         let mut random = Random::for_part(seed, 1);
-        precondition(&mut ftl, of.precondition_fills, &mut random);
-        Ok(Self::with_ftl(drive, of, ftl, random))
+        precondition(&mut ftl, ftl_drive.precondition_fills, &mut random);
+        Ok(Self::with_ftl(drive, ftl_drive, ftl, random))
     }
 
     /// As [`Self::new`], with an existing `ftl` in its current state. The spec of `ftl` must equal the spec in `of`.
-    pub fn with_ftl(drive: &DriveSpec, of: &FtlDrive, ftl: Ftl, random: Random) -> Self {
+    pub fn with_ftl(drive: &DriveSpec, ftl_drive: &FtlDrive, ftl: Ftl, random: Random) -> Self {
         Self {
-            controller_ns: of.flash.controller_ns.max(1),
-            unit_bytes: of.spec.unit_bytes.into(),
-            media: Stripes::new(&of.spec, ftl.superblocks(), &of.flash),
-            dies: Dies::new(&of.flash),
+            controller_ns: ftl_drive.flash.controller_ns.max(1),
+            unit_bytes: ftl_drive.spec.unit_bytes.into(),
+            media: Stripes::new(&ftl_drive.spec, ftl.superblocks(), &ftl_drive.flash),
+            dies: Dies::new(&ftl_drive.flash),
             events: EventQueue::with_capacity(64),
             collection: Collection::default(),
             handles: Vec::new(),
-            taken: Vec::new(),
+            drive_ops: Vec::new(),
             writes: VecDeque::new(),
-            buffer_units: (of.flash.buffer_bytes / u64::from(of.spec.unit_bytes)) as u32,
+            buffer_units: (ftl_drive.flash.buffer_bytes / u64::from(ftl_drive.spec.unit_bytes)) as u32,
             buffered_units: 0,
             random,
-            counted: HostOpCounters::default(),
+            op_counters: HostOpCounters::default(),
             host_bytes: 0,
-            before: ftl.counters(),
+            initial_bytes: ftl.counters(),
             ftl,
             drive: drive.clone(),
         }
@@ -266,8 +266,8 @@ impl FtlModel {
         if self.drive.is_gone(at_ns) {
             done.errno = libc::ENODEV;
         }
-        let DriveOp { kind, len, .. } = self.taken[done.token as usize];
-        self.counted.add(kind, len.into(), done.errno);
+        let DriveOp { kind, len, .. } = self.drive_ops[done.token as usize];
+        self.op_counters.add(kind, len.into(), done.errno);
         done
     }
 
@@ -284,43 +284,43 @@ impl FtlModel {
     #[inline]
     fn read(&mut self, op: &Op, now_ns: u64) {
         let from_ns = now_ns + self.controller_ns;
-        let (first, end) = (op.offset / self.unit_bytes, (op.offset + u64::from(op.len)).div_ceil(self.unit_bytes));
+        let (first_unit, end_unit) = (op.offset / self.unit_bytes, (op.offset + u64::from(op.len)).div_ceil(self.unit_bytes));
         let token = op.token as usize;
         // Adjacent units of a stripe are one read.
         let (mut stripe, mut units) = (0, 0);
-        for unit in first..end {
-            let at = self.ftl.locate(unit).map(|at| self.media.of(at.superblock, at.first));
-            let Some(next) = at.filter(|stripe| !self.media.is_buffered(*stripe)) else { continue };
-            if units > 0 && next != stripe {
+        for unit in first_unit..end_unit {
+            let found_stripe = self.ftl.locate(unit).map(|at| self.media.of(at.superblock, at.first_unit));
+            let Some(next_stripe) = found_stripe.filter(|stripe| !self.media.is_buffered(*stripe)) else { continue };
+            if units > 0 && next_stripe != stripe {
                 self.read_part(token, stripe, units, from_ns);
                 units = 0;
             }
-            (stripe, units) = (next, units + 1);
+            (stripe, units) = (next_stripe, units + 1);
         }
         if units > 0 {
             self.read_part(token, stripe, units, from_ns);
         }
-        if self.taken[token].parts == 0 {
+        if self.drive_ops[token].parts_left == 0 {
             self.schedule_end(from_ns, op.token, now_ns, 0);
         }
     }
 
     #[inline]
     fn read_part(&mut self, token: usize, stripe: u32, units: u32, from_ns: u64) {
-        self.taken[token].parts += 1;
+        self.drive_ops[token].parts_left += 1;
         let bytes = units * self.unit_bytes as u32;
         self.work(stripe, Work::Read { token: token as u32, bytes, from_ns }, from_ns);
     }
 
     fn write(&mut self, op: &Op, now_ns: u64) {
-        let (first, last) = (op.offset / self.unit_bytes, (op.offset + u64::from(op.len) - 1) / self.unit_bytes);
+        let (first_unit, last_unit) = (op.offset / self.unit_bytes, (op.offset + u64::from(op.len) - 1) / self.unit_bytes);
         // A partial write of a unit reads the unit first (read-modify-write).
         let is_part = |at: u64| !at.is_multiple_of(self.unit_bytes);
-        let parts = [(first, is_part(op.offset)), (last, is_part(op.offset + u64::from(op.len)))];
-        for (place, (unit, is_part)) in parts.into_iter().enumerate() {
-            let read_before = place == 1 && first == last && parts[0].1;
-            if let Some(at) = self.ftl.locate(unit).filter(|_| is_part && !read_before) {
-                let stripe = self.media.of(at.superblock, at.first);
+        let edges = [(first_unit, is_part(op.offset)), (last_unit, is_part(op.offset + u64::from(op.len)))];
+        for (edge_index, (unit, is_part)) in edges.into_iter().enumerate() {
+            let read_before = edge_index == 1 && first_unit == last_unit && edges[0].1;
+            if let Some(extent) = self.ftl.locate(unit).filter(|_| is_part && !read_before) {
+                let stripe = self.media.of(extent.superblock, extent.first_unit);
                 if !self.media.is_buffered(stripe) {
                     self.collection.read_units += 1;
                     self.work(stripe, Work::Collect { step: NO_STEP, bytes: self.unit_bytes as u32 }, now_ns);
@@ -334,8 +334,8 @@ impl FtlModel {
         self.writes.push_back(Writing {
             token: op.token,
             submitted_ns: now_ns,
-            next_unit: first,
-            units: (last - first + 1) as u32,
+            next_unit: first_unit,
+            units: (last_unit - first_unit + 1) as u32,
             handle,
         });
         self.fill_buffer(now_ns);
@@ -353,7 +353,7 @@ impl FtlModel {
             let Writing { token, submitted_ns, units, .. } = *write;
             if units == 0 {
                 self.writes.pop_front();
-                self.host_bytes += u64::from(self.taken[token as usize].len);
+                self.host_bytes += u64::from(self.drive_ops[token as usize].len);
                 self.schedule_end(now_ns + self.controller_ns, token, submitted_ns, 0);
             }
             self.work_of_call(NO_STEP, now_ns);
@@ -365,7 +365,7 @@ impl FtlModel {
     #[inline]
     fn collect(&mut self, now_ns: u64) {
         while self.collection.is_due(&self.ftl, &self.handles, self.dies.count()) {
-            if self.ftl.collect_on(self.media.units_each, &mut self.media).is_none() {
+            if self.ftl.collect_on(self.media.units_per_stripe, &mut self.media).is_none() {
                 break;
             }
             let step = self.collection.step();
@@ -388,10 +388,10 @@ impl FtlModel {
         }
         for index in 0..self.media.erases.len() {
             let stripes = self.media.superblock_stripes();
-            let first = self.media.erases[index] * stripes;
+            let first_stripe = self.media.erases[index] * stripes;
             let dies = stripes.min(self.dies.count());
             let slot = self.collection.erase(dies);
-            (first..first + dies).for_each(|stripe| self.work(stripe, Work::Erase { slot }, now_ns));
+            (first_stripe..first_stripe + dies).for_each(|stripe| self.work(stripe, Work::Erase { slot }, now_ns));
         }
         self.media.programs.clear();
         self.media.reads.clear();
@@ -399,10 +399,10 @@ impl FtlModel {
     }
 
     fn deallocate(&mut self, op: &Op) {
-        let first = op.offset.div_ceil(self.unit_bytes);
-        let end = (op.offset + u64::from(op.len)) / self.unit_bytes;
-        if first < end {
-            self.ftl.deallocate(first, (end - first) as u32);
+        let first_unit = op.offset.div_ceil(self.unit_bytes);
+        let end_unit = (op.offset + u64::from(op.len)) / self.unit_bytes;
+        if first_unit < end_unit {
+            self.ftl.deallocate(first_unit, (end_unit - first_unit) as u32);
         }
     }
 }
@@ -421,12 +421,12 @@ fn precondition(ftl: &mut Ftl, fills: u32, random: &mut Random) {
 impl DriveModel for FtlModel {
     #[inline]
     fn submit(&mut self, op: &Op, now_ns: u64) {
-        let (token, taken) =
-            (op.token as usize, DriveOp { kind: op.kind, len: op.len, parts: 0, submitted_ns: now_ns });
-        if self.taken.len() <= token {
-            self.taken.resize(token + 1, taken);
+        let (token, drive_op) =
+            (op.token as usize, DriveOp { kind: op.kind, len: op.len, parts_left: 0, submitted_ns: now_ns });
+        if self.drive_ops.len() <= token {
+            self.drive_ops.resize(token + 1, drive_op);
         }
-        self.taken[token] = taken;
+        self.drive_ops[token] = drive_op;
         if let Some((errno, at_ns)) = self.refusal(op, now_ns) {
             return self.schedule_end(at_ns, op.token, now_ns, errno);
         }
@@ -447,20 +447,20 @@ impl DriveModel for FtlModel {
     #[inline]
     fn advance(&mut self) -> Option<SimCompletion> {
         let (now_ns, event) = self.events.pop()?;
-        let turn = match event {
+        let work_end = match event {
             Event::Done(done) => return Some(self.done(now_ns, done)),
             Event::Turn(turn) => turn,
         };
-        let (ended, next) = self.dies.end(turn, now_ns);
-        if let Some((at_ns, turn)) = next {
+        let (finished, next_event) = self.dies.end(work_end, now_ns);
+        if let Some((at_ns, turn)) = next_event {
             self.events.push(at_ns, Event::Turn(turn));
         }
-        match ended? {
+        match finished? {
             Work::Read { token, .. } => {
-                let read = &mut self.taken[token as usize];
-                read.parts -= 1;
-                let DriveOp { parts, submitted_ns, .. } = *read;
-                return (parts == 0).then(|| self.done(now_ns, SimCompletion { token, submitted_ns, errno: 0 }));
+                let drive_op = &mut self.drive_ops[token as usize];
+                drive_op.parts_left -= 1;
+                let DriveOp { parts_left, submitted_ns, .. } = *drive_op;
+                return (parts_left == 0).then(|| self.done(now_ns, SimCompletion { token, submitted_ns, errno: 0 }));
             }
             Work::Collect { step, .. } => {
                 if let Some(filled) = self.collection.collected(step) {
@@ -483,10 +483,10 @@ impl DriveModel for FtlModel {
     }
 
     fn counters(&self) -> Vec<(Column, u64)> {
-        let Bytes { media, erased, .. } = self.ftl.counters().since(self.before).expect("an FTL counts up");
+        let Bytes { media, erased, .. } = self.ftl.counters().since(self.initial_bytes).expect("an FTL counts up");
         let read_bytes = self.collection.read_units * self.unit_bytes;
         // A partial write counts only its own bytes as host bytes, not the whole unit.
-        let own = [self.host_bytes, media, erased, read_bytes, u64::from(self.ftl.free_superblocks())];
-        Self::columns().into_iter().zip(self.counted.values().into_iter().chain(own)).collect()
+        let ftl_values = [self.host_bytes, media, erased, read_bytes, u64::from(self.ftl.free_superblocks())];
+        Self::columns().into_iter().zip(self.op_counters.values().into_iter().chain(ftl_values)).collect()
     }
 }

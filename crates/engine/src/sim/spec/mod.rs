@@ -137,14 +137,14 @@ impl DriveSpec {
             .strip_prefix(SIM_PREFIX)
             .ok_or_else(|| format!("its name does not begin with {}", quoted(SIM_PREFIX)))?;
         let mut spec = Self::default();
-        let mut given = Vec::new();
+        let mut given_names = Vec::new();
         let mut names = NAMES;
-        let mut each = parameters.split('+').filter(|_| !parameters.is_empty()).peekable();
-        if each.next_if_eq(&MODEL).is_some() {
+        let mut remaining = parameters.split('+').filter(|_| !parameters.is_empty()).peekable();
+        if remaining.next_if_eq(&MODEL).is_some() {
             spec.ftl = Some(FtlDrive::default());
             names = FTL_NAMES;
         }
-        for parameter in each {
+        for parameter in remaining {
             if parameter.is_empty() {
                 return Err("a parameter is empty - join parameters by one +, as in sim:channels=4+read-us=400".into());
             }
@@ -155,17 +155,17 @@ impl DriveSpec {
             if !names.split(", ").any(|known| known == name) {
                 return Err(format!("unknown parameter {} - known are {names}", quoted(name)));
             }
-            if given.contains(&name) {
+            if given_names.contains(&name) {
                 return Err(format!("{name} is given twice - give {name} once"));
             }
-            given.push(name);
-            let set = match &mut spec.ftl {
+            given_names.push(name);
+            let set_result = match &mut spec.ftl {
                 Some(ftl) if !NAMES_OF_ALL.contains(&name) => ftl.set(name, value),
                 _ => spec.set(name, value),
             };
-            set.map_err(|expected| unfit(name, value, expected))?;
+            set_result.map_err(|expected| unfit(name, value, expected))?;
         }
-        if let Some((name, why, advice)) = spec.without_effect(&given) {
+        if let Some((name, why, advice)) = spec.without_effect(&given_names) {
             return Err(format!("{name} has no effect {why} - {advice}"));
         }
         spec.check_stalls().map_err(|expected| unfit("a stall", parameters, expected))?;
@@ -189,8 +189,8 @@ impl DriveSpec {
     }
 
     /// The first parameter in `given` that has no effect, the reason, and advice.
-    fn without_effect(&self, given: &[&str]) -> Option<(&'static str, &'static str, &'static str)> {
-        if given.contains(&"slow-factor") && self.slow_after_ns.is_none() {
+    fn without_effect(&self, given_names: &[&str]) -> Option<(&'static str, &'static str, &'static str)> {
+        if given_names.contains(&"slow-factor") && self.slow_after_ns.is_none() {
             return Some((
                 "slow-factor",
                 "without slow-after-s",
@@ -206,7 +206,7 @@ impl DriveSpec {
         if self.window_ns > 0 && unlimited {
             return Some(("window-ms", "without a limit", "give read-iops, write-iops, read-mbps or write-mbps"));
         }
-        if given.contains(&"op") && given.contains(&"op-of-flash") {
+        if given_names.contains(&"op") && given_names.contains(&"op-of-flash") {
             return Some(("op-of-flash", "together with op", "give one of them"));
         }
         None

@@ -32,14 +32,14 @@ pub struct JobObserver<'a> {
     /// Time for which the issuing threads were runnable without a CPU.
     run_delay_ns: u64,
     /// State of the run, once it has begun.
-    begun: Option<RunState>,
+    run_state: Option<RunState>,
 }
 
 struct RunState {
     devices: usize,
     /// Name and rate of each stream.
     streams: Vec<(String, f64)>,
-    simulated: bool,
+    is_simulated: bool,
     rounds: Rounds,
     /// By job and second: median of the reads, and the longest operation.
     seconds: Vec<Vec<Option<Second>>>,
@@ -49,8 +49,8 @@ struct RunState {
 
 /// Kernel counters of requests in flight on each device of a load: at the start, and now.
 struct Queues {
-    began: Instant,
-    now: Instant,
+    first_poll: Instant,
+    last_poll: Instant,
     counters: Vec<Option<(Counters, Counters)>>,
 }
 
@@ -61,28 +61,28 @@ impl<'a> JobObserver<'a> {
             totals: Totals::joined(load.reported().into_iter().map(|(.., streams)| streams)),
             cpu_ns: 0,
             run_delay_ns: 0,
-            begun: None,
+            run_state: None,
         }
     }
 
     /// The point of `job`, with index `place` in the load. The run must have begun.
-    pub fn point(&self, place: usize, job: &Job, doubt: Option<String>) -> Point {
+    pub fn point(&self, job_index: usize, job: &Job, doubt: Option<String>) -> Point {
         let seconds = self.totals.ran_ns as f64 / 1e9;
-        let side = |direction: usize| {
-            let at = self.load.reported_at(place, direction)?;
+        let done_of = |direction: usize| {
+            let kind_index = self.load.reported_at(job_index, direction)?;
             let streams = self.load.streams();
-            let own = |begun: &RunState| {
-                let all = streams.iter().zip(&begun.streams).filter(|(stream, _)| **stream == (place, direction));
+            let offered_iops = |begun: &RunState| {
+                let all = streams.iter().zip(&begun.streams).filter(|(stream, _)| **stream == (job_index, direction));
                 all.map(|(_, (_, iops))| iops).sum()
             };
-            let offered = self.begun.as_ref().map(own).filter(|iops: &f64| *iops > 0.0);
-            Some(done(&self.totals.kinds[at], job.bytes[direction], offered, seconds))
+            let offered = self.run_state.as_ref().map(offered_iops).filter(|iops: &f64| *iops > 0.0);
+            Some(done(&self.totals.kinds[kind_index], job.bytes[direction], offered, seconds))
         };
         let ops: u64 = self.totals.kinds.iter().map(|kind| kind.ops).sum();
-        let (reads, writes) = (side(0), side(1));
-        let own =
+        let (reads, writes) = (done_of(0), done_of(1));
+        let own_doubt =
             || self.lacked_cpu().or_else(|| self.was_busy(job)).or_else(|| self.lost_depth(job, [&reads, &writes]));
-        let doubt = doubt.or_else(own);
+        let doubt = doubt.or_else(own_doubt);
         Point {
             part: job.part,
             job: job.line(),
@@ -93,15 +93,15 @@ impl<'a> JobObserver<'a> {
             seconds,
             reads,
             writes,
-            mean_in_flight: self.begun.as_ref().and_then(|begun| begun.queues.as_ref()?.mean(place)),
+            mean_in_flight: self.run_state.as_ref().and_then(|begun| begun.queues.as_ref()?.mean(job_index)),
             cpu_us: (!self.is_simulated() && ops > 0).then(|| self.cpu_ns as f64 / 1e3 / ops as f64),
-            steady: self.steady(place),
+            steady: self.steady(job_index),
             doubt,
             watch: self
-                .begun
+                .run_state
                 .as_ref()
                 .filter(|_| job.part == Part::Watch)
-                .map(|begun| WatchPoint::of(&begun.seconds[place])),
+                .map(|begun| WatchPoint::of(&begun.seconds[job_index])),
         }
     }
 
@@ -131,18 +131,18 @@ impl<'a> JobObserver<'a> {
 
     /// Doubt: the queue depth was not kept, for any reason. By Little's law, rate times mean time is the number in
     /// flight.
-    fn lost_depth(&self, job: &Job, sides: [&Option<Done>; 2]) -> Option<String> {
-        let in_flight: f64 = sides.into_iter().flatten().map(|done| done.iops * done.service.mean_us / 1e6).sum();
+    fn lost_depth(&self, job: &Job, directions: [&Option<Done>; 2]) -> Option<String> {
+        let in_flight: f64 = directions.into_iter().flatten().map(|done| done.iops * done.service.mean_us / 1e6).sum();
         let depth = f64::from(job.depth * job.numjobs);
         // A depth of one is always slightly missed: the next operation is issued after the completion was seen.
-        let is_told = !self.is_simulated() && job.rates.is_none() && depth > 1.0 && in_flight < DEPTH_KEPT * depth;
-        is_told.then(|| {
+        let is_reported = !self.is_simulated() && job.rates.is_none() && depth > 1.0 && in_flight < DEPTH_KEPT * depth;
+        is_reported.then(|| {
             format!("on average only {} of {depth} operations were in flight", results::units::number(in_flight))
         })
     }
 
     fn is_simulated(&self) -> bool {
-        self.begun.as_ref().is_none_or(|begun| begun.simulated)
+        self.run_state.as_ref().is_none_or(|begun| begun.is_simulated)
     }
 
     /// Time `ns` of all issuing threads as a fraction of their time in the run. With more clones than CPUs, clones
@@ -154,24 +154,24 @@ impl<'a> JobObserver<'a> {
     }
 
     /// True if the streams of the job with index `place` were steady at the end; `None` if unknown.
-    fn steady(&self, place: usize) -> Option<bool> {
-        let begun = self.begun.as_ref().filter(|begun| begun.rounds.count() >= ROUNDS_IN_WINDOW)?;
+    fn steady(&self, job_index: usize) -> Option<bool> {
+        let run_state = self.run_state.as_ref().filter(|begun| begun.rounds.count() >= ROUNDS_IN_WINDOW)?;
         let streams = self.load.streams();
-        let own = |name: &str| {
-            let mut named = streams.iter().zip(&begun.streams);
-            named.any(|((entry, _), (stream, _))| *entry == place && stream == name)
+        let is_own = |name: &str| {
+            let mut named = streams.iter().zip(&run_state.streams);
+            named.any(|((entry, _), (stream, _))| *entry == job_index && stream == name)
         };
-        let windows = Steadiness::of(&begun.rounds).windows;
-        Some(windows.iter().filter(|window| own(&window.group.stream)).all(|window| window.is_steady()))
+        let windows = Steadiness::of(&run_state.rounds).windows;
+        Some(windows.iter().filter(|window| is_own(&window.group.stream)).all(|window| window.is_steady()))
     }
 }
 
 impl RunObserver for JobObserver<'_> {
     fn begins(&mut self, manifest: &Manifest) {
-        self.begun = Some(RunState {
+        self.run_state = Some(RunState {
             devices: manifest.devices.len(),
             streams: manifest.streams.iter().map(|stream| (stream.name.clone(), stream.offered_iops)).collect(),
-            simulated: manifest.simulated,
+            is_simulated: manifest.simulated,
             rounds: Rounds::new(manifest),
             seconds: vec![Vec::new(); self.load.devices.len()],
             queues: None,
@@ -179,19 +179,19 @@ impl RunObserver for JobObserver<'_> {
     }
 
     fn interval(&mut self, interval: &Interval) -> Option<String> {
-        let begun = self.begun.as_mut()?;
-        self.totals.add(interval, begun.devices);
+        let run_state = self.run_state.as_mut()?;
+        self.totals.add(interval, run_state.devices);
         self.cpu_ns += interval.cpu_ns;
         self.run_delay_ns += interval.run_delay_ns;
-        match &mut begun.queues {
+        match &mut run_state.queues {
             Some(queues) => queues.poll(self.load),
             queues => *queues = Some(Queues::of(self.load)),
         }
-        begun.rounds.add(interval);
-        let (streams, devices) = (self.load.streams(), begun.devices);
-        for (place, seconds) in begun.seconds.iter_mut().enumerate() {
-            let own = streams.iter().enumerate().filter(|(_, (entry, _))| *entry == place);
-            let cells = own.flat_map(|(stream, _)| &interval.cells[stream * devices..][..devices]);
+        run_state.rounds.add(interval);
+        let (streams, devices) = (self.load.streams(), run_state.devices);
+        for (job_index, seconds) in run_state.seconds.iter_mut().enumerate() {
+            let own_streams = streams.iter().enumerate().filter(|(_, (entry, _))| *entry == job_index);
+            let cells = own_streams.flat_map(|(stream, _)| &interval.cells[stream * devices..][..devices]);
             seconds.push(second(cells));
         }
         None
@@ -213,7 +213,7 @@ impl Queues {
     fn of(load: &FioLoad) -> Self {
         let now = Instant::now();
         let counters = counters(load).into_iter().map(|counters| Some((counters?, counters?))).collect();
-        Self { began: now, now, counters }
+        Self { first_poll: now, last_poll: now, counters }
     }
 
     fn poll(&mut self, load: &FioLoad) {
@@ -221,17 +221,17 @@ impl Queues {
         if self.counters.iter().all(Option::is_none) {
             return;
         }
-        self.now = Instant::now();
+        self.last_poll = Instant::now();
         for (known, now) in self.counters.iter_mut().zip(counters(load)) {
             *known = known.and_then(|(began, _)| Some((began, now?)));
         }
     }
 
     /// Mean number of operations in flight on the device with index `place`.
-    fn mean(&self, place: usize) -> Option<f64> {
-        let (began, now) = self.counters.get(place).copied().flatten()?;
-        let elapsed_ms = self.now.duration_since(self.began).as_secs_f64() * 1e3;
-        let queue_ms = now.since(&began)?.queue_ms as f64;
+    fn mean(&self, device_index: usize) -> Option<f64> {
+        let (first, last) = self.counters.get(device_index).copied().flatten()?;
+        let elapsed_ms = self.last_poll.duration_since(self.first_poll).as_secs_f64() * 1e3;
+        let queue_ms = last.since(&first)?.queue_ms as f64;
         (elapsed_ms > 0.0).then(|| queue_ms / elapsed_ms)
     }
 }
@@ -242,12 +242,12 @@ fn counters(load: &FioLoad) -> Vec<Option<Counters>> {
         return vec![None; load.devices.len()];
     }
     let disks = diskstats::read(Path::new("/")).unwrap_or_default();
-    let of = |name: &str| {
+    let counters_of = |name: &str| {
         let number = fs::metadata(name).ok()?.rdev();
         let number = (libc::major(number), libc::minor(number));
         disks.iter().find(|disk| disk.device == number).map(|disk| disk.counters)
     };
-    load.devices.iter().map(|device| of(device.as_str())).collect()
+    load.devices.iter().map(|device| counters_of(device.as_str())).collect()
 }
 
 fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -> Done {
@@ -278,8 +278,8 @@ fn latency(durations: &Durations, unknown: u64) -> Latency {
         return Latency::default();
     }
     let us = |ns: f64| ns / 1e3;
-    let of_known = (durations.len() + unknown) as f64 / durations.len() as f64;
-    let known = Latency::PERCENTILES.iter().map(|percent| percent * of_known).take_while(|percent| *percent <= 100.0);
+    let unknown_factor = (durations.len() + unknown) as f64 / durations.len() as f64;
+    let known = Latency::PERCENTILES.iter().map(|percent| percent * unknown_factor).take_while(|percent| *percent <= 100.0);
     Latency {
         mean_us: us(durations.mean()),
         stdev_us: us(durations.stdev()),

@@ -49,60 +49,60 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     request.probe_devices()?;
     let fio = args.cross_check.then(|| real_fio(&request, &drives)).transpose()?;
     let first = args.out.clone().unwrap_or_else(|| default_name("baseline", &drives.identities, &request.name()));
-    let now = request.series(drives.identities.clone(), &drives.left_unprepared);
-    let mut kept = SeriesDir::open(&first, args.series.clone(), now, &[NOT_PREPARED], |options| {
+    let new_series = request.series(drives.identities.clone(), &drives.left_unprepared);
+    let mut series_dir = SeriesDir::open(&first, args.series.clone(), new_series, &[NOT_PREPARED], |options| {
         erasable(&request.spec(), !args.read_only, &options.erase, !options.dry_run)
     })?;
-    kept.series.interrupt_running_steps();
-    if kept.series.conclusion.is_some() {
-        console::note(&format!("the baseline in {} is complete; --fresh starts a new one", kept.dir.display()));
-        return show_conclusion(&kept);
+    series_dir.series.interrupt_running_steps();
+    if series_dir.series.conclusion.is_some() {
+        console::note(&format!("the baseline in {} is complete; --fresh starts a new one", series_dir.dir.display()));
+        return show_conclusion(&series_dir);
     }
     if args.series.dry_run {
-        return show_plan(&kept, &request, &drives);
+        return show_plan(&series_dir, &request, &drives);
     }
-    let switch = SignalHandler::install("run the same command to repeat the job", CompatMode::Native)?;
-    kept.save()?;
+    let signal_handler = SignalHandler::install("run the same command to repeat the job", CompatMode::Native)?;
+    series_dir.save()?;
     let is_pts = !request.form.pts.is_empty();
     if !no_prep
         && !is_pts
-        && let Some(code) = kept.prepare(&drives, &switch)?
+        && let Some(code) = series_dir.prepare(&drives, &signal_handler)?
     {
         return Ok(code);
     }
-    kept.examine();
-    kept.print_findings();
-    console::note(&summary(&kept, &request));
-    let mut opened = request.open(&kept.erase)?;
+    series_dir.examine();
+    series_dir.print_findings();
+    console::note(&summary(&series_dir, &request));
+    let mut opened = request.open(&series_dir.erase)?;
     loop {
         // A signal that arrived while the last job was being recorded takes effect here.
-        if switch.signal_received().is_some() {
-            return show_interruption(&kept);
+        if signal_handler.signal_received().is_some() {
+            return show_interruption(&series_dir);
         }
-        let jobs = next_jobs(&request.form, &kept.series);
+        let jobs = next_jobs(&request.form, &series_dir.series);
         if jobs.is_empty() {
             break;
         }
-        if is_pts && jobs[0].1.place.1 == 0 {
+        if is_pts && jobs[0].1.position.1 == 0 {
             // The preparation opens the devices itself and needs them exclusively. A simulated drive is new when
             // opened.
             drop(opened);
             let devices = jobs.iter().map(|(device, _)| request.devices[*device].clone()).collect();
             if !request.form.simulated
-                && let Some(code) = precondition(jobs[0].1.part, devices, &kept.erase, args.series.quiet, &switch)?
+                && let Some(code) = precondition(jobs[0].1.part, devices, &series_dir.erase, args.series.quiet, &signal_handler)?
             {
                 return Ok(code);
             }
-            opened = request.open(&kept.erase)?;
+            opened = request.open(&series_dir.erase)?;
         }
-        if run_jobs(&jobs, &request, &opened, fio.as_ref(), &mut kept, &switch)?.is_break() {
-            return show_interruption(&kept);
+        if run_jobs(&jobs, &request, &opened, fio.as_ref(), &mut series_dir, &signal_handler)?.is_break() {
+            return show_interruption(&series_dir);
         }
     }
-    let mut conclusion = conclude(&kept.series);
+    let mut conclusion = conclude(&series_dir.series);
     conclusion.remarks.splice(0..0, request.remarks());
-    kept.conclude(conclusion)?;
-    show_conclusion(&kept)
+    series_dir.conclude(conclusion)?;
+    show_conclusion(&series_dir)
 }
 
 /// The fio for the cross-check. Errors: fio is not installed, or its version is unsuitable.
@@ -120,22 +120,22 @@ fn precondition(
     devices: Vec<String>,
     erase: &[String],
     quiet: bool,
-    switch: &SignalHandler,
+    signal_handler: &SignalHandler,
 ) -> Result<Option<ExitCode>, Failure> {
-    let usual = Preparation::with_defaults(devices, erase, Style::of(quiet));
-    let purged =
+    let defaults = Preparation::with_defaults(devices, erase, Style::of(quiet));
+    let prep_options =
         |fills| PrepOptions { discard_first: true, zeros: false, fills, restart: true, ..PrepOptions::DEFAULT };
-    let asked = match part {
+    let preparation = match part {
         Part::PtsSaturation => {
             console::note("discarding each whole device, as SNIA's PTS requires");
-            Preparation { wanted: purged(0), samples: 0, ..usual }
+            Preparation { options: prep_options(0), samples: 0, ..defaults }
         }
         _ => {
             console::note("discarding each whole device and writing it twice, as SNIA's PTS requires");
-            Preparation { wanted: purged(2), ..usual }
+            Preparation { options: prep_options(2), ..defaults }
         }
     };
-    let code = asked.run(switch)?;
+    let code = preparation.run(signal_handler)?;
     Ok((code != 0).then(|| ExitCode::from(code)))
 }
 
@@ -145,13 +145,13 @@ const PATIENCE: FailureLimits = FailureLimits::with_errors(100);
 /// The next jobs, each with the number of its drive: the jobs of the drives furthest behind, which run at the same
 /// time. A failed drive has no next job; the other drives continue.
 fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
-    let of = |(device, identity): (usize, &Identity)| {
+    let next_job_of = |(device, identity): (usize, &Identity)| {
         let points = (!has_failed(series, device)).then(|| points_of(series, device))?;
         Some((device, form.next(&points, identity.size_bytes)?))
     };
-    let mut next: Vec<_> = series.devices.iter().enumerate().filter_map(of).collect();
-    let behind = next.iter().map(|(_, job)| job.place).min();
-    next.retain(|(_, job)| Some(job.place) == behind);
+    let mut next: Vec<_> = series.devices.iter().enumerate().filter_map(next_job_of).collect();
+    let behind = next.iter().map(|(_, job)| job.position).min();
+    next.retain(|(_, job)| Some(job.position) == behind);
     next
 }
 
@@ -162,39 +162,39 @@ fn run_jobs(
     request: &Request,
     opened: &Opened,
     fio: Option<&RealFio>,
-    kept: &mut SeriesDir,
-    switch: &SignalHandler,
+    series_dir: &mut SeriesDir,
+    signal_handler: &SignalHandler,
 ) -> Result<ControlFlow<()>, Failure> {
     let borrowed: Vec<_> = jobs.iter().map(|(device, job)| (*device, job)).collect();
     let load = request.load(&borrowed)?;
-    let (index, first) = (kept.series.steps.len(), &jobs[0].1);
+    let (index, first) = (series_dir.series.steps.len(), &jobs[0].1);
     let dir = format!("{:03}-{}", index + 1, slug(&first.name));
-    let steps: Vec<_> = jobs.iter().map(|(device, job)| step(*device, job, &dir, &kept.series)).collect();
-    kept.series.steps.extend(steps);
-    kept.save()?;
+    let steps: Vec<_> = jobs.iter().map(|(device, job)| step(*device, job, &dir, &series_dir.series)).collect();
+    series_dir.series.steps.extend(steps);
+    series_dir.save()?;
     let line = |(device, job): &(usize, Job)| format!("{}: {}", request.devices[*device], job.line());
     let lines: Vec<_> = jobs.iter().map(line).collect();
     // Unlimited latency: a drive is measured, not judged.
     let sla = Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?;
-    let asked = || RunRequest {
+    let stage_request = || RunRequest {
         opened: Some(opened),
         sla: sla.clone(),
         slice_sec: first.seconds,
         round_sec: Some(first.round_sec),
-        patience: PATIENCE,
+        failure_limits: PATIENCE,
         heading: Some(heading(request, first)),
         ..RunRequest::new(NamedWorkload::alone(load.clone(), lines.join("\n") + "\n"))
     };
-    let mut measuring = JobObserver::new(&load);
-    let verdict = kept.run_step(index, asked(), None, switch, &mut measuring)?;
+    let mut observer = JobObserver::new(&load);
+    let verdict = series_dir.run_step(index, stage_request(), None, signal_handler, &mut observer)?;
     let judge = |verdict: &Verdict| -> Vec<StageResult> {
         jobs.iter().map(|(device, _)| judge_job(verdict, *device, &request.devices[*device])).collect()
     };
-    let judged = judge(&verdict);
-    let none_failed = judged.iter().all(|judged| judged.outcome != Outcome::Fail);
-    if let Some(judged) = judged.iter().find(|judged| none_failed && judged.outcome == Outcome::Invalid) {
-        kept.series.steps[index..].iter_mut().for_each(|step| step.interrupt(&judged.reason));
-        kept.save()?;
+    let stage_results = judge(&verdict);
+    let none_failed = stage_results.iter().all(|judged| judged.outcome != Outcome::Fail);
+    if let Some(judged) = stage_results.iter().find(|judged| none_failed && judged.outcome == Outcome::Invalid) {
+        series_dir.series.steps[index..].iter_mut().for_each(|step| step.interrupt(&judged.reason));
+        series_dir.save()?;
         return match verdict.end {
             End::Interrupted { .. } => Ok(ControlFlow::Break(())),
             _ => Err(Failure::environment(format!(
@@ -203,30 +203,30 @@ fn run_jobs(
             ))),
         };
     }
-    let mut checked = None;
+    let mut cross_check_result = None;
     if let Some(fio) = fio.filter(|_| first.part == Part::Profile && none_failed) {
-        checked = cross_check::in_turns(fio, &load, &opened.devices, switch, |round| {
-            let mut measuring = JobObserver::new(&load);
-            let verdict = kept.run_step(index, asked(), Some(round), switch, &mut measuring)?;
+        cross_check_result = cross_check::in_turns(fio, &load, &opened.devices, signal_handler, |round| {
+            let mut observer = JobObserver::new(&load);
+            let verdict = series_dir.run_step(index, stage_request(), Some(round), signal_handler, &mut observer)?;
             let passed = judge(&verdict).iter().all(|judged| judged.outcome == Outcome::Pass);
-            Ok(passed.then(|| measuring.sides()))
+            Ok(passed.then(|| observer.sides()))
         })?;
-        if switch.signal_received().is_some() {
-            kept.series.steps[index..]
+        if signal_handler.signal_received().is_some() {
+            series_dir.series.steps[index..]
                 .iter_mut()
                 .for_each(|step| step.interrupt("a signal ended the cross-check of this job"));
-            kept.save()?;
+            series_dir.save()?;
             return Ok(ControlFlow::Break(()));
         }
-        if let Some(checked) = &checked {
+        if let Some(checked) = &cross_check_result {
             console::result(&format!("\n{}: {}", first.name, checked.text()))?;
         }
     }
     let doubt = verdict.reason().filter(|_| verdict.outcome == Outcome::Invalid).map(str::to_owned);
-    for (place, ((device, job), judged)) in jobs.iter().zip(&judged).enumerate() {
-        let point = measuring.point(place, job, doubt.clone());
-        let so_far = points_of(&kept.series, *device);
-        let step = &mut kept.series.steps[index + place];
+    for (offset, ((device, job), judged)) in jobs.iter().zip(&stage_results).enumerate() {
+        let point = observer.point(offset, job, doubt.clone());
+        let so_far = points_of(&series_dir.series, *device);
+        let step = &mut series_dir.series.steps[index + offset];
         // A drive whose run was ended by another drive's errors is not at fault. Its job is repeated without that
         // drive.
         if judged.outcome == Outcome::Invalid {
@@ -239,12 +239,12 @@ fn run_jobs(
         step.ended_unix_ms = Some(now_unix_ms());
         step.details = json!(with_rounds(point, so_far));
         // The cross-check contains the streams of all jobs.
-        if let Some(checked) = checked.take() {
+        if let Some(checked) = cross_check_result.take() {
             step.details["cross_check"] = checked.json();
         }
     }
-    kept.save()?;
-    jobs_ended(kept, index);
+    series_dir.save()?;
+    jobs_ended(series_dir, index);
     Ok(ControlFlow::Continue(()))
 }
 
@@ -265,8 +265,8 @@ fn with_rounds(point: Point, mut so_far: Vec<Point>) -> Point {
 
 /// The step of a job, marked as begun.
 fn step(device: usize, job: &Job, dir: &str, series: &Series) -> Step {
-    let on = if series.devices.len() > 1 { format!(" on {}", series.devices[device].name) } else { String::new() };
-    let name = format!("{}{on}", job.name);
+    let device_text = if series.devices.len() > 1 { format!(" on {}", series.devices[device].name) } else { String::new() };
+    let name = format!("{}{device_text}", job.name);
     Step::planned(name, dir.to_owned(), 1.0, vec![device], job.seconds, Rule::Completes).begun(now_unix_ms())
 }
 
@@ -277,40 +277,40 @@ fn slug(name: &str) -> String {
 }
 
 /// Prints the plan of a dry run. Returns the exit code.
-fn show_plan(kept: &SeriesDir, request: &Request, drives: &Drives) -> Result<ExitCode, Failure> {
+fn show_plan(series_dir: &SeriesDir, request: &Request, drives: &Drives) -> Result<ExitCode, Failure> {
     // SNIA's tests prepare the drives themselves.
-    let to_prepare = if request.form.pts.is_empty() { drives.to_prepare(kept.has_begun()) } else { Vec::new() };
+    let to_prepare = if request.form.pts.is_empty() { drives.to_prepare(series_dir.has_begun()) } else { Vec::new() };
     let devices = drives.plan(&to_prepare);
-    console::page(&format!("{}\n{devices}nothing was written\n", summary(kept, request)))?;
+    console::page(&format!("{}\n{devices}nothing was written\n", summary(series_dir, request)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn summary(kept: &SeriesDir, request: &Request) -> String {
-    let what = match request.form.jobs() {
+fn summary(series_dir: &SeriesDir, request: &Request) -> String {
+    let plan_text = match request.form.jobs() {
         Some(jobs) => {
             format!("in {jobs} jobs and the rounds of a saturation, {} under load", span(request.form.seconds))
         }
         None => "by tests of SNIA's PTS 2.0.2, each run to steady state".to_owned(),
     };
     format!(
-        "a baseline of {} {what}; state and results: {}{}",
+        "a baseline of {} {plan_text}; state and results: {}{}",
         request.devices.join(", "),
-        kept.dir.display(),
-        kept.done_before()
+        series_dir.dir.display(),
+        series_dir.done_before()
     )
 }
 
 /// Heading of a job's progress.
 fn heading(request: &Request, job: &Job) -> String {
-    match (request.form.jobs(), job.place) {
+    match (request.form.jobs(), job.position) {
         (Some(jobs), (1, place)) => format!("{} ({} of {jobs})", job.name, place + 1),
         _ => job.name.clone(),
     }
 }
 
 /// Prints the results of the jobs from step `index` on.
-fn jobs_ended(kept: &SeriesDir, index: usize) {
-    for step in &kept.series.steps[index..] {
+fn jobs_ended(series_dir: &SeriesDir, index: usize) {
+    for step in &series_dir.series.steps[index..] {
         if let Some(point) = point_of(step) {
             console::note(&format!("{}: {}", step.name, result_line(&point)));
         }
@@ -322,12 +322,12 @@ fn jobs_ended(kept: &SeriesDir, index: usize) {
 
 /// Result of a job in one line.
 fn result_line(point: &Point) -> String {
-    let side = |done: &Option<Done>, what: &str| {
+    let direction_text = |done: &Option<Done>, kind: &str| {
         let done = done.as_ref()?;
         let undone = if done.undone > 0 { format!(", {} not done", number(done.undone as f64)) } else { String::new() };
-        Some(format!("{} {what} per second, p99 {}{undone}", achieved(done), done.answer_at(99.0)))
+        Some(format!("{} {kind} per second, p99 {}{undone}", achieved(done), done.answer_at(99.0)))
     };
-    let sides = [side(&point.reads, "reads"), side(&point.writes, "writes")];
+    let sides = [direction_text(&point.reads, "reads"), direction_text(&point.writes, "writes")];
     sides.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
@@ -340,42 +340,42 @@ fn achieved(done: &Done) -> String {
 }
 
 /// Prints the result of a finished baseline. Returns the exit code.
-fn show_conclusion(kept: &SeriesDir) -> Result<ExitCode, Failure> {
+fn show_conclusion(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
     let mut page = String::new();
-    for (number, device) in kept.series.devices.iter().enumerate() {
-        let points = points_of(&kept.series, number);
+    for (number, device) in series_dir.series.devices.iter().enumerate() {
+        let points = points_of(&series_dir.series, number);
         for table in Pts::ALL.iter().filter_map(|test| test.table(&points)) {
             let table = pts_table(&table);
             let _ = write!(page, "\n{}: {}\n{table}", device.name, table.title);
         }
     }
-    page.push_str(&table(kept));
+    page.push_str(&table(series_dir));
     // A prediction uses only the depth jobs, not SNIA's tests.
-    let read: Vec<_> =
-        kept.series.steps.iter().filter_map(point_of).filter(|point| point.part == Part::Depth).collect();
-    let outcome = kept.series.conclusion.as_ref().map(|conclusion| conclusion.outcome);
-    if outcome == Some(Outcome::Pass) && !read.is_empty() {
-        let without = if in_doubt(&kept.series).is_some() { " (from the jobs that are not in doubt)" } else { "" };
-        let _ = match read.iter().all(|point| point.doubt.is_some()) {
+    let depth_points: Vec<_> =
+        series_dir.series.steps.iter().filter_map(point_of).filter(|point| point.part == Part::Depth).collect();
+    let outcome = series_dir.series.conclusion.as_ref().map(|conclusion| conclusion.outcome);
+    if outcome == Some(Outcome::Pass) && !depth_points.is_empty() {
+        let doubt_hint = if in_doubt(&series_dir.series).is_some() { " (from the jobs that are not in doubt)" } else { "" };
+        let _ = match depth_points.iter().all(|point| point.doubt.is_some()) {
             true => writeln!(
                 page,
                 "no rating can be predicted from this baseline: the result of each queue depth is in doubt"
             ),
             false => {
-                writeln!(page, "to predict a rating{without}: flashproof rate predict {}", kept.dir.display())
+                writeln!(page, "to predict a rating{doubt_hint}: flashproof rate predict {}", series_dir.dir.display())
             }
         };
     }
-    kept.show_conclusion("", &page)
+    series_dir.show_conclusion("", &page)
 }
 
 /// Prints the state of an interrupted baseline. Returns the exit code.
-fn show_interruption(kept: &SeriesDir) -> Result<ExitCode, Failure> {
-    kept.show_interruption(": run the same command to repeat the interrupted job", &table(kept))
+fn show_interruption(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
+    series_dir.show_interruption(": run the same command to repeat the interrupted job", &table(series_dir))
 }
 
 /// Table of the jobs, and their directories.
-fn table(kept: &SeriesDir) -> String {
+fn table(series_dir: &SeriesDir) -> String {
     let table = Table::new("").text(["job", "operations"]).numbers([
         "IOPS",
         "MB/s",
@@ -385,22 +385,22 @@ fn table(kept: &SeriesDir) -> String {
         "p99.99",
         "in flight",
     ]);
-    let doubts = in_doubt(&kept.series);
-    let rows = kept.series.steps.iter().enumerate().flat_map(|(number, step)| {
+    let doubts = in_doubt(&series_dir.series);
+    let rows = series_dir.series.steps.iter().enumerate().flat_map(|(number, step)| {
         let doubt = doubts.as_ref().and_then(|doubts| doubts.of(number)).map_or("", |_| " (in doubt)");
         point_of(step).map(|point| rows(&format!("{}{doubt}", step.name), &point)).unwrap_or_default()
     });
-    format!("\n{}\n{}", table.rows(rows), kept.format_paths())
+    format!("\n{}\n{}", table.rows(rows), series_dir.format_paths())
 }
 
 /// A row for reads and a row for writes.
 fn rows(name: &str, point: &Point) -> Vec<Vec<String>> {
-    let row = |done: &Option<Done>, what: &str| {
+    let row = |done: &Option<Done>, kind: &str| {
         let done = done.as_ref()?;
         let in_flight = point.mean_in_flight.map_or(String::new(), number);
         Some(vec![
             name.to_owned(),
-            what.to_owned(),
+            kind.to_owned(),
             achieved(done),
             number(done.mbps),
             milliseconds(done.answer.mean_us / 1e3),

@@ -33,10 +33,10 @@ impl Request {
     /// The request in `args`. Errors: invalid options or files.
     pub fn of(args: &BaselineArgs) -> Result<Self, Failure> {
         let simulated: Vec<_> = parsed(&args.devices)?.iter().map(|name| name.drive().is_some()).collect();
-        if let Some(twice) = (1..args.devices.len()).find(|at| args.devices[..*at].contains(&args.devices[*at])) {
+        if let Some(duplicate) = (1..args.devices.len()).find(|at| args.devices[..*at].contains(&args.devices[*at])) {
             return Err(Failure::usage(format!(
                 "cannot measure {} twice at the same time - name each device once",
-                quoted(&args.devices[twice])
+                quoted(&args.devices[duplicate])
             )));
         }
         let is_simulated = simulated.contains(&true);
@@ -98,9 +98,9 @@ impl Request {
 
     /// Names of the requested SNIA tests.
     fn tests(&self) -> Vec<&'static str> {
-        let mut words: Vec<_> = self.form.pts.iter().map(|test| test.option_name()).collect();
-        words.dedup();
-        words
+        let mut names: Vec<_> = self.form.pts.iter().map(|test| test.option_name()).collect();
+        names.dedup();
+        names
     }
 
     /// Remarks for readers of SNIA's tests: the procedure, and deviations from it.
@@ -147,7 +147,7 @@ impl Request {
         let reads = Job { read_pct: 100, ..Job::default() };
         let on_all: Vec<_> = (0..self.devices.len()).map(|device| (device, &reads)).collect();
         let reads = load_of(&self.devices, true, &on_all)?;
-        let consents = Consents { erase: &[], others: &[], shared: true };
+        let consents = Consents { erase: &[], other_devices: &[], shared: true };
         let devices = Devices::open(&reads.spec(), std::iter::once(&reads), &consents)?;
         for shape in devices.shapes() {
             let min_io = u64::from(shape.min_io_bytes);
@@ -185,7 +185,7 @@ impl Request {
     /// Opens the devices for the whole series, with the guard's consent unless read-only. Errors: refused.
     pub fn open(&self, erase: &[String]) -> Result<Opened, Failure> {
         let (load, spec, consents) =
-            (|| std::iter::once(&self.widest), self.spec(), Consents { erase, others: &[], shared: false });
+            (|| std::iter::once(&self.widest), self.spec(), Consents { erase, other_devices: &[], shared: false });
         let devices = Devices::open(&spec, load(), &consents)?;
         let engine = Engine::choose(&Demand::of(&spec, load()), &devices)?.with_persistent_drives();
         Ok(Opened { devices, engine })
@@ -222,8 +222,8 @@ fn largest(form: &BaselineRequest) -> u64 {
 }
 
 /// The load of jobs on `devices`, each with the number of its device.
-fn load_of(devices: &[String], readonly: bool, of: &[(usize, &Job)]) -> Result<FioLoad, Failure> {
+fn load_of(devices: &[String], readonly: bool, jobs: &[(usize, &Job)]) -> Result<FioLoad, Failure> {
     let section = |(device, job): &(usize, &Job)| job.section(&job_name(*device), &devices[*device]);
-    let sections: Vec<_> = of.iter().map(section).collect();
+    let sections: Vec<_> = jobs.iter().map(section).collect();
     fio::load_of(&sections, readonly)?.ok_or_else(|| Failure::usage("there is no device to measure"))
 }

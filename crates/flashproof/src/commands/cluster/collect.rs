@@ -27,13 +27,13 @@ pub struct SampledNode {
     /// Log sinks of the node, with their files.
     pub logs: Vec<(u32, String)>,
     /// Replies to queries made once, by name.
-    once: Vec<(String, String)>,
+    once_replies: Vec<(String, String)>,
     /// Relevant settings: current value, and required value.
     settings: Vec<(Setting, Option<String>, &'static str)>,
     /// Changes of settings that a sizing needs.
     pub changes: Vec<Change>,
     /// Number of missing samples.
-    missed: u64,
+    missed_samples: u64,
     /// True if the last sample is missing.
     is_away: bool,
 }
@@ -55,11 +55,11 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     node_settings::readable(args.log.iter().map(PathBuf::as_path).chain(iostats))?;
     let dir = args.out.clone().unwrap_or_else(|| default_dir("cluster"));
     node_settings::check(&dir)?;
-    for cut_off in node_settings::killed_collections_beside(&dir) {
+    for killed_dir in node_settings::killed_collections_beside(&dir) {
         console::warning(&format!(
             "the collection in {0} was killed before it restored the nodes' settings - run: flashproof size restore \
              {0}",
-            cut_off.display()
+            killed_dir.display()
         ));
     }
     if args.host.is_empty() {
@@ -68,27 +68,27 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
         return done(&format!("next: flashproof size profile {}\n", shell_quoted(&folder.dir.display().to_string())));
     }
     let access = access(&args.nodes)?;
-    let left = format!("if settings were changed, restore them: flashproof size restore {}", dir.display());
-    let ending = EndSignals::listen(left)?;
-    let (watched, missing) = look(args, &access)?;
+    let restore_hint = format!("if settings were changed, restore them: flashproof size restore {}", dir.display());
+    let end_signals = EndSignals::listen(restore_hint)?;
+    let (sampled_nodes, missing) = look(args, &access)?;
     let folder = Folder::create(dir)?;
-    let files = watched.iter().map(|watched| folder.begin(&watched.node, &watched.once));
+    let files = sampled_nodes.iter().map(|watched| folder.begin(&watched.node, &watched.once_replies));
     let files = files.collect::<Result<Vec<_>, _>>()?;
-    show(&watched, args);
-    let mut collection = Collection { args, access, ending, watched, files };
-    let sampled = collection.with_settings(&folder.dir);
+    show(&sampled_nodes, args);
+    let mut collection = Collection { args, access, end_signals, sampled_nodes, files };
+    let sample_result = collection.with_settings(&folder.dir);
     // The collected files are listed even if a setting could not be restored.
-    let copied = folder.copy(&args.log, &args.iostat);
+    let copy_result = folder.copy(&args.log, &args.iostat);
     if collection.files.iter().any(|file| file.samples > 0) {
         console::result(&collection.summary(&folder.dir))?;
     }
-    sampled.and(copied)?;
+    sample_result.and(copy_result)?;
     collection.end(&missing)
 }
 
 /// Finds the nodes and queries their configuration. Also returns an error for each missing node.
 pub fn look(args: &CollectArgs, access: &Access) -> Result<(Vec<SampledNode>, Vec<String>), Failure> {
-    let query = PeersQuery { tls: args.nodes.access.tls, alternate: args.services_alternate };
+    let query = PeersQuery { uses_tls: args.nodes.access.tls, uses_alternate: args.services_alternate };
     let DiscoveredNodes { nodes, mut missing } =
         nodes::find_nodes(&args.host, Some(query).filter(|_| !args.one_node), access);
     if nodes.is_empty() {
@@ -96,52 +96,52 @@ pub fn look(args: &CollectArgs, access: &Access) -> Result<(Vec<SampledNode>, Ve
         return Err(Failure::environment(format!("{missing} - check --host, and that this machine can connect")));
     }
     let known: Vec<String> = nodes.iter().flat_map(|node| node.namespaces.clone()).collect();
-    for wanted in &args.namespace {
-        if !known.contains(wanted) {
+    for namespace in &args.namespace {
+        if !known.contains(namespace) {
             let mut known: Vec<_> = known.iter().map(|name| quoted(name)).collect();
             known.sort();
             known.dedup();
             return Err(Failure::usage(format!(
                 "no node has the namespace {} - the nodes have {} - check --namespace",
-                quoted(wanted),
+                quoted(namespace),
                 known.join(", ")
             )));
         }
     }
-    let mut watched = Vec::new();
-    for looked in in_parallel(nodes, |node| SampledNode::look(node, &args.namespace, access)) {
-        match looked {
-            Ok(node) => watched.push(node),
+    let mut sampled_nodes = Vec::new();
+    for result in in_parallel(nodes, |node| SampledNode::look(node, &args.namespace, access)) {
+        match result {
+            Ok(node) => sampled_nodes.push(node),
             Err(error) => missing.push(error),
         }
     }
-    if watched.is_empty() {
+    if sampled_nodes.is_empty() {
         return Err(Failure::environment(missing.join("\n")));
     }
     missing.iter().for_each(|missing| console::warning(missing));
-    Ok((watched, missing))
+    Ok((sampled_nodes, missing))
 }
 
 impl SampledNode {
-    fn look(mut node: Node, wanted: &[String], access: &Access) -> Result<Self, String> {
-        let is_wanted = |name: &&String| wanted.is_empty() || wanted.contains(name);
+    fn look(mut node: Node, requested: &[String], access: &Access) -> Result<Self, String> {
+        let is_wanted = |name: &&String| requested.is_empty() || requested.contains(name);
         let namespaces: Vec<String> = node.namespaces.iter().filter(is_wanted).cloned().collect();
         let failed = |node: &Node, error: String| format!("cannot query the configuration of node {node} - {error}");
         let sinks = node.replies(vec!["logs".to_owned()], access).map_err(|error| failed(&node, error))?;
         let sinks: Vec<_> = sinks.iter().flat_map(|(_, value)| logs(value)).collect();
         let names = once_names(build(&node), &namespaces, sinks.iter().map(|(sink, _)| *sink));
-        let mut once = node.replies(names, access).map_err(|error| failed(&node, error))?;
-        once.insert(0, ("namespaces".to_owned(), node.namespaces.join(";")));
-        let mut this =
-            Self { node, namespaces, logs: sinks, once, settings: vec![], changes: vec![], missed: 0, is_away: false };
-        let current = this.current();
-        (this.settings, this.changes) = (current.settings(), current.changes());
-        Ok(this)
+        let mut once_replies = node.replies(names, access).map_err(|error| failed(&node, error))?;
+        once_replies.insert(0, ("namespaces".to_owned(), node.namespaces.join(";")));
+        let mut sampled_node =
+            Self { node, namespaces, logs: sinks, once_replies, settings: vec![], changes: vec![], missed_samples: 0, is_away: false };
+        let current = sampled_node.current();
+        (sampled_node.settings, sampled_node.changes) = (current.settings(), current.changes());
+        Ok(sampled_node)
     }
 
     fn current(&self) -> NodeSettings<'_> {
         let reply =
-            |name: &str| self.once.iter().find(|(asked, _)| asked == name).map_or("", |(_, value)| value.as_str());
+            |name: &str| self.once_replies.iter().find(|(asked, _)| asked == name).map_or("", |(_, value)| value.as_str());
         let config = |namespace| reply(&sizing::info::settings::get_config(build(&self.node), namespace));
         NodeSettings {
             namespaces: self.namespaces.iter().map(|namespace| (namespace.as_str(), config(namespace))).collect(),
@@ -152,16 +152,16 @@ impl SampledNode {
 
     /// Takes a sample. Prints one note when the node stops answering, and one when it answers again.
     fn sample(&mut self, file: &mut NodeFile, access: &Access) -> Result<(), Failure> {
-        let at = SystemTime::now();
+        let time = SystemTime::now();
         match self.node.replies(sample_names(build(&self.node), &self.namespaces), access) {
             Ok(replies) => {
                 if std::mem::take(&mut self.is_away) {
                     console::note(&format!("node {} answers again", self.node));
                 }
-                file.sample(at, &replies)
+                file.sample(time, &replies)
             }
             Err(error) => {
-                self.missed += 1;
+                self.missed_samples += 1;
                 if !std::mem::replace(&mut self.is_away, true) {
                     console::warning(&format!("no sample of node {} - {error} - trying again", self.node));
                 }
@@ -172,11 +172,11 @@ impl SampledNode {
 }
 
 /// Prints the changes to make, or those that --enable would make.
-fn show(watched: &[SampledNode], args: &CollectArgs) {
-    for node in watched {
+fn show(sampled_nodes: &[SampledNode], args: &CollectArgs) {
+    for node in sampled_nodes {
         for change in &node.changes {
-            let what = if args.enable { "changing, to be restored at the end" } else { "would be changed by --enable" };
-            console::notice(&format!("{what}, on node {}: {change}", node.node));
+            let action = if args.enable { "changing, to be restored at the end" } else { "would be changed by --enable" };
+            console::notice(&format!("{action}, on node {}: {change}", node.node));
         }
         for (setting, _, _) in node.settings.iter().filter(|(_, now, _)| now.is_none()) {
             console::warning(&format!("node {} does not report {setting}; the setting is left unchanged", node.node));
@@ -191,25 +191,25 @@ fn show(watched: &[SampledNode], args: &CollectArgs) {
 struct Collection<'a> {
     args: &'a CollectArgs,
     access: Access,
-    ending: EndSignals,
-    watched: Vec<SampledNode>,
+    end_signals: EndSignals,
+    sampled_nodes: Vec<SampledNode>,
     files: Vec<NodeFile>,
 }
 
 impl Collection<'_> {
     /// Samples with the settings changed, if requested; then restores them in any case.
     fn with_settings(&mut self, dir: &Path) -> Result<(), Failure> {
-        let planned = self.watched.iter().filter(|node| !node.changes.is_empty());
+        let planned = self.sampled_nodes.iter().filter(|node| !node.changes.is_empty());
         let planned: Vec<_> = planned.map(|node| NodeChanges::new(&node.node, node.changes.clone())).collect();
         if !self.args.enable || planned.is_empty() {
             return self.sample_and_check();
         }
-        let put_back = SettingsToRestore::begin(dir, planned)?;
-        let nodes = self.watched.iter_mut().map(|watched| &mut watched.node);
-        let changed = put_back.change(nodes, &self.access, &self.ending).map_err(Failure::environment);
-        let worked = changed.and_then(|()| self.sample_and_check());
-        let back = put_back.restore(&self.access, retry(&self.args.nodes));
-        match (worked, back) {
+        let settings_to_restore = SettingsToRestore::begin(dir, planned)?;
+        let nodes = self.sampled_nodes.iter_mut().map(|watched| &mut watched.node);
+        let change_result = settings_to_restore.change(nodes, &self.access, &self.end_signals).map_err(Failure::environment);
+        let sample_result = change_result.and_then(|()| self.sample_and_check());
+        let restore_result = settings_to_restore.restore(&self.access, retry(&self.args.nodes));
+        match (sample_result, restore_result) {
             (Err(mut worked), Err(back)) => {
                 worked.message = format!("{}\n{}", worked.message, back.message);
                 Err(worked)
@@ -220,8 +220,8 @@ impl Collection<'_> {
 
     /// Samples, then warns about settings that another user turned off meanwhile: the logs lack their data.
     fn sample_and_check(&mut self) -> Result<(), Failure> {
-        let sampled = self.sample();
-        in_parallel(self.watched.iter_mut().filter(|watched| !watched.is_away).collect(), |watched| {
+        let result = self.sample();
+        in_parallel(self.sampled_nodes.iter_mut().filter(|watched| !watched.is_away).collect(), |watched| {
             let was_on = watched.settings.iter().filter(|(_, now, wanted)| now.as_deref() == Some(wanted));
             for (setting, _, wanted) in was_on {
                 if let Ok(now) = node_settings::value(&mut watched.node, setting, &self.access)
@@ -235,7 +235,7 @@ impl Collection<'_> {
                 }
             }
         });
-        sampled
+        result
     }
 
     /// Samples until the time is over or a signal comes.
@@ -244,19 +244,19 @@ impl Collection<'_> {
         let began = Instant::now();
         console::note(&format!(
             "sampling {} every {} for {}; Ctrl-C ends it",
-            count(self.watched.len() as u64, "node"),
+            count(self.sampled_nodes.len() as u64, "node"),
             span(every.as_secs()),
             span(window.as_secs())
         ));
         for index in 1.. {
-            if self.ending.received().is_some() {
+            if self.end_signals.received().is_some() {
                 break;
             }
-            let pairs: Vec<_> = self.watched.iter_mut().zip(&mut self.files).collect();
+            let pairs: Vec<_> = self.sampled_nodes.iter_mut().zip(&mut self.files).collect();
             let sampled = in_parallel(pairs, |(watched, file)| watched.sample(file, &self.access));
             sampled.into_iter().collect::<Result<(), _>>()?;
             let next = every * index;
-            if next > window || self.ending.wait((began + next).saturating_duration_since(Instant::now())).is_some() {
+            if next > window || self.end_signals.wait((began + next).saturating_duration_since(Instant::now())).is_some() {
                 break;
             }
         }
@@ -265,21 +265,21 @@ impl Collection<'_> {
 
     /// Summary of the collected files, and the next step.
     fn summary(&self, dir: &Path) -> String {
-        let mut text = format!("{}: {}\n", dir.display(), count(self.watched.len() as u64, "node"));
-        for (node, file) in self.watched.iter().zip(&self.files) {
+        let mut text = format!("{}: {}\n", dir.display(), count(self.sampled_nodes.len() as u64, "node"));
+        for (node, file) in self.sampled_nodes.iter().zip(&self.files) {
             let build = build(&node.node).map(|build| build.to_string()).unwrap_or_default();
             let names = if node.namespaces.is_empty() { "no namespace" } else { &node.namespaces.join(", ") };
             let samples = count(file.samples, "sample");
             let _ = writeln!(text, "  {}  build {build}, {names}: {samples}", node.node);
         }
-        let off = self.watched.iter().filter(|node| !self.args.enable && !node.changes.is_empty());
+        let off = self.sampled_nodes.iter().filter(|node| !self.args.enable && !node.changes.is_empty());
         let off = off.map(|node| node.node.id.as_str()).collect::<Vec<_>>().join(", ");
         if !off.is_empty() {
             let _ = writeln!(text, "The logs of {off} lack data that a sizing needs: --enable turns it on.");
         }
         if self.args.log.is_empty() {
             text += "Record sizes are only in the logs. Copy the logs of this time into the folder:\n";
-            for node in &self.watched {
+            for node in &self.sampled_nodes {
                 for (_, file) in &node.logs {
                     let _ = writeln!(text, "  {}", fetch(&node.node, file, dir));
                 }
@@ -300,14 +300,14 @@ impl Collection<'_> {
                 if self.args.one_node { "" } else { "; --one-node queries only the nodes of --host" }
             ));
         }
-        for (node, file) in self.watched.iter().zip(&self.files) {
-            if file.samples < 2 && self.ending.received().is_none() {
+        for (node, file) in self.sampled_nodes.iter().zip(&self.files) {
+            if file.samples < 2 && self.end_signals.received().is_none() {
                 errors.push(format!("node {} gave {}, too few for a rate", node.node, count(file.samples, "sample")));
-            } else if node.missed > 0 {
-                console::warning(&format!("node {} did not answer {}", node.node, count(node.missed, "time")));
+            } else if node.missed_samples > 0 {
+                console::warning(&format!("node {} did not answer {}", node.node, count(node.missed_samples, "time")));
             }
         }
-        match (errors.is_empty(), self.ending.received()) {
+        match (errors.is_empty(), self.end_signals.received()) {
             (false, _) => Err(Failure::environment(errors.join("\n"))),
             (true, Some(_)) => Ok(EndSignals::exit_code()),
             (true, None) => Ok(ExitCode::SUCCESS),
@@ -319,9 +319,9 @@ impl Collection<'_> {
 pub fn fetch(node: &Node, file: &str, folder: &Path) -> String {
     let host = if node.host.name.contains(':') { format!("[{}]", node.host.name) } else { node.host.name.clone() };
     let name = Path::new(file).file_name().map_or_else(|| "log".into(), |name| name.to_string_lossy());
-    let to = folder.join(format!("{}-{name}", node.id));
+    let target = folder.join(format!("{}-{name}", node.id));
     match file.starts_with('/') {
-        true => format!("scp {} {}", shell_quoted(&format!("{host}:{file}")), shell_quoted(&to.display().to_string())),
+        true => format!("scp {} {}", shell_quoted(&format!("{host}:{file}")), shell_quoted(&target.display().to_string())),
         // The log goes to standard error, of a container or to systemd.
         false => format!("(on {host}: the log goes to {}, see journalctl -u aerospike or docker logs)", quoted(file)),
     }

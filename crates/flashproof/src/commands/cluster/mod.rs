@@ -42,15 +42,15 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
         )));
     }
     let lock = node_settings::lock(&args.dir)?;
-    let Some(put_back) = SettingsToRestore::read(&args.dir)? else {
+    let Some(settings_to_restore) = SettingsToRestore::read(&args.dir)? else {
         console::note(&format!("nothing to restore: there is no {} in {dir}", node_settings::RESTORE_FILE));
         return Ok(ExitCode::SUCCESS);
     };
     let access = access(&args.nodes)?;
-    let _listening = EndSignals::listen(format!(
+    let _end_signals = EndSignals::listen(format!(
         "settings not yet restored are recorded in {dir} - to restore them: flashproof size restore {dir}"
     ))?;
-    put_back.restore(&access, retry(&args.nodes))?;
+    settings_to_restore.restore(&access, retry(&args.nodes))?;
     drop(lock);
     console::note("all settings are restored");
     Ok(ExitCode::SUCCESS)
@@ -73,59 +73,59 @@ fn print(args: &CollectArgs) -> Result<ExitCode, Failure> {
     let text = if args.host.is_empty() {
         general(args)
     } else {
-        let (watched, _) = collect::look(args, &access(&args.nodes)?)?;
-        of_nodes(&watched, args)
+        let (sampled_nodes, _) = collect::look(args, &access(&args.nodes)?)?;
+        of_nodes(&sampled_nodes, args)
     };
     done(&text)
 }
 
-fn of_nodes(watched: &[SampledNode], args: &CollectArgs) -> String {
-    let seed = &watched[0].node.host;
-    let by_asadm = |to: &dyn Fn(&Change) -> String| {
+fn of_nodes(sampled_nodes: &[SampledNode], args: &CollectArgs) -> String {
+    let seed = &sampled_nodes[0].node.host;
+    let by_asadm = |value_of: &dyn Fn(&Change) -> String| {
         let commands =
-            watched.iter().flat_map(|node| &node.changes).map(|change| change.setting.asadm_command(&to(change)));
+            sampled_nodes.iter().flat_map(|node| &node.changes).map(|change| change.setting.asadm_command(&value_of(change)));
         let commands: BTreeSet<_> = commands.collect();
         let command = |line: &String| {
             format!("asadm -h {} -p {} --enable -e {}\n", shell_quoted(&seed.name), seed.port, quotes(line))
         };
         commands.iter().map(command).collect::<String>()
     };
-    let by_asinfo = |to: &dyn Fn(&Change) -> String| {
-        let changes = watched.iter().flat_map(|node| node.changes.iter().map(move |change| (node, change)));
+    let by_asinfo = |value_of: &dyn Fn(&Change) -> String| {
+        let changes = sampled_nodes.iter().flat_map(|node| node.changes.iter().map(move |change| (node, change)));
         let command = |(node, change): (&SampledNode, &Change)| {
-            asinfo(&node.node.host.to_string(), &change.setting.command(&to(change), build(&node.node))) + "\n"
+            asinfo(&node.node.host.to_string(), &change.setting.command(&value_of(change), build(&node.node))) + "\n"
         };
         changes.map(command).collect::<String>()
     };
-    let (wanted, before) = (|change: &Change| change.to.clone(), |change: &Change| change.was.clone());
+    let (new_value, old_value) = (|change: &Change| change.to.clone(), |change: &Change| change.was.clone());
     // asadm sets all nodes alike. If their settings differed, each node needs its own commands to restore them.
-    let alike = watched.iter().all(|node| node.changes == watched[0].changes);
+    let are_alike = sampled_nodes.iter().all(|node| node.changes == sampled_nodes[0].changes);
     let mut text = String::new();
-    if watched.iter().all(|node| node.changes.is_empty()) {
+    if sampled_nodes.iter().all(|node| node.changes.is_empty()) {
         text += "# 1. All settings that a sizing needs are on already.\n";
     } else {
         text += "# 1. Turn on the settings that a sizing needs, by asadm on all nodes:\n";
-        text += &by_asadm(&wanted);
+        text += &by_asadm(&new_value);
         text += "#    or by asinfo on each node:\n";
-        text += &by_asinfo(&wanted);
+        text += &by_asinfo(&new_value);
     }
-    text += &meanwhile(args, &watched[0].namespaces);
+    text += &meanwhile(args, &sampled_nodes[0].namespaces);
     text += "# 3. Fetch the logs, and the files of step 2:\n";
-    for node in watched {
+    for node in sampled_nodes {
         for (_, file) in &node.logs {
             let _ = writeln!(text, "{}", fetch(&node.node, file, Path::new("")));
         }
     }
-    if watched.iter().any(|node| !node.changes.is_empty()) {
+    if sampled_nodes.iter().any(|node| !node.changes.is_empty()) {
         text += "# 4. Restore the settings";
-        if alike {
+        if are_alike {
             text += ", by asadm on all nodes:\n";
-            text += &by_asadm(&before);
+            text += &by_asadm(&old_value);
             text += "#    or by asinfo on each node:\n";
         } else {
             text += " (the nodes' settings differ, so by asinfo on each node):\n";
         }
-        text += &by_asinfo(&before);
+        text += &by_asinfo(&old_value);
     }
     text + NEXT
 }
@@ -133,15 +133,15 @@ fn of_nodes(watched: &[SampledNode], args: &CollectArgs) -> String {
 /// Commands without knowledge of the cluster.
 fn general(args: &CollectArgs) -> String {
     let mut text = "# NS is each namespace on devices, LOG the path of the log (asinfo -v logs).\n".to_owned();
-    let of_namespace = Setting::Benchmarks { namespace: "NS".to_owned() };
+    let namespace_setting = Setting::Benchmarks { namespace: "NS".to_owned() };
     let log = Setting::LogLevel { sink: 0, file: "LOG".to_owned() };
     let commands = |benchmarks: &str, level: &str| {
         let mut text = String::new();
-        let _ = writeln!(text, "asadm --enable -e {}", quotes(&of_namespace.asadm_command(benchmarks)));
+        let _ = writeln!(text, "asadm --enable -e {}", quotes(&namespace_setting.asadm_command(benchmarks)));
         let _ = writeln!(text, "asadm --enable -e {}", quotes(&log.asadm_command(level)));
         text += "#    or by asinfo on each node; before 8.1, and from 8.1 on:\n";
         for build in [Build::new([8, 0, 0, 0]), Build::new([8, 1, 0, 0])] {
-            let _ = writeln!(text, "asinfo -v {}", shell_quoted(&of_namespace.command(benchmarks, Some(build))));
+            let _ = writeln!(text, "asinfo -v {}", shell_quoted(&namespace_setting.command(benchmarks, Some(build))));
         }
         let _ = writeln!(text, "asinfo -v {}", shell_quoted(&log.command(level, None)));
         let old = Setting::OldBenchmarks.command(benchmarks, None);

@@ -110,12 +110,12 @@ impl SettingsToRestore {
         &self,
         nodes: impl Iterator<Item = &'a mut Node>,
         access: &Access,
-        ending: &EndSignals,
+        end_signals: &EndSignals,
     ) -> Result<(), String> {
         for node in nodes {
-            let Some(planned) = self.nodes.iter().find(|planned| planned.node == node.id) else { continue };
-            for change in &planned.changes {
-                if ending.received().is_some() {
+            let Some(node_changes) = self.nodes.iter().find(|planned| planned.node == node.id) else { continue };
+            for change in &node_changes.changes {
+                if end_signals.received().is_some() {
                     return Ok(());
                 }
                 set(node, &change.setting, &change.to, access)
@@ -128,30 +128,30 @@ impl SettingsToRestore {
     /// Restores all settings, on all nodes in parallel, and retries unreachable nodes for `patience`.
     ///
     /// Errors: the settings not restored, and the commands to restore them.
-    pub fn restore(self, access: &Access, patience: Duration) -> Result<(), Failure> {
+    pub fn restore(self, access: &Access, retry_time: Duration) -> Result<(), Failure> {
         let nodes = self.nodes.clone();
-        let left = Mutex::new(self);
-        let tried = in_parallel(nodes, |planned| {
-            restore_with_retries(&planned, access, patience).map_err(|error| (planned.node.clone(), error))?;
-            let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
-            left.nodes.retain(|node| *node != planned);
-            if let Err(error) = left.save() {
+        let remaining = Mutex::new(self);
+        let results = in_parallel(nodes, |planned| {
+            restore_with_retries(&planned, access, retry_time).map_err(|error| (planned.node.clone(), error))?;
+            let mut remaining = remaining.lock().unwrap_or_else(PoisonError::into_inner);
+            remaining.nodes.retain(|node| *node != planned);
+            if let Err(error) = remaining.save() {
                 console::warning(&error);
             }
             Ok(())
         });
-        let errors: Vec<_> = tried.into_iter().filter_map(Result::err).collect();
-        let left = left.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if left.nodes.is_empty() { Ok(()) } else { Err(left.failure(&errors, access)) }
+        let errors: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+        let remaining = remaining.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if remaining.nodes.is_empty() { Ok(()) } else { Err(remaining.failure(&errors, access)) }
     }
 
     fn failure(&self, errors: &[(String, String)], access: &Access) -> Failure {
         let mut lines = Vec::new();
-        for (planned, (node, error)) in self.nodes.iter().zip(errors) {
-            let commands: Vec<_> = planned.commands().collect();
+        for (node_changes, (node, error)) in self.nodes.iter().zip(errors) {
+            let commands: Vec<_> = node_changes.commands().collect();
             lines.push(format!(
                 "settings of node {node} ({}) were not restored - {error} - run: {}",
-                planned.host,
+                node_changes.host,
                 commands.join("; ")
             ));
         }
@@ -170,29 +170,29 @@ impl SettingsToRestore {
     /// Writes the remaining settings to disk.
     fn save(&self) -> Result<(), String> {
         let text = || serde_json::to_vec_pretty(&self.nodes).map_err(io::Error::other);
-        let saved = match self.nodes.is_empty() {
+        let result = match self.nodes.is_empty() {
             true => fs::remove_file(&self.path),
             false => text().and_then(|text| files::replace(&self.path, &text, ReplaceTarget::Own)),
         };
-        saved.map_err(|error| format!("cannot record the settings to restore in {} - {error}", self.path.display()))
+        result.map_err(|error| format!("cannot record the settings to restore in {} - {error}", self.path.display()))
     }
 }
 
 /// Restores the settings of one node, with retries for `patience` while it does not answer.
-fn restore_with_retries(planned: &NodeChanges, access: &Access, patience: Duration) -> Result<(), String> {
+fn restore_with_retries(node_changes: &NodeChanges, access: &Access, retry_time: Duration) -> Result<(), String> {
     let began = Instant::now();
-    let mut said = false;
+    let mut has_warned = false;
     loop {
-        let error = match restore_node(planned, access) {
+        let error = match restore_node(node_changes, access) {
             Ok(()) => return Ok(()),
-            Err(error) if began.elapsed() >= patience => return Err(error),
+            Err(error) if began.elapsed() >= retry_time => return Err(error),
             Err(error) => error,
         };
-        if !std::mem::replace(&mut said, true) {
+        if !std::mem::replace(&mut has_warned, true) {
             console::warning(&format!(
                 "settings of node {} are not restored yet - {error} - retrying for {}",
-                planned.node,
-                span(patience.as_secs())
+                node_changes.node,
+                span(retry_time.as_secs())
             ));
         }
         // A first signal does not interrupt the sleep: it may be the reason to restore. A second signal ends the
@@ -202,23 +202,23 @@ fn restore_with_retries(planned: &NodeChanges, access: &Access, patience: Durati
 }
 
 /// Restores the settings of one node, and checks them.
-fn restore_node(planned: &NodeChanges, access: &Access) -> Result<(), String> {
-    let host = Host::parse(&planned.host, DEFAULT_PORT)?;
+fn restore_node(node_changes: &NodeChanges, access: &Access) -> Result<(), String> {
+    let host = Host::parse(&node_changes.host, DEFAULT_PORT)?;
     // A new connection: the previous connection may have caused the error.
     let mut node =
-        Node::known(planned.node.clone(), host, planned.tls_name.clone(), planned.build.clone().unwrap_or_default());
-    for change in &planned.changes {
-        let now = value(&mut node, &change.setting, access)?;
-        if now == change.to {
+        Node::known(node_changes.node.clone(), host, node_changes.tls_name.clone(), node_changes.build.clone().unwrap_or_default());
+    for change in &node_changes.changes {
+        let current = value(&mut node, &change.setting, access)?;
+        if current == change.to {
             set(&mut node, &change.setting, &change.was, access)?;
-            let after = value(&mut node, &change.setting, access)?;
-            if after != change.was {
-                return Err(format!("{} is {after} after it was set to {}", change.setting, change.was));
+            let restored = value(&mut node, &change.setting, access)?;
+            if restored != change.was {
+                return Err(format!("{} is {restored} after it was set to {}", change.setting, change.was));
             }
-            console::note(&format!("restored on node {node}: {}: {now} -> {after}", change.setting));
-        } else if now != change.was {
+            console::note(&format!("restored on node {node}: {}: {current} -> {restored}", change.setting));
+        } else if current != change.was {
             console::warning(&format!(
-                "left unchanged on node {node}: {} is {now}: another user changed it after the collection set {}; \
+                "left unchanged on node {node}: {} is {current}: another user changed it after the collection set {}; \
                  before, it was {}",
                 change.setting, change.to, change.was
             ));
@@ -298,13 +298,13 @@ fn has_settings_to_restore(dir: &Path) -> bool {
 /// Folders next to `dir` whose collections were killed before they restored the settings.
 pub fn killed_collections_beside(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(files::dir_of(dir)).into_iter().flatten().flatten();
-    let mut cut_off: Vec<_> = entries
+    let mut killed: Vec<_> = entries
         .map(|entry| dir.with_file_name(entry.file_name()))
         // A running collection holds the lock.
         .filter(|path| path != dir && has_settings_to_restore(path) && lock(path).is_ok())
         .collect();
-    cut_off.sort();
-    cut_off
+    killed.sort();
+    killed
 }
 
 impl Folder {
@@ -315,16 +315,16 @@ impl Folder {
     }
 
     /// Creates the file of a node, with the replies queried once.
-    pub fn begin(&self, node: &Node, once: &[(String, String)]) -> Result<NodeFile, Failure> {
+    pub fn begin(&self, node: &Node, once_replies: &[(String, String)]) -> Result<NodeFile, Failure> {
         let path = self.dir.join(format!("{}{FILE_ENDING}", node.id));
         let file =
             OpenOptions::new().append(true).create_new(true).open(&path).map_err(|error| failed(&path, &error))?;
         let tool = concat!("flashproof ", env!("CARGO_PKG_VERSION"), " cluster collect");
         let mut text = header_text(tool, &node.host.to_string(), &node.id, build(node));
-        let mut this = NodeFile { path, file, samples: 0 };
-        once.iter().for_each(|(name, value)| text.extend([name, "\t", value, "\n"]));
-        this.write(&text)?;
-        Ok(this)
+        let mut node_file = NodeFile { path, file, samples: 0 };
+        once_replies.iter().for_each(|(name, value)| text.extend([name, "\t", value, "\n"]));
+        node_file.write(&text)?;
+        Ok(node_file)
     }
 
     /// Copies logs and iostat's output into the folder; compressed files stay compressed.
@@ -380,23 +380,23 @@ fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Fai
     let name = format!("{node}{}", content.name(&name.to_string_lossy()));
     // Logs of different nodes can have the same name. A number goes between the stem and the extension.
     let (stem, ending) = name.split_at(name.find('.').unwrap_or(name.len()));
-    let (mut to, mut number) = (dir.join(&name), 1);
+    let (mut target_path, mut number) = (dir.join(&name), 1);
     let mut target = loop {
-        match OpenOptions::new().write(true).create_new(true).open(&to) {
+        match OpenOptions::new().write(true).create_new(true).open(&target_path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
-            opened => break opened.map_err(|error| failed(&to, &error))?,
+            opened => break opened.map_err(|error| failed(&target_path, &error))?,
         }
-        to = dir.join(format!("{stem}-{number}{ending}"));
+        target_path = dir.join(format!("{stem}-{number}{ending}"));
     };
-    let copied = if is_stdin {
+    let result = if is_stdin {
         io::copy(&mut io::stdin().lock(), &mut target)
     } else {
         let source = open(path)?;
         source.metadata().and_then(|metadata| io::copy(&mut source.take(metadata.len()), &mut target))
     };
-    copied
+    result
         .map(drop)
-        .map_err(|error| Failure::environment(format!("cannot copy {} to {} - {error}", path.display(), to.display())))
+        .map_err(|error| Failure::environment(format!("cannot copy {} to {} - {error}", path.display(), target_path.display())))
 }
 
 /// Replies of one node.
@@ -408,8 +408,8 @@ pub struct NodeFile {
 
 impl NodeFile {
     /// Adds a sample in one write, so that a kill leaves it whole or absent.
-    pub fn sample(&mut self, at: SystemTime, replies: &[(String, String)]) -> Result<(), Failure> {
-        self.write(&sample_text(at, replies))?;
+    pub fn sample(&mut self, time: SystemTime, replies: &[(String, String)]) -> Result<(), Failure> {
+        self.write(&sample_text(time, replies))?;
         self.samples += 1;
         Ok(())
     }

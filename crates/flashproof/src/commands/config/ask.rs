@@ -101,11 +101,11 @@ fn details(request: &mut ConfigRequest, dialogue: &mut Dialogue<impl BufRead, im
 
 /// Checks that a test with this value, and standard values otherwise, can run.
 fn runnable(test: Test, key: &str, value: &str) -> Result<(), String> {
-    let mut tried = ActConfig::new(test);
+    let mut config = ActConfig::new(test);
     for (key, value) in [("device-names", "a"), ("test-duration-sec", "1"), ("read-reqs-per-sec", "1"), (key, value)] {
-        error_text(tried.set(key, value))?;
+        error_text(config.set(key, value))?;
     }
-    check(&tried).first().map_or(Ok(()), |problem| Err(problem.to_string()))
+    check(&config).first().map_or(Ok(()), |problem| Err(problem.to_string()))
 }
 
 /// Parses a duration. As in the helper, a plain number is hours.
@@ -132,11 +132,11 @@ struct Dialogue<R, W> {
 
 impl<R: BufRead, W: Write> Dialogue<R, W> {
     /// Asks until the answer is valid.
-    fn answer<T>(&mut self, question: &str, mut read: impl FnMut(&str) -> Result<T, String>) -> Result<T, Failure> {
+    fn answer<T>(&mut self, question: &str, mut parse: impl FnMut(&str) -> Result<T, String>) -> Result<T, Failure> {
         for _ in 0..TRIES_MAX {
             // Write errors are ignored: if the terminal is closed, the next read fails.
             let _ = write!(self.output, "{question}: ").and_then(|()| self.output.flush());
-            match read(&self.line(question)?) {
+            match parse(&self.line(question)?) {
                 Ok(answer) => return Ok(answer),
                 Err(why) => {
                     let _ = writeln!(self.output, "  {why}");
@@ -159,8 +159,8 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
 
     fn line(&mut self, question: &str) -> Result<String, Failure> {
         let mut bytes = Vec::new();
-        let read = (&mut self.input).take(ANSWER_BYTES_MAX).read_until(b'\n', &mut bytes);
-        match read {
+        let result = (&mut self.input).take(ANSWER_BYTES_MAX).read_until(b'\n', &mut bytes);
+        match result {
             Err(error) => Err(Failure::environment(format!("cannot read the answer to \"{question}\" - {error}"))),
             // A line without a line end is an incomplete answer.
             Ok(_) if !bytes.ends_with(b"\n") => {

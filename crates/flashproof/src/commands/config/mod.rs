@@ -35,12 +35,12 @@ use std::process::ExitCode;
 const DAY_SEC: u32 = 86_400;
 
 pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
-    let given = args.config.as_deref().or(args.from.as_deref());
+    let config_path = args.config.as_deref().or(args.from.as_deref());
     let mut request = ConfigRequest::of(args)?;
-    let base = given.map(|path| translated(path, args)).transpose()?;
+    let base = config_path.map(|path| translated(path, args)).transpose()?;
     output(&request, args).check()?;
-    let asked = args.ask || base.is_none() && request.is_empty();
-    if asked {
+    let is_interactive = args.ask || base.is_none() && request.is_empty();
+    if is_interactive {
         if !args.ask && !io::stdin().is_terminal() {
             return Err(Failure::usage(
                 "no configuration is requested, and there is no terminal for questions - give CONFIG, or --device and \
@@ -50,11 +50,11 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
         ask::ask(&mut request, io::stdin().lock(), io::stderr())?;
     }
     let output = output(&request, args);
-    let plan = Draft::new(base, &request, args)?;
-    let text = plan.document(args)?;
+    let draft = Draft::new(base, &request, args)?;
+    let text = draft.document(args)?;
     if let Err(failure) = output.write(&text) {
         // A configuration that cannot be saved is printed, so that the answers are not lost.
-        if asked {
+        if is_interactive {
             console::result(&text)?;
         }
         return Err(failure);
@@ -63,7 +63,7 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
         console::note(&format!(
             "{} is written; run it with: flashproof {} {0}",
             path.display(),
-            plan.config.test.name()
+            draft.config.test.name()
         ));
     }
     Ok(ExitCode::SUCCESS)
@@ -90,7 +90,7 @@ struct Draft {
     /// Form in which the load was given.
     rates: Option<Rates>,
     /// True if --scale was applied to the rates afterwards.
-    scaled: bool,
+    is_scaled: bool,
     notes: Notes,
 }
 
@@ -112,8 +112,8 @@ impl Draft {
         let duration = duration_sec.map(|seconds| ("test-duration-sec".to_owned(), seconds.to_string()));
         let keys = devices.into_iter().chain(duration).chain(request.set.iter().cloned());
         all(keys.filter_map(|(key, value)| config.set(&key, &value).err()).collect())?;
-        let in_file = |key: &str| base.as_ref().is_some_and(|(_, translation)| translation.given.contains(&key));
-        config.apply_dependent_defaults(&|key| in_file(key) || request.sets(key));
+        let is_in_file = |key: &str| base.as_ref().is_some_and(|(_, translation)| translation.given_keys.contains(&key));
+        config.apply_dependent_defaults(&|key| is_in_file(key) || request.sets(key));
         if base.is_none() && config.device_names.is_empty() {
             return Err(Failure::usage("no device is named - give --device, or CONFIG with a configuration"));
         }
@@ -132,7 +132,7 @@ impl Draft {
             notes.extend(scaled.iter().map(|rate| (rate.key, rate.to_string())));
         }
         all(check(&config))?;
-        Ok(Self { config, drives, source: base, rates: request.rates, scaled: args.scale.is_some(), notes })
+        Ok(Self { config, drives, source: base, rates: request.rates, is_scaled: args.scale.is_some(), notes })
     }
 
     /// Text of the file. Also prints the explanation of the load, and the changes.
@@ -147,21 +147,21 @@ impl Draft {
             env!("CARGO_PKG_VERSION"),
             self.config.test.name()
         ));
-        for told in self.translation() {
-            console::note(&told);
-            document.paragraph(&told);
+        for sentence in self.translation() {
+            console::note(&sentence);
+            document.paragraph(&sentence);
         }
-        for (key, told) in self.changes().iter().chain(&self.notes) {
-            console::note(&if key.is_empty() { told.clone() } else { format!("{key}: {told}") });
-            document.note(key, told);
+        for (key, sentence) in self.changes().iter().chain(&self.notes) {
+            console::note(&if key.is_empty() { sentence.clone() } else { format!("{key}: {sentence}") });
+            document.note(key, sentence);
         }
-        for told in self.drive_notes() {
-            console::note(&told);
-            document.paragraph(&told);
+        for sentence in self.drive_notes() {
+            console::note(&sentence);
+            document.paragraph(&sentence);
         }
-        if let Some(told) = self.uneven() {
-            console::warning(&told);
-            document.paragraph(&told);
+        if let Some(sentence) = self.uneven() {
+            console::warning(&sentence);
+            document.paragraph(&sentence);
         }
         summary.iter().for_each(|line| console::note(line));
         document.lines(summary);
@@ -187,7 +187,7 @@ impl Draft {
     /// The requested multiple of 1x, unless the load was scaled afterwards.
     fn load(&self) -> Option<Factor> {
         match self.rates {
-            Some(Rates::Load(factor)) if !self.scaled => Some(factor),
+            Some(Rates::Load(factor)) if !self.is_scaled => Some(factor),
             _ => None,
         }
     }
@@ -232,15 +232,15 @@ impl Draft {
             true => "a file of flashproof".to_owned(),
             false => format!("read as a file of ACT {act}: {why}"),
         };
-        let told = format!("From {name}, {read_as}. Its comments are not carried over.");
-        let told = match translation.test_by_default {
+        let origin_text = format!("From {name}, {read_as}. Its comments are not carried over.");
+        let origin_text = match translation.test_by_default {
             true => format!(
-                "{told} It fits both tests and is read as a storage test; --model index reads it as an index test."
+                "{origin_text} It fits both tests and is read as a storage test; --model index reads it as an index test."
             ),
-            false => told,
+            false => origin_text,
         };
         let warnings = translation.warnings.iter().map(ToString::to_string);
-        std::iter::once(told).chain(warnings).collect()
+        std::iter::once(origin_text).chain(warnings).collect()
     }
 
     fn changes(&self) -> Notes {
@@ -250,9 +250,9 @@ impl Draft {
 
     /// How devices were counted as drives, if that is not obvious.
     fn drive_notes(&self) -> Vec<String> {
-        let told = |drive: &Drive| {
+        let note = |drive: &Drive| {
             let members = drive.members.join(" and ");
-            match (drive.members.len() > 1, drive.told_by_name.is_some()) {
+            match (drive.members.len() > 1, drive.discovery_error.is_some()) {
                 (true, true) => Some(format!(
                     "{members} count as one drive, {}, by their names: not all of them are on this machine.",
                     drive.name
@@ -264,7 +264,7 @@ impl Draft {
                 (false, false) => None,
             }
         };
-        self.drives.iter().filter_map(told).collect()
+        self.drives.iter().filter_map(note).collect()
     }
 }
 
@@ -274,7 +274,7 @@ fn drives(names: &[DeviceName], capacity: Option<u64>) -> Vec<Drive> {
         let spec = name.drive()?;
         let (size_bytes, min_io_bytes) = (Some(spec.capacity_bytes), Some(spec.min_io_bytes));
         let name = name.to_string();
-        Some(Drive { members: vec![name.clone()], name, size_bytes, min_io_bytes, told_by_name: None })
+        Some(Drive { members: vec![name.clone()], name, size_bytes, min_io_bytes, discovery_error: None })
     };
     let mut drives: Vec<_> = names.iter().filter_map(simulated).collect();
     let real: Vec<_> = names.iter().filter(|name| name.drive().is_none()).map(ToString::to_string).collect();
@@ -308,7 +308,7 @@ fn set_rates(config: &mut ActConfig, rates: Option<Rates>, drives: usize) -> Res
             let rates = scale::set_load(config, factor, drives).map_err(Failure::usages)?;
             let rounded = rates.into_iter().filter_map(|rate| {
                 let exact = rate.rounded?;
-                Some((rate.key, format!("{factor}x is {exact} per second, rounded to the whole number {}", rate.to)))
+                Some((rate.key, format!("{factor}x is {exact} per second, rounded to the whole number {}", rate.after_per_sec)))
             });
             Ok(rounded.collect())
         }
@@ -357,12 +357,12 @@ impl ConfigRequest {
         ];
         let options = keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
         let set: Vec<_> = options.chain(args.set.iter().cloned()).collect();
-        let rates_set = set.iter().any(|(key, _)| LOAD_1X.iter().any(|(rate, _)| key == rate));
+        let has_rates = set.iter().any(|(key, _)| LOAD_1X.iter().any(|(rate, _)| key == rate));
         Ok(Self {
             test: args.model,
             devices: args.device.clone(),
             duration_sec: args.duration,
-            rates: args.load.map(Rates::Load).or(rates_set.then_some(Rates::Set)),
+            rates: args.load.map(Rates::Load).or(has_rates.then_some(Rates::Set)),
             set,
             out: args.out.clone(),
         })
@@ -400,12 +400,12 @@ fn keys_set_twice(args: &ConfigArgs) -> Vec<String> {
     ];
     let options = options.into_iter().filter(|(.., given)| *given).map(|(key, option, _)| (key, option));
     let set = args.set.iter().map(|(key, _)| (key.as_str(), "--set"));
-    let given: Vec<_> = load.chain(options).chain(set).collect();
-    let again = given.iter().enumerate().filter_map(|(index, (key, option))| {
-        let (_, first) = given[..index].iter().find(|(earlier, _)| earlier == key)?;
+    let set_keys: Vec<_> = load.chain(options).chain(set).collect();
+    let problems = set_keys.iter().enumerate().filter_map(|(index, (key, option))| {
+        let (_, first) = set_keys[..index].iter().find(|(earlier, _)| earlier == key)?;
         Some(format!("{key:?} is set twice, by {first} and by {option} - give only one of them"))
     });
-    again.collect()
+    problems.collect()
 }
 
 /// Failure with a line for each problem, if there is any.

@@ -47,14 +47,14 @@ fn engine_of(job: &Job) -> &'static str {
 fn other_engines(loads: &[FioLoad]) -> BTreeSet<String> {
     let jobs = loads.iter().filter(|load| !load.is_simulated()).flat_map(FioLoad::jobs);
     let replaced = jobs.filter_map(|job| {
-        let given = job.in_force.iter().rfind(|given| given.name == "ioengine")?.value.as_deref()?;
-        (given != engine_of(job)).then(|| format!("ioengine={given} is replaced by {}", engine_of(job)))
+        let ioengine = job.in_force.iter().rfind(|given| given.name == "ioengine")?.value.as_deref()?;
+        (ioengine != engine_of(job)).then(|| format!("ioengine={ioengine} is replaced by {}", engine_of(job)))
     });
     replaced.collect()
 }
 
 /// Runs `args` with the behaviour of `manner`.
-pub fn run(args: &FioArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
+pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     let line = command_line(&args.words).map_err(usage_of_problems)?;
     print_warnings(&line.warnings);
     let program = ProgramOptions::of(&line.program)?;
@@ -63,7 +63,7 @@ pub fn run(args: &FioArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
     }
     match () {
         () if program.help => return done(FIO_HELP),
-        () if program.version && manner == CompatMode::Fio => return done(&format!("{FIO_VERSION}\n")),
+        () if program.version && compat_mode == CompatMode::Fio => return done(&format!("{FIO_VERSION}\n")),
         () if program.version => return done(&format!("{}\n", tool())),
         () if program.cmdhelp => return done(&options::help()),
         () => {}
@@ -92,11 +92,11 @@ pub fn run(args: &FioArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
     other_engines(&loads).iter().for_each(|note| console::note(note));
     console::note(describe(&loads).trim_end());
     loads.iter().try_for_each(check_polled)?;
-    let mut made = HashMap::new();
-    let layouts: Vec<_> = loads.iter_mut().map(|load| resolve_file_sizes(load, &mut made)).collect::<Result<_, _>>()?;
+    let mut known_sizes = HashMap::new();
+    let layouts: Vec<_> = loads.iter_mut().map(|load| resolve_file_sizes(load, &mut known_sizes)).collect::<Result<_, _>>()?;
     check_outputs(&program, &loads)?;
-    let place = RunDirectory::of("fio", program.out.as_deref(), manner)?;
-    let switch = SignalHandler::install("the run directory has no verdict", CompatMode::Native)?;
+    let run_dir = RunDirectory::of("fio", program.out.as_deref(), compat_mode)?;
+    let signal_handler = SignalHandler::install("the run directory has no verdict", CompatMode::Native)?;
     let global = sections.iter().filter(|section| section.is_global()).flat_map(|section| {
         section.options.iter().map(|given| (given.name.clone(), given.value.clone().unwrap_or_else(|| "1".into())))
     });
@@ -106,11 +106,11 @@ pub fn run(args: &FioArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
         write_report(&program, &header_text(&lines, threads))?;
     }
     let session =
-        FioCommand { manner, program: &program, place: &place, switch: &switch, text: &text, several: loads.len() > 1 };
+        FioCommand { compat_mode, program: &program, run_dir: &run_dir, signal_handler: &signal_handler, text: &text, has_several_runs: loads.len() > 1 };
     let (mut runs, mut checks): (Vec<FioRun>, Vec<CrossCheckResult>) = Default::default();
     let mut worst = Outcome::Measured;
     for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
-        lay_out(layouts, &switch, |load, dir| session.request(load, dir, String::new(), true))?;
+        lay_out(layouts, &signal_handler, |load, dir| session.request(load, dir, String::new(), true))?;
         if load.jobs().all(|job| job.creates_only) {
             // The guard creates the files when it opens them.
             Opened::of(&load.spec(), std::iter::once(&load), &session.consents())?;
@@ -127,19 +127,19 @@ pub fn run(args: &FioArgs, manner: CompatMode) -> Result<ExitCode, Failure> {
             Some(fio) => session.cross_check(fio, number, &mut runs, &mut show, &mut checks)?,
         };
         worst = worst.max(outcome);
-        if switch.signal_received().is_some() || runs.last().is_some_and(|ran| ran.load.ends_all_runs()) {
+        if signal_handler.signal_received().is_some() || runs.last().is_some_and(|ran| ran.load.ends_all_runs()) {
             break;
         }
     }
     write_report(&program, &report(&program, &runs, &global, &checks))?;
-    if manner == CompatMode::Native {
-        console::note(&format!("{place}"));
+    if compat_mode == CompatMode::Native {
+        console::note(&format!("{run_dir}"));
     }
-    drop(place);
-    let is_complete = switch.signal_received().is_none();
+    drop(run_dir);
+    let is_complete = signal_handler.signal_received().is_none();
     let has_failed =
         |ran: &FioRun| ran.totals.kinds.iter().any(|kind| kind.errors > 0) || !ran.missed(is_complete).is_empty();
-    Ok(ExitCode::from(match manner {
+    Ok(ExitCode::from(match compat_mode {
         CompatMode::Native => worst.exit_code(),
         _ => u8::from(runs.iter().any(has_failed)),
     }))
@@ -190,27 +190,27 @@ fn sections(
             .map_err(|why| Failure::usage(format!("cannot read the job file {} - {why}", quoted(file))))?;
         let mut warnings = Vec::new();
         let mut read = |name: &str| read_text(name);
-        let mut of_file = job_file(file, &content, &mut surroundings(&mut read, program.readonly), &mut warnings)
+        let mut file_sections = job_file(file, &content, &mut surroundings(&mut read, program.readonly), &mut warnings)
             .map_err(usage_of_problems)?;
         print_warnings(&warnings);
         // The jobs of a file wait for those of the previous file.
         let has_jobs = sections.iter().any(|section| !section.is_global());
-        if let Some(first) = of_file.iter_mut().find(|section| !section.is_global()).filter(|_| has_jobs) {
+        if let Some(first) = file_sections.iter_mut().find(|section| !section.is_global()).filter(|_| has_jobs) {
             let stonewall =
-                load::workload::fio::GivenOption { name: "stonewall".into(), value: None, at: file.clone() };
+                load::workload::fio::GivenOption { name: "stonewall".into(), value: None, position: file.clone() };
             first.options.push(stonewall);
         }
-        sections.append(&mut of_file);
+        sections.append(&mut file_sections);
         let _ = writeln!(text, "; {file}\n{content}");
     }
     if !program.sections.is_empty() {
-        let wanted = |section: &Section| section.is_global() || program.sections.contains(&section.name);
+        let is_wanted = |section: &Section| section.is_global() || program.sections.contains(&section.name);
         if let Some(missing) =
             program.sections.iter().find(|name| !sections.iter().any(|section| section.name == **name))
         {
             return Err(Failure::usage(format!("there is no section called {} - check --section", quoted(missing))));
         }
-        sections.retain(wanted);
+        sections.retain(is_wanted);
     }
     Ok((sections, text))
 }
@@ -268,14 +268,14 @@ fn describe(loads: &[FioLoad]) -> String {
         }
         let job = &load.threads[0].job;
         let time = |job: &Job| (job.runtime_ns, job.time_based, job.start_delay_ns);
-        let until = match (job.runtime_ns, job.time_based) {
+        let duration_text = match (job.runtime_ns, job.time_based) {
             _ if load.jobs().any(|other| time(other) != time(job)) => "each job for its own time".to_owned(),
             (None, _) => "until the jobs are done".to_owned(),
             (Some(ns), true) => format!("for {}", units::duration(ns)),
             (Some(ns), false) => format!("until the jobs are done, at most {}", units::duration(ns)),
         };
         let is_cached = !job.direct && load.devices.iter().any(|device| device.drive().is_none());
-        let cached = match is_cached {
+        let cache_text = match is_cached {
             true if load.jobs().all(|job| job.is_mapped) => ", mapped into memory",
             true => ", through the page cache (direct=0)",
             false => "",
@@ -287,7 +287,7 @@ fn describe(loads: &[FioLoad]) -> String {
         };
         let _ = writeln!(
             text,
-            "run {}: {} on {} {until}{cached} - {loops}",
+            "run {}: {} on {} {duration_text}{cache_text} - {loops}",
             number + 1,
             units::count(load.threads.len() as u64, "job"),
             units::in_one_line(&devices.join(", "))
@@ -340,33 +340,33 @@ type Show<'a> = dyn FnMut(&[FioRun]) -> Result<(), String> + 'a;
 
 /// Data common to all runs of a command.
 struct FioCommand<'a> {
-    manner: CompatMode,
+    compat_mode: CompatMode,
     program: &'a ProgramOptions,
-    place: &'a RunDirectory,
-    switch: &'a SignalHandler,
+    run_dir: &'a RunDirectory,
+    signal_handler: &'a SignalHandler,
     text: &'a str,
-    several: bool,
+    has_several_runs: bool,
 }
 
 impl FioCommand<'_> {
     /// Directory of run `number`.
     fn dir(&self, number: usize) -> PathBuf {
-        if self.several { self.place.dir().join(format!("run-{}", number + 1)) } else { self.place.dir().to_owned() }
+        if self.has_several_runs { self.run_dir.dir().join(format!("run-{}", number + 1)) } else { self.run_dir.dir().to_owned() }
     }
 
     fn consents(&self) -> Consents<'_> {
-        Consents { erase: &self.program.erase, others: &[], shared: self.program.shared }
+        Consents { erase: &self.program.erase, other_devices: &[], shared: self.program.shared }
     }
 
     fn request(&self, load: FioLoad, dir: PathBuf, text: String, quiet: bool) -> RunRequest<'_, FioLoad> {
         let program = self.program;
-        let counted = load.thresholds().ok().filter(|_| !load.limits.is_empty());
+        let stream_sla = load.thresholds().ok().filter(|_| !load.limits.is_empty());
         RunRequest {
             dir,
             consents: self.consents(),
-            sla: counted.unwrap_or_else(|| program.sla.clone()),
+            sla: stream_sla.unwrap_or_else(|| program.sla.clone()),
             slice_sec: program.slice_sec.into(),
-            patience: program.patience,
+            failure_limits: program.patience,
             quiet,
             trace: program.trace && !quiet,
             ..RunRequest::new(NamedWorkload::alone(load, text))
@@ -387,20 +387,20 @@ impl FioCommand<'_> {
         let load = first.load;
         let opened = Opened::of(&load.spec(), std::iter::once(&load), &self.consents())?;
         let mut worst = Outcome::Measured;
-        let checked = cross_check::in_turns(fio, &load, &opened.devices, self.switch, |round| {
+        let result = cross_check::in_turns(fio, &load, &opened.devices, self.signal_handler, |round| {
             runs.truncate(number);
             // fio begins each round with empty zones.
             load.forget_zones();
             runs.push(FioRun::new(load.clone()));
             let dir = self.dir(number).join(format!("round-{round}"));
             worst = worst.max(self.run(&dir, Some(&opened), runs, show)?);
-            let sides = runs.last().map(|ran| cross_check::ours(&ran.load, &ran.totals, ran.cpu_ns()));
-            Ok(sides.filter(|_| self.switch.signal_received().is_none()))
+            let directions = runs.last().map(|ran| cross_check::ours(&ran.load, &ran.totals, ran.cpu_ns()));
+            Ok(directions.filter(|_| self.signal_handler.signal_received().is_none()))
         })?;
-        if self.switch.signal_received().is_some() {
+        if self.signal_handler.signal_received().is_some() {
             worst = worst.max(Outcome::Invalid);
         }
-        checks.extend(checked);
+        checks.extend(result);
         Ok(worst)
     }
 
@@ -412,22 +412,22 @@ impl FioCommand<'_> {
         runs: &mut Vec<FioRun>,
         show: &mut Show<'_>,
     ) -> Result<Outcome, Failure> {
-        let Some(ran) = runs.last_mut() else { return Ok(Outcome::Measured) };
-        ran.logs = Logs::create(&ran.load, self.program.force)?;
-        let quiet = self.program.quiet || self.manner == CompatMode::Fio;
-        let request = self.request(ran.load.clone(), dir.to_owned(), self.text.to_owned(), quiet);
+        let Some(fio_run) = runs.last_mut() else { return Ok(Outcome::Measured) };
+        fio_run.logs = Logs::create(&fio_run.load, self.program.force)?;
+        let quiet = self.program.quiet || self.compat_mode == CompatMode::Fio;
+        let request = self.request(fio_run.load.clone(), dir.to_owned(), self.text.to_owned(), quiet);
         let request = RunRequest { opened, ..request };
         let status_sec = self.program.status_sec;
         let verdict = match run_request(
             request,
-            self.switch,
+            self.signal_handler,
             &mut FioRunObserver {
                 runs: &mut *runs,
                 status_sec,
                 trigger: &self.program.trigger,
                 force: self.program.force,
                 show,
-                failed: None,
+                failure: None,
             },
         )? {
             RunOutcome::Recorded(verdict) => verdict,
@@ -436,13 +436,13 @@ impl FioCommand<'_> {
                 return Err(failure);
             }
         };
-        if let Some(ran) = runs.last_mut() {
-            ran.result = Some(verdict.result());
-            let ran_ns = Some(ran.totals.ran_ns);
-            ran.logs.write(&ran.load, ran_ns).map_err(Failure::environment)?;
-            write_dumps(&ran.load, self.program.force);
-            save_states(&ran.load, false);
-            let missing = left_out(&ran.load);
+        if let Some(fio_run) = runs.last_mut() {
+            fio_run.result = Some(verdict.result());
+            let ran_ns = Some(fio_run.totals.ran_ns);
+            fio_run.logs.write(&fio_run.load, ran_ns).map_err(Failure::environment)?;
+            write_dumps(&fio_run.load, self.program.force);
+            save_states(&fio_run.load, false);
+            let missing = left_out(&fio_run.load);
             if missing > 0 {
                 console::warning(&format!(
                     "the logs lack {}: operations completed faster than they could be logged - give log_avg_msec",
@@ -450,7 +450,7 @@ impl FioCommand<'_> {
                 ));
             }
         }
-        if self.manner == CompatMode::Native {
+        if self.compat_mode == CompatMode::Native {
             let text = verdict.to_string();
             // The part up to the first empty line: the verdict and what decided it.
             let head = text.split("\n\n").next().unwrap_or_default();

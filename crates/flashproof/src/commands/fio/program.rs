@@ -49,7 +49,7 @@ pub struct ProgramOptions {
 
 impl ProgramOptions {
     /// Parses the options. Errors: an invalid value.
-    pub fn of(given: &[(String, Option<String>)]) -> Result<Self, Failure> {
+    pub fn of(options: &[(String, Option<String>)]) -> Result<Self, Failure> {
         let mut program = Self {
             formats: vec![Format::Normal],
             sla: Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?,
@@ -57,7 +57,7 @@ impl ProgramOptions {
             trace: true,
             ..Self::default()
         };
-        for (name, value) in given {
+        for (name, value) in options {
             program.take(name, value.as_deref().unwrap_or_default()).map_err(|why| {
                 Failure::usage(format!("cannot read --{name}={} - {why}", quoted(value.as_deref().unwrap_or_default())))
             })?;

@@ -41,57 +41,57 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     let request = Request::of(args)?;
     let drives = Drives::inspect(&request.base.spec(), args.no_prep)?;
     let first = args.out.clone().unwrap_or_else(|| default_name("rate", &drives.identities, &request.config_name));
-    let now = request.series(drives.identities.clone(), &drives.left_unprepared);
-    let mut kept = SeriesDir::open(&first, args.series.clone(), now, &[NOT_PREPARED], |options| {
+    let new_series = request.series(drives.identities.clone(), &drives.left_unprepared);
+    let mut series_dir = SeriesDir::open(&first, args.series.clone(), new_series, &[NOT_PREPARED], |options| {
         may_erase(&request.base, args.no_prep, options)
     })?;
-    kept.series.interrupt_running_steps();
-    if kept.series.conclusion.as_ref().is_some_and(|conclusion| conclusion.outcome != Outcome::Invalid) {
-        console::note(&format!("the search in {} is complete; --fresh starts a new one", kept.dir.display()));
-        return kept.show_conclusion("", &steps(&kept));
+    series_dir.series.interrupt_running_steps();
+    if series_dir.series.conclusion.as_ref().is_some_and(|conclusion| conclusion.outcome != Outcome::Invalid) {
+        console::note(&format!("the search in {} is complete; --fresh starts a new one", series_dir.dir.display()));
+        return series_dir.show_conclusion("", &steps(&series_dir));
     }
     if args.series.dry_run {
-        return show_plan(&kept, &request, &drives);
+        return show_plan(&series_dir, &request, &drives);
     }
-    let switch = SignalHandler::install("run the same command to repeat the step", CompatMode::Native)?;
-    kept.series.conclusion = None;
-    kept.save()?;
+    let signal_handler = SignalHandler::install("run the same command to repeat the step", CompatMode::Native)?;
+    series_dir.series.conclusion = None;
+    series_dir.save()?;
     if !args.no_prep
-        && let Some(code) = kept.prepare(&drives, &switch)?
+        && let Some(code) = series_dir.prepare(&drives, &signal_handler)?
     {
         return Ok(code);
     }
-    kept.examine();
-    kept.print_findings();
-    console::note(&summary(&kept, &request));
-    let Some(finding) = climb(args, &request, &mut kept, &switch)? else {
-        return kept.show_interruption(": run the same command to repeat the interrupted step", &steps(&kept));
+    series_dir.examine();
+    series_dir.print_findings();
+    console::note(&summary(&series_dir, &request));
+    let Some(finding) = climb(args, &request, &mut series_dir, &signal_handler)? else {
+        return series_dir.show_interruption(": run the same command to repeat the interrupted step", &steps(&series_dir));
     };
-    let alone = request.not_comparable(kept.term(NOT_PREPARED), &drives.virtual_kinds);
-    let mut conclusion = conclude(&kept.series, &finding, &args.sla, &alone);
+    let caveats = request.not_comparable(series_dir.term(NOT_PREPARED), &drives.virtual_kinds);
+    let mut conclusion = conclude(&series_dir.series, &finding, &args.sla, &caveats);
     conclusion.remarks.extend(finding.held.and_then(|held| request.shortened(held)));
-    kept.conclude(conclusion)?;
-    kept.show_conclusion("", &steps(&kept))
+    series_dir.conclude(conclusion)?;
+    series_dir.show_conclusion("", &steps(&series_dir))
 }
 
 /// Runs loads until the rating is found; `None`: interrupted.
 fn climb(
     args: &RateArgs,
     request: &Request,
-    kept: &mut SeriesDir,
-    switch: &SignalHandler,
+    series_dir: &mut SeriesDir,
+    signal_handler: &SignalHandler,
 ) -> Result<Option<SearchResult>, Failure> {
-    let mut search = SearchRun::replayed(request, &kept.series);
+    let mut search = SearchRun::replayed(request, &series_dir.series);
     loop {
         // A signal that arrived while the last step or preparation was being recorded takes effect here.
-        if switch.signal_received().is_some() {
+        if signal_handler.signal_received().is_some() {
             return Ok(None);
         }
-        let moved = match search.next(request) {
+        let next_run = match search.next(request) {
             Ok(moved) => moved,
             Err(finding) => return Ok(Some(finding)),
         };
-        if search.run(moved, args, request, kept, switch)?.is_break() {
+        if search.run(next_run, args, request, series_dir, signal_handler)?.is_break() {
             return Ok(None);
         }
     }
@@ -110,9 +110,9 @@ pub struct Request {
     /// The load of 1x, on all devices.
     pub base: Base1x,
     /// First load to try.
-    pub from: f64,
+    pub first_load: f64,
     /// Highest load to try.
-    pub up_to: f64,
+    pub highest_load: f64,
     /// Maximum distance of the result from the true rating, as a fraction.
     pub resolution: f64,
     /// Duration of the confirmation.
@@ -151,10 +151,10 @@ impl Request {
     pub fn of(args: &RateArgs) -> Result<Self, Failure> {
         let base = series::load_1x(args.config.as_deref(), &args.devices, args.as_act, "rate")?;
         let spec = base.spec();
-        let [from, up_to] = [args.from, args.up_to].map(|factor| three_digits(factor.as_f64()));
-        if from > up_to {
+        let [first_load, highest_load] = [args.from, args.up_to].map(|factor| three_digits(factor.as_f64()));
+        if first_load > highest_load {
             return Err(Failure::usage(format!(
-                "cannot search from {from}x (--from) up to {up_to}x (--up-to) - the first load is the higher one - \
+                "cannot search from {first_load}x (--from) up to {highest_load}x (--up-to) - the first load is the higher one - \
                  give a lower --from"
             )));
         }
@@ -163,8 +163,8 @@ impl Request {
         let iops = |summary: LoadSummary| summary.flows.iter().map(|flow| flow.rate.per_sec_f64()).sum();
         let file_name = args.config.as_deref().and_then(|path| path.file_name());
         let request = Self {
-            from,
-            up_to,
+            first_load,
+            highest_load,
             resolution: args.resolution / 100.0,
             slice: Slice::of(args.slice.unwrap_or(SLICE_SEC).into(), spec.report_interval_sec),
             bounding_iops: if simulated && args.slice.is_none() { summary().map(iops) } else { None },
@@ -177,7 +177,7 @@ impl Request {
             base,
         };
         // Check the first rate now, before hours are spent.
-        request.load(from, request.slice(from).sec)?;
+        request.load(first_load, request.slice(first_load).sec)?;
         Ok(request)
     }
 
@@ -194,9 +194,9 @@ impl Request {
 
     /// Maximum duration of a move, seconds; `wait_sec` is the longest time before a slow spell so far. On a real drive
     /// a confirmation contains several spells.
-    pub fn longest_sec(&self, moved: NextRun, wait_sec: f64) -> u64 {
-        let Slice { sec, round_sec } = self.slice(moved.multiple());
-        match moved {
+    pub fn longest_sec(&self, next_run: NextRun, wait_sec: f64) -> u64 {
+        let Slice { sec, round_sec } = self.slice(next_run.multiple());
+        match next_run {
             NextRun::Recover(_) => RECOVERY_ROUNDS_MAX as u64 * round_sec,
             NextRun::Confirm(_) if !self.simulated => {
                 let spells_sec = (SPELLS_IN_WINDOW as f64 * wait_sec) as u64;
@@ -207,10 +207,10 @@ impl Request {
     }
 
     /// Minimum time in which a move can have a result, seconds.
-    pub fn least_sec(&self, moved: NextRun, wait_sec: f64) -> u64 {
-        match moved {
-            NextRun::Confirm(_) => self.longest_sec(moved, wait_sec),
-            NextRun::Try(_) | NextRun::Recover(_) => ROUNDS_MIN as u64 * self.slice(moved.multiple()).round_sec,
+    pub fn least_sec(&self, next_run: NextRun, wait_sec: f64) -> u64 {
+        match next_run {
+            NextRun::Confirm(_) => self.longest_sec(next_run, wait_sec),
+            NextRun::Try(_) | NextRun::Recover(_) => ROUNDS_MIN as u64 * self.slice(next_run.multiple()).round_sec,
         }
     }
 
@@ -218,9 +218,9 @@ impl Request {
     pub fn shortened(&self, multiple: f64) -> Option<String> {
         let sec = self.slice(multiple).sec;
         (sec < self.slice.sec).then(|| {
-            let (sec, whole, hours) = (span(sec), span(self.slice.sec), self.slice.sec / 3_600);
+            let (sec, normal, hours) = (span(sec), span(self.slice.sec), self.slice.sec / 3_600);
             format!(
-                "the load was judged over {sec}, not {whole}, to take at most a minute of CPU (--slice {hours}h judges \
+                "the load was judged over {sec}, not {normal}, to take at most a minute of CPU (--slice {hours}h judges \
                  all)"
             )
         })
@@ -242,8 +242,8 @@ impl Request {
     pub fn series(&self, devices: Vec<Identity>, unprepared: &[String]) -> Series {
         let terms = [
             ("limits", self.sla.to_string()),
-            ("first load", format!("{}x", self.from)),
-            ("highest load", format!("{}x", self.up_to)),
+            ("first load", format!("{}x", self.first_load)),
+            ("highest load", format!("{}x", self.highest_load)),
             ("resolution", format!("{} %", self.resolution * 100.0)),
             ("length of a round", span(self.slice.round_sec)),
             ("confirmed for", span(self.slice.sec)),
@@ -272,39 +272,39 @@ impl Request {
 }
 
 /// Prints the plan of a dry run. Returns the exit code.
-fn show_plan(kept: &SeriesDir, request: &Request, drives: &Drives) -> Result<ExitCode, Failure> {
-    let (least_sec, most_sec) = SearchRun::replayed(request, &kept.series).range_sec(request);
-    let devices = drives.plan(&drives.to_prepare(kept.has_begun()));
-    let of = if request.simulated { " of simulated time" } else { "" };
+fn show_plan(series_dir: &SeriesDir, request: &Request, drives: &Drives) -> Result<ExitCode, Failure> {
+    let (least_sec, most_sec) = SearchRun::replayed(request, &series_dir.series).range_sec(request);
+    let devices = drives.plan(&drives.to_prepare(series_dir.has_begun()));
+    let time_note = if request.simulated { " of simulated time" } else { "" };
     console::page(&format!(
-        "{}\n{devices}the rating is confirmed over {}\nunder load: from {} to {}{of}, depending on the rating; slow \
+        "{}\n{devices}the rating is confirmed over {}\nunder load: from {} to {}{time_note}, depending on the rating; slow \
          spells of a drive add to it\nnothing was written\n",
-        summary(kept, request),
-        span(request.slice(request.from).sec),
+        summary(series_dir, request),
+        span(request.slice(request.first_load).sec),
         span(least_sec),
         span(most_sec)
     ))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn summary(kept: &SeriesDir, request: &Request) -> String {
+fn summary(series_dir: &SeriesDir, request: &Request) -> String {
     let bound = match request.max_sec {
         Some(seconds) => format!(", at most {} under load", span(seconds as u64)),
         None => String::new(),
     };
     format!(
         "searching the rating from {}x up, in rounds of {}{bound}; state and results: {}{}",
-        request.from,
-        span(request.slice(request.from).round_sec),
-        kept.dir.display(),
-        kept.done_before()
+        request.first_load,
+        span(request.slice(request.first_load).round_sec),
+        series_dir.dir.display(),
+        series_dir.done_before()
     )
 }
 
 /// Table of the steps, and their directories.
-fn steps(kept: &SeriesDir) -> String {
+fn steps(series_dir: &SeriesDir) -> String {
     let headings = ["step", "result", "rounds", "worst share", "run directory"];
-    format!("\n{}\n{}", Table::new("").text(headings).rows(kept.series.steps.iter().map(row)), kept.format_paths())
+    format!("\n{}\n{}", Table::new("").text(headings).rows(series_dir.series.steps.iter().map(row)), series_dir.format_paths())
 }
 
 fn row(step: &Step) -> Vec<String> {
@@ -334,8 +334,8 @@ const MISSES_SHOWN_MAX: usize = 3;
 
 /// Predicts from the directory of a baseline.
 pub fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
-    let switch = SignalHandler::install("no result was saved; run the same command again", CompatMode::Native)?;
-    let predictions = predict::predict(&args.dir, &args.load, args.force, &switch)?;
+    let signal_handler = SignalHandler::install("no result was saved; run the same command again", CompatMode::Native)?;
+    let predictions = predict::predict(&args.dir, &args.load, args.force, &signal_handler)?;
     if let Some(predictions) = &predictions {
         console::result(&self::predictions(predictions))?;
     }

@@ -39,27 +39,27 @@ pub struct SearchRun {
     /// Longest time before a slow spell of the drive so far, seconds.
     wait_sec: f64,
     /// Simulated drives are new in each run, so they need no recovery from overload.
-    simulated: bool,
+    is_simulated: bool,
     /// Seconds under load so far.
     ran_sec: f64,
     /// Consecutive steps limited by flashproof or its host.
     our_limit: u32,
     /// True if the time limit ended a step before it had a result.
-    time_up: bool,
+    is_time_up: bool,
 }
 
 impl SearchRun {
     /// The search after the steps done in `series`.
     pub fn replayed(request: &Request, series: &Series) -> Self {
-        let search = Search::new(request.from, request.up_to, request.resolution);
+        let search = Search::new(request.first_load, request.highest_load, request.resolution);
         let mut search = Self {
             search,
             shares: Vec::new(),
             wait_sec: 0.0,
-            simulated: request.simulated,
+            is_simulated: request.simulated,
             ran_sec: 0.0,
             our_limit: 0,
-            time_up: false,
+            is_time_up: false,
         };
         for step in &series.steps {
             search.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
@@ -73,19 +73,19 @@ impl SearchRun {
 
     /// The next move. `Err`: the finding, if there is no move or no time for it.
     pub fn next(&self, request: &Request) -> Result<NextRun, SearchResult> {
-        let moved = self.search.next()?;
-        let needed_sec = request.least_sec(moved, self.wait_sec);
+        let next_run = self.search.next()?;
+        let needed_sec = request.least_sec(next_run, self.wait_sec);
         match request.max_sec {
-            Some(_) if self.time_up => Err(self.search.finding(Stop::TimeUp)),
+            Some(_) if self.is_time_up => Err(self.search.finding(Stop::TimeUp)),
             Some(max_sec) if self.ran_sec + needed_sec as f64 > max_sec => Err(self.search.finding(Stop::TimeUp)),
-            _ => Ok(moved),
+            _ => Ok(next_run),
         }
     }
 
     /// Shortest and longest remaining time under load, seconds, over all possible ratings, for a drive without slow
     /// spells.
     pub fn range_sec(&self, request: &Request) -> (u64, u64) {
-        let (lowest, highest) = (request.from / RANGE_BELOW, request.up_to * RANGE_ABOVE);
+        let (lowest, highest) = (request.first_load / RANGE_BELOW, request.highest_load * RANGE_ABOVE);
         let ratings =
             (0..=RATINGS_TRIED).map(|at| lowest * (highest / lowest).powf(f64::from(at) / f64::from(RATINGS_TRIED)));
         let times = ratings.map(|rating| self.time_sec(request, rating));
@@ -98,12 +98,12 @@ impl SearchRun {
     fn time_sec(&self, request: &Request, rating: f64) -> (u64, u64) {
         let mut search = self.search.clone();
         let (mut least_sec, mut most_sec) = (0, 0);
-        while let Ok(moved) = search.next() {
-            least_sec += request.least_sec(moved, self.wait_sec);
-            most_sec += request.longest_sec(moved, self.wait_sec);
-            match moved.multiple() <= rating {
-                true => search.record_held(moved, matches!(moved, NextRun::Confirm(_))),
-                false => search.record_not_held(moved, !self.simulated),
+        while let Ok(next_run) = search.next() {
+            least_sec += request.least_sec(next_run, self.wait_sec);
+            most_sec += request.longest_sec(next_run, self.wait_sec);
+            match next_run.multiple() <= rating {
+                true => search.record_held(next_run, matches!(next_run, NextRun::Confirm(_))),
+                false => search.record_not_held(next_run, !self.is_simulated),
             }
         }
         (least_sec, most_sec)
@@ -113,16 +113,16 @@ impl SearchRun {
     /// ended the run.
     pub fn run(
         &mut self,
-        moved: NextRun,
+        next_run: NextRun,
         args: &RateArgs,
         request: &Request,
-        kept: &mut SeriesDir,
-        switch: &SignalHandler,
+        series_dir: &mut SeriesDir,
+        signal_handler: &SignalHandler,
     ) -> Result<ControlFlow<()>, Failure> {
-        let step = self.step(moved, request, &kept.series);
-        let (duration_sec, slice) = (step.duration_sec, request.slice(moved.multiple()));
-        let longest_sec = request.longest_sec(moved, self.wait_sec);
-        let load = match request.load(moved.multiple(), duration_sec) {
+        let step = self.step(next_run, request, &series_dir.series);
+        let (duration_sec, slice) = (step.duration_sec, request.slice(next_run.multiple()));
+        let longest_sec = request.longest_sec(next_run, self.wait_sec);
+        let load = match request.load(next_run.multiple(), duration_sec) {
             Ok(load) => load,
             Err(failure) => {
                 console::warning(&failure.message);
@@ -134,46 +134,46 @@ impl SearchRun {
         if console::stderr_is_terminal() {
             console::note(&format!("\n{}: at most {}", step.name, span(step.duration_sec)));
         }
-        let (index, heading) = (kept.series.steps.len(), step.name.clone());
-        kept.series.steps.push(step);
-        kept.save()?;
-        let asked = RunRequest {
+        let (index, heading) = (series_dir.series.steps.len(), step.name.clone());
+        series_dir.series.steps.push(step);
+        series_dir.save()?;
+        let step_request = RunRequest {
             sla: args.sla.clone(),
             slice_sec: slice.sec,
             round_sec: Some(slice.round_sec),
-            patience: PATIENCE,
+            failure_limits: PATIENCE,
             heading: Some(heading.clone()),
             ..RunRequest::new(single_load(load, &heading))
         };
-        let mut watched = StepObserver { target: self.target(moved), step_sec: longest_sec, watcher: None };
-        let verdict = kept.run_step(index, asked, None, switch, &mut watched)?;
+        let mut observer = StepObserver { target: self.target(next_run), step_sec: longest_sec, watcher: None };
+        let verdict = series_dir.run_step(index, step_request, None, signal_handler, &mut observer)?;
         // Without a watcher, the run ended before it began.
-        let Some(watcher) = watched.watcher else { return Ok(ControlFlow::Break(())) };
+        let Some(watcher) = observer.watcher else { return Ok(ControlFlow::Break(())) };
         let judged = watcher.judge(&verdict);
-        let step = &mut kept.series.steps[index];
+        let step = &mut series_dir.series.steps[index];
         step.ended_unix_ms = Some(now_unix_ms());
         self.ran_sec += verdict.ran_sec;
-        let cut_short = duration_sec < longest_sec && verdict.end == End::Completed;
-        if judged.seen == StepOutcome::Interrupted || cut_short {
-            self.time_up = cut_short;
-            let why = if self.time_up { "the time limit (--max-duration) was reached" } else { judged.why.as_str() };
+        let is_cut_short = duration_sec < longest_sec && verdict.end == End::Completed;
+        if judged.seen == StepOutcome::Interrupted || is_cut_short {
+            self.is_time_up = is_cut_short;
+            let why = if self.is_time_up { "the time limit (--max-duration) was reached" } else { judged.why.as_str() };
             step.interrupt(why);
             step.details = json!({ "ran_sec": verdict.ran_sec });
-            kept.save()?;
-            return Ok(if self.time_up { ControlFlow::Continue(()) } else { ControlFlow::Break(()) });
+            series_dir.save()?;
+            return Ok(if self.is_time_up { ControlFlow::Continue(()) } else { ControlFlow::Break(()) });
         }
-        end(step, moved, &judged, verdict.ran_sec);
-        kept.save()?;
-        let step = &kept.series.steps[index];
+        end(step, next_run, &judged, verdict.ran_sec);
+        series_dir.save()?;
+        let step = &series_dir.series.steps[index];
         console::note(&format!("{}: {}: {}", step.name, result_word(step), step.reason));
-        self.record_result(moved, &judged);
+        self.record_result(next_run, &judged);
         Ok(ControlFlow::Continue(()))
     }
 
-    fn target(&self, moved: NextRun) -> StepPurpose {
-        match moved {
+    fn target(&self, next_run: NextRun) -> StepPurpose {
+        match next_run {
             // The confirmation covers the rare events of a simulated drive, at little cost.
-            NextRun::Try(_) if self.simulated => StepPurpose::Try { wait_sec: 0.0, exact: true },
+            NextRun::Try(_) if self.is_simulated => StepPurpose::Try { wait_sec: 0.0, exact: true },
             NextRun::Try(_) => StepPurpose::Try { wait_sec: self.wait_sec, exact: false },
             NextRun::Confirm(_) => StepPurpose::Whole,
             NextRun::Recover(multiple) => {
@@ -183,17 +183,17 @@ impl SearchRun {
         }
     }
 
-    fn record_result(&mut self, moved: NextRun, judged: &JudgedStep) {
+    fn record_result(&mut self, next_run: NextRun, judged: &JudgedStep) {
         self.our_limit = if judged.seen == StepOutcome::OurLimit { self.our_limit + 1 } else { 0 };
         self.wait_sec = self.wait_sec.max(judged.longest_wait_sec());
         match judged.seen {
             StepOutcome::Held => {
-                self.shares.push((moved, judged.shares.clone()));
-                self.search.record_held(moved, judged.whole);
+                self.shares.push((next_run, judged.shares.clone()));
+                self.search.record_held(next_run, judged.whole);
             }
-            StepOutcome::Failed => self.search.record_not_held(moved, !self.simulated),
+            StepOutcome::Failed => self.search.record_not_held(next_run, !self.is_simulated),
             // A drive that does not recover is still slow.
-            StepOutcome::NotSteady => self.search.record_not_held(moved, matches!(moved, NextRun::Recover(_))),
+            StepOutcome::NotSteady => self.search.record_not_held(next_run, matches!(next_run, NextRun::Recover(_))),
             StepOutcome::Broken => self.search.stop(Stop::Broken),
             // The host may be busy only for a short time, so the move is repeated.
             StepOutcome::OurLimit if self.our_limit < OUR_LIMIT_MAX => {}
@@ -203,9 +203,9 @@ impl SearchRun {
     }
 
     /// The step of a move, marked as begun.
-    fn step(&self, moved: NextRun, request: &Request, series: &Series) -> Step {
-        let multiple = moved.multiple();
-        let (name, rule) = match moved {
+    fn step(&self, next_run: NextRun, request: &Request, series: &Series) -> Step {
+        let multiple = next_run.multiple();
+        let (name, rule) = match next_run {
             NextRun::Try(_) => (format!("{multiple}x"), Rule::Limits),
             NextRun::Recover(_) => (format!("recovery at {multiple}x"), Rule::Recovers),
             NextRun::Confirm(_) => (format!("confirmation at {multiple}x"), Rule::Limits),
@@ -214,13 +214,13 @@ impl SearchRun {
         let dir = format!("{:02}-{}", series.steps.len() + 1, name.replace(" at ", "-"));
         let devices = (0..series.devices.len()).collect();
         let round_sec = request.slice(multiple).round_sec;
-        let duration_sec = request.longest_sec(moved, self.wait_sec).min(left_sec / round_sec * round_sec);
+        let duration_sec = request.longest_sec(next_run, self.wait_sec).min(left_sec / round_sec * round_sec);
         Step::planned(name, dir, multiple, devices, duration_sec, rule).begun(now_unix_ms())
     }
 }
 
 /// Ends a step with its result.
-fn end(step: &mut Step, moved: NextRun, judged: &JudgedStep, ran_sec: f64) {
+fn end(step: &mut Step, next_run: NextRun, judged: &JudgedStep, ran_sec: f64) {
     step.state = State::Done;
     step.outcome = Some(match judged.seen {
         StepOutcome::Held => Outcome::Pass,
@@ -228,7 +228,7 @@ fn end(step: &mut Step, moved: NextRun, judged: &JudgedStep, ran_sec: f64) {
         StepOutcome::NotSteady | StepOutcome::OurLimit | StepOutcome::Interrupted => Outcome::Invalid,
     });
     step.reason.clone_from(&judged.why);
-    step.details = json!(Details { moved, judged: judged.clone(), ran_sec });
+    step.details = json!(Details { moved: next_run, judged: judged.clone(), ran_sec });
 }
 
 /// Observer of a step's run.

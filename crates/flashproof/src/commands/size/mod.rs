@@ -38,9 +38,9 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     }
     let sources = read(args)?;
     let profile = profile(&sources, &profile_request(args, &sources.logs)).map_err(Failure::usage)?;
-    let test = TestOptions { device: args.device.clone(), duration_sec: args.duration, factor: args.scale };
+    let test_options = TestOptions { device: args.device.clone(), duration_sec: args.duration, factor: args.scale };
     let node = args.node.as_deref().or_else(|| busiest_node(&profile)).unwrap_or_default();
-    let configured = configurations(&profile, node, &test);
+    let configured = configurations(&profile, node, &test_options);
     let json = super::json(&profile)?;
     let balances = profile.doubts().is_empty();
     console::result(&if args.json {
@@ -53,9 +53,9 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     }
     let configurations = configured.map_err(Failure::usage)?;
     if let Some(dir) = &args.out {
-        let wanted = if balances || args.accept_unbalanced { &configurations[..] } else { &[] };
-        write(dir, args.force, &json, wanted)?;
-        print_next_steps(args, &profile, node, dir, wanted);
+        let accepted = if balances || args.accept_unbalanced { &configurations[..] } else { &[] };
+        write(dir, args.force, &json, accepted)?;
+        print_next_steps(args, &profile, node, dir, accepted);
     }
     Ok(if balances { ExitCode::SUCCESS } else { ExitCode::from(IN_DOUBT) })
 }
@@ -79,26 +79,26 @@ fn file_name(namespace: &str) -> String {
     format!("{}.conf", namespace.chars().map(safe).collect::<String>().trim_start_matches('.'))
 }
 
-fn print_next_steps(args: &SizeArgs, profile: &Profile, node: &str, dir: &Path, written: &[Configuration]) {
+fn print_next_steps(args: &SizeArgs, profile: &Profile, node: &str, dir: &Path, configurations: &[Configuration]) {
     let dir = dir.display();
-    if written.is_empty() {
+    if configurations.is_empty() {
         console::warning(&format!(
             "{dir}/{PROFILE} is written, but no configuration: the profile does not balance - remove the doubts, or \
              give --accept-unbalanced"
         ));
         return;
     }
-    let files: Vec<String> = written.iter().map(|one| format!("{dir}/{}", file_name(&one.namespace))).collect();
-    let of_node = if profile.nodes.len() > 1 { format!(" --node {node}") } else { String::new() };
+    let files: Vec<String> = configurations.iter().map(|one| format!("{dir}/{}", file_name(&one.namespace))).collect();
+    let node_option = if profile.nodes.len() > 1 { format!(" --node {node}") } else { String::new() };
     let device = if args.device.is_none() { "set device-names to your drive, then: " } else { "" };
     // Alignment needs the cluster's own load; the target of a multiple differs.
     let align = match args.scale == Factor::ONE {
-        true => format!("flashproof size align {} --target {dir}/{PROFILE}{of_node}, and: ", files[0]),
+        true => format!("flashproof size align {} --target {dir}/{PROFILE}{node_option}, and: ", files[0]),
         false => String::new(),
     };
-    let together = if files.len() > 1 { " (several at once, if they share a drive)" } else { "" };
+    let together_hint = if files.len() > 1 { " (several at once, if they share a drive)" } else { "" };
     console::notice(&format!(
-        "written: {dir}/{PROFILE}, {} (one drive of {node} each) - {device}{align}flashproof storage {}{together}",
+        "written: {dir}/{PROFILE}, {} (one drive of {node} each) - {device}{align}flashproof storage {}{together_hint}",
         files.join(", "),
         files.join(" "),
     ));
@@ -119,11 +119,11 @@ struct Files {
 /// Reads all given inputs.
 fn read(args: &SizeArgs) -> Result<Sources, Failure> {
     let mut files = Files { logs: args.log.clone(), replies: args.info.clone(), ..Files::default() };
-    let of_node = |path: &PathBuf| {
+    let node_and_file = |path: &PathBuf| {
         let (node, file) = iostat::of_node(path);
         (node, file.to_owned())
     };
-    files.iostats.extend(args.iostat.iter().map(of_node));
+    files.iostats.extend(args.iostat.iter().map(node_and_file));
     for dir in &args.dirs {
         files.take_folder(dir)?;
     }
@@ -133,23 +133,23 @@ fn read(args: &SizeArgs) -> Result<Sources, Failure> {
         return Err(Failure::usage(why));
     }
     let mut sources = Sources { tool: session::runner::tool(), ..Sources::default() };
-    let named = |path: &PathBuf| path.display().to_string();
-    sources.names = files.logs.iter().map(named).chain(files.iostats.iter().map(|(_, path)| named(path))).collect();
-    sources.names.extend(files.replies.iter().map(named));
-    let opened = files.logs.iter().map(|path| Source::open(path, PIPED)).collect::<Result<Vec<_>, _>>();
-    let opened = opened.map_err(Failure::usage)?;
+    let name_of = |path: &PathBuf| path.display().to_string();
+    sources.names = files.logs.iter().map(name_of).chain(files.iostats.iter().map(|(_, path)| name_of(path))).collect();
+    sources.names.extend(files.replies.iter().map(name_of));
+    let log_sources = files.logs.iter().map(|path| Source::open(path, PIPED)).collect::<Result<Vec<_>, _>>();
+    let log_sources = log_sources.map_err(Failure::usage)?;
     sources.logs = match files.logs.iter().any(|path| pasted::is_pasted(path)) {
-        true => vec![pasted::read(opened).map_err(Failure::usage)?],
-        false => server_log::read(opened).map_err(Failure::usage)?,
+        true => vec![pasted::read(log_sources).map_err(Failure::usage)?],
+        false => server_log::read(log_sources).map_err(Failure::usage)?,
     };
     let nodes: Vec<String> = sources.logs.iter().map(id).collect();
     for (node, path) in &files.iostats {
         let node = node_of(node.as_deref(), path, &nodes)?;
         let day = sources.logs.iter().find(|log| id(log) == node).and_then(|log| log.span);
-        let near = day.map(|(_, last)| last.to_zoned(TimeZone::UTC).date());
+        let date = day.map(|(_, last)| last.to_zoned(TimeZone::UTC).date());
         let source = Source::open(path, PIPED_IOSTAT).map_err(Failure::usage)?;
-        let seen = iostat::read(source, near).map_err(Failure::usage)?;
-        if sources.iostats.insert(node.clone(), seen).is_some() {
+        let iostat_report = iostat::read(source, date).map_err(Failure::usage)?;
+        if sources.iostats.insert(node.clone(), iostat_report).is_some() {
             return Err(Failure::usage(format!(
                 "cannot use {} - it is a second iostat output of node {node} - give only the output of the time to \
                  analyse, by --log and --iostat instead of a folder",
@@ -160,11 +160,11 @@ fn read(args: &SizeArgs) -> Result<Sources, Failure> {
     for path in &files.replies {
         sources.facts.extend(facts(path, &nodes)?);
     }
-    if let Some(told) = given_block_sizes(args) {
+    if let Some(given_facts) = given_block_sizes(args) {
         for namespace in sources.logs.iter().flat_map(ServerLog::namespaces) {
             sources.facts.entry((String::new(), namespace.clone())).or_default();
             let of_namespace = sources.facts.iter_mut().filter(|((_, of), _)| *of == namespace);
-            of_namespace.for_each(|(_, known)| *known = told.clone().or(std::mem::take(known)));
+            of_namespace.for_each(|(_, known)| *known = given_facts.clone().or(std::mem::take(known)));
         }
     }
     Ok(sources)
@@ -221,8 +221,8 @@ fn node_of(node: Option<&str>, path: &Path, nodes: &[String]) -> Result<String, 
 
 /// Configuration of each namespace, from the replies in `path`. Replies without a node name belong to the only node.
 fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), NamespaceFacts>, Failure> {
-    let read = if path.is_dir() { info::read_folder(path) } else { info::read_file(path).map(|replies| vec![replies]) };
-    let replies = read.map_err(|error| {
+    let read_result = if path.is_dir() { info::read_folder(path) } else { info::read_file(path).map(|replies| vec![replies]) };
+    let replies = read_result.map_err(|error| {
         Failure::usage(format!("cannot read {} - {error} - give a NODE.info file, or a folder of them", path.display()))
     })?;
     if replies.iter().all(|replies| replies.namespaces.is_empty()) {
@@ -233,7 +233,7 @@ fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Nam
             path.display()
         )));
     }
-    let of_node = |replies: &InfoReplies| {
+    let node_facts = |replies: &InfoReplies| {
         let node = match &replies.node_id {
             Some(id) if nodes.contains(id) => id.clone(),
             // A log of old versions does not name its node.
@@ -251,7 +251,7 @@ fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Nam
             replies.namespaces.iter().map(|(name, namespace)| (name.clone(), NamespaceFacts::of(replies, namespace)));
         facts.map(|(name, facts)| ((node.clone(), name), facts)).collect::<Vec<_>>()
     };
-    Ok(replies.iter().flat_map(of_node).collect())
+    Ok(replies.iter().flat_map(node_facts).collect())
 }
 
 /// True if a node is named by its id, false if by its log.
@@ -275,7 +275,7 @@ fn profile_request(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
     let last = logs.iter().filter_map(|log| log.span).map(|(_, last)| last).max();
     let first = logs.iter().filter_map(|log| log.span).map(|(first, _)| first).min();
     // A time of day is on the log's last day, or the day before if only that day contains it.
-    let at = |instant: Option<Instant>, after: Option<Timestamp>| match instant? {
+    let timestamp_of = |instant: Option<Instant>, earliest: Option<Timestamp>| match instant? {
         Instant::At(at) => Some(at),
         Instant::Of(time) => {
             let day = last?.to_zoned(TimeZone::UTC).date();
@@ -283,12 +283,12 @@ fn profile_request(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
                 [Ok(day), day.yesterday()].map(|day| day.ok()?.to_datetime(time).to_zoned(TimeZone::UTC).ok());
             let yesterday =
                 yesterday.filter(|_| today.as_ref().is_some_and(|today| today.timestamp() > last.unwrap_or_default()));
-            let yesterday = yesterday.map(|at| at.timestamp()).filter(|at| after.is_some_and(|after| *at >= after));
+            let yesterday = yesterday.map(|at| at.timestamp()).filter(|at| earliest.is_some_and(|after| *at >= after));
             yesterday.or(today.map(|at| at.timestamp()))
         }
     };
-    let from = at(args.from, first);
-    let to = at(args.to, from.or(first));
+    let from = timestamp_of(args.from, first);
+    let to = timestamp_of(args.to, from.or(first));
     ProfileOptions {
         namespaces: args.namespace.clone(),
         from,
@@ -300,15 +300,15 @@ fn profile_request(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
 }
 
 pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {
-    let shelf = select::SelectionInput {
+    let input = select::SelectionInput {
         candidates: &args.candidates,
         published: &args.published,
         ratings: args.ratings.as_deref(),
-        given: args.given.given(args.warranty),
+        operator_data: args.given.given(args.warranty),
     };
     let terms =
         SizingTerms { scale: args.scale, data_scale: args.data_scale, fill: args.fill / 100.0, years: args.warranty };
-    let selection = select::select(&args.profile, args.accept_unbalanced, &shelf, terms)?;
+    let selection = select::select(&args.profile, args.accept_unbalanced, &input, terms)?;
     console::result(&match () {
         () if args.json => super::json(&selection)?,
         () if args.markdown => format!("{}\n{}", selection.table().markdown(), selection.notes("* ")),

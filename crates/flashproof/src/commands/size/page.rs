@@ -70,36 +70,36 @@ fn balance(profile: &Profile) -> Bars {
          twice this difference.",
     );
     for check in &profile.checks {
-        let (off, allowed) = (check.residue_pct(), check.allowed_pct);
+        let (difference_pct, allowed_pct) = (check.residue_pct(), check.allowed_pct);
         let name = format!("{}: {} against {}", check.place, check.what, check.against);
-        bars.against(name, off.abs(), allowed, format!("{off:+.2} % of {allowed:.1} %"), !check.holds());
+        bars.against(name, difference_pct.abs(), allowed_pct, format!("{difference_pct:+.2} % of {allowed_pct:.1} %"), !check.holds());
     }
     bars
 }
 
 /// Histograms of the sizes of reads and writes.
 fn sizes(load: &DeviceLoad) -> Vec<Bars> {
-    let of = |what: &str, over: &[f64]| {
-        let title = format!("{what} of {} on {}", load.namespace, load.device);
+    let bars_of = |kind: &str, pct_over: &[f64]| {
+        let title = format!("{kind} of {} on {}", load.namespace, load.device);
         let mut bars = Bars::new(title, "Percent of the records, by size.");
-        for (at, share) in over.windows(2).map(|pair| pair[0] - pair[1]).chain(over.last().copied()).enumerate() {
+        for (bucket, share) in pct_over.windows(2).map(|pair| pair[0] - pair[1]).chain(pct_over.last().copied()).enumerate() {
             if share > 0.0 {
                 let size = |at: usize| if at < 10 { format!("{} B", 1 << at) } else { kib(1 << at.min(62)) };
-                bars.bar(format!("{} to {}", size(at), size(at + 1)), Some(share), units::percent(share / 100.0));
+                bars.bar(format!("{} to {}", size(bucket), size(bucket + 1)), Some(share), units::percent(share / 100.0));
             }
         }
         bars
     };
-    vec![of("Reads", &load.read_sizes_pct_over), of("Writes", &load.write_sizes_pct_over)]
+    vec![bars_of("Reads", &load.read_sizes_pct_over), bars_of("Writes", &load.write_sizes_pct_over)]
 }
 
 /// I/O of each drive, according to the server, to iostat, and to the configuration of a test.
 fn reached(profile: &Profile, configurations: &[Configuration]) -> Vec<Bars> {
     let rows = reached_rows(profile, configurations);
-    let bars = NAMES.iter().enumerate().map(|(at, number)| {
+    let bars = NAMES.iter().enumerate().map(|(index, number)| {
         let mut bars = Bars::new(*number, "");
         for (drive, by, io) in &rows {
-            let value = io.numbers()[at];
+            let value = io.numbers()[index];
             bars.bar(format!("{drive} {by}").trim_start(), Some(value), rate(value));
         }
         bars
@@ -109,22 +109,22 @@ fn reached(profile: &Profile, configurations: &[Configuration]) -> Vec<Bars> {
 
 /// Each node with its window.
 fn nodes(profile: &Profile) -> Vec<String> {
-    let of = |node: &Node| {
+    let node_text = |node: &Node| {
         let build = node.build.as_deref().map(|build| format!(" (server {build})")).unwrap_or_default();
         let window = node.window;
         format!("node {}{build}, {} to {} ({})", node.id, window.from, window.to, units::span_of(window.seconds()))
     };
-    profile.nodes.iter().map(of).collect()
+    profile.nodes.iter().map(node_text).collect()
 }
 
 /// Sentences about each namespace of a node: numbers that have no column.
 fn namespaces(profile: &Profile) -> Vec<String> {
     let same = |a: &DeviceLoad, b: &DeviceLoad| (&a.node, &a.namespace) == (&b.node, &b.namespace);
-    let of = |loads: &[DeviceLoad]| {
+    let namespace_text = |loads: &[DeviceLoad]| {
         let node = if profile.nodes.len() > 1 { format!(" on {}", loads[0].node) } else { String::new() };
         format!("{}{node}: {}", loads[0].namespace, load_details(&loads.iter().collect::<Vec<_>>()))
     };
-    profile.loads.chunk_by(same).map(of).collect()
+    profile.loads.chunk_by(same).map(namespace_text).collect()
 }
 
 fn remarks(profile: &Profile, configurations: &[Configuration]) -> Vec<String> {
@@ -132,12 +132,12 @@ fn remarks(profile: &Profile, configurations: &[Configuration]) -> Vec<String> {
 }
 
 fn loads(profile: &Profile) -> Table {
-    let several = profile.nodes.len() > 1;
+    let has_several_nodes = profile.nodes.len() > 1;
     let mut table = Table::new("")
-        .text(["namespace", "device"].into_iter().chain(several.then_some("node")))
+        .text(["namespace", "device"].into_iter().chain(has_several_nodes.then_some("node")))
         .numbers(["reads", "writes", "block", "block reads", "block writes", "direct frees"]);
     for load in &profile.loads {
-        let node = several.then(|| load.node.clone());
+        let node = has_several_nodes.then(|| load.node.clone());
         let names = [load.namespace.clone(), load.device.clone()].into_iter().chain(node);
         table.row(names.chain([
             rate(load.reads_per_sec),
@@ -154,27 +154,27 @@ fn loads(profile: &Profile) -> Table {
 /// Details of a namespace that have no column: sizes, clients' rates, parts of the counts.
 fn load_details(loads: &[&DeviceLoad]) -> String {
     let Some(first) = loads.first() else { return String::new() };
-    let sum = |of: fn(&DeviceLoad) -> f64| loads.iter().map(|load| of(load)).sum::<f64>();
+    let sum = |value_of: fn(&DeviceLoad) -> f64| loads.iter().map(|load| value_of(load)).sum::<f64>();
     let (reads, writes) = (sum(|load| load.reads_per_sec), sum(|load| load.writes_per_sec));
     let mut sentences = Vec::new();
-    for (what, rate, sizes) in [
+    for (subject, rate, sizes) in [
         ("A read from the device is", reads, &first.read_sizes_pct_over),
         ("A record written is", writes, &first.write_sizes_pct_over),
     ] {
         if rate > 0.0 {
             let (lower, upper) = mean_bytes(sizes);
             let [lower, upper] = [lower, upper].map(units::bytes);
-            sentences.push(format!("{what} {lower} to {upper} on average, by the bucket edges of its histogram."));
+            sentences.push(format!("{subject} {lower} to {upper} on average, by the bucket edges of its histogram."));
         }
     }
     sentences.push(format!("A large block is {}: {}.", kib(first.large_block_bytes), first.origin.large_block));
-    if let (Some(asked), Some(written)) = (first.client_reads_per_sec, first.client_writes_per_sec) {
+    if let (Some(client_reads), Some(client_writes)) = (first.client_reads_per_sec, first.client_writes_per_sec) {
         sentences.push(format!(
             "Clients sent {} reads/s and {} writes/s. {}{}",
-            rate(asked),
-            rate(written),
-            read_before_update(reads, asked, written),
-            replicated(writes, written, first.replication_factor),
+            rate(client_reads),
+            rate(client_writes),
+            read_before_update(reads, client_reads, client_writes),
+            replicated(writes, client_writes, first.replication_factor),
         ));
     }
     if first.commit_to_device {
@@ -193,34 +193,34 @@ fn load_details(loads: &[&DeviceLoad]) -> String {
 }
 
 /// Explains the part of the device's reads that writes cause.
-fn read_before_update(reads: f64, asked: f64, written: f64) -> String {
-    let both = asked + written;
+fn read_before_update(reads: f64, client_reads: f64, client_writes: f64) -> String {
+    let client_ops = client_reads + client_writes;
     match reads {
         // Differences up to a percent need no explanation.
-        _ if reads <= asked * 1.01 => {
+        _ if reads <= client_reads * 1.01 => {
             format!(
                 "{} of the reads were answered from a cache. ",
-                units::percent_whole(1.0 - (reads / asked).min(1.0))
+                units::percent_whole(1.0 - (reads / client_reads).min(1.0))
             )
         }
-        _ if reads <= both * 1.01 => format!(
+        _ if reads <= client_ops * 1.01 => format!(
             "The device did {} reads/s more: a write reads its record first, unless it replaces the record. If all \
              writes read first, {} of all reads were answered from a cache. ",
-            rate(reads - asked),
-            units::percent_whole(1.0 - (reads / both).min(1.0))
+            rate(reads - client_reads),
+            units::percent_whole(1.0 - (reads / client_ops).min(1.0))
         ),
         _ => format!(
             "The device did {} reads/s more than clients' reads and writes together: replicas, batches, scans and \
              migrations also read. ",
-            rate(reads - both)
+            rate(reads - client_ops)
         ),
     }
 }
 
 /// Explains the part of the written records that are copies.
-fn replicated(writes: f64, written: f64, factor: Option<u64>) -> String {
+fn replicated(writes: f64, client_writes: f64, factor: Option<u64>) -> String {
     let factor = factor.map(|factor| format!(" (replication factor {factor})")).unwrap_or_default();
-    match writes / written {
+    match writes / client_writes {
         times if !times.is_finite() => String::new(),
         times if (times - 1.0).abs() <= 0.01 => format!("Records are written once on this node{factor}."),
         times => {
@@ -237,10 +237,10 @@ fn drives(profile: &Profile, configurations: &[Configuration]) -> Table {
 
 /// I/O of each drive, with the source of the numbers.
 fn reached_rows(profile: &Profile, configurations: &[Configuration]) -> Vec<(String, String, DriveIo)> {
-    let several = profile.nodes.len() > 1;
+    let has_several_nodes = profile.nodes.len() > 1;
     let mut rows = Vec::new();
     for DriveTarget { node, drive, predicted, iostat, .. } in &profile.drives {
-        let name = if several { format!("{drive} ({node})") } else { drive.clone() };
+        let name = if has_several_nodes { format!("{drive} ({node})") } else { drive.clone() };
         rows.push((name.clone(), "the server's counters".to_owned(), *predicted));
         rows.extend(iostat.map(|seen| (name, "iostat, without flushes".to_owned(), seen)));
     }
@@ -249,7 +249,7 @@ fn reached_rows(profile: &Profile, configurations: &[Configuration]) -> Vec<(Str
 }
 
 fn checks(profile: &Profile) -> Table {
-    let several = profile.nodes.len() > 1;
+    let has_several_nodes = profile.nodes.len() > 1;
     let mut table = Table::new("")
         .text(["where", "what", "against"])
         .numbers(["found", "should be", "off, %", "allowed"])
@@ -257,15 +257,15 @@ fn checks(profile: &Profile) -> Table {
     for check in &profile.checks {
         let Check { node, place, what, against, found, least, most, allowed_pct, .. } = check;
         let range = if least == most { rate(*least) } else { format!("{} to {}", rate(*least), rate(*most)) };
-        let off = format!("{:+.2}", check.residue_pct());
+        let difference = format!("{:+.2}", check.residue_pct());
         let word = if check.holds() { "ok" } else { "DOES NOT BALANCE" };
         table.row([
-            if several { format!("{place} ({node})") } else { place.clone() },
+            if has_several_nodes { format!("{place} ({node})") } else { place.clone() },
             what.clone(),
             against.clone(),
             rate(*found),
             range,
-            off,
+            difference,
             format!("{allowed_pct:.1}"),
             word.to_owned(),
         ]);

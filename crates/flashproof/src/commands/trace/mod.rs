@@ -45,46 +45,46 @@ pub fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {
 }
 
 fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
-    let subject = TracedDevices::of(&args.devices)?;
-    let ending =
+    let traced_devices = TracedDevices::of(&args.devices)?;
+    let end_signals =
         EndSignals::listen("no result is shown; the next trace removes the tracefs instance of this one".to_owned())?;
-    let trace = subject.start(args.buffer << 20)?;
+    let trace = traced_devices.start(args.buffer << 20)?;
     // Printed only now: everything after this line is in the trace.
     let length =
         args.duration.map_or("until Ctrl-C".to_owned(), |seconds| format!("for {}", units::span(seconds.into())));
     console::note(&format!("tracing {} {length}", args.devices.join(", ")));
     let mut summary = Summary::default();
-    let traced = subject.follow(trace, args.duration, &ending, &mut |requests| {
+    let result = traced_devices.follow(trace, args.duration, &end_signals, &mut |requests| {
         requests.iter().for_each(|request| summary.add(request));
         print_ops(args, requests)
     })?;
-    let shown =
-        TraceReport { summary: &summary, names: subject.names(), seconds: Some(traced.seconds), lost: traced.lost };
-    if traced.lost > 0 {
+    let trace_report =
+        TraceReport { summary: &summary, names: traced_devices.names(), seconds: Some(result.seconds), lost: result.lost };
+    if result.lost > 0 {
         console::warning(&format!(
             "{} lost, because the buffers of {} MiB were full or were written while being read: counts are too low - \
              trace fewer devices, or give a larger --buffer",
-            units::count(traced.lost, "event"),
+            units::count(result.lost, "event"),
             args.buffer
         ));
     }
-    finish(args, &shown)?;
-    match traced.gone {
+    finish(args, &trace_report)?;
+    match result.removed_device {
         None => Ok(ExitCode::SUCCESS),
         Some(name) => Err(Failure::environment(format!(
             "tracing {name} ended after {} s - the device disappeared - the result covers the time before; see the \
              kernel log (dmesg) for the reason",
-            units::number(traced.seconds)
+            units::number(result.seconds)
         ))),
     }
 }
 
 fn from_text(args: &TraceArgs, name: &str) -> Result<ExitCode, Failure> {
-    let wanted = args.devices.iter().map(|device| number(device)).collect::<Result<Vec<_>, _>>()?;
+    let devices = args.devices.iter().map(|device| number(device)).collect::<Result<Vec<_>, _>>()?;
     let mut summary = Summary::default();
     let (mut failure, mut batch) = (None, Vec::new());
-    let facts = read_trace(name, &mut |request| {
-        if failure.is_some() || !(wanted.is_empty() || wanted.contains(&request.device)) {
+    let trace_text = read_trace(name, &mut |request| {
+        if failure.is_some() || !(devices.is_empty() || devices.contains(&request.device)) {
             return;
         }
         summary.add(&request);
@@ -106,7 +106,7 @@ fn from_text(args: &TraceArgs, name: &str) -> Result<ExitCode, Failure> {
         )));
     }
     let seconds = summary.span_sec();
-    finish(args, &TraceReport { summary: &summary, names: BTreeMap::new(), seconds, lost: facts.lost })?;
+    finish(args, &TraceReport { summary: &summary, names: BTreeMap::new(), seconds, lost: trace_text.lost })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -119,32 +119,32 @@ fn print_ops(args: &TraceArgs, requests: &[Request]) -> Result<bool, Failure> {
 }
 
 /// Shows the result in the requested forms.
-fn finish(args: &TraceArgs, shown: &TraceReport<'_>) -> Result<(), Failure> {
-    if shown.summary.left_out > 0 {
+fn finish(args: &TraceArgs, trace_report: &TraceReport<'_>) -> Result<(), Failure> {
+    if trace_report.summary.left_out > 0 {
         console::warning(&format!(
             "{} are in no table: the trace has more devices or sizes than fit into memory - trace fewer devices",
-            units::count(shown.summary.left_out, "request")
+            units::count(trace_report.summary.left_out, "request")
         ));
     }
     if let Some(path) = &args.csv {
-        write_file("table", path, Some(&shown.csv()?), args.force)?;
+        write_file("table", path, Some(&trace_report.csv()?), args.force)?;
         console::note(&format!("wrote {}", path.display()));
     }
     if args.ops {
         // Lost events are reported in the same output as the operations.
-        return match shown.lost {
+        return match trace_report.lost {
             0 => Ok(()),
             lost => console::result(&format!("{LOST_COMMENT} {lost}\n")),
         };
     }
     if args.json {
-        return console::result(&super::json(&shown.json())?);
+        return console::result(&super::json(&trace_report.json())?);
     }
-    let page = shown.text(false);
+    let page = trace_report.text(false);
     match console::has_colour() {
         false => console::result(&page),
         // Colours are escape sequences, which are not allowed in other text.
-        true => console::drawing_if_read(&shown.text(true)).map(|_| ()),
+        true => console::drawing_if_read(&trace_report.text(true)).map(|_| ()),
     }
 }
 
@@ -171,10 +171,10 @@ const SETTLED_AFTER_NS: u64 = 10_000_000;
 /// Devices to trace.
 #[derive(Debug)]
 pub struct TracedDevices {
-    places: Vec<BlockPosition>,
+    positions: Vec<BlockPosition>,
     names: Vec<String>,
     /// True if a device has no requests, only bios.
-    bios: bool,
+    has_bios: bool,
 }
 
 /// Takes completed requests, and returns false when no more are wanted.
@@ -187,7 +187,7 @@ pub struct TraceResult {
     /// Events that the kernel dropped.
     pub lost: u64,
     /// Name of a device that disappeared.
-    pub gone: Option<String>,
+    pub removed_device: Option<String>,
 }
 
 impl TracedDevices {
@@ -195,29 +195,29 @@ impl TracedDevices {
     ///
     /// Errors: a name is not that of a block device.
     pub fn of(devices: &[String]) -> Result<Self, Failure> {
-        let (mut places, mut bios) = (Vec::new(), false);
+        let (mut positions, mut has_bios) = (Vec::new(), false);
         for (index, name) in devices.iter().enumerate() {
             let facts = discover(name, &Roots::default())
                 .map_err(|error| Failure::environment(format!("cannot trace {name} - {error}")))?;
-            let place = place(index, name, &facts)?;
-            if !has_requests(Path::new("/"), place.disk) {
-                bios = true;
+            let position = place(index, name, &facts)?;
+            if !has_requests(Path::new("/"), position.disk) {
+                has_bios = true;
                 console::note(&format!(
                     "{name}: its driver handles bios and has no requests; bios are shown, and all of their time counts \
                      as device time - to see queue times, trace the devices beneath it"
                 ));
             }
-            places.push(place);
+            positions.push(position);
         }
-        Ok(Self { places, names: devices.to_vec(), bios })
+        Ok(Self { positions, names: devices.to_vec(), has_bios })
     }
 
     /// Name of each disk: the given name, or several if partitions share it.
     pub fn names(&self) -> BTreeMap<DeviceNumber, String> {
         let mut names: BTreeMap<DeviceNumber, String> = BTreeMap::new();
-        for (place, name) in self.places.iter().zip(&self.names) {
+        for (position, name) in self.positions.iter().zip(&self.names) {
             let name = name.strip_prefix("/dev/").unwrap_or(name);
-            let known = names.entry(place.disk).or_default();
+            let known = names.entry(position.disk).or_default();
             *known = if known.is_empty() { name.to_owned() } else { format!("{known}+{name}") };
         }
         names
@@ -225,8 +225,8 @@ impl TracedDevices {
 
     /// Starts tracing, with buffers of `buffer_bytes` over all CPUs.
     pub fn start(&self, buffer_bytes: u64) -> Result<Trace, Failure> {
-        let options = Options { buffer_bytes, queue: true, bios_done: self.bios, ..Options::default() };
-        tracing::start(&self.places, options).map_err(Failure::environment)
+        let options = Options { buffer_bytes, queue: true, bios_done: self.has_bios, ..Options::default() };
+        tracing::start(&self.positions, options).map_err(Failure::environment)
     }
 
     /// Traces for `seconds`, or until a signal, including SIGHUP.
@@ -234,60 +234,60 @@ impl TracedDevices {
         &self,
         mut trace: Trace,
         seconds: Option<u32>,
-        ending: &EndSignals,
+        end_signals: &EndSignals,
         sink: &mut Sink<'_>,
     ) -> Result<TraceResult, Failure> {
         let begin_ns = monotonic_ns();
         let end_ns = seconds.map_or(u64::MAX, |seconds| begin_ns + u64::from(seconds) * 1_000_000_000);
-        let on_terminal = io::stdout().is_terminal();
-        let (mut held, mut pairing, mut looked_ns) = (Vec::new(), Pairing::default(), begin_ns);
-        let mut gone = None;
-        let mut wanted = true;
+        let is_terminal = io::stdout().is_terminal();
+        let (mut pending_events, mut pairing, mut last_check_ns) = (Vec::new(), Pairing::default(), begin_ns);
+        let mut removed_device = None;
+        let mut is_sink_open = true;
         let mut now_ns = begin_ns;
-        while wanted && gone.is_none() && now_ns < end_ns && ending.received().is_none() {
-            ending.wait(READ_EVERY.min(Duration::from_nanos(end_ns - now_ns)));
+        while is_sink_open && removed_device.is_none() && now_ns < end_ns && end_signals.received().is_none() {
+            end_signals.wait(READ_EVERY.min(Duration::from_nanos(end_ns - now_ns)));
             now_ns = monotonic_ns();
-            tracing::read(&mut trace, &self.places, &mut held).map_err(Failure::environment)?;
-            wanted = self.process_events(&mut held, now_ns.saturating_sub(SETTLED_AFTER_NS), &mut pairing, sink)?;
-            if now_ns.saturating_sub(looked_ns) >= LOOK_EVERY_NS {
-                looked_ns = now_ns;
-                gone = self.gone();
-                wanted = wanted && (!on_terminal || io::stdout().is_terminal());
+            tracing::read(&mut trace, &self.positions, &mut pending_events).map_err(Failure::environment)?;
+            is_sink_open = self.process_events(&mut pending_events, now_ns.saturating_sub(SETTLED_AFTER_NS), &mut pairing, sink)?;
+            if now_ns.saturating_sub(last_check_ns) >= LOOK_EVERY_NS {
+                last_check_ns = now_ns;
+                removed_device = self.gone();
+                is_sink_open = is_sink_open && (!is_terminal || io::stdout().is_terminal());
             }
         }
         trace.stop().map_err(Failure::environment)?;
         let seconds = monotonic_ns().saturating_sub(begin_ns) as f64 / 1e9;
-        tracing::read(&mut trace, &self.places, &mut held).map_err(Failure::environment)?;
+        tracing::read(&mut trace, &self.positions, &mut pending_events).map_err(Failure::environment)?;
         let lost = trace.lost().map_err(Failure::environment)?.events();
         // Removes the kernel's trace instance before anything else can fail.
         drop(trace);
-        self.process_events(&mut held, u64::MAX, &mut pairing, sink)?;
+        self.process_events(&mut pending_events, u64::MAX, &mut pairing, sink)?;
         pairing.finish();
         self.pass_requests(&mut pairing, sink)?;
-        Ok(TraceResult { seconds, lost, gone })
+        Ok(TraceResult { seconds, lost, removed_device })
     }
 
     /// Pairs the events of `held` before `until_ns`, and passes completed requests to `sink`.
     fn process_events(
         &self,
-        held: &mut Vec<Event>,
+        pending_events: &mut Vec<Event>,
         until_ns: u64,
         pairing: &mut Pairing,
         sink: &mut Sink<'_>,
     ) -> Result<bool, Failure> {
-        sort_by_time(held);
-        let settled = held.partition_point(|event| event.time_ns < until_ns);
-        held.drain(..settled).for_each(|event| pairing.add(&event));
+        sort_by_time(pending_events);
+        let settled_count = pending_events.partition_point(|event| event.time_ns < until_ns);
+        pending_events.drain(..settled_count).for_each(|event| pairing.add(&event));
         self.pass_requests(pairing, sink)
     }
 
     fn pass_requests(&self, pairing: &mut Pairing, sink: &mut Sink<'_>) -> Result<bool, Failure> {
         // On a disk with partitions, only requests to traced partitions; a flush concerns the whole disk.
-        let ours = |request: &Request| {
+        let is_traced = |request: &Request| {
             let on = |place: &&BlockPosition| place.disk == request.device;
-            self.places.iter().filter(on).any(|place| request.sectors == 0 || place.sectors.contains(&request.sector))
+            self.positions.iter().filter(on).any(|place| request.sectors == 0 || place.sectors.contains(&request.sector))
         };
-        let requests: Vec<_> = pairing.drain().filter(ours).collect();
+        let requests: Vec<_> = pairing.drain().filter(is_traced).collect();
         sink(&requests)
     }
 
@@ -298,7 +298,7 @@ impl TracedDevices {
             let size = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size"));
             size.is_ok_and(|size| size.trim() != "0")
         };
-        self.places.iter().position(|place| !is_there(place)).map(|at| self.names[at].clone())
+        self.positions.iter().position(|place| !is_there(place)).map(|at| self.names[at].clone())
     }
 }
 

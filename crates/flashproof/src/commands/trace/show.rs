@@ -74,23 +74,23 @@ impl TraceReport<'_> {
     /// Table of the kinds of requests.
     fn kinds(&self) -> Table {
         let rate = |count: f64| self.per_sec(count).map_or("-".to_owned(), units::number);
-        let share = |part: u64, of: u64| match part {
+        let share = |part: u64, total: u64| match part {
             0 => "-".to_owned(),
-            part => format!("{} %", units::percent_digits(part as f64 / of.max(1) as f64)),
+            part => format!("{} %", units::percent_digits(part as f64 / total.max(1) as f64)),
         };
         let row = |((device, op), kind): (&(DeviceNumber, EventOp), &Kind)| {
-            let (all, of) = (kind.all, |part| share(part, kind.all.count));
+            let (totals, share_of) = (kind.totals, |part| share(part, kind.totals.count));
             [
                 self.name(*device),
                 word(*op).to_owned(),
-                Grouped(all.count).to_string(),
-                rate(all.count as f64),
-                rate(all.bytes as f64 / 1e6),
-                of(kind.sync),
-                of(kind.fua),
-                of(kind.preflush),
-                of(kind.meta),
-                of(kind.sequential),
+                Grouped(totals.count).to_string(),
+                rate(totals.count as f64),
+                rate(totals.bytes as f64 / 1e6),
+                share_of(kind.sync),
+                share_of(kind.fua),
+                share_of(kind.preflush),
+                share_of(kind.meta),
+                share_of(kind.sequential),
             ]
         };
         Table::new("")
@@ -106,9 +106,9 @@ impl TraceReport<'_> {
                 self.name(device),
                 word(op).to_owned(),
                 size_text(kind, bytes),
-                Grouped(size.all.count).to_string(),
+                Grouped(size.totals.count).to_string(),
             ];
-            row.push(self.per_sec(size.all.count as f64).map_or("-".to_owned(), units::number));
+            row.push(self.per_sec(size.totals.count as f64).map_or("-".to_owned(), units::number));
             for (times, quantiles) in [(&size.queue, &[0.5, 0.99, 1.0][..]), (&size.device, &[0.5, 0.99, 0.999, 1.0])] {
                 row.extend(quantiles.iter().map(|at| times.quantile(*at).map_or("-".to_owned(), units::duration)));
             }
@@ -129,11 +129,11 @@ impl TraceReport<'_> {
 
     fn tasks(&self) -> String {
         let top = self.summary.top_tasks(TASKS_SHOWN);
-        let all = self.summary.count().max(1) as f64;
-        let rows = top.iter().map(|(task, wanted)| {
+        let total = self.summary.count().max(1) as f64;
+        let rows = top.iter().map(|(task, totals)| {
             let pid = if task.pid == 0 { "-".to_owned() } else { task.pid.to_string() };
-            let share = units::percent_digits(wanted.count as f64 / all);
-            [comm(&task.comm()), pid, Grouped(wanted.count).to_string(), share, units::bytes(wanted.bytes as f64)]
+            let share = units::percent_digits(totals.count as f64 / total);
+            [comm(&task.comm()), pid, Grouped(totals.count).to_string(), share, units::bytes(totals.bytes as f64)]
         });
         let table = Table::new("").text(["comm"]).numbers(["pid", "count", "%", "bytes"]).rows(rows).to_string();
         let kernels = top.iter().any(|(task, _)| KERNEL_THREADS.iter().any(|name| task.comm().starts_with(name)));
@@ -151,9 +151,9 @@ impl TraceReport<'_> {
     pub fn csv(&self) -> Result<String, Failure> {
         let us = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{:.3}", ns as f64 / 1e3));
         let rows = self.by_size().map(|(device, op, kind, bytes, size)| {
-            let to = if kind.gathered && bytes > 0 { 2 * bytes - 1 } else { bytes };
-            let mut row = vec![self.name(device), word(op).to_owned(), bytes.to_string(), to.to_string()];
-            row.extend([size.all.count.to_string(), size.all.bytes.to_string()]);
+            let bytes_to = if kind.is_grouped && bytes > 0 { 2 * bytes - 1 } else { bytes };
+            let mut row = vec![self.name(device), word(op).to_owned(), bytes.to_string(), bytes_to.to_string()];
+            row.extend([size.totals.count.to_string(), size.totals.bytes.to_string()]);
             row.push(self.seconds.map_or(String::new(), |seconds| format!("{seconds:.6}")));
             row.extend(QUANTILES.map(|(_, at)| us(size.queue.quantile(at))));
             row.extend(QUANTILES.map(|(_, at)| us(size.device.quantile(at))));
@@ -180,8 +180,8 @@ impl TraceReport<'_> {
             let sizes = kind.sizes.iter().map(|(bytes, size)| {
                 json!({
                     "bytes": bytes,
-                    "count": size.all.count,
-                    "bytes_moved": size.all.bytes,
+                    "count": size.totals.count,
+                    "bytes_moved": size.totals.bytes,
                     "queue": times(&size.queue),
                     "device": times(&size.device),
                 })
@@ -190,14 +190,14 @@ impl TraceReport<'_> {
                 "device": self.name(*device),
                 "number": format!("{},{}", device.0, device.1),
                 "type": word(*op),
-                "count": kind.all.count,
-                "bytes_moved": kind.all.bytes,
+                "count": kind.totals.count,
+                "bytes_moved": kind.totals.bytes,
                 "sync": kind.sync,
                 "fua": kind.fua,
                 "preflush": kind.preflush,
                 "metadata": kind.meta,
                 "sequential": kind.sequential,
-                "sizes_are_powers_of_two": kind.gathered,
+                "sizes_are_powers_of_two": kind.is_grouped,
                 "sizes": sizes.collect::<Vec<_>>(),
             })
         });
@@ -231,7 +231,7 @@ fn word(op: EventOp) -> &'static str {
 
 /// A size, or the start of its power-of-two group.
 fn size_text(kind: &Kind, bytes: u64) -> String {
-    if kind.gathered { format!("{}+", Grouped(bytes)) } else { Grouped(bytes).to_string() }
+    if kind.is_grouped { format!("{}+", Grouped(bytes)) } else { Grouped(bytes).to_string() }
 }
 
 /// A process's name on one line: names may contain any character.
@@ -337,15 +337,15 @@ impl Heat {
         let rows_in_use: Vec<usize> =
             (0..ROWS).filter(|row| self.columns.iter().any(|column| column[*row] > 0)).collect();
         let (Some(first), Some(last)) = (rows_in_use.first(), rows_in_use.last()) else { return String::new() };
-        let most = self.columns.iter().flatten().copied().max().unwrap_or(0);
+        let max_count = self.columns.iter().flatten().copied().max().unwrap_or(0);
         let mut text = String::new();
         for row in (*first..=*last).rev() {
-            let least = if row == 0 { 0 } else { 1_000 << row };
+            let from_ns = if row == 0 { 0 } else { 1_000 << row };
             // Writing to a string cannot fail, here and below.
-            let _ = write!(text, "{:>8} |", units::duration(least));
+            let _ = write!(text, "{:>8} |", units::duration(from_ns));
             let mut line = String::new();
             for column in &self.columns {
-                push_cell(&mut line, column[row], most, colour);
+                push_cell(&mut line, column[row], max_count, colour);
             }
             text.push_str(line.trim_end());
             text.push('\n');
@@ -363,15 +363,15 @@ impl Heat {
 }
 
 /// One cell: brightness is logarithmic in the count, so that one slow request among thousands is visible.
-fn push_cell(line: &mut String, count: u64, most: u64, colour: bool) {
+fn push_cell(line: &mut String, count: u64, max_count: u64, colour: bool) {
     if count == 0 {
         return line.push(' ');
     }
-    let share = (count as f64).ln_1p() / (most as f64).ln_1p();
-    let of = |steps: usize| ((share * steps as f64).ceil() as usize).clamp(1, steps) - 1;
+    let share = (count as f64).ln_1p() / (max_count as f64).ln_1p();
+    let step = |steps: usize| ((share * steps as f64).ceil() as usize).clamp(1, steps) - 1;
     match colour {
-        true => drop(write!(line, "\x1b[48;5;{}m \x1b[0m", COLOURS[of(COLOURS.len())])),
-        false => line.push(SHADES[1 + of(SHADES.len() - 1)]),
+        true => drop(write!(line, "\x1b[48;5;{}m \x1b[0m", COLOURS[step(COLOURS.len())])),
+        false => line.push(SHADES[1 + step(SHADES.len() - 1)]),
     }
 }
 

@@ -55,8 +55,8 @@ pub struct Kind {
     /// By size in bytes: exact, or from this power of two up to the next.
     pub sizes: BTreeMap<u64, Size>,
     /// True if sizes are grouped by powers of two.
-    pub gathered: bool,
-    pub all: RequestTotals,
+    pub is_grouped: bool,
+    pub totals: RequestTotals,
     /// Requests for which a process waits.
     pub sync: u64,
     /// Writes with FUA.
@@ -72,7 +72,7 @@ pub struct Kind {
 /// Requests of a size.
 #[derive(Debug, Default)]
 pub struct Size {
-    pub all: RequestTotals,
+    pub totals: RequestTotals,
     /// Times from the block layer to the driver, where known.
     pub queue: Times,
     /// Times from the driver to completion, where known.
@@ -117,21 +117,21 @@ impl Times {
 
 impl Summary {
     pub fn add(&mut self, request: &Request) {
-        let wanted = RequestTotals { count: 1, bytes: request.bytes() };
+        let totals = RequestTotals { count: 1, bytes: request.bytes() };
         let key = (request.device, request.op);
         if self.sizes >= SIZES_ALL_MAX && !self.kinds.get(&key).is_some_and(|kind| kind.has(request.bytes())) {
             self.left_out += 1;
             return;
         }
         let kind = self.kinds.entry(key).or_default();
-        let before = kind.sizes.len();
-        kind.add(request, wanted);
-        self.sizes = self.sizes + kind.sizes.len() - before;
+        let sizes_before = kind.sizes.len();
+        kind.add(request, totals);
+        self.sizes = self.sizes + kind.sizes.len() - sizes_before;
         let task = match self.tasks.len() < TASKS_MAX || self.tasks.contains_key(&request.task) {
             true => request.task,
             false => Task::new(0, b"(others)"),
         };
-        self.tasks.entry(task).or_default().add(wanted);
+        self.tasks.entry(task).or_default().add(totals);
         if request.issued_ns == 0 {
             return;
         }
@@ -150,20 +150,20 @@ impl Summary {
 
     /// Total number of requests.
     pub fn count(&self) -> u64 {
-        self.kinds.values().map(|kind| kind.all.count).sum()
+        self.kinds.values().map(|kind| kind.totals.count).sum()
     }
 
     /// Requests without a completion.
     pub fn unfinished(&self) -> u64 {
         let sizes = self.kinds.values().flat_map(|kind| kind.sizes.values());
-        sizes.map(|size| size.all.count - size.device.len().min(size.all.count)).sum()
+        sizes.map(|size| size.totals.count - size.device.len().min(size.totals.count)).sum()
     }
 
     /// Processes with the most requests, descending.
-    pub fn top_tasks(&self, most: usize) -> Vec<(Task, RequestTotals)> {
+    pub fn top_tasks(&self, limit: usize) -> Vec<(Task, RequestTotals)> {
         let mut tasks: Vec<_> = self.tasks.iter().map(|(task, wanted)| (*task, *wanted)).collect();
         tasks.sort_by_key(|(task, wanted)| (std::cmp::Reverse((wanted.count, wanted.bytes)), *task));
-        tasks.truncate(most);
+        tasks.truncate(limit);
         tasks
     }
 }
@@ -171,11 +171,11 @@ impl Summary {
 impl Kind {
     /// True if a request of this size falls into an existing size.
     fn has(&self, bytes: u64) -> bool {
-        self.sizes.contains_key(&if self.gathered { power_of_two(bytes) } else { bytes })
+        self.sizes.contains_key(&if self.is_grouped { power_of_two(bytes) } else { bytes })
     }
 
-    fn add(&mut self, request: &Request, wanted: RequestTotals) {
-        self.all.add(wanted);
+    fn add(&mut self, request: &Request, totals: RequestTotals) {
+        self.totals.add(totals);
         self.sync += u64::from(request.flags.sync);
         self.fua += u64::from(request.flags.fua);
         // Not counted for flush requests, which only flush.
@@ -183,11 +183,11 @@ impl Kind {
         self.meta += u64::from(request.flags.meta);
         self.sequential += u64::from(request.sequential);
         let bytes = request.bytes();
-        if !self.gathered && self.sizes.len() == SIZES_MAX && !self.sizes.contains_key(&bytes) {
+        if !self.is_grouped && self.sizes.len() == SIZES_MAX && !self.sizes.contains_key(&bytes) {
             self.gather();
         }
-        let size = self.sizes.entry(if self.gathered { power_of_two(bytes) } else { bytes }).or_default();
-        size.all.add(wanted);
+        let size = self.sizes.entry(if self.is_grouped { power_of_two(bytes) } else { bytes }).or_default();
+        size.totals.add(totals);
         if let Some(queue_ns) = request.queue_ns() {
             size.queue.record(queue_ns);
         }
@@ -197,12 +197,12 @@ impl Kind {
     }
 
     fn gather(&mut self) {
-        self.gathered = true;
+        self.is_grouped = true;
         for (bytes, size) in std::mem::take(&mut self.sizes) {
-            let gathered = self.sizes.entry(power_of_two(bytes)).or_default();
-            gathered.all.add(size.all);
-            gathered.queue.add(&size.queue);
-            gathered.device.add(&size.device);
+            let group = self.sizes.entry(power_of_two(bytes)).or_default();
+            group.totals.add(size.totals);
+            group.queue.add(&size.queue);
+            group.device.add(&size.device);
         }
     }
 }
@@ -234,14 +234,14 @@ mod tests {
         let mut summary = Summary::default();
         (1..=32).for_each(|sectors| summary.add(&request(sectors, 1)));
         let key = ((7, 0), EventOp::Read);
-        assert!(!summary.kinds[&key].gathered);
+        assert!(!summary.kinds[&key].is_grouped);
         assert_eq!(summary.kinds[&key].sizes.keys().copied().collect::<Vec<_>>()[..3], [512, 1024, 1536]);
         summary.add(&request(33, 1));
         let kind = &summary.kinds[&key];
         let sizes: Vec<_> =
-            kind.sizes.iter().map(|(bytes, size)| (*bytes, size.all.count, size.device.len())).collect();
+            kind.sizes.iter().map(|(bytes, size)| (*bytes, size.totals.count, size.device.len())).collect();
         assert_eq!(sizes, [(512, 1, 1), (1024, 2, 2), (2048, 4, 4), (4096, 8, 8), (8192, 16, 16), (16384, 2, 2)]);
-        assert_eq!(kind.all, RequestTotals { count: 33, bytes: 33 * 34 / 2 * 512 });
+        assert_eq!(kind.totals, RequestTotals { count: 33, bytes: 33 * 34 / 2 * 512 });
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
         (1..=33).for_each(|sectors| summary.add(&request(sectors, 1)));
         let kind = &summary.kinds[&((7, 0), EventOp::Read)];
         let longest = kind.sizes.values().filter_map(|size| size.device.quantile(1.0)).max();
-        assert_eq!((kind.gathered, longest), (true, Some(98_765_432_101)));
+        assert_eq!((kind.is_grouped, longest), (true, Some(98_765_432_101)));
         assert_eq!(Times::default().quantile(1.0), None);
     }
 

@@ -87,19 +87,19 @@ impl RowsRequest<'_> {
     /// The row of the run in `dir`.
     pub(super) fn measured(
         &self,
-        running: &RowInProgress,
+        row_in_progress: &RowInProgress,
         inserted_per_sec: f64,
         verdict: &Verdict,
         dir: &Path,
-        seen: &RunUsage,
+        usage: &RunUsage,
     ) -> Result<Row, Failure> {
-        let RowInProgress { kind, keys, .. } = *running;
+        let RowInProgress { kind, keys, .. } = *row_in_progress;
         let cores = self.cores();
-        let RunUsage { io, cpu_ns } = *seen;
-        let over_loopback = matches!(running.site, Backend::Loopback(_));
+        let RunUsage { io, cpu_ns } = *usage;
+        let over_loopback = matches!(row_in_progress.backend, Backend::Loopback(_));
         let copies = if kind.replicated { 2 } else { 1 };
         let summary = RunSummary::read(dir).map_err(Failure::environment)?;
-        let side = |stream: &str| {
+        let latency_summary = |stream: &str| {
             let group = verdict.groups.iter().find(|group| group.stream == stream)?;
             let sum = |of: fn(&SliceShares) -> u64| group.slices.iter().map(of).sum::<u64>();
             let over = sum(|slice| slice.judged_over.first().copied().unwrap_or(0));
@@ -165,9 +165,9 @@ impl RowsRequest<'_> {
             transactions_per_sec: tps,
             transactions_per_cpu: (cpu_sec > 0.0 && !self.is_simulated()).then(|| tps * ran_sec / cpu_sec),
             inserted_per_sec,
-            inserts_that_waited: running.overload.waited(),
-            reads: side(READS),
-            writes: side(WRITES),
+            inserts_that_waited: row_in_progress.overload.waited(),
+            reads: latency_summary(READS),
+            writes: latency_summary(WRITES),
             database_bytes: u64::from(keys) * u64::from(kind.bytes) * u64::from(copies),
             read_mb_per_sec: io.read_bytes as f64 / 1e6 / ran_sec,
             write_mb_per_sec: io.write_bytes as f64 / 1e6 / ran_sec,
@@ -197,11 +197,11 @@ impl HostCpu {
         let manifest = read(dir).map_err(Failure::environment)?.manifest;
         let mut intervals = Intervals::open(dir, &manifest).map_err(Failure::environment)?;
         let is_busy = |name: &String| ColumnOf::parse(name).is_some_and(|known| known.column == Column::CpuBusyPct);
-        let at = intervals.columns().iter().position(is_busy);
+        let column_index = intervals.columns().iter().position(is_busy);
         let (mut cpu_ns, mut busy) = (0, Vec::new());
         while let Some(record) = intervals.next().map_err(Failure::environment)? {
             cpu_ns += record.counts.cpu_ns;
-            busy.extend(at.and_then(|at| record.telemetry.get(at)?.parse::<f64>().ok()));
+            busy.extend(column_index.and_then(|at| record.telemetry.get(at)?.parse::<f64>().ok()));
         }
         let mean = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
         Ok(Self { issuing_cpu_sec: cpu_ns as f64 / 1e9, cpu_busy_pct: (!busy.is_empty()).then_some(mean) })
@@ -223,7 +223,7 @@ pub(super) struct Loopback {
     cluster: Arc<ClientCluster>,
     namespace: String,
     /// Set before the shutdown, to suppress warnings about a missing peer.
-    ends: Arc<AtomicBool>,
+    is_ending: Arc<AtomicBool>,
 }
 
 impl Loopback {
@@ -245,9 +245,9 @@ impl Loopback {
         let ports =
             listeners.iter().map(|listener| listener.local_addr().map(|at| at.port())).collect::<Result<Vec<_>, _>>();
         let ports = ports.map_err(|error| cannot(error.to_string()))?;
-        let all: Vec<_> = ports.iter().map(|port| Node::new("127.0.0.1", *port)).collect();
-        let (mut servers, ends) = (Vec::new(), Arc::new(AtomicBool::new(false)));
-        for (own, (listener, device)) in listeners.into_iter().zip(devices).enumerate() {
+        let cluster_nodes: Vec<_> = ports.iter().map(|port| Node::new("127.0.0.1", *port)).collect();
+        let (mut servers, is_ending) = (Vec::new(), Arc::new(AtomicBool::new(false)));
+        for (index, (listener, device)) in listeners.into_iter().zip(devices).enumerate() {
             let config = Config {
                 service_threads: Some(cores),
                 namespaces: vec![NamespaceConfig {
@@ -267,10 +267,10 @@ impl Loopback {
                 config,
                 devices: vec![vec![device]],
                 listeners: vec![listener],
-                address: (IpAddr::V4(Ipv4Addr::LOCALHOST), ports[own]),
+                address: (IpAddr::V4(Ipv4Addr::LOCALHOST), ports[index]),
                 limits: Limits { connections: (connections + SPARE) as usize, ..Limits::default() },
-                cluster: Cluster::new(all.clone(), own),
-                log: warnings(ends.clone()),
+                cluster: Cluster::new(cluster_nodes.clone(), index),
+                log: warnings(is_ending.clone()),
             };
             servers.push(Server::start(setup).map_err(cannot)?);
         }
@@ -287,7 +287,7 @@ impl Loopback {
         if cluster.map().nodes.len() != servers.len() {
             return Err(cannot("the clients did not find all servers".to_owned()));
         }
-        Ok(Self { servers, cluster, namespace: namespace.name.clone(), ends })
+        Ok(Self { servers, cluster, namespace: namespace.name.clone(), is_ending })
     }
 
     /// Name and clients for a run.
@@ -309,7 +309,7 @@ impl Loopback {
     }
 
     /// Waits until no write block is queued for a device, as an opening of the store does; gives up if a device hangs.
-    pub(super) fn settle(&self, switch: &SignalHandler) {
+    pub(super) fn settle(&self, signal_handler: &SignalHandler) {
         let blocks = |server: &Server| {
             let waiting = |of: &NamespaceCounts| of.store.devices.iter().map(|device| device.write_q).sum::<u64>();
             server.state().facts(|facts| facts.counts.namespaces.iter().map(waiting).sum::<u64>())
@@ -317,7 +317,7 @@ impl Loopback {
         let begin = Instant::now();
         while self.servers.iter().any(|server| blocks(server) > 0)
             && begin.elapsed() < READY_TIMEOUT
-            && switch.signal_received().is_none()
+            && signal_handler.signal_received().is_none()
         {
             thread::sleep(Duration::from_millis(20));
         }
@@ -331,15 +331,15 @@ impl Loopback {
 
     /// Stops the servers. Errors: data in memory was not written to their devices.
     pub(super) fn stop(self) -> Result<(), Failure> {
-        self.ends.store(true, Ordering::Relaxed);
+        self.is_ending.store(true, Ordering::Relaxed);
         self.servers.into_iter().try_for_each(Server::stop).map_err(Failure::environment)
     }
 }
 
 /// Prints the servers' warnings, until the shutdown.
-fn warnings(ends: Arc<AtomicBool>) -> Box<dyn Fn(Line) + Send + Sync> {
+fn warnings(is_ending: Arc<AtomicBool>) -> Box<dyn Fn(Line) + Send + Sync> {
     Box::new(move |line| {
-        if line.level <= Level::Warning && !ends.load(Ordering::Relaxed) {
+        if line.level <= Level::Warning && !is_ending.load(Ordering::Relaxed) {
             console::warning(&line.text);
         }
     })

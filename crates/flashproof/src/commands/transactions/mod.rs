@@ -56,21 +56,21 @@ const INSERT_SEC: u64 = 30 * 86_400;
 
 /// Requested rows, and the devices for all of them.
 fn requested_rows(args: &TransactionsArgs, dir: &Path) -> Result<(Vec<RowKind>, Vec<DeviceName>), Failure> {
-    let given = args.devices.iter().map(|name| name.parse::<DeviceName>()).collect::<Result<Vec<_>, _>>();
-    let given = given.map_err(Failure::usage)?;
+    let devices = args.devices.iter().map(|name| name.parse::<DeviceName>()).collect::<Result<Vec<_>, _>>();
+    let devices = devices.map_err(Failure::usage)?;
     if args.loopback
-        && let Some(simulated) = given.iter().find(|name| name.drive().is_some())
+        && let Some(simulated) = devices.iter().find(|name| name.drive().is_some())
     {
         return Err(Failure::usage(format!(
             "cannot run a server on {simulated} - a simulated drive has simulated time, but a server runs in real time \
              - name a device or file, or leave out --loopback"
         )));
     }
-    let usual = [1_024, 2_048, 4_096].map(|bytes| RowKind { bytes, replicated: false });
+    let default_kinds = [1_024, 2_048, 4_096].map(|bytes| RowKind { bytes, replicated: false });
     let replicated = RowKind { bytes: 1_024, replicated: true };
     let kinds = args.rows.clone().unwrap_or_else(|| {
-        let more = (args.loopback && given.len() != 1).then_some(replicated);
-        usual.into_iter().chain(more).collect()
+        let more = (args.loopback && devices.len() != 1).then_some(replicated);
+        default_kinds.into_iter().chain(more).collect()
     });
     let is_again = |(at, kind): (usize, &RowKind)| kinds[..at].contains(kind).then_some(*kind);
     if let Some(kind) = kinds.iter().enumerate().find_map(is_again) {
@@ -87,20 +87,20 @@ fn requested_rows(args: &TransactionsArgs, dir: &Path) -> Result<(Vec<RowKind>, 
         )));
     }
     let replicates = kinds.iter().find(|kind| kind.replicated);
-    match (replicates, given.len()) {
+    match (replicates, devices.len()) {
         (Some(kind), _) if !args.loopback => Err(Failure::usage(format!(
             "cannot measure row {kind} in one store - replication needs two servers - give --loopback, or leave out \
              the row"
         ))),
-        (Some(kind), 1..) if given.first() == given.last() => Err(Failure::usage(format!(
+        (Some(kind), 1..) if devices.first() == devices.last() => Err(Failure::usage(format!(
             "cannot measure row {kind} on {} alone - each of the two servers needs its own device - name two devices, \
              or none to use two files, or leave out the row",
-            given[0]
+            devices[0]
         ))),
         (None, 2) => Err(Failure::usage(format!(
             "cannot use {} - only rows with replication use a second device - add 1k-replicated to --rows, with \
              --loopback, or leave out the device",
-            given[1]
+            devices[1]
         ))),
         (_, 0) => {
             let names = ["store", "store-2"].into_iter().take(if replicates.is_some() { 2 } else { 1 });
@@ -108,7 +108,7 @@ fn requested_rows(args: &TransactionsArgs, dir: &Path) -> Result<(Vec<RowKind>, 
             let names = names.map(name).collect::<Option<Vec<_>>>();
             Ok((kinds, names.ok_or_else(|| Failure::usage("cannot use a run directory whose name is not UTF-8 text"))?))
         }
-        _ => Ok((kinds, given)),
+        _ => Ok((kinds, devices)),
     }
 }
 
@@ -126,12 +126,12 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(&dir)
         .map_err(|error| Failure::environment(format!("cannot create {} - {error}", dir.display())))?;
     let (kinds, names) = requested_rows(args, &dir)?;
-    let switch = SignalHandler::install("no table is shown; finished runs are recorded", CompatMode::Native)?;
-    let table = RowsRequest { args, dir: &dir, names, seed: args.seed.unwrap_or_else(fresh_seed), switch };
-    let rows = table.rows(&kinds);
+    let signal_handler = SignalHandler::install("no table is shown; finished runs are recorded", CompatMode::Native)?;
+    let rows_request = RowsRequest { args, dir: &dir, names, seed: args.seed.unwrap_or_else(fresh_seed), signal_handler };
+    let rows = rows_request.rows(&kinds);
     if args.devices.is_empty() {
         // The user did not name these files, so they are removed. A failure to do so is ignored.
-        table.names.iter().for_each(|name| _ = std::fs::remove_file(name.as_str()));
+        rows_request.names.iter().for_each(|name| _ = std::fs::remove_file(name.as_str()));
     }
     let rows = rows?;
     write_table(Some(&super::json(&rows)?))?;
@@ -146,7 +146,7 @@ struct RowsRequest<'a> {
     /// Devices; only rows with replication use the second.
     names: Vec<DeviceName>,
     seed: u64,
-    switch: SignalHandler,
+    signal_handler: SignalHandler,
 }
 
 /// Parameters of a run.
@@ -172,7 +172,7 @@ enum Backend {
 struct RowInProgress {
     kind: RowKind,
     keys: u32,
-    site: Backend,
+    backend: Backend,
     object: RecordSpec,
     /// Makes transactions wait for an overloaded device if enabled, as for insertions; counts the transactions that
     /// waited.
@@ -203,7 +203,7 @@ impl RowsRequest<'_> {
         let specs: Vec<_> = probes.iter().map(Workload::spec).collect();
         let spec = RunSpec::joined(&specs)
             .map_err(|why| Failure::usage(format!("cannot use these devices together - {why}")))?;
-        let consents = Consents { erase: &self.args.erase, others: &[], shared: false };
+        let consents = Consents { erase: &self.args.erase, other_devices: &[], shared: false };
         let mut devices = Devices::open(&spec, probes.iter(), &consents)?;
         let findings = findings(&spec, self.dir);
         let mut rows = Vec::new();
@@ -244,21 +244,21 @@ impl RowsRequest<'_> {
     }
 
     fn row(&self, kind: RowKind, devices: Devices, findings: &[Finding]) -> Result<(Row, Devices), Failure> {
-        let (running, devices) = self.format(kind, devices)?;
+        let (row_in_progress, devices) = self.format(kind, devices)?;
         let args = self.args;
         let measured = |sec: u32, name| Phase { name, mix: args.workload, rate: args.rate, duration_sec: sec.into() };
         let phases = [INSERT, measured(args.warm_up, "warm-up"), measured(args.duration, "measure")];
         let mut inserted_per_sec = 0.0;
-        let mut last = None;
+        let mut last_run = None;
         for phase in &phases {
-            let (verdict, run_dir, seen) = self.run(&running, findings.to_vec(), phase)?;
-            let failed: u64 = verdict.streams.iter().map(|stream| stream.errors + stream.unissued).sum();
+            let (verdict, run_dir, usage) = self.run(&row_in_progress, findings.to_vec(), phase)?;
+            let failed_count: u64 = verdict.streams.iter().map(|stream| stream.errors + stream.unissued).sum();
             if phase.mix == Mix::Insert {
                 inserted_per_sec = verdict.streams.iter().map(|stream| stream.achieved_iops).sum();
-                if let Backend::Loopback(loopback) = &running.site {
-                    loopback.settle(&self.switch);
+                if let Backend::Loopback(loopback) = &row_in_progress.backend {
+                    loopback.settle(&self.signal_handler);
                 }
-                if failed > 0 || self.switch.signal_received().is_some() {
+                if failed_count > 0 || self.signal_handler.signal_received().is_some() {
                     let first = verdict.failures.first().map(|first| format!(": {first}")).unwrap_or_default();
                     return Err(Failure::device(format!(
                         "cannot measure row {kind} - not all of its records could be inserted{first} - the insertion \
@@ -267,11 +267,11 @@ impl RowsRequest<'_> {
                     )));
                 }
             }
-            last = Some((verdict, run_dir, seen));
+            last_run = Some((verdict, run_dir, usage));
         }
-        let Some((verdict, run_dir, seen)) = last else { unreachable!("a row has phases") };
-        let row = self.measured(&running, inserted_per_sec, &verdict, &run_dir, &seen)?;
-        let devices = match running.site {
+        let Some((verdict, run_dir, usage)) = last_run else { unreachable!("a row has phases") };
+        let row = self.measured(&row_in_progress, inserted_per_sec, &verdict, &run_dir, &usage)?;
+        let devices = match row_in_progress.backend {
             Backend::Store(opened) => Some(opened.devices),
             Backend::Loopback(loopback) => {
                 loopback.stop()?;
@@ -303,9 +303,9 @@ impl RowsRequest<'_> {
             })?;
         }
         let least_bytes = shapes.iter().map(|shape| shape.size_bytes).min().unwrap_or(0);
-        let stored = (u64::from(kind.bytes) + RECORD_HEADER_BYTES).next_multiple_of(16);
-        let room = (least_bytes.saturating_sub(DEVICE_HEADER_BYTES) as f64 * FILL) as u64 / stored;
-        let keys = args.keys.unwrap_or(room.clamp(1, KEYS_MAX) as u32).max(cores.into());
+        let stored_bytes = (u64::from(kind.bytes) + RECORD_HEADER_BYTES).next_multiple_of(16);
+        let capacity_records = (least_bytes.saturating_sub(DEVICE_HEADER_BYTES) as f64 * FILL) as u64 / stored_bytes;
+        let keys = args.keys.unwrap_or(capacity_records.clamp(1, KEYS_MAX) as u32).max(cores.into());
         namespace.memory_bytes = u64::from(keys) * 64 * 4 + (64 << 20);
         let object = RecordSpec {
             set: [].into(),
@@ -329,7 +329,7 @@ impl RowsRequest<'_> {
         if args.loopback {
             let loopback = Loopback::start(&namespace, formatted, cores, args.connections)?;
             let io = Box::new(loopback.io());
-            let running = RowInProgress { kind, keys, site: Backend::Loopback(loopback), object, overload, io };
+            let running = RowInProgress { kind, keys, backend: Backend::Loopback(loopback), object, overload, io };
             return Ok((running, Some(devices)));
         }
         let counts = Arc::new(IoCounts::default());
@@ -349,25 +349,25 @@ impl RowsRequest<'_> {
         let demand = Demand { engine: Wanted::Auto, ..Demand::default() };
         let engine = Engine::choose(&demand, &devices)?.with_store(store);
         let site = Backend::Store(Box::new(Opened { devices, engine }));
-        Ok((RowInProgress { kind, keys, site, object, overload, io: Box::new(move || counts.now()) }, None))
+        Ok((RowInProgress { kind, keys, backend: site, object, overload, io: Box::new(move || counts.now()) }, None))
     }
 
     /// One run of a row. Returns its verdict, directory, and observations.
     fn run(
         &self,
-        running: &RowInProgress,
+        row_in_progress: &RowInProgress,
         findings: Vec<Finding>,
         phase: &Phase<'_>,
     ) -> Result<(Verdict, PathBuf, RunUsage), Failure> {
-        let RowInProgress { kind, keys, .. } = *running;
+        let RowInProgress { kind, keys, .. } = *row_in_progress;
         let dir = self.dir.join(kind.to_string()).join(phase.name);
         let clients;
-        let (target, issuing, opened) = match &running.site {
+        let (target, issuing, opened) = match &row_in_progress.backend {
             Backend::Store(opened) => (self.names[0].clone(), self.cores().into(), &**opened),
             Backend::Loopback(loopback) => {
                 // With a new start time, clients treat earlier records as those of another run.
-                let object = RecordSpec { began: began(false), ..running.object.clone() };
-                let (name, opened) = loopback.opened(Arc::new(object), self.args.verify, running.overload.clone());
+                let object = RecordSpec { began: began(false), ..row_in_progress.object.clone() };
+                let (name, opened) = loopback.opened(Arc::new(object), self.args.verify, row_in_progress.overload.clone());
                 clients = opened;
                 (DeviceName::Path(name), threads(self.args.connections), &clients)
             }
@@ -383,9 +383,9 @@ impl RowsRequest<'_> {
             trace: phase.name == "measure",
             ..self.args.record.request(NamedWorkload::alone(workload, command_line()))
         };
-        running.overload.set_waits(phase.mix == Mix::Insert);
-        let mut watched = UsageObserver::new(&running.io);
-        let verdict = run_request(request, &self.switch, &mut watched)?.recorded()?;
-        Ok((*verdict, dir, watched.usage()))
+        row_in_progress.overload.set_waits(phase.mix == Mix::Insert);
+        let mut observer = UsageObserver::new(&row_in_progress.io);
+        let verdict = run_request(request, &self.signal_handler, &mut observer)?.recorded()?;
+        Ok((*verdict, dir, observer.usage()))
     }
 }

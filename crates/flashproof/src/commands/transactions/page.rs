@@ -95,8 +95,8 @@ pub(super) fn text(rows: &[Row]) -> String {
         "transactions/s per core",
     ]);
     for row in rows {
-        let side = |side: &Option<LatencySummary>, of: fn(&LatencySummary) -> String| {
-            side.as_ref().map_or_else(|| "-".to_owned(), of)
+        let cell = |side: &Option<LatencySummary>, text_of: fn(&LatencySummary) -> String| {
+            side.as_ref().map_or_else(|| "-".to_owned(), text_of)
         };
         let under: fn(&LatencySummary) -> String = |side| units::percent(side.under_first);
         let stddev: fn(&LatencySummary) -> String = |side| format!("{:.3}", side.stddev_ms);
@@ -105,10 +105,10 @@ pub(super) fn text(rows: &[Row]) -> String {
             "measured".to_owned(),
             row.transactions_at_once.to_string(),
             Grouped(row.transactions_per_sec as u64).to_string(),
-            side(&row.reads, under),
-            side(&row.writes, under),
-            side(&row.reads, stddev),
-            side(&row.writes, stddev),
+            cell(&row.reads, under),
+            cell(&row.writes, under),
+            cell(&row.reads, stddev),
+            cell(&row.writes, stddev),
             units::bytes(row.database_bytes as f64),
         ]);
         second.row([

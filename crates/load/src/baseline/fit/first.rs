@@ -20,19 +20,19 @@ const FEWER: f64 = 0.8;
 /// A closed loop of reads alone, or of writes alone.
 struct Pure<'a> {
     depth: f64,
-    done: &'a Done,
+    results: &'a Done,
     met_stall: bool,
 }
 
 /// Closed-loop points with reads (0) or writes (1) only.
-fn pure<'a>(data: &'a [ComparedPoint<'_>], way: usize) -> Vec<Pure<'a>> {
-    let of = |datum: &'a ComparedPoint<'_>| {
-        let done = [&datum.point.reads, &datum.point.writes];
-        let alone = done[1 - way].is_none() && datum.shown[way].is_some();
-        let done = done[way].as_ref().filter(|done| alone && done.offered_iops.is_none())?;
-        Some(Pure { depth: f64::from(datum.point.depth), done, met_stall: datum.met_stall })
+fn pure<'a>(data: &'a [ComparedPoint<'_>], direction: usize) -> Vec<Pure<'a>> {
+    let to_pure = |datum: &'a ComparedPoint<'_>| {
+        let by_direction = [&datum.point.reads, &datum.point.writes];
+        let alone = by_direction[1 - direction].is_none() && datum.measured[direction].is_some();
+        let results = by_direction[direction].as_ref().filter(|done| alone && done.offered_iops.is_none())?;
+        Some(Pure { depth: f64::from(datum.point.depth), results, met_stall: datum.met_stall })
     };
-    data.iter().filter_map(of).collect()
+    data.iter().filter_map(to_pure).collect()
 }
 
 /// Measurements of one direction.
@@ -43,8 +43,8 @@ struct Way {
     bytes: f64,
     /// MB/s from the difference in latency between small and large operations.
     slope_mbps: Option<f64>,
-    most_mbps: f64,
-    most_iops: f64,
+    max_mbps: f64,
+    max_iops: f64,
     /// Highest MB/s of small operations, and highest IOPS of large ones; 0 if not measured.
     small_mbps: f64,
     large_iops: f64,
@@ -61,34 +61,34 @@ fn at(done: &Done, percent: f64) -> f64 {
 }
 
 impl Way {
-    fn of(data: &[ComparedPoint<'_>], way: usize) -> Option<Self> {
-        let pure = pure(data, way);
-        let by = |key: &dyn Fn(&Pure<'_>) -> (f64, f64)| {
-            pure.iter().min_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal))
+    fn of(data: &[ComparedPoint<'_>], direction: usize) -> Option<Self> {
+        let points = pure(data, direction);
+        let smallest_by = |key: &dyn Fn(&Pure<'_>) -> (f64, f64)| {
+            points.iter().min_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal))
         };
-        let small = by(&|pure| (pure.depth, pure.done.bytes_each))?;
-        let large = by(&|pure| (pure.depth, -pure.done.bytes_each))?;
-        let waits = |pure: &Pure<'_>| (pure.depth, at(pure.done, 50.0), at(pure.done, 99.9));
-        let window = pure
+        let small = smallest_by(&|pure| (pure.depth, pure.results.bytes_each))?;
+        let large = smallest_by(&|pure| (pure.depth, -pure.results.bytes_each))?;
+        let waits = |pure: &Pure<'_>| (pure.depth, at(pure.results, 50.0), at(pure.results, 99.9));
+        let window = points
             .iter()
             .filter(|pure| !pure.met_stall)
             .map(waits)
             .filter(|(_, median_us, wait_us)| *wait_us > WINDOW_US.max(8.0 * median_us));
-        let times = small.done;
+        let times = small.results;
         let alone_us = at(times, if small.depth > 1.0 { 1.0 } else { 50.0 });
-        let more_us = at(large.done, 50.0) - at(times, 50.0);
-        let more_bytes = large.done.bytes_each - small.done.bytes_each;
-        let most = |of: &dyn Fn(&Done) -> f64| pure.iter().map(|pure| of(pure.done)).fold(0.0, f64::max);
-        let least_bytes = pure.iter().map(|pure| pure.done.bytes_each).fold(f64::INFINITY, f64::min);
-        let is_small = |done: &Done| done.bytes_each < 2.0 * least_bytes;
+        let more_us = at(large.results, 50.0) - at(times, 50.0);
+        let more_bytes = large.results.bytes_each - small.results.bytes_each;
+        let max_of = |metric: &dyn Fn(&Done) -> f64| points.iter().map(|pure| metric(pure.results)).fold(0.0, f64::max);
+        let min_bytes = points.iter().map(|pure| pure.results.bytes_each).fold(f64::INFINITY, f64::min);
+        let is_small = |done: &Done| done.bytes_each < 2.0 * min_bytes;
         Some(Self {
             alone_us,
-            bytes: small.done.bytes_each,
+            bytes: small.results.bytes_each,
             slope_mbps: (small.depth == large.depth && more_bytes > 0.0 && more_us > 1.0).then(|| more_bytes / more_us),
-            most_mbps: most(&|done| done.iops * done.bytes_each / 1e6),
-            most_iops: most(&|done| done.iops),
-            small_mbps: most(&|done| if is_small(done) { done.iops * done.bytes_each / 1e6 } else { 0.0 }),
-            large_iops: most(&|done| if is_small(done) { 0.0 } else { done.iops }),
+            max_mbps: max_of(&|done| done.iops * done.bytes_each / 1e6),
+            max_iops: max_of(&|done| done.iops),
+            small_mbps: max_of(&|done| if is_small(done) { done.iops * done.bytes_each / 1e6 } else { 0.0 }),
+            large_iops: max_of(&|done| if is_small(done) { 0.0 } else { done.iops }),
             // The 5th to the 95th percentile span nine tenths of the range.
             jitter_pct: (at(times, 95.0) - at(times, 5.0)) / (1.8 * alone_us.max(0.1)) * 100.0,
             window: window.max_by(|one, other| one.0.total_cmp(&other.0)),
@@ -99,24 +99,24 @@ impl Way {
 /// Length (milliseconds) and period (seconds) of stalls, from latencies at queue depth 1: each stall delays one
 /// operation, by its length.
 fn stalls(data: &[ComparedPoint<'_>]) -> Option<(f64, f64)> {
-    let (mut lengths_us, mut alone) = (Vec::new(), Vec::new());
-    for way in [0, 1] {
-        for Pure { done, .. } in pure(data, way).into_iter().filter(|pure| pure.depth == 1.0) {
-            let (times, usual_us) = (&done.answer, at(done, 50.0));
+    let (mut lengths_us, mut stall_squares) = (Vec::new(), Vec::new());
+    for direction in [0, 1] {
+        for Pure { results, .. } in pure(data, direction).into_iter().filter(|pure| pure.depth == 1.0) {
+            let (times, usual_us) = (&results.answer, at(results, 50.0));
             let length_us = times.max_us - usual_us;
-            if length_us > (STALL_FACTOR * at(done, 98.0)).max(STALL_US) {
+            if length_us > (STALL_FACTOR * at(results, 98.0)).max(STALL_US) {
                 lengths_us.push(length_us);
             }
             // Mean square around the median, minus the share of the 98 % of operations that are normal.
-            let all = times.stdev_us.powi(2) + (times.mean_us - usual_us).powi(2);
-            let usual = ((at(done, 98.0) - at(done, 1.0)) / 2.0).powi(2) / 3.0;
-            alone.push((done.ops as f64 / done.iops, done.ops as f64 * (all - usual).max(0.0)));
+            let mean_square = times.stdev_us.powi(2) + (times.mean_us - usual_us).powi(2);
+            let usual_square = ((at(results, 98.0) - at(results, 1.0)) / 2.0).powi(2) / 3.0;
+            stall_squares.push((results.ops as f64 / results.iops, results.ops as f64 * (mean_square - usual_square).max(0.0)));
         }
     }
     lengths_us.sort_unstable_by(f64::total_cmp);
     let length_us = *lengths_us.get(lengths_us.len() / 2)?;
-    let seconds: f64 = alone.iter().map(|(seconds, _)| seconds).sum();
-    let stalls = alone.iter().map(|(_, squares)| squares).sum::<f64>() / length_us.powi(2);
+    let seconds: f64 = stall_squares.iter().map(|(seconds, _)| seconds).sum();
+    let stalls = stall_squares.iter().map(|(_, squares)| squares).sum::<f64>() / length_us.powi(2);
     // The period is at least 10 % longer than a stall.
     (stalls >= STALLS_MIN).then(|| (length_us / 1e3, (seconds / stalls).max(length_us * 1.1 / 1e6)))
 }
@@ -128,25 +128,25 @@ pub(super) fn starts(data: &[ComparedPoint<'_>], stalls_known: bool) -> Vec<Valu
     let ways = [&reads, &writes];
     let stalls = if stalls_known { None } else { stalls(data) };
     let bandwidths = |way: &Way| {
-        let slope = way.slope_mbps.filter(|mbps| *mbps > way.most_mbps * 1.05);
-        [Some(way.most_mbps), slope, Some(way.most_mbps * 3.0)].into_iter().flatten().collect::<Vec<_>>()
+        let slope = way.slope_mbps.filter(|mbps| *mbps > way.max_mbps * 1.05);
+        [Some(way.max_mbps), slope, Some(way.max_mbps * 3.0)].into_iter().flatten().collect::<Vec<_>>()
     };
     let mut starts = Vec::new();
     for read_mbps in bandwidths(&reads) {
         for write_mbps in bandwidths(&writes) {
-            for more in [1.0, 1.5] {
+            for channel_factor in [1.0, 1.5] {
                 let mut values = Values::default();
-                for ((way, mbps), of) in ways.into_iter().zip([read_mbps, write_mbps]).zip(WAY) {
-                    values[of.mbps] = mbps;
-                    values[of.us] = (way.alone_us - way.bytes / mbps).max(0.1 * way.alone_us);
+                for ((way, mbps), indices) in ways.into_iter().zip([read_mbps, write_mbps]).zip(WAY) {
+                    values[indices.mbps] = mbps;
+                    values[indices.us] = (way.alone_us - way.bytes / mbps).max(0.1 * way.alone_us);
                 }
-                let busy = |way: &Way, us: f64| way.most_iops * (us + way.bytes / way.most_mbps.max(1.0)) / 1e6;
-                values[CHANNELS] = busy(&reads, values[READ]).max(1.0) * more;
+                let busy = |way: &Way, us: f64| way.max_iops * (us + way.bytes / way.max_mbps.max(1.0)) / 1e6;
+                values[CHANNELS] = busy(&reads, values[READ]).max(1.0) * channel_factor;
                 values[JITTER] = reads.jitter_pct.clamp(1.0, 100.0);
                 if let Some((ms, every_s)) = stalls {
-                    let mut with = values;
-                    (with[STALL_MS], with[STALL_EVERY]) = (ms, every_s);
-                    starts.push(with);
+                    let mut with_stalls = values;
+                    (with_stalls[STALL_MS], with_stalls[STALL_EVERY]) = (ms, every_s);
+                    starts.push(with_stalls);
                 }
                 starts.push(values);
             }
@@ -157,15 +157,15 @@ pub(super) fn starts(data: &[ComparedPoint<'_>], stalls_known: bool) -> Vec<Valu
     if let Some(((depth, median_us, wait_us), alone_us)) = of_window(&reads).or(of_window(&writes)) {
         for ops_alone in [false, true] {
             let mut values = Values::default();
-            for (way, of) in ways.into_iter().zip(WAY) {
-                values[of.us] = way.alone_us;
+            for (way, indices) in ways.into_iter().zip(WAY) {
+                values[indices.us] = way.alone_us;
                 // IOPS are limited if small operations move fewer bytes per second than large ones; bandwidth is
                 // limited if large ones have fewer IOPS than small ones. Without saturated large ones, either may be
                 // limited.
-                let by_ops = ops_alone || way.small_mbps < FEWER * way.most_mbps;
-                let by_bytes = !ops_alone && (!by_ops || way.large_iops < FEWER * way.most_iops);
-                values[of.iops] = if by_ops { way.most_iops } else { 0.0 };
-                values[of.mbps] = if by_bytes { way.most_mbps } else { 0.0 };
+                let by_ops = ops_alone || way.small_mbps < FEWER * way.max_mbps;
+                let by_bytes = !ops_alone && (!by_ops || way.large_iops < FEWER * way.max_iops);
+                values[indices.iops] = if by_ops { way.max_iops } else { 0.0 };
+                values[indices.mbps] = if by_bytes { way.max_mbps } else { 0.0 };
             }
             values[WINDOW] = wait_us / 1e3;
             values[JITTER] = reads.jitter_pct.clamp(1.0, 100.0);

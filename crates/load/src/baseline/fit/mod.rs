@@ -32,8 +32,8 @@ struct ParameterKind {
     max: f64,
 }
 
-const fn kind(name: &'static str, whole: bool, more_is_faster: bool, max: f64) -> ParameterKind {
-    ParameterKind { name, is_integer: whole, more_is_faster, max }
+const fn kind(name: &'static str, is_integer: bool, more_is_faster: bool, max: f64) -> ParameterKind {
+    ParameterKind { name, is_integer, more_is_faster, max }
 }
 
 const COUNT: usize = 11;
@@ -200,47 +200,47 @@ pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32, stalls: Opt
 struct ComparedPoint<'a> {
     point: &'a Point,
     job: Job,
-    shown: [Option<JobResults>; 2],
+    measured: [Option<JobResults>; 2],
     /// The job met a stall that the simulated job does not meet.
     met_stall: bool,
 }
 
 impl<'a> ComparedPoint<'a> {
     fn of(point: &'a Point, stalls: Option<&Stalls>) -> Option<Self> {
-        let part = matches!(point.part, Part::Depth | Part::Profile | Part::Rate | Part::Grid);
+        let is_compared_part = matches!(point.part, Part::Depth | Part::Profile | Part::Rate | Part::Grid);
         let ways = [point.reads.as_ref(), point.writes.as_ref()];
-        let sound = |done: &conclusions::baseline::Done| {
+        let is_sustained = |done: &conclusions::baseline::Done| {
             done.errors == 0 && done.offered_iops.is_none_or(|offered| done.iops >= DONE_OF_OFFERED * offered)
         };
-        let sound = part && point.doubt.is_none() && ways.into_iter().flatten().all(sound);
-        let job = Job::of(point).filter(|_| sound)?;
-        let shown = ways.map(|done| done.and_then(JobResults::measured));
+        let is_usable = is_compared_part && point.doubt.is_none() && ways.into_iter().flatten().all(is_sustained);
+        let job = Job::of(point).filter(|_| is_usable)?;
+        let measured = ways.map(|done| done.and_then(JobResults::measured));
         let met_stall = stalls.is_some_and(|stalls| met_stall(point, stalls));
         // In an open loop everything behind a stall is late, so such a point says nothing about the drive without
         // stalls.
-        (!met_stall || job.is_closed()).then_some(Self { point, job, shown, met_stall })
+        (!met_stall || job.is_closed()).then_some(Self { point, job, measured, met_stall })
     }
 
     /// Logarithms of simulated over measured values, each with its expected deviation.
-    fn compared(&self, shown: &[Option<JobResults>; 2]) -> Vec<(f64, f64)> {
-        let mut all = Vec::with_capacity(12);
-        let done = [&self.point.reads, &self.point.writes];
-        let both = self.shown.iter().zip(shown).zip(done);
-        for ((measured, shown), done) in
-            both.filter_map(|((a, b), done)| Some((a.as_ref().zip(b.as_ref())?, done.as_ref()?)))
+    fn compared(&self, simulated: &[Option<JobResults>; 2]) -> Vec<(f64, f64)> {
+        let mut deviations = Vec::with_capacity(12);
+        let by_direction = [&self.point.reads, &self.point.writes];
+        let pairs = self.measured.iter().zip(simulated).zip(by_direction);
+        for ((measured, simulated), done) in
+            pairs.filter_map(|((a, b), done)| Some((a.as_ref().zip(b.as_ref())?, done.as_ref()?)))
         {
             if self.job.is_closed() && !self.met_stall {
-                all.push(((shown.iops / measured.iops).ln(), IOPS_NEAR));
+                deviations.push(((simulated.iops / measured.iops).ln(), IOPS_NEAR));
             }
-            let times = measured.times_us.iter().zip(shown.times_us).zip(PERCENTS.into_iter().zip(TIMES_NEAR));
+            let times = measured.times_us.iter().zip(simulated.times_us).zip(PERCENTS.into_iter().zip(TIMES_NEAR));
             let times = times.filter(|(_, (percent, _))| !self.met_stall || *percent < UNSTALLED_PERCENT);
-            all.extend(times.filter_map(|((measured, shown), (percent, near))| {
+            deviations.extend(times.filter_map(|((measured, simulated), (percent, deviation))| {
                 // With few operations beyond it, a percentile has a larger random error.
                 let by_chance = (BEYOND_COMPARED / done.beyond(percent)).sqrt().max(1.0);
-                Some((((shown? + RESOLUTION_US) / ((*measured)? + RESOLUTION_US)).ln(), near * by_chance))
+                Some((((simulated? + RESOLUTION_US) / ((*measured)? + RESOLUTION_US)).ln(), deviation * by_chance))
             }));
         }
-        all
+        deviations
     }
 }
 
@@ -263,14 +263,14 @@ struct Search<'a> {
 impl Search<'_> {
     fn text(&self, values: &Values) -> String {
         let mut text = self.base.clone();
-        let limits = WAY.iter().any(|way| values[way.mbps] > 0.0 || values[way.iops] > 0.0);
-        for (place, (kind, value)) in KINDS.iter().zip(values).enumerate() {
-            let has = match place {
-                WINDOW => limits && *value > 0.0,
+        let has_limits = WAY.iter().any(|way| values[way.mbps] > 0.0 || values[way.iops] > 0.0);
+        for (index, (kind, value)) in KINDS.iter().zip(values).enumerate() {
+            let is_set = match index {
+                WINDOW => has_limits && *value > 0.0,
                 STALL_MS | STALL_EVERY => values[STALL_MS] > 0.0 && values[STALL_EVERY] > 0.0,
-                _ => *value > 0.0 || WAY.iter().any(|way| way.mbps == place) || place == JITTER,
+                _ => *value > 0.0 || WAY.iter().any(|way| way.mbps == index) || index == JITTER,
             };
-            if has {
+            if is_set {
                 let value = if kind.is_integer { value.round().to_string() } else { rounded(*value) };
                 text.push_str(&format!("+{}={value}", kind.name));
             }
@@ -281,12 +281,12 @@ impl Search<'_> {
     /// Distance of a drive from the points; infinite for an invalid drive.
     fn cost(&self, values: &Values) -> f64 {
         let Ok(drive) = self.text(values).parse::<DriveSpec>() else { return f64::INFINITY };
-        let of = |datum: &ComparedPoint<'_>| {
+        let point_cost = |datum: &ComparedPoint<'_>| {
             let compared = datum.compared(&datum.job.run(&drive));
             // Quadratic for small deviations, linear for large ones: a single outlier must not dominate the fit.
             compared.iter().map(|(off, near)| 2.0 * ((1.0 + (off / near).powi(2)).sqrt() - 1.0)).sum::<f64>()
         };
-        self.data.iter().map(of).sum()
+        self.data.iter().map(point_cost).sum()
     }
 
     /// Varies parameters one by one, by `step` and then by smaller steps down to `last`, until nothing reduces the
@@ -295,10 +295,10 @@ impl Search<'_> {
         let mut looks = 0;
         while step >= last && looks < LOOKS_MAX {
             let before = cost;
-            for place in 0..COUNT {
+            for index in 0..COUNT {
                 for factor in [1.0 + step, 1.0 / (1.0 + step)] {
                     // A change is repeated while it improves the fit.
-                    while let Some(varied) = varied(&values, place, factor).filter(|_| looks < LOOKS_MAX) {
+                    while let Some(varied) = varied(&values, index, factor).filter(|_| looks < LOOKS_MAX) {
                         looks += 1;
                         let now = self.cost(&varied);
                         if now >= cost {
@@ -317,18 +317,18 @@ impl Search<'_> {
 
     /// The value at which a parameter, varied by factors of `1 + step`, makes the fit clearly worse; `None` if no value
     /// does.
-    fn end(&self, values: &Values, place: usize, worse: f64, up: bool) -> Option<f64> {
+    fn end(&self, values: &Values, index: usize, worse: f64, is_upward: bool) -> Option<f64> {
         let mut step = 0.01;
-        let (mut good, mut good_cost) = (values[place], self.cost(values));
+        let (mut good, mut good_cost) = (values[index], self.cost(values));
         while step < 1.3 {
-            let factor = if up { 1.0 + step } else { 1.0 / (1.0 + step) };
-            let Some(varied) = varied(values, place, factor) else { return Some(good) };
+            let factor = if is_upward { 1.0 + step } else { 1.0 / (1.0 + step) };
+            let Some(varied) = varied(values, index, factor) else { return Some(good) };
             let cost = self.cost(&varied);
             if cost >= worse {
-                let part = ((worse - good_cost) / (cost - good_cost)).clamp(0.0, 1.0);
-                return Some(good + (varied[place] - good) * if cost.is_finite() { part } else { 0.0 });
+                let fraction = ((worse - good_cost) / (cost - good_cost)).clamp(0.0, 1.0);
+                return Some(good + (varied[index] - good) * if cost.is_finite() { fraction } else { 0.0 });
             }
-            (good, good_cost) = (varied[place], cost);
+            (good, good_cost) = (varied[index], cost);
             step *= 2.0;
         }
         None
@@ -336,26 +336,26 @@ impl Search<'_> {
 
     fn conclude(&self, cost: f64, values: Values) -> Fit {
         let drive = self.text(&values).parse::<DriveSpec>().unwrap_or_default();
-        let shown: Vec<_> = self.data.iter().map(|datum| (datum, datum.job.run(&drive))).collect();
-        let compared = shown.iter().flat_map(|(datum, shown)| datum.compared(shown));
-        let (compared, allowed): (Vec<f64>, Vec<f64>) =
+        let simulations: Vec<_> = self.data.iter().map(|datum| (datum, datum.job.run(&drive))).collect();
+        let compared = simulations.iter().flat_map(|(datum, shown)| datum.compared(shown));
+        let (compared, tolerances): (Vec<f64>, Vec<f64>) =
             compared.map(|(off, near)| (off.abs(), (STEP_OF_TIMES / near).powi(2))).unzip();
         // 95 % confidence, if the residuals are random: a cost of 4 times the variance of one observation.
-        let free = values.iter().filter(|value| **value > 0.0).count();
-        let variance = cost / compared.len().saturating_sub(free).max(1) as f64;
+        let free_parameters = values.iter().filter(|value| **value > 0.0).count();
+        let variance = cost / compared.len().saturating_sub(free_parameters).max(1) as f64;
         // Histogram resolution shifts all numbers together, so more points do not reduce its error.
-        let worse = cost + (4.0 * variance).max(allowed.iter().sum());
+        let worse = cost + (4.0 * variance).max(tolerances.iter().sum());
         let (mut slow, mut fast) = (values, values);
         let mut parameters = Vec::new();
-        for (place, kind) in KINDS.iter().enumerate().filter(|(place, _)| values[*place] > 0.0) {
-            let ends = [false, true].map(|up| self.end(&values, place, worse, up));
+        for (index, kind) in KINDS.iter().enumerate().filter(|(place, _)| values[*place] > 0.0) {
+            let ends = [false, true].map(|up| self.end(&values, index, worse, up));
             let (slow_end, fast_end) = if kind.more_is_faster { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
-            slow[place] = slow_end.unwrap_or(values[place]);
-            fast[place] = fast_end.unwrap_or(values[place]);
-            parameters.push(parameter(kind.name, kind.is_integer, values[place], ends));
+            slow[index] = slow_end.unwrap_or(values[index]);
+            fast[index] = fast_end.unwrap_or(values[index]);
+            parameters.push(parameter(kind.name, kind.is_integer, values[index], ends));
         }
         let stalled = |ms: f64, every_s: f64| every_s.is_finite().then_some((ms, every_s.max(1.1 * ms / 1e3)));
-        let of = |values: &Values, stalls: Option<(f64, f64)>| FittedDrive { steady: self.text(values), stalls };
+        let fitted = |values: &Values, stalls: Option<(f64, f64)>| FittedDrive { steady: self.text(values), stalls };
         let mut stalls_of = [None; 3];
         if let Some(Stalls { ms, every_s, .. }) = self.stalls {
             stalls_of = [(ms.value, every_s.value), (ms.high, every_s.low), (ms.low, every_s.high)]
@@ -365,12 +365,12 @@ impl Search<'_> {
                 parameters.push(parameter(name, false, *value, ends));
             }
         }
-        let mut misses: Vec<_> = shown.iter().filter_map(|(datum, shown)| datum.miss(shown)).collect();
+        let mut misses: Vec<_> = simulations.iter().filter_map(|(datum, shown)| datum.miss(shown)).collect();
         misses.sort_by(|one, other| other.0.total_cmp(&one.0));
         Fit {
-            nearest: of(&values, stalls_of[0]),
-            slow: of(&slow, stalls_of[1]),
-            fast: of(&fast, stalls_of[2]),
+            nearest: fitted(&values, stalls_of[0]),
+            slow: fitted(&slow, stalls_of[1]),
+            fast: fitted(&fast, stalls_of[2]),
             parameters,
             points: self.data.len(),
             error_pct: median(compared) * 100.0,
@@ -382,72 +382,72 @@ impl Search<'_> {
 
 impl ComparedPoint<'_> {
     /// Deviation, and a sentence about it if it is large.
-    fn miss(&self, shown: &[Option<JobResults>; 2]) -> Option<(f64, String)> {
-        let one = |(way, (measured, shown)): (usize, (&Option<JobResults>, &Option<JobResults>))| {
-            let (measured, shown) = (measured.as_ref()?, shown.as_ref()?);
-            let off =
-                if self.job.is_closed() && !self.met_stall { (shown.iops / measured.iops).ln().abs() } else { 0.0 };
+    fn miss(&self, simulated: &[Option<JobResults>; 2]) -> Option<(f64, String)> {
+        let miss_of = |(direction, (measured, simulated)): (usize, (&Option<JobResults>, &Option<JobResults>))| {
+            let (measured, simulated) = (measured.as_ref()?, simulated.as_ref()?);
+            let iops_error =
+                if self.job.is_closed() && !self.met_stall { (simulated.iops / measured.iops).ln().abs() } else { 0.0 };
             // The median and the 99th percentile, where both are known.
             let compared: &[usize] = if self.met_stall { &[1] } else { &[1, 3] };
-            let times = compared.iter().filter_map(|&at| measured.times_us[at].zip(shown.times_us[at]));
-            let far = times.filter(|(measured, shown)| (measured - shown).abs() > MISS_US);
-            let late = far.map(|(measured, shown)| (shown / measured).ln().abs()).fold(0.0, f64::max);
-            let told = |shown: &JobResults| {
+            let times = compared.iter().filter_map(|&at| measured.times_us[at].zip(simulated.times_us[at]));
+            let far_times = times.filter(|(measured, shown)| (measured - shown).abs() > MISS_US);
+            let time_error = far_times.map(|(measured, shown)| (shown / measured).ln().abs()).fold(0.0, f64::max);
+            let format_results = |results: &JobResults| {
                 let at = |name, at: usize| {
-                    shown.times_us[at].map(|us| format!(", {name} {}", units::duration((us * 1e3) as u64)))
+                    results.times_us[at].map(|us| format!(", {name} {}", units::duration((us * 1e3) as u64)))
                 };
                 let times: String = [at("median", 1), at("99 % within", 3)].into_iter().flatten().collect();
-                format!("{} per second{times}", units::number(shown.iops))
+                format!("{} per second{times}", units::number(results.iops))
             };
-            let worst = (off / MISS_IOPS.ln_1p()).max(late / MISS_FACTOR.ln());
+            let worst = (iops_error / MISS_IOPS.ln_1p()).max(time_error / MISS_FACTOR.ln());
             (worst > 1.0).then(|| {
-                let what = ["reads", "writes"][way];
+                let direction_name = ["reads", "writes"][direction];
                 (
                     worst,
                     format!(
-                        "at {}: {what} measured {}; simulated {}",
+                        "at {}: {direction_name} measured {}; simulated {}",
                         units::in_one_line(&self.point.job),
-                        told(measured),
-                        told(shown)
+                        format_results(measured),
+                        format_results(simulated)
                     ),
                 )
             })
         };
-        self.shown.iter().zip(shown).enumerate().filter_map(one).max_by(|one, other| one.0.total_cmp(&other.0))
+        self.measured.iter().zip(simulated).enumerate().filter_map(miss_of).max_by(|one, other| one.0.total_cmp(&other.0))
     }
 }
 
 /// `values` with one parameter multiplied by `factor`; `None` if the parameter is absent or leaves its range.
-fn varied(values: &Values, place: usize, factor: f64) -> Option<Values> {
-    let (kind, value) = (&KINDS[place], values[place]);
-    let mut next = value * factor;
+fn varied(values: &Values, index: usize, factor: f64) -> Option<Values> {
+    let (kind, value) = (&KINDS[index], values[index]);
+    let mut new_value = value * factor;
     if kind.is_integer {
-        next = if factor > 1.0 { next.round().max(value + 1.0) } else { next.round().min(value - 1.0) };
+        new_value = if factor > 1.0 { new_value.round().max(value + 1.0) } else { new_value.round().min(value - 1.0) };
     }
-    let fits = value > 0.0 && next <= kind.max && next >= if kind.is_integer { 1.0 } else { 1e-3 };
-    fits.then(|| {
+    let is_in_range = value > 0.0 && new_value <= kind.max && new_value >= if kind.is_integer { 1.0 } else { 1e-3 };
+    is_in_range.then(|| {
         let mut varied = *values;
-        varied[place] = next;
+        varied[index] = new_value;
         varied
     })
 }
 
 /// The nearest values that a drive can have.
 fn normal(values: &Values) -> Values {
-    let of = |place: usize| {
-        let (kind, value) = (&KINDS[place], values[place]);
+    let normal_value = |index: usize| {
+        let (kind, value) = (&KINDS[index], values[index]);
         match value > 0.0 {
             true if kind.is_integer => value.round().clamp(1.0, kind.max),
             true => value.clamp(1e-3, kind.max),
             false => 0.0,
         }
     };
-    std::array::from_fn(of)
+    std::array::from_fn(normal_value)
 }
 
 /// A parameter with the ends of its interval, rounded as they are printed.
-fn parameter(name: &str, whole: bool, value: f64, ends: [Option<f64>; 2]) -> Parameter {
-    let printed = |value: f64| if whole { value.round() } else { rounded(value).parse().unwrap_or(value) };
+fn parameter(name: &str, is_integer: bool, value: f64, ends: [Option<f64>; 2]) -> Parameter {
+    let printed = |value: f64| if is_integer { value.round() } else { rounded(value).parse().unwrap_or(value) };
     let [low, high] = ends.map(|end| end.map(printed));
     Parameter { name: name.to_owned(), value: printed(value), low, high }
 }

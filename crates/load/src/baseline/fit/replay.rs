@@ -43,8 +43,8 @@ impl JobResults {
     /// The measured results; `None` if they are unusable.
     pub(super) fn measured(done: &Done) -> Option<Self> {
         let times_us = PERCENTS.map(|percent| done.answer_at(percent).us());
-        let sound = times_us.iter().flatten().all(|us| us.is_finite() && *us >= 0.0);
-        (sound && done.iops.is_finite() && done.iops > 0.0).then_some(Self { iops: done.iops, times_us })
+        let is_sound = times_us.iter().flatten().all(|us| us.is_finite() && *us >= 0.0);
+        (is_sound && done.iops.is_finite() && done.iops > 0.0).then_some(Self { iops: done.iops, times_us })
     }
 
     fn of(mut times_ns: Vec<u64>, seconds: f64) -> Option<Self> {
@@ -62,10 +62,10 @@ pub(super) struct Job {
     read_share: f64,
     bytes: [u32; 2],
     /// Operations per second; `None`: closed loop.
-    offered: Option<[f64; 2]>,
+    offered_iops: Option<[f64; 2]>,
     poisson: bool,
     /// Measured time, nanoseconds: a short job includes the beginning, when nothing waits yet.
-    lasts_ns: u64,
+    duration_ns: u64,
 }
 
 impl Job {
@@ -74,7 +74,7 @@ impl Job {
         let ways = [point.reads.as_ref(), point.writes.as_ref()];
         let bytes = ways.map(|done| done.map_or(0, |done| done.bytes_each.clamp(0.0, f64::from(u32::MAX)) as u32));
         let rates = ways.map(|done| done.and_then(|done| done.offered_iops));
-        let offered = match ways.iter().zip(rates).filter(|(done, rate)| done.is_some() && rate.is_none()).count() {
+        let offered_iops = match ways.iter().zip(rates).filter(|(done, rate)| done.is_some() && rate.is_none()).count() {
             0 => Some(rates.map(|rate| rate.filter(|rate| RATES.contains(rate)).unwrap_or(0.0))),
             _ if rates == [None; 2] => None,
             // Only one direction has a rate.
@@ -82,21 +82,21 @@ impl Job {
         };
         let ops = ways.map(|done| done.map_or(0.0, |done| done.ops as f64));
         let sum = ops[0] + ops[1];
-        let offers = offered.is_none_or(|rates| rates.iter().sum::<f64>() > 0.0);
-        let usable = sum > 0.0 && (1..=DEPTH_MAX).contains(&point.depth) && offers;
+        let has_rate = offered_iops.is_none_or(|rates| rates.iter().sum::<f64>() > 0.0);
+        let usable = sum > 0.0 && (1..=DEPTH_MAX).contains(&point.depth) && has_rate;
         usable.then(|| Self {
             depth: point.depth,
             read_share: ops[0] / sum,
             bytes,
-            offered,
+            offered_iops,
             poisson: point.job.contains("rate_process=poisson"),
-            lasts_ns: (point.seconds.clamp(SECONDS_MIN, SECONDS_MAX) * NS_PER_SEC) as u64,
+            duration_ns: (point.seconds.clamp(SECONDS_MIN, SECONDS_MAX) * NS_PER_SEC) as u64,
         })
     }
 
     /// True for a closed loop, which has no rate.
     pub(super) fn is_closed(&self) -> bool {
-        self.offered.is_none()
+        self.offered_iops.is_none()
     }
 
     /// Runs the job on `drive`. Returns the results of reads and of writes.
@@ -104,15 +104,15 @@ impl Job {
         let period_ns = drive.stalls.every_ns.max(drive.window_ns).max(1);
         let mut periods = 0;
         // Whole periods of stalls: a fraction of a period would contain a whole stall, or none.
-        let whole = |every_ns: u64| (self.lasts_ns + every_ns / 2) / every_ns * every_ns;
-        let lasts_ns = match drive.stalls.every_ns {
-            every_ns if (1..=self.lasts_ns).contains(&every_ns) => whole(every_ns),
-            _ => self.lasts_ns,
+        let whole_periods_ns = |every_ns: u64| (self.duration_ns + every_ns / 2) / every_ns * every_ns;
+        let duration_ns = match drive.stalls.every_ns {
+            every_ns if (1..=self.duration_ns).contains(&every_ns) => whole_periods_ns(every_ns),
+            _ => self.duration_ns,
         };
         // Ends at the end of a period: a fraction of a period has more or less than its share of stalls.
         let enough = |ops, now_ns| {
-            let ended = std::mem::replace(&mut periods, now_ns / period_ns) < now_ns / period_ns;
-            ops >= OPS_MAX || now_ns >= lasts_ns || (ended && ops >= OPS_MIN && now_ns / period_ns >= PERIODS)
+            let period_ended = std::mem::replace(&mut periods, now_ns / period_ns) < now_ns / period_ns;
+            ops >= OPS_MAX || now_ns >= duration_ns || (period_ended && ops >= OPS_MIN && now_ns / period_ns >= PERIODS)
         };
         let (times_ns, seconds) = Running::new(self, drive).run(enough);
         times_ns.map(|times_ns| JobResults::of(times_ns, seconds))
@@ -133,7 +133,7 @@ struct Running<'a> {
     begin_ns: u64,
     random: Random,
     /// Direction and scheduled time of each operation in flight.
-    wanted: Vec<(usize, u64)>,
+    in_flight: Vec<(usize, u64)>,
     times_ns: [Vec<u64>; 2],
 }
 
@@ -142,13 +142,13 @@ impl<'a> Running<'a> {
         let random = Random::new(1);
         let (model, times_ns) = (QueueModel::new(drive, 1), Default::default());
         let begin_ns = drive.stalls.every_ns / 2;
-        Self { job, model, begin_ns, random, wanted: vec![(0, 0); 2 * job.depth as usize], times_ns }
+        Self { job, model, begin_ns, random, in_flight: vec![(0, 0); 2 * job.depth as usize], times_ns }
     }
 
-    fn submit(&mut self, token: u32, way: usize, wanted_ns: u64, now_ns: u64) {
-        let kind = [OpKind::Read, OpKind::Write][way];
-        let (len, buf) = (self.job.bytes[way], Buf::empty());
-        self.wanted[token as usize] = (way, wanted_ns);
+    fn submit(&mut self, token: u32, direction: usize, intended_ns: u64, now_ns: u64) {
+        let kind = [OpKind::Read, OpKind::Write][direction];
+        let (len, buf) = (self.job.bytes[direction], Buf::empty());
+        self.in_flight[token as usize] = (direction, intended_ns);
         self.model.submit(&Op { token, ..Op::new(kind, 0, len, buf) }, now_ns);
     }
 
@@ -156,40 +156,40 @@ impl<'a> Running<'a> {
     /// open loop each direction has its own `depth` slots.
     fn run(mut self, mut enough: impl FnMut(usize, u64) -> bool) -> ([Vec<u64>; 2], f64) {
         let (depth, begin_ns, is_closed) = (self.job.depth, self.begin_ns, self.job.is_closed());
-        let offered = self.job.offered.unwrap_or_default();
-        let mut free: [Vec<u32>; 2] = [(0..depth).collect(), (depth..2 * depth).collect()];
+        let offered = self.job.offered_iops.unwrap_or_default();
+        let mut free_tokens: [Vec<u32>; 2] = [(0..depth).collect(), (depth..2 * depth).collect()];
         let mut waiting: [VecDeque<u64>; 2] = Default::default();
-        let mut next = offered.map(|iops| if iops > 0.0 { NS_PER_SEC / iops } else { f64::INFINITY });
+        let mut next_ns = offered.map(|iops| if iops > 0.0 { NS_PER_SEC / iops } else { f64::INFINITY });
         // A quarter of a period apart: otherwise reads and writes at equal rates would always coincide.
-        next[1] *= 0.75;
-        next = next.map(|ns| ns + begin_ns as f64);
+        next_ns[1] *= 0.75;
+        next_ns = next_ns.map(|ns| ns + begin_ns as f64);
         let (mut ops, mut now_ns) = (0, begin_ns);
         if is_closed {
             (0..depth).for_each(|token| self.submit_next(token, now_ns));
         }
         while !enough(ops, now_ns.saturating_sub(begin_ns)) {
-            let way = usize::from(next[1] < next[0]);
-            if next[way] <= self.model.next_event_ns() as f64 {
-                now_ns = next[way] as u64;
-                let gaps = if self.job.poisson { -(1.0 - self.random.unit()).ln() } else { 1.0 };
-                next[way] += gaps * NS_PER_SEC / offered[way];
-                match free[way].pop() {
-                    Some(token) => self.submit(token, way, now_ns, now_ns),
+            let direction = usize::from(next_ns[1] < next_ns[0]);
+            if next_ns[direction] <= self.model.next_event_ns() as f64 {
+                now_ns = next_ns[direction] as u64;
+                let gap_factor = if self.job.poisson { -(1.0 - self.random.unit()).ln() } else { 1.0 };
+                next_ns[direction] += gap_factor * NS_PER_SEC / offered[direction];
+                match free_tokens[direction].pop() {
+                    Some(token) => self.submit(token, direction, now_ns, now_ns),
                     // The model cannot sustain these rates.
-                    None if waiting[way].len() >= OPS_MAX => break,
-                    None => waiting[way].push_back(now_ns),
+                    None if waiting[direction].len() >= OPS_MAX => break,
+                    None => waiting[direction].push_back(now_ns),
                 }
                 continue;
             }
             now_ns = self.model.next_event_ns();
-            if let Some(done) = self.model.advance() {
-                let (way, wanted_ns) = self.wanted[done.token as usize];
-                self.times_ns[way].push(now_ns - wanted_ns);
+            if let Some(completion) = self.model.advance() {
+                let (direction, intended_ns) = self.in_flight[completion.token as usize];
+                self.times_ns[direction].push(now_ns - intended_ns);
                 ops += 1;
-                match waiting[way].pop_front() {
-                    _ if is_closed => self.submit_next(done.token, now_ns),
-                    Some(wanted_ns) => self.submit(done.token, way, wanted_ns, now_ns),
-                    None => free[way].push(done.token),
+                match waiting[direction].pop_front() {
+                    _ if is_closed => self.submit_next(completion.token, now_ns),
+                    Some(intended_ns) => self.submit(completion.token, direction, intended_ns, now_ns),
+                    None => free_tokens[direction].push(completion.token),
                 }
             }
         }
@@ -198,7 +198,7 @@ impl<'a> Running<'a> {
 
     /// The next operation of a closed loop.
     fn submit_next(&mut self, token: u32, now_ns: u64) {
-        let way = usize::from(self.random.unit() >= self.job.read_share);
-        self.submit(token, way, now_ns, now_ns);
+        let direction = usize::from(self.random.unit() >= self.job.read_share);
+        self.submit(token, direction, now_ns, now_ns);
     }
 }

@@ -16,14 +16,14 @@ const LARGE_BLOCK: &str = "large-block-op-kbytes";
 
 /// All problems of `config`; empty if `config` can be run.
 pub fn check(config: &ActConfig) -> Vec<Problem> {
-    let single = options_of(config.test).filter_map(|spec| {
+    let value_problems = options_of(config.test).filter_map(|spec| {
         let (_, setting) = config.setting(spec.name)?;
         if spec.is_translated() {
             return setting.text().map(|_| Problem::OldKey(Quoted::new(spec.name)));
         }
         Some(spec.problem(setting.check(spec).err()?))
     });
-    let mut problems: Vec<_> = single.collect();
+    let mut problems: Vec<_> = value_problems.collect();
     // Rules about several values assume that each is in its range.
     if problems.is_empty() {
         problems = conflicts(config);
@@ -33,16 +33,16 @@ pub fn check(config: &ActConfig) -> Vec<Problem> {
 
 /// Finds values that contradict each other. Each value must be in its range.
 pub(super) fn conflicts(config: &ActConfig) -> Vec<Problem> {
-    let mut found = Conflicts { config, problems: Vec::new() };
-    found.check_simulated();
+    let mut collector = Conflicts { config, problems: Vec::new() };
+    collector.check_simulated();
     if config.read_reqs_per_sec == 0 && config.write_reqs_per_sec == 0 {
         let what = "read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them";
-        found.add(&["read-reqs-per-sec", "write-reqs-per-sec"], what);
+        collector.add(&["read-reqs-per-sec", "write-reqs-per-sec"], what);
     }
     if config.test == Test::Storage {
-        found.check_storage();
+        collector.check_storage();
     }
-    found.problems
+    collector.problems
 }
 
 struct Conflicts<'a> {
@@ -51,13 +51,13 @@ struct Conflicts<'a> {
 }
 
 impl Conflicts<'_> {
-    fn add(&mut self, keys: &[&'static str], what: impl Into<String>) {
-        self.problems.push(Problem::conflict(keys, what));
+    fn add(&mut self, keys: &[&'static str], message: impl Into<String>) {
+        self.problems.push(Problem::conflict(keys, message));
     }
 
     /// Adds a key that contradicts the histograms, or needs histograms that are missing.
-    fn add_beside_sizes(&mut self, key: &'static str, what: impl Into<String>) {
-        self.add(&[key, READ_HISTOGRAM, WRITE_HISTOGRAM], what);
+    fn add_beside_sizes(&mut self, key: &'static str, message: impl Into<String>) {
+        self.add(&[key, READ_HISTOGRAM, WRITE_HISTOGRAM], message);
     }
 
     /// Simulated drives run on virtual time and have their own size.

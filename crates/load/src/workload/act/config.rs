@@ -41,9 +41,9 @@ impl ActConfig {
     }
 
     /// Sets values that depend on which keys were given. `given` returns true for a given key.
-    pub fn apply_dependent_defaults(&mut self, given: &dyn Fn(&str) -> bool) {
+    pub fn apply_dependent_defaults(&mut self, is_given: &dyn Fn(&str) -> bool) {
         // A histogram gives the sizes, so a default size must not apply.
-        if self.has_histograms() && !given("record-bytes") {
+        if self.has_histograms() && !is_given("record-bytes") {
             self.record_bytes = 0;
         }
     }
@@ -151,11 +151,11 @@ pub(super) fn unknown(key: &str, test: Test) -> Problem {
         )),
         _ if act_keys::find(key).is_some() => Problem::OldKey(Quoted::new(key)),
         _ => {
-            let meant = match nearest(test, key) {
+            let suggestion = match nearest(test, key) {
                 Some(name) => format!("did you mean {name}?"),
                 None => "no known key is similar; docs/options.md lists all keys".to_owned(),
             };
-            Problem::Other(format!("unknown key {} - {meant}", Quoted::new(key)))
+            Problem::Other(format!("unknown key {} - {suggestion}", Quoted::new(key)))
         }
     }
 }

@@ -79,19 +79,19 @@ pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, (usiz
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     bytes.split(|byte| *byte == b'\n').enumerate().filter_map(|(index, line)| {
         let number = index + 1;
-        let said = line.split(|byte| *byte == b'#').next().unwrap_or_default();
-        if said.starts_with(HELPER_TITLE) {
+        let content = line.split(|byte| *byte == b'#').next().unwrap_or_default();
+        if content.starts_with(HELPER_TITLE) {
             return None;
         }
-        split(number, said).map_err(|problem| (number, problem)).transpose()
+        split(number, content).map_err(|problem| (number, problem)).transpose()
     })
 }
 
 /// Splits a line without its comment; `None` if it is blank.
-fn split(number: usize, said: &[u8]) -> Result<Option<Line<'_>>, String> {
-    let text = std::str::from_utf8(said).map_err(|error| {
+fn split(number: usize, content: &[u8]) -> Result<Option<Line<'_>>, String> {
+    let text = std::str::from_utf8(content).map_err(|error| {
         let at = error.valid_up_to();
-        let (byte, value) = (at + 1, said.get(at).copied().unwrap_or_default());
+        let (byte, value) = (at + 1, content.get(at).copied().unwrap_or_default());
         format!("byte {byte} of the line is {value:#04x}, which is not UTF-8 - save the file as UTF-8")
     })?;
     let text = text.trim_matches(WHITE_SPACE);
@@ -99,11 +99,11 @@ fn split(number: usize, said: &[u8]) -> Result<Option<Line<'_>>, String> {
         return Ok(None);
     }
     let key_len = text.find([':', ' ', '\t', '\r']).unwrap_or(text.len());
-    let (key, rest) = text.split_at(key_len);
+    let (key, value_text) = text.split_at(key_len);
     if key.is_empty() {
         return Err("no key before the colon - write \"name: value\"".to_owned());
     }
-    let rest = rest.trim_start_matches(WHITE_SPACE);
+    let rest = value_text.trim_start_matches(WHITE_SPACE);
     if let Some((key, value)) = text.split_once('=')
         && (key.len() < key_len || rest.starts_with('='))
     {

@@ -57,8 +57,8 @@ impl LoadSummary {
         let records = |sizes: Option<HistogramSizes>, step_bytes: u32| match sizes {
             Some(sizes) => sizes.table(step_bytes).mean_bytes(),
             None => {
-                let whole = |bytes: u32| f64::from(bytes.div_ceil(step_bytes)) * f64::from(step_bytes);
-                (whole(derived.record_stored_bytes_min) + whole(derived.record_stored_bytes_max)) / 2.0
+                let rounded = |bytes: u32| f64::from(bytes.div_ceil(step_bytes)) * f64::from(step_bytes);
+                (rounded(derived.record_stored_bytes_min) + rounded(derived.record_stored_bytes_max)) / 2.0
             }
         };
         let reads = mean_over_devices(drives, |step_bytes| records(derived.read_sizes, step_bytes));
@@ -74,8 +74,8 @@ impl LoadSummary {
         ];
         let mut summary = Self::of_flows(config, &flows, &["record reads", "record writes"], drives);
         if config.tomb_raider {
-            let told = "The tomb raider reads as fast as the devices and its pauses allow; its reads are not counted.";
-            summary.remarks.push(told.into());
+            let remark = "The tomb raider reads as fast as the devices and its pauses allow; its reads are not counted.";
+            summary.remarks.push(remark.into());
         }
         if summary.flows.iter().any(|flow| flow.stream.starts_with("record")) {
             summary.remarks.extend(assumed_sectors(drives));
@@ -103,7 +103,7 @@ impl LoadSummary {
         let closed = config.arrival == Arrival::Closed;
         let uncounted = |what: &str| closed && by_clients.contains(&what);
         let flows = flows.iter().filter(|(what, _, rate, _)| !(rate.is_zero() || uncounted(what)));
-        let told = format!(
+        let remark = format!(
             "arrival: closed: {} run as fast as the devices allow, and are not counted.",
             by_clients.join(" and ")
         );
@@ -113,7 +113,7 @@ impl LoadSummary {
                 .collect(),
             drives: drives.to_vec(),
             duration_sec: config.test_duration_sec,
-            remarks: closed.then_some(told).into_iter().collect(),
+            remarks: closed.then_some(remark).into_iter().collect(),
         }
     }
 
@@ -175,13 +175,13 @@ impl LoadSummary {
                 "drive writes a day: unknown for {name}, because its size is unknown (give it with --capacity)"
             );
         };
-        let said =
+        let text =
             format!("drive writes a day: {} on {name} of {}", units::number(writes), units::bytes(size_bytes as f64));
         match rated {
             Some(rated) => {
-                format!("{said}, {} times its rating of {}", units::number(writes / rated), units::number(rated))
+                format!("{text}, {} times its rating of {}", units::number(writes / rated), units::number(rated))
             }
-            None => said,
+            None => text,
         }
     }
 }
@@ -234,7 +234,7 @@ mod tests {
             members: (0..members).map(|n| format!("{name}p{n}")).collect(),
             size_bytes,
             min_io_bytes: Some(512),
-            told_by_name: None,
+            discovery_error: None,
         }
     }
 

@@ -23,7 +23,7 @@ pub struct Parsed {
 /// of its lines and then those without a line. A contradiction is reported only if both values could be read.
 pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigErrors> {
     let config = ActConfig::new(test);
-    let mut reader = Reader { config, seen: HashMap::new(), problems: Vec::new(), warnings: Vec::new() };
+    let mut reader = Reader { config, seen_keys: HashMap::new(), problems: Vec::new(), warnings: Vec::new() };
     if bytes.len() > FILE_BYTES_MAX {
         let what = format!(
             "{} bytes or more are too many for a configuration, which has at most {FILE_BYTES_MAX} - name the file with \
@@ -41,8 +41,8 @@ pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigError
     }
     reader.missing();
     reader.translate();
-    let given = |key: &str| reader.seen.contains_key(key);
-    reader.config.apply_dependent_defaults(&given);
+    let is_given = |key: &str| reader.seen_keys.contains_key(key);
+    reader.config.apply_dependent_defaults(&is_given);
     for problem in conflicts(&reader.config) {
         reader.conflict(problem);
     }
@@ -53,7 +53,7 @@ pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigError
 struct Reader {
     config: ActConfig,
     /// Per known key: its first line, and if its value could be read.
-    seen: HashMap<&'static str, SeenKey>,
+    seen_keys: HashMap<&'static str, SeenKey>,
     problems: Vec<(Option<usize>, Problem)>,
     warnings: Vec<(Option<usize>, String)>,
 }
@@ -69,11 +69,11 @@ impl Reader {
         let Some((spec, setting)) = self.config.setting_mut(key) else {
             return self.problems.push((Some(number), unknown(key, test)));
         };
-        if let Some(first) = self.seen.get(spec.name) {
+        if let Some(first) = self.seen_keys.get(spec.name) {
             return self.problems.push((Some(number), Problem::given_twice(spec.name, first.line)));
         }
         let result = spec.set(setting, value);
-        self.seen.insert(spec.name, SeenKey { line: number, readable: result.is_ok() });
+        self.seen_keys.insert(spec.name, SeenKey { line: number, readable: result.is_ok() });
         self.problems.extend(result.err().map(|problem| (Some(number), problem)));
     }
 
@@ -81,7 +81,7 @@ impl Reader {
     fn missing(&mut self) {
         for spec in options_of(self.config.test) {
             if let OptionDefault::Mandatory(example) = spec.default
-                && !self.seen.contains_key(spec.name)
+                && !self.seen_keys.contains_key(spec.name)
             {
                 self.problems.push((None, Problem::MissingKey { key: spec.name, example }));
             }
@@ -122,10 +122,10 @@ impl Reader {
         }
     }
 
-    fn half_of_queues(&mut self, key: &'static str, other: &'static str) {
-        if !self.seen.contains_key(other) {
+    fn half_of_queues(&mut self, key: &'static str, other_key: &'static str) {
+        if !self.seen_keys.contains_key(other_key) {
             let warning = format!(
-                "{key} is a key of ACT 4: it is ignored, because it has no meaning without {other}; give service-threads instead"
+                "{key} is a key of ACT 4: it is ignored, because it has no meaning without {other_key}; give service-threads instead"
             );
             self.warn(key, warning);
         }
@@ -135,7 +135,7 @@ impl Reader {
     /// reported before.
     fn conflict(&mut self, problem: Problem) {
         let keys: &[_] = if let Problem::Conflict { keys, .. } = &problem { keys } else { &[] };
-        let lines = keys.iter().filter_map(|key| self.seen.get(key));
+        let lines = keys.iter().filter_map(|key| self.seen_keys.get(key));
         if lines.clone().all(|seen| seen.readable) {
             let line = lines.map(|seen| seen.line).next();
             self.problems.push((line, problem));
@@ -143,11 +143,11 @@ impl Reader {
     }
 
     fn warn(&mut self, key: &str, warning: String) {
-        self.warnings.push((self.seen.get(key).map(|seen| seen.line), warning));
+        self.warnings.push((self.seen_keys.get(key).map(|seen| seen.line), warning));
     }
 
     fn warn_if_given(&mut self, key: &str, warning: String) {
-        if self.seen.contains_key(key) {
+        if self.seen_keys.contains_key(key) {
             self.warn(key, warning);
         }
     }
@@ -186,7 +186,7 @@ impl Reader {
 }
 
 /// Sorts `found` by line; entries without a line come last.
-pub(super) fn located<T>(file: &str, mut found: Vec<(Option<usize>, T)>) -> Vec<Located<T>> {
-    found.sort_by_key(|(line, _)| line.unwrap_or(usize::MAX));
-    found.into_iter().map(|(line, what)| Located { file: file.into(), line, what }).collect()
+pub(super) fn located<T>(file: &str, mut messages: Vec<(Option<usize>, T)>) -> Vec<Located<T>> {
+    messages.sort_by_key(|(line, _)| line.unwrap_or(usize::MAX));
+    messages.into_iter().map(|(line, what)| Located { file: file.into(), line, what }).collect()
 }

@@ -26,16 +26,16 @@ const RATIO_KEYS: [&str; 2] = ["total-lbw-per-sec", "direct-frees"];
 pub struct ScaledRate {
     pub key: &'static str,
     /// Rate before, per second.
-    pub from: u64,
+    pub before_per_sec: u64,
     /// Rate after, per second: rounded to the nearest whole number, halves up.
-    pub to: u64,
+    pub after_per_sec: u64,
     /// The exact product, if it is not a whole number.
     pub rounded: Option<String>,
 }
 
 impl fmt::Display for ScaledRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "was {}, is {}", self.from, self.to)?;
+        write!(f, "was {}, is {}", self.before_per_sec, self.after_per_sec)?;
         match &self.rounded {
             Some(exact) => write!(f, ", rounded from {exact}: rates are whole numbers"),
             None => Ok(()),
@@ -71,8 +71,8 @@ fn is_rate(spec: &OptionSpec) -> bool {
     spec.unit.ends_with("/s") && !RATIO_KEYS.contains(&spec.name)
 }
 
-fn times(spec: &OptionSpec, from: u64, factor: Factor) -> Result<ScaledRate, String> {
-    let (key, product) = (spec.name, u128::from(from) * u128::from(factor.billionths));
+fn times(spec: &OptionSpec, per_sec: u64, factor: Factor) -> Result<ScaledRate, String> {
+    let (key, product) = (spec.name, u128::from(per_sec) * u128::from(factor.billionths));
     let nearest = (product + u128::from(ONE / 2)) / u128::from(ONE);
     let exact = decimal(product);
     let max = match spec.kind {
@@ -81,15 +81,15 @@ fn times(spec: &OptionSpec, from: u64, factor: Factor) -> Result<ScaledRate, Str
     };
     match u64::try_from(nearest) {
         Ok(0) => Err(format!(
-            "{key}: {factor} x {from} is {exact} per second, which is rounded to 0, so the stream would not run - give a \
+            "{key}: {factor} x {per_sec} is {exact} per second, which is rounded to 0, so the stream would not run - give a \
              larger factor"
         )),
         Ok(to) if to <= max => {
             let rounded = (u128::from(to) * u128::from(ONE) != product).then_some(exact);
-            Ok(ScaledRate { key, from, to, rounded })
+            Ok(ScaledRate { key, before_per_sec: per_sec, after_per_sec: to, rounded })
         }
         _ => Err(format!(
-            "{key}: {factor} x {from} is {exact} per second, but at most {max} can be configured - give a smaller factor"
+            "{key}: {factor} x {per_sec} is {exact} per second, but at most {max} can be configured - give a smaller factor"
         )),
     }
 }
@@ -105,7 +105,7 @@ fn set_all(
     let scaled: Vec<_> = scaled.into_iter().flatten().collect();
     for rate in &scaled {
         // Cannot fail: the range was checked above. A test tries the largest value.
-        let _ = config.set(rate.key, &rate.to.to_string());
+        let _ = config.set(rate.key, &rate.after_per_sec.to_string());
     }
     Ok(scaled)
 }

@@ -136,7 +136,7 @@ impl std::fmt::Display for SizeHistogram {
 
 /// A percentage as millionths.
 fn percent_ppm(position: usize, text: &str) -> Result<u32, String> {
-    let wrong = |why: &str| format!("value {position} is {}, {why}", Quoted::new(text));
+    let error = |why: &str| format!("value {position} is {}, {why}", Quoted::new(text));
     if text.is_empty() {
         return Err(format!("value {position} is empty"));
     }
@@ -144,16 +144,16 @@ fn percent_ppm(position: usize, text: &str) -> Result<u32, String> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let unsigned = whole.strip_prefix('-').unwrap_or(whole);
     if !digits(unsigned) || !digits(decimals) {
-        return Err(wrong("not a number"));
+        return Err(error("not a number"));
     }
-    let kept = decimals.trim_end_matches('0');
-    if kept.len() > DECIMALS_MAX {
-        return Err(wrong("with more than four decimals"));
+    let significant = decimals.trim_end_matches('0');
+    if significant.len() > DECIMALS_MAX {
+        return Err(error("with more than four decimals"));
     }
-    let outside = || wrong("not within 0 to 100");
+    let outside = || error("not within 0 to 100");
     // Both parts are digits, so a parse error means too large a number.
     let percent: u32 = whole.parse().map_err(|_| outside())?;
-    let parts: u32 = format!("{kept:0<DECIMALS_MAX$}").parse().map_err(|_| outside())?;
+    let parts: u32 = format!("{significant:0<DECIMALS_MAX$}").parse().map_err(|_| outside())?;
     let ppm = percent.checked_mul(WHOLE_PPM / 100).and_then(|ppm| ppm.checked_add(parts));
     ppm.filter(|ppm| *ppm <= WHOLE_PPM).ok_or_else(outside)
 }

@@ -41,7 +41,7 @@ pub struct BaseLoad {
     /// The load on the devices of the series.
     config: ActConfig,
     /// The load as given, on its own devices: rates are rounded only once, from here to a run.
-    given: ActConfig,
+    given_config: ActConfig,
 }
 
 impl BaseLoad {
@@ -56,7 +56,7 @@ impl BaseLoad {
             arrival,
             ..ActConfig::default()
         };
-        Self { given: config.clone(), config }
+        Self { given_config: config.clone(), config }
     }
 
     /// The load of `config`, on `devices` if there are any, else on the devices of `config`. Each device gets the load
@@ -64,10 +64,10 @@ impl BaseLoad {
     ///
     /// Errors: rates that cannot be multiplied, each a sentence.
     pub fn of_config(config: ActConfig, devices: &[DeviceName]) -> Result<Self, Vec<String>> {
-        let own = config.device_names.len();
-        let mut base = Self { given: config.clone(), config };
+        let own_devices = config.device_names.len();
+        let mut base = Self { given_config: config.clone(), config };
         if !devices.is_empty() {
-            scale_to_devices(&mut base.config, Factor::ONE, devices.len(), own)?;
+            scale_to_devices(&mut base.config, Factor::ONE, devices.len(), own_devices)?;
             base.config.device_names = devices.to_vec();
         }
         Ok(base)
@@ -84,7 +84,7 @@ impl BaseLoad {
 
     /// Sets the duration of a run, seconds.
     pub fn set_duration(&mut self, seconds: u32) {
-        (self.config.test_duration_sec, self.given.test_duration_sec) = (seconds, seconds);
+        (self.config.test_duration_sec, self.given_config.test_duration_sec) = (seconds, seconds);
     }
 
     /// `factor` times the load of 1x, on the devices at these positions.
@@ -92,10 +92,10 @@ impl BaseLoad {
     /// Errors: rates that cannot be multiplied, each a sentence.
     pub fn multiplied(&self, factor: Factor, devices: &[usize]) -> Result<Load<ActWorkload>, Vec<String>> {
         let names = &self.config.device_names;
-        let chosen: Vec<_> = devices.iter().filter_map(|device| names.get(*device).cloned()).collect();
-        let mut config = self.given.clone();
-        let rounded = scale_to_devices(&mut config, factor, chosen.len(), self.given.device_names.len())?;
-        config.device_names = chosen;
+        let device_names: Vec<_> = devices.iter().filter_map(|device| names.get(*device).cloned()).collect();
+        let mut config = self.given_config.clone();
+        let rounded = scale_to_devices(&mut config, factor, device_names.len(), self.given_config.device_names.len())?;
+        config.device_names = device_names;
         let text = to_text(&config);
         let sentences = |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
         let workload = ActWorkload::of(config).map_err(sentences)?;
@@ -104,11 +104,11 @@ impl BaseLoad {
 
     /// True if the load of 1x is the load of published ratings. How the load is issued and reported does not matter.
     pub fn is_standard(&self) -> bool {
-        let own = &self.given;
-        let act = Self::of_act(&own.device_names, Arrival::Paced).given;
-        let is_same = |key: &str| ISSUE_KEYS.contains(&key) || own.text(key) == act.text(key);
-        let is_open = matches!(own.arrival, Arrival::Paced | Arrival::Act);
-        is_open && own.test == act.test && options_of(act.test).all(|spec| is_same(spec.name))
+        let load = &self.given_config;
+        let act = Self::of_act(&load.device_names, Arrival::Paced).given_config;
+        let is_same = |key: &str| ISSUE_KEYS.contains(&key) || load.text(key) == act.text(key);
+        let is_open = matches!(load.arrival, Arrival::Paced | Arrival::Act);
+        is_open && load.test == act.test && options_of(act.test).all(|spec| is_same(spec.name))
     }
 
     /// True if operations are paced as in published ratings.
@@ -128,13 +128,13 @@ fn scale_to_devices(
     config: &mut ActConfig,
     factor: Factor,
     devices: usize,
-    of: usize,
+    base_devices: usize,
 ) -> Result<Vec<String>, Vec<String>> {
-    let share = |factor: Factor| factor.share(devices as u64, of as u64).map_err(|error| vec![error.to_string()]);
-    let scaled = scale(config, share(factor)?)?;
-    for key in BOUNDS.into_iter().filter(|_| devices != of) {
+    let device_share = |factor: Factor| factor.share(devices as u64, base_devices as u64).map_err(|error| vec![error.to_string()]);
+    let scaled = scale(config, device_share(factor)?)?;
+    for key in BOUNDS.into_iter().filter(|_| devices != base_devices) {
         if let Some(bound) = config.number(key) {
-            let spread = (u128::from(bound) * devices as u128).div_ceil((of as u128).max(1)).max(1);
+            let spread = (u128::from(bound) * devices as u128).div_ceil((base_devices as u128).max(1)).max(1);
             config.set(key, &spread.to_string()).map_err(|problem| vec![problem.to_string()])?;
         }
     }

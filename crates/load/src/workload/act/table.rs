@@ -394,15 +394,15 @@ pub fn nearest(test: Test, unknown: &str) -> Option<&'static str> {
 
 /// The name most similar to `meant`; `None` if nothing is close: more than a third of the letters differ and no name
 /// begins with it.
-pub(in crate::workload) fn similar(meant: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+pub(in crate::workload) fn similar(word: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     // Longer words resemble no name, and the cost grows with the product of the lengths.
     const LEN_MAX: usize = 64;
-    if meant.len() > LEN_MAX {
+    if word.len() > LEN_MAX {
         return None;
     }
-    let begins = |name: &str| meant.len() >= 4 && name.starts_with(meant);
+    let is_prefix = |name: &str| word.len() >= 4 && name.starts_with(word);
     names
-        .map(|name| (if begins(name) { 1 } else { strsim::levenshtein(meant, name) }, name))
+        .map(|name| (if is_prefix(name) { 1 } else { strsim::levenshtein(word, name) }, name))
         .filter(|(distance, name)| distance * 3 <= name.len())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)

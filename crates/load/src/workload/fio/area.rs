@@ -24,12 +24,12 @@ pub(super) struct Area {
     pub(super) start: u64,
     pub(super) len: u64,
     /// Next sequential offset of each direction, relative to `start`.
-    pub(super) next: [u64; DIRECTIONS],
+    pub(super) next_offsets: [u64; DIRECTIONS],
     pub(super) order: OffsetOrder,
     /// Range written since the last flush: first byte and end.
-    pub(super) written: Option<(u64, u64)>,
+    pub(super) written_range: Option<(u64, u64)>,
     /// Bytes of this device or file that the job uses, in all windows together.
-    pub(super) used: u64,
+    pub(super) used_bytes: u64,
     /// With `zonemode=strided`: the area is the current window.
     pub(super) zones: Option<StridedWindows>,
     /// With `zonemode=zbd`: the zones of the area, which are written from start to end.
@@ -52,9 +52,9 @@ impl Area {
     /// Counts an operation of `len` bytes, and advances the window after `zonesize` bytes of operations.
     #[inline]
     pub(super) fn advance_window(&mut self, len: u64) {
-        let next = self.zones.as_mut().and_then(|zones| zones.next_start(self.start, len, self.len));
-        if let Some(start) = next {
-            (self.start, self.next) = (start, [0; DIRECTIONS]);
+        let window_start = self.zones.as_mut().and_then(|zones| zones.next_start(self.start, len, self.len));
+        if let Some(start) = window_start {
+            (self.start, self.next_offsets) = (start, [0; DIRECTIONS]);
             if let OffsetOrder::Mapped(maps) = &mut self.order {
                 maps.iter_mut().for_each(RandomMap::clear);
             }
@@ -67,39 +67,39 @@ impl Area {
     pub(super) fn next(
         &mut self,
         direction: usize,
-        wanted: u64,
-        jumps: bool,
+        len_max: u64,
+        is_jump: bool,
         unit: u64,
         random: &mut Random,
     ) -> (u64, u64) {
-        let last = self.next[direction];
+        let last_end = self.next_offsets[direction];
         let (at, len) = match &mut self.order {
             OffsetOrder::Sequential { skip } => {
-                let at = if *skip == 0 { last } else { wrapped_offset(last, *skip, self.len) };
+                let at = if *skip == 0 { last_end } else { wrapped_offset(last_end, *skip, self.len) };
                 // Wrap around at the end.
                 let at = if self.len - at < unit { 0 } else { at };
-                (at, wanted.min((self.len - at) / unit * unit))
+                (at, len_max.min((self.len - at) / unit * unit))
             }
-            order if !jumps && self.len - last >= unit => {
-                let len = wanted.min((self.len - last) / unit * unit);
+            order if !is_jump && self.len - last_end >= unit => {
+                let len = len_max.min((self.len - last_end) / unit * unit);
                 if let OffsetOrder::Mapped(maps) = order {
                     // This operation is sequential: its offset comes from the last operation, not from the random map,
                     // where its blocks may be marked already.
-                    map_of(maps, direction).mark_visited(last / unit, len / unit);
+                    map_of(maps, direction).mark_visited(last_end / unit, len / unit);
                 }
-                (last, len)
+                (last_end, len)
             }
             OffsetOrder::Mapped(maps) => {
                 let map = map_of(maps, direction);
-                let first = map.next_unvisited(random.below(self.len / unit));
-                (first * unit, map.mark_visited(first, wanted / unit) * unit)
+                let first_block = map.next_unvisited(random.below(self.len / unit));
+                (first_block * unit, map.mark_visited(first_block, len_max / unit) * unit)
             }
             OffsetOrder::Drawn(draws) => {
                 let at = draws[direction].as_ref().map_or(0, |(draw, align)| draw.next(random) * align);
-                (at, wanted.min((self.len - at) / unit * unit))
+                (at, len_max.min((self.len - at) / unit * unit))
             }
         };
-        self.next[direction] = at + len;
+        self.next_offsets[direction] = at + len;
         (self.start + at, len)
     }
 }
@@ -114,8 +114,8 @@ fn map_of(maps: &mut [RandomMap], direction: usize) -> &mut RandomMap {
 /// Offset of the next operation in a range of `len` bytes: `skip` bytes after `last`, the end of the previous
 /// operation. As in fio, the first operation begins at 0, and an operation that would leave the range wraps to its
 /// other end.
-fn wrapped_offset(last: u64, skip: i64, len: u64) -> u64 {
-    let next = if last == 0 { Some(0) } else { last.checked_add_signed(skip).filter(|at| *at < len) };
+fn wrapped_offset(last_end: u64, skip: i64, len: u64) -> u64 {
+    let next = if last_end == 0 { Some(0) } else { last_end.checked_add_signed(skip).filter(|at| *at < len) };
     let again = if skip > 0 { Some(0) } else { len.checked_add_signed(skip) };
     next.or(again).unwrap_or(0)
 }
@@ -125,47 +125,47 @@ fn wrapped_offset(last: u64, skip: i64, len: u64) -> u64 {
 pub(super) fn new_area(
     thread: &JobClone,
     directions: &[usize],
-    parts: u64,
-    begin: Option<u64>,
+    sharers: u64,
+    start_override: Option<u64>,
     shape: &DeviceShape,
     buffers: u16,
     random: &mut Random,
 ) -> Result<Area, CannotRun> {
     let (job, clone) = (&thread.job, thread.clone);
     let cannot = |why: String| CannotRun(format!("cannot run job {} on {} - {why}", quoted(&job.name), shape.name));
-    let whole = shape.size_bytes;
+    let device_bytes = shape.size_bytes;
     let unit = job.unit_bytes();
     // As in fio a percentage is rounded up to whole operations.
-    let first = |size: Size| match size {
-        Size::Percent(_) => size.bytes_of(whole).div_ceil(unit) * unit,
+    let rounded_bytes = |size: Size| match size {
+        Size::Percent(_) => size.bytes_of(device_bytes).div_ceil(unit) * unit,
         Size::Bytes(bytes) => bytes,
     };
-    let given = || first(job.offset).saturating_add(first(job.offset_increment).saturating_mul(clone));
-    let start = begin.unwrap_or_else(given);
-    let room = whole.checked_sub(start).filter(|room| *room >= unit).ok_or_else(|| {
-        cannot(format!("offset {start} leaves no room for an operation of {unit} bytes: the device or file has {whole} bytes - lower offset, offset_increment, numjobs or bs"))
+    let job_start = || rounded_bytes(job.offset).saturating_add(rounded_bytes(job.offset_increment).saturating_mul(clone));
+    let start = start_override.unwrap_or_else(job_start);
+    let room = device_bytes.checked_sub(start).filter(|room| *room >= unit).ok_or_else(|| {
+        cannot(format!("offset {start} leaves no room for an operation of {unit} bytes: the device or file has {device_bytes} bytes - lower offset, offset_increment, numjobs or bs"))
     })?;
-    let wanted = match job.size {
+    let job_bytes = match job.size {
         None => room,
         // Percent of the whole device or file, limited by the room after the offset.
-        Some(percent @ Size::Percent(_)) => percent.bytes_of(whole).min(room),
-        Some(Size::Bytes(bytes)) => bytes / parts,
+        Some(percent @ Size::Percent(_)) => percent.bytes_of(device_bytes).min(room),
+        Some(Size::Bytes(bytes)) => bytes / sharers,
     };
     // As in fio, a job ends at the end of the device. Only a random job without a map, whose offsets may repeat, still
     // moves `size` bytes.
     let is_drawn = job.random && !job.has_map();
-    let mut used = if is_drawn { wanted } else { wanted.min(room) } / unit * unit;
+    let mut used_bytes = if is_drawn { job_bytes } else { job_bytes.min(room) } / unit * unit;
     let (mut start, mut room, mut zbd) = (start, room, None);
     if job.zbd.is_on {
-        let zoned = ZonedArea::new(shape, thread, start..start + wanted.min(room)).map_err(cannot)?;
+        let zoned = ZonedArea::new(shape, thread, start..start + job_bytes.min(room)).map_err(cannot)?;
         (start, room) = (zoned.bytes().start, zoned.bytes().end - zoned.bytes().start);
-        (used, zbd) = (room, Some(zoned));
+        (used_bytes, zbd) = (room, Some(zoned));
     } else if job.writes() && matches!(shape.zoned, Some(Ok(_))) {
         return Err(cannot("a zoned device accepts only sequential writes in each zone - give zonemode=zbd".into()));
     }
-    let zones = job.zones.of(start, whole).map_err(cannot)?;
+    let zones = job.zones.of(start, device_bytes).map_err(cannot)?;
     let (len, zones) = zones
-        .map_or((if zbd.is_some() { room } else { used.min(room / unit * unit) }, None), |(window, zones)| {
+        .map_or((if zbd.is_some() { room } else { used_bytes.min(room / unit * unit) }, None), |(window, zones)| {
             (window / unit * unit, Some(zones))
         });
     let largest = job.largest_bytes();
@@ -174,13 +174,13 @@ pub(super) fn new_area(
             "the job's range of {len} bytes is smaller than an operation of {largest} bytes - raise size or lower bs"
         )));
     }
-    let coarse = job.direct || job.does[2];
+    let needs_alignment = job.direct || job.does[2];
     let min_io = u64::from(shape.min_io_bytes);
-    let uneven = |bytes: &u64| !bytes.is_multiple_of(min_io);
+    let is_unaligned = |bytes: &u64| !bytes.is_multiple_of(min_io);
     let sizes = job
         .directions()
         .flat_map(|direction| job.sizes[direction].each().into_iter().chain([job.align_bytes(direction)]));
-    if let Some(bytes) = sizes.chain([start, unit, job.skip.unsigned_abs()]).find(|bytes| coarse && uneven(bytes)) {
+    if let Some(bytes) = sizes.chain([start, unit, job.skip.unsigned_abs()]).find(|bytes| needs_alignment && is_unaligned(bytes)) {
         return Err(cannot(format!(
             "{bytes} bytes are not a multiple of {min_io} bytes, to which direct I/O must be aligned - change bs, ba, offset or the step of rw, or set direct=0 to use the page cache"
         )));
@@ -224,10 +224,10 @@ pub(super) fn new_area(
         key: shape.stamp_key,
         start,
         len,
-        next: [0; DIRECTIONS],
+        next_offsets: [0; DIRECTIONS],
         order,
-        written: None,
-        used,
+        written_range: None,
+        used_bytes,
         zones,
         zbd,
     })
@@ -250,30 +250,30 @@ pub struct ZoneOptions {
 #[derive(Debug, Clone)]
 pub(super) struct StridedWindows {
     size: u64,
-    step: u64,
+    step_bytes: u64,
     /// Start of the first window, and end of the device or file.
-    first: u64,
+    first_start: u64,
     end: u64,
-    done: u64,
+    done_bytes: u64,
 }
 
 impl ZoneOptions {
     /// Length of a window, and its movement over the range that begins at byte `first` of a device of `whole` bytes.
     /// `None` without `zonemode=strided`. Errors: sizes that do not fit.
-    pub(super) fn of(self, first: u64, whole: u64) -> Result<Option<(u64, StridedWindows)>, String> {
+    pub(super) fn of(self, start: u64, device_bytes: u64) -> Result<Option<(u64, StridedWindows)>, String> {
         if !self.strided {
             return Ok(None);
         }
-        let size = self.size.map_or(0, |size| size.bytes_of(whole));
-        let range = self.range.map_or(size, |range| range.bytes_of(whole));
-        let skip = self.skip.map_or(0, |skip| skip.bytes_of(whole));
-        let room = whole.saturating_sub(first);
+        let size = self.size.map_or(0, |size| size.bytes_of(device_bytes));
+        let range = self.range.map_or(size, |range| range.bytes_of(device_bytes));
+        let skip = self.skip.map_or(0, |skip| skip.bytes_of(device_bytes));
+        let room = device_bytes.saturating_sub(start);
         match range.min(size) {
             0 => Err("zonemode=strided moves its window after zonesize bytes of operations, but zonesize is missing - give zonesize".into()),
             _ if range > room => {
                 Err(format!("a window of {range} bytes is larger than the {room} bytes of the range - lower zonerange or zonesize"))
             }
-            _ => Ok(Some((range, StridedWindows { size, step: range.saturating_add(skip), first, end: whole, done: 0 }))),
+            _ => Ok(Some((range, StridedWindows { size, step_bytes: range.saturating_add(skip), first_start: start, end: device_bytes, done_bytes: 0 }))),
         }
     }
 }
@@ -282,13 +282,13 @@ impl StridedWindows {
     /// Counts `len` bytes of operations in the window at `start`. Returns the start of the next window once `zonesize`
     /// bytes are done.
     pub(super) fn next_start(&mut self, start: u64, len: u64, window: u64) -> Option<u64> {
-        self.done += len;
-        if self.done < self.size {
+        self.done_bytes += len;
+        if self.done_bytes < self.size {
             return None;
         }
-        self.done = 0;
+        self.done_bytes = 0;
         // fio shortens the last window. Here a window that does not fit is skipped, and the first window follows.
-        let next = start.checked_add(self.step);
-        next.filter(|next| next.checked_add(window).is_some_and(|end| end <= self.end)).or(Some(self.first))
+        let next = start.checked_add(self.step_bytes);
+        next.filter(|next| next.checked_add(window).is_some_and(|end| end <= self.end)).or(Some(self.first_start))
     }
 }

@@ -48,29 +48,29 @@ pub(super) enum ClosedLoopBound {
 pub(super) struct Pauses {
     think: ThinkTime,
     /// Operations since the last pause.
-    pub(super) begun: u64,
+    pub(super) ops_begun: u64,
     /// End of the last pause, nanoseconds.
-    since_ns: u64,
+    pause_end_ns: u64,
 }
 
 impl Pauses {
     pub(super) fn new(think: ThinkTime, from_ns: u64) -> Self {
-        Self { think, begun: 0, since_ns: from_ns }
+        Self { think, ops_begun: 0, pause_end_ns: from_ns }
     }
 
     pub(super) fn width(&mut self, now_ns: u64, in_flight: u32) -> (u32, u64) {
         let ThinkTime { pause_ns, blocks, work_ns } = self.think;
         let is_due =
-            (blocks > 0 && self.begun >= blocks) || (work_ns > 0 && now_ns >= self.since_ns.saturating_add(work_ns));
+            (blocks > 0 && self.ops_begun >= blocks) || (work_ns > 0 && now_ns >= self.pause_end_ns.saturating_add(work_ns));
         if is_due && in_flight > 0 {
             return (0, now_ns);
         }
         if is_due {
-            (self.begun, self.since_ns) = (0, now_ns.saturating_add(pause_ns));
+            (self.ops_begun, self.pause_end_ns) = (0, now_ns.saturating_add(pause_ns));
         }
         // Further operations that may begin before the next pause.
-        let more = if blocks > 0 { u32::try_from(blocks - self.begun).unwrap_or(u32::MAX) } else { u32::MAX };
-        (in_flight.saturating_add(more), self.since_ns)
+        let ops_allowed = if blocks > 0 { u32::try_from(blocks - self.ops_begun).unwrap_or(u32::MAX) } else { u32::MAX };
+        (in_flight.saturating_add(ops_allowed), self.pause_end_ns)
     }
 }
 
@@ -95,21 +95,21 @@ pub(super) struct DepthSearch {
     ops: u64,
     slow_ops: u64,
     /// True while operations in flight drain before the next window.
-    drains: bool,
+    is_draining: bool,
     /// True once the depth is found: the current window measures the result.
     is_last: bool,
     pub(super) is_done: bool,
 }
 
 impl DepthSearch {
-    pub(super) fn new(target: LatencyTarget, most: u32, from_ns: u64) -> Self {
+    pub(super) fn new(target: LatencyTarget, depth_max: u32, from_ns: u64) -> Self {
         let ends_ns = from_ns.saturating_add(target.window_ns);
-        Self { target, depth_max: most, depth: 1, low: 1, began_ns: from_ns, ends_ns, ..Self::default() }
+        Self { target, depth_max, depth: 1, low: 1, began_ns: from_ns, ends_ns, ..Self::default() }
     }
 
     /// Counts an operation that completed at `now_ns`.
     pub(super) fn record(&mut self, now_ns: u64, latency_ns: u64, progress: &Progress) {
-        if self.drains || now_ns < self.began_ns || self.is_done {
+        if self.is_draining || now_ns < self.began_ns || self.is_done {
             return;
         }
         self.ops += 1;
@@ -118,8 +118,8 @@ impl DepthSearch {
         if is_over && self.target.percentile >= 100.0 {
             self.missed_target(now_ns, progress);
         } else if now_ns >= self.ends_ns {
-            let held = (self.ops - self.slow_ops) as f64 * 100.0 / self.ops as f64;
-            if held >= self.target.percentile {
+            let met_pct = (self.ops - self.slow_ops) as f64 * 100.0 / self.ops as f64;
+            if met_pct >= self.target.percentile {
                 self.met_target(now_ns, progress)
             } else {
                 self.missed_target(now_ns, progress)
@@ -145,23 +145,23 @@ impl DepthSearch {
         }
         self.depth = (self.depth + self.low) / 2;
         self.stable = 0;
-        self.drains = true;
+        self.is_draining = true;
     }
 
     fn met_target(&mut self, now_ns: u64, progress: &Progress) {
-        let before = self.depth;
-        self.low = before;
-        if self.high == Some(before + 1) {
+        let depth_before = self.depth;
+        self.low = depth_before;
+        if self.high == Some(depth_before + 1) {
             self.stable += 1;
             // A depth that missed the target before may meet it now.
             if self.target.keeps_adapting && self.stable >= 3 {
-                (self.high, self.stable) = (Some(before + 2), 0);
+                (self.high, self.stable) = (Some(depth_before + 2), 0);
             }
         }
-        let next = self.high.map_or(before * 2, |high| (before + high) / 2);
+        let next = self.high.map_or(depth_before * 2, |high| (depth_before + high) / 2);
         self.depth = next.clamp(1, self.depth_max);
-        self.is_done = self.is_last && self.depth == before;
-        self.is_last = !self.target.keeps_adapting && self.depth == before;
+        self.is_done = self.is_last && self.depth == depth_before;
+        self.is_last = !self.target.keeps_adapting && self.depth == depth_before;
         if self.is_last && !self.is_done {
             // The result's window is aligned to seconds of the run, because reports count whole seconds.
             let from_ns = now_ns.div_ceil(NS_PER_SEC) * NS_PER_SEC;
@@ -180,10 +180,10 @@ impl DepthSearch {
     }
 
     pub(super) fn width(&mut self, now_ns: u64, in_flight: u32) -> (u32, u64) {
-        if self.drains && in_flight > 0 {
+        if self.is_draining && in_flight > 0 {
             return (0, now_ns);
         }
-        if std::mem::take(&mut self.drains) {
+        if std::mem::take(&mut self.is_draining) {
             self.begin(now_ns);
         }
         (self.depth, now_ns)
@@ -273,7 +273,7 @@ mod tests {
             let (depth, _) = search.width(now_ns, 0);
             depths.push(depth);
             let until_ns = search.ends_ns;
-            while !search.is_done && !search.drains && search.ends_ns == until_ns {
+            while !search.is_done && !search.is_draining && search.ends_ns == until_ns {
                 now_ns += 1_000_000;
                 search.record(now_ns, latency_ns(depth), &progress);
             }
@@ -316,13 +316,13 @@ mod tests {
         let think = ThinkTime { pause_ns: 500, blocks: 3, work_ns: 0 };
         let mut pauses = Pauses::new(think, 0);
         assert_eq!(pauses.width(0, 0), (3, 0));
-        pauses.begun = 2;
+        pauses.ops_begun = 2;
         assert_eq!(pauses.width(10, 1), (2, 0), "one more than in flight");
-        pauses.begun += 1;
+        pauses.ops_begun += 1;
         assert_eq!(pauses.width(20, 1).0, 0, "wait for the operation in flight");
         assert_eq!(pauses.width(30, 0), (3, 530));
         let mut pauses = Pauses::new(ThinkTime { pause_ns: 500, blocks: 0, work_ns: 1_000 }, 0);
-        pauses.begun = 9;
+        pauses.ops_begun = 9;
         assert_eq!(pauses.width(999, 4), (u32::MAX, 0));
         assert_eq!(pauses.width(1_000, 4).0, 0);
         assert_eq!(pauses.width(1_100, 0), (u32::MAX, 1_600));

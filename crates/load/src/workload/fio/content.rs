@@ -77,20 +77,20 @@ pub(super) struct ContentSource {
     segment: usize,
     random: Random,
     /// Seed of the last buffer that was not a repeat.
-    last: u64,
+    last_seed: u64,
     /// Seed of the working set, and its number of buffers.
-    set: (u64, u64),
+    working_set: (u64, u64),
 }
 
 impl ContentSource {
     /// Contents of writes of at least `min_bytes` to `area_bytes`.
     pub(super) fn new(content: ContentOptions, min_bytes: u64, area_bytes: u64, seed: u64, shared_seed: u64) -> Self {
         let chunk = if content.chunk_bytes == 0 { min_bytes } else { content.chunk_bytes.min(min_bytes) };
-        let set = (area_bytes.saturating_mul(content.working_set_pct) / 100 / min_bytes.max(1)).max(1);
+        let set_buffers = (area_bytes.saturating_mul(content.working_set_pct) / 100 / min_bytes.max(1)).max(1);
         let set_seed = if content.dedupe_global { shared_seed } else { seed };
         let mut random = Random::new(seed);
-        let last = random.next_u64();
-        Self { content, segment: chunk as usize, random, last, set: (set_seed, set) }
+        let last_seed = random.next_u64();
+        Self { content, segment: chunk as usize, random, last_seed, working_set: (set_seed, set_buffers) }
     }
 
     pub(super) fn fill(&mut self, data: &mut [u8], key: u64) {
@@ -101,13 +101,13 @@ impl ContentSource {
             None if *zeros => return data.fill(0),
             None => {}
         }
-        let repeats = self.random.below(100) < *dedupe_pct;
-        let seed = match repeats {
-            true if *dedupe_from_set => Random::for_part(self.set.0, self.random.below(self.set.1)).next_u64(),
-            true => self.last,
+        let is_repeat = self.random.below(100) < *dedupe_pct;
+        let seed = match is_repeat {
+            true if *dedupe_from_set => Random::for_part(self.working_set.0, self.random.below(self.working_set.1)).next_u64(),
+            true => self.last_seed,
             false => {
-                self.last = self.random.next_u64();
-                self.last
+                self.last_seed = self.random.next_u64();
+                self.last_seed
             }
         };
         for (chunk, at) in data.chunks_mut(self.segment.max(1)).zip(0..) {
@@ -195,18 +195,18 @@ impl BytePattern {
     }
 
     /// Fills `data` with the pattern, from byte `from` of the block at `offset` on.
-    pub(super) fn fill(&self, data: &mut [u8], from: usize, offset: u64) {
+    pub(super) fn fill(&self, data: &mut [u8], start_byte: usize, offset: u64) {
         let len = self.bytes.len();
         let mut at = 0;
         while at < data.len() {
-            let part = (from + at) % len;
-            let count = (len - part).min(data.len() - at);
-            data[at..at + count].copy_from_slice(&self.bytes[part..part + count]);
+            let position = (start_byte + at) % len;
+            let count = (len - position).min(data.len() - at);
+            data[at..at + count].copy_from_slice(&self.bytes[position..position + count]);
             at += count;
         }
         let value = offset.to_le_bytes();
         for place in self.offsets.iter().flat_map(|start| (0..OFFSET_BYTES).map(move |byte| (start + byte, byte))) {
-            let first = (place.0 + len - from % len) % len;
+            let first = (place.0 + len - start_byte % len) % len;
             data.iter_mut().skip(first).step_by(len).for_each(|byte| *byte = value[place.1]);
         }
     }

@@ -156,16 +156,16 @@ impl SteadyStateDetector {
     fn close(&self, now_ns: u64) {
         let mut state = locked(&self.state);
         let SteadyOptions { interval_ns, duration_ns, .. } = self.options;
-        let most = (duration_ns / interval_ns) as usize;
+        let intervals_max = (duration_ns / interval_ns) as usize;
         while !state.attained && now_ns >= self.next_ns.load(Ordering::Relaxed) {
             let end_ns = self.next_ns.fetch_add(interval_ns, Ordering::Relaxed);
             let [ops, bytes, latency_ns] = [0, 1, 2].map(|sum: usize| self.sums[sum].swap(0, Ordering::Relaxed));
             let per_sec = |count: u64| (u128::from(count) * u128::from(NS_PER_SEC) / u128::from(interval_ns)) as u64;
             state.intervals.push_back([per_sec(ops), per_sec(bytes), latency_ns / ops.max(1)]);
-            if state.intervals.len() > most {
+            if state.intervals.len() > intervals_max {
                 state.intervals.pop_front();
             }
-            if state.intervals.len() == most {
+            if state.intervals.len() == intervals_max {
                 state.judge(&self.options);
             }
             if state.attained {
@@ -183,12 +183,12 @@ impl SteadyStateStatus {
         self.deviation = values().map(|value| (value - mean).abs()).fold(0.0, f64::max);
         // Least squares over the interval numbers 0, 1, 2, ...
         let middle = (count - 1.0) / 2.0;
-        let (mut along, mut squares) = (0.0, 0.0);
+        let (mut weighted_sum, mut squares) = (0.0, 0.0);
         for (at, value) in values().enumerate() {
-            along += (at as f64 - middle) * value;
+            weighted_sum += (at as f64 - middle) * value;
             squares += (at as f64 - middle).powi(2);
         }
-        self.slope = along / squares;
+        self.slope = weighted_sum / squares;
         let value = if options.slope { self.slope } else { self.deviation };
         self.criterion = match options.percent {
             true if mean > 0.0 => 100.0 * value / mean,
@@ -223,7 +223,7 @@ struct Cycle {
 
 #[derive(Debug)]
 pub(super) struct MinRateCheck {
-    wanted: [RateTarget; DIRECTIONS],
+    targets: [RateTarget; DIRECTIONS],
     cycle_ns: u64,
     settled_ns: u64,
     cycles: [Cycle; DIRECTIONS],
@@ -233,13 +233,13 @@ impl MinRateCheck {
     /// The minimum rate of `job`, which begins at `from_ns`.
     pub(super) fn new(job: &Job, from_ns: u64) -> Self {
         let settled_ns = from_ns.saturating_add(job.ramp_ns).saturating_add(SETTLE_NS);
-        Self { wanted: job.min_rates, cycle_ns: job.rate_cycle_ns.max(1), settled_ns, cycles: Default::default() }
+        Self { targets: job.min_rates, cycle_ns: job.rate_cycle_ns.max(1), settled_ns, cycles: Default::default() }
     }
 
     /// Counts an operation of `bytes` in `direction`. Returns a description if the operation ends a cycle below the
     /// minimum rate.
     pub(super) fn record(&mut self, direction: usize, bytes: u32, times: &Times) -> Option<String> {
-        let (least, did, unit) = match self.wanted[direction] {
+        let (min_rate, did, unit) = match self.targets[direction] {
             RateTarget::Unlimited => return None,
             RateTarget::Iops(least) => (least, 1, ""),
             RateTarget::Bytes(least) => (least, bytes.into(), "bytes of "),
@@ -261,7 +261,7 @@ impl MinRateCheck {
         if passed_ns == 0 || lag_max_ns > passed_ns / OWN_ONE_IN {
             return None;
         }
-        let is_short = u128::from(did) * 1_000_000_000 < u128::from(least) * u128::from(passed_ns);
+        let is_short = u128::from(did) * 1_000_000_000 < u128::from(min_rate) * u128::from(passed_ns);
         is_short.then(|| {
             format!(
                 "{} {unit}{} per second in the {} up to {}, below the minimum rate of {}",
@@ -269,7 +269,7 @@ impl MinRateCheck {
                 ["reads", "writes", "trims"][direction],
                 duration(passed_ns),
                 duration(now_ns),
-                Grouped(least)
+                Grouped(min_rate)
             )
         })
     }
@@ -284,7 +284,7 @@ mod tests {
         let given_as = |(name, text): &(&str, &str)| GivenOption {
             name: (*name).to_owned(),
             value: Some((*text).to_owned()),
-            at: String::new(),
+            position: String::new(),
         };
         let section = Section { name: "a".into(), options: given.iter().map(given_as).collect() };
         let (mut job, mut problems) = (Job::default(), Vec::new());

@@ -97,7 +97,7 @@ pub struct Iolog {
 
 impl Iolog {
     /// Reads the log of `options`. Errors: the reason.
-    pub(super) fn read(options: &ReplayOptions, path: &str, around: &ParseContext<'_>) -> Result<Self, String> {
+    pub(super) fn read(options: &ReplayOptions, path: &str, context: &ParseContext<'_>) -> Result<Self, String> {
         let cannot = |why: String| format!("cannot replay the log {} - {why}", quoted(path));
         let bytes =
             files::read(Path::new(path), Links::Followed, BYTES_MAX).map_err(|error| cannot(error.to_string()))?;
@@ -106,7 +106,7 @@ impl Iolog {
         })?;
         let log = Self::parse(options, text).map_err(|(line, why)| cannot(format!("line {line}: {why}")))?;
         let writes = log.operations.iter().any(|operation| matches!(kind_number(operation.kind), WRITES | TRIMS));
-        if around.readonly && writes {
+        if context.readonly && writes {
             return Err(cannot("the log has writes or trims, which --readonly forbids - leave out --readonly, or give replay_skip=write,trim".into()));
         }
         match log.operations.iter().all(|operation| kind_number(operation.kind) == FLUSHES) {
@@ -127,35 +127,35 @@ impl Iolog {
         let (mut operations, mut at_ns) = (Vec::new(), Vec::<u64>::new());
         let (mut first_us, mut now_ns, mut has_times) = (None, 0_u64, is_timed);
         for (at, line) in lines {
-            let wrong = || (at, format!("{} is not a line of a fio log", quoted(line)));
+            let invalid_line = || (at, format!("{} is not a line of a fio log", quoted(line)));
             let scaled_ns = |time: u64, unit_ns: u128| {
                 let ns = u128::from(time) * unit_ns * 100 / u128::from(options.time_scale.max(1));
-                u64::try_from(ns).map_err(|_| wrong())
+                u64::try_from(ns).map_err(|_| invalid_line())
             };
             words.clear();
             words.extend(line.split_ascii_whitespace());
-            let mut rest = &words[..];
-            if is_timed && let [us, others @ ..] = rest {
-                let us: u64 = us.parse().map_err(|_| wrong())?;
+            let mut fields = &words[..];
+            if is_timed && let [us, others @ ..] = fields {
+                let us: u64 = us.parse().map_err(|_| invalid_line())?;
                 // As in fio, a time before the previous one is replaced by the previous one.
                 now_ns = now_ns.max(scaled_ns(us.saturating_sub(*first_us.get_or_insert(us)), 1_000)?);
-                rest = others;
+                fields = others;
             }
-            let [name, action, offset, len] = match *rest {
+            let [name, action, offset, len] = match *fields {
                 [] if words.is_empty() => continue,
                 [_, "add" | "open" | "close", ..] => continue,
                 [_, "wait", ms, ..] if !is_timed => {
                     // As in fio, the wait is in milliseconds since the start of the log, not since the last operation.
-                    let ms = ms.parse().map_err(|_| wrong())?;
+                    let ms = ms.parse().map_err(|_| invalid_line())?;
                     (now_ns, has_times) = (now_ns.max(scaled_ns(ms, 1_000_000)?), true);
                     continue;
                 }
                 [name, action, offset, len] => [name, action, offset, len],
-                _ => return Err(wrong()),
+                _ => return Err(invalid_line()),
             };
-            let kind = parse_word(action, &ACTIONS).map_err(|_| wrong())?;
-            let offset: u64 = offset.parse().map_err(|_| wrong())?;
-            let len: u32 = len.parse().map_err(|_| wrong())?;
+            let kind = parse_word(action, &ACTIONS).map_err(|_| invalid_line())?;
+            let offset: u64 = offset.parse().map_err(|_| invalid_line())?;
+            let len: u32 = len.parse().map_err(|_| invalid_line())?;
             let name = options.redirect.as_deref().unwrap_or(name);
             let file = *names.entry(name).or_insert_with(|| {
                 files.push(name.to_owned());
@@ -262,14 +262,14 @@ impl IssuedOps {
     /// Log lines that are ready; with `is_over`, all remaining lines. `name` returns the name of a target.
     pub fn take(&self, is_over: bool, name: impl Fn(u16) -> String) -> String {
         let new = std::mem::take(&mut *locked(&self.unwritten));
-        let mut held = locked(&self.held_back);
-        held.extend(new);
-        held.sort_by_key(|(issued_ns, ..)| *issued_ns);
-        let last_ns = held.last().map_or(0, |(issued_ns, ..)| *issued_ns);
+        let mut held_back = locked(&self.held_back);
+        held_back.extend(new);
+        held_back.sort_by_key(|(issued_ns, ..)| *issued_ns);
+        let last_ns = held_back.last().map_or(0, |(issued_ns, ..)| *issued_ns);
         let until_ns = if is_over { u64::MAX } else { last_ns.saturating_sub(HOLD_NS) };
-        let ready = held.partition_point(|(issued_ns, ..)| *issued_ns < until_ns);
+        let ready_count = held_back.partition_point(|(issued_ns, ..)| *issued_ns < until_ns);
         let mut text = String::new();
-        for (issued_ns, request) in held.drain(..ready) {
+        for (issued_ns, request) in held_back.drain(..ready_count) {
             let action = if request.kind == OpKind::Flush { "datasync" } else { KIND_NAMES[kind_number(request.kind)] };
             let us = issued_ns / 1_000;
             text += &format!("{us} {} {action} {} {}\n", name(request.target), request.offset, request.len);

@@ -279,7 +279,7 @@ with_defaults! {
         /// Name of the jobs that must end before this job begins.
         pub waits_for: Option<String> = None,
         /// Options as given in the job's own section.
-        pub given: Vec<(String, String)> = Vec::new(),
+        pub given_options: Vec<(String, String)> = Vec::new(),
         /// All options in force by fio's names, global options first.
         pub in_force: Vec<GivenOption> = Vec::new(),
     }
@@ -569,7 +569,7 @@ impl Job {
 /// The jobs of all `sections`, in their order. Errors: every mistake in them.
 pub fn jobs(
     sections: &[Section],
-    around: &ParseContext<'_>,
+    context: &ParseContext<'_>,
     warnings: &mut Vec<Problem>,
 ) -> Result<Vec<Job>, Vec<Problem>> {
     let (mut global, mut jobs, mut problems) = (Job::default(), Vec::new(), Vec::new());
@@ -589,7 +589,7 @@ pub fn jobs(
             (job.nrfiles, job.filenames) = (job.nrfiles.max(job.filenames.len() as u64), Vec::new());
         }
         if let Some(path) = job.replay.file.clone() {
-            match Iolog::read(&job.replay, &path, around) {
+            match Iolog::read(&job.replay, &path, context) {
                 Ok(log) => job.replay_log(log),
                 Err(why) => problems.push(Problem::of_job(&job.name, why)),
             }
@@ -606,7 +606,7 @@ pub fn jobs(
             warnings.push(Problem::of_job(&job.name, why));
         }
         problems.extend(job.check().into_iter().map(|what| Problem::of_job(&job.name, what)));
-        if around.readonly && job.writes() {
+        if context.readonly && job.writes() {
             problems.push(Problem::of_job(
                 &job.name,
                 "the job writes or trims, which --readonly forbids - leave out --readonly, or give rw=read",

@@ -24,7 +24,7 @@ pub(super) struct LaneBuilder<'a> {
     /// Lengths of the files that jobs append to, before the run.
     pub(super) appended: &'a HashMap<String, u64>,
     pub(super) seed: u64,
-    pub(super) place: &'a PlanOffsets,
+    pub(super) plan_offsets: &'a PlanOffsets,
     /// Recorded streams, in order.
     pub(super) streams: &'a [RecordedStream],
     /// Groups of jobs that share operations, by `flow_id`.
@@ -33,7 +33,7 @@ pub(super) struct LaneBuilder<'a> {
 
 impl LaneBuilder<'_> {
     /// Adds the lanes of `thread`, at index `at` of all threads, to `plan`.
-    pub(super) fn add(&self, thread: &JobClone, at: usize, plan: &mut Plan) -> Result<(), CannotRun> {
+    pub(super) fn add(&self, thread: &JobClone, thread_index: usize, plan: &mut Plan) -> Result<(), CannotRun> {
         let job = &thread.job;
         let cannot = |why: String| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name)));
         let no_rate = || cannot("the rate is too low for the size of the operations - give a higher rate".into());
@@ -42,22 +42,22 @@ impl LaneBuilder<'_> {
         let names = thread.names();
         let shapes: Vec<_> =
             names.iter().filter_map(|name| self.devices.iter().find(|device| device.name == *name)).collect();
-        let mut random = Random::for_part(self.seed, at as u64);
+        let mut random = Random::for_part(self.seed, thread_index as u64);
         let lanes = job.lanes();
-        let written = self.buffers_of_writes(job, &shapes, &mut random, plan)?;
+        let write_buffers = self.buffers_of_writes(job, &shapes, &mut random, plan)?;
         let mut areas = Vec::new();
         for directions in &lanes {
-            let of_lane = shapes.iter().zip(&written).map(|(shape, buffers)| {
-                let begin = self.appended.get(&shape.name).copied();
-                new_area(thread, directions, names.len() as u64, begin, shape, *buffers, &mut random)
+            let of_lane = shapes.iter().zip(&write_buffers).map(|(shape, buffers)| {
+                let start_override = self.appended.get(&shape.name).copied();
+                new_area(thread, directions, names.len() as u64, start_override, shape, *buffers, &mut random)
             });
             areas.push(of_lane.collect::<Result<Vec<_>, _>>()?);
         }
         // Bytes that the job uses of all its devices or files.
-        let used: u64 = areas[0].iter().map(|area| area.used).sum();
-        let total = match job.iolog.is_some() || job.time_based {
+        let used_bytes: u64 = areas[0].iter().map(|area| area.used_bytes).sum();
+        let total_bytes = match job.iolog.is_some() || job.time_based {
             true => u64::MAX,
-            false => job.io_size.map_or(used, |size| size.bytes_of(used)).saturating_mul(job.loops),
+            false => job.io_size.map_or(used_bytes, |size| size.bytes_of(used_bytes)).saturating_mul(job.loops),
         };
         let ops = if let Some(log) = &job.iolog {
             log.check(&shapes, job.direct).map_err(cannot)?;
@@ -68,8 +68,8 @@ impl LaneBuilder<'_> {
             job.number_ios.map_or(u64::MAX, |ops| ops.saturating_mul(job.loops))
         };
         let mut buffers = [0; KINDS];
-        let has = |kind: usize| if kind < TRIMS { job.does[kind] } else { kind == FLUSHES || job.has_kind(kind) };
-        for kind in (0..KINDS).filter(|kind| *kind != WRITES && has(*kind)) {
+        let is_needed = |kind: usize| if kind < TRIMS { job.does[kind] } else { kind == FLUSHES || job.has_kind(kind) };
+        for kind in (0..KINDS).filter(|kind| *kind != WRITES && is_needed(*kind)) {
             let len_bytes = if kind == READS { job.sizes[kind].max_bytes() as usize } else { 0 };
             buffers[kind] = add_buffers(plan, BufferClass::plain(len_bytes, slots))?;
         }
@@ -77,8 +77,8 @@ impl LaneBuilder<'_> {
         let checked_buffers = job.reads_back().then(|| add_buffers(plan, checked)).transpose()?;
         let limit = plan.add_limit(slots, true);
         let cells = std::array::from_fn(|kind| {
-            let stream = self.streams.iter().position(|stream| *stream == RecordedStream { thread: at, kind });
-            stream.map_or(0, |stream| self.place.cell(stream, 0))
+            let stream = self.streams.iter().position(|stream| *stream == RecordedStream { thread: thread_index, kind });
+            stream.map_or(0, |stream| self.plan_offsets.cell(stream, 0))
         });
         // The total is divided among the lanes by their rates.
         let bytes_per_sec = |lane: &[usize]| match job.rates[lane[0]] {
@@ -88,18 +88,18 @@ impl LaneBuilder<'_> {
         };
         let ops_per_sec = |lane: &[usize]| bytes_per_sec(lane) / job.sizes[lane[0]].mean_bytes().max(1.0);
         let is_each_rated = lanes.iter().all(|lane| bytes_per_sec(lane) > 0.0);
-        let part = |whole: u64, lane: &[usize], speed: &dyn Fn(&[usize]) -> f64| match lanes.len() {
-            _ if whole == u64::MAX => whole,
-            1 => whole,
+        let lane_part = |amount: u64, lane: &[usize], speed: &dyn Fn(&[usize]) -> f64| match lanes.len() {
+            _ if amount == u64::MAX => amount,
+            1 => amount,
             _ if is_each_rated => {
-                (whole as f64 * speed(lane) / lanes.iter().map(|lane| speed(lane)).sum::<f64>()).round() as u64
+                (amount as f64 * speed(lane) / lanes.iter().map(|lane| speed(lane)).sum::<f64>()).round() as u64
             }
-            count => whole / count as u64,
+            count => amount / count as u64,
         };
         for (number, (directions, areas)) in lanes.iter().zip(areas).enumerate() {
             let direction = directions[0];
             let (from_ns, until_ns) = (job.start_delay_ns, job.end_ns());
-            let ops_left = part(ops, directions, &ops_per_sec);
+            let ops_left = lane_part(ops, directions, &ops_per_sec);
             let logged_at_ns = job.iolog.as_ref().map(|log| &log.at_ns).filter(|at_ns| !at_ns.is_empty());
             let mut arrival = match (logged_at_ns, job.rate(direction)) {
                 (Some(at_ns), _) => {
@@ -113,12 +113,12 @@ impl LaneBuilder<'_> {
                     let poisson = Poisson::new(rate, random).ok_or_else(no_rate)?;
                     Arrival::Scheduled(Schedule::Poisson(poisson))
                 }
-                (None, Some(rate)) => Arrival::even(rate, 0, 1, phase(at + number)).ok_or_else(no_rate)?,
+                (None, Some(rate)) => Arrival::even(rate, 0, 1, phase(thread_index + number)).ok_or_else(no_rate)?,
             };
             // A job that reads back does so at the end of each loop, so the totals are divided by the loops.
             let loops = if job.reads_back_at_end() { job.loops } else { 1 };
-            let (ops_left, bytes_left) = (ops_left / loops, part(total, directions, &bytes_per_sec) / loops);
-            let random_of_lane = Random::for_part(self.seed, (at as u64) << 8 | (number as u64 + 1));
+            let (ops_left, bytes_left) = (ops_left / loops, lane_part(total_bytes, directions, &bytes_per_sec) / loops);
+            let random_of_lane = Random::for_part(self.seed, (thread_index as u64) << 8 | (number as u64 + 1));
             let area_bytes: u64 = areas.iter().map(|area| area.len).sum();
             let makes_data = directions.contains(&WRITES) || job.trim_write;
             let seed = random_of_lane.clone().next_u64() ^ WRITES as u64;
@@ -157,7 +157,7 @@ impl LaneBuilder<'_> {
                 },
                 until_ns,
                 last_ns,
-                least: MinRateCheck::new(job, from_ns),
+                min_rates: MinRateCheck::new(job, from_ns),
                 end_flush: job.end_flush && makes_data,
                 verify,
                 checked_buffers,
@@ -166,7 +166,7 @@ impl LaneBuilder<'_> {
                 flow: (job.flow.weight > 0).then(|| Flow::new(flow_group(), job.flow)),
                 state: StreamState::default(),
             };
-            plan.add_lane(stream, arrival, limit, self.place.lane_name(&job.name, &names.join(":")));
+            plan.add_lane(stream, arrival, limit, self.plan_offsets.lane_name(&job.name, &names.join(":")));
         }
         Ok(())
     }

@@ -80,29 +80,29 @@ pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
 }
 
 /// Splits the jobs between two stonewalls into runs by `wait_for`. `before`: jobs of earlier runs.
-fn split_by_wait_for(jobs: Vec<Job>, before: &[Vec<Job>]) -> Result<Vec<Vec<Job>>, Vec<Problem>> {
-    let mut turns: Vec<Vec<Job>> = vec![Vec::new()];
-    let has = |jobs: &[Job], name: &str| jobs.iter().any(|job| job.name == name);
+fn split_by_wait_for(jobs: Vec<Job>, earlier_runs: &[Vec<Job>]) -> Result<Vec<Vec<Job>>, Vec<Problem>> {
+    let mut runs: Vec<Vec<Job>> = vec![Vec::new()];
+    let has_job = |jobs: &[Job], name: &str| jobs.iter().any(|job| job.name == name);
     let problem = |job: &Job, why: String| Err(vec![Problem::of_job(&job.name, why)]);
     for job in jobs {
-        let turn = match &job.waits_for {
+        let run_index = match &job.waits_for {
             None => 0,
-            Some(name) => match turns.iter().position(|turn| has(turn, name)) {
+            Some(name) => match runs.iter().position(|turn| has_job(turn, name)) {
                 Some(turn) => turn + 1,
-                None if before.iter().any(|run| has(run, name)) => 0,
+                None if earlier_runs.iter().any(|run| has_job(run, name)) => 0,
                 None => {
                     let why = format!("wait_for={} - no earlier job has this name - check the name", quoted(name));
                     return problem(&job, why);
                 }
             },
         };
-        turns.resize_with(turns.len().max(turn + 1), Vec::new);
-        turns[turn].push(job);
+        runs.resize_with(runs.len().max(run_index + 1), Vec::new);
+        runs[run_index].push(job);
     }
-    for (first, second) in turns.iter().zip(&turns[1..]) {
-        for job in second {
-            let Some(name) = job.waits_for.as_ref().filter(|name| has(first, name)) else { continue };
-            if let Some(other) = first.iter().find(|other| other.name != *name) {
+    for (run, next_run) in runs.iter().zip(&runs[1..]) {
+        for job in next_run {
+            let Some(name) = job.waits_for.as_ref().filter(|name| has_job(run, name)) else { continue };
+            if let Some(other) = run.iter().find(|other| other.name != *name) {
                 let (name, other) = (quoted(name), quoted(&other.name));
                 let why = format!(
                     "the job waits only for {name}, but {other} runs together with {name}: flashproof waits for all jobs of a run or for none - give {other} a wait_for as well, or give stonewall"
@@ -111,7 +111,7 @@ fn split_by_wait_for(jobs: Vec<Job>, before: &[Vec<Job>]) -> Result<Vec<Vec<Job>
             }
         }
     }
-    Ok(turns)
+    Ok(runs)
 }
 
 impl FioLoad {
@@ -119,11 +119,11 @@ impl FioLoad {
         let (mut threads, mut entries, mut devices) = (Vec::new(), Vec::<ReportEntry>::new(), Vec::<DeviceName>::new());
         let mut problems = differing_settings(&jobs);
         // Each name of a device or file, with true if a job writes to it.
-        let mut seen = HashMap::<String, bool>::new();
-        for (place, job) in jobs.into_iter().map(Arc::new).enumerate() {
-            *group += usize::from(job.new_group && place > 0);
-            let own = if job.filenames.is_empty() { job.numjobs * job.nrfiles } else { job.filenames.len() as u64 };
-            let files = seen.len() as u64 + own;
+        let mut file_is_written = HashMap::<String, bool>::new();
+        for (index, job) in jobs.into_iter().map(Arc::new).enumerate() {
+            *group += usize::from(job.new_group && index > 0);
+            let job_files = if job.filenames.is_empty() { job.numjobs * job.nrfiles } else { job.filenames.len() as u64 };
+            let files = file_is_written.len() as u64 + job_files;
             if files > FILES_MAX {
                 let why = format!(
                     "with this job the run has {files} files or more, but at most {FILES_MAX} can be open - lower nrfiles or numjobs"
@@ -134,13 +134,13 @@ impl FioLoad {
             // Named files are shared by all clones.
             let clones = if job.filenames.is_empty() { job.numjobs } else { 1 };
             for name in (0..clones).flat_map(|clone| job.names(clone)) {
-                if !seen.contains_key(&name) {
+                if !file_is_written.contains_key(&name) {
                     match name.parse::<DeviceName>() {
                         Ok(device) => devices.push(device),
                         Err(error) => problems.push(Problem::of_job(&job.name, error.to_string())),
                     }
                 }
-                *seen.entry(name).or_default() |= job.writes();
+                *file_is_written.entry(name).or_default() |= job.writes();
             }
             for clone in 0..job.numjobs {
                 let is_of =
@@ -162,29 +162,29 @@ impl FioLoad {
         let mut load = Self { threads, entries, devices, file_size_bytes: None, appended, limits };
         load.reset();
         let is_simulated = load.is_simulated();
-        let has = |thread: &JobClone, name: &String| thread.names().contains(name);
-        let is_shared = |name: &String| load.threads.iter().filter(|thread| has(thread, name)).count() > 1;
-        let shares = |thread: &JobClone| thread.names().iter().any(is_shared);
-        let first = |is_unfit: &dyn Fn(&&JobClone) -> bool| load.threads.iter().find(is_unfit);
+        let uses = |thread: &JobClone, name: &String| thread.names().contains(name);
+        let is_shared = |name: &String| load.threads.iter().filter(|thread| uses(thread, name)).count() > 1;
+        let shares_files = |thread: &JobClone| thread.names().iter().any(is_shared);
+        let first_thread = |is_unfit: &dyn Fn(&&JobClone) -> bool| load.threads.iter().find(is_unfit);
         let problem = |why: &'static str| move |thread: &JobClone| Problem::of_job(&thread.job.name, why);
         let unfit = [
-            first(&|thread| is_simulated && thread.job.flush_every[2] > 0)
+            first_thread(&|thread| is_simulated && thread.job.flush_every[2] > 0)
                 .map(problem("sync_file_range needs a page cache, which simulated drives do not have - leave it out")),
-            first(&|thread| is_simulated && thread.job.pre_reads)
+            first_thread(&|thread| is_simulated && thread.job.pre_reads)
                 .map(problem("pre_read needs a page cache, which simulated drives do not have - leave it out")),
-            first(&|thread| is_simulated && thread.job.is_polled)
+            first_thread(&|thread| is_simulated && thread.job.is_polled)
                 .map(problem("hipri needs poll queues, which simulated drives do not have - leave it out")),
-            first(&|thread| is_simulated && thread.job.verifies())
+            first_thread(&|thread| is_simulated && thread.job.verifies())
                 .map(problem("verify compares stored data, but simulated drives store no data - leave verify out, or name a device or a file")),
             // A scheduled operation, unlike a closed loop, does not poll while another job uses its zone.
-            first(&|thread| thread.job.zbd.is_on && thread.job.has_rates() && shares(thread))
+            first_thread(&|thread| thread.job.zbd.is_on && thread.job.has_rates() && shares_files(thread))
                 .map(problem("with zonemode=zbd, a job with a rate cannot share its devices with other jobs or clones - leave out the rate, numjobs or the other jobs")),
-            first(&|thread| thread.job.appends && shares(thread))
+            first_thread(&|thread| thread.job.appends && shares_files(thread))
                 .map(problem("with file_append, only one job can write to a file - leave out numjobs, or give each job its own file")),
         ];
         problems.extend(unfit.into_iter().flatten());
         problems.extend(verify::overlapping(&load.threads));
-        let unwritten = |device: &&DeviceName| seen.get(device.as_str()) == Some(&false);
+        let unwritten = |device: &&DeviceName| file_is_written.get(device.as_str()) == Some(&false);
         if load.writes()
             && let Some(device) = load.devices.iter().find(unwritten)
         {
@@ -199,23 +199,23 @@ impl FioLoad {
     /// Resets the state of an earlier run.
     pub fn reset(&mut self) {
         let groups = self.entries.iter().map(|entry| entry.group);
-        let (first, last) = (groups.clone().min().unwrap_or(0), groups.max().unwrap_or(0));
-        let ended: Arc<[AtomicU64]> = (first..=last).map(|_| AtomicU64::new(u64::MAX)).collect();
+        let (first_group, last_group) = (groups.clone().min().unwrap_or(0), groups.max().unwrap_or(0));
+        let group_ends_ns: Arc<[AtomicU64]> = (first_group..=last_group).map(|_| AtomicU64::new(u64::MAX)).collect();
         let any_exits = self.threads.iter().any(|thread| thread.job.exit_all);
         let begin_ns = |job: &Job| job.start_delay_ns.saturating_add(job.ramp_ns);
         let steady =
             |job: &Job| job.steady.is_on.then(|| Arc::new(SteadyStateDetector::new(job.steady, begin_ns(job))));
         let by_entry: Vec<_> = self.entries.iter().map(|entry| steady(&entry.job)).collect();
         for thread in &mut self.threads {
-            let (job, own) = (&thread.job, self.entries[thread.entry].group - first);
-            let ends = match job.exit_what {
+            let (job, own_group) = (&thread.job, self.entries[thread.entry].group - first_group);
+            let ended_groups = match job.exit_what {
                 _ if !job.exit_all => 0..0,
-                ExitWhat::Group => own..own + 1,
-                ExitWhat::Stonewall | ExitWhat::All => 0..ended.len(),
+                ExitWhat::Group => own_group..own_group + 1,
+                ExitWhat::Stonewall | ExitWhat::All => 0..group_ends_ns.len(),
             };
             *thread = JobClone {
                 steady: by_entry[thread.entry].clone(),
-                exit: any_exits.then(|| ExitGroups { groups: ended.clone(), own, ends }),
+                exit: any_exits.then(|| ExitGroups { groups: group_ends_ns.clone(), own_group, ended_groups }),
                 ..JobClone::new(job.clone(), thread.clone, thread.number, thread.entry)
             };
         }
@@ -244,7 +244,7 @@ impl FioLoad {
 
     /// The size that the file `device` must have for its jobs; `None` if no job requires a size.
     pub fn required_file_bytes(&self, device: &DeviceName) -> Option<u64> {
-        let of = |thread: &JobClone| {
+        let required_bytes = |thread: &JobClone| {
             let job = &thread.job;
             if let Some(log) = &job.iolog {
                 return log.end_bytes(device.as_str());
@@ -253,7 +253,7 @@ impl FioLoad {
             let used = start.zip(thread.part_bytes()).map(|(start, bytes)| start.saturating_add(bytes));
             job.filesize.max(used)
         };
-        self.clones_on(device).filter_map(of).max()
+        self.clones_on(device).filter_map(required_bytes).max()
     }
 
     /// The jobs, without clones.
@@ -317,11 +317,11 @@ impl FioLoad {
             format!("{job}-{}", ["reads", "writes", "trims", "flushes"][*kind])
         };
         let names: Vec<_> = streams.iter().map(name).collect();
-        let info = |(place, RecordedStream { thread, kind }): (usize, &RecordedStream)| {
+        let info = |(index, RecordedStream { thread, kind }): (usize, &RecordedStream)| {
             let job = &self.threads[*thread].job;
             let until_ns = job.end_ns().saturating_sub(job.ramp_ns);
-            let (name, same) = (&names[place], |of: &[String]| of.iter().filter(|name| **name == names[place]).count());
-            let name = if same(&names) == 1 { name.clone() } else { format!("{name}~{}", same(&names[..=place])) };
+            let (name, count_same) = (&names[index], |of: &[String]| of.iter().filter(|name| **name == names[index]).count());
+            let name = if count_same(&names) == 1 { name.clone() } else { format!("{name}~{}", count_same(&names[..=index])) };
             let limits = self.limits.get(&name).cloned();
             let judged = if self.limits.is_empty() { *kind != FLUSHES } else { limits.is_some() };
             StreamInfo {
@@ -346,19 +346,19 @@ impl FioLoad {
 
     fn check_memory(&self, shards: &[Plan], devices: &[DeviceShape]) -> Result<(), CannotRun> {
         let queues = shards.iter().filter(|shard| !shard.synchronous).count() as u64;
-        let all = self.streams().len() as u64 * devices.len() as u64;
+        let all_cells = self.streams().len() as u64 * devices.len() as u64;
         // A synchronous shard records a single clone.
         let own = |recorded: &RecordedStream| self.threads[recorded.thread].names().len() as u64;
-        let recorded = self.recorded_streams().iter().map(own).sum::<u64>().min(all);
-        let idle = all * (shards.len() as u64 - queues);
-        let cells = all * queues * CELL_BYTES + 2 * recorded * CELL_BYTES + idle * IDLE_CELL_BYTES;
-        let used = |thread: &JobClone| {
+        let recorded = self.recorded_streams().iter().map(own).sum::<u64>().min(all_cells);
+        let idle = all_cells * (shards.len() as u64 - queues);
+        let cells = all_cells * queues * CELL_BYTES + 2 * recorded * CELL_BYTES + idle * IDLE_CELL_BYTES;
+        let used_bytes = |thread: &JobClone| {
             let names = thread.names();
             let whole = devices.iter().filter(|device| names.contains(&device.name)).map(|device| device.size_bytes);
             whole.map(|whole| thread.job.size.map_or(whole, |size| size.bytes_of(whole).min(whole))).sum::<u64>()
         };
-        let of = |thread: &JobClone| {
-            let (job, used) = (&thread.job, used(thread));
+        let thread_bytes = |thread: &JobClone| {
+            let (job, used) = (&thread.job, used_bytes(thread));
             let maps: usize = job.lanes().iter().map(|lane| if job.shares_map(lane) { 1 } else { lane.len() }).sum();
             let map_bytes = if job.has_map() { RandomMap::bytes_of(used / job.unit_bytes()) * maps as u64 } else { 0 };
             let read_back = if job.reads_back() { used / job.size_divisor() * verify::ENTRY_BYTES } else { 0 };
@@ -368,7 +368,7 @@ impl FioLoad {
             let class_bytes = job.largest_bytes() * (job.in_flight_max() + u64::from(SALTED_AHEAD));
             class_bytes.saturating_mul(classes as u64).saturating_add(map_bytes).saturating_add(read_back)
         };
-        let bytes = self.threads.iter().map(of).fold(cells, u64::saturating_add);
+        let bytes = self.threads.iter().map(thread_bytes).fold(cells, u64::saturating_add);
         crate::memory::check(bytes).map_err(|why| {
             let jobs = units::count(self.threads.len() as u64, "job");
             CannotRun(format!("cannot run {jobs} at once - {why} - lower numjobs, iodepth or bs, or give norandommap"))
@@ -379,12 +379,12 @@ impl FioLoad {
 /// Finds settings that must be equal in all jobs of a run, but differ.
 fn differing_settings(jobs: &[Job]) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let first = &jobs[0];
-    let mut check = |what: &str, value: &dyn Fn(&Job) -> String| {
-        if let Some(other) = jobs.iter().find(|job| value(job) != value(first)) {
-            let [(one, is), (another, is_there)] = [first, other].map(|job| (quoted(&job.name), value(job)));
+    let first_job = &jobs[0];
+    let mut check = |setting: &str, value: &dyn Fn(&Job) -> String| {
+        if let Some(other) = jobs.iter().find(|job| value(job) != value(first_job)) {
+            let [(one, is), (another, is_there)] = [first_job, other].map(|job| (quoted(&job.name), value(job)));
             let why = format!(
-                "{what} is {is} in {one} and {is_there} in {another}, but must be equal - give both the same, or separate them with stonewall"
+                "{setting} is {is} in {one} and {is_there} in {another}, but must be equal - give both the same, or separate them with stonewall"
             );
             problems.push(Problem::new("jobs that run at once", why));
         }
@@ -394,7 +394,7 @@ fn differing_settings(jobs: &[Job]) -> Vec<Problem> {
     check("create_only", &|job| u8::from(job.creates_only).to_string());
     check("ioengine", &|job| if job.is_passthrough { "io_uring_cmd" } else { "not io_uring_cmd" }.into());
     // A job with only trims has no data that could go through the page cache.
-    let direct = jobs.iter().find(|job| job.moves_data()).unwrap_or(first).direct;
+    let direct = jobs.iter().find(|job| job.moves_data()).unwrap_or(first_job).direct;
     check("direct", &|job| u8::from(if job.moves_data() { job.direct } else { direct }).to_string());
     check("the seed", &|job| job.seed().map_or("random in each run".into(), |seed| seed.to_string()));
     let last_ns = jobs.iter().map(Job::end_ns).max().unwrap_or(0);
@@ -439,7 +439,7 @@ impl Workload for FioLoad {
     }
 
     fn cached_range(&self, device: &DeviceName, size_bytes: u64) -> Option<Range<u64>> {
-        let keeps = self.clones_on(device).any(|thread| thread.job.keeps_cache || thread.job.pre_reads);
+        let is_cached = self.clones_on(device).any(|thread| thread.job.keeps_cache || thread.job.pre_reads);
         let range = |thread: &JobClone| {
             let job = &thread.job;
             let increment = job.offset_increment.bytes_of(size_bytes).saturating_mul(thread.clone);
@@ -449,8 +449,8 @@ impl Workload for FioLoad {
             start.min(size_bytes)..start.saturating_add(len).min(size_bytes)
         };
         let pre_read = self.clones_on(device).filter(|thread| thread.job.pre_reads).map(range);
-        let all = pre_read.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
-        keeps.then(|| all.unwrap_or(0..0))
+        let pre_read_range = pre_read.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+        is_cached.then(|| pre_read_range.unwrap_or(0..0))
     }
 
     fn writes(&self) -> bool {
@@ -473,16 +473,16 @@ impl Workload for FioLoad {
     ) -> Result<WorkloadRecord, CannotRun> {
         let (shard_of, shards) = self.shards(choices.shards_max.max(1) as usize);
         self.check_memory(&shards, devices)?;
-        let place = &run.add(self.stream_infos(), shards.len());
+        let plan_offsets = &run.add(self.stream_infos(), shards.len());
         for (plan, Plan { cpus, synchronous, .. }) in run.shards.iter_mut().zip(shards) {
             (plan.cpus, plan.synchronous) = (cpus, synchronous);
         }
         let streams = self.recorded_streams();
         let (seed, appended) = (choices.seed, &self.appended);
-        let lanes = LaneBuilder { devices, appended, seed, place, streams: &streams, flows: Default::default() };
-        for (at, thread) in self.threads.iter().enumerate() {
-            let plan = &mut run.shards[shard_of[at]];
-            lanes.add(thread, at, plan)?;
+        let lanes = LaneBuilder { devices, appended, seed, plan_offsets, streams: &streams, flows: Default::default() };
+        for (thread_index, thread) in self.threads.iter().enumerate() {
+            let plan = &mut run.shards[shard_of[thread_index]];
+            lanes.add(thread, thread_index, plan)?;
             if plan.synchronous {
                 let names = thread.names();
                 let targets = || devices.iter().filter(|device| names.contains(&device.name));
@@ -490,15 +490,15 @@ impl Workload for FioLoad {
                     targets: targets().map(|device| device.target).collect(),
                     access: MapAccess { random: thread.job.random, syncs: thread.job.syncs_mapped },
                 });
-                let own = (0..streams.len()).filter(|stream| streams[*stream].thread == at);
-                let cells = |stream| targets().map(move |device| place.cell(stream, device.target));
-                plan.cells = Some(own.flat_map(cells).collect());
+                let own_streams = (0..streams.len()).filter(|stream| streams[*stream].thread == thread_index);
+                let cells = |stream| targets().map(move |device| plan_offsets.cell(stream, device.target));
+                plan.cells = Some(own_streams.flat_map(cells).collect());
             }
         }
-        let most = choices.in_flight_max.map_or(DEPTH_MAX, u64::from);
-        if let Some(depth) = run.shards.iter().map(|plan| plan.in_flight_max() as u64).find(|depth| *depth > most) {
+        let depth_max = choices.in_flight_max.map_or(DEPTH_MAX, u64::from);
+        if let Some(depth) = run.shards.iter().map(|plan| plan.in_flight_max() as u64).find(|depth| *depth > depth_max) {
             return Err(CannotRun(format!(
-                "cannot have {depth} operations in flight on one issuing thread - the engine supports at most {most} - lower iodepth or numjobs"
+                "cannot have {depth} operations in flight on one issuing thread - the engine supports at most {depth_max} - lower iodepth or numjobs"
             )));
         }
         Ok(WorkloadRecord { kind: self.kind().to_owned(), config: self.record(), ..WorkloadRecord::default() })
@@ -511,26 +511,26 @@ impl FioLoad {
     /// one thread per CPU of the set.
     pub(super) fn shards(&self, shards_max: usize) -> (Vec<usize>, Vec<Plan>) {
         let is_simulated = self.is_simulated();
-        let set = |thread: &JobClone| if is_simulated { Vec::new() } else { thread.cpus() };
+        let cpu_set = |thread: &JobClone| if is_simulated { Vec::new() } else { thread.cpus() };
         let is_synchronous = |thread: &JobClone| thread.job.is_sync_engine && !is_simulated;
         let (mut shard_of, mut shards) = (Vec::new(), Vec::new());
         // Issuing threads of each CPU set, used in turn.
-        let mut turns = HashMap::new();
+        let mut shard_cycles = HashMap::new();
         for thread in &self.threads {
-            let cpus = set(thread);
+            let cpus = cpu_set(thread);
             if is_synchronous(thread) {
                 shard_of.push(shards.len());
                 shards.push(Plan { cpus, synchronous: true, ..Plan::default() });
                 continue;
             }
-            let turn = turns.entry(cpus.clone()).or_insert_with(|| {
-                let most = if cpus.is_empty() { shards_max } else { cpus.len() };
-                let sharers = self.threads.iter().filter(|other| !is_synchronous(other) && set(other) == cpus);
-                let (first, count) = (shards.len(), sharers.take(most).count());
-                shards.resize_with(first + count, || Plan { cpus: cpus.clone(), ..Plan::default() });
-                (first..first + count).cycle()
+            let shard_cycle = shard_cycles.entry(cpus.clone()).or_insert_with(|| {
+                let thread_limit = if cpus.is_empty() { shards_max } else { cpus.len() };
+                let sharers = self.threads.iter().filter(|other| !is_synchronous(other) && cpu_set(other) == cpus);
+                let (first_shard, count) = (shards.len(), sharers.take(thread_limit).count());
+                shards.resize_with(first_shard + count, || Plan { cpus: cpus.clone(), ..Plan::default() });
+                (first_shard..first_shard + count).cycle()
             });
-            shard_of.extend(turn.next());
+            shard_of.extend(shard_cycle.next());
         }
         (shard_of, shards)
     }
@@ -542,12 +542,12 @@ impl FioLoad {
 
     /// Checks that the machine allows issuing threads on the CPUs that jobs name.
     pub fn check_cpus(&self) -> Result<(), CannotRun> {
-        let mut all: Vec<_> = self.jobs().flat_map(|job| job.cpus.iter().copied()).collect();
-        all.sort_unstable();
-        all.dedup();
+        let mut cpus: Vec<_> = self.jobs().flat_map(|job| job.cpus.iter().copied()).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
         // In a separate thread, so that this thread's CPU affinity is not changed.
-        let tried = std::thread::spawn(move || process::run_on(&all)).join();
-        tried.unwrap_or_else(|_| Err(std::io::Error::other("the thread for this check panicked"))).map_err(|error| {
+        let result = std::thread::spawn(move || process::run_on(&cpus)).join();
+        result.unwrap_or_else(|_| Err(std::io::Error::other("the thread for this check panicked"))).map_err(|error| {
             CannotRun(format!(
                 "cannot issue operations from the CPUs of cpus_allowed - {error} - give other CPUs, or leave cpus_allowed out"
             ))
@@ -560,7 +560,7 @@ impl FioLoad {
         for job in self.jobs() {
             settings.push((format!("{}: in-flight-max", job.name), job.in_flight_max().to_string()));
             settings.push((format!("{}: jobs", job.name), job.numjobs.to_string()));
-            settings.extend(job.given.iter().map(|(name, value)| (format!("{}: {name}", job.name), value.clone())));
+            settings.extend(job.given_options.iter().map(|(name, value)| (format!("{}: {name}", job.name), value.clone())));
         }
         Config { settings, ..Config::default() }
     }

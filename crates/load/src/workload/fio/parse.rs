@@ -34,10 +34,10 @@ impl OptionValue<'_> {
     }
 
     /// A number from `least` to `most`, with the suffixes of sizes.
-    pub(super) fn count(self, least: u64, most: u64) -> Result<u64, String> {
+    pub(super) fn count(self, min: u64, max: u64) -> Result<u64, String> {
         match number(self.text, Unit::Kilo(self.kb_base))? {
-            value if value < least => Err(format!("the value is below the minimum of {least}")),
-            value if value > most => Err(format!("the value is above the maximum of {most}")),
+            value if value < min => Err(format!("the value is below the minimum of {min}")),
+            value if value > max => Err(format!("the value is above the maximum of {max}")),
             value => Ok(value),
         }
     }
@@ -70,27 +70,27 @@ impl OptionValue<'_> {
     pub(super) fn by_direction<T: Clone>(
         self,
         default: T,
-        read: impl Fn(Self) -> Result<T, String>,
+        parse: impl Fn(Self) -> Result<T, String>,
     ) -> Result<[T; DIRECTIONS], String> {
         let parts: Vec<_> = self.text.split(',').map(str::trim).collect();
         if parts.len() > DIRECTIONS {
             return Err(format!("there are {} values, but at most three: for reads, writes, trims", parts.len()));
         }
-        let part =
-            |text| Ok(unless_blank(text, |text| read(Self { text, ..self }))?.unwrap_or_else(|| default.clone()));
-        let all = parts.into_iter().map(part).collect::<Result<Vec<_>, String>>()?;
-        Ok(std::array::from_fn(|direction| all[direction.min(all.len() - 1)].clone()))
+        let parse_part =
+            |text| Ok(unless_blank(text, |text| parse(Self { text, ..self }))?.unwrap_or_else(|| default.clone()));
+        let values = parts.into_iter().map(parse_part).collect::<Result<Vec<_>, String>>()?;
+        Ok(std::array::from_fn(|direction| values[direction.min(values.len() - 1)].clone()))
     }
 }
 
-fn unless_blank<'a, T>(text: &'a str, read: impl FnOnce(&'a str) -> Result<T, String>) -> Result<Option<T>, String> {
-    if text.is_empty() { Ok(None) } else { read(text).map(Some) }
+fn unless_blank<'a, T>(text: &'a str, parse: impl FnOnce(&'a str) -> Result<T, String>) -> Result<Option<T>, String> {
+    if text.is_empty() { Ok(None) } else { parse(text).map(Some) }
 }
 
 /// Looks `text` up in a table of words.
 pub(super) fn parse_word<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
-    let known = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
-    known.ok_or_else(|| {
+    let meaning = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
+    meaning.ok_or_else(|| {
         format!("the value must be one of {}", words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", "))
     })
 }
@@ -110,12 +110,12 @@ pub(super) fn above_zero(size: Size) -> Result<Size, String> {
 /// Steps of sync_file_range, and the number of writes between two calls: `wait_before,write:8`.
 pub(super) fn write_back(text: &str) -> Result<(WriteBack, u64), String> {
     let (steps, every) = text.split_once(':').unwrap_or((text, "1"));
-    let mut all = WriteBack::default();
+    let mut flags = WriteBack::default();
     for step in steps.split(',') {
         match step.trim() {
-            "wait_before" => all.wait_before = true,
-            "write" => all.write = true,
-            "wait_after" => all.wait_after = true,
+            "wait_before" => flags.wait_before = true,
+            "write" => flags.write = true,
+            "wait_after" => flags.wait_after = true,
             _ => {
                 return Err(
                     "the value must be like wait_before,write:8, with the flags wait_before, write, wait_after".into(),
@@ -123,17 +123,17 @@ pub(super) fn write_back(text: &str) -> Result<(WriteBack, u64), String> {
             }
         }
     }
-    Ok((all, positive(number(every, Unit::Plain)?)?))
+    Ok((flags, positive(number(every, Unit::Plain)?)?))
 }
 
 /// CPUs in a list, `0,2-5`: each once, in order.
 pub(super) fn cpus(text: &str) -> Result<Vec<u32>, String> {
-    let mut all = BTreeSet::new();
+    let mut cpu_set = BTreeSet::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let read = |text: &str| text.trim().parse::<u32>().ok().filter(|cpu| *cpu < CPUS_MAX);
-        match (read(first), read(last)) {
-            (Some(first), Some(last)) if first <= last => all.extend(first..=last),
+        let parse_cpu = |text: &str| text.trim().parse::<u32>().ok().filter(|cpu| *cpu < CPUS_MAX);
+        match (parse_cpu(first), parse_cpu(last)) {
+            (Some(first), Some(last)) if first <= last => cpu_set.extend(first..=last),
             _ => {
                 return Err(format!(
                     "{} is not a list of CPUs - give numbers below {CPUS_MAX} such as 0,2-5",
@@ -142,7 +142,7 @@ pub(super) fn cpus(text: &str) -> Result<Vec<u32>, String> {
             }
         }
     }
-    Ok(all.into_iter().collect())
+    Ok(cpu_set.into_iter().collect())
 }
 
 /// Text of `file` in sysfs's directory of NUMA nodes; `None` if it cannot be read.
@@ -151,15 +151,15 @@ pub(super) fn memory_nodes(file: &str) -> Option<String> {
 }
 
 /// CPUs of the NUMA nodes in a list, `0,2-5`. `about` reads a file in sysfs's directory of NUMA nodes.
-pub(super) fn cpus_of_nodes(text: &str, about: impl Fn(&str) -> Option<String>) -> Result<Vec<u32>, String> {
-    let mut all = Vec::new();
+pub(super) fn cpus_of_nodes(text: &str, read_node_file: impl Fn(&str) -> Option<String>) -> Result<Vec<u32>, String> {
+    let mut cpu_list = Vec::new();
     for node in cpus(text)? {
-        let of_node = about(&format!("node{node}/cpulist")).ok_or_else(|| {
+        let of_node = read_node_file(&format!("node{node}/cpulist")).ok_or_else(|| {
             format!("this machine has no NUMA node {node} - give other nodes, or leave the option out")
         })?;
-        all.extend(cpus(of_node.trim())?);
+        cpu_list.extend(cpus(of_node.trim())?);
     }
-    Ok(all)
+    Ok(cpu_list)
 }
 
 /// Checks a memory policy. With a single NUMA node, all policies are equivalent.
@@ -217,11 +217,11 @@ pub(super) fn latency_percentile(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn percentiles(text: &str) -> Result<Vec<f64>, String> {
-    let read = |part: &str| {
+    let parse_percentile = |part: &str| {
         let percentile = part.trim().parse::<f64>().ok().filter(|percentile| (0.0..=100.0).contains(percentile));
         percentile.ok_or_else(|| format!("{} is not a percentile from 0 to 100", quoted(part)))
     };
-    let mut list = text.split(':').map(read).collect::<Result<Vec<_>, _>>()?;
+    let mut list = text.split(':').map(parse_percentile).collect::<Result<Vec<_>, _>>()?;
     if list.len() > PERCENTILES_MAX {
         return Err(format!("there are {} percentiles, but at most {PERCENTILES_MAX} can be reported", list.len()));
     }
@@ -264,13 +264,13 @@ fn zones(text: Option<&str>, size: impl Fn(&str) -> Result<Size, String>) -> Res
     // As with sizes of operations, entries without a number share the rest.
     let accesses = complete_percentages(zones.iter().map(|(access, _)| *access))?;
     let percent = |size: &Size| if let Size::Percent(percent) = size { *percent } else { 0 };
-    let given: u64 = zones.iter().filter_map(|(_, size)| size.as_ref()).map(percent).sum();
+    let given_pct: u64 = zones.iter().filter_map(|(_, size)| size.as_ref()).map(percent).sum();
     let blank = zones.iter().filter(|(_, size)| size.is_none()).count() as u64;
-    if given > 100 {
-        return Err(format!("the sizes of the zones add up to {given} %, more than 100"));
+    if given_pct > 100 {
+        return Err(format!("the sizes of the zones add up to {given_pct} %, more than 100"));
     }
-    let rest = Size::Percent((100 - given) / blank.max(1));
-    let sizes = zones.into_iter().map(|(_, size)| size.unwrap_or(rest));
+    let blank_size = Size::Percent((100 - given_pct) / blank.max(1));
+    let sizes = zones.into_iter().map(|(_, size)| size.unwrap_or(blank_size));
     Ok(Distribution::Zoned(accesses.into_iter().zip(sizes).collect()))
 }
 
@@ -299,16 +299,16 @@ pub(super) fn size_split(value: OptionValue<'_>) -> Result<Sizes, String> {
 
 /// Completes percentages: missing ones share the rest to 100. Errors: the sum is above 100, or below 100 and none is
 /// missing.
-fn complete_percentages(given: impl Iterator<Item = Option<u64>> + Clone) -> Result<Vec<u64>, String> {
-    let sum = given.clone().flatten().fold(0, u64::saturating_add);
-    let blank = given.clone().filter(Option::is_none).count() as u64;
+fn complete_percentages(percentages: impl Iterator<Item = Option<u64>> + Clone) -> Result<Vec<u64>, String> {
+    let sum = percentages.clone().flatten().fold(0, u64::saturating_add);
+    let blank = percentages.clone().filter(Option::is_none).count() as u64;
     match 100_u64.checked_sub(sum) {
         None => Err(format!("the percentages add up to {sum}, more than 100")),
         Some(1..) if blank == 0 => Err(format!("the percentages add up to {sum}, not 100")),
         Some(rest) => {
             // Whole percents; the first shares take the remainder.
             let mut shares = (0..blank).map(|number| rest / blank + u64::from(number < rest % blank));
-            Ok(given.map(|percent| percent.or_else(|| shares.next()).unwrap_or(0)).collect())
+            Ok(percentages.map(|percent| percent.or_else(|| shares.next()).unwrap_or(0)).collect())
         }
     }
 }

@@ -100,7 +100,7 @@ pub(super) struct OffsetSampler {
     /// `blocks` are coprime, so no two ranks share a block.
     factor: u64,
     /// Block of the most popular rank.
-    from: u64,
+    shift: u64,
 }
 
 /// Draws ranks of blocks by popularity, or, for uniform and zoned distributions, blocks.
@@ -132,7 +132,7 @@ impl OffsetSampler {
             Distribution::Normal(percent) => Ranks::Normal(blocks as f64 * percent / 200.0),
             Distribution::Zoned(zones) => Ranks::Zoned(zones_in_blocks(zones, blocks, block_bytes)?),
         };
-        let (factor, from) = match ranks {
+        let (factor, shift) = match ranks {
             Ranks::Uniform | Ranks::Zoned(_) => (1, 0),
             _ => {
                 // Near the golden section of `blocks`, and coprime with it.
@@ -141,7 +141,7 @@ impl OffsetSampler {
                 (factor, random.below(blocks))
             }
         };
-        Ok(Self { ranks, blocks, factor, from })
+        Ok(Self { ranks, blocks, factor, shift })
     }
 
     #[inline]
@@ -162,33 +162,33 @@ impl OffsetSampler {
             }
         };
         let rank = u128::from(rank.min(self.blocks - 1));
-        ((rank * u128::from(self.factor) + u128::from(self.from)) % u128::from(self.blocks)) as u64
+        ((rank * u128::from(self.factor) + u128::from(self.shift)) % u128::from(self.blocks)) as u64
     }
 }
 
 /// Percent of the operations, first block and number of blocks of each zone.
 fn zones_in_blocks(zones: &[(u64, Size)], blocks: u64, block_bytes: u64) -> Result<Vec<(u64, u64, u64)>, String> {
-    let whole = blocks * block_bytes;
-    let (mut first, mut end_bytes, mut percent, mut drawn) = (0, 0_u64, 0, Vec::new());
+    let range_bytes = blocks * block_bytes;
+    let (mut first_block, mut end_bytes, mut percent, mut zone_blocks) = (0, 0_u64, 0, Vec::new());
     for (access, size) in zones {
         // Percentages add up before they are rounded to blocks.
         end_bytes = match *size {
             Size::Bytes(bytes) => end_bytes.saturating_add(bytes),
             Size::Percent(part) => {
                 percent += part;
-                Size::Percent(percent).bytes_of(whole)
+                Size::Percent(percent).bytes_of(range_bytes)
             }
         };
         let end = (end_bytes / block_bytes).min(blocks);
-        if end <= first && *access > 0 {
+        if end <= first_block && *access > 0 {
             return Err(format!(
-                "a zone of random_distribution with {access} % of the operations has no whole block of {block_bytes} bytes in the range of {whole} bytes - enlarge the zone"
+                "a zone of random_distribution with {access} % of the operations has no whole block of {block_bytes} bytes in the range of {range_bytes} bytes - enlarge the zone"
             ));
         }
-        drawn.push((*access, first, end - first.min(end)));
-        first = end.max(first);
+        zone_blocks.push((*access, first_block, end - first_block.min(end)));
+        first_block = end.max(first_block);
     }
-    Ok(drawn)
+    Ok(zone_blocks)
 }
 
 /// Visited units as levels of bitmaps. The lowest level has a bit per unit; each higher level has a bit per full word
@@ -197,7 +197,7 @@ fn zones_in_blocks(zones: &[(u64, Size)], blocks: u64, block_bytes: u64) -> Resu
 pub(super) struct RandomMap {
     levels: Vec<Vec<u64>>,
     units: u64,
-    free: u64,
+    unvisited: u64,
 }
 
 impl RandomMap {
@@ -212,7 +212,7 @@ impl RandomMap {
             }
             levels.push(level);
             if words == 1 {
-                return Self { levels, units, free: units };
+                return Self { levels, units, unvisited: units };
             }
             bits = words;
         }
@@ -229,25 +229,25 @@ impl RandomMap {
     }
 
     /// The next unvisited unit from `wanted` on, wrapping around. Once all units are visited, the map is cleared.
-    pub(super) fn next_unvisited(&mut self, wanted: u64) -> u64 {
-        if self.free == 0 {
+    pub(super) fn next_unvisited(&mut self, start: u64) -> u64 {
+        if self.unvisited == 0 {
             self.clear();
         }
-        self.find(wanted).or_else(|| self.find(0)).unwrap_or(0)
+        self.find(start).or_else(|| self.find(0)).unwrap_or(0)
     }
 
-    fn find(&self, from: u64) -> Option<u64> {
-        let (mut at, mut level) = (from, 0);
+    fn find(&self, start: u64) -> Option<u64> {
+        let (mut at, mut level) = (start, 0);
         loop {
             // Go up a level while the word has no unvisited bit from `at` on.
             let words = self.levels.get(level)?;
             let word = *words.get((at / 64) as usize)?;
-            let free = !word & (u64::MAX << (at % 64));
-            if free == 0 {
+            let unvisited_bits = !word & (u64::MAX << (at % 64));
+            if unvisited_bits == 0 {
                 (at, level) = (at / 64 + 1, level + 1);
                 continue;
             }
-            at = at / 64 * 64 + u64::from(free.trailing_zeros());
+            at = at / 64 * 64 + u64::from(unvisited_bits.trailing_zeros());
             while level > 0 {
                 level -= 1;
                 at = at * 64 + u64::from((!self.levels[level][at as usize]).trailing_zeros());
@@ -258,13 +258,13 @@ impl RandomMap {
 
     /// Marks up to `count` unvisited units from `first` on; returns their number.
     pub(super) fn mark_visited(&mut self, first: u64, count: u64) -> u64 {
-        let mut taken = 0;
-        while taken < count && first + taken < self.units {
-            let mut at = first + taken;
+        let mut visited_count = 0;
+        while visited_count < count && first + visited_count < self.units {
+            let mut at = first + visited_count;
             if self.levels[0][(at / 64) as usize] >> (at % 64) & 1 == 1 {
                 break;
             }
-            taken += 1;
+            visited_count += 1;
             for level in &mut self.levels {
                 let word = &mut level[(at / 64) as usize];
                 *word |= 1 << (at % 64);
@@ -274,8 +274,8 @@ impl RandomMap {
                 at /= 64;
             }
         }
-        self.free -= taken;
-        taken
+        self.unvisited -= visited_count;
+        visited_count
     }
 }
 
@@ -295,7 +295,7 @@ mod tests {
                     assert_eq!(map.mark_visited(unit, 1), 1);
                     assert!(!std::mem::replace(&mut seen[unit as usize], true), "{unit} of {units} again");
                 }
-                assert_eq!(map.free, 0);
+                assert_eq!(map.unvisited, 0);
             }
         }
         let mut map = RandomMap::new(100);

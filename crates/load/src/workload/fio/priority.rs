@@ -60,21 +60,21 @@ impl PriorityOptions {
         } else {
             LEVEL
         };
-        let most = PARTS_MAX[part];
+        let max = PARTS_MAX[part];
         match name {
-            "prio" | "prioclass" | "priohint" => self.job[part] = within(value.text, 0, most)?,
+            "prio" | "prioclass" | "priohint" => self.job[part] = within(value.text, 0, max)?,
             "cmdprio_percentage" => {
-                let all = [within(reads, 0, 100)?, within(writes, 0, 100)?].map(u64::from);
-                self.by_percentage = all.map(|percent| vec![PriorityShare { bytes: None, percent, parts: None }]);
+                let percents = [within(reads, 0, 100)?, within(writes, 0, 100)?].map(u64::from);
+                self.by_percentage = percents.map(|percent| vec![PriorityShare { bytes: None, percent, parts: None }]);
             }
             "cmdprio_bssplit" => {
                 self.by_size =
                     [split(OptionValue { text: reads, ..value })?, split(OptionValue { text: writes, ..value })?];
             }
             _ => {
-                let least = u16::from(part == CLASS);
-                let all = [within(reads, least, most)?, within(writes, least, most)?];
-                self.commands.iter_mut().zip(all).for_each(|(parts, given)| parts[part] = given);
+                let min = u16::from(part == CLASS);
+                let values = [within(reads, min, max)?, within(writes, min, max)?];
+                self.commands.iter_mut().zip(values).for_each(|(parts, given)| parts[part] = given);
             }
         }
         Ok(())
@@ -120,10 +120,10 @@ fn priority([class, level, hint]: Parts) -> Priority {
     Priority::new(class, level, hint)
 }
 
-fn within(text: &str, least: u16, most: u16) -> Result<u16, String> {
+fn within(text: &str, min: u16, max: u16) -> Result<u16, String> {
     match number(text, Unit::Plain)? {
-        value if (least.into()..=most.into()).contains(&value) => Ok(value as u16),
-        _ => Err(format!("the value must be {least} to {most}")),
+        value if (min.into()..=max.into()).contains(&value) => Ok(value as u16),
+        _ => Err(format!("the value must be {min} to {max}")),
     }
 }
 
@@ -133,9 +133,9 @@ fn split(value: OptionValue<'_>) -> Result<Vec<PriorityShare>, String> {
     let mut shares: Vec<PriorityShare> = Vec::new();
     for part in value.text.split(':') {
         let fields: Vec<_> = part.split('/').collect();
-        let field = |at: usize, most: u16| match number(fields[at], Unit::Plain)? {
-            value if value <= most.into() => Ok(value as u16),
-            _ => Err(format!("{} is more than {most}", fields[at])),
+        let field = |at: usize, max: u16| match number(fields[at], Unit::Plain)? {
+            value if value <= max.into() => Ok(value as u16),
+            _ => Err(format!("{} is more than {max}", fields[at])),
         };
         let parts = match fields.len() {
             2 => None,
@@ -147,10 +147,10 @@ fn split(value: OptionValue<'_>) -> Result<Vec<PriorityShare>, String> {
         shares.push(PriorityShare { bytes: Some(bytes), percent: field(1, 100)?.into(), parts });
     }
     for share in &shares {
-        let all: u64 = shares.iter().filter(|other| other.bytes == share.bytes).map(|share| share.percent).sum();
-        if all > 100 {
+        let sum: u64 = shares.iter().filter(|other| other.bytes == share.bytes).map(|share| share.percent).sum();
+        if sum > 100 {
             let bytes = share.bytes.unwrap_or(0);
-            return Err(format!("the percentages for {bytes} bytes add up to {all}, more than 100"));
+            return Err(format!("the percentages for {bytes} bytes add up to {sum}, more than 100"));
         }
     }
     Ok(shares)

@@ -59,30 +59,30 @@ pub struct Samples {
     until_ns: u64,
     /// True for a log of histograms.
     has_bins: bool,
-    kept: Mutex<SampleBuffer>,
+    buffer: Mutex<SampleBuffer>,
 }
 
 #[derive(Debug, Default)]
 struct SampleBuffer {
     samples: Vec<Sample>,
     /// Sums of the current period by direction, and the number of the period.
-    open: [Sample; 3],
+    current: [Sample; 3],
     number: u64,
     left_out: u64,
 }
 
 impl Samples {
     pub(super) fn new(every_ns: u64, from_ns: u64, until_ns: u64, has_bins: bool) -> Self {
-        Self { every_ns, from_ns, until_ns, has_bins, kept: Mutex::default() }
+        Self { every_ns, from_ns, until_ns, has_bins, buffer: Mutex::default() }
     }
 
     pub(super) fn add(&self, direction: usize, request: &Request, times: &Times) {
         // Operations that complete after the end count in the last period.
         let Some(end_ns) = times.completed_ns().min(self.until_ns - 1).checked_sub(self.from_ns) else { return };
         let (bytes, latency_ns) = (request.len.into(), times.service_ns());
-        let mut kept = locked(&self.kept);
+        let mut buffer = locked(&self.buffer);
         let Some(number) = end_ns.checked_div(self.every_ns) else {
-            return kept.push(Sample {
+            return buffer.push(Sample {
                 end_ns,
                 direction,
                 ops: 1,
@@ -95,36 +95,36 @@ impl Samples {
                 ..Sample::default()
             });
         };
-        if number > kept.number {
-            let closed_ns = (kept.number + 1) * self.every_ns;
-            kept.close(closed_ns, self.every_ns);
-            kept.number = number;
+        if number > buffer.number {
+            let closed_ns = (buffer.number + 1) * self.every_ns;
+            buffer.close(closed_ns, self.every_ns);
+            buffer.number = number;
         }
-        let open = &mut kept.open[direction];
-        open.ops += 1;
-        open.bytes += bytes;
-        open.latency_ns += latency_ns;
-        (open.max_bytes, open.max_ns) = (open.max_bytes.max(bytes), open.max_ns.max(latency_ns));
+        let current = &mut buffer.current[direction];
+        current.ops += 1;
+        current.bytes += bytes;
+        current.latency_ns += latency_ns;
+        (current.max_bytes, current.max_ns) = (current.max_bytes.max(bytes), current.max_ns.max(latency_ns));
         if self.has_bins {
-            open.bins.resize(BINS, 0);
-            open.bins[bin(latency_ns)] += 1;
+            current.bins.resize(BINS, 0);
+            current.bins[bin(latency_ns)] += 1;
         }
     }
 
     /// Takes the samples. `ran_ns`: duration of the run if it has ended; the current period is then closed.
     pub fn take(&self, ran_ns: Option<u64>) -> Vec<Sample> {
-        let mut kept = locked(&self.kept);
+        let mut buffer = locked(&self.buffer);
         if let Some(ran_ns) = ran_ns.filter(|_| self.every_ns > 0) {
-            let begin_ns = kept.number * self.every_ns;
-            kept.close(ran_ns.max(begin_ns + 1).min(begin_ns + self.every_ns), ran_ns.saturating_sub(begin_ns).max(1));
+            let begin_ns = buffer.number * self.every_ns;
+            buffer.close(ran_ns.max(begin_ns + 1).min(begin_ns + self.every_ns), ran_ns.saturating_sub(begin_ns).max(1));
         }
-        let like = Vec::with_capacity(kept.samples.len());
-        std::mem::replace(&mut kept.samples, like)
+        let like = Vec::with_capacity(buffer.samples.len());
+        std::mem::replace(&mut buffer.samples, like)
     }
 
     /// Samples dropped because they were not taken in time.
     pub fn left_out(&self) -> u64 {
-        locked(&self.kept).left_out
+        locked(&self.buffer).left_out
     }
 }
 
@@ -134,8 +134,8 @@ impl SampleBuffer {
     }
 
     fn close(&mut self, end_ns: u64, length_ns: u64) {
-        for direction in 0..self.open.len() {
-            let sum = std::mem::take(&mut self.open[direction]);
+        for direction in 0..self.current.len() {
+            let sum = std::mem::take(&mut self.current[direction]);
             if sum.ops > 0 {
                 self.push(Sample { end_ns, direction, length_ns, ..sum });
             }
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn what_nobody_takes_is_counted_and_takes_no_memory() {
         let samples = Samples::new(0, 0, 1 << 40, false);
-        let mut kept = locked(&samples.kept);
+        let mut kept = locked(&samples.buffer);
         kept.samples = vec![Sample::default(); KEPT_MAX];
         kept.push(Sample::default());
         drop(kept);

@@ -18,63 +18,63 @@ use sys::op::WriteSync;
 impl Job {
     /// Applies the options of `section`. Adds errors to `problems`, and options without effect to `warnings`.
     pub fn apply_section(&mut self, section: &Section, problems: &mut Vec<Problem>, warnings: &mut Vec<Problem>) {
-        self.given.clear();
-        if section.options.iter().any(|given| given.at == COMMAND_LINE) {
-            self.given.push(("name".into(), section.name.clone()));
+        self.given_options.clear();
+        if section.options.iter().any(|given| given.position == COMMAND_LINE) {
+            self.given_options.push(("name".into(), section.name.clone()));
         }
         // Options on which other values depend come first, wherever they are given.
         let mut options: Vec<_> = section.options.iter().collect();
         options.sort_by_key(|given| ["kb_base", "zonesize"].iter().position(|name| *name == given.name).unwrap_or(2));
-        for given in options {
-            let written = given.value.as_ref().map_or(given.name.clone(), |value| format!("{}={value}", given.name));
+        for given_option in options {
+            let option_text = given_option.value.as_ref().map_or(given_option.name.clone(), |value| format!("{}={value}", given_option.name));
             let mut problem =
-                |what: String| problems.push(Problem::new(&given.at, format!("{} - {what}", quoted(&written))));
-            match find(&given.name) {
+                |what: String| problems.push(Problem::new(&given_option.position, format!("{} - {what}", quoted(&option_text))));
+            match find(&given_option.name) {
                 None => {
-                    let advice = nearest(&given.name).map_or_else(
+                    let advice = nearest(&given_option.name).map_or_else(
                         || "check its name (--cmdhelp lists all options)".to_owned(),
                         |name| format!("did you mean {name}?"),
                     );
                     problem(format!("neither fio nor flashproof has this option - {advice}"));
                 }
-                Some(Support::Unsupported(_)) if has_no_effect(&given.name, given.value.as_deref()) => {}
+                Some(Support::Unsupported(_)) if has_no_effect(&given_option.name, given_option.value.as_deref()) => {}
                 Some(Support::Unsupported(without)) => problem(format!(
                     "flashproof does not support this option; without it, flashproof would run: {without} - leave it out if that is acceptable"
                 )),
                 Some(Support::NoEffect(why)) => {
-                    let what = format!("{} has no effect: {why}", given.name);
-                    warnings.push(Problem::new(&given.at, what));
-                    self.in_force.push(given.clone());
+                    let what = format!("{} has no effect: {why}", given_option.name);
+                    warnings.push(Problem::new(&given_option.position, what));
+                    self.in_force.push(given_option.clone());
                 }
                 Some(Support::Known(known)) => {
-                    if let Err(what) = self.set(known, given) {
+                    if let Err(what) = self.set(known, given_option) {
                         problem(what);
                     }
                     if known.name == "thinktime_spin" {
                         warnings.push(Problem::new(
-                            &given.at,
+                            &given_option.position,
                             "thinktime_spin: flashproof sleeps instead of spinning, so the pause uses no CPU time",
                         ));
                     }
                     // As in fio, options without a value are not reported.
-                    self.given.extend(given.value.clone().map(|value| (known.name.to_owned(), value)));
-                    self.in_force.push(GivenOption { name: known.name.to_owned(), ..given.clone() });
+                    self.given_options.extend(given_option.value.clone().map(|value| (known.name.to_owned(), value)));
+                    self.in_force.push(GivenOption { name: known.name.to_owned(), ..given_option.clone() });
                 }
             }
         }
         contradictions(section, problems);
     }
 
-    fn set(&mut self, option: &KnownOption, given: &GivenOption) -> Result<(), String> {
-        let text = given.value.as_deref().unwrap_or("1");
+    fn set(&mut self, option: &KnownOption, given_option: &GivenOption) -> Result<(), String> {
+        let text = given_option.value.as_deref().unwrap_or("1");
         let value = OptionValue { text, kb_base: self.kb_base };
         let (yes, count) = (|| value.boolean(), |least, most| value.count(least, most));
         let microseconds = || number(text, MICROSECONDS);
         // Without a value, a log is named after the job.
-        let prefix = || Some(given.value.clone().unwrap_or_default());
+        let prefix = || Some(given_option.value.clone().unwrap_or_default());
         let (zone_size, default_size) = (self.zones.size, Sizes::same(4096));
         // A number of zones (`3z`), or a size.
-        let sized = || match (text.strip_suffix('z').map(|zones| number(zones, Unit::Plain)), zone_size) {
+        let size_or_zones = || match (text.strip_suffix('z').map(|zones| number(zones, Unit::Plain)), zone_size) {
             (Some(Ok(zones)), Some(Size::Bytes(bytes))) => {
                 zones.checked_mul(bytes).map(Size::Bytes).ok_or_else(|| "the value is too large".to_owned())
             }
@@ -84,7 +84,7 @@ impl Job {
             }
             _ => value.size(),
         };
-        let share = || text.parse::<f64>().ok().filter(|of| (0.0..=1.0).contains(of)).ok_or("the value must be 0 to 1");
+        let fraction = || text.parse::<f64>().ok().filter(|of| (0.0..=1.0).contains(of)).ok_or("the value must be 0 to 1");
         match option.name {
             "flow" => self.flow.weight = count(0, 1_000_000)?,
             "flow_id" => self.flow.id = count(0, u64::MAX)?,
@@ -134,8 +134,8 @@ impl Job {
             "read_beyond_wp" => self.zbd.reads_beyond = yes()?,
             "max_open_zones" => self.zbd.open_max = count(0, u32::MAX.into())?,
             "job_max_open_zones" => self.zbd.job_open_max = count(0, u32::MAX.into())?,
-            "zone_reset_threshold" => self.zbd.reset_threshold = share()?,
-            "zone_reset_frequency" => self.zbd.reset_frequency = share()?,
+            "zone_reset_threshold" => self.zbd.reset_threshold = fraction()?,
+            "zone_reset_frequency" => self.zbd.reset_frequency = fraction()?,
             "zonesize" => self.zones.size = Some(above_zero(value.size()?)?),
             "zonerange" => self.zones.range = Some(above_zero(value.size()?)?),
             "zoneskip" => self.zones.skip = Some(value.size()?),
@@ -158,11 +158,11 @@ impl Job {
             "cmd_type" => parse_word(text, &[("nvme", ())])?,
             "hipri" => self.is_polled = yes()?,
             "iodepth" => self.depth = count(1, DEPTH_MAX)?,
-            "size" => self.size = Some(above_zero(sized()?)?),
-            "io_size" => self.io_size = Some(above_zero(sized()?)?),
+            "size" => self.size = Some(above_zero(size_or_zones()?)?),
+            "io_size" => self.io_size = Some(above_zero(size_or_zones()?)?),
             "filesize" => self.filesize = Some(count(1, u64::MAX)?),
-            "offset" => self.offset = sized()?,
-            "offset_increment" => self.offset_increment = sized()?,
+            "offset" => self.offset = size_or_zones()?,
+            "offset_increment" => self.offset_increment = size_or_zones()?,
             "number_ios" => self.number_ios = Some(count(1, u64::MAX)?),
             "bs" => self.sizes = value.by_direction(default_size, |part| part.block_bytes().map(Sizes::same))?,
             "ba" => self.align = value.by_direction(None, |part| positive(part.count(0, u64::MAX)?).map(Some))?,
@@ -300,13 +300,13 @@ impl Job {
 }
 
 /// Rates by direction. An empty entry and 0 leave a direction unlimited.
-fn rates(value: OptionValue<'_>, of: fn(u64) -> RateTarget) -> Result<[RateTarget; DIRECTIONS], String> {
+fn rates(value: OptionValue<'_>, to_target: fn(u64) -> RateTarget) -> Result<[RateTarget; DIRECTIONS], String> {
     value.by_direction(RateTarget::Unlimited, |part| match part.count(0, u64::MAX)? {
         0 if !value.text.contains(',') => {
             Err("a rate of 0 issues no operation - leave it out for no limit, or give a rate".into())
         }
         0 => Ok(RateTarget::Unlimited),
-        rate => Ok(of(rate)),
+        rate => Ok(to_target(rate)),
     })
 }
 
@@ -319,14 +319,14 @@ fn contradictions(section: &Section, problems: &mut Vec<Problem>) {
             .rfind(|given| matches!(find(&given.name), Some(Support::Known(known)) if known.name == name))?;
         Some((given, number(given.value.as_deref().unwrap_or("1"), Unit::Plain).unwrap_or(u64::MAX)))
     };
-    let mut both = |one: &str, other: &str, agree: &dyn Fn(u64, u64) -> bool| {
-        if let (Some((_, a)), Some((given, b))) = (value(one), value(other))
+    let mut check_pair = |first_name: &str, second_name: &str, agree: &dyn Fn(u64, u64) -> bool| {
+        if let (Some((_, a)), Some((given, b))) = (value(first_name), value(second_name))
             && !agree(a, b)
         {
-            problems.push(Problem::new(&given.at, format!("{one} and {other} contradict each other - leave one out")));
+            problems.push(Problem::new(&given.position, format!("{first_name} and {second_name} contradict each other - leave one out")));
         }
     };
-    both("direct", "buffered", &|a, b| a != b);
-    both("rwmixread", "rwmixwrite", &|a, b| a.saturating_add(b) == 100);
-    both("rate", "rate_iops", &|_, _| false);
+    check_pair("direct", "buffered", &|a, b| a != b);
+    check_pair("rwmixread", "rwmixwrite", &|a, b| a.saturating_add(b) == 100);
+    check_pair("rate", "rate_iops", &|_, _| false);
 }

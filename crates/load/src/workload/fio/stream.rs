@@ -43,7 +43,7 @@ pub struct FioStream {
     /// Due time of the last operation, if there is a rate and a number of operations, nanoseconds.
     pub(super) last_ns: u64,
     /// Minimum rates.
-    pub(super) least: MinRateCheck,
+    pub(super) min_rates: MinRateCheck,
     /// True if files are flushed at the end.
     pub(super) end_flush: bool,
     /// Verification of its data.
@@ -62,7 +62,7 @@ pub struct FioStream {
 #[derive(Debug, Default)]
 pub(super) struct StreamState {
     /// Index of the next file, if operations use the files in turn.
-    turn: usize,
+    next_file: usize,
     /// Writes completed.
     writes: u64,
     /// Operations until the next random offset.
@@ -150,8 +150,8 @@ impl FioStream {
             1 => 0,
             count if self.thread.job.random_file => self.random.below(count as u64) as usize,
             count => {
-                let turn = self.state.turn;
-                self.state.turn = (turn + 1) % count;
+                let turn = self.state.next_file;
+                self.state.next_file = (turn + 1) % count;
                 turn
             }
         }
@@ -199,13 +199,13 @@ impl FioStream {
                     if self.state.in_flight > 0 {
                         return None;
                     }
-                    let (bytes, ops, more) = self.loops;
-                    if more == 0 {
+                    let (bytes, ops, loops_left) = self.loops;
+                    if loops_left == 0 {
                         self.stop(self.state.now_ns);
                         return None;
                     }
                     (self.bytes_left, self.ops_left, self.loops.2, self.state.phase) =
-                        (bytes, ops, more - 1, Phase::Main);
+                        (bytes, ops, loops_left - 1, Phase::Main);
                     self.areas.iter().filter_map(|area| area.zbd.as_ref()).for_each(ZonedArea::age);
                 }
             }
@@ -224,7 +224,7 @@ impl FioStream {
             return None;
         }
         let area = self.area_of(request)?;
-        Some(OpAddress { area, at: request.offset.wrapping_sub(self.areas[area].start), offset: request.offset })
+        Some(OpAddress { area, area_offset: request.offset.wrapping_sub(self.areas[area].start), offset: request.offset })
     }
 
     /// The next operation of the main phase, from the log or generated, with its area. `None`: no operation is left,
@@ -250,11 +250,11 @@ impl FioStream {
             // As in fio, the first operation is a write: before it there may be nothing to read.
             direction = WRITES;
         }
-        let wanted = self.thread.job.sizes[direction].draw(&mut self.random);
-        let (jumps, unit) = (self.is_new_offset(direction), self.units[direction]);
-        let (offset, len) = self.areas[area].next(direction, wanted, jumps, unit, &mut self.random);
+        let len_max = self.thread.job.sizes[direction].draw(&mut self.random);
+        let (is_jump, unit) = (self.is_new_offset(direction), self.units[direction]);
+        let (offset, len) = self.areas[area].next(direction, len_max, is_jump, unit, &mut self.random);
         if self.areas[area].zbd.is_some() {
-            return self.make_in_zone((direction, area, offset, wanted));
+            return self.make_in_zone((direction, area, offset, len_max));
         }
         self.areas[area].advance_window(len);
         self.bytes_left = self.bytes_left.saturating_sub(len);
@@ -275,7 +275,7 @@ impl FioStream {
         self.thread.progress.begin();
         self.state.in_flight += 1;
         if let ClosedLoopBound::Pauses(pauses) = &mut self.bound {
-            pauses.begun += 1;
+            pauses.ops_begun += 1;
         }
     }
 
@@ -289,34 +289,34 @@ impl FioStream {
         }
         if self.flushes && request.kind == OpKind::Write {
             self.state.writes += 1;
-            let at = self.area_of(request)?;
+            let area = self.area_of(request)?;
             let (start, end) = (request.offset, request.offset + u64::from(request.len));
-            let written = &mut self.areas[at].written;
+            let written = &mut self.areas[area].written_range;
             *written = Some(written.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
             if !self.has_ended()
                 && let Some(kind) = self.thread.job.flush_after(self.state.writes)
             {
-                return Some(self.flush(at, kind));
+                return Some(self.flush(area, kind));
             }
         }
         // A flush that follows a write may complete after the main phase. Then `at` is the number of files, and there
         // is nothing to drop.
-        if let (Phase::Flush(at), OpKind::FlushFile, false) = (self.state.phase, request.kind, self.thread.job.direct)
-            && at < self.areas.len()
+        if let (Phase::Flush(area), OpKind::FlushFile, false) = (self.state.phase, request.kind, self.thread.job.direct)
+            && area < self.areas.len()
         {
             // Drop the cached pages: data that is read back has to come from the device.
             let kind = OpKind::WriteBack(WriteBack { drop_cache: true, ..WriteBack::default() });
-            return Some(Request { kind, ..self.request(FLUSHES, at, 0, 0) });
+            return Some(Request { kind, ..self.request(FLUSHES, area, 0, 0) });
         }
         self.end_flush()
     }
 
-    fn flush(&mut self, at: usize, kind: OpKind) -> Request {
-        let (start, end) = self.areas[at].written.take().unwrap_or_default();
+    fn flush(&mut self, area: usize, kind: OpKind) -> Request {
+        let (start, end) = self.areas[area].written_range.take().unwrap_or_default();
         // A range of 4 GiB or more has length 0: up to the end of the file.
         let len = u32::try_from(end - start).unwrap_or(0);
         let (offset, len) = if let OpKind::WriteBack(_) = kind { (start, len) } else { (0, 0) };
-        Request { kind, ..self.request(FLUSHES, at, offset, len) }
+        Request { kind, ..self.request(FLUSHES, area, offset, len) }
     }
 
     /// The flush of the next file, once the last operation completes.
@@ -334,16 +334,16 @@ impl FioStream {
 
     /// Reports the arrivals of a stream with a single direction, divided evenly over its areas. `None`: mixed
     /// directions, or a log.
-    fn count_arrivals(&self, arrivals: u64, tell: &mut dyn FnMut(u32, u64)) -> Option<()> {
+    fn count_arrivals(&self, arrivals: u64, on_cell: &mut dyn FnMut(u32, u64)) -> Option<()> {
         let [direction] = self.directions[..] else { return None };
         if self.thread.job.iolog.is_some() {
             return None;
         }
         let mean = self.thread.job.sizes[direction].mean_bytes().max(1.0);
-        let most = self.ops_left.min((self.bytes_left as f64 / mean).ceil() as u64);
-        let (count, areas) = (arrivals.min(most), self.areas.len() as u64);
+        let ops_max = self.ops_left.min((self.bytes_left as f64 / mean).ceil() as u64);
+        let (count, areas) = (arrivals.min(ops_max), self.areas.len() as u64);
         for (number, area) in (0..).zip(&self.areas) {
-            tell(self.cells[direction] + u32::from(area.target), count / areas + u64::from(number < count % areas));
+            on_cell(self.cells[direction] + u32::from(area.target), count / areas + u64::from(number < count % areas));
         }
         Some(())
     }
@@ -481,12 +481,12 @@ impl Stream for FioStream {
                 self.finish(self.state.now_ns);
             }
         }
-        let (took_ns, most_ns) = (times.service_ns(), self.thread.job.latency_max_ns[direction]);
-        let too_slow = (took_ns > most_ns).then(|| {
-            let [took, most] = [took_ns, most_ns].map(units::duration);
+        let (latency_ns, max_ns) = (times.service_ns(), self.thread.job.latency_max_ns[direction]);
+        let too_slow = (latency_ns > max_ns).then(|| {
+            let [took, most] = [latency_ns, max_ns].map(units::duration);
             format!("an operation took {took}, longer than max_latency ({most})")
         });
-        if let Some(missed) = too_slow.or_else(|| self.least.record(direction, request.len, times)) {
+        if let Some(missed) = too_slow.or_else(|| self.min_rates.record(direction, request.len, times)) {
             self.thread.progress.set_failure(missed);
             self.finish(self.state.now_ns);
         }
@@ -502,7 +502,7 @@ impl Stream for FioStream {
 
     fn stop(&mut self, at_ns: u64) {
         (self.ops_left, self.state.is_ended, self.flow) = (0, true, None);
-        if let Some(ExitGroups { groups, ends, .. }) = &self.thread.exit {
+        if let Some(ExitGroups { groups, ended_groups: ends, .. }) = &self.thread.exit {
             for group in &groups[ends.clone()] {
                 group.fetch_min(at_ns, Ordering::Relaxed);
             }
@@ -534,27 +534,27 @@ impl Stream for FioStream {
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
         let log = self.thread.job.iolog.as_ref().map_or(&[][..], |log| &log.operations);
-        let ahead = log.iter().skip(log.len().saturating_sub(self.ops_left as usize)).take(arrivals as usize);
-        for operation in ahead {
+        let upcoming = log.iter().skip(log.len().saturating_sub(self.ops_left as usize)).take(arrivals as usize);
+        for operation in upcoming {
             let target = self.areas[usize::from(operation.file)].target;
             cells(self.cells[kind_number(operation.kind)] + u32::from(target), 1);
         }
         let _ = self.count_arrivals(arrivals, cells);
     }
 
-    fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
-        let writes = self.thread.job.trim_write.then_some(self.cells[WRITES].wrapping_sub(self.cells[TRIMS]));
-        let mut both = |cell: u32, count| {
-            lost(cell, count);
-            writes.into_iter().for_each(|further| lost(cell.wrapping_add(further), count));
+    fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
+        let write_cell_distance = self.thread.job.trim_write.then_some(self.cells[WRITES].wrapping_sub(self.cells[TRIMS]));
+        let mut on_both = |cell: u32, count| {
+            on_lost(cell, count);
+            write_cell_distance.into_iter().for_each(|further| on_lost(cell.wrapping_add(further), count));
         };
-        if self.count_arrivals(arrivals, &mut both).is_some() {
+        if self.count_arrivals(arrivals, &mut on_both).is_some() {
             return;
         }
         // Operations of a mixed job have no schedule, so at most a queue depth of them is lost.
         for _ in 0..arrivals {
             let Some(request) = self.next() else { return };
-            lost(request.cell, 1);
+            on_lost(request.cell, 1);
             self.on_completion(&request, LOST);
         }
     }

@@ -55,7 +55,7 @@ pub struct GivenOption {
     /// `None` for an option without a value.
     pub value: Option<String>,
     /// Position, for messages.
-    pub at: String,
+    pub position: String,
 }
 
 /// Characters shown of the beginning and of the end of a long message.
@@ -71,15 +71,15 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub fn new(at: &str, what: impl Into<String>) -> Self {
+    pub fn new(position: &str, what: impl Into<String>) -> Self {
         let what: String = what.into();
         // A message can contain a value of megabytes. Its beginning identifies the value, and its end has the remedy.
         let count = what.chars().count();
         if count <= 2 * SHOWN_CHARS {
-            return Self { at: at.to_owned(), what };
+            return Self { at: position.to_owned(), what };
         }
         let (start, end) = (what.chars().take(SHOWN_CHARS), what.chars().skip(count - SHOWN_CHARS));
-        Self { at: at.to_owned(), what: start.chain(" [...] ".chars()).chain(end).collect() }
+        Self { at: position.to_owned(), what: start.chain(" [...] ".chars()).chain(end).collect() }
     }
 
     pub(super) fn of_job(name: &str, what: impl Into<String>) -> Self {
@@ -114,11 +114,11 @@ fn name_and_value(text: &str) -> (&str, Option<&str>) {
 }
 
 /// Replaces dashes in `text` by hyphens, with a warning.
-fn with_hyphens(text: &str, at: &str, warnings: &mut Vec<Problem>) -> String {
+fn with_hyphens(text: &str, position: &str, warnings: &mut Vec<Problem>) -> String {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     let plain_name = name.trim_matches(|c: char| DASHES.contains(&c) || c == '-' || c == ' ');
     if has(NAMES, plain_name) && value.contains(DASHES) {
-        return format!("{}={value}", with_hyphens(name, at, warnings));
+        return format!("{}={value}", with_hyphens(name, position, warnings));
     }
     // Other words are values or file names, and keep their dashes.
     let is_option = text.starts_with(DASHES) || text.starts_with('-') || text.contains('=');
@@ -130,7 +130,7 @@ fn with_hyphens(text: &str, at: &str, warnings: &mut Vec<Problem>) -> String {
     let is_marked = text.starts_with(DASHES) || (rest.len() < text.len() && rest.starts_with(char::is_alphabetic));
     let plain = if is_marked { format!("--{rest}") } else { text.to_owned() }.replace(DASHES, "-");
     let what = format!("{} has a dash instead of a hyphen - read as {}", quoted(text), quoted(&plain));
-    warnings.push(Problem::new(at, what));
+    warnings.push(Problem::new(position, what));
     plain
 }
 
@@ -195,7 +195,7 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             if line.sections.is_empty() {
                 line.sections.push(Section { name: "global".into(), options: Vec::new() });
             }
-            let given = GivenOption { name, value, at: COMMAND_LINE.into() };
+            let given = GivenOption { name, value, position: COMMAND_LINE.into() };
             line.sections.last_mut().expect("there is one").options.push(given);
         }
     }
@@ -206,11 +206,11 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
 pub fn job_file(
     name: &str,
     text: &str,
-    around: &mut ParseContext<'_>,
+    context: &mut ParseContext<'_>,
     warnings: &mut Vec<Problem>,
 ) -> Result<Vec<Section>, Vec<Problem>> {
     let mut reader =
-        Reader { too_deep: false, around, warnings, sections: Vec::new(), problems: Vec::new(), bytes: 0, options: 0 };
+        Reader { too_deep: false, context, warnings, sections: Vec::new(), problems: Vec::new(), bytes: 0, options: 0 };
     reader.file(name, text, 0);
     if reader.problems.is_empty() { Ok(reader.sections) } else { Err(reader.problems) }
 }
@@ -218,7 +218,7 @@ pub fn job_file(
 struct Reader<'a, 'b> {
     /// True once includes nested too deep were reported.
     too_deep: bool,
-    around: &'a mut ParseContext<'b>,
+    context: &'a mut ParseContext<'b>,
     warnings: &'a mut Vec<Problem>,
     sections: Vec<Section>,
     problems: Vec<Problem>,
@@ -232,12 +232,12 @@ impl Reader<'_, '_> {
         // Windows editors begin a file with this byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (number, line) in (1..).zip(text.lines()) {
-            let at = format!("{name}:{number}");
+            let position = format!("{name}:{number}");
             if self.bytes > BYTES_MAX || self.options > OPTIONS_MAX {
                 let why = format!(
                     "the job file and its includes have more than {BYTES_MAX} bytes or {OPTIONS_MAX} options - leave some out"
                 );
-                return self.problem(&at, why);
+                return self.problem(&position, why);
             }
             // A comment can begin anywhere in a line.
             let line = line.split([';', '#']).next().unwrap_or_default().trim();
@@ -248,69 +248,69 @@ impl Reader<'_, '_> {
                 match section.strip_suffix(']') {
                     Some(section) => self.sections.push(Section { name: section.to_owned(), options: Vec::new() }),
                     None => {
-                        self.problem(&at, format!("the section name {} is not closed - end it with ]", quoted(line)))
+                        self.problem(&position, format!("the section name {} is not closed - end it with ]", quoted(line)))
                     }
                 }
             } else if let Some(file) = line.strip_prefix("include ").map(str::trim) {
-                self.include(&at, file, name, nested);
+                self.include(&position, file, name, nested);
             } else {
-                self.option(&at, line);
+                self.option(&position, line);
             }
         }
     }
 
-    fn problem(&mut self, at: &str, what: impl Into<String>) {
-        self.problems.push(Problem::new(at, what));
+    fn problem(&mut self, position: &str, what: impl Into<String>) {
+        self.problems.push(Problem::new(position, what));
     }
 
-    fn include(&mut self, at: &str, file: &str, from: &str, nested: usize) {
+    fn include(&mut self, position: &str, file: &str, including_file: &str, nested: usize) {
         if self.too_deep {
             return;
         }
         if nested >= NESTING_MAX {
             self.too_deep = true;
             let why = format!("includes are nested more than {NESTING_MAX} deep - does a file include itself?");
-            return self.problem(at, why);
+            return self.problem(position, why);
         }
         // Relative to the directory of the including file.
-        let beside = std::path::Path::new(from).with_file_name(file).to_string_lossy().into_owned();
-        match (self.around.read)(&beside) {
-            Ok(text) => self.file(&beside, &text, nested + 1),
-            Err(why) => self.problem(at, format!("cannot include {} - {why}", quoted(&beside))),
+        let path = std::path::Path::new(including_file).with_file_name(file).to_string_lossy().into_owned();
+        match (self.context.read)(&path) {
+            Ok(text) => self.file(&path, &text, nested + 1),
+            Err(why) => self.problem(position, format!("cannot include {} - {why}", quoted(&path))),
         }
     }
 
-    fn option(&mut self, at: &str, line: &str) {
+    fn option(&mut self, position: &str, line: &str) {
         self.options += 1;
-        let line = if line.contains(DASHES) { with_hyphens(line, at, self.warnings) } else { line.to_owned() };
+        let line = if line.contains(DASHES) { with_hyphens(line, position, self.warnings) } else { line.to_owned() };
         let (name, value) = name_and_value(&line);
-        match (value.map(|value| substituted(value.trim(), self.around)).transpose(), self.sections.last_mut()) {
-            (Err(why), _) => self.problem(at, why),
+        match (value.map(|value| substituted(value.trim(), self.context)).transpose(), self.sections.last_mut()) {
+            (Err(why), _) => self.problem(position, why),
             (Ok(value), Some(section)) => {
-                section.options.push(GivenOption { name: name.trim().to_owned(), value, at: at.to_owned() });
+                section.options.push(GivenOption { name: name.trim().to_owned(), value, position: position.to_owned() });
             }
             (Ok(_), None) => self
-                .problem(at, format!("{} is before the first [section] - move it into a section", quoted(name.trim()))),
+                .problem(position, format!("{} is before the first [section] - move it into a section", quoted(name.trim()))),
         }
     }
 }
 
 /// `value` with its variables replaced. Errors: a variable that is not set.
-fn substituted(value: &str, around: &ParseContext<'_>) -> Result<String, String> {
+fn substituted(value: &str, context: &ParseContext<'_>) -> Result<String, String> {
     let mut text = String::new();
     let mut rest = value;
     while let Some((before, behind)) = rest.split_once("${") {
         let (name, after) = behind
             .split_once('}')
             .ok_or_else(|| format!("the variable in {} is not closed - end it with }}", quoted(value)))?;
-        let of_environment = (around.variable)(name);
+        let of_environment = (context.variable)(name);
         text += before;
         text += &of_environment.ok_or_else(|| format!("the environment has no variable {} - set it", quoted(name)))?;
         rest = after;
     }
     text += rest;
     let keywords =
-        [("$pagesize", around.page_bytes), ("$mb_memory", around.memory_mbytes), ("$ncpus", around.cpus.into())];
+        [("$pagesize", context.page_bytes), ("$mb_memory", context.memory_mbytes), ("$ncpus", context.cpus.into())];
     let is_computed = keywords.iter().any(|(keyword, _)| text.contains(keyword));
     for (keyword, number) in keywords {
         text = text.replace(keyword, &number.to_string());
@@ -355,7 +355,7 @@ mod tests {
         assert_eq!(options(&sections[0]), [("rw", Some("randread")), ("size", Some("64k")), ("numjobs", Some("8"))]);
         assert_eq!(options(&sections[1]), [("time_based", None), ("bs", Some("8k"))]);
         assert_eq!(options(&sections[2]), [("rw", Some("write")), ("ba", Some("4096"))]);
-        assert_eq!(sections[2].options[0].at, "dir/inc.fio:3");
+        assert_eq!(sections[2].options[0].position, "dir/inc.fio:3");
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl JobClone {
     /// End by its own conditions or by other jobs, nanoseconds of the run; `u64::MAX`: not yet.
     #[inline]
     pub(super) fn ended_ns(&self) -> u64 {
-        let exit_ns = self.exit.as_ref().map_or(u64::MAX, |exit| exit.groups[exit.own].load(Ordering::Relaxed));
+        let exit_ns = self.exit.as_ref().map_or(u64::MAX, |exit| exit.groups[exit.own_group].load(Ordering::Relaxed));
         self.steady.as_ref().map_or(exit_ns, |steady| exit_ns.min(steady.ended_ns()))
     }
 
@@ -137,7 +137,7 @@ impl Counter {
 pub struct Progress {
     in_flight: Counter,
     /// Operations begun since the last completion: they are counted at the depth that they reach together.
-    begun: Counter,
+    begun_since_completion: Counter,
     /// Number of operations by depth at submission, including the operation itself: 1, 2 to 3, 4 to 7, and so on; 64
     /// and more.
     pub levels: [Counter; 7],
@@ -145,7 +145,7 @@ pub struct Progress {
     pub depth: Counter,
     /// Start of the measured result, nanoseconds of the run: before, the job searched for its depth.
     pub counts_from_ns: Counter,
-    missed: OnceLock<String>,
+    failure: OnceLock<String>,
     /// Operations begun.
     begun_ops: Counter,
     /// Read-backs begun.
@@ -161,12 +161,12 @@ pub struct Progress {
 impl Progress {
     /// Why the job ended and failed: the latency target or rate that it missed, or the zones that it could not use.
     pub fn failure(&self) -> Option<&str> {
-        self.missed.get().map(String::as_str)
+        self.failure.get().map(String::as_str)
     }
 
     /// Records the first reason; later ones are ignored.
-    pub(super) fn set_failure(&self, what: String) {
-        let _ = self.missed.set(what);
+    pub(super) fn set_failure(&self, reason: String) {
+        let _ = self.failure.set(reason);
     }
 
     /// Operations begun, without read-backs and operations that follow in the same slot.
@@ -176,15 +176,15 @@ impl Progress {
 
     #[inline]
     pub(super) fn begin(&self) {
-        [&self.in_flight, &self.begun, &self.begun_ops].into_iter().for_each(|count| count.add(1));
+        [&self.in_flight, &self.begun_since_completion, &self.begun_ops].into_iter().for_each(|count| count.add(1));
     }
 
     #[inline]
     pub(super) fn end(&self) {
-        let (in_flight, begun) = (self.in_flight.get(), self.begun.get());
+        let (in_flight, begun) = (self.in_flight.get(), self.begun_since_completion.get());
         if begun > 0 {
             self.levels[(in_flight.max(1).ilog2() as usize).min(6)].add(begun);
-            self.begun.set(0);
+            self.begun_since_completion.set(0);
         }
         self.in_flight.set(in_flight.saturating_sub(1));
     }
@@ -196,7 +196,7 @@ pub(super) struct ExitGroups {
     /// By group of the run: the end of its jobs, nanoseconds since the run began.
     pub(super) groups: Arc<[AtomicU64]>,
     /// Index of this job's group in `groups`.
-    pub(super) own: usize,
+    pub(super) own_group: usize,
     /// Groups whose jobs end with this one.
-    pub(super) ends: std::ops::Range<usize>,
+    pub(super) ended_groups: std::ops::Range<usize>,
 }

@@ -111,13 +111,13 @@ fn factor(suffix: &str, unit: Unit) -> Result<u64, String> {
             _ => return unknown(),
         }),
         Unit::Kilo(kilo) => {
-            let other = if kilo == 1_000 { 1_024_u64 } else { 1_000 };
+            let other_kilo = if kilo == 1_000 { 1_024_u64 } else { 1_000 };
             let Some(power) = suffix.chars().next().and_then(|first| "bkmgtp".find(first)) else {
                 return if suffix.is_empty() { Ok(1) } else { unknown() };
             };
             match (&suffix[1..], power) {
                 ("", _) | ("b", 1..) => Ok(kilo.pow(power as u32)),
-                ("ib", 1..) => Ok(other.pow(power as u32)),
+                ("ib", 1..) => Ok(other_kilo.pow(power as u32)),
                 _ => unknown(),
             }
         }
@@ -129,18 +129,18 @@ const NESTING_MAX: u32 = 32;
 
 /// The value of an expression: numbers with units, `+ - * / % ^` and parentheses. Errors: the reason, a phrase.
 pub(super) fn expression(text: &str, unit: Unit) -> Result<f64, String> {
-    let mut reader = Expression { rest: text, unit, has_unit: false, depth: 0 };
+    let mut reader = Expression { remaining: text, unit, has_unit: false, depth: 0 };
     let value = reader.sum()?;
     // A time without any unit is in the default unit.
     let bare = if reader.has_unit { 1 } else { factor("", unit)? };
-    match reader.rest.trim() {
+    match reader.remaining.trim() {
         "" => Ok(value * bare as f64),
         rest => Err(format!("{rest:?} after the expression is not understood")),
     }
 }
 
 struct Expression<'t> {
-    rest: &'t str,
+    remaining: &'t str,
     unit: Unit,
     has_unit: bool,
     depth: u32,
@@ -148,10 +148,10 @@ struct Expression<'t> {
 
 impl Expression<'_> {
     /// The next character, if it is one of `any`.
-    fn takes(&mut self, any: &str) -> Option<char> {
-        self.rest = self.rest.trim_start();
-        let taken = self.rest.chars().next().filter(|next| any.contains(*next))?;
-        self.rest = &self.rest[taken.len_utf8()..];
+    fn takes(&mut self, characters: &str) -> Option<char> {
+        self.remaining = self.remaining.trim_start();
+        let taken = self.remaining.chars().next().filter(|next| characters.contains(*next))?;
+        self.remaining = &self.remaining[taken.len_utf8()..];
         Some(taken)
     }
 
@@ -159,14 +159,14 @@ impl Expression<'_> {
     fn operations(&mut self, operators: &str, operand: fn(&mut Self) -> Result<f64, String>) -> Result<f64, String> {
         let mut value = operand(self)?;
         while let Some(operator) = self.takes(operators) {
-            let other = operand(self)?;
+            let right_value = operand(self)?;
             value = match operator {
-                '+' => value + other,
-                '-' => value - other,
-                '*' => value * other,
-                _ if other == 0.0 => return Err("the expression divides by zero".into()),
-                '/' => value / other,
-                _ => value % other,
+                '+' => value + right_value,
+                '-' => value - right_value,
+                '*' => value * right_value,
+                _ if right_value == 0.0 => return Err("the expression divides by zero".into()),
+                '/' => value / right_value,
+                _ => value % right_value,
             };
         }
         Ok(value)
@@ -199,12 +199,12 @@ impl Expression<'_> {
     }
 
     fn number(&mut self) -> Result<f64, String> {
-        let (digits, behind) = split_suffix(self.rest);
-        let (suffix, rest) = behind.split_at(behind.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(behind.len()));
-        self.rest = rest;
+        let (digits, after_digits) = split_suffix(self.remaining);
+        let (suffix, after_suffix) = after_digits.split_at(after_digits.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after_digits.len()));
+        self.remaining = after_suffix;
         let value = match hexadecimal(digits) {
             Some(value) => value as f64,
-            None => digits.parse().map_err(|_| format!("a number is missing before {behind:?}"))?,
+            None => digits.parse().map_err(|_| format!("a number is missing before {after_digits:?}"))?,
         };
         if suffix.is_empty() {
             return Ok(value);

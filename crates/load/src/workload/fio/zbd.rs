@@ -55,7 +55,7 @@ pub(super) struct ZoneTable {
     report: Option<Arc<Zones>>,
     zone_bytes: u64,
     /// `max_open_zones` of the jobs, and the limits in force, which include the device's.
-    wanted_open: u64,
+    max_open_zones: u64,
     open_max: usize,
     active_max: usize,
     state: Mutex<ZoneTableState>,
@@ -65,12 +65,12 @@ pub(super) struct ZoneTable {
 struct ZoneTableState {
     zones: Vec<Zone>,
     /// Zones that are written to, each with the clone that opened it.
-    open: Vec<(usize, usize)>,
+    open_zones: Vec<(usize, usize)>,
     /// Other zones that are open or half full.
-    others: Vec<usize>,
+    active_zones: Vec<usize>,
     /// Zones that count toward the threshold of resets, and bytes written in them.
     reset_range: Range<usize>,
-    written: u64,
+    written_bytes: u64,
     /// Writes until the next reset by this threshold.
     writes_left: u64,
 }
@@ -80,7 +80,7 @@ struct ZoneTableState {
 struct Zone {
     start: u64,
     /// End of the capacity that can be written, and end of the zone.
-    full_at: u64,
+    capacity_end: u64,
     end: u64,
     /// Write pointer, and end of the data that can be read.
     write_pointer: u64,
@@ -89,7 +89,7 @@ struct Zone {
     /// False once a write or reset failed, or if the device reports the zone as unusable.
     is_usable: bool,
     /// True while a reset is in flight.
-    is_reset: bool,
+    is_resetting: bool,
     reads: u32,
     writes: u32,
     is_open: bool,
@@ -110,15 +110,15 @@ pub(super) struct ZonedArea {
 
 impl Zone {
     fn room(&self) -> u64 {
-        self.full_at - self.write_pointer
+        self.capacity_end - self.write_pointer
     }
 
     fn is_idle(&self) -> bool {
-        self.reads + self.writes == 0 && !self.is_reset
+        self.reads + self.writes == 0 && !self.is_resetting
     }
 
     fn has(&self, unit: u64) -> bool {
-        self.is_usable && !self.is_reset && self.read_end - self.start >= unit
+        self.is_usable && !self.is_resetting && self.read_end - self.start >= unit
     }
 }
 
@@ -126,18 +126,18 @@ impl ZoneTable {
     fn new(shape: &DeviceShape, job: &Job) -> Result<Self, String> {
         let report =
             shape.zoned.clone().transpose().map_err(|why| format!("the zones of the device are unknown: {why}"))?;
-        let given = match job.zones.size {
+        let zonesize = match job.zones.size {
             None => None,
             Some(Size::Bytes(bytes)) => Some(bytes),
             Some(Size::Percent(_)) => return Err("with zonemode=zbd, zonesize must be in bytes, not percent".into()),
         };
-        let zone_bytes = match (&report, given) {
+        let zone_bytes = match (&report, zonesize) {
             (Some(report), _) => report.zones.first().map_or(0, |zone| zone.len),
             (None, Some(given)) => given,
             (None, None) => return Err("it is not a zoned device - give zonesize to emulate zones".into()),
         };
         let mut starts = report.iter().flat_map(|report| &report.zones).zip(0..);
-        if given.is_some_and(|given| given != zone_bytes)
+        if zonesize.is_some_and(|given| given != zone_bytes)
             || starts.any(|(zone, number)| zone.start != number * zone_bytes)
         {
             return Err(format!(
@@ -149,11 +149,11 @@ impl ZoneTable {
                 "zones of {zone_bytes} bytes are not a multiple of 512 bytes below 4 GiB - give another zonesize"
             ));
         }
-        let wanted = shape.size_bytes / zone_bytes;
-        if report.is_none() && (wanted > ZONES_MAX || !zone_bytes.is_multiple_of(shape.min_io_bytes.into())) {
+        let zone_count = shape.size_bytes / zone_bytes;
+        if report.is_none() && (zone_count > ZONES_MAX || !zone_bytes.is_multiple_of(shape.min_io_bytes.into())) {
             let block = shape.min_io_bytes;
             return Err(format!(
-                "{wanted} zones of {zone_bytes} bytes are more than {ZONES_MAX}, or zonesize is not a multiple of the block size of {block} bytes - give a larger zonesize"
+                "{zone_count} zones of {zone_bytes} bytes are more than {ZONES_MAX}, or zonesize is not a multiple of the block size of {block} bytes - give a larger zonesize"
             ));
         }
         let capacity = if job.zbd.capacity > 0 { job.zbd.capacity } else { zone_bytes };
@@ -170,24 +170,24 @@ impl ZoneTable {
             is_usable: true,
         };
         let reported = report.as_ref().map(|report| report.zones.clone());
-        let reported = reported.unwrap_or_else(|| (0..wanted).map(emulated).collect());
-        let zone = |of: &device::target::Zone| Zone {
-            start: of.start,
-            full_at: of.start + of.capacity,
-            end: of.start + of.len,
-            write_pointer: of.start + of.written,
-            read_end: of.start + of.written,
-            is_sequential: of.is_sequential,
-            is_usable: of.is_usable,
+        let reported = reported.unwrap_or_else(|| (0..zone_count).map(emulated).collect());
+        let zone = |device_zone: &device::target::Zone| Zone {
+            start: device_zone.start,
+            capacity_end: device_zone.start + device_zone.capacity,
+            end: device_zone.start + device_zone.len,
+            write_pointer: device_zone.start + device_zone.written,
+            read_end: device_zone.start + device_zone.written,
+            is_sequential: device_zone.is_sequential,
+            is_usable: device_zone.is_usable,
             ..Zone::default()
         };
         let zones = reported.iter().map(zone).collect();
-        let others = (0..reported.len()).filter(|number| reported[*number].is_active).collect();
-        let most = |of: &dyn Fn(&Zones) -> Option<u32>| {
-            report.as_ref().and_then(|report| of(report)).map_or(usize::MAX, |most| most as usize)
+        let active_zones = (0..reported.len()).filter(|number| reported[*number].is_active).collect();
+        let limit_of = |field: &dyn Fn(&Zones) -> Option<u32>| {
+            report.as_ref().and_then(|report| field(report)).map_or(usize::MAX, |most| most as usize)
         };
-        let active_max = most(&|report| report.active_max);
-        let device_max = most(&|report| report.open_max).min(active_max);
+        let active_max = limit_of(&|report| report.active_max);
+        let device_max = limit_of(&|report| report.open_max).min(active_max);
         let open_max = match job.zbd.open_max {
             0 => device_max,
             most if most as usize > device_max => {
@@ -199,13 +199,13 @@ impl ZoneTable {
         };
         let state = Mutex::new(ZoneTableState {
             zones,
-            open: Vec::new(),
-            others,
+            open_zones: Vec::new(),
+            active_zones,
             reset_range: 0..0,
-            written: 0,
+            written_bytes: 0,
             writes_left: 0,
         });
-        Ok(Self { report, zone_bytes, wanted_open: job.zbd.open_max, open_max, active_max, state })
+        Ok(Self { report, zone_bytes, max_open_zones: job.zbd.open_max, open_max, active_max, state })
     }
 }
 
@@ -221,8 +221,8 @@ impl ZonedArea {
             None => Arc::new(ZoneTable::new(shape, job)?),
         };
         tables.insert(shape.name.clone(), table.clone());
-        let other = job.zones.size.is_some_and(|size| size != Size::Bytes(table.zone_bytes));
-        if other || job.does[WRITES] && table.wanted_open != job.zbd.open_max {
+        let differs = job.zones.size.is_some_and(|size| size != Size::Bytes(table.zone_bytes));
+        if differs || job.does[WRITES] && table.max_open_zones != job.zbd.open_max {
             return Err(
                 "jobs on one device need the same zonesize and max_open_zones - give all of them the same".into()
             );
@@ -234,13 +234,13 @@ impl ZonedArea {
             return Err(format!("bytes {start} to {end} hold no whole zone of {zone_bytes} bytes - raise size"));
         }
         let (zone, unit) = (&state.zones[range.start], job.sizes[WRITES].min_bytes());
-        let (capacity, writes, is_zoned) = (zone.full_at - zone.start, job.does[WRITES], table.report.is_some());
+        let (capacity, writes, is_zoned) = (zone.capacity_end - zone.start, job.does[WRITES], table.report.is_some());
         let is_whole = unit <= capacity && (!is_zoned || capacity.is_multiple_of(unit));
         let is_even = !is_zoned || job.sizes[WRITES].each().iter().all(|bytes| bytes.is_multiple_of(unit));
         let trims = job.does[TRIMS] && job.sizes[TRIMS] != Sizes::same(zone_bytes);
         let is_small = job.directions().any(|of| job.sizes[of].min_bytes() > zone_bytes);
         let limits_own = job.zbd.job_open_max > 0 && table.open_max == usize::MAX;
-        let wrong = [
+        let conflicts = [
             is_small.then_some("a zone is smaller than an operation - give a smaller bs"),
             (writes && is_zoned && !job.direct).then_some("zones can be written only with direct I/O - give direct=1"),
             (writes && !is_whole)
@@ -251,12 +251,12 @@ impl ZonedArea {
             trims.then_some("a trim resets a whole zone - give bs the size of a zone"),
             limits_own.then_some("job_max_open_zones needs a limit for all jobs - give max_open_zones"),
         ];
-        if let Some(why) = wrong.into_iter().flatten().next() {
+        if let Some(why) = conflicts.into_iter().flatten().next() {
             return Err(format!("{why} (zones of {zone_bytes} bytes, of which {capacity} can be written)"));
         }
         if writes && job.zbd.reset_frequency > 0.0 {
             if state.reset_range.is_empty() {
-                state.written = state.zones[range.clone()].iter().map(|zone| zone.write_pointer - zone.start).sum();
+                state.written_bytes = state.zones[range.clone()].iter().map(|zone| zone.write_pointer - zone.start).sum();
                 (state.reset_range, state.writes_left) = (range.clone(), job.zbd.writes_between_resets());
             } else if state.reset_range != range {
                 return Err("jobs with zone_reset_frequency need the same range of zones - give all of them the same offset and size".into());
@@ -266,15 +266,15 @@ impl ZonedArea {
             state.age(range.clone());
         }
         if writes {
-            let active = std::mem::take(&mut state.others).into_iter();
-            let (within, others): (Vec<_>, _) = active.partition(|zone| range.contains(zone));
-            state.others = others;
-            within.into_iter().for_each(|zone| state.open(zone, usize::MAX));
-            let (open, others) = (state.open.len(), state.others.len());
-            if open > table.open_max || open == 0 && others >= table.active_max {
-                let most = if open > 0 { table.open_max } else { table.active_max };
+            let active = std::mem::take(&mut state.active_zones).into_iter();
+            let (in_range, outside): (Vec<_>, _) = active.partition(|zone| range.contains(zone));
+            state.active_zones = outside;
+            in_range.into_iter().for_each(|zone| state.open(zone, usize::MAX));
+            let (open_count, active_count) = (state.open_zones.len(), state.active_zones.len());
+            if open_count > table.open_max || open_count == 0 && active_count >= table.active_max {
+                let limit = if open_count > 0 { table.open_max } else { table.active_max };
                 return Err(format!(
-                    "{open} zones in the job's range and {others} outside of it are open or half full, but at most {most} can be - finish or reset some of them (blkzone finish, blkzone reset), or raise max_open_zones"
+                    "{open_count} zones in the job's range and {active_count} outside of it are open or half full, but at most {limit} can be - finish or reset some of them (blkzone finish, blkzone reset), or raise max_open_zones"
                 ));
             }
         }
@@ -303,26 +303,26 @@ impl ZoneTableState {
         match kind {
             OpKind::Read => zone.reads += 1,
             OpKind::Write => zone.writes += 1,
-            _ => zone.is_reset = true,
+            _ => zone.is_resetting = true,
         }
     }
 
     fn open(&mut self, zone: usize, owner: usize) {
         if !std::mem::replace(&mut self.zones[zone].is_open, true) {
-            self.open.push((zone, owner));
+            self.open_zones.push((zone, owner));
         }
     }
 
     fn close(&mut self, zone: usize) {
         self.zones[zone].is_open = false;
-        self.open.retain(|(open, _)| *open != zone);
+        self.open_zones.retain(|(open, _)| *open != zone);
     }
 
     /// Counts a write once the threshold is reached; true if this write resets a zone.
     fn is_reset_due(&mut self, job: &Job) -> bool {
         let bytes: u64 = self.zones[self.reset_range.clone()].first().map_or(0, |zone| zone.end - zone.start);
-        let most = bytes as f64 * self.reset_range.len() as f64 * job.zbd.reset_threshold;
-        if job.zbd.reset_frequency == 0.0 || (self.written as f64) < most {
+        let threshold_bytes = bytes as f64 * self.reset_range.len() as f64 * job.zbd.reset_threshold;
+        if job.zbd.reset_frequency == 0.0 || (self.written_bytes as f64) < threshold_bytes {
             return false;
         }
         self.writes_left = self.writes_left.saturating_sub(1);

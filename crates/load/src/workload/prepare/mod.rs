@@ -76,9 +76,9 @@ pub struct Pass {
 pub struct RandomPass {
     pub order: Arc<Order>,
     /// Bytes of the device.
-    pub reached: u64,
+    pub device_bytes: u64,
     /// Data of the writes that are overwritten.
-    pub first: Content,
+    pub overwritten_content: Content,
 }
 
 /// Reads back places of a device, and compares the data.
@@ -116,12 +116,12 @@ impl Workload for Pass {
     }
 
     fn build(&self, devices: &[DeviceShape], _: &BuildContext, run: &mut RunPlan) -> Built {
-        let Some(RandomPass { order, reached, first }) = &self.random else {
+        let Some(RandomPass { order, device_bytes, overwritten_content }) = &self.random else {
             let sweep = Sweep::new(self.range.clone(), self.mark.clone());
             return Ok(add(run, self.kind(), devices, sweep, BLOCK_BYTES, &[self.content.fill()]));
         };
-        let sweep = Sweep::ordered(self.range.start, order.clone(), *reached, self.mark.clone());
-        Ok(add(run, self.kind(), devices, sweep, order.block_bytes(), &[self.content.fill(), first.fill()]))
+        let sweep = Sweep::ordered(self.range.start, order.clone(), *device_bytes, self.mark.clone());
+        Ok(add(run, self.kind(), devices, sweep, order.block_bytes(), &[self.content.fill(), overwritten_content.fill()]))
     }
 }
 
@@ -168,10 +168,10 @@ fn add(
     len_bytes: u32,
     fills: &[Fill],
 ) -> WorkloadRecord {
-    let place = run.add([stream_info(kind, false, 0.0)], 1);
+    let plan_offsets = run.add([stream_info(kind, false, 0.0)], 1);
     let plan = &mut run.shards[0];
     let depth = (IN_FLIGHT_BYTES / len_bytes).clamp(*DEPTHS.start(), *DEPTHS.end());
-    let (limit, name) = (plan.add_limit(depth, false), place.lane_name(kind, &devices[0].name));
+    let (limit, name) = (plan.add_limit(depth, false), plan_offsets.lane_name(kind, &devices[0].name));
     plan.add_lane(stream, Arrival::Closed { depth, think_ns: 0 }, limit, name);
     for fill in fills {
         plan.add_buffers(BufferClass { len_bytes: len_bytes as usize, count: depth, fill: fill.clone() });

@@ -49,22 +49,22 @@ pub struct Order {
     /// A block that is first written in a region is written again at the earliest this many regions later.
     lead: u64,
     /// Counts before each region, and after the last.
-    before: Vec<Counts>,
+    region_counts: Vec<Counts>,
 }
 
 /// Numbers of writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Counts {
-    all: u64,
+    writes: u64,
     /// Writes that no later write overwrites.
     lasting: u64,
     /// Lasting writes of blocks that were written before.
-    second: u64,
+    rewrites: u64,
 }
 
 impl Counts {
     fn first(self) -> u64 {
-        self.all - self.lasting
+        self.writes - self.lasting
     }
 }
 
@@ -91,16 +91,16 @@ impl Order {
             ));
         }
         let blocks = bytes.div_ceil(spec.block_bytes.into());
-        let all = spec.pass_bytes / u64::from(spec.block_bytes);
-        let region = all.div_ceil(REGIONS).max(1);
+        let total_writes = spec.pass_bytes / u64::from(spec.block_bytes);
+        let region = total_writes.div_ceil(REGIONS).max(1);
         let lead = (spec.cache_bytes / u64::from(spec.block_bytes)).div_ceil(region) + 1;
-        let before = counts(blocks, all, region, lead);
-        match before.last() {
-            Some(end) if blocks > 0 && (end.lasting, end.second) == (blocks, end.first()) => {
-                Ok(Self { spec, blocks, region, lead, before })
+        let region_counts = counts(blocks, total_writes, region, lead);
+        match region_counts.last() {
+            Some(end) if blocks > 0 && (end.lasting, end.rewrites) == (blocks, end.first()) => {
+                Ok(Self { spec, blocks, region, lead, region_counts })
             }
             _ => Err(format!(
-                "{all} writes are too many for {blocks} blocks of {} bytes: each block is written at most twice, with more than \
+                "{total_writes} writes are too many for {blocks} blocks of {} bytes: each block is written at most twice, with more than \
                  the cache size between its writes",
                 spec.block_bytes
             )),
@@ -109,7 +109,7 @@ impl Order {
 
     /// Number of writes.
     pub fn writes(&self) -> u64 {
-        self.end().all
+        self.end().writes
     }
 
     /// Bytes of a write. The last block of the device may have fewer.
@@ -126,30 +126,30 @@ impl Order {
     #[inline]
     pub fn write(&self, index: u64) -> OrderedWrite {
         let region = index / self.region;
-        let (now, next) = (self.before[region as usize], self.before[region as usize + 1]);
+        let (region_start, region_end) = (self.region_counts[region as usize], self.region_counts[region as usize + 1]);
         let key = Random::for_part(self.spec.seed, region).next_u64();
-        let slot = permuted(index - now.all, next.all - now.all, key);
-        let first = next.first() - now.first();
-        let second = next.second - now.second;
+        let slot = permuted(index - region_start.writes, region_end.writes - region_start.writes, key);
+        let first_writes = region_end.first() - region_start.first();
+        let second_writes = region_end.rewrites - region_start.rewrites;
         // Blocks are numbered by their first write: those that are written twice, then the others.
-        let (number, is_lasting) = match slot.checked_sub(first) {
-            None => (now.first() + slot, false),
-            Some(slot) if slot < second => (now.second + slot, true),
-            Some(slot) => (self.end().second + now.lasting - now.second + slot - second, true),
+        let (number, is_lasting) = match slot.checked_sub(first_writes) {
+            None => (region_start.first() + slot, false),
+            Some(slot) if slot < second_writes => (region_start.rewrites + slot, true),
+            Some(slot) => (self.end().rewrites + region_start.lasting - region_start.rewrites + slot - second_writes, true),
         };
         OrderedWrite { offset: self.offset(number), is_lasting }
     }
 
     /// Number of blocks whose lasting write is certainly among the first `writes`.
     pub fn lasting(&self, writes: u64) -> u64 {
-        self.before[(writes / self.region) as usize].lasting
+        self.region_counts[(writes / self.region) as usize].lasting
     }
 
     /// Offset of one of the `of` blocks that [`Self::lasting`] counted.
-    pub fn lasting_offset(&self, number: u64, of: u64) -> u64 {
-        let at = self.before.partition_point(|counts| counts.lasting < of);
-        let second = self.before[at.min(self.before.len() - 1)].second;
-        self.offset(if number < second { number } else { self.end().second + number - second })
+    pub fn lasting_offset(&self, number: u64, counted: u64) -> u64 {
+        let region = self.region_counts.partition_point(|counts| counts.lasting < counted);
+        let second = self.region_counts[region.min(self.region_counts.len() - 1)].rewrites;
+        self.offset(if number < second { number } else { self.end().rewrites + number - second })
     }
 
     fn offset(&self, number: u64) -> u64 {
@@ -157,19 +157,19 @@ impl Order {
     }
 
     fn end(&self) -> Counts {
-        self.before[self.before.len() - 1]
+        self.region_counts[self.region_counts.len() - 1]
     }
 }
 
 /// The counts before each region of `all` writes to `blocks`, and after the last.
-fn counts(blocks: u64, all: u64, region: u64, lead: u64) -> Vec<Counts> {
-    let regions = all.div_ceil(region);
+fn counts(blocks: u64, total_writes: u64, region: u64, lead: u64) -> Vec<Counts> {
+    let regions = total_writes.div_ceil(region);
     // Lasting writes of each region, the newest first, if their share falls by `factor` from region to region. Blocks
     // first written in the newest regions could not be written again.
     let lasting = |factor: f64| {
         let mut share = f64::midpoint(1.0, factor);
         (0..regions).map(move |age| {
-            let writes = region.min(all - (regions - 1 - age) * region) as f64;
+            let writes = region.min(total_writes - (regions - 1 - age) * region) as f64;
             let lasting = if age < lead { writes } else { writes * share };
             share *= factor;
             lasting
@@ -181,22 +181,22 @@ fn counts(blocks: u64, all: u64, region: u64, lead: u64) -> Vec<Counts> {
         *if lasting(factor).sum::<f64>() < blocks as f64 { &mut low } else { &mut high } = factor;
     }
     let shares: Vec<f64> = lasting(high).collect();
-    let (mut before, mut sum) = (vec![Counts::default()], 0.0);
+    let (mut counts_before, mut sum) = (vec![Counts::default()], 0.0);
     for (end, share) in (1..=regions).zip(shares.into_iter().rev()) {
-        let now = before[before.len() - 1];
+        let last_counts = counts_before[counts_before.len() - 1];
         sum += share;
-        let total = all;
-        let all = total.min(end * region);
+        let total = total_writes;
+        let writes = total.min(end * region);
         let lasting = match regions - end > lead {
-            true => (sum.round() as u64).clamp(now.lasting, now.lasting + all - now.all),
+            true => (sum.round() as u64).clamp(last_counts.lasting, last_counts.lasting + writes - last_counts.writes),
             // Exact, so that none of the newest regions has a first write.
-            false => blocks.saturating_sub(total - all),
+            false => blocks.saturating_sub(total - writes),
         };
-        let due = end.checked_sub(lead).map_or(0, |end| before[end as usize].first());
-        let second = now.second + (due - now.second).min(lasting - now.lasting);
-        before.push(Counts { all, lasting, second });
+        let due = end.checked_sub(lead).map_or(0, |end| counts_before[end as usize].first());
+        let rewrites = last_counts.rewrites + (due - last_counts.rewrites).min(lasting - last_counts.lasting);
+        counts_before.push(Counts { writes, lasting, rewrites });
     }
-    before
+    counts_before
 }
 
 /// A pseudo-random permutation of the numbers below `n`: a Feistel network over the next power of two, repeated until
@@ -276,7 +276,7 @@ mod tests {
         // FIFO under uniform writes, WAF of Desnoyers 2012 by Lambert's W, computed apart.
         for (over_provisioning, waf) in [(0.07, 7.785_2), (0.15, 4.007_1), (0.28, 2.480_1)] {
             let order = order(1 << 20, over_provisioning, 0, 1).unwrap();
-            let lasting = order.before[1].lasting as f64 / order.region as f64;
+            let lasting = order.region_counts[1].lasting as f64 / order.region as f64;
             assert!((lasting / (1.0 - 1.0 / waf) - 1.0).abs() < 2e-3, "{over_provisioning}: {lasting}");
         }
     }

@@ -43,7 +43,7 @@ pub struct Compared {
     spots: AtomicU64,
     bytes: AtomicU64,
     mismatches: AtomicU64,
-    first: Mutex<Option<Mismatch>>,
+    first_mismatch: Mutex<Option<Mismatch>>,
 }
 
 impl Compared {
@@ -52,14 +52,14 @@ impl Compared {
         self.spots.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(found.len() as u64, Ordering::Relaxed);
         let differs = expected.iter().zip(found).position(|(expected, found)| expected != found);
-        if let Some(at) = differs {
+        if let Some(diff_index) = differs {
             self.mismatches.fetch_add(1, Ordering::Relaxed);
-            let shown = |bytes: &[u8]| std::array::from_fn(|index| bytes.get(at + index).copied().unwrap_or(0));
-            let this = Mismatch { offset: offset + at as u64, expected: shown(expected), found: shown(found) };
-            let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+            let excerpt = |bytes: &[u8]| std::array::from_fn(|index| bytes.get(diff_index + index).copied().unwrap_or(0));
+            let mismatch = Mismatch { offset: offset + diff_index as u64, expected: excerpt(expected), found: excerpt(found) };
+            let mut first_mismatch = self.first_mismatch.lock().unwrap_or_else(PoisonError::into_inner);
             // Reads come back in any order; the lowest offset is reported.
-            if first.is_none_or(|first| this.offset < first.offset) {
-                *first = Some(this);
+            if first_mismatch.is_none_or(|first| mismatch.offset < first.offset) {
+                *first_mismatch = Some(mismatch);
             }
         }
     }
@@ -79,7 +79,7 @@ impl Compared {
 
     /// The mismatch with the lowest offset.
     pub fn first_mismatch(&self) -> Option<Mismatch> {
-        *self.first.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.first_mismatch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Sample {
     /// Places on the device, places to read, places requested so far.
     places: u64,
     spots: u64,
-    next: u64,
+    spots_requested: u64,
     random: Random,
     content: Content,
     expected: Box<[u8; SPOT_BYTES]>,
@@ -112,7 +112,7 @@ impl Sample {
             order,
             places,
             spots: read_back.spots().min(places),
-            next: 0,
+            spots_requested: 0,
             random: Random::new(*seed),
             content: *content,
             expected: Box::new([0; SPOT_BYTES]),
@@ -138,16 +138,16 @@ impl Sample {
 
 impl Stream for Sample {
     fn next(&mut self) -> Option<Request> {
-        if self.next == self.spots {
+        if self.spots_requested == self.spots {
             return None;
         }
-        let (first, end) = (self.stretch(self.next), self.stretch(self.next + 1));
-        self.next += 1;
+        let (first_place, end) = (self.stretch(self.spots_requested), self.stretch(self.spots_requested + 1));
+        self.spots_requested += 1;
         let place = match () {
             // Damage is likeliest at both ends of a device.
-            () if first == 0 => 0,
+            () if first_place == 0 => 0,
             () if end == self.places => self.places - 1,
-            () => first + self.random.below(end - first),
+            () => first_place + self.random.below(end - first_place),
         };
         let offset = self.offset(place);
         let len = (self.end - offset).min(SPOT_BYTES as u64) as u32;

@@ -28,13 +28,13 @@ const FIRST: u16 = 1;
 /// Writes target 0 from end to end.
 #[derive(Debug)]
 pub(super) struct Sweep {
-    next: u64,
+    next_position: u64,
     end: u64,
     /// Bytes of the device.
-    reached: u64,
+    device_bytes: u64,
     order: Option<Arc<Order>>,
     /// Positions not known to be written, and their offsets. The position of a failed write is never removed.
-    open: Vec<(u64, u64)>,
+    pending: Vec<(u64, u64)>,
     mark: Arc<AtomicU64>,
 }
 
@@ -44,19 +44,19 @@ impl Sweep {
     pub(super) fn new(range: Range<u64>, mark: Arc<AtomicU64>) -> Self {
         mark.store(range.start, Ordering::Release);
         let Range { start, end } = range;
-        let open = Vec::with_capacity(*DEPTHS.end() as usize);
-        Self { next: start, end, reached: end, order: None, open, mark }
+        let pending = Vec::with_capacity(*DEPTHS.end() as usize);
+        Self { next_position: start, end, device_bytes: end, order: None, pending, mark }
     }
 
     /// Performs the writes of `order` from position `from` on, on a device of `reached` bytes.
-    pub(super) fn ordered(from: u64, order: Arc<Order>, reached: u64, mark: Arc<AtomicU64>) -> Self {
+    pub(super) fn ordered(start: u64, order: Arc<Order>, device_bytes: u64, mark: Arc<AtomicU64>) -> Self {
         let end = order.writes() * u64::from(order.block_bytes());
-        Self { reached, order: Some(order), ..Self::new(from..end, mark) }
+        Self { device_bytes, order: Some(order), ..Self::new(start..end, mark) }
     }
 
     /// First position not known to be written.
     fn oldest(&self) -> u64 {
-        self.open.iter().map(|(position, _)| *position).min().unwrap_or(self.next)
+        self.pending.iter().map(|(position, _)| *position).min().unwrap_or(self.next_position)
     }
 }
 
@@ -64,21 +64,21 @@ impl Stream for Sweep {
     #[inline]
     fn next(&mut self) -> Option<Request> {
         loop {
-            let position = self.next;
-            let left = self.end.checked_sub(position).filter(|left| *left > 0)?;
-            let (offset, step, buffers) = match &self.order {
-                None => (position, left.min(BLOCK_BYTES.into()), LASTING),
+            let position = self.next_position;
+            let bytes_left = self.end.checked_sub(position).filter(|left| *left > 0)?;
+            let (offset, step_bytes, buffers) = match &self.order {
+                None => (position, bytes_left.min(BLOCK_BYTES.into()), LASTING),
                 Some(_) if self.stuck().is_some() => return None,
                 Some(order) => {
                     let write = order.write(position / u64::from(order.block_bytes()));
                     (write.offset, order.block_bytes().into(), if write.is_lasting { LASTING } else { FIRST })
                 }
             };
-            self.next += step;
+            self.next_position += step_bytes;
             // The device's last bytes may be too few for direct I/O: then the last block is not written.
-            let len = self.reached.saturating_sub(offset).min(step);
+            let len = self.device_bytes.saturating_sub(offset).min(step_bytes);
             if len > 0 {
-                self.open.push((position, offset));
+                self.pending.push((position, offset));
                 return Some(Request { offset, len: len as u32, ..Request::new(OpKind::Write, 0, 0, buffers) });
             }
         }
@@ -86,16 +86,16 @@ impl Stream for Sweep {
 
     /// The two writes of a block are never in flight together: either could be the last.
     fn stuck(&self) -> Option<String> {
-        let order = self.order.as_ref().filter(|_| self.next < self.end)?;
+        let order = self.order.as_ref().filter(|_| self.next_position < self.end)?;
         let oldest = self.oldest();
-        let ahead = (self.next - oldest) / u64::from(order.block_bytes());
-        (ahead > order.gap()).then(|| format!("the write at position {oldest} of the pass failed"))
+        let blocks_ahead = (self.next_position - oldest) / u64::from(order.block_bytes());
+        (blocks_ahead > order.gap()).then(|| format!("the write at position {oldest} of the pass failed"))
     }
 
     #[inline]
     fn on_completion(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
         if outcome.is_done() {
-            self.open.retain(|(_, offset)| *offset != request.offset);
+            self.pending.retain(|(_, offset)| *offset != request.offset);
             self.mark.store(self.oldest(), Ordering::Release);
         }
         None

@@ -162,9 +162,9 @@ impl RecordWorkload {
         move |shard, shards| {
             let (number, stride) = (shard as u32, shards as u32);
             let mut draw = KeyGenerator::new(records.next_key, records.keys_of(number, stride));
-            let first = records.first_key + u64::from(number);
+            let first_key = records.first_key + u64::from(number);
             let mut random = Random::for_part(!seed, u64::from(number));
-            Box::new(move || first + u64::from(draw.next(&mut random)) * u64::from(stride))
+            Box::new(move || first_key + u64::from(draw.next(&mut random)) * u64::from(stride))
         }
     }
 
@@ -172,20 +172,20 @@ impl RecordWorkload {
         &self,
         shard: u32,
         shards: u32,
-        place: &PlanOffsets,
+        plan_offsets: &PlanOffsets,
         target: u16,
         choices: &BuildContext,
     ) -> Transactions {
         let keys = self.keys_of(shard, shards);
         Transactions {
-            request: Request { len: self.record_bytes, ..Request::new(OpKind::Write, 0, 0, place.buffers(0)) },
+            request: Request { len: self.record_bytes, ..Request::new(OpKind::Write, 0, 0, plan_offsets.buffers(0)) },
             batch_bytes: self.record_bytes.saturating_mul(self.batch_records.max(1)),
-            reads: place.cell_of(READS, target).unwrap_or(0),
-            writes: place.cell_of(WRITES, target).unwrap_or(0),
+            reads: plan_offsets.cell_of(READS, target).unwrap_or(0),
+            writes: plan_offsets.cell_of(WRITES, target).unwrap_or(0),
             read_pct: self.mix.read_pct(),
             draw: KeyGenerator::new(if self.mix == Mix::Insert { Keys::Sequential } else { self.next_key }, keys),
-            left: (self.mix == Mix::Insert).then_some(keys),
-            first: self.first_key + u64::from(shard),
+            inserts_left: (self.mix == Mix::Insert).then_some(keys),
+            first_key: self.first_key + u64::from(shard),
             stride: shards.into(),
             random: Random::for_part(choices.seed, u64::from(shard)),
         }
@@ -228,22 +228,22 @@ impl Workload for RecordWorkload {
     fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built {
         let [device] = devices else { return Err(CannotRun(format!("{} is not open", self.target))) };
         let shards = self.shards(choices.shards_max);
-        let place = run.add(self.streams(), shards as usize);
+        let plan_offsets = run.add(self.streams(), shards as usize);
         for (shard, plan) in (0..shards).zip(&mut run.shards) {
             let depth = (self.depth - shard).div_ceil(shards);
             let arrival = match self.rate {
                 None => Arrival::Closed { depth, think_ns: 0 },
                 Some(rate) => {
-                    Arrival::even(rate, shard.into(), shards.into(), phase(place.workload)).ok_or_else(|| {
+                    Arrival::even(rate, shard.into(), shards.into(), phase(plan_offsets.workload)).ok_or_else(|| {
                         CannotRun("the rate of transactions is too low to schedule - give a higher one".to_owned())
                     })?
                 }
             };
             // The engine produces the record: no data is passed.
             plan.add_buffers(BufferClass::plain(0, depth));
-            let stream = self.stream(shard, shards, &place, device.target, choices);
+            let stream = self.stream(shard, shards, &plan_offsets, device.target, choices);
             let limit = plan.add_limit(depth, true);
-            plan.add_lane(stream, arrival, limit, place.lane_name("transactions", &device.name));
+            plan.add_lane(stream, arrival, limit, plan_offsets.lane_name("transactions", &device.name));
         }
         Ok(WorkloadRecord { kind: self.kind().to_owned(), config: self.record(shards), ..WorkloadRecord::default() })
     }
@@ -262,9 +262,9 @@ pub struct Transactions {
     read_pct: u32,
     draw: KeyGenerator,
     /// Keys still to be inserted; `None`: unlimited.
-    left: Option<u32>,
+    inserts_left: Option<u32>,
     /// The shard's keys: `first + n * stride`.
-    first: u64,
+    first_key: u64,
     stride: u64,
     random: Random,
 }
@@ -272,15 +272,15 @@ pub struct Transactions {
 impl Stream for Transactions {
     #[inline]
     fn next(&mut self) -> Option<Request> {
-        if let Some(left) = &mut self.left {
-            *left = left.checked_sub(1)?;
+        if let Some(inserts_left) = &mut self.inserts_left {
+            *inserts_left = inserts_left.checked_sub(1)?;
         }
         let is_read = self.read_pct > 0 && self.random.below(100) < u64::from(self.read_pct);
         let (kind, cell, len) = match is_read {
             true => (OpKind::Read, self.reads, self.batch_bytes),
             false => (OpKind::Write, self.writes, self.request.len),
         };
-        let offset = self.first + u64::from(self.draw.next(&mut self.random)) * self.stride;
+        let offset = self.first_key + u64::from(self.draw.next(&mut self.random)) * self.stride;
         Some(Request { kind, cell, offset, len, ..self.request })
     }
 
@@ -289,7 +289,7 @@ impl Stream for Transactions {
     }
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
-        let arrivals = self.left.map_or(arrivals, |left| arrivals.min(left.into()));
+        let arrivals = self.inserts_left.map_or(arrivals, |left| arrivals.min(left.into()));
         let reads = (u128::from(arrivals) * u128::from(self.read_pct) / 100) as u64;
         if reads > 0 {
             cells(self.reads, reads);
@@ -299,10 +299,10 @@ impl Stream for Transactions {
         }
     }
 
-    fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
+    fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
         // Counted at once: billions can be lost.
-        self.expect(arrivals, lost);
-        self.left = self.left.map(|left| left.saturating_sub(u32::try_from(arrivals).unwrap_or(u32::MAX)));
+        self.expect(arrivals, on_lost);
+        self.inserts_left = self.inserts_left.map(|left| left.saturating_sub(u32::try_from(arrivals).unwrap_or(u32::MAX)));
     }
 }
 

@@ -111,17 +111,17 @@ impl Replay {
         let mut changes = ReplayChanges::default();
         let mut end = 0;
         for (class, group) in groups.iter().filter(|(class, _)| *class != Class::Flushes) {
-            let span = UsableRange::of(device, *class);
+            let usable_range = UsableRange::of(device, *class);
             for operation in group.operations.iter() {
-                let (offset, len) = span.covering(operation);
-                if len > span.usable_bytes {
+                let (offset, len) = usable_range.covering(operation);
+                if len > usable_range.usable_bytes {
                     return Err(CannotRun(format!(
                         "cannot replay on {} - its {} bytes do not hold an operation of {len} bytes - use a larger device",
                         device.name, device.size_bytes
                     )));
                 }
                 changes.rounded += u64::from(len != operation.bytes());
-                changes.moved += u64::from(offset + len > span.usable_bytes);
+                changes.moved += u64::from(offset + len > usable_range.usable_bytes);
                 end = end.max(offset + len);
             }
         }
@@ -210,48 +210,48 @@ impl Workload for Replay {
         let groups: Vec<_> = self.trace.devices().into_iter().map(|device| self.trace.streams_on(device)).collect();
         let changes: Vec<_> =
             devices.iter().zip(&groups).map(|(device, groups)| self.check(device, groups)).collect::<Result<_, _>>()?;
-        let mut few = Vec::new();
-        let place = run.add(self.streams(), shards as usize);
+        let mut few_slots = Vec::new();
+        let plan_offsets = run.add(self.streams(), shards as usize);
         for (shard, plan) in (0..shards).zip(&mut run.shards) {
             for (device, groups) in devices.iter().zip(&groups) {
                 for (class, group) in groups {
-                    let cell = place.cell_of(class.name(), device.target).unwrap_or(0);
-                    let span = UsableRange::of(device, *class);
-                    let largest = span.largest(group);
+                    let cell = plan_offsets.cell_of(class.name(), device.target).unwrap_or(0);
+                    let usable_range = UsableRange::of(device, *class);
+                    let largest = usable_range.largest(group);
                     let carried = slots_in_memory(*class, largest);
                     if shard == 0 && carried < SLOTS_REPORTED_BELOW {
-                        few.push(setting(&format!("in-flight-max@{}@{}", class.name(), device.name), &carried));
+                        few_slots.push(setting(&format!("in-flight-max@{}@{}", class.name(), device.name), &carried));
                     }
                     let slots = slots(device, groups, *class, largest, choices, devices.len()) / shards;
                     let slots = slots.max(1);
-                    let part = (u64::from(shard) << 16) | plan.buffers.len() as u64;
-                    let random = Random::for_part(choices.seed, part);
+                    let random_part = (u64::from(shard) << 16) | plan.buffers.len() as u64;
+                    let random = Random::for_part(choices.seed, random_part);
                     let buffers = plan.add_buffers(match class.kind() {
                         OpKind::Write => BufferClass::fresh(largest as usize, slots, device.salt(random, 100)),
                         kind => BufferClass::plain(if kind.moves_data() { largest as usize } else { 0 }, slots),
                     });
-                    let (first, stride) = (u64::from(shard), u64::from(shards));
+                    let (first_index, stride) = (u64::from(shard), u64::from(shards));
                     let lap_ns = self.trace.span_ns.max(1);
-                    let schedule = Listed::new(group.at_ns.clone(), lap_ns, self.laps.into(), first, stride);
+                    let schedule = Listed::new(group.at_ns.clone(), lap_ns, self.laps.into(), first_index, stride);
                     let playback = Playback {
                         operations: group.operations.clone(),
-                        indices: (first..group.operations.len() as u64 * u64::from(self.laps)).step_by(shards as usize),
-                        span,
+                        indices: (first_index..group.operations.len() as u64 * u64::from(self.laps)).step_by(shards as usize),
+                        usable_range,
                         request: Request::new(class.kind(), device.target, cell, buffers),
                     };
-                    let (limit, name) = (plan.add_limit(slots, false), place.lane_name(class.name(), &device.name));
+                    let (limit, name) = (plan.add_limit(slots, false), plan_offsets.lane_name(class.name(), &device.name));
                     plan.add_lane(playback, Arrival::Scheduled(Schedule::Listed(schedule)), limit, name);
                 }
             }
         }
-        let config = self.record(devices, &changes, few);
+        let config = self.record(devices, &changes, few_slots);
         Ok(WorkloadRecord { kind: self.kind().to_owned(), config, ..WorkloadRecord::default() })
     }
 }
 
 impl Replay {
     /// Settings in force, for the manifest.
-    fn record(&self, devices: &[DeviceShape], changes: &[ReplayChanges], few: Vec<(String, String)>) -> Config {
+    fn record(&self, devices: &[DeviceShape], changes: &[ReplayChanges], few_slots: Vec<(String, String)>) -> Config {
         let trace = &self.trace;
         let mut settings = vec![
             setting("operations", &trace.operations),
@@ -265,7 +265,7 @@ impl Replay {
             settings.push(setting(&format!("rounded@{}", device.name), &changes.rounded));
             settings.push(setting(&format!("moved@{}", device.name), &changes.moved));
         }
-        settings.extend(few);
+        settings.extend(few_slots);
         Config { derived: self.streams().iter().map(offered).collect(), settings, ..Config::default() }
     }
 }
@@ -281,11 +281,11 @@ fn slots(
 ) -> u32 {
     let carried = choices.in_flight_max.map_or(u64::MAX, |most| u64::from(most) / devices as u64);
     let queue = u64::from(device.queue_requests.unwrap_or(u32::MAX)).min(carried).min(SLOTS_MAX);
-    let other = (queue / 8).max(1);
+    let other_slots = (queue / 8).max(1);
     let small = groups.iter().filter(|(class, _)| class.is_small()).count() as u64;
     let others = groups.len() as u64 - small;
-    let share = if class.is_small() { queue.saturating_sub(others * other) / small.max(1) } else { other };
-    slots_in_memory(class, largest).min(share).max(1) as u32
+    let slots_share = if class.is_small() { queue.saturating_sub(others * other_slots) / small.max(1) } else { other_slots };
+    slots_in_memory(class, largest).min(slots_share).max(1) as u32
 }
 
 /// Number of operations whose buffers fit in the memory of a stream. `largest`: bytes of the largest operation.
@@ -304,7 +304,7 @@ struct Playback {
     operations: Arc<[Operation]>,
     /// Indices of this shard's operations, over all laps.
     indices: StepBy<Range<u64>>,
-    span: UsableRange,
+    usable_range: UsableRange,
     /// Fields that all requests share.
     request: Request,
 }
@@ -314,7 +314,7 @@ impl Stream for Playback {
     fn next(&mut self) -> Option<Request> {
         let index = self.indices.next()?;
         let operation = &self.operations[(index % self.operations.len() as u64) as usize];
-        let (offset, len) = if self.request.kind == OpKind::Flush { (0, 0) } else { self.span.place(operation) };
+        let (offset, len) = if self.request.kind == OpKind::Flush { (0, 0) } else { self.usable_range.place(operation) };
         Some(Request { offset, len, sync: operation.sync, ..self.request })
     }
 

@@ -170,21 +170,21 @@ impl TraceBuilder {
     /// The trace, `speed` times as fast.
     pub fn build(self, speed: Factor) -> Result<Trace, CannotRun> {
         let Self { groups, operations, left_out, without_size, without_time } = self;
-        let again = "record it with flashproof trace --ops";
+        let remedy = "record it with flashproof trace --ops";
         match (without_size, without_time) {
             (0, 0) if operations == 0 => return wrong("the trace has no read, write, flush or discard"),
             (0, 0) => {}
             (0, count) => {
                 return wrong(format!(
-                    "the trace has no start time for {count} of its operations - {again}, or iosnoop -s"
+                    "the trace has no start time for {count} of its operations - {remedy}, or iosnoop -s"
                 ));
             }
-            (count, _) => return wrong(format!("the trace has no size for {count} of its operations - {again}")),
+            (count, _) => return wrong(format!("the trace has no size for {count} of its operations - {remedy}")),
         }
         let instants = groups.values().flatten().map(|(at_ns, _)| *at_ns);
-        let (first, last) = instants.fold((u64::MAX, 0), |(first, last), at| (first.min(at), last.max(at)));
+        let (first_ns, last_ns) = instants.fold((u64::MAX, 0), |(first, last), at| (first.min(at), last.max(at)));
         let scaled = |at_ns: u64| {
-            let at = u128::from(at_ns - first) * u128::from(ONE) / u128::from(speed.billionths);
+            let at = u128::from(at_ns - first_ns) * u128::from(ONE) / u128::from(speed.billionths);
             u64::try_from(at).unwrap_or(u64::MAX)
         };
         let ordered = |mut group: Vec<(u64, Operation)>| {
@@ -193,7 +193,7 @@ impl TraceBuilder {
             let operations = group.into_iter().map(|(_, operation)| operation).collect();
             ClassOps { at_ns, operations }
         };
-        let span_ns = scaled(last);
+        let span_ns = scaled(last_ns);
         let groups = groups.into_iter().map(|(key, group)| (key, ordered(group))).collect();
         Ok(Trace { groups, operations, left_out, span_ns, speed })
     }

@@ -94,23 +94,23 @@ fn wrong<T>(key: &'static str, why: impl Into<String>) -> Result<T, KeyError> {
 fn fitting<T: std::fmt::Display>(
     key: &'static str,
     value: T,
-    fits: impl Fn(&T) -> bool,
-    wanted: impl std::fmt::Display,
+    is_valid: impl Fn(&T) -> bool,
+    expected: impl std::fmt::Display,
 ) -> Result<T, KeyError> {
-    if fits(&value) { Ok(value) } else { wrong(key, format!("is {value} - give {wanted}")) }
+    if is_valid(&value) { Ok(value) } else { wrong(key, format!("is {value} - give {expected}")) }
 }
 
 impl Tenants {
     /// Reads `text`, which is called `path`. Errors: each with its line.
     pub fn parse(path: &str, text: &str) -> Result<Self, CannotRun> {
         let path = units::printable(path);
-        let at = |offset: usize, why: &str| {
+        let error_at = |offset: usize, why: &str| {
             let line = text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
             CannotRun(format!("{path} line {line}: {why}"))
         };
         let file: File = toml::from_str(text).map_err(|error| {
             let why = units::in_one_line(&error.message().chars().take(400).collect::<String>());
-            at(error.span().map_or(0, |span| span.start), &why)
+            error_at(error.span().map_or(0, |span| span.start), &why)
         })?;
         let count = file.tenant.len();
         if count == 0 || count > TENANTS_MAX {
@@ -122,28 +122,28 @@ impl Tenants {
         }
         let weights: u64 = file.tenant.iter().map(|own| u64::from(weight(own.get_ref(), &file.defaults))).sum();
         let mut tenants: Vec<Tenant> = Vec::new();
-        for own in &file.tenant {
-            let own_at = own.span().start;
-            let tenant = tenant(own.get_ref(), &file, weights).and_then(|tenant| match &tenants {
+        for entry in &file.tenant {
+            let entry_start = entry.span().start;
+            let tenant = tenant(entry.get_ref(), &file, weights).and_then(|tenant| match &tenants {
                 earlier if earlier.iter().any(|other| other.name == tenant.name) => {
                     wrong("name", format!("{} is the name of two tenants - give each its own", quoted(&tenant.name)))
                 }
                 _ => Ok(tenant),
             });
             tenants.push(
-                tenant.map_err(|KeyError { key, why }| at(offset_of(text, own_at, key), &format!("{key}: {why}")))?,
+                tenant.map_err(|KeyError { key, why }| error_at(offset_of(text, entry_start, key), &format!("{key}: {why}")))?,
             );
         }
         let tenants = shared_out(tenants);
         let duration_sec = file.duration_sec.unwrap_or(3_600);
         if duration_sec == 0 {
-            return Err(at(offset_of(text, 0, "duration-sec"), "duration-sec: is 0 - give at least 1"));
+            return Err(error_at(offset_of(text, 0, "duration-sec"), "duration-sec: is 0 - give at least 1"));
         }
         let engine = match file.engine.as_deref() {
             None => Engine::default(),
             Some(word) => Engine::from_word(word).ok_or_else(|| {
                 let why = format!("engine: is {} - give one of {}", quoted(word), Engine::WORDS.join(", "));
-                at(offset_of(text, 0, "engine"), &why)
+                error_at(offset_of(text, 0, "engine"), &why)
             })?,
         };
         Ok(Self { tenants, duration_sec, seed: file.seed, engine })
@@ -162,22 +162,22 @@ impl Tenants {
         let is_on = |tenant: &Tenant| tenant.device.as_deref().map_or(is_default, |own| own == device);
         let device = units::printable(device);
         let mut placed: Vec<(usize, Range<u64>)> = Vec::new();
-        let on = || self.tenants.iter().enumerate().filter(|(_, tenant)| is_on(tenant));
+        let tenants_here = || self.tenants.iter().enumerate().filter(|(_, tenant)| is_on(tenant));
         // The largest block, so that each range begins at a multiple of its own block size.
-        let step = on().map(|(_, tenant)| u64::from(tenant.write_block_bytes)).max().unwrap_or(1);
-        let mut next = 0;
-        for (place, tenant) in on() {
+        let align_bytes = tenants_here().map(|(_, tenant)| u64::from(tenant.write_block_bytes)).max().unwrap_or(1);
+        let mut next_start = 0;
+        for (index, tenant) in tenants_here() {
             let block = u64::from(tenant.write_block_bytes);
-            let start = tenant.space.at.unwrap_or(next);
+            let start = tenant.space.at.unwrap_or(next_start);
             let size = match tenant.space.size {
                 Size::Bytes(bytes) => bytes,
                 // Exact to a byte up to 2^53; rounded down to whole steps in any case.
-                Size::Pct(pct) => (device_bytes as f64 * (pct / 100.0)) as u64 / step * step,
+                Size::Pct(pct) => (device_bytes as f64 * (pct / 100.0)) as u64 / align_bytes * align_bytes,
             };
-            for (what, bytes) in [("begins at byte", start), ("has a size of", size)] {
+            for (property, bytes) in [("begins at byte", start), ("has a size of", size)] {
                 if bytes % block != 0 {
                     return Err(tenant.cannot(format_args!(
-                        "its space on {device} {what} {}, not a multiple of its write block of {} bytes - give {} or {}",
+                        "its space on {device} {property} {}, not a multiple of its write block of {} bytes - give {} or {}",
                         Grouped(bytes),
                         Grouped(block),
                         bytes / block * block,
@@ -189,7 +189,7 @@ impl Tenants {
                 return Err(tenant.cannot(format_args!(
                     "its share of {device} is smaller than {}, the largest write block of the tenants there - give it more \
                      space, or another device",
-                    units::bytes(step as f64)
+                    units::bytes(align_bytes as f64)
                 )));
             }
             let end = start.saturating_add(size);
@@ -202,22 +202,22 @@ impl Tenants {
                     Grouped(device_bytes)
                 )));
             }
-            let own = start..end;
-            if let Some((other, theirs)) =
-                placed.iter().find(|(_, theirs)| theirs.start < own.end && own.start < theirs.end)
+            let range = start..end;
+            if let Some((other_index, other_range)) =
+                placed.iter().find(|(_, other_range)| other_range.start < range.end && range.start < other_range.end)
             {
                 return Err(tenant.cannot(format_args!(
                     "cannot use bytes {} to {} of {device} - tenant {} has bytes {} to {} - move one of the tenants (at), or make \
                      one smaller",
-                    Grouped(own.start),
-                    Grouped(own.end),
-                    quoted(&self.tenants[*other].name),
-                    Grouped(theirs.start),
-                    Grouped(theirs.end)
+                    Grouped(range.start),
+                    Grouped(range.end),
+                    quoted(&self.tenants[*other_index].name),
+                    Grouped(other_range.start),
+                    Grouped(other_range.end)
                 )));
             }
-            next = end.next_multiple_of(step);
-            placed.push((place, own));
+            next_start = end.next_multiple_of(align_bytes);
+            placed.push((index, range));
         }
         Ok(placed)
     }
@@ -226,25 +226,25 @@ impl Tenants {
 /// Offset in the text of `key`, for a tenant whose table begins at `start`: in its own table, among the defaults or at
 /// the top; else `start`.
 fn offset_of(text: &str, start: usize, key: &str) -> usize {
-    let within = |from: usize| {
-        let mut offset = from;
-        for line in text.get(from..).unwrap_or_default().split_inclusive('\n') {
-            let words = line.trim_start();
-            if words.starts_with('[') && offset > from {
+    let find_in = |table_start: usize| {
+        let mut offset = table_start;
+        for line in text.get(table_start..).unwrap_or_default().split_inclusive('\n') {
+            let trimmed = line.trim_start();
+            if trimmed.starts_with('[') && offset > table_start {
                 break;
             }
-            if words.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('=')) {
+            if trimmed.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('=')) {
                 return Some(offset);
             }
             offset += line.len();
         }
         None
     };
-    within(start).or_else(|| within(text.find("[defaults]")?)).or_else(|| within(0)).unwrap_or(start)
+    find_in(start).or_else(|| find_in(text.find("[defaults]")?)).or_else(|| find_in(0)).unwrap_or(start)
 }
 
-fn weight(own: &Options, defaults: &Options) -> u32 {
-    own.weight.or(defaults.weight).unwrap_or(1)
+fn weight(options: &Options, defaults: &Options) -> u32 {
+    options.weight.or(defaults.weight).unwrap_or(1)
 }
 
 /// The tenant with the options `own`, and its part of the operations of all tenants.
@@ -266,11 +266,11 @@ fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, KeyError> 
             );
         }
     };
-    let (record_bytes, wanted) =
+    let (record_bytes, expected) =
         (given!(record_bytes).unwrap_or(1_024), format!("1 to {write_block_bytes}, the write block"));
-    let record_bytes = fitting("record-bytes", record_bytes, |bytes| (1..=write_block_bytes).contains(bytes), wanted)?;
-    let wanted = "more than 0 and less than 100: live records, percent of the space";
-    let fill_pct = fitting("fill-pct", given!(fill_pct).unwrap_or(50.0), |pct| *pct > 0.0 && *pct < 100.0, wanted)?;
+    let record_bytes = fitting("record-bytes", record_bytes, |bytes| (1..=write_block_bytes).contains(bytes), expected)?;
+    let expected = "more than 0 and less than 100: live records, percent of the space";
+    let fill_pct = fitting("fill-pct", given!(fill_pct).unwrap_or(50.0), |pct| *pct > 0.0 && *pct < 100.0, expected)?;
     let lwm_pct = given!(defrag_lwm_pct).unwrap_or(50);
     let defrag_lwm_pct = fitting("defrag-lwm-pct", lwm_pct, |pct| (1..=99).contains(pct), "1 to 99")?;
     for (key, placement) in [("placement", given!(placement)), ("defrag-placement", given!(defrag_placement))] {
@@ -297,8 +297,8 @@ fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, KeyError> 
     })
 }
 
-fn name(own: &Options) -> Result<String, KeyError> {
-    let Some(name) = &own.name else { return wrong("name", "is missing - give each tenant a name") };
+fn name(options: &Options) -> Result<String, KeyError> {
+    let Some(name) = &options.name else { return wrong("name", "is missing - give each tenant a name") };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     match !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(is_plain) {
         true => Ok(name.clone()),
@@ -338,7 +338,7 @@ fn checked(keys: Keys) -> Result<Keys, KeyError> {
     }
 }
 
-fn space(own: &Options, defaults: &Options) -> Result<Space, KeyError> {
+fn space(options: &Options, defaults: &Options) -> Result<Space, KeyError> {
     let bytes = |key, text: &Option<String>| match text {
         None => Ok(None),
         Some(text) => match size_bytes(&text.replace(' ', "")) {
@@ -346,12 +346,12 @@ fn space(own: &Options, defaults: &Options) -> Result<Space, KeyError> {
             None => wrong(key, format!("is {} - give a size such as \"480GB\" or \"64GiB\"", shown(text))),
         },
     };
-    let (given, pct) = match (&own.space, own.space_pct) {
+    let (given_bytes, pct) = match (&options.space, options.space_pct) {
         (Some(_), Some(_)) => return wrong("space-pct", "is given together with space - give only one of them"),
         (None, None) => (bytes("space", &defaults.space)?, defaults.space_pct),
         (space, pct) => (bytes("space", space)?, pct),
     };
-    let size = match (given, pct) {
+    let size = match (given_bytes, pct) {
         (Some(0), _) => return wrong("space", "is 0 - give a size such as \"480GB\""),
         (Some(bytes), _) => Size::Bytes(bytes),
         (None, Some(pct)) => {
@@ -359,35 +359,35 @@ fn space(own: &Options, defaults: &Options) -> Result<Space, KeyError> {
         }
         (None, None) => Size::Pct(0.0),
     };
-    Ok(Space { size, at: bytes("at", &own.at)? })
+    Ok(Space { size, at: bytes("at", &options.at)? })
 }
 
 /// Divides the percentage of a device that is not given to other tenants equally among its tenants without a size.
 fn shared_out(mut tenants: Vec<Tenant>) -> Vec<Tenant> {
     let devices: Vec<_> = tenants.iter().map(|tenant| tenant.device.clone()).collect();
     for device in &devices {
-        let on = || tenants.iter().filter(|tenant| tenant.device == *device);
-        let said: f64 = on().map(|tenant| if let Size::Pct(pct) = tenant.space.size { pct } else { 0.0 }).sum();
-        let unsaid = on().filter(|tenant| tenant.space.size == Size::Pct(0.0)).count();
-        let part = (100.0 - said).max(0.0) / unsaid.max(1) as f64;
-        let without =
+        let on_device = || tenants.iter().filter(|tenant| tenant.device == *device);
+        let given_pct: f64 = on_device().map(|tenant| if let Size::Pct(pct) = tenant.space.size { pct } else { 0.0 }).sum();
+        let unsized_count = on_device().filter(|tenant| tenant.space.size == Size::Pct(0.0)).count();
+        let pct_each = (100.0 - given_pct).max(0.0) / unsized_count.max(1) as f64;
+        let unsized_tenants =
             tenants.iter_mut().filter(|tenant| tenant.device == *device && tenant.space.size == Size::Pct(0.0));
-        without.for_each(|tenant| tenant.space.size = Size::Pct(part));
+        unsized_tenants.for_each(|tenant| tenant.space.size = Size::Pct(pct_each));
     }
     tenants
 }
 
 /// Reads and writes per second.
-fn rates(own: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), KeyError> {
+fn rates(options: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), KeyError> {
     let defaults = &file.defaults;
     let absolute = [
-        ("reads-per-sec", own.reads_per_sec.or(defaults.reads_per_sec)),
-        ("writes-per-sec", own.writes_per_sec.or(defaults.writes_per_sec)),
+        ("reads-per-sec", options.reads_per_sec.or(defaults.reads_per_sec)),
+        ("writes-per-sec", options.writes_per_sec.or(defaults.writes_per_sec)),
     ];
     if let Some((key, Some(rate))) = absolute.iter().find(|(_, rate)| rate.is_some_and(|rate| rate > OPERATIONS_MAX)) {
         return wrong(key, format!("is {} - give at most {}", Grouped(*rate), Grouped(OPERATIONS_MAX)));
     }
-    let shares = [("weight", own.weight.is_some()), ("mix", own.mix.is_some()), ("read-pct", own.read_pct.is_some())];
+    let shares = [("weight", options.weight.is_some()), ("mix", options.mix.is_some()), ("read-pct", options.read_pct.is_some())];
     let [(_, reads), (_, writes)] = absolute;
     if reads.is_some() || writes.is_some() {
         if let Some((key, _)) = shares.iter().find(|(_, is_given)| *is_given) {
@@ -401,24 +401,24 @@ fn rates(own: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), KeyEr
             (reads, writes) => Ok((Rate::per_sec(reads), Rate::per_sec(writes))),
         };
     }
-    let Some(all) = file.operations_per_sec else {
+    let Some(total) = file.operations_per_sec else {
         return wrong(
             "writes-per-sec",
             "is missing, and so is operations-per-sec at the top - give rates, or a total that the tenants share",
         );
     };
-    let wanted = format!("1 to {}", Grouped(OPERATIONS_MAX));
-    fitting("operations-per-sec", all, |all| (1..=OPERATIONS_MAX).contains(all), wanted)?;
-    let read_pct = match (own.mix, own.read_pct) {
+    let expected = format!("1 to {}", Grouped(OPERATIONS_MAX));
+    fitting("operations-per-sec", total, |total| (1..=OPERATIONS_MAX).contains(total), expected)?;
+    let read_pct = match (options.mix, options.read_pct) {
         (Some(_), Some(_)) => return wrong("read-pct", "is given together with mix - give only one of them"),
         (Some(mix), None) => mix.read_pct(),
         (None, Some(pct)) => pct,
         (None, None) => defaults.read_pct.or(defaults.mix.map(Mix::read_pct)).unwrap_or(50),
     };
     fitting("read-pct", read_pct, |pct| *pct <= 100, "0 to 100")?;
-    let weight = u128::from(fitting("weight", weight(own, defaults), |weight| *weight > 0, "at least 1")?);
-    let part = |pct: u32| Rate::nearest(u128::from(all) * weight * u128::from(pct), u128::from(weights) * 100);
-    Ok((part(read_pct), part(100 - read_pct)))
+    let weight = u128::from(fitting("weight", weight(options, defaults), |weight| *weight > 0, "at least 1")?);
+    let rate_of = |pct: u32| Rate::nearest(u128::from(total) * weight * u128::from(pct), u128::from(weights) * 100);
+    Ok((rate_of(read_pct), rate_of(100 - read_pct)))
 }
 
 #[cfg(test)]

@@ -46,12 +46,12 @@ const FILL_SLOTS: u64 = 16;
 #[derive(Debug, Clone)]
 pub struct TenantLoad {
     tenants: Arc<Tenants>,
-    place: usize,
+    index: usize,
     device: DeviceName,
     /// True if the tenant's device is the default device.
     is_default: bool,
     /// Its store, if already in use.
-    host: Option<StoreModel>,
+    store: Option<StoreModel>,
 }
 
 impl TenantLoad {
@@ -60,7 +60,7 @@ impl TenantLoad {
     /// Errors: one has no device, or an invalid simulated drive.
     pub fn all(tenants: Tenants, default: Option<&DeviceName>) -> Result<Vec<Self>, CannotRun> {
         let tenants = Arc::new(tenants);
-        let load = |(place, tenant): (usize, &Tenant)| {
+        let load = |(index, tenant): (usize, &Tenant)| {
             let device = match (&tenant.device, default) {
                 (Some(name), _) => {
                     name.parse().map_err(|error: engine::sim::SpecError| CannotRun(error.to_string()))?
@@ -72,18 +72,18 @@ impl TenantLoad {
                 }
             };
             let is_default = Some(&device) == default;
-            Ok(Self { tenants: tenants.clone(), place, device, is_default, host: None })
+            Ok(Self { tenants: tenants.clone(), index, device, is_default, store: None })
         };
         tenants.tenants.iter().enumerate().map(load).collect()
     }
 
     /// Tenant number `place` of `tenants`, on `device`, with a store that continues in its current state.
-    pub fn in_use(tenants: Arc<Tenants>, place: usize, device: DeviceName, host: StoreModel) -> Self {
-        Self { tenants, place, device, is_default: false, host: Some(host) }
+    pub fn in_use(tenants: Arc<Tenants>, index: usize, device: DeviceName, store: StoreModel) -> Self {
+        Self { tenants, index, device, is_default: false, store: Some(store) }
     }
 
     pub fn tenant(&self) -> &Tenant {
-        &self.tenants.tenants[self.place]
+        &self.tenants.tenants[self.index]
     }
 
     /// Refuses handles that a simulated drive lacks. Handles of real drives are checked before they are opened.
@@ -107,8 +107,8 @@ impl TenantLoad {
     /// Errors: the tenant does not fit, or overlaps another.
     fn range(&self, size_bytes: u64) -> Result<Range<u64>, CannotRun> {
         let layout = self.tenants.layout(self.device.as_str(), self.is_default, size_bytes)?;
-        let own = layout.into_iter().find(|(place, _)| *place == self.place);
-        Ok(own.map_or(0..0, |(_, range)| range))
+        let placed = layout.into_iter().find(|(place, _)| *place == self.index);
+        Ok(placed.map_or(0..0, |(_, range)| range))
     }
 
     /// Recorded streams: those that have a rate.
@@ -170,22 +170,22 @@ impl Workload for TenantLoad {
         self.check_placements()?;
         let (tenant, range) = (self.tenant(), self.range(device.size_bytes)?);
         let blocks = (range.end - range.start) / u64::from(tenant.write_block_bytes);
-        let host = match &self.host {
+        let store = match &self.store {
             Some(host) => host.clone(),
             None => StoreModel::new(tenant, blocks, choices.seed)?,
         };
-        let streams = self.streams(host.expected_engine_wa());
+        let streams = self.streams(store.expected_engine_wa());
         let iops: f64 = self.tenants.tenants.iter().map(|other| other.reads.per_sec_f64()).sum();
         let shards = choices.shards_for(iops);
-        let config = self.record(device, &range, &host, &streams);
-        let place = run.add(streams, shards as usize);
-        let builder = Builder { tenant, device, range, choices, place, shards };
+        let config = self.record(device, &range, &store, &streams);
+        let plan_offsets = run.add(streams, shards as usize);
+        let builder = Builder { tenant, device, range, choices, plan_offsets, shards };
         for (shard, plan) in (0..shards).zip(&mut run.shards) {
             builder.reads(shard, plan);
         }
         // Tenants take turns over the shards: no shard gets the blocks of all.
         if tenant.writes != Rate::ZERO {
-            builder.blocks(host, &mut run.shards[self.place % shards as usize]);
+            builder.blocks(store, &mut run.shards[self.index % shards as usize]);
         }
         Ok(WorkloadRecord { kind: self.kind().to_owned(), config, ..WorkloadRecord::default() })
     }
@@ -193,8 +193,8 @@ impl Workload for TenantLoad {
 
 impl TenantLoad {
     /// Settings in force, for the manifest.
-    fn record(&self, device: &DeviceShape, range: &Range<u64>, host: &StoreModel, streams: &[StreamInfo]) -> Config {
-        let (tenant, steady) = (self.tenant(), host.steady());
+    fn record(&self, device: &DeviceShape, range: &Range<u64>, store: &StoreModel, streams: &[StreamInfo]) -> Config {
+        let (tenant, steady) = (self.tenant(), store.steady());
         let handle = |handle: Option<u16>| handle.map_or("none".to_owned(), |handle| handle.to_string());
         let settings = vec![
             setting("device", &device.name),
@@ -211,7 +211,7 @@ impl TenantLoad {
             setting("defrag-placement", &handle(tenant.defrag_placement)),
         ];
         let mut derived: Vec<_> = streams.iter().map(offered).collect();
-        derived.push(("engine-wa".to_owned(), format!("{:.4}", host.expected_engine_wa())));
+        derived.push(("engine-wa".to_owned(), format!("{:.4}", store.expected_engine_wa())));
         Config { derived, settings, ..Config::default() }
     }
 }
@@ -222,7 +222,7 @@ struct Builder<'a> {
     device: &'a DeviceShape,
     range: Range<u64>,
     choices: &'a BuildContext,
-    place: PlanOffsets,
+    plan_offsets: PlanOffsets,
     shards: u32,
 }
 
@@ -231,23 +231,23 @@ impl Builder<'_> {
     /// operations.
     fn request(&self, kind: OpKind, stream: &str, buffers: u16) -> Request {
         let target = self.device.target;
-        let cell = self.place.cell_of(stream, target).unwrap_or(0);
+        let cell = self.plan_offsets.cell_of(stream, target).unwrap_or(0);
         Request { offset: self.range.start, ..Request::new(kind, target, cell, buffers) }
     }
 
     /// The phase of the tenant's `stream`-th stream: no two streams of a run begin together.
     fn phase(&self, stream: usize) -> u32 {
-        phase(2 * self.place.workload + stream)
+        phase(2 * self.plan_offsets.workload + stream)
     }
 
     /// Slots for up to `most` operations, limited by memory, engine and the device's queue.
-    fn slots(&self, most: u64, bytes: u32) -> u32 {
+    fn slots(&self, slots_max: u64, bytes: u32) -> u32 {
         let queue = u64::from(self.device.queue_requests.unwrap_or(u32::MAX));
         let carried = u64::from(self.choices.in_flight_max.unwrap_or(u32::MAX)).min(queue);
         // The blocks' share of `carried`; reads get the rest.
         let blocks = (carried / 8).clamp(1, BLOCK_SLOTS);
-        let room = if most == BLOCK_SLOTS { blocks } else { carried.saturating_sub(blocks) };
-        (MEMORY_BYTES / u64::from(bytes)).max(4).min(most).min(room).max(1) as u32
+        let room = if slots_max == BLOCK_SLOTS { blocks } else { carried.saturating_sub(blocks) };
+        (MEMORY_BYTES / u64::from(bytes)).max(4).min(slots_max).min(room).max(1) as u32
     }
 
     fn reads(&self, shard: u32, plan: &mut Plan) {
@@ -265,7 +265,7 @@ impl Builder<'_> {
         self.add_lane(records, arrival, slots, READS, plan);
     }
 
-    fn blocks(&self, host: StoreModel, plan: &mut Plan) {
+    fn blocks(&self, store: StoreModel, plan: &mut Plan) {
         let tenant = self.tenant;
         let Some(arrival) = Arrival::even(tenant.client_blocks(), 0, 1, self.phase(1)) else { return };
         let slots = self.slots(BLOCK_SLOTS, tenant.write_block_bytes);
@@ -279,8 +279,8 @@ impl Builder<'_> {
             ..self.request(kind, stream, buffers)
         };
         let blocks = Blocks {
-            host,
-            full: None,
+            store,
+            full_error: None,
             client: request(WRITES, OpKind::Write, writes, tenant.placement),
             collect: request(DEFRAG_READS, OpKind::Read, reads, None),
             defrag: request(DEFRAG_WRITES, OpKind::Write, writes, tenant.defrag_placement),
@@ -289,7 +289,7 @@ impl Builder<'_> {
     }
 
     fn add_lane(&self, stream: impl Stream + 'static, arrival: Arrival, slots: u32, name: &str, plan: &mut Plan) {
-        let (limit, name) = (plan.add_limit(slots, false), self.place.lane_name(name, &self.device.name));
+        let (limit, name) = (plan.add_limit(slots, false), self.plan_offsets.lane_name(name, &self.device.name));
         plan.add_lane(stream, arrival, limit, name);
     }
 }
@@ -301,9 +301,9 @@ const SALT_PART: u64 = 2 << 32;
 /// The blocks of a tenant: its store, and the common fields of their operations, each at the first byte of the space.
 #[derive(Debug)]
 struct Blocks {
-    host: StoreModel,
+    store: StoreModel,
     /// Set while the store has no free block.
-    full: Option<CannotRun>,
+    full_error: Option<CannotRun>,
     client: Request,
     collect: Request,
     defrag: Request,
@@ -312,19 +312,19 @@ struct Blocks {
 impl Blocks {
     /// The next block of the store, if it has a free block for it.
     #[inline]
-    fn step<T>(&mut self, of: impl FnOnce(&mut StoreModel) -> Result<T, CannotRun>) -> Option<T> {
-        let next = of(&mut self.host);
-        self.full = None;
-        next.map_err(|full| self.full = Some(full)).ok()
+    fn step<T>(&mut self, operation: impl FnOnce(&mut StoreModel) -> Result<T, CannotRun>) -> Option<T> {
+        let result = operation(&mut self.store);
+        self.full_error = None;
+        result.map_err(|full| self.full_error = Some(full)).ok()
     }
 
     fn request(&self, step: Step) -> Request {
-        let (of, block) = match step {
+        let (template, block) = match step {
             Step::Write(BlockWrite { block, cause: WriteCause::Client }) => (self.client, block),
             Step::Write(BlockWrite { block, cause: WriteCause::Defrag }) => (self.defrag, block),
             Step::Read(block) => (self.collect, block),
         };
-        Request { offset: of.offset + u64::from(block) * u64::from(of.len), ..of }
+        Request { offset: template.offset + u64::from(block) * u64::from(template.len), ..template }
     }
 }
 
@@ -335,7 +335,7 @@ impl Stream for Blocks {
     }
 
     fn stuck(&self) -> Option<String> {
-        self.full.as_ref().map(CannotRun::to_string)
+        self.full_error.as_ref().map(CannotRun::to_string)
     }
 
     fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
@@ -384,19 +384,19 @@ impl Workload for TenantFill {
     fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built {
         let [device] = devices else { return Err(CannotRun("it needs one device".to_owned())) };
         let (tenant, range) = (self.0.tenant(), self.0.range(device.size_bytes)?);
-        let place = run.add([stream_info("fill", false, 0.0)], 1);
+        let plan_offsets = run.add([stream_info("fill", false, 0.0)], 1);
         let plan = &mut run.shards[0];
         let block = tenant.write_block_bytes;
-        let most =
+        let slots_max =
             device.queue_requests.or(choices.in_flight_max).map_or(FILL_SLOTS, |most| u64::from(most).min(FILL_SLOTS));
-        let depth = (MEMORY_BYTES / u64::from(block)).clamp(1, most.max(1)) as u32;
+        let depth = (MEMORY_BYTES / u64::from(block)).clamp(1, slots_max.max(1)) as u32;
         let salt = device.salt(Random::new(choices.seed), 100);
         let buffers = plan.add_buffers(BufferClass::fresh(block as usize, depth, salt));
         let (target, placement) = (device.target, tenant.placement.map(Placement));
-        let request = Request::new(OpKind::Write, target, place.cell(0, target), buffers);
+        let request = Request::new(OpKind::Write, target, plan_offsets.cell(0, target), buffers);
         let next = Request { offset: range.start, len: block, placement, ..request };
-        let (limit, name) = (plan.add_limit(depth, false), place.lane_name("fill", &device.name));
-        plan.add_lane(Filling { next, end: range.end }, Arrival::Closed { depth, think_ns: 0 }, limit, name);
+        let (limit, name) = (plan.add_limit(depth, false), plan_offsets.lane_name("fill", &device.name));
+        plan.add_lane(Filling { next_request: next, end: range.end }, Arrival::Closed { depth, think_ns: 0 }, limit, name);
         Ok(WorkloadRecord { kind: self.kind().to_owned(), ..WorkloadRecord::default() })
     }
 }
@@ -404,14 +404,14 @@ impl Workload for TenantFill {
 /// Sequential blocks up to the end of the space.
 #[derive(Debug, Clone)]
 struct Filling {
-    next: Request,
+    next_request: Request,
     end: u64,
 }
 
 impl Stream for Filling {
     fn next(&mut self) -> Option<Request> {
-        let block = self.next;
-        self.next.offset += u64::from(block.len);
+        let block = self.next_request;
+        self.next_request.offset += u64::from(block.len);
         (block.offset < self.end).then_some(block)
     }
 

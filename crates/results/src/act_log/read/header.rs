@@ -101,7 +101,7 @@ fn read_blocks<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> 
     header.configuration = lines.block()?;
     lines.part = HeaderPart::Derived;
     lines.title(DERIVED_TITLE)?;
-    header.derived = lines.block()?;
+    header.derived_rates = lines.block()?;
     lines.part = HeaderPart::Names;
     loop {
         let line = lines.next(NAMES_TITLE)?;
@@ -132,7 +132,7 @@ fn read_old<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> Res
     lines.title(OLD_CONFIGURATION_TITLE)?;
     header.configuration = lines.block()?;
     lines.part = HeaderPart::Derived;
-    header.derived = lines.block()?;
+    header.derived_rates = lines.block()?;
     lines.part = HeaderPart::Names;
     loop {
         let line = lines.next("a device's size or an empty line")?;
@@ -149,14 +149,14 @@ fn version<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<(String, Dialect),
     const EXPECTED: &str = "\"ACT version 6.x\"";
     loop {
         let line = lines.next(EXPECTED)?;
-        let old = line.text.strip_prefix(Dialect::OLD_VERSION).map(|rest| rest.split(' ').next().unwrap_or(rest));
-        let Some(version) = line.text.strip_prefix(Dialect::VERSION).or(old) else {
+        let old_version = line.text.strip_prefix(Dialect::OLD_VERSION).map(|rest| rest.split(' ').next().unwrap_or(rest));
+        let Some(version) = line.text.strip_prefix(Dialect::VERSION).or(old_version) else {
             if line.number > PREAMBLE_LINES_MAX {
                 return Err(lines.wrong(&line, EXPECTED));
             }
             continue;
         };
-        let dialect = Dialect::of(version, old.is_some());
+        let dialect = Dialect::of(version, old_version.is_some());
         let unknown = || ReadError::Version { line: line.number, version: version.to_owned() };
         return Ok((version.to_owned(), dialect.ok_or_else(unknown)?));
     }

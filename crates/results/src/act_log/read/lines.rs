@@ -60,12 +60,12 @@ pub(super) struct Lines<R> {
     at: usize,
     /// End of the data in the window.
     filled: usize,
-    ended: bool,
+    is_at_eof: bool,
 }
 
 impl<R: Read> Lines<R> {
     pub(super) fn new(input: R) -> Self {
-        Self { input, number: 0, window: vec![0; WINDOW_BYTES], at: 0, filled: 0, ended: false }
+        Self { input, number: 0, window: vec![0; WINDOW_BYTES], at: 0, filled: 0, is_at_eof: false }
     }
 
     pub(super) fn input(&self) -> &R {
@@ -106,11 +106,11 @@ impl<R: Read> Lines<R> {
     /// The next line for which `wanted` is true; other lines before it are queued in `messages`.
     pub(super) fn next_of(
         &mut self,
-        wanted: impl Fn(&Line) -> bool,
+        predicate: impl Fn(&Line) -> bool,
         messages: &mut Messages,
     ) -> Result<Option<Line>, ReadError> {
         while let Some(line) = self.next()? {
-            if wanted(&line) {
+            if predicate(&line) {
                 return Ok(Some(line));
             }
             if line.has_newline {
@@ -151,7 +151,7 @@ impl<R: Read> Lines<R> {
 
     /// Reads more data into the window; false at the end of the file.
     fn fill(&mut self) -> Result<bool, ReadError> {
-        if self.ended {
+        if self.is_at_eof {
             return Ok(false);
         }
         if self.window.len() - self.filled < WINDOW_BYTES / 2 {
@@ -165,7 +165,7 @@ impl<R: Read> Lines<R> {
             match self.input.read(&mut self.window[self.filled..]) {
                 Ok(length) => {
                     self.filled += length;
-                    self.ended = length == 0;
+                    self.is_at_eof = length == 0;
                     return Ok(length > 0);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -174,10 +174,10 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    fn too_long(&self, what: &str, bytes_max: usize) -> ReadError {
+    fn too_long(&self, noun: &str, bytes_max: usize) -> ReadError {
         ReadError::Format {
             line: self.number + 1,
-            expected: format!("{what} of at most {bytes_max} bytes"),
+            expected: format!("{noun} of at most {bytes_max} bytes"),
             found: "a longer one".to_owned(),
             complete_sec: 0,
         }
@@ -251,9 +251,9 @@ impl Dialect {
     }
 
     /// The histograms of the reports, out of the names in the header.
-    pub(super) fn names(self, named: &[String]) -> Vec<String> {
+    pub(super) fn names(self, header_names: &[String]) -> Vec<String> {
         let reported = |name: &&String| self != Self::Act6Point1 || !NAMED_IN_VAIN.contains(&name.as_str());
-        named.iter().filter(reported).cloned().collect()
+        header_names.iter().filter(reported).cloned().collect()
     }
 
     /// True if `line` reports a queue length.

@@ -64,11 +64,11 @@ pub struct Reader<R> {
     names: Vec<String>,
     scale: ActScale,
     /// The first report, if it was read ahead to learn the histogram names.
-    ahead: Option<Chunk>,
+    read_ahead: Option<Chunk>,
     messages: Messages,
-    last: Chunk,
+    last_chunk: Chunk,
     truncation: Option<Truncation>,
-    ended: bool,
+    has_ended: bool,
 }
 
 impl<R: Read> Reader<R> {
@@ -83,9 +83,9 @@ impl<R: Read> Reader<R> {
             _ => ActScale::Milliseconds,
         };
         let names = dialect.names(&header.histogram_names);
-        let last = Chunk { after_sec: 0, histograms: vec![ActBuckets::new(scale); names.len()] };
-        let (ahead, truncation, ended) = (None, None, false);
-        let mut reader = Self { lines, dialect, header, names, scale, ahead, messages, last, truncation, ended };
+        let last_chunk = Chunk { after_sec: 0, histograms: vec![ActBuckets::new(scale); names.len()] };
+        let (read_ahead, truncation, has_ended) = (None, None, false);
+        let mut reader = Self { lines, dialect, header, names, scale, read_ahead, messages, last_chunk, truncation, has_ended };
         if dialect.names_stand_in_reports() {
             reader.learn_names()?;
         }
@@ -109,7 +109,7 @@ impl<R: Read> Reader<R> {
 
     /// Time of the last report that was read completely or skipped, seconds; 0 without a report.
     pub fn complete_sec(&self) -> u64 {
-        self.last.after_sec
+        self.last_chunk.after_sec
     }
 
     /// Unit of the buckets.
@@ -129,9 +129,9 @@ impl<R: Read> Reader<R> {
 
     /// The next report for whose time `wanted` is true. Skips messages and other reports, but checks that times ascend.
     /// Ends and fails like the iterator.
-    pub fn next_chunk_at(&mut self, wanted: impl Fn(u64) -> bool) -> Option<Result<Chunk, ReadError>> {
+    pub fn next_chunk_at(&mut self, time_filter: impl Fn(u64) -> bool) -> Option<Result<Chunk, ReadError>> {
         loop {
-            match self.step(&wanted)? {
+            match self.step(&time_filter)? {
                 Ok(Entry::Chunk(chunk)) => return Some(Ok(chunk)),
                 Ok(Entry::Message(_)) => {}
                 Err(error) => return Some(Err(error)),
@@ -140,40 +140,40 @@ impl<R: Read> Reader<R> {
     }
 
     /// The next entry. Skips reports that are not `wanted`, and records how the log ends.
-    fn step(&mut self, wanted: &dyn Fn(u64) -> bool) -> Option<Result<Entry, ReadError>> {
+    fn step(&mut self, time_filter: &dyn Fn(u64) -> bool) -> Option<Result<Entry, ReadError>> {
         if let Some(message) = self.messages.pop() {
             return Some(Ok(Entry::Message(message)));
         }
-        if self.ended {
+        if self.has_ended {
             return None;
         }
-        match self.next_entry(wanted) {
+        match self.next_entry(time_filter) {
             Ok(Some(entry)) => Some(Ok(entry)),
             Ok(None) => {
-                self.ended = true;
+                self.has_ended = true;
                 None
             }
             Err(ParseStop::Truncated) => {
-                self.ended = true;
-                let (line, complete_sec) = (self.lines.number(), self.last.after_sec);
+                self.has_ended = true;
+                let (line, complete_sec) = (self.lines.number(), self.last_chunk.after_sec);
                 self.truncation = Some(Truncation { line, complete_sec });
                 self.messages.pop().map(|message| Ok(Entry::Message(message)))
             }
             Err(ParseStop::Error(mut error)) => {
-                self.ended = true;
+                self.has_ended = true;
                 self.messages.clear();
                 if let ReadError::Format { complete_sec, .. } = &mut error {
-                    *complete_sec = self.last.after_sec;
+                    *complete_sec = self.last_chunk.after_sec;
                 }
                 Some(Err(error))
             }
         }
     }
 
-    fn next_entry(&mut self, wanted: &dyn Fn(u64) -> bool) -> Result<Option<Entry>, ParseStop> {
-        if let Some(chunk) = self.ahead.take() {
-            self.last.clone_from(&chunk);
-            if wanted(chunk.after_sec) {
+    fn next_entry(&mut self, time_filter: &dyn Fn(u64) -> bool) -> Result<Option<Entry>, ParseStop> {
+        if let Some(chunk) = self.read_ahead.take() {
+            self.last_chunk.clone_from(&chunk);
+            if time_filter(chunk.after_sec) {
                 return Ok(Some(Entry::Chunk(chunk)));
             }
         }
@@ -186,14 +186,14 @@ impl<R: Read> Reader<R> {
                 continue;
             }
             let after_sec = self.after_sec(&line)?;
-            let wanted = wanted(after_sec);
-            if !wanted && self.lines.skip_to(self.dialect.after())? {
-                self.last.after_sec = after_sec;
+            let is_selected = time_filter(after_sec);
+            if !is_selected && self.lines.skip_to(self.dialect.after())? {
+                self.last_chunk.after_sec = after_sec;
                 continue;
             }
             let chunk = self.body(after_sec)?;
-            self.last.clone_from(&chunk);
-            if wanted {
+            self.last_chunk.clone_from(&chunk);
+            if is_selected {
                 return Ok(Some(Entry::Chunk(chunk)));
             }
         }
@@ -202,11 +202,11 @@ impl<R: Read> Reader<R> {
     /// Reads ahead to the first report, for a log whose header has no histogram names.
     fn learn_names(&mut self) -> Result<(), ReadError> {
         match self.first_report() {
-            Ok(chunk) => self.ahead = chunk,
+            Ok(chunk) => self.read_ahead = chunk,
             Err(ParseStop::Error(error)) => return Err(error),
             Err(ParseStop::Truncated) => {
                 let (line, complete_sec) = (self.lines.number(), 0);
-                (self.truncation, self.ended) = (Some(Truncation { line, complete_sec }), true);
+                (self.truncation, self.has_ended) = (Some(Truncation { line, complete_sec }), true);
             }
         }
         Ok(())
@@ -214,11 +214,11 @@ impl<R: Read> Reader<R> {
 
     /// Parses the time of a report from its first line.
     fn after_sec(&self, line: &Line) -> Result<u64, ParseStop> {
-        let after = self.dialect.after();
-        let after_sec = line.text.strip_prefix(after).and_then(|rest| rest.strip_suffix(" sec:")).and_then(number);
-        let Some(after_sec) = after_sec else { return Err(self.fault(line, &format!("\"{after}N sec:\""))) };
-        if after_sec <= self.last.after_sec {
-            return Err(self.fault(line, &format!("a time after {} sec", self.last.after_sec)));
+        let prefix = self.dialect.after();
+        let after_sec = line.text.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(" sec:")).and_then(number);
+        let Some(after_sec) = after_sec else { return Err(self.fault(line, &format!("\"{prefix}N sec:\""))) };
+        if after_sec <= self.last_chunk.after_sec {
+            return Err(self.fault(line, &format!("a time after {} sec", self.last_chunk.after_sec)));
         }
         Ok(after_sec)
     }
@@ -263,7 +263,7 @@ impl<R: Read> Reader<R> {
                 return Err(self.fault(&line, &format!("at most {HISTOGRAMS_MAX} histograms")));
             }
             self.names.push(name.to_owned());
-            self.last.histograms.push(ActBuckets::new(self.scale));
+            self.last_chunk.histograms.push(ActBuckets::new(self.scale));
             histograms.push(self.buckets(histograms.len(), total)?);
         }
     }
@@ -304,7 +304,7 @@ impl<R: Read> Reader<R> {
     /// Checks that no count vanished: a missing bucket means 0, and counts must never shrink. Without this check, a
     /// reader that skips reports could find a shrinking count that a reader of all reports would miss.
     fn check_none_vanished(&self, index: usize, buckets: &ActBuckets) -> Result<(), ParseStop> {
-        let counts = self.last.histograms[index].counts().iter().zip(buckets.counts());
+        let counts = self.last_chunk.histograms[index].counts().iter().zip(buckets.counts());
         let Some((bucket, (before, _))) = counts.enumerate().find(|(_, (before, now))| before > now) else {
             return Ok(());
         };
@@ -313,7 +313,7 @@ impl<R: Read> Reader<R> {
             line: self.lines.number(),
             expected: format!("histogram {name}, bucket {bucket:02}: at least the {before} of the report before"),
             found: "none".to_owned(),
-            complete_sec: self.last.after_sec,
+            complete_sec: self.last_chunk.after_sec,
         }))
     }
 
@@ -334,7 +334,7 @@ impl<R: Read> Reader<R> {
         while !rest.is_empty() {
             let column = rest.strip_prefix(" (").and_then(|rest| rest.split_once(')'));
             let column = column.and_then(|(column, after)| Some((column.split_once(": ")?, after)));
-            let Some(((bucket, count), after)) = column else {
+            let Some(((bucket, count), remaining)) = column else {
                 return Err(self.fault(line, &format!("a bucket \"(NN: COUNT)\" of histogram {name}")));
             };
             let bucket_index = number(bucket).and_then(|bucket| usize::try_from(bucket).ok());
@@ -347,10 +347,10 @@ impl<R: Read> Reader<R> {
                 let expected = format!("histogram {name}, bucket {bucket_index:02}: a count");
                 return Err(self.fault_at(line, &expected, count));
             };
-            let before = self.last.histograms[index].counts()[bucket_index];
-            if count < before {
+            let previous_count = self.last_chunk.histograms[index].counts()[bucket_index];
+            if count < previous_count {
                 let expected =
-                    format!("histogram {name}, bucket {bucket_index:02}: at least the {before} of the report before");
+                    format!("histogram {name}, bucket {bucket_index:02}: at least the {previous_count} of the report before");
                 return Err(self.fault_at(line, &expected, &count.to_string()));
             }
             let Some(new_sum) = sum.checked_add(count) else {
@@ -359,7 +359,7 @@ impl<R: Read> Reader<R> {
             *sum = new_sum;
             *lowest = bucket_index + 1;
             buckets.add(bucket_index, count);
-            rest = after;
+            rest = remaining;
         }
         Ok(())
     }
@@ -377,7 +377,7 @@ impl<R: Read> Reader<R> {
             line: line.number,
             expected: expected.to_owned(),
             found: lines::quoted(found),
-            complete_sec: self.last.after_sec,
+            complete_sec: self.last_chunk.after_sec,
         })
     }
 }
@@ -446,9 +446,9 @@ const LINE_OVERHEAD_BYTES: usize = 64;
 /// Queue of messages, in the order in which they were printed.
 #[derive(Debug, Default)]
 struct Messages {
-    waiting: VecDeque<String>,
+    queue: VecDeque<String>,
     bytes: usize,
-    left_out: u64,
+    dropped: u64,
 }
 
 impl Messages {
@@ -456,31 +456,31 @@ impl Messages {
     fn push(&mut self, text: String) {
         let bytes = self.bytes + text.len() + LINE_OVERHEAD_BYTES;
         if bytes > WAITING_BYTES_MAX {
-            self.left_out += 1;
+            self.dropped += 1;
         } else {
             self.bytes = bytes;
-            self.waiting.push_back(text);
+            self.queue.push_back(text);
         }
     }
 
     fn pop(&mut self) -> Option<String> {
-        let text = self.waiting.pop_front()?;
+        let text = self.queue.pop_front()?;
         self.bytes -= text.len() + LINE_OVERHEAD_BYTES;
         Some(text)
     }
 
     fn first(&self) -> Option<&str> {
-        self.waiting.front().map(String::as_str)
+        self.queue.front().map(String::as_str)
     }
 
     fn clear(&mut self) {
-        self.waiting.clear();
+        self.queue.clear();
         self.bytes = 0;
     }
 
     /// Number of messages that were only counted.
     fn left_out(&self) -> u64 {
-        self.left_out
+        self.dropped
     }
 }
 

@@ -34,7 +34,7 @@ fn a_storage_log_of_act_is_read() {
     let header = reader.header();
     assert_eq!((header.test, header.act_version.as_str(), header.written_by.as_str()), (Test::Storage, "6.6", ""));
     assert_eq!(header.configured("device-names"), Some("/dev/loop0 /dev/zram0"));
-    assert_eq!(header.derived.last().unwrap().1, "23.53");
+    assert_eq!(header.derived_rates.last().unwrap().1, "23.53");
     assert_eq!(header.device_lines.len(), 2);
     assert_eq!(header.histogram_names[2], "/dev/zram0-reads");
     let chunks = chunks(&entries);
@@ -75,7 +75,7 @@ fn a_log_of_act_4_is_read_with_the_names_of_its_first_report() {
     let (reader, entries) = read(ACT4);
     assert!(reader.header().histogram_names.is_empty());
     assert_eq!(reader.names(), ["LARGE BLOCK READS", "LARGE BLOCK WRITES", "RAW READS", "/dev/sdb", "READS"]);
-    assert_eq!(reader.header().derived.len(), 5);
+    assert_eq!(reader.header().derived_rates.len(), 5);
     let chunks = chunks(&entries);
     assert_eq!(chunks.iter().map(|chunk| chunk.after_sec).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(chunks[1].histograms[4].counts()[..2], [3960, 40]);
@@ -323,7 +323,7 @@ prop_compose! {
         test in prop_oneof![Just(Test::Storage), Just(Test::Index)],
         written_by in "([a-z]+ [0-9.]+)?",
         mut configuration in pairs(),
-        derived in pairs(),
+        derived_rates in pairs(),
         settings in pairs(),
         device_lines in prop::collection::vec("/dev/[a-z0-9]{1,8} size = [0-9]{1,12} bytes", 0..4),
         histogram_names in prop::collection::vec("[a-z/][a-z0-9/-]{0,20}", 0..5),
@@ -331,7 +331,7 @@ prop_compose! {
     ) -> Header {
         configuration.retain(|(name, _)| name != "microsecond-histograms");
         configuration.push(("microsecond-histograms".to_owned(), if us { "yes" } else { "no" }.to_owned()));
-        Header { test, written_by, configuration, derived, settings, device_lines, histogram_names, ..Header::default() }
+        Header { test, written_by, configuration, derived_rates, settings, device_lines, histogram_names, ..Header::default() }
     }
 }
 

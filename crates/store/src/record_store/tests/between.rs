@@ -12,7 +12,7 @@ fn on(drive: &str, change: impl FnOnce(&mut Namespace)) -> Bench {
     change(&mut namespace);
     let engine = SimEngine::holding(vec![QueueModel::new(&drive.parse().unwrap(), 1)], vec![Contents::new(512, 1)]);
     let space =
-        Space { target: 0, range: 0..64 * BLOCK, marks: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
+        Space { target: 0, range: 0..64 * BLOCK, marks_offset: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
     Bench::on(&namespace, &[space], engine)
 }
 
@@ -182,7 +182,7 @@ fn generations_begin_again_after_the_last() {
         version: WALL_MS * 1_000,
         generation: u16::MAX,
         void_time: 0,
-        tombstone: false,
+        is_tombstone: false,
         set: b"s",
         key: b"",
         body: &body,
@@ -197,7 +197,7 @@ fn generations_begin_again_after_the_last() {
 #[test]
 fn a_key_that_was_sent_once_stays_with_the_record() {
     let mut bench = Bench::new(|_| {}, 64);
-    let with = |key: &[u8]| Work::Write(Write { key: key.into(), image: true, ..write(b"x", Exists::CreateOrReplace) });
+    let with = |key: &[u8]| Work::Write(Write { key: key.into(), wants_image: true, ..write(b"x", Exists::CreateOrReplace) });
     assert_eq!(bench.ask(1, with(b"name")).result, ResultCode::OK);
     push_out(&mut bench);
     let image = bench.ask(1, with(b"")).image.unwrap();
@@ -254,7 +254,7 @@ fn opened_where_flushes_fail(failures: u64) -> Bench {
     bench.write_out();
     let namespace = Namespace { write_block_bytes: BLOCK as u32, post_write_blocks: 0, ..Namespace::new("test") };
     let space =
-        Space { target: 0, range: 0..64 * BLOCK, marks: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
+        Space { target: 0, range: 0..64 * BLOCK, marks_offset: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
     bench.store = Store::open(&namespace, &[space], 0..64, WALL_MS, 2, &mut bench.engine).unwrap();
     let mut flushes = 0;
     while !bench.store.is_ready() {

@@ -100,22 +100,22 @@ pub(super) fn record_digest() -> Digest {
 #[derive(Debug, Default)]
 struct PairState {
     /// Time of the other node's last message.
-    word_ns: u64,
-    looked_ns: u64,
+    last_report_ns: u64,
+    checked_ns: u64,
     /// Number of the other node's process, and its last reported mode.
     process: Option<u64>,
-    word: Option<ModeVersion>,
+    peer_mode_version: Option<ModeVersion>,
     /// Bits of the namespaces without records: at this node (0 once it takes records), and at the other node.
-    empty: [u32; 2],
+    empty_namespaces: [u32; 2],
     /// True if the previous mode was [`Mode::Fresh`].
     was_fresh: bool,
     /// Cores of this node, and of the other node, that have compared all their records in `comparison`.
-    compared: [HashSet<usize>; 2],
+    compared_cores: [HashSet<usize>; 2],
     comparison: u16,
     /// Number of cores of the other node.
     other_cores: usize,
     /// Cores of this node without a pending write that the other node must get.
-    drained: HashSet<usize>,
+    drained_cores: HashSet<usize>,
     /// This node's devices, as found at its start.
     devices: DeviceIdentity,
 }
@@ -124,8 +124,8 @@ impl PairState {
     /// First: true if the other node, too, has no records in each namespace where this node has none. Second: the same
     /// with the nodes exchanged.
     fn covers(&self) -> [bool; 2] {
-        let [own, other] = self.empty;
-        [own & !other == 0, other & !own == 0]
+        let [own_empty, peer_empty] = self.empty_namespaces;
+        [own_empty & !peer_empty == 0, peer_empty & !own_empty == 0]
     }
 }
 
@@ -137,14 +137,14 @@ pub(super) struct Pair {
     is_first: bool,
     cores: usize,
     /// Encoded mode of this node, with the number of changes. Changed only with `words` locked.
-    word: AtomicU16,
+    mode_number: AtomicU16,
     /// Number of mode changes at the last takeover by this node.
-    since: AtomicU16,
+    takeover_changes: AtomicU16,
     /// Send time of the last message that the other node answered in mode `Paired`.
     answered_ns: AtomicU64,
-    words: Mutex<PairState>,
+    state: Mutex<PairState>,
     /// The mode that is on the device.
-    recorded: AtomicU8,
+    recorded_mode: AtomicU8,
     is_recording: AtomicBool,
 }
 
@@ -157,11 +157,11 @@ impl Pair {
             takes_over,
             is_first: cluster.own_node().id == cluster.nodes()[0].id,
             cores,
-            word: AtomicU16::new(ModeVersion { mode, changes: 0 }.number()),
-            since: AtomicU16::new(0),
+            mode_number: AtomicU16::new(ModeVersion { mode, changes: 0 }.number()),
+            takeover_changes: AtomicU16::new(0),
             answered_ns: AtomicU64::new(0),
-            words: Mutex::default(),
-            recorded: AtomicU8::new(UNRECORDED),
+            state: Mutex::default(),
+            recorded_mode: AtomicU8::new(UNRECORDED),
             is_recording: AtomicBool::new(false),
         }
     }
@@ -171,7 +171,7 @@ impl Pair {
     }
 
     pub(super) fn word(&self) -> ModeVersion {
-        ModeVersion::of(self.word.load(Ordering::SeqCst)).unwrap_or(ModeVersion { mode: Mode::Starting, changes: 0 })
+        ModeVersion::of(self.mode_number.load(Ordering::SeqCst)).unwrap_or(ModeVersion { mode: Mode::Starting, changes: 0 })
     }
 
     pub(super) fn mode(&self) -> Mode {
@@ -181,28 +181,28 @@ impl Pair {
     /// The mode to tell the other node. `Ahead` is told only once it is recorded; otherwise a crash could leave no node
     /// that is ahead. `Behind` is told only once it is recorded, because before that the node takes no records.
     pub(super) fn reported_mode(&self) -> ModeVersion {
-        let word = self.word();
-        let is_sure = !matches!(word.mode, Mode::Ahead | Mode::Behind) || self.is_recorded();
-        ModeVersion { mode: if is_sure { word.mode } else { Mode::Deciding }, ..word }
+        let mode_version = self.word();
+        let is_sure = !matches!(mode_version.mode, Mode::Ahead | Mode::Behind) || self.is_recorded();
+        ModeVersion { mode: if is_sure { mode_version.mode } else { Mode::Deciding }, ..mode_version }
     }
 
     /// True if the previous mode was [`Mode::Fresh`].
     pub(super) fn was_fresh(&self) -> bool {
-        lock(&self.words).was_fresh
+        lock(&self.state).was_fresh
     }
 
-    fn set(&self, words: &mut MutexGuard<'_, PairState>, mode: Mode) -> Mode {
-        let before = self.mode();
-        if before != mode {
-            words.was_fresh = before == Mode::Fresh;
+    fn set(&self, state: &mut MutexGuard<'_, PairState>, mode: Mode) -> Mode {
+        let old_mode = self.mode();
+        if old_mode != mode {
+            state.was_fresh = old_mode == Mode::Fresh;
         }
-        words.empty[0] = 0;
-        self.word.store(self.word().next(mode).number(), Ordering::SeqCst);
-        if before == Mode::Paired {
-            self.since.store(self.word().changes, Ordering::SeqCst);
+        state.empty_namespaces[0] = 0;
+        self.mode_number.store(self.word().next(mode).number(), Ordering::SeqCst);
+        if old_mode == Mode::Paired {
+            self.takeover_changes.store(self.word().changes, Ordering::SeqCst);
         }
-        words.compared.iter_mut().for_each(HashSet::clear);
-        words.drained.clear();
+        state.compared_cores.iter_mut().for_each(HashSet::clear);
+        state.drained_cores.clear();
         mode
     }
 
@@ -210,14 +210,14 @@ impl Pair {
     /// node. Nobody has acknowledged
     /// the writes that come on such a connection.
     pub(super) fn is_past(&self, changes: u16) -> bool {
-        is_earlier(changes, self.since.load(Ordering::SeqCst))
+        is_earlier(changes, self.takeover_changes.load(Ordering::SeqCst))
     }
 
     /// Role of this node for a partition: 0 master, 1 replica, `None` neither. `copies`: the namespace has two copies
     /// of each record.
-    pub(super) fn role(&self, cluster: &Cluster, partition: u16, copies: bool) -> Option<usize> {
+    pub(super) fn role(&self, cluster: &Cluster, partition: u16, has_copies: bool) -> Option<usize> {
         match self.mode() {
-            _ if !copies => cluster.has(partition, 0).then_some(0),
+            _ if !has_copies => cluster.has(partition, 0).then_some(0),
             Mode::Paired => (0..2).find(|place| cluster.has(partition, *place)),
             Mode::Ahead | Mode::Handing => Some(0),
             _ => None,
@@ -225,63 +225,63 @@ impl Pair {
     }
 
     /// Sets the mode that follows from the contents of the devices, once all records are indexed.
-    pub(super) fn started(&self, found: DeviceContents) -> Option<Mode> {
+    pub(super) fn started(&self, contents: DeviceContents) -> Option<Mode> {
         if !self.takes_over {
             return None;
         }
-        let mode = found.mode();
+        let mode = contents.mode();
         // A node that is behind stays behind whatever its devices are, and has to tell the other node at once.
-        let recorded = found.recorded.filter(|of| of.devices == found.devices || mode == Some(Mode::Behind));
-        self.recorded.store(recorded.map_or(UNRECORDED, |of| of.mode as u8), Ordering::SeqCst);
-        let mut words = lock(&self.words);
-        words.devices = found.devices;
-        let mode = mode.map(|mode| self.set(&mut words, mode));
+        let recorded = contents.recorded.filter(|of| of.devices == contents.devices || mode == Some(Mode::Behind));
+        self.recorded_mode.store(recorded.map_or(UNRECORDED, |of| of.mode as u8), Ordering::SeqCst);
+        let mut state = lock(&self.state);
+        state.devices = contents.devices;
+        let mode = mode.map(|mode| self.set(&mut state, mode));
         let takes_none = !matches!(mode, Some(Mode::Ahead | Mode::Behind));
-        words.empty[0] = if takes_none { found.empty() } else { 0 };
+        state.empty_namespaces[0] = if takes_none { contents.empty() } else { 0 };
         mode
     }
 
     /// Bits of the namespaces without records on this node, for the other node.
     pub(super) fn empty(&self) -> u32 {
-        lock(&self.words).empty[0]
+        lock(&self.state).empty_namespaces[0]
     }
 
     /// True if the nodes would wait for each other for ever. `other`: the other node's mode.
-    pub(super) fn is_stuck(&self, other: Mode) -> bool {
-        let covers = lock(&self.words).covers();
-        self.mode().is_stuck(other, covers)
+    pub(super) fn is_stuck(&self, peer_mode: Mode) -> bool {
+        let covers = lock(&self.state).covers();
+        self.mode().is_stuck(peer_mode, covers)
     }
 
     /// Handles the greeting of a process of the other node. `empty`: bits of its namespaces without records. Returns
     /// this node's new mode, if the mode changes.
-    pub(super) fn on_greeting(&self, process: u64, word: ModeVersion, empty: u32, now_ns: u64) -> Option<Mode> {
-        let mut words = lock(&self.words);
-        let before = words.process.replace(process);
-        let is_new = before.is_some_and(|before| before != process);
-        if before != Some(process) {
-            words.word = None;
+    pub(super) fn on_greeting(&self, process: u64, mode_version: ModeVersion, empty_namespaces: u32, now_ns: u64) -> Option<Mode> {
+        let mut state = lock(&self.state);
+        let old_process = state.process.replace(process);
+        let is_new = old_process.is_some_and(|before| before != process);
+        if old_process != Some(process) {
+            state.peer_mode_version = None;
             self.answered_ns.store(0, Ordering::SeqCst);
-            words.compared.iter_mut().for_each(HashSet::clear);
+            state.compared_cores.iter_mut().for_each(HashSet::clear);
         }
         if is_new && matches!(self.mode(), Mode::Ahead | Mode::Handing) {
-            self.set(&mut words, Mode::Ahead);
+            self.set(&mut state, Mode::Ahead);
         }
-        words.empty[1] = empty;
-        self.on_word(&mut words, word, is_new, now_ns)
+        state.empty_namespaces[1] = empty_namespaces;
+        self.on_word(&mut state, mode_version, is_new, now_ns)
     }
 
     /// Handles the mode that a process of the other node reports. Returns this node's new mode, if the mode changes.
-    pub(super) fn on_mode_reported(&self, process: u64, word: ModeVersion, now_ns: u64) -> Option<Mode> {
-        let mut words = lock(&self.words);
-        match words.process {
-            Some(known) if known == process => self.on_word(&mut words, word, false, now_ns),
+    pub(super) fn on_mode_reported(&self, process: u64, mode_version: ModeVersion, now_ns: u64) -> Option<Mode> {
+        let mut state = lock(&self.state);
+        match state.process {
+            Some(known) if known == process => self.on_word(&mut state, mode_version, false, now_ns),
             _ => None,
         }
     }
 
     /// Handles an answer of a process of the other node to a message that was sent at `sent_ns`.
-    pub(super) fn answered(&self, process: u64, word: ModeVersion, sent_ns: u64) {
-        if lock(&self.words).process == Some(process) && word.mode == Mode::Paired {
+    pub(super) fn answered(&self, process: u64, mode_version: ModeVersion, sent_ns: u64) {
+        if lock(&self.state).process == Some(process) && mode_version.mode == Mode::Paired {
             self.answered_ns.fetch_max(sent_ns, Ordering::SeqCst);
         }
     }
@@ -293,69 +293,69 @@ impl Pair {
 
     fn on_word(
         &self,
-        words: &mut MutexGuard<'_, PairState>,
-        word: ModeVersion,
+        state: &mut MutexGuard<'_, PairState>,
+        mode_version: ModeVersion,
         is_new: bool,
         now_ns: u64,
     ) -> Option<Mode> {
-        words.word_ns = words.word_ns.max(now_ns);
-        if !self.takes_over || words.word.is_some_and(|known| word.is_before(known)) {
+        state.last_report_ns = state.last_report_ns.max(now_ns);
+        if !self.takes_over || state.peer_mode_version.is_some_and(|known| mode_version.is_before(known)) {
             return None;
         }
-        words.word = Some(word);
-        let new = self.mode().next(word.mode, self.is_first, is_new, words.covers())?;
+        state.peer_mode_version = Some(mode_version);
+        let new_mode = self.mode().next(mode_version.mode, self.is_first, is_new, state.covers())?;
         // The other node made exactly two mode changes after the comparison: to `Handing` and to `Paired`. So no other
         // comparison was in between.
-        let has_all = words.compared[0].len() == self.cores && word.changes == (words.comparison + 2) & 4095;
+        let has_all = state.compared_cores[0].len() == self.cores && mode_version.changes == (state.comparison + 2) & 4095;
         if self.mode() == Mode::Behind && !has_all {
             return None;
         }
-        Some(self.set(words, new))
+        Some(self.set(state, new_mode))
     }
 
     /// Takes over if the other node is gone. Returns the time of its last message after a takeover. `refused_ns`: time
     /// since which all attempts to connect have been refused.
     pub(super) fn check_takeover(&self, now_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
-        let mut words = lock(&self.words);
-        if now_ns.saturating_sub(words.looked_ns) > STOPPED_NS {
-            words.word_ns = words.word_ns.max(now_ns);
+        let mut state = lock(&self.state);
+        if now_ns.saturating_sub(state.checked_ns) > STOPPED_NS {
+            state.last_report_ns = state.last_report_ns.max(now_ns);
         }
-        words.looked_ns = words.looked_ns.max(now_ns);
-        let word_ns = words.word_ns;
-        let is_silent = self.is_first && now_ns.saturating_sub(word_ns) > SILENCE_NS;
+        state.checked_ns = state.checked_ns.max(now_ns);
+        let last_report_ns = state.last_report_ns;
+        let is_silent = self.is_first && now_ns.saturating_sub(last_report_ns) > SILENCE_NS;
         // The last message of the other node may be read only after the first refusal, so the later time counts.
         let is_dead = refused_ns.is_some_and(|since_ns| {
             // With later refusals, the first node may have taken over before it died.
             let is_known = self.is_first || since_ns < self.answered_ns.load(Ordering::SeqCst) + SILENCE_NS;
-            is_known && now_ns >= since_ns.max(word_ns) + REFUSED_NS
+            is_known && now_ns >= since_ns.max(last_report_ns) + REFUSED_NS
         });
         if !self.takes_over || self.mode() != Mode::Paired || !(is_silent || is_dead) {
             return None;
         }
-        self.set(&mut words, Mode::Ahead);
-        Some(word_ns)
+        self.set(&mut state, Mode::Ahead);
+        Some(last_report_ns)
     }
 
     /// True if a write must wait in this mode: in `Ahead` until the mode is recorded, in `Handing` until the other node
     /// has its partitions back.
-    pub(super) fn must_wait(&self, word: ModeVersion) -> bool {
-        match word.mode {
+    pub(super) fn must_wait(&self, mode_version: ModeVersion) -> bool {
+        match mode_version.mode {
             Mode::Handing => true,
-            Mode::Ahead => self.recorded.load(Ordering::SeqCst) != Mode::Ahead as u8,
+            Mode::Ahead => self.recorded_mode.load(Ordering::SeqCst) != Mode::Ahead as u8,
             _ => false,
         }
     }
 
     /// True if the current mode is on the device.
     pub(super) fn is_recorded(&self) -> bool {
-        self.recorded.load(Ordering::SeqCst) == self.mode() as u8
+        self.recorded_mode.load(Ordering::SeqCst) == self.mode() as u8
     }
 
     /// The mode that has to be on the device.
     fn wanted(&self) -> Option<Mode> {
         match self.mode() {
             Mode::Starting | Mode::Fresh => None,
-            Mode::Handing => (lock(&self.words).drained.len() == self.cores).then_some(Mode::Paired),
+            Mode::Handing => (lock(&self.state).drained_cores.len() == self.cores).then_some(Mode::Paired),
             mode => Some(mode),
         }
     }
@@ -367,32 +367,32 @@ impl Pair {
 
     /// The mode that is not on the device and is not being recorded.
     fn unrecorded(&self) -> Option<Mode> {
-        let begins = self.takes_over && !self.is_recording.load(Ordering::SeqCst);
-        self.wanted().filter(|wanted| begins && *wanted as u8 != self.recorded.load(Ordering::SeqCst))
+        let may_begin = self.takes_over && !self.is_recording.load(Ordering::SeqCst);
+        self.wanted().filter(|wanted| may_begin && *wanted as u8 != self.recorded_mode.load(Ordering::SeqCst))
     }
 
     /// Returns the mode that the calling core has to record now. Until [`Self::end_record`], the mode on the device is
     /// unknown.
     pub(super) fn begin_record(&self) -> Option<Mode> {
-        let wanted = self.unrecorded()?;
-        self.recorded.store(UNRECORDED, Ordering::SeqCst);
+        let mode = self.unrecorded()?;
+        self.recorded_mode.store(UNRECORDED, Ordering::SeqCst);
         self.is_recording.store(true, Ordering::SeqCst);
-        Some(wanted)
+        Some(mode)
     }
 
     /// The record of a mode.
     pub(super) fn record_of(&self, mode: Mode) -> ModeRecord {
-        ModeRecord { mode, devices: lock(&self.words).devices }
+        ModeRecord { mode, devices: lock(&self.state).devices }
     }
 
     /// Ends the recording. `mode`: the mode that is on the device; `None`: unknown. Returns this node's new mode, if
     /// the mode changes.
     pub(super) fn end_record(&self, mode: Option<Mode>) -> Option<Mode> {
-        let mut words = lock(&self.words);
-        self.recorded.store(mode.map_or(UNRECORDED, |mode| mode as u8), Ordering::SeqCst);
+        let mut state = lock(&self.state);
+        self.recorded_mode.store(mode.map_or(UNRECORDED, |mode| mode as u8), Ordering::SeqCst);
         self.is_recording.store(false, Ordering::SeqCst);
         let is_over = self.mode() == Mode::Handing && mode == Some(Mode::Paired);
-        is_over.then(|| self.set(&mut words, Mode::Paired))
+        is_over.then(|| self.set(&mut state, Mode::Paired))
     }
 }
 
@@ -400,28 +400,28 @@ impl Pair {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::server) struct Comparison {
     /// Number of mode changes of the node that is ahead.
-    pub(in crate::server) number: u16,
+    pub(in crate::server) changes: u16,
     /// Number of the other node's process.
     process: u64,
     /// True at the node that is ahead.
-    pub(in crate::server) sends: bool,
+    pub(in crate::server) is_sender: bool,
 }
 
 impl Pair {
     /// The comparison that this node takes part in.
     pub(in crate::server) fn comparison(&self) -> Option<Comparison> {
-        let own = self.word();
-        if !matches!(own.mode, Mode::Ahead | Mode::Behind) {
+        let own_version = self.word();
+        if !matches!(own_version.mode, Mode::Ahead | Mode::Behind) {
             return None;
         }
-        let (process, other) = {
-            let words = lock(&self.words);
-            (words.process?, words.word?)
+        let (process, peer_version) = {
+            let state = lock(&self.state);
+            (state.process?, state.peer_mode_version?)
         };
-        match (own.mode, other.mode) {
-            (Mode::Ahead, Mode::Behind) => Some(Comparison { number: own.changes, process, sends: true }),
+        match (own_version.mode, peer_version.mode) {
+            (Mode::Ahead, Mode::Behind) => Some(Comparison { changes: own_version.changes, process, is_sender: true }),
             (Mode::Behind, Mode::Ahead) if self.is_recorded() => {
-                Some(Comparison { number: other.changes, process, sends: false })
+                Some(Comparison { changes: peer_version.changes, process, is_sender: false })
             }
             _ => None,
         }
@@ -434,52 +434,52 @@ impl Pair {
 
     /// Begins the comparison again, because the other node may lack a write.
     pub(in crate::server) fn compare_again(&self) {
-        let mut words = lock(&self.words);
+        let mut state = lock(&self.state);
         if matches!(self.mode(), Mode::Ahead | Mode::Handing) {
-            self.set(&mut words, Mode::Ahead);
+            self.set(&mut state, Mode::Ahead);
         }
     }
 
     /// Notes that a core of this node has compared all its records.
-    pub(in crate::server) fn compared(&self, of: Comparison, core: usize) -> Option<Mode> {
-        if of.sends {
-            return self.on_compared(0, of.number, core, self.cores);
+    pub(in crate::server) fn compared(&self, comparison: Comparison, core: usize) -> Option<Mode> {
+        if comparison.is_sender {
+            return self.on_compared(0, comparison.changes, core, self.cores);
         }
-        let mut words = lock(&self.words);
-        if words.process != Some(of.process) {
+        let mut state = lock(&self.state);
+        if state.process != Some(comparison.process) {
             return None;
         }
-        if std::mem::replace(&mut words.comparison, of.number) != of.number {
-            words.compared[0].clear();
+        if std::mem::replace(&mut state.comparison, comparison.changes) != comparison.changes {
+            state.compared_cores[0].clear();
         }
-        words.compared[0].insert(core);
+        state.compared_cores[0].insert(core);
         None
     }
 
     /// Notes that a core of the other node, one of `cores`, has compared all its records.
-    pub(in crate::server) fn other_compared(&self, number: u16, core: usize, cores: usize) -> Option<Mode> {
-        self.on_compared(1, number, core, cores)
+    pub(in crate::server) fn other_compared(&self, changes: u16, core: usize, cores: usize) -> Option<Mode> {
+        self.on_compared(1, changes, core, cores)
     }
 
-    fn on_compared(&self, side: usize, number: u16, core: usize, cores: usize) -> Option<Mode> {
-        let mut words = lock(&self.words);
-        if self.word() != (ModeVersion { mode: Mode::Ahead, changes: number }) {
+    fn on_compared(&self, node_index: usize, changes: u16, core: usize, cores: usize) -> Option<Mode> {
+        let mut state = lock(&self.state);
+        if self.word() != (ModeVersion { mode: Mode::Ahead, changes }) {
             return None;
         }
-        words.compared[side].insert(core);
-        if side == 1 {
-            words.other_cores = cores;
+        state.compared_cores[node_index].insert(core);
+        if node_index == 1 {
+            state.other_cores = cores;
         }
-        let is_over = words.compared[0].len() == self.cores && words.compared[1].len() == words.other_cores;
-        (is_over && words.other_cores > 0).then(|| self.set(&mut words, Mode::Handing))
+        let is_over = state.compared_cores[0].len() == self.cores && state.compared_cores[1].len() == state.other_cores;
+        (is_over && state.other_cores > 0).then(|| self.set(&mut state, Mode::Handing))
     }
 
     /// Notes that a core of this node has no pending write left that the other node must get. `number`: this node's
     /// mode changes.
-    pub(in crate::server) fn drained(&self, number: u16, core: usize) {
-        let mut words = lock(&self.words);
-        if self.word() == (ModeVersion { mode: Mode::Handing, changes: number }) {
-            words.drained.insert(core);
+    pub(in crate::server) fn drained(&self, changes: u16, core: usize) {
+        let mut state = lock(&self.state);
+        if self.word() == (ModeVersion { mode: Mode::Handing, changes }) {
+            state.drained_cores.insert(core);
         }
     }
 }

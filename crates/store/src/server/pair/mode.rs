@@ -56,16 +56,16 @@ impl Mode {
     /// New mode of this node after the other node reported the mode `other`; `None`: no change. `is_first`: this node
     /// is the first of the list. `is_new`: the other node has restarted. `own`: the other node, too, has no records in
     /// each namespace where this node has none; `others`: the same with the nodes exchanged.
-    pub(super) fn next(self, other: Self, is_first: bool, is_new: bool, [own, others]: [bool; 2]) -> Option<Self> {
+    pub(super) fn next(self, peer_mode: Self, is_first: bool, is_new: bool, [own_covers, peer_covers]: [bool; 2]) -> Option<Self> {
         use Mode::*;
-        Some(match (self, other) {
+        Some(match (self, peer_mode) {
             // Not if this node was certainly ahead: in that case both nodes took over.
             (Starting | Paired | Fresh | Damaged | New | MaybeAhead, Ahead) => Behind,
             // Each node has all acknowledged records.
             (Fresh, Fresh) if is_first => Ahead,
             // A node becomes ahead only if it has records in every namespace in which the other node has some.
-            (Starting, Starting) | (New, New) if own && (is_first || !others) => Ahead,
-            (NewAhead, New | Starting) if own => Ahead,
+            (Starting, Starting) | (New, New) if own_covers && (is_first || !peer_covers) => Ahead,
+            (NewAhead, New | Starting) if own_covers => Ahead,
             (Starting, Fresh | Damaged | New | Behind) | (Damaged | New | NewAhead | MaybeAhead, Fresh) => Ahead,
             // A new process may have writes on its device that it never acknowledged.
             (Paired, Starting | Fresh | Damaged | New | Behind) if is_new => Ahead,
@@ -80,9 +80,9 @@ impl Mode {
     }
 
     /// True if two nodes in these modes would wait for each other for ever, because each lacks records.
-    pub(in crate::server) fn is_stuck(self, other: Self, covers: [bool; 2]) -> bool {
+    pub(in crate::server) fn is_stuck(self, peer_mode: Self, covers: [bool; 2]) -> bool {
         use Mode::*;
-        match (self, other) {
+        match (self, peer_mode) {
             (Starting, Starting) | (New, New) => covers == [false; 2],
             (NewAhead, New | Starting) => !covers[0],
             (New | Starting, NewAhead) => !covers[1],
@@ -135,9 +135,9 @@ const BYTES: usize = 25;
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) struct DeviceIdentity {
     /// The sets of all namespaces, XORed. Formatting the devices of a namespace changes this number.
-    pub(in crate::server) sets: u64,
+    pub(in crate::server) device_sets: u64,
     /// Number of write blocks with accepted losses: in the store that has the record of the mode, and in the others.
-    pub(in crate::server) lost: [u64; 2],
+    pub(in crate::server) lost_blocks: [u64; 2],
 }
 
 /// Contents of the record of a mode.
@@ -153,15 +153,15 @@ impl ModeRecord {
         let Some(bytes) = bytes.first_chunk::<BYTES>() else {
             return Some(Self { mode, devices: DeviceIdentity::default() });
         };
-        let [sets, here, elsewhere] =
+        let [device_sets, here, elsewhere] =
             [0, 8, 16].map(|at| bytes[at..at + 8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte)));
-        Some(Self { mode, devices: DeviceIdentity { sets, lost: [here, elsewhere] } })
+        Some(Self { mode, devices: DeviceIdentity { device_sets, lost_blocks: [here, elsewhere] } })
     }
 
     pub(in crate::server) fn to_bytes(self) -> [u8; BYTES] {
-        let [here, elsewhere] = self.devices.lost;
+        let [here, elsewhere] = self.devices.lost_blocks;
         let mut bytes = [self.mode as u8; BYTES];
-        let numbers = [self.devices.sets, here, elsewhere].map(u64::to_be_bytes);
+        let numbers = [self.devices.device_sets, here, elsewhere].map(u64::to_be_bytes);
         bytes[..BYTES - 1].copy_from_slice(numbers.as_flattened());
         bytes
     }
@@ -173,29 +173,29 @@ pub(in crate::server) struct DeviceContents {
     pub(in crate::server) recorded: Option<ModeRecord>,
     pub(in crate::server) devices: DeviceIdentity,
     /// Bits of these namespaces. The first one has the record of the mode.
-    pub(in crate::server) copied: u32,
+    pub(in crate::server) replicated: u32,
     /// Bits of the namespaces that have records.
-    pub(in crate::server) full: u32,
+    pub(in crate::server) nonempty: u32,
 }
 
 impl DeviceContents {
     /// Bits of the namespaces that have no records.
     pub(super) fn empty(&self) -> u32 {
-        self.copied & !self.full
+        self.replicated & !self.nonempty
     }
 
     /// Mode that the node has at the start; `None` for [`Mode::Starting`].
     pub(super) fn mode(&self) -> Option<Mode> {
-        let DeviceIdentity { sets, lost } = self.recorded.map_or(DeviceIdentity::default(), |of| of.devices);
+        let DeviceIdentity { device_sets, lost_blocks } = self.recorded.map_or(DeviceIdentity::default(), |of| of.devices);
         // A new namespace gets no records before the mode is recorded with its set.
-        let has_new = self.empty() != 0 && sets != self.devices.sets;
-        let is_damaged = lost != self.devices.lost;
-        let is_first_empty = self.full & self.copied & self.copied.wrapping_neg() == 0;
+        let has_new = self.empty() != 0 && device_sets != self.devices.device_sets;
+        let is_damaged = lost_blocks != self.devices.lost_blocks;
+        let is_first_empty = self.nonempty & self.replicated & self.replicated.wrapping_neg() == 0;
         // In a damaged store, an older record of the mode may be left.
-        let has_lost_mode = lost[0] != self.devices.lost[0] || self.recorded.is_none() && is_first_empty;
+        let has_lost_mode = lost_blocks[0] != self.devices.lost_blocks[0] || self.recorded.is_none() && is_first_empty;
         match self.recorded.map(|of| of.mode) {
             // A node without any record cannot serve outdated ones.
-            None | Some(Mode::Behind) if self.full == 0 && !is_damaged => Some(Mode::Fresh),
+            None | Some(Mode::Behind) if self.nonempty == 0 && !is_damaged => Some(Mode::Fresh),
             _ if has_lost_mode => Some(Mode::MaybeAhead),
             Some(mode @ (Mode::Behind | Mode::MaybeAhead | Mode::Damaged)) => Some(mode),
             Some(Mode::Ahead | Mode::NewAhead) if is_damaged => Some(Mode::MaybeAhead),

@@ -77,11 +77,11 @@ impl Device {
         DeviceContents {
             recorded: self.recorded,
             devices: DeviceIdentity {
-                sets: self.sets[..namespaces].iter().fold(0, |sets, set| sets ^ set),
-                lost: [lost[0], lost[1..].iter().sum()],
+                device_sets: self.sets[..namespaces].iter().fold(0, |sets, set| sets ^ set),
+                lost_blocks: [lost[0], lost[1..].iter().sum()],
             },
-            copied: (1 << namespaces) - 1,
-            full: (0..namespaces).filter(is_full).fold(0, |bits, namespace| bits | 1 << namespace),
+            replicated: (1 << namespaces) - 1,
+            nonempty: (0..namespaces).filter(is_full).fold(0, |bits, namespace| bits | 1 << namespace),
         }
     }
 }
@@ -327,13 +327,13 @@ impl Story {
         let (key, waits) = (*next, running.waiting.values().any(|of| of.core == core && !of.is_write));
         if key < KEYS {
             *next += CORES;
-            if of.sends {
+            if of.is_sender {
                 self.copy_record(at, key);
             }
         } else if !waits && !std::mem::replace(is_over, true) {
             running.pair.compared(of, core);
-            if let (false, Some(link)) = (of.sends, &mut self.links[at][core]) {
-                link.push_back(Message::ComparedAll { comparison: of.number, core });
+            if let (false, Some(link)) = (of.is_sender, &mut self.links[at][core]) {
+                link.push_back(Message::ComparedAll { comparison: of.changes, core });
             }
         }
     }

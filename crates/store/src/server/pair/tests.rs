@@ -15,18 +15,18 @@ fn pair(own: usize) -> Pair {
 /// Contents of the devices of four namespaces. `is_damaged`: a store without the record of the mode has losses.
 fn found(recorded: Option<Mode>, has_records: bool, is_damaged: bool) -> DeviceContents {
     let recorded = recorded.map(|mode| ModeRecord { mode, devices: DeviceIdentity::default() });
-    let devices = DeviceIdentity { lost: [0, is_damaged.into()], ..DeviceIdentity::default() };
-    DeviceContents { recorded, devices, copied: 15, full: if has_records { 15 } else { 0 } }
+    let devices = DeviceIdentity { lost_blocks: [0, is_damaged.into()], ..DeviceIdentity::default() };
+    DeviceContents { recorded, devices, replicated: 15, nonempty: if has_records { 15 } else { 0 } }
 }
 
 /// As [`found`], with records in all namespaces except those of the bits `empty`.
 fn without(empty: u32, recorded: Mode) -> DeviceContents {
-    DeviceContents { full: 15 & !empty, ..found(Some(recorded), true, false) }
+    DeviceContents { nonempty: 15 & !empty, ..found(Some(recorded), true, false) }
 }
 
 /// The other node reports this mode, always from the same process.
 fn hear(pair: &Pair, mode: Mode, now_ns: u64) -> Option<Mode> {
-    let changes = lock(&pair.words).word.map_or(0, |word| word.next(mode).changes);
+    let changes = lock(&pair.state).peer_mode_version.map_or(0, |word| word.next(mode).changes);
     greet(pair, 7, ModeVersion { mode, changes }, now_ns)
 }
 
@@ -135,12 +135,12 @@ fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
     record(&pair);
     assert_eq!(pair.comparison(), None);
     greet(&pair, 8, ModeVersion { mode: Mode::Behind, changes: 1 }, 9 * S);
-    let Some(Comparison { number, sends: true, .. }) = pair.comparison() else { panic!("{pair:?}") };
+    let Some(Comparison { changes: number, is_sender: true, .. }) = pair.comparison() else { panic!("{pair:?}") };
     compare(&pair);
     assert_eq!(pair.other_compared(number, 0, 2), None);
     pair.compare_again();
     assert_eq!(pair.other_compared(number, 1, 2), None, "of the comparison before");
-    let number = pair.comparison().unwrap().number;
+    let number = pair.comparison().unwrap().changes;
     compare(&pair);
     pair.other_compared(number, 0, 2);
     assert_eq!(pair.other_compared(number, 0, 2), None, "the same core");
@@ -209,8 +209,8 @@ fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
 /// A node with records, and with new devices for the namespaces of these bits.
 fn new(own: usize, recorded: Option<Mode>, empty: u32) -> Pair {
     let pair = pair(own);
-    let devices = DeviceIdentity { sets: 1, lost: [0; 2] };
-    pair.started(DeviceContents { devices, full: 15 & !empty, ..found(recorded, true, false) });
+    let devices = DeviceIdentity { device_sets: 1, lost_blocks: [0; 2] };
+    pair.started(DeviceContents { devices, nonempty: 15 & !empty, ..found(recorded, true, false) });
     pair
 }
 
@@ -256,9 +256,9 @@ fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
 
 #[test]
 fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
-    let now = DeviceIdentity { sets: 7, lost: [2, 3] };
-    let mode = |recorded: Option<ModeRecord>, full| DeviceContents { recorded, devices: now, copied: 6, full }.mode();
-    let with = |sets, lost| move |mode| Some(ModeRecord { mode, devices: DeviceIdentity { sets, lost } });
+    let now = DeviceIdentity { device_sets: 7, lost_blocks: [2, 3] };
+    let mode = |recorded: Option<ModeRecord>, full| DeviceContents { recorded, devices: now, replicated: 6, nonempty: full }.mode();
+    let with = |sets, lost| move |mode| Some(ModeRecord { mode, devices: DeviceIdentity { device_sets: sets, lost_blocks: lost } });
     let (same, new, here, elsewhere) = (with(7, [2, 3]), with(6, [2, 3]), with(7, [1, 3]), with(7, [2, 2]));
     use Mode::*;
     for (recorded, full, expected) in [
@@ -284,14 +284,14 @@ fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
         assert_eq!(mode(recorded, full), expected, "{recorded:?} with records in {full}");
     }
     // Without damage.
-    let mode = |full| DeviceContents { full, copied: 6, ..DeviceContents::default() }.mode();
+    let mode = |full| DeviceContents { nonempty: full, replicated: 6, ..DeviceContents::default() }.mode();
     assert_eq!([mode(0), mode(2), mode(4)], [Some(Fresh), None, Some(MaybeAhead)]);
 }
 
 #[test]
 fn a_recorded_mode_is_read_as_it_was_written_and_as_earlier_versions_wrote_it() {
     let recorded =
-        ModeRecord { mode: Mode::NewAhead, devices: DeviceIdentity { sets: u64::MAX - 1, lost: [1 << 40, 3] } };
+        ModeRecord { mode: Mode::NewAhead, devices: DeviceIdentity { device_sets: u64::MAX - 1, lost_blocks: [1 << 40, 3] } };
     assert_eq!(ModeRecord::read(&recorded.to_bytes()), Some(recorded));
     let devices = DeviceIdentity::default();
     assert_eq!(ModeRecord::read(&2_u64.to_be_bytes()), Some(ModeRecord { mode: Mode::Ahead, devices }));

@@ -15,12 +15,12 @@ const BATCH_PART_BYTES: usize = 64 << 10;
 /// A batch that is not completely answered.
 #[derive(Debug)]
 pub(super) struct Batch {
-    asker: ReplyAddress,
-    rest: std::vec::IntoIter<BatchKey>,
+    reply_address: ReplyAddress,
+    keys_left: std::vec::IntoIter<BatchKey>,
     in_flight: usize,
     deadline_ns: u64,
     /// The part of the reply that is not sent yet: one frame.
-    out: Vec<u8>,
+    output: Vec<u8>,
     /// Bytes of memory that the batch's requests take.
     bytes: usize,
 }
@@ -28,14 +28,14 @@ pub(super) struct Batch {
 impl Batch {
     /// Bytes of memory that the batch takes.
     pub(super) fn held(&self) -> usize {
-        self.out.capacity() + self.bytes
+        self.output.capacity() + self.bytes
     }
 
-    pub(super) fn new(asker: ReplyAddress, requests: Vec<BatchKey>, deadline_ns: u64) -> Self {
+    pub(super) fn new(reply_address: ReplyAddress, requests: Vec<BatchKey>, deadline_ns: u64) -> Self {
         let bytes = requests.iter().map(held).sum();
-        let mut out = Vec::new();
-        frame::begin(&mut out, wire::FrameKind::Message);
-        Self { asker, rest: requests.into_iter(), in_flight: 0, deadline_ns, out, bytes }
+        let mut output = Vec::new();
+        frame::begin(&mut output, wire::FrameKind::Message);
+        Self { reply_address, keys_left: requests.into_iter(), in_flight: 0, deadline_ns, output, bytes }
     }
 }
 
@@ -51,23 +51,23 @@ fn held(keyed: &BatchKey) -> usize {
 
 impl Shard {
     /// Adds the reply of a key to its batch.
-    pub(super) fn answer_key(&mut self, at: u32, index: u32, reply: &Reply) {
-        if let Some(batch) = self.batches.get(at) {
+    pub(super) fn answer_key(&mut self, batch_number: u32, index: u32, reply: &Reply) {
+        if let Some(batch) = self.batches.get(batch_number) {
             batch.in_flight -= 1;
-            message::put_entry(&mut batch.out, index, reply);
-            self.pump(at);
+            message::put_entry(&mut batch.output, index, reply);
+            self.pump(batch_number);
         }
     }
 
     /// Starts as many keys of a batch as the limit allows, and sends the available part of its reply.
-    pub(super) fn pump(&mut self, at: u32) {
+    pub(super) fn pump(&mut self, batch_number: u32) {
         loop {
-            let Some(batch) = self.batches.get(at) else { return };
-            let ReplyAddress { connection: to, serial, number } = batch.asker;
-            let Some(connection) = self.connections.get(to).filter(|of| of.serial == serial && !of.ended) else {
-                batch.rest = Vec::new().into_iter();
+            let Some(batch) = self.batches.get(batch_number) else { return };
+            let ReplyAddress { connection: connection_number, serial, number } = batch.reply_address;
+            let Some(connection) = self.connections.get(connection_number).filter(|of| of.serial == serial && !of.is_closed) else {
+                batch.keys_left = Vec::new().into_iter();
                 if batch.in_flight == 0 {
-                    self.batches.remove(at);
+                    self.batches.remove(batch_number);
                 }
                 return;
             };
@@ -75,37 +75,37 @@ impl Shard {
                 // `pump` is called again when the earlier replies are sent.
                 return;
             }
-            if batch.out.len() >= BATCH_PART_BYTES {
-                frame::end(&mut batch.out, 0);
-                connection.out().append(&mut batch.out);
-                frame::begin(&mut batch.out, wire::FrameKind::Message);
-                self.list(to);
+            if batch.output.len() >= BATCH_PART_BYTES {
+                frame::end(&mut batch.output, 0);
+                connection.out().append(&mut batch.output);
+                frame::begin(&mut batch.output, wire::FrameKind::Message);
+                self.list(connection_number);
                 continue;
             }
-            let unread = batch.out.len() + connection.unsent();
+            let unread = batch.output.len() + connection.unsent();
             if batch.in_flight == BATCH_IN_FLIGHT_MAX || unread >= UNSENT_BYTES_MAX {
                 return;
             }
-            match batch.rest.next() {
+            match batch.keys_left.next() {
                 Some(BatchKey { index, request: Ok(request) }) => {
                     batch.in_flight += 1;
                     let deadline_ns = batch.deadline_ns;
-                    self.start(Origin::Batch { batch: at, index }, request, deadline_ns);
+                    self.start(Origin::Batch { batch: batch_number, index }, request, deadline_ns);
                 }
                 Some(BatchKey { index, request: Err(code) }) => {
-                    message::put_entry(&mut batch.out, index, &Reply::of(code))
+                    message::put_entry(&mut batch.output, index, &Reply::of(code))
                 }
                 None if batch.in_flight > 0 => return,
                 None => {
-                    let Some(Batch { mut out, .. }) = self.batches.remove(at) else { return };
-                    message::put_last(&mut out, ResultCode::OK);
+                    let Some(Batch { mut output, .. }) = self.batches.remove(batch_number) else { return };
+                    message::put_last(&mut output, ResultCode::OK);
                     self.counts.batches.success += 1;
-                    frame::end(&mut out, 0);
-                    if let Some(connection) = self.connections.get(to) {
+                    frame::end(&mut output, 0);
+                    if let Some(connection) = self.connections.get(connection_number) {
                         connection.batch = None;
-                        connection.answer(number, |replies| replies.append(&mut out));
+                        connection.answer(number, |replies| replies.append(&mut output));
                     }
-                    return self.list(to);
+                    return self.list(connection_number);
                 }
             }
         }

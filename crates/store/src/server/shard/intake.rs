@@ -21,8 +21,8 @@ const UNTAKEN_BYTES_MAX: usize = 64 << 10;
 fn hello(state: &State, out: &mut Vec<u8>) {
     let (id, process) = (state.setup.cluster.own_node().id, state.process);
     // Read the empty namespaces before the mode, because they are valid only while the node starts.
-    let (empty, word) = (state.pair.empty(), state.pair.reported_mode());
-    NodeMessage::Hello { id, word, process, empty, common: &state.common() }.put(out);
+    let (empty_namespaces, mode_version) = (state.pair.empty(), state.pair.reported_mode());
+    NodeMessage::Hello { id, mode_version, process, empty_namespaces, common: &state.common() }.put(out);
 }
 
 impl Shard {
@@ -43,15 +43,15 @@ impl Shard {
     fn receive(&mut self, at: u32) {
         let token = self.token(at, RECEIVE);
         let Some(connection) = self.connections.get(at) else { return };
-        if !connection.receives && !connection.parts && !connection.ended && connection.may_take() {
-            connection.receives = true;
+        if !connection.is_receiving && !connection.is_half_closed && !connection.is_closed && connection.may_take() {
+            connection.is_receiving = true;
             self.net.submit(Op::Receive { token, socket: connection.socket.clone() });
         }
     }
 
-    pub(super) fn on_received(&mut self, at: u32, outcome: Outcome, ended: bool) {
+    pub(super) fn on_received(&mut self, at: u32, outcome: Outcome, is_over: bool) {
         let Some(connection) = self.connections.get(at) else { return };
-        connection.receives &= !ended;
+        connection.is_receiving &= !is_over;
         match outcome {
             Outcome::Received(buf, len) => {
                 connection.arrived_ns = self.now_ns;
@@ -59,7 +59,7 @@ impl Shard {
                 self.net.provide(buf);
             }
             // The client may still read replies.
-            Outcome::Closed => connection.parts = true,
+            Outcome::Closed => connection.is_half_closed = true,
             Outcome::Errno(libc::ENOBUFS | libc::ECANCELED) => {}
             _ => connection.end(),
         }
@@ -69,32 +69,32 @@ impl Shard {
 
     /// Handles all complete frames received so far.
     fn arrived(&mut self, at: u32, bytes: &[u8]) {
-        let cancel = self.token(at, CANCEL);
-        let of = self.token(at, RECEIVE);
+        let cancel_token = self.token(at, CANCEL);
+        let receive_token = self.token(at, RECEIVE);
         let Some(connection) = self.connections.get(at) else { return };
-        if connection.ended {
+        if connection.is_closed {
             return;
         }
-        let taken;
+        let consumed;
         if connection.input.is_empty() {
-            taken = self.take(at, bytes);
-            let Some(connection) = self.connections.get(at).filter(|connection| !connection.ended) else { return };
-            connection.input.extend_from_slice(&bytes[taken..]);
+            consumed = self.take(at, bytes);
+            let Some(connection) = self.connections.get(at).filter(|connection| !connection.is_closed) else { return };
+            connection.input.extend_from_slice(&bytes[consumed..]);
         } else {
             let input = connection.take_input(bytes);
-            taken = self.take(at, &input);
-            let Some(connection) = self.connections.get(at).filter(|connection| !connection.ended) else { return };
-            connection.keep_input(input, taken);
+            consumed = self.take(at, &input);
+            let Some(connection) = self.connections.get(at).filter(|connection| !connection.is_closed) else { return };
+            connection.keep_input(input, consumed);
         }
         self.limit_memory(bytes.len());
         let Some(connection) = self.connections.get(at) else { return };
-        let is_half = !connection.input.is_empty() && connection.may_take();
-        let since_ns = connection.half_since_ns.filter(|_| taken == 0).unwrap_or(self.now_ns);
-        connection.half_since_ns = is_half.then_some(since_ns);
-        let is_much = connection.input.len() > UNTAKEN_BYTES_MAX && !connection.may_take();
-        if is_much && connection.receives && !connection.cancels {
-            connection.cancels = true;
-            self.net.submit(Op::Cancel { token: cancel, of });
+        let is_incomplete = !connection.input.is_empty() && connection.may_take();
+        let since_ns = connection.incomplete_since_ns.filter(|_| consumed == 0).unwrap_or(self.now_ns);
+        connection.incomplete_since_ns = is_incomplete.then_some(since_ns);
+        let is_too_long = connection.input.len() > UNTAKEN_BYTES_MAX && !connection.may_take();
+        if is_too_long && connection.is_receiving && !connection.is_cancelling {
+            connection.is_cancelling = true;
+            self.net.submit(Op::Cancel { token: cancel_token, cancelled_token: receive_token });
         }
     }
 
@@ -103,15 +103,15 @@ impl Shard {
         let mut rest = bytes;
         loop {
             let Some(connection) = self.connections.get(at) else { return bytes.len() };
-            if connection.ended || self.stops_ns.is_some() {
+            if connection.is_closed || self.stops_ns.is_some() {
                 return bytes.len();
             }
             let is_node = connection.role != Role::Client || rest.first() == Some(&MAGIC);
             if !connection.may_take() {
                 break;
             }
-            let taken = if is_node { self.take_node_message(at, &mut rest) } else { self.take_frame(at, &mut rest) };
-            match taken {
+            let result = if is_node { self.take_node_message(at, &mut rest) } else { self.take_frame(at, &mut rest) };
+            match result {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(_) => {
@@ -132,7 +132,7 @@ impl Shard {
         let Some((kind, body)) = frame::take(rest, state.setup.limits.frame_bytes)? else { return Ok(false) };
         let Some(connection) = self.connections.get(at) else { return Ok(false) };
         let (number, serial) = (connection.ask(), connection.serial);
-        let asker = ReplyAddress { connection: at, serial, number };
+        let reply_address = ReplyAddress { connection: at, serial, number };
         match kind {
             FrameKind::Info => {
                 connection.answer(number, |out| state.facts(|facts| wire::info::put(out, body, facts)));
@@ -143,14 +143,14 @@ impl Shard {
             }
             FrameKind::Message => match state.parse(body) {
                 Ok(Command::Single { request, timeout_ms }) => {
-                    self.start(Origin::Single(asker), request, state.deadline_ns(self.now_ns, timeout_ms));
+                    self.start(Origin::Single(reply_address), request, state.deadline_ns(self.now_ns, timeout_ms));
                 }
                 Ok(Command::Batch { requests, timeout_ms }) => {
-                    let batch = Batch::new(asker, requests, state.deadline_ns(self.now_ns, timeout_ms));
-                    let held = batch.held();
+                    let batch = Batch::new(reply_address, requests, state.deadline_ns(self.now_ns, timeout_ms));
+                    let batch_bytes = batch.held();
                     let batch = self.batches.insert(batch);
-                    connection.batch = Some((batch, held));
-                    self.limit_memory(held);
+                    connection.batch = Some((batch, batch_bytes));
+                    self.limit_memory(batch_bytes);
                     self.pump(batch);
                 }
                 Err(MessageError::Refused(code)) => {
@@ -165,19 +165,19 @@ impl Shard {
 
     /// Takes a node's message and executes it. `false` if it is incomplete.
     fn take_node_message(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
-        let Some(said) = cluster::take(rest)? else { return Ok(false) };
+        let Some(node_message) = cluster::take(rest)? else { return Ok(false) };
         let state = self.state.clone();
         let Some(connection) = self.connections.get(at) else { return Ok(false) };
-        if connection.role == Role::Inbound && state.pair.is_past(connection.greeted) {
+        if connection.role == Role::Inbound && state.pair.is_past(connection.greeting_changes) {
             connection.end();
             return Ok(false);
         }
         let serial = connection.serial;
-        let asker = |number| ReplyAddress { connection: at, serial, number };
-        match (said, connection.role) {
-            (NodeMessage::Hello { id, word, process, empty, common }, Role::Client) => {
-                let known = state.setup.cluster.others().any(|(_, node)| node.id == id);
-                if !known || common != state.common() {
+        let reply_address = |number| ReplyAddress { connection: at, serial, number };
+        match (node_message, connection.role) {
+            (NodeMessage::Hello { id, mode_version, process, empty_namespaces, common }, Role::Client) => {
+                let is_known = state.setup.cluster.others().any(|(_, node)| node.id == id);
+                if !is_known || common != state.common() {
                     if !std::mem::replace(&mut self.has_refused, true) {
                         let what = "its nodes, namespaces (name, replication-factor, write-block-size, order) or version of \
                                     flashproof differ from those of this node - make them the same";
@@ -186,39 +186,39 @@ impl Shard {
                     return Err(INVALID_NODE_MESSAGE);
                 }
                 (connection.role, connection.process) = (Role::Inbound, process);
-                state.on_greeting(process, word, empty, self.now_ns);
-                connection.greeted = state.pair.word().changes;
+                state.on_greeting(process, mode_version, empty_namespaces, self.now_ns);
+                connection.greeting_changes = state.pair.word().changes;
                 hello(&state, connection.out());
                 self.list(at);
             }
-            (NodeMessage::Hello { id, word, process, empty, .. }, Role::Outbound(node))
+            (NodeMessage::Hello { id, mode_version, process, empty_namespaces, .. }, Role::Outbound(node))
                 if id == state.setup.cluster.nodes()[node].id =>
             {
                 connection.process = process;
-                state.on_greeting(process, word, empty, self.now_ns);
-                state.pair.answered(process, word, connection.heard_ns);
+                state.on_greeting(process, mode_version, empty_namespaces, self.now_ns);
+                state.pair.answered(process, mode_version, connection.heard_ns);
                 self.linked(at, node);
             }
-            (NodeMessage::Ping { number, word }, Role::Inbound) => {
-                state.on_mode_reported(connection.process, word, self.now_ns);
-                NodeMessage::Pong { number, word: state.pair.reported_mode() }.put(connection.out());
+            (NodeMessage::Ping { number, mode_version }, Role::Inbound) => {
+                state.on_mode_reported(connection.process, mode_version, self.now_ns);
+                NodeMessage::Pong { number, mode_version: state.pair.reported_mode() }.put(connection.out());
                 self.list(at);
             }
-            (NodeMessage::Pong { number, word }, Role::Outbound(_)) => {
-                state.on_mode_reported(connection.process, word, self.now_ns);
+            (NodeMessage::Pong { number, mode_version }, Role::Outbound(_)) => {
+                state.on_mode_reported(connection.process, mode_version, self.now_ns);
                 // A number greater than that of the last ping must not extend the lease.
                 connection.heard_ns = connection.heard_ns.max(number.min(connection.pinged_ns));
-                state.pair.answered(connection.process, word, connection.heard_ns);
+                state.pair.answered(connection.process, mode_version, connection.heard_ns);
             }
             (NodeMessage::Image { number, namespace, digest, image }, Role::Inbound) => {
-                self.start_for_node(Origin::Node(asker(number)), namespace, digest, Work::Image(image.to_vec()))?;
+                self.start_for_node(Origin::Node(reply_address(number)), namespace, digest, Work::Image(image.to_vec()))?;
             }
             (NodeMessage::Done { number, result }, Role::Outbound(node)) if self.links[node] == Some(at) => {
                 self.on_done(number, result);
             }
             (NodeMessage::Compare { number, namespace, digest, version }, Role::Inbound) => {
                 let work = if state.pair.mode() == Mode::Ahead { Work::Compare(version) } else { Work::Version };
-                self.start_for_node(Origin::Compared(asker(number), namespace), namespace, digest, work)?;
+                self.start_for_node(Origin::Compared(reply_address(number), namespace), namespace, digest, work)?;
             }
             (NodeMessage::Compared { number, version }, Role::Outbound(node)) if self.links[node] == Some(at) => {
                 self.on_compared(number, version);
@@ -231,9 +231,9 @@ impl Shard {
                 }
                 state.on_mode(state.pair.other_compared(comparison, core as usize, cores as usize));
             }
-            (NodeMessage::Proxy { number, word, message }, Role::Inbound) => {
-                state.on_mode_reported(connection.process, word, self.now_ns);
-                let origin = Origin::Proxied(asker(number));
+            (NodeMessage::Proxy { number, mode_version, message }, Role::Inbound) => {
+                state.on_mode_reported(connection.process, mode_version, self.now_ns);
+                let origin = Origin::Proxied(reply_address(number));
                 match state.parse(message) {
                     Ok(Command::Single { request, timeout_ms }) => {
                         self.start(origin, request, state.deadline_ns(self.now_ns, timeout_ms));
@@ -267,14 +267,14 @@ impl Shard {
     pub(super) fn list(&mut self, at: u32) {
         if let Some(connection) = self.connections.get(at).filter(|connection| !connection.is_listed) {
             connection.is_listed = true;
-            self.listed.push(at);
+            self.unsent_connections.push(at);
         }
     }
 
     /// Sends pending bytes.
     pub(super) fn send(&mut self) {
-        let mut listed = std::mem::take(&mut self.listed);
-        for at in listed.drain(..) {
+        let mut unsent = std::mem::take(&mut self.unsent_connections);
+        for at in unsent.drain(..) {
             let token = self.token(at, SEND);
             let Some(connection) = self.connections.get(at) else { continue };
             connection.is_listed = false;
@@ -282,7 +282,7 @@ impl Shard {
                 self.net.submit(Op::Send { token, socket: connection.socket.clone(), bytes });
             }
         }
-        self.listed = listed;
+        self.unsent_connections = unsent;
     }
 
     pub(super) fn on_sent(&mut self, at: u32, outcome: &Outcome, bytes: Vec<u8>) {
@@ -306,7 +306,7 @@ impl Shard {
 
     pub(super) fn on_cancelled(&mut self, at: u32) {
         if let Some(connection) = self.connections.get(at) {
-            connection.cancels = false;
+            connection.is_cancelling = false;
         }
         self.finish(at);
     }
@@ -314,11 +314,11 @@ impl Shard {
     /// Removes a closed connection, once none of its operations is in the ring.
     fn finish(&mut self, at: u32) {
         let Some(connection) = self.connections.get(at) else { return };
-        if connection.parts && connection.is_idle() {
+        if connection.is_half_closed && connection.is_idle() {
             connection.end();
         }
-        let is_held = connection.receives || connection.cancels || connection.is_sending();
-        if !connection.ended || is_held {
+        let is_in_use = connection.is_receiving || connection.is_cancelling || connection.is_sending();
+        if !connection.is_closed || is_in_use {
             return;
         }
         let (role, link) = (connection.role, connection.link.take());
@@ -352,9 +352,9 @@ impl Shard {
         }
         self.state.show_cluster();
         if self.core == 0 {
-            *lock(&self.state.cut) = None;
-            let to = &self.state.setup.cluster.nodes()[node];
-            self.state.inform("hb", "hb.c", format!("connected to node {} at {}:{}", to.name(), to.host, to.port));
+            *lock(&self.state.requests_at_loss) = None;
+            let peer = &self.state.setup.cluster.nodes()[node];
+            self.state.inform("hb", "hb.c", format!("connected to node {} at {}:{}", peer.name(), peer.host, peer.port));
         }
     }
 
@@ -367,9 +367,9 @@ impl Shard {
         self.state.links.fetch_sub(1, Ordering::AcqRel);
         self.state.show_cluster();
         if self.core == 0 {
-            *lock(&self.state.cut) = Some(self.state.requests());
-            let to = &self.state.setup.cluster.nodes()[node];
-            let (name, host, port) = (to.name(), &to.host, to.port);
+            *lock(&self.state.requests_at_loss) = Some(self.state.requests());
+            let peer = &self.state.setup.cluster.nodes()[node];
+            let (name, host, port) = (peer.name(), &peer.host, peer.port);
             let what = "is gone - writes to records with a copy on that node fail until it returns";
             let or = if self.state.pair.takes_over() { " or this node takes over" } else { "" };
             self.state.warn("hb", "hb.c", format!("node {name} at {host}:{port} {what}{or}"));
@@ -380,10 +380,10 @@ impl Shard {
     }
 
     /// Sends a message to a node. `false` if there is no link to that node.
-    pub(super) fn send_to_node(&mut self, node: usize, said: &NodeMessage<'_>) -> bool {
+    pub(super) fn send_to_node(&mut self, node: usize, message: &NodeMessage<'_>) -> bool {
         let Some(at) = self.links[node] else { return false };
-        let Some(connection) = self.connections.get(at).filter(|connection| !connection.ended) else { return false };
-        said.put(connection.out());
+        let Some(connection) = self.connections.get(at).filter(|connection| !connection.is_closed) else { return false };
+        message.put(connection.out());
         self.list(at);
         true
     }

@@ -52,15 +52,15 @@ fn is_passing(result: ResultCode) -> bool {
 /// A core's part of a comparison.
 #[derive(Debug, Default)]
 pub(super) struct CoreComparison {
-    of: Comparison,
+    comparison: Comparison,
     /// Distinguishes the comparison from earlier ones.
     serial: u32,
     /// The next entry to compare.
     namespace: usize,
-    next: u32,
+    next_number: u32,
     /// Records that could not be copied for a temporary reason.
-    again: Vec<RecordKey>,
-    flying: usize,
+    retries: Vec<RecordKey>,
+    in_flight: usize,
     /// No record is compared before this time.
     due_ns: u64,
     is_begun: bool,
@@ -80,7 +80,7 @@ impl Shard {
             }
             return u64::MAX;
         }
-        let (Some(of), Some(node)) = (self.state.pair.comparison(), self.other_node()) else {
+        let (Some(comparison), Some(node)) = (self.state.pair.comparison(), self.other_node()) else {
             self.end_migration();
             return u64::MAX;
         };
@@ -90,13 +90,13 @@ impl Shard {
             }
             return u64::MAX;
         }
-        if self.migration.as_ref().is_none_or(|migration| migration.of != of) {
+        if self.migration.as_ref().is_none_or(|migration| migration.comparison != comparison) {
             let pause_ns = if self.migration.is_some() { AGAIN_NS } else { 0 };
-            self.begin_migration(of, pause_ns.max(self.rests_ns.saturating_sub(self.now_ns)));
+            self.begin_migration(comparison, pause_ns.max(self.next_comparison_ns.saturating_sub(self.now_ns)));
         }
         for _ in 0..TURN {
             let Some(migration) = &mut self.migration else { return u64::MAX };
-            if migration.is_over || migration.flying >= FLYING_MAX {
+            if migration.is_over || migration.in_flight >= FLYING_MAX {
                 return u64::MAX;
             }
             if migration.due_ns > self.now_ns {
@@ -109,35 +109,35 @@ impl Shard {
             }
             let Some(migration) = &mut self.migration else { return u64::MAX };
             migration.is_begun = true;
-            if let Some((namespace, digest)) = migration.again.pop() {
-                migration.flying += 1;
+            if let Some((namespace, digest)) = migration.retries.pop() {
+                migration.in_flight += 1;
                 let origin = Origin::Comparison { serial: migration.serial };
-                self.compare(origin, node, namespace, digest, Version { number: 0, tombstone: false });
+                self.compare(origin, node, namespace, digest, Version { number: 0, is_tombstone: false });
                 continue;
             }
-            let (serial, namespace, number) = (migration.serial, migration.namespace, migration.next);
+            let (serial, namespace, number) = (migration.serial, migration.namespace, migration.next_number);
             let Some((store, _)) = self.stores.get(namespace) else {
-                if migration.flying == 0 {
+                if migration.in_flight == 0 {
                     migration.is_over = true;
-                    self.state.on_mode(self.state.pair.compared(of, self.core));
+                    self.state.on_mode(self.state.pair.compared(comparison, self.core));
                     let (core, cores) = (self.core as u32, self.state.mailboxes.len() as u32);
-                    if !of.sends {
-                        self.send_to_node(node, &NodeMessage::ComparedAll { comparison: of.number, core, cores });
+                    if !comparison.is_sender {
+                        self.send_to_node(node, &NodeMessage::ComparedAll { comparison: comparison.changes, core, cores });
                     }
                 }
                 return u64::MAX;
             };
             if number >= store.end() || self.state.setup.config.namespaces[namespace].replication_factor < 2 {
-                (migration.namespace, migration.next) = (namespace + 1, 0);
+                (migration.namespace, migration.next_number) = (namespace + 1, 0);
                 continue;
             }
-            migration.next += 1;
+            migration.next_number += 1;
             // A node that is behind also compares tombstones, because later writes must get greater versions.
             let is_wanted = |(digest, version): &(Digest, Version)| {
-                *digest != self.state.record_digest && !(of.sends && version.tombstone)
+                *digest != self.state.record_digest && !(comparison.is_sender && version.is_tombstone)
             };
             let Some((digest, version)) = store.nth(number).filter(is_wanted) else { continue };
-            migration.flying += 1;
+            migration.in_flight += 1;
             let namespace = namespace as u16;
             self.compare(Origin::Comparison { serial }, node, namespace, digest, version);
         }
@@ -153,16 +153,16 @@ impl Shard {
         self.send_to_node(node, &NodeMessage::Compare { number: number.into(), namespace, digest, version });
     }
 
-    fn begin_migration(&mut self, of: Comparison, pause_ns: u64) {
+    fn begin_migration(&mut self, comparison: Comparison, pause_ns: u64) {
         self.serial = self.serial.wrapping_add(1);
         let (serial, due_ns) = (self.serial, self.now_ns + pause_ns);
-        self.migration = Some(CoreComparison { of, serial, due_ns, ..CoreComparison::default() });
+        self.migration = Some(CoreComparison { comparison, serial, due_ns, ..CoreComparison::default() });
     }
 
     /// Ends the comparison, because the other node is gone. Writes continue without it, so all records must be compared
     /// again.
     pub(super) fn end_migration(&mut self) {
-        if self.migration.take().is_some_and(|migration| migration.of.sends) {
+        if self.migration.take().is_some_and(|migration| migration.comparison.is_sender) {
             self.state.pair.compare_again();
         }
     }
@@ -173,14 +173,14 @@ impl Shard {
 
     /// The node that must also get a write of this record, if there is one. `word`: this node's mode when the write
     /// began, paired or ahead. Errors: that node is not connected, or cannot take more writes now.
-    pub(super) fn receiver(&mut self, word: ModeVersion, digest: &Digest) -> Result<Option<usize>, ResultCode> {
-        if word.mode == Mode::Paired {
+    pub(super) fn receiver(&mut self, mode_version: ModeVersion, digest: &Digest) -> Result<Option<usize>, ResultCode> {
+        if mode_version.mode == Mode::Paired {
             let replica = self.state.setup.cluster.replica(partition(digest));
             return replica.and_then(|node| self.refusal(node)).map_or(Ok(replica), Err);
         }
-        let is_of = |Comparison { number, sends, .. }: Comparison| sends && number == word.changes;
-        let sends = self.migration.as_ref().is_some_and(|migration| is_of(migration.of));
-        let Some(node) = self.other_node().filter(|_| sends) else { return Ok(None) };
+        let is_of = |Comparison { changes, is_sender, .. }: Comparison| is_sender && changes == mode_version.changes;
+        let is_sender = self.migration.as_ref().is_some_and(|migration| is_of(migration.comparison));
+        let Some(node) = self.other_node().filter(|_| is_sender) else { return Ok(None) };
         match self.refusal(node) {
             None => Ok(Some(node)),
             Some(ResultCode::UNAVAILABLE) => {
@@ -202,7 +202,7 @@ impl Shard {
         let Some(pending) = self.pending.get(number).filter(|pending| pending.is_comparison()) else { return };
         let (namespace, digest) = (pending.namespace, pending.digest);
         if self.state.pair.mode() != Mode::Behind {
-            let work = Work::Compare(Version { number: version, tombstone: false });
+            let work = Work::Compare(Version { number: version, is_tombstone: false });
             return self.execute(number, namespace, Transaction { digest, set: Box::default(), work }, false);
         }
         self.complete(number, Reply { version, ..Reply::of(ResultCode::OK) });
@@ -211,7 +211,7 @@ impl Shard {
     /// Handles the end of the comparison of a record, including the copy if there was one.
     pub(super) fn on_comparison(&mut self, serial: u32, key: RecordKey, reply: &Reply) {
         let Some(migration) = self.migration.as_mut().filter(|migration| migration.serial == serial) else { return };
-        migration.flying = migration.flying.saturating_sub(1);
+        migration.in_flight = migration.in_flight.saturating_sub(1);
         match reply.result {
             ResultCode::OK => {}
             code if is_passing(code) => return self.copy_later(key),
@@ -222,21 +222,21 @@ impl Shard {
             let sleep_us = self.state.setup.config.namespaces[usize::from(key.0)].migrate_sleep_us;
             migration.due_ns = migration.due_ns.max(self.now_ns) + u64::from(sleep_us) * 1_000;
         }
-        if migration.of.sends {
+        if migration.comparison.is_sender {
             self.count_copied(key.0, is_copied);
         }
     }
 
     /// True if this core is still comparing in this mode, so that the nodes are paired only after the record is copied.
-    pub(super) fn may_copy_later(&self, word: ModeVersion) -> bool {
-        let Some(CoreComparison { of, is_begun: true, is_over: false, .. }) = &self.migration else { return false };
-        of.sends && word.mode == Mode::Ahead && of.number == word.changes
+    pub(super) fn may_copy_later(&self, mode_version: ModeVersion) -> bool {
+        let Some(CoreComparison { comparison, is_begun: true, is_over: false, .. }) = &self.migration else { return false };
+        comparison.is_sender && mode_version.mode == Mode::Ahead && comparison.changes == mode_version.changes
     }
 
     /// Schedules another copy of a record that the other node could not take now.
     pub(super) fn copy_later(&mut self, key: RecordKey) {
         if let Some(migration) = &mut self.migration {
-            migration.again.push(key);
+            migration.retries.push(key);
             migration.due_ns = migration.due_ns.max(self.now_ns + PASSING_NS);
         }
     }
@@ -250,21 +250,21 @@ impl Shard {
     /// Begins the comparison again, because a record could not be compared or copied.
     pub(super) fn compare_again(&mut self, result: ResultCode, key: Option<RecordKey>) {
         let current = self.state.pair.comparison();
-        let of = self.migration.as_ref().map(|migration| migration.of).filter(|of| Some(*of) == current);
-        match of {
+        let comparison = self.migration.as_ref().map(|migration| migration.comparison).filter(|of| Some(*of) == current);
+        match comparison {
             None if self.state.pair.mode() == Mode::Handing => self.state.pair.compare_again(),
             // This core already begins again for another reason.
             None => return,
-            Some(Comparison { sends: true, .. }) => self.state.pair.compare_again(),
-            Some(of) => self.begin_migration(of, AGAIN_NS),
+            Some(Comparison { is_sender: true, .. }) => self.state.pair.compare_again(),
+            Some(comparison) => self.begin_migration(comparison, AGAIN_NS),
         }
         // Other log lines have the reason for a lost link, or for a core that has not begun.
         if matches!(result, ResultCode::UNAVAILABLE | ResultCode::TIMEOUT) {
             return;
         }
-        self.rests_ns = self.now_ns + REST_NS;
-        if self.now_ns >= self.compares_again_ns {
-            self.compares_again_ns = self.now_ns + QUIET_NS;
+        self.next_comparison_ns = self.now_ns + REST_NS;
+        if self.now_ns >= self.next_warning_ns {
+            self.next_warning_ns = self.now_ns + QUIET_NS;
             let record = key.map_or(String::new(), |(namespace, digest)| {
                 let name = &self.state.setup.config.namespaces[usize::from(namespace)].settings.name;
                 let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -278,21 +278,21 @@ impl Shard {
 
     /// Estimates the number of partitions that are not compared yet, from the share of the index.
     pub(super) fn count_remaining(&mut self) {
-        let all = PARTITIONS as usize / self.state.mailboxes.len();
+        let partition_count = PARTITIONS as usize / self.state.mailboxes.len();
         let pair = &self.state.pair;
         // At least one partition counts as remaining until the nodes are paired again.
-        let mut least = u64::from(self.core == 0 && pair.migrates());
+        let mut remaining_min = u64::from(self.core == 0 && pair.migrates());
         for (at, counts) in self.counts.namespaces.iter_mut().enumerate() {
             let is_copied = self.state.setup.config.namespaces[at].replication_factor > 1;
             let end = u64::from(self.stores[at].0.end()).max(1);
             let remaining = match &self.migration {
-                Some(of) if is_copied && of.namespace < at => all as u64,
-                Some(of) if is_copied && of.namespace == at => {
-                    (all as u64 * end.saturating_sub(of.next.into())).div_ceil(end)
+                Some(core_comparison) if is_copied && core_comparison.namespace < at => partition_count as u64,
+                Some(core_comparison) if is_copied && core_comparison.namespace == at => {
+                    (partition_count as u64 * end.saturating_sub(core_comparison.next_number.into())).div_ceil(end)
                 }
                 _ => 0,
             };
-            let remaining = if is_copied { remaining.max(std::mem::take(&mut least)) } else { 0 };
+            let remaining = if is_copied { remaining.max(std::mem::take(&mut remaining_min)) } else { 0 };
             let is_behind = pair.mode() == Mode::Behind;
             let migration = &mut counts.migration;
             (migration.tx_remaining, migration.rx_remaining) = if is_behind { (0, remaining) } else { (remaining, 0) };
@@ -307,8 +307,8 @@ pub(super) struct CopiesInFlight {
     /// Numbers of the writes in flight, by record.
     writes: HashMap<RecordKey, Vec<u32>>,
     /// Records whose last write the other node may lack. True: the record is being sent again.
-    unsure: HashMap<RecordKey, bool>,
-    again_ns: u64,
+    suspect_copies: HashMap<RecordKey, bool>,
+    retry_ns: u64,
 }
 
 impl CopiesInFlight {
@@ -333,7 +333,7 @@ impl Shard {
     /// can be sent now.
     pub(super) fn settle(&mut self, number: u32, key: RecordKey, reply: Reply) -> Option<Reply> {
         self.copies.end(key, number);
-        if self.copies.unsure.contains_key(&key) {
+        if self.copies.suspect_copies.contains_key(&key) {
             return Some(Reply::of(ResultCode::UNAVAILABLE));
         }
         let writer = self.copies.writes.get(&key).and_then(|writes| writes.last());
@@ -360,7 +360,7 @@ impl Shard {
         };
         let reply = match result {
             ResultCode::OK => {
-                self.copies.unsure.remove(&key);
+                self.copies.suspect_copies.remove(&key);
                 reply
             }
             refused => self.not_copied(number, key, reply, refused),
@@ -382,21 +382,21 @@ impl Shard {
     /// The reply to a write that this node has and the other node may lack. A node that is ahead acknowledges the write
     /// nevertheless.
     pub(super) fn not_copied(&mut self, number: u32, key: RecordKey, reply: Reply, result: ResultCode) -> Reply {
-        let word = self.state.pair.word();
-        if matches!(word.mode, Mode::Ahead | Mode::Handing) {
-            if is_passing(result) && self.may_copy_later(word) {
+        let mode_version = self.state.pair.word();
+        if matches!(mode_version.mode, Mode::Ahead | Mode::Handing) {
+            if is_passing(result) && self.may_copy_later(mode_version) {
                 self.copy_later(key);
             } else {
                 self.compare_again(result, Some(key));
             }
             // A node acknowledges writes alone only once it has recorded that it is ahead.
-            let is_recorded = word.mode == Mode::Handing || !self.state.pair.must_wait(word);
+            let is_recorded = mode_version.mode == Mode::Handing || !self.state.pair.must_wait(mode_version);
             // Clients must slow down if they write more than the other node can take.
             if is_recorded && result != ResultCode::DEVICE_OVERLOAD {
                 return reply;
             }
         } else {
-            self.copies.unsure.insert(key, false);
+            self.copies.suspect_copies.insert(key, false);
         }
         if let Some(pending) = self.pending.get(number) {
             pending.has_failed = true;
@@ -420,40 +420,40 @@ impl Shard {
 
     /// Sends records again whose last write the other node may lack. Returns the time of the next step.
     pub(super) fn copy_again(&mut self) -> u64 {
-        if self.copies.unsure.is_empty() {
+        if self.copies.suspect_copies.is_empty() {
             return u64::MAX;
         }
         if self.state.pair.mode() != Mode::Paired {
             // The next comparison covers all records, including these.
-            self.copies.unsure.clear();
+            self.copies.suspect_copies.clear();
             return u64::MAX;
         }
-        if self.copies.again_ns > self.now_ns {
-            return self.copies.again_ns;
+        if self.copies.retry_ns > self.now_ns {
+            return self.copies.retry_ns;
         }
-        let flying = self.copies.unsure.values().filter(|is_flying| **is_flying).count();
-        let rests = self.copies.unsure.iter().filter(|(_, is_flying)| !**is_flying).map(|(key, _)| *key);
-        let rests: Vec<_> = rests.collect();
-        let mut room = FLYING_MAX.saturating_sub(flying);
-        for key @ (namespace, digest) in rests {
+        let in_flight = self.copies.suspect_copies.values().filter(|is_flying| **is_flying).count();
+        let waiting_keys = self.copies.suspect_copies.iter().filter(|(_, is_flying)| !**is_flying).map(|(key, _)| *key);
+        let waiting_keys: Vec<_> = waiting_keys.collect();
+        let mut free_slots = FLYING_MAX.saturating_sub(in_flight);
+        for key @ (namespace, digest) in waiting_keys {
             let replica = self.state.setup.cluster.replica(partition(&digest));
             let Some(node) = replica.filter(|node| self.refusal(*node).is_none()) else { continue };
-            if room == 0 {
+            if free_slots == 0 {
                 break;
             }
-            room -= 1;
-            self.copies.unsure.insert(key, true);
-            self.compare(Origin::CopyAgain, node, namespace, digest, Version { number: 0, tombstone: false });
+            free_slots -= 1;
+            self.copies.suspect_copies.insert(key, true);
+            self.compare(Origin::CopyAgain, node, namespace, digest, Version { number: 0, is_tombstone: false });
         }
-        self.copies.again_ns = self.now_ns + AGAIN_NS;
-        self.copies.again_ns
+        self.copies.retry_ns = self.now_ns + AGAIN_NS;
+        self.copies.retry_ns
     }
 
     /// Handles the result of sending a record again.
     pub(super) fn on_copied_again(&mut self, key: RecordKey, result: ResultCode) {
         if result == ResultCode::OK {
-            self.copies.unsure.remove(&key);
-        } else if let Some(is_flying) = self.copies.unsure.get_mut(&key) {
+            self.copies.suspect_copies.remove(&key);
+        } else if let Some(is_flying) = self.copies.suspect_copies.get_mut(&key) {
             *is_flying = false;
         }
     }

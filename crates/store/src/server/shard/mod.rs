@@ -83,9 +83,9 @@ pub(super) struct Shard {
     first_token: u32,
     listeners: Vec<Arc<TcpListener>>,
     /// Listeners that pause, each with the end of the pause.
-    resting: Vec<(usize, u64)>,
+    paused_listeners: Vec<(usize, u64)>,
     /// The core that gets the next connection.
-    dealt: usize,
+    next_core: usize,
     connections: Slab<Connection>,
     serial: u32,
     pending: Slab<PendingTransaction>,
@@ -97,21 +97,21 @@ pub(super) struct Shard {
     /// Transactions that were answered in this pass.
     answered: Vec<AnsweredTransaction>,
     /// Connections with bytes to send.
-    listed: Vec<u32>,
+    unsent_connections: Vec<u32>,
     /// True for cores that got messages in this pass.
-    mailed: Vec<bool>,
+    cores_to_wake: Vec<bool>,
     /// This shard's connection to each node.
     links: Vec<Option<u32>>,
     /// The mode that was last sent on all links.
-    told: ModeVersion,
+    sent_mode_version: ModeVersion,
     /// True once the refusal of a node was logged.
     has_refused: bool,
     /// This core's part of the comparison with the other node's records.
     migration: Option<migration::CoreComparison>,
     /// Earliest time of the next log line about a failed comparison.
-    compares_again_ns: u64,
+    next_warning_ns: u64,
     /// After a failed copy of a record: earliest start of the next comparison.
-    rests_ns: u64,
+    next_comparison_ns: u64,
     /// True if the record of this node's mode is in one of its stores.
     has_record: bool,
     /// Bytes of requests and replies since the last check of memory.
@@ -145,8 +145,8 @@ impl Shard {
         {
             let mut spaces = Vec::new();
             for (target, header) in devices {
-                let at = targets.len() as u16;
-                let space = header.space(target.size_bytes(), at, core as u16, target.min_io_bytes());
+                let target_id = targets.len() as u16;
+                let space = header.space(target.size_bytes(), target_id, core as u16, target.min_io_bytes());
                 let space = space.map_err(|error| format!("cannot open {} - {error}", target.name()))?;
                 spaces.push(Space { write_unit_bytes: write_unit_bytes(target), ..space });
                 targets.push(target.clone());
@@ -181,8 +181,8 @@ impl Shard {
             stores,
             first_token,
             listeners,
-            resting: Vec::new(),
-            dealt: 0,
+            paused_listeners: Vec::new(),
+            next_core: 0,
             connections: Slab::new(),
             serial: 0,
             pending: Slab::new(),
@@ -191,14 +191,14 @@ impl Shard {
             batches: Slab::new(),
             replies: Vec::new(),
             answered: Vec::new(),
-            listed: Vec::new(),
-            mailed: vec![false; state.mailboxes.len()],
+            unsent_connections: Vec::new(),
+            cores_to_wake: vec![false; state.mailboxes.len()],
             links: vec![None; setup.cluster.nodes().len()],
-            told: state.pair.reported_mode(),
+            sent_mode_version: state.pair.reported_mode(),
             has_refused: false,
             migration: None,
-            compares_again_ns: 0,
-            rests_ns: 0,
+            next_warning_ns: 0,
+            next_comparison_ns: 0,
             has_record: false,
             moved_bytes: 0,
             now_ns: 0,
@@ -220,7 +220,7 @@ impl Shard {
     /// Serves until the server stops. Errors: a sentence, if the ring fails.
     pub(super) fn run(mut self) -> Result<(), String> {
         let mut completions = Vec::new();
-        let mut accepts = false;
+        let mut is_accepting = false;
         loop {
             self.now_ns = self.net.now();
             while let Some(message) = self.state.mailboxes[self.core].take() {
@@ -232,8 +232,8 @@ impl Shard {
             }
             let due_ns = self.poll();
             self.handle_replies();
-            if !accepts && self.state.is_ready() {
-                accepts = true;
+            if !is_accepting && self.state.is_ready() {
+                is_accepting = true;
                 (0..self.listeners.len()).for_each(|at| self.accept(at));
             }
             self.send();
@@ -242,9 +242,9 @@ impl Shard {
                 self.publish();
                 return Ok(());
             }
-            for (to, mailed) in self.mailed.iter_mut().enumerate().filter(|(_, mailed)| **mailed) {
+            for (core, mailed) in self.cores_to_wake.iter_mut().enumerate().filter(|(_, mailed)| **mailed) {
                 *mailed = false;
-                self.state.mailboxes[to].wake();
+                self.state.mailboxes[core].wake();
             }
             let until_ns = if self.state.mailboxes[self.core].may_sleep() { due_ns } else { 0 };
             let reaped = self.net.reap(Wait { until_ns, completions: 1 }, &mut completions);
@@ -276,8 +276,8 @@ impl Shard {
                 let at = self.connect(socket, Role::Outbound(node));
                 self.greet(at, link);
             }
-            Message::Transaction { from, number, namespace, transaction, at_master } => {
-                let origin = Origin::Core { core: from, number };
+            Message::Transaction { from_core, number, namespace, transaction, at_master } => {
+                let origin = Origin::Core { core: from_core, number };
                 let number = self.pend(origin, namespace, transaction.digest);
                 self.execute(number, namespace, transaction, at_master);
             }
@@ -302,7 +302,7 @@ impl Shard {
                     let error = std::io::Error::from_raw_os_error(errno);
                     let what = sys::remedy(&error, "");
                     self.state.warn("service", "service.c", format!("cannot accept a connection - {error} - {what}"));
-                    self.resting.push((number as usize, self.now_ns + REST_NS));
+                    self.paused_listeners.push((number as usize, self.now_ns + REST_NS));
                     return;
                 }
                 _ => {}
@@ -312,17 +312,17 @@ impl Shard {
             }
             return;
         }
-        let (at, what) = ((number - listeners) / TOKENS_EACH, (number - listeners) % TOKENS_EACH);
-        let ended = op.is_some();
-        match (what, outcome, op) {
-            (RECEIVE, outcome, _) => self.on_received(at, outcome, ended),
+        let (at, kind) = ((number - listeners) / TOKENS_EACH, (number - listeners) % TOKENS_EACH);
+        let is_over = op.is_some();
+        match (kind, outcome, op) {
+            (RECEIVE, outcome, _) => self.on_received(at, outcome, is_over),
             (SEND, outcome, Some(Op::Send { bytes, .. })) => self.on_sent(at, &outcome, bytes),
             _ => self.on_cancelled(at),
         }
     }
 
-    fn token(&self, connection: u32, what: u32) -> u32 {
-        self.first_token + self.listeners.len() as u32 + connection * TOKENS_EACH + what
+    fn token(&self, connection: u32, kind: u32) -> u32 {
+        self.first_token + self.listeners.len() as u32 + connection * TOKENS_EACH + kind
     }
 
     fn accept(&mut self, at: usize) {
@@ -337,24 +337,24 @@ impl Shard {
             return;
         }
         state.connections.fetch_add(1, Ordering::Relaxed);
-        let to = self.dealt;
-        self.dealt = (to + 1) % state.mailboxes.len();
-        if to == self.core {
+        let target_core = self.next_core;
+        self.next_core = (target_core + 1) % state.mailboxes.len();
+        if target_core == self.core {
             let _at = self.connect(socket, Role::Client);
         } else {
-            self.mail(to, Message::Accepted(socket));
+            self.mail(target_core, Message::Accepted(socket));
         }
     }
 
-    fn mail(&mut self, to: usize, message: Message) {
-        self.state.mailboxes[to].push(message);
-        self.mailed[to] = true;
+    fn mail(&mut self, target_core: usize, message: Message) {
+        self.state.mailboxes[target_core].push(message);
+        self.cores_to_wake[target_core] = true;
     }
 
     /// Does due work. Returns the time of the next call.
     fn poll(&mut self) -> u64 {
         let mut due_ns = u64::MAX;
-        let (mut ready, mut damaged, mut read) = (true, false, true);
+        let (mut all_ready, mut any_damaged, mut all_read) = (true, false, true);
         for (store, _) in &mut self.stores {
             let disk = &mut RingDisk(&mut self.net, self.now_ns);
             due_ns = due_ns.min(store.poll(disk, &mut self.replies));
@@ -363,15 +363,15 @@ impl Shard {
                 store.accept_losses(disk);
                 is_damaged = false;
             }
-            (ready, damaged) = (ready && store.is_ready(), damaged || is_damaged);
-            read &= store.is_ready() || is_damaged;
+            (all_ready, any_damaged) = (all_ready && store.is_ready(), any_damaged || is_damaged);
+            all_read &= store.is_ready() || is_damaged;
         }
-        if damaged && read && !self.is_refused {
+        if any_damaged && all_read && !self.is_refused {
             self.is_refused = true;
             self.publish();
-            self.state.refused.fetch_add(1, Ordering::AcqRel);
+            self.state.damaged_shards.fetch_add(1, Ordering::AcqRel);
         }
-        if ready && !self.is_ready {
+        if all_ready && !self.is_ready {
             self.is_ready = true;
             self.indexed();
         }
@@ -384,15 +384,15 @@ impl Shard {
                 self.state.warn("drv_ssd", "drv_ssd.c", format!("{{{name}}}{device} {}", remark.text));
             }
         }
-        for (at, _) in self.resting.extract_if(.., |(_, until_ns)| *until_ns <= self.now_ns).collect::<Vec<_>>() {
+        for (at, _) in self.paused_listeners.extract_if(.., |(_, until_ns)| *until_ns <= self.now_ns).collect::<Vec<_>>() {
             self.accept(at);
         }
-        due_ns = self.resting.iter().fold(due_ns, |due_ns, (_, until_ns)| due_ns.min(*until_ns));
-        let busy = self.connections.len() + self.pending.len() > 0 || self.stops_ns.is_some();
-        let busy = busy || self.core == 0 && self.state.pair.takes_over();
+        due_ns = self.paused_listeners.iter().fold(due_ns, |due_ns, (_, until_ns)| due_ns.min(*until_ns));
+        let is_busy = self.connections.len() + self.pending.len() > 0 || self.stops_ns.is_some();
+        let is_busy = is_busy || self.core == 0 && self.state.pair.takes_over();
         // Report a new mode at once: until the other node knows the mode, it passes on requests that are refused here.
-        let word = self.state.pair.reported_mode();
-        if std::mem::replace(&mut self.told, word) != word {
+        let mode_version = self.state.pair.reported_mode();
+        if std::mem::replace(&mut self.sent_mode_version, mode_version) != mode_version {
             self.links.clone().into_iter().flatten().for_each(|at| self.ping(at));
         }
         if self.swept_ns + SWEEP_NS <= self.now_ns {
@@ -405,7 +405,7 @@ impl Shard {
                 at_ns => due_ns = due_ns.min(at_ns),
             }
         }
-        if busy { due_ns.min(self.now_ns + SWEEP_NS) } else { due_ns }
+        if is_busy { due_ns.min(self.now_ns + SWEEP_NS) } else { due_ns }
     }
 
     /// Counts bytes that may stay in memory. From time to time, checks how many bytes all connections hold; above the
@@ -417,15 +417,15 @@ impl Shard {
             return;
         }
         self.moved_bytes = 0;
-        let mut held: usize = self.connections.iter().map(|(_, connection)| connection.held()).sum();
-        while held > limit {
-            let Some((_, most)) = self.connections.iter().max_by_key(|(_, connection)| connection.held()) else {
+        let mut total_bytes: usize = self.connections.iter().map(|(_, connection)| connection.held()).sum();
+        while total_bytes > limit {
+            let Some((_, largest)) = self.connections.iter().max_by_key(|(_, connection)| connection.held()) else {
                 return;
             };
-            let bytes = most.held();
-            most.end();
+            let bytes = largest.held();
+            largest.end();
             // Bytes that the kernel sends stay allocated until the send has ended.
-            held -= bytes;
+            total_bytes -= bytes;
             self.counts.connections_reaped += 1;
             if bytes == 0 {
                 return;
@@ -448,13 +448,13 @@ impl Shard {
         let now_ns = self.now_ns;
         let late = |since_ns: u64, limit_ns: u64| limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns;
         let (mut reaped, mut due) = (0, Vec::new());
-        for (at, connection) in self.connections.iter().filter(|(_, connection)| !connection.ended) {
+        for (at, connection) in self.connections.iter().filter(|(_, connection)| !connection.is_closed) {
             // A node that does not answer: not a server, a hanging process, or a broken network.
             let is_deaf = matches!(connection.role, Role::Outbound(_)) && late(connection.heard_ns, LEASE_NS);
-            let stalls = connection.half_since_ns.is_some_and(|since_ns| late(since_ns, stalled_ns))
+            let is_stalled = connection.incomplete_since_ns.is_some_and(|since_ns| late(since_ns, stalled_ns))
                 || (connection.is_sending() && late(connection.sending_since_ns, stalled_ns));
             let idles = connection.role == Role::Client && connection.is_idle() && late(connection.arrived_ns, idle_ns);
-            if stalls || idles || is_deaf {
+            if is_stalled || idles || is_deaf {
                 reaped += 1;
                 connection.end();
             } else if self.links.contains(&Some(at)) && late(connection.pinged_ns, PING_NS) {
@@ -467,38 +467,38 @@ impl Shard {
 
     /// Asks a node for an answer, and reports this node's mode.
     fn ping(&mut self, at: u32) {
-        let (word, number) = (self.state.pair.reported_mode(), self.now_ns);
-        let Some(connection) = self.connections.get(at).filter(|of| !of.ended && self.stops_ns.is_none()) else {
+        let (mode_version, number) = (self.state.pair.reported_mode(), self.now_ns);
+        let Some(connection) = self.connections.get(at).filter(|of| !of.is_closed && self.stops_ns.is_none()) else {
             return;
         };
         connection.pinged_ns = number;
-        NodeMessage::Ping { number, word }.put(connection.out());
+        NodeMessage::Ping { number, mode_version }.put(connection.out());
         self.list(at);
     }
 
     /// True if the shard has to stop, and no work is left.
     fn has_ended(&mut self) -> bool {
         let Some(since_ns) = self.stops_ns else { return false };
-        let parting = self.now_ns.saturating_sub(since_ns) < PARTING_NS;
-        let answered = self.pending.len() == 0 && self.connections.iter().all(|(_, of)| of.ended || of.is_idle());
-        if !self.is_quiet && (answered || !parting) {
+        let is_parting = self.now_ns.saturating_sub(since_ns) < PARTING_NS;
+        let all_answered = self.pending.len() == 0 && self.connections.iter().all(|(_, of)| of.is_closed || of.is_idle());
+        if !self.is_quiet && (all_answered || !is_parting) {
             self.is_quiet = true;
-            if self.state.quiet.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
-                self.mailed.fill(true);
+            if self.state.quiet_shards.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
+                self.cores_to_wake.fill(true);
             }
         }
-        let all_quiet = self.state.quiet.load(Ordering::Acquire) >= self.state.mailboxes.len();
+        let all_quiet = self.state.quiet_shards.load(Ordering::Acquire) >= self.state.mailboxes.len();
         if !all_quiet && !self.state.has_failed.load(Ordering::Acquire) {
             return false;
         }
-        let mut idle = true;
+        let mut all_idle = true;
         // A store in its cold start has nothing to write.
         for (store, _) in self.stores.iter_mut().filter(|(store, _)| store.is_ready() && !store.is_idle()) {
             store.flush(&mut RingDisk(&mut self.net, self.now_ns));
-            idle &= store.is_idle();
+            all_idle &= store.is_idle();
         }
         let flush_ms = self.state.setup.limits.flush_ms;
-        if !idle && self.now_ns.saturating_sub(since_ns) > flush_ms * MS {
+        if !all_idle && self.now_ns.saturating_sub(since_ns) > flush_ms * MS {
             let what = format!(
                 "write buffers were not written within {} s - the device fails or hangs - the data in these buffers is lost",
                 flush_ms as f64 / 1_000.0
@@ -506,6 +506,6 @@ impl Shard {
             self.state.warn("drv_ssd", "drv_ssd.c", format!("core {}: {what}", self.core));
             return true;
         }
-        idle
+        all_idle
     }
 }

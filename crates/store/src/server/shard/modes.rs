@@ -26,10 +26,10 @@ impl State {
     pub(in crate::server) fn check_takeover(&self, refused_ns: Option<u64>) {
         let now_ns = self.now_ns();
         let Some(since_ns) = self.pair.check_takeover(now_ns, refused_ns) else { return };
-        let ([before, failed_before], [all, failed]) = (lock(&self.cut).unwrap_or_default(), self.requests());
+        let ([requests_before, failed_before], [total, failed]) = (lock(&self.requests_at_loss).unwrap_or_default(), self.requests());
         let takeover = Takeover {
             ms: now_ns.saturating_sub(since_ns) / 1_000_000,
-            requests: all.saturating_sub(before),
+            requests: total.saturating_sub(requests_before),
             failed: failed.saturating_sub(failed_before),
         };
         self.facts(|facts| facts.node.takeover = Some(takeover));
@@ -45,24 +45,24 @@ impl State {
     }
 
     /// Handles the mode that a process of another node reports on an existing connection.
-    pub(in crate::server) fn on_mode_reported(&self, process: u64, word: ModeVersion, now_ns: u64) {
-        self.on_mode(self.pair.on_mode_reported(process, word, now_ns));
+    pub(in crate::server) fn on_mode_reported(&self, process: u64, mode_version: ModeVersion, now_ns: u64) {
+        self.on_mode(self.pair.on_mode_reported(process, mode_version, now_ns));
     }
 
     /// Handles the greeting of a process of another node. `empty`: bits of its namespaces without records.
-    pub(in crate::server) fn on_greeting(&self, process: u64, word: ModeVersion, empty: u32, now_ns: u64) {
-        self.on_mode(self.pair.on_greeting(process, word, empty, now_ns));
+    pub(in crate::server) fn on_greeting(&self, process: u64, mode_version: ModeVersion, empty_namespaces: u32, now_ns: u64) {
+        self.on_mode(self.pair.on_greeting(process, mode_version, empty_namespaces, now_ns));
         let mode = self.pair.mode();
-        let clear = |which| {
-            format!("stop {which}, clear its devices and start it again: it then gets all records from its peer")
+        let clear = |node| {
+            format!("stop {node}, clear its devices and start it again: it then gets all records from its peer")
         };
-        let text = match (mode, word.mode) {
+        let text = match (mode, mode_version.mode) {
             (Mode::Ahead | Mode::NewAhead, Mode::Ahead | Mode::NewAhead) => {
                 format!("both nodes took over, and each has writes that the other lacks - {}", clear("one node"))
             }
-            (own, other) if self.pair.is_stuck(other) => format!(
+            (own_mode, peer_mode) if self.pair.is_stuck(peer_mode) => format!(
                 "both nodes lack records (damage or new devices), and each may have records that the other lacks - {}",
-                clear(match (own, other) {
+                clear(match (own_mode, peer_mode) {
                     // The newer records are on the node that was ahead, or that was paired while the other was behind.
                     (Mode::NewAhead, _) | (_, Mode::Behind) => "the other node",
                     (_, Mode::NewAhead) | (Mode::Behind, _) => "this node",
@@ -76,29 +76,29 @@ impl State {
             _ => return,
         };
         // Log only once: each core has two connections with the other node.
-        let event = Some((process, mode, word.mode));
-        if std::mem::replace(&mut *lock(&self.warned), event) != event {
+        let event = Some((process, mode, mode_version.mode));
+        if std::mem::replace(&mut *lock(&self.last_warning), event) != event {
             self.warn("hb", "hb.c", text);
         }
     }
 
     /// Adds the contents of this shard's devices. The last shard sets this node's mode.
-    pub(in crate::server) fn started(&self, recorded: Option<ModeRecord>, full: u32, lost: [u64; 2]) {
-        let mut start = lock(&self.start);
-        let (shards, found) = &mut *start;
+    pub(in crate::server) fn started(&self, recorded: Option<ModeRecord>, full: u32, lost_blocks: [u64; 2]) {
+        let mut start = lock(&self.reported_contents);
+        let (shards, contents) = &mut *start;
         *shards += 1;
-        found.recorded = found.recorded.or(recorded);
-        found.full |= full;
-        found.devices.lost = [0, 1].map(|at| found.devices.lost[at] + lost[at]);
+        contents.recorded = contents.recorded.or(recorded);
+        contents.nonempty |= full;
+        contents.devices.lost_blocks = [0, 1].map(|at| contents.devices.lost_blocks[at] + lost_blocks[at]);
         if *shards == self.mailboxes.len() {
             let namespaces = self.setup.config.namespaces.iter().zip(&self.setup.devices).zip(0..);
             for ((_, devices), at) in namespaces.filter(|((of, _), _)| of.replication_factor > 1) {
-                found.copied |= 1 << at;
-                found.devices.sets ^= devices.first().map_or(0, |(_, header)| header.set);
+                contents.replicated |= 1 << at;
+                contents.devices.device_sets ^= devices.first().map_or(0, |(_, header)| header.device_set);
             }
-            let found = *found;
+            let contents = *contents;
             drop(start);
-            self.on_mode(self.pair.started(found));
+            self.on_mode(self.pair.started(contents));
         }
     }
 
@@ -160,9 +160,9 @@ impl Shard {
         }
         let digest = self.state.record_digest;
         let number = self.pend(Origin::ModeRead, namespace as u16, digest);
-        let read = Transaction { digest, set: Box::default(), work: Work::ReadAll };
+        let transaction = Transaction { digest, set: Box::default(), work: Work::ReadAll };
         let (store, _) = &mut self.stores[namespace];
-        store.execute(number.into(), read, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
+        store.execute(number.into(), transaction, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
     }
 
     /// Handles the result of reading the record of this node's mode.
@@ -178,16 +178,16 @@ impl Shard {
     fn ready(&mut self, recorded: Option<ModeRecord>) {
         self.has_record = recorded.is_some();
         self.publish();
-        let (mut full, mut lost) = (0, [0; 2]);
+        let (mut full, mut lost_blocks) = (0, [0; 2]);
         for at in (0..self.stores.len()).filter(|at| self.has_copies(*at as u16)) {
             let store = &self.counts.namespaces[at].store;
             full |= u32::from(store.objects > 0) << at;
-            lost[usize::from(self.state.record_place() != Some((at, self.core)))] += store.losses.blocks;
+            lost_blocks[usize::from(self.state.record_place() != Some((at, self.core)))] += store.losses.blocks;
         }
-        self.state.started(recorded, full, lost);
+        self.state.started(recorded, full, lost_blocks);
         if self.state.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
             // Wake the core of the listeners, which waits for this.
-            self.mailed[0] = true;
+            self.cores_to_wake[0] = true;
         }
     }
 

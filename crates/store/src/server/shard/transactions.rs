@@ -146,26 +146,26 @@ impl Shard {
     pub(super) fn route(&mut self, number: u32, namespace: u16, transaction: Transaction, at_master: bool) {
         let (kind, partition) = (TransactionKind::of(&transaction.work), partition(&transaction.digest));
         let (cluster, pair) = (&self.state.setup.cluster, &self.state.pair);
-        let copies = self.has_copies(namespace);
-        let place = pair.role(cluster, partition, copies);
+        let has_copies = self.has_copies(namespace);
+        let role = pair.role(cluster, partition, has_copies);
         let is_here = match kind {
             None => true,
-            Some(TransactionKind::Read) if !at_master => place.is_some(),
-            Some(_) => place == Some(0),
+            Some(TransactionKind::Read) if !at_master => role.is_some(),
+            Some(_) => role == Some(0),
         };
         if !is_here {
             return self.proxy(number, &transaction, at_master);
         }
         // Without a lease, the other node may have taken over and written.
-        let other = cluster.replica(partition).filter(|_| at_master && copies && pair.mode() == Mode::Paired);
-        if other.is_some_and(|node| !self.has_lease(node)) {
+        let replica = cluster.replica(partition).filter(|_| at_master && has_copies && pair.mode() == Mode::Paired);
+        if replica.is_some_and(|node| !self.has_lease(node)) {
             return self.replies.push((number.into(), Reply::of(ResultCode::UNAVAILABLE)));
         }
-        let to = usize::from(partition) % self.state.mailboxes.len();
-        if to == self.core {
+        let target_core = usize::from(partition) % self.state.mailboxes.len();
+        if target_core == self.core {
             self.execute(number, namespace, transaction, at_master);
         } else {
-            self.mail(to, Message::Transaction { from: self.core, number, namespace, transaction, at_master });
+            self.mail(target_core, Message::Transaction { from_core: self.core, number, namespace, transaction, at_master });
         }
     }
 
@@ -177,8 +177,8 @@ impl Shard {
     fn has_lease(&mut self, node: usize) -> bool {
         let now_ns = self.net.now();
         let link = self.links[node].and_then(|link| self.connections.get(link));
-        let hears = link.is_some_and(|link| !link.ended && now_ns < link.heard_ns + LEASE_NS);
-        hears && self.state.pair.has_lease(now_ns)
+        let is_alive = link.is_some_and(|link| !link.is_closed && now_ns < link.heard_ns + LEASE_NS);
+        is_alive && self.state.pair.has_lease(now_ns)
     }
 
     /// Passes a transaction to the node that is the master of its partition.
@@ -189,11 +189,11 @@ impl Shard {
             _ => Some(cluster.master(partition(&transaction.digest))),
         };
         let Some(node) = node else { return };
-        let refused = self.refusal(node);
+        let refusal = self.refusal(node);
         let Some(pending) = self.pending.get(number) else { return };
         // Two nodes that take each other for the master would pass the transaction back and forth.
         let is_again = matches!(pending.origin, Origin::Proxied(_));
-        if let Some(code) = if is_again { Some(ResultCode::UNAVAILABLE) } else { refused } {
+        if let Some(code) = if is_again { Some(ResultCode::UNAVAILABLE) } else { refusal } {
             return self.replies.push((number.into(), Reply::of(code)));
         }
         let timeout_ms = (pending.deadline_ns.saturating_sub(self.now_ns) / MS).clamp(1, u32::MAX.into()) as u32;
@@ -204,15 +204,15 @@ impl Shard {
             return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
         }
         pending.is_sent_to(node);
-        let word = self.state.pair.reported_mode();
-        self.send_to_node(node, &NodeMessage::Proxy { number: number.into(), word, message: &message });
+        let mode_version = self.state.pair.reported_mode();
+        self.send_to_node(node, &NodeMessage::Proxy { number: number.into(), mode_version, message: &message });
     }
 
     /// Reason why a node cannot be sent anything now, if there is one.
     pub(super) fn refusal(&mut self, node: usize) -> Option<ResultCode> {
         match self.links[node].and_then(|link| self.connections.get(link)) {
             None => Some(ResultCode::UNAVAILABLE),
-            Some(link) if link.ended || self.now_ns >= link.heard_ns + LEASE_NS => Some(ResultCode::UNAVAILABLE),
+            Some(link) if link.is_closed || self.now_ns >= link.heard_ns + LEASE_NS => Some(ResultCode::UNAVAILABLE),
             Some(link) => (link.unsent() > LINK_BYTES_MAX).then_some(ResultCode::DEVICE_OVERLOAD),
         }
     }
@@ -223,23 +223,23 @@ impl Shard {
             // The mode may have changed since the transaction was routed. The current mode counts, because this core
             // executes all transactions of the partition, one after another.
             let is_write = matches!(transaction.work, Work::Write(_) | Work::Delete(_));
-            let word = self.state.pair.word();
+            let mode_version = self.state.pair.word();
             // A linearizable read could return a write that is undone if this node dies before it has recorded its
             // mode.
-            if (is_write || at_master && word.mode == Mode::Ahead) && self.state.pair.must_wait(word) {
+            if (is_write || at_master && mode_version.mode == Mode::Ahead) && self.state.pair.must_wait(mode_version) {
                 return self.park(number, transaction, at_master);
             }
             // Since the transaction was routed, the other node may have got its partitions back.
-            let is_paired = word.mode == Mode::Paired && (is_write || at_master);
+            let is_paired = mode_version.mode == Mode::Paired && (is_write || at_master);
             if is_paired && !self.state.setup.cluster.has(partition(&transaction.digest), 0) {
                 return self.route(number, namespace, transaction, at_master);
             }
-            let refused = match (&transaction.work, word.mode) {
+            let refusal = match (&transaction.work, mode_version.mode) {
                 (Work::Write(_) | Work::Delete(_), Mode::Paired | Mode::Ahead) => {
-                    self.receiver(word, &transaction.digest).map(|receiver| replica = receiver).err()
+                    self.receiver(mode_version, &transaction.digest).map(|receiver| replica = receiver).err()
                 }
                 (Work::Compare(_), Mode::Ahead) if !self.compares() => Some(ResultCode::UNAVAILABLE),
-                (Work::Compare(_), Mode::Paired | Mode::Ahead) => match self.receiver(word, &transaction.digest) {
+                (Work::Compare(_), Mode::Paired | Mode::Ahead) => match self.receiver(mode_version, &transaction.digest) {
                     Ok(None) => Some(ResultCode::UNAVAILABLE),
                     receiver => receiver.map(|receiver| replica = receiver).err(),
                 },
@@ -252,7 +252,7 @@ impl Shard {
                 (Work::Exists | Work::ReadAll | Work::Read(_), Mode::Paired | Mode::Ahead | Mode::Handing) => None,
                 _ => Some(ResultCode::UNAVAILABLE),
             };
-            if let Some(code) = refused {
+            if let Some(code) = refusal {
                 return self.replies.push((number.into(), Reply::of(code)));
             }
             (is_writing, is_linearizable) = (is_write, at_master);
@@ -261,8 +261,8 @@ impl Shard {
             }
         }
         match &mut transaction.work {
-            Work::Write(write) => write.image = replica.is_some(),
-            Work::Delete(delete) => delete.image = replica.is_some(),
+            Work::Write(write) => write.wants_image = replica.is_some(),
+            Work::Delete(delete) => delete.wants_image = replica.is_some(),
             _ => {}
         }
         if let Some(pending) = self.pending.get(number) {
@@ -298,13 +298,13 @@ impl Shard {
         if let (Some(node), Some(image)) = (pending.node, reply.image.take()) {
             let is_paired = self.state.pair.mode() == Mode::Paired;
             let settings = &self.state.setup.config.namespaces[usize::from(namespace)];
-            let asynchronous = settings.answers_before_replica && is_paired;
-            let answer = if asynchronous { NO_ANSWER } else { number.into() };
+            let is_asynchronous = settings.answers_before_replica && is_paired;
+            let answer_number = if is_asynchronous { NO_ANSWER } else { number.into() };
             let is_sent =
-                self.send_to_node(node, &NodeMessage::Image { number: answer, namespace, digest, image: &image });
-            if !is_sent || asynchronous && !self.has_lease(node) {
+                self.send_to_node(node, &NodeMessage::Image { number: answer_number, namespace, digest, image: &image });
+            if !is_sent || is_asynchronous && !self.has_lease(node) {
                 reply = self.not_copied(number, (namespace, digest), reply, ResultCode::TIMEOUT);
-            } else if !asynchronous && let Some(pending) = self.pending.get(number) {
+            } else if !is_asynchronous && let Some(pending) = self.pending.get(number) {
                 pending.reply = Some(reply);
                 return;
             }
@@ -351,7 +351,7 @@ impl Shard {
             Origin::Record(mode) => return self.on_record(mode, reply.result),
             Origin::Comparison { .. } | Origin::CopyAgain | Origin::NoClient => return,
         };
-        let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.ended) else { return };
+        let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.is_closed) else { return };
         match origin {
             Origin::Single(_) => {
                 connection.answer(number, |out| message::put_reply(out, &reply));
@@ -396,7 +396,7 @@ impl Shard {
 #[derive(Debug)]
 pub(super) struct AnsweredTransaction {
     namespace: u16,
-    from: observe::Origin,
+    origin: observe::Origin,
     kind: TransactionKind,
     result: ResultCode,
     began_ns: u64,
@@ -420,7 +420,7 @@ impl Shard {
     }
 
     pub(super) fn count(&mut self, pending: &PendingTransaction, result: ResultCode) {
-        let from = match pending.origin {
+        let origin = match pending.origin {
             Origin::Single(_) => observe::Origin::Client,
             Origin::Batch { .. } => observe::Origin::Batch,
             Origin::Proxied(_) => observe::Origin::Proxy,
@@ -428,7 +428,7 @@ impl Shard {
         };
         let PendingTransaction { namespace, began_ns, is_proxied, .. } = *pending;
         let Some(kind) = pending.kind else { return };
-        self.answered.push(AnsweredTransaction { namespace, from, kind, result, began_ns, is_proxied });
+        self.answered.push(AnsweredTransaction { namespace, origin, kind, result, began_ns, is_proxied });
     }
 
     /// Counts the transactions answered in this pass, after their replies were passed to the ring.
@@ -438,11 +438,11 @@ impl Shard {
         }
         let now_ns = self.net.now();
         let unit_ns = if self.state.setup.config.microsecond_histograms { 1_000 } else { MS };
-        for AnsweredTransaction { namespace, from, kind, result, began_ns, is_proxied } in self.answered.drain(..) {
+        for AnsweredTransaction { namespace, origin, kind, result, began_ns, is_proxied } in self.answered.drain(..) {
             let counts = &mut self.counts.namespaces[usize::from(namespace)];
             match is_proxied {
-                true => counts.record_proxied(from, result),
-                false => counts.record(from, kind, result, now_ns.saturating_sub(began_ns) / unit_ns),
+                true => counts.record_proxied(origin, result),
+                false => counts.record(origin, kind, result, now_ns.saturating_sub(began_ns) / unit_ns),
             }
         }
     }

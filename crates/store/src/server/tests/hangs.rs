@@ -93,7 +93,7 @@ fn a_device_that_hangs_is_a_time_out_and_does_not_keep_the_server() {
     let storage = format!("device {name}\n commit-to-device true\n write-block-size 256K");
     let limits = Limits { flush_ms: 2_500, ..Limits::default() };
     let cluster = Cluster::new(vec![Node::new("127.0.0.1", port)], 0);
-    let request = Request { whole: true, ..Request::new(name, "test") };
+    let request = Request { uses_whole_device: true, ..Request::new(name, "test") };
     let dir = tempfile::tempdir().unwrap();
     let Some(bench) = Bench::storing(dir, &storage, request, listener, 1, limits, cluster) else { return };
     let mut client = bench.client();

@@ -49,14 +49,14 @@ fn each_new_mode_is_told_at_once() {
     let word = |mode, changes| ModeVersion { mode, changes };
     let id = other.node.id;
     other.hear(|said, out| {
-        let NodeMessage::Hello { word: fresh, common, .. } = said else { panic!("{said:?}") };
+        let NodeMessage::Hello { mode_version: fresh, common, .. } = said else { panic!("{said:?}") };
         assert_eq!(fresh, word(Mode::Fresh, 1));
-        NodeMessage::Hello { id, word: word(Mode::Fresh, 1), process: 9, empty: 1, common }.put(out);
+        NodeMessage::Hello { id, mode_version: word(Mode::Fresh, 1), process: 9, empty_namespaces: 1, common }.put(out);
         true
     });
     let mut words = Vec::new();
     other.hear(|said, _| {
-        let NodeMessage::Ping { word, .. } = said else { panic!("{said:?}") };
+        let NodeMessage::Ping { mode_version: word, .. } = said else { panic!("{said:?}") };
         words.push(word);
         word.mode == Mode::Ahead
     });
@@ -72,7 +72,7 @@ fn two_nodes_without_all_records_are_logged_once_however_many_connections_they_h
     let mut common_lines = Vec::new();
     other.hear(|said, out| {
         let NodeMessage::Hello { common, .. } = said else { panic!("{said:?}") };
-        NodeMessage::Hello { id, word: behind, process: 9, empty: 0, common }.put(out);
+        NodeMessage::Hello { id, mode_version: behind, process: 9, empty_namespaces: 0, common }.put(out);
         common_lines = common.to_vec();
         true
     });
@@ -85,7 +85,7 @@ fn two_nodes_without_all_records_are_logged_once_however_many_connections_they_h
         let Client(socket) = bench.client();
         let mut link = PlayedNode { node: other.node.clone(), socket, input: Vec::new() };
         let mut hello = Vec::new();
-        NodeMessage::Hello { id, word: behind, process, empty: 0, common: &common_lines }.put(&mut hello);
+        NodeMessage::Hello { id, mode_version: behind, process, empty_namespaces: 0, common: &common_lines }.put(&mut hello);
         link.socket.write_all(&hello).unwrap();
         link.hear(|said, _| matches!(said, NodeMessage::Hello { .. }));
         assert_eq!(logged(&bench), lines, "process {process}");

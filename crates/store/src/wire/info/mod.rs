@@ -65,7 +65,7 @@ fn unknown() -> String {
 
 fn answer(name: &str, facts: &Facts) -> String {
     let (command, parameters) = name.split_once(':').unwrap_or((name, ""));
-    let (command, of) = command.split_once('/').unwrap_or((command, ""));
+    let (command, argument) = command.split_once('/').unwrap_or((command, ""));
     match command {
         "node" => format!("{:X}", facts.node.id),
         "build" => BUILD.to_owned(),
@@ -88,7 +88,7 @@ fn answer(name: &str, facts: &Facts) -> String {
         "replicas-all" => bitmaps(facts, |maps| format!("{},{}", maps.len(), maps.join(","))),
         "replicas-master" => bitmaps(facts, |maps| maps[0].clone()),
         "namespaces" => joined(facts.config.namespaces.iter().map(|namespace| namespace.settings.name.clone())),
-        "namespace" => match index_of(of, facts) {
+        "namespace" => match index_of(argument, facts) {
             Some(index) => namespace_statistics(facts, index),
             None => no_namespace(),
         },
@@ -101,7 +101,7 @@ fn answer(name: &str, facts: &Facts) -> String {
             format!("{index}:{path}")
         })),
         // Levels of a log: `any:INFO;drv_ssd:DETAIL`.
-        "log" => match of.parse().ok().and_then(|index: usize| facts.config.logs.get(index)) {
+        "log" => match argument.parse().ok().and_then(|index: usize| facts.config.logs.get(index)) {
             Some(log) => format!("info:{};drv_ssd:{}", log.any.word(), log.drv_ssd.unwrap_or(log.any).word()),
             None => error(4, "bad log id"),
         },
@@ -141,12 +141,12 @@ impl Pairs {
 
 /// Latencies of all histograms, or of the requested one. This server has no benchmark histograms.
 fn latencies(parameters: &str, facts: &Facts) -> String {
-    let wanted = parameter(parameters, "hist");
-    let found = facts.latencies.iter().filter(|(name, _)| wanted.is_none_or(|wanted| name == wanted));
-    let found: Vec<_> = found.map(|(name, values)| format!("{name}:{values}")).collect();
-    match wanted {
-        Some(name) if found.is_empty() && !name.contains("benchmarks-") => error(4, "bad hist name"),
-        _ => found.join(";"),
+    let histogram = parameter(parameters, "hist");
+    let entries = facts.latencies.iter().filter(|(name, _)| histogram.is_none_or(|wanted| name == wanted));
+    let entries: Vec<_> = entries.map(|(name, values)| format!("{name}:{values}")).collect();
+    match histogram {
+        Some(name) if entries.is_empty() && !name.contains("benchmarks-") => error(4, "bad hist name"),
+        _ => entries.join(";"),
     }
 }
 
@@ -162,11 +162,11 @@ fn key(facts: &Facts) -> String {
 
 /// The cluster key, if the cluster has the requested size, and has no migrations or the request ignores them.
 fn stable(parameters: &str, facts: &Facts) -> String {
-    let asked = |name: &str| parameters.split(';').find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='));
+    let argument = |name: &str| parameters.split(';').find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='));
     let size = (facts.node.peers.len() + 1).to_string();
-    if asked("size").is_some_and(|wanted| wanted != size) {
+    if argument("size").is_some_and(|wanted| wanted != size) {
         "ERROR::cluster-not-specified-size".to_owned()
-    } else if asked("ignore-migrations") != Some("true") && facts.partitions_remaining() > 0 {
+    } else if argument("ignore-migrations") != Some("true") && facts.partitions_remaining() > 0 {
         "ERROR::unstable-cluster".to_owned()
     } else {
         key(facts)
@@ -261,17 +261,17 @@ fn namespace_statistics(facts: &Facts, index: usize) -> String {
     pairs.add("data_avail_pct", facts.available_pct(index));
     let reads = store.cache_reads + store.device_reads;
     pairs.add("cache_read_pct", store.cache_reads * 100 / reads.max(1));
-    for (device, of) in store.devices.iter().enumerate() {
+    for (device, counters) in store.devices.iter().enumerate() {
         let kind = config.device_kind();
         let mut add = |name: &str, value: u64| pairs.add(&format!("storage-engine.{kind}[{device}].{name}"), value);
-        add("used_bytes", of.used_bytes);
-        add("free_wblocks", of.free_wblocks);
-        add("write_q", of.write_q);
-        add("writes", of.writes);
-        add("defrag_q", of.defrag_q);
-        add("defrag_reads", of.defrag_reads);
-        add("defrag_writes", of.defrag_writes);
-        add("read_errors", of.errors);
+        add("used_bytes", counters.used_bytes);
+        add("free_wblocks", counters.free_wblocks);
+        add("write_q", counters.write_q);
+        add("writes", counters.writes);
+        add("defrag_q", counters.defrag_q);
+        add("defrag_reads", counters.defrag_reads);
+        add("defrag_writes", counters.defrag_writes);
+        add("read_errors", counters.errors);
     }
     pairs.add("corrupted_records", store.corrupted);
     pairs.add("lost_blocks", store.losses.blocks);
@@ -292,14 +292,14 @@ fn namespace_statistics(facts: &Facts, index: usize) -> String {
     format!("{};{}", pairs.0, namespace(facts, index))
 }
 
-fn transactions(pairs: &mut Pairs, origin: &str, of: &Transactions) {
-    pairs.add(&format!("{origin}_tsvc_error"), of.refused);
+fn transactions(pairs: &mut Pairs, origin: &str, counts: &Transactions) {
+    pairs.add(&format!("{origin}_tsvc_error"), counts.refused);
     if origin != "from_proxy" {
-        pairs.add(&format!("{origin}_proxy_complete"), of.proxy.success);
-        pairs.add(&format!("{origin}_proxy_error"), of.proxy.error);
-        pairs.add(&format!("{origin}_proxy_timeout"), of.proxy.timeout);
+        pairs.add(&format!("{origin}_proxy_complete"), counts.proxy.success);
+        pairs.add(&format!("{origin}_proxy_error"), counts.proxy.error);
+        pairs.add(&format!("{origin}_proxy_timeout"), counts.proxy.timeout);
     }
-    for (kind, outcomes) in [("read", of.read), ("write", of.write), ("delete", of.delete)] {
+    for (kind, outcomes) in [("read", counts.read), ("write", counts.write), ("delete", counts.delete)] {
         let mut add = |name: &str, value: u64| pairs.add(&format!("{origin}_{kind}_{name}"), value);
         add("success", outcomes.success);
         add("error", outcomes.error);

@@ -61,7 +61,7 @@ struct Builder<'a, D> {
     /// Number of issuing threads.
     shards: u32,
     /// Place of this workload in the run.
-    place: PlanOffsets,
+    plan_offsets: PlanOffsets,
 }
 
 impl<D> Builder<'_, D> {
@@ -72,17 +72,17 @@ impl<D> Builder<'_, D> {
         run: &mut RunPlan,
         streams: Vec<StreamInfo>,
         iops: f64,
-        parts: u32,
+        parts_max: u32,
         add: impl Fn(&Self, u32, &mut Plan),
     ) {
-        let needed = match self.config.arrival {
+        let shards_needed = match self.config.arrival {
             // Without a rate, each device may get as many operations as one core can issue.
             Arrivals::Closed => self.devices.len() as u32,
             _ => (iops / SHARD_IOPS).ceil() as u32,
         };
-        let shards = self.config.shards.unwrap_or(needed.min(self.choices.shards_max));
-        self.shards = if self.choices.shards_max == 1 { 1 } else { shards.clamp(1, parts.max(1)) };
-        self.place = run.add(streams, self.shards as usize);
+        let shards = self.config.shards.unwrap_or(shards_needed.min(self.choices.shards_max));
+        self.shards = if self.choices.shards_max == 1 { 1 } else { shards.clamp(1, parts_max.max(1)) };
+        self.plan_offsets = run.add(streams, self.shards as usize);
         (0..self.shards).zip(&mut run.shards).for_each(|(shard, plan)| add(&self, shard, plan));
     }
 
@@ -91,7 +91,7 @@ impl<D> Builder<'_, D> {
         let random = || Random::for_part(!self.choices.seed, random_part(stream, part as usize, 0));
         let schedule = match self.config.arrival {
             Arrivals::Paced | Arrivals::Closed => {
-                return Arrival::even(rate, part, parts, phase(STREAMS_MAX * self.place.workload + stream));
+                return Arrival::even(rate, part, parts, phase(STREAMS_MAX * self.plan_offsets.workload + stream));
             }
             // ACT's threads all begin at the same moment, each at its fraction of the rate.
             Arrivals::Act => {
@@ -116,8 +116,8 @@ impl<D> Builder<'_, D> {
     /// Fields that the operations of a recorded stream on a device share, with buffers of its `class`-th class.
     fn request(&self, kind: OpKind, stream: &str, index: usize, class: u16) -> Request {
         let target = self.devices[index].target;
-        let cell = self.place.cell_of(stream, target).expect("only lanes of streams that are recorded are built");
-        Request::new(kind, target, cell, self.place.buffers(class))
+        let cell = self.plan_offsets.cell_of(stream, target).expect("only lanes of streams that are recorded are built");
+        Request::new(kind, target, cell, self.plan_offsets.buffers(class))
     }
 
     /// Blocks of `bytes` on a device. That each device holds at least one block was checked before.
@@ -128,7 +128,7 @@ impl<D> Builder<'_, D> {
 
     /// Name of a lane in messages.
     fn lane_name(&self, stream: &str, index: usize) -> String {
-        self.place.lane_name(stream, &self.devices[index].name)
+        self.plan_offsets.lane_name(stream, &self.devices[index].name)
     }
 
     /// ACT's threads, `threads` over all shards: each performs the operations of its `pattern` one at a time and has
@@ -140,7 +140,7 @@ impl<D> Builder<'_, D> {
         plan: &mut Plan,
         pattern: impl Fn(usize) -> S,
     ) {
-        let name = format!("{}{name}", self.place.prefix);
+        let name = format!("{}{name}", self.plan_offsets.prefix);
         for thread in (shard..threads).step_by(self.shards as usize) {
             let Some(arrival) = self.arrival(stream, rate, thread.into(), threads.into()) else { continue };
             // ACT or the user chose the number of threads, so the limit counts as configured.
@@ -153,10 +153,10 @@ impl<D> Builder<'_, D> {
     /// given, else one for each.
     fn client_limits(&self, shard: u32, plan: &mut Plan) -> Vec<u32> {
         let devices = 0..self.devices.len();
-        let part = |slots| share(slots, self.shards, shard).max(1);
+        let per_shard = |slots| share(slots, self.shards, shard).max(1);
         match self.config.service_threads {
-            Some(threads) => vec![plan.add_limit(part(threads), true); devices.len()],
-            None => devices.map(|index| plan.add_limit(part(self.client_slots_on(index)), false)).collect(),
+            Some(threads) => vec![plan.add_limit(per_shard(threads), true); devices.len()],
+            None => devices.map(|index| plan.add_limit(per_shard(self.client_slots_on(index)), false)).collect(),
         }
     }
 
@@ -181,12 +181,12 @@ impl<D> Builder<'_, D> {
             (Some(threads), _) => share(threads, devices, index as u32).max(1),
             (None, Arrivals::Closed) => CLOSED_DEPTH_PER_DEVICE,
             (None, _) => {
-                let fit = CLIENT_MEMORY_BYTES / u64::from(devices) / u64::from(self.client_bytes);
-                let fit = fit.clamp(CLIENT_SLOTS_MIN, SERVICE_THREADS_PER_DEVICE.into()) as u32;
+                let fitting_slots = CLIENT_MEMORY_BYTES / u64::from(devices) / u64::from(self.client_bytes);
+                let fitting_slots = fitting_slots.clamp(CLIENT_SLOTS_MIN, SERVICE_THREADS_PER_DEVICE.into()) as u32;
                 // Operations that no client waits for use the engine and the device's queue, too.
                 let carried = self.choices.in_flight_max.map_or(u32::MAX, |most| most / devices);
                 let queued = self.devices[index].queue_requests.unwrap_or(u32::MAX);
-                fit.min(carried.min(queued).saturating_sub(self.other_slots)).max(1)
+                fitting_slots.min(carried.min(queued).saturating_sub(self.other_slots)).max(1)
             }
         }
     }

@@ -65,11 +65,11 @@ impl Lines {
 
     /// Line and value of a key; removes its lines. A second line with the key is recorded as an error.
     pub(super) fn take(&mut self, key: &'static str) -> Option<(usize, String)> {
-        let mut taken = self.take_entries(|there| there == key).into_iter();
-        let first = taken.next()?;
-        let again = taken.map(|entry| (Some(entry.number), Problem::given_twice(key, first.number)));
+        let mut entries = self.take_entries(|there| there == key).into_iter();
+        let first_entry = entries.next()?;
+        let again = entries.map(|entry| (Some(entry.number), Problem::given_twice(key, first_entry.number)));
         self.problems.extend(again);
-        Some((first.number, first.value))
+        Some((first_entry.number, first_entry.value))
     }
 
     /// Keys and values of all lines whose key is `unwanted`; removes them.
@@ -105,8 +105,8 @@ impl Lines {
 
     /// Inserts a line in place of a removed one.
     pub(super) fn put(&mut self, number: usize, key: &str, value: impl ToString) {
-        let place = self.lines.partition_point(|entry| entry.number <= number);
-        self.lines.insert(place, LegacyLine { number, key: key.to_owned(), value: value.to_string() });
+        let index = self.lines.partition_point(|entry| entry.number <= number);
+        self.lines.insert(index, LegacyLine { number, key: key.to_owned(), value: value.to_string() });
     }
 
     /// Changes the value of a key that stays.

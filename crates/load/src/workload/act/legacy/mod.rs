@@ -50,7 +50,7 @@ pub struct Translation {
     /// Possible major versions, by the keys; `None` if the version was given.
     pub candidates: Option<RangeInclusive<u8>>,
     /// Current keys in the file; all others have their default.
-    pub given: Vec<&'static str>,
+    pub given_keys: Vec<&'static str>,
     /// Changes, each with the current key that it concerns.
     pub changes: Vec<(&'static str, String)>,
     /// Warnings of the parser.
@@ -62,17 +62,17 @@ pub struct Translation {
 /// `file` is only named in messages. Errors: every mistake of the file.
 pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translation, ConfigErrors> {
     let mut lines = Lines::new(bytes);
-    let told = test_of(&lines);
-    let test = reading.test.or(told).unwrap_or_default();
+    let test_in_file = test_of(&lines);
+    let test = reading.test.or(test_in_file).unwrap_or_default();
     if bytes.len() > FILE_BYTES_MAX {
         // The parser reports the excessive size; no other error is needed.
         lines = Lines::new(b"");
     }
     let candidates = candidates(&lines);
-    let own = reading.act.is_none() && candidates.as_ref().is_ok_and(|acts| is_own(bytes, &lines, acts));
+    let is_own_file = reading.act.is_none() && candidates.as_ref().is_ok_and(|acts| is_own(bytes, &lines, acts));
     let newest = *MAJORS.end();
     let act = match (reading.act, &candidates) {
-        _ if own => newest,
+        _ if is_own_file => newest,
         (Some(act), _) => act,
         (None, Ok(candidates)) => likeliest(&lines, candidates),
         (None, Err((old, new))) => {
@@ -88,30 +88,30 @@ pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translati
             newest
         }
     };
-    if !own && (reading.act.is_some() || candidates.is_ok()) {
+    if !is_own_file && (reading.act.is_some() || candidates.is_ok()) {
         translate::translate(&mut lines, test, act, reading.cpus);
     }
     let text = lines.text();
     let parsed = parse(test, file, if bytes.len() > FILE_BYTES_MAX { bytes } else { text.as_bytes() });
-    let mut found = parsed.as_ref().err().map(|errors| errors.0.clone()).unwrap_or_default();
+    let mut parse_problems = parsed.as_ref().err().map(|errors| errors.0.clone()).unwrap_or_default();
     if reading.act.is_none() && candidates.is_err() {
         // Keys of old ACT releases are not unknown here; only the release is in question.
-        found.retain(|problem| !matches!(problem.what, Problem::OldKey(_) | Problem::MissingKey { .. }));
+        parse_problems.retain(|problem| !matches!(problem.what, Problem::OldKey(_) | Problem::MissingKey { .. }));
     }
-    let given = options_of(test).map(|spec| spec.name).filter(|key| lines.gives(key)).collect();
+    let given_keys = options_of(test).map(|spec| spec.name).filter(|key| lines.gives(key)).collect();
     let changes = std::mem::take(&mut lines.changes);
-    let problems = lines.problems(file, found);
+    let problems = lines.problems(file, parse_problems);
     match parsed {
         Ok(Parsed { config, warnings }) if problems.is_empty() => {
             let candidates = if reading.act.is_some() { None } else { candidates.ok() };
-            let test_by_default = reading.test.is_none() && told.is_none();
+            let test_by_default = reading.test.is_none() && test_in_file.is_none();
             Ok(Translation {
                 config,
                 act,
-                is_flashproof_file: own,
+                is_flashproof_file: is_own_file,
                 test_by_default,
                 candidates,
-                given,
+                given_keys,
                 changes,
                 warnings,
             })
@@ -127,19 +127,19 @@ pub const WRITTEN_BY: &str = "Written by flashproof";
 fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool {
     let says_so =
         || String::from_utf8_lossy(bytes).lines().any(|line| line.trim_start_matches('#').contains(WRITTEN_BY));
-    let ours = |key: &str| all().any(|spec| spec.name == key && spec.since == Since::Flashproof);
-    candidates.contains(MAJORS.end()) && (lines.keys().any(ours) || says_so())
+    let is_own_key = |key: &str| all().any(|spec| spec.name == key && spec.since == Since::Flashproof);
+    candidates.contains(MAJORS.end()) && (lines.keys().any(is_own_key) || says_so())
 }
 
 /// The test of the file, by keys that only one test has; `None` if the file has no such key.
 fn test_of(lines: &Lines) -> Option<Test> {
     // Keys of old ACTs are in the table of `act_keys`.
-    let lives = |spec: &&OptionSpec| spec.tests.len() == 1 && spec.since != Since::Act4;
-    let only = |test| options_of(test).filter(lives).map(|spec| spec.name);
+    let is_distinctive = |spec: &&OptionSpec| spec.tests.len() == 1 && spec.since != Since::Act4;
+    let keys_of = |test| options_of(test).filter(is_distinctive).map(|spec| spec.name);
     let of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.tests == INDEX);
-    let has = |test: Test| only(test).any(|key| lines.has(key));
+    let has_key_of = |test: Test| keys_of(test).any(|key| lines.has(key));
     // If keys of both tests are present, the parser reports the wrong ones.
-    match (has(Test::Storage), has(Test::Index) || lines.keys().any(of_index)) {
+    match (has_key_of(Test::Storage), has_key_of(Test::Index) || lines.keys().any(of_index)) {
         (true, _) => Some(Test::Storage),
         (false, true) => Some(Test::Index),
         (false, false) => None,
@@ -149,14 +149,14 @@ fn test_of(lines: &Lines) -> Option<Test> {
 /// The major versions that read every ACT key of the file. Errors: no version read all of them; two keys that exclude
 /// each other.
 fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'static ActKey)> {
-    let known: Vec<_> = lines.keys().filter_map(act_keys::find).collect();
-    let newest = known.iter().max_by_key(|key| key.since.0);
-    let oldest = known.iter().filter(|key| key.until.is_some()).min_by_key(|key| key.until.map(|until| until.0));
-    let first = newest.map_or(*MAJORS.start(), |key| key.since.0);
-    let last = oldest.and_then(|key| key.until).map_or(*MAJORS.end(), |until| until.0);
+    let known_keys: Vec<_> = lines.keys().filter_map(act_keys::find).collect();
+    let newest = known_keys.iter().max_by_key(|key| key.since.0);
+    let oldest = known_keys.iter().filter(|key| key.until.is_some()).min_by_key(|key| key.until.map(|until| until.0));
+    let first_major = newest.map_or(*MAJORS.start(), |key| key.since.0);
+    let last_major = oldest.and_then(|key| key.until).map_or(*MAJORS.end(), |until| until.0);
     match (oldest, newest) {
-        (Some(oldest), Some(newest)) if first > last => Err((oldest, newest)),
-        _ => Ok(first..=last),
+        (Some(oldest), Some(newest)) if first_major > last_major => Err((oldest, newest)),
+        _ => Ok(first_major..=last_major),
     }
 }
 
@@ -164,8 +164,8 @@ fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'s
 /// a default in ACT 5.
 fn likeliest(lines: &Lines, candidates: &RangeInclusive<u8>) -> u8 {
     let newest = *candidates.end();
-    let asked = ["num-queues", "threads-per-queue", "report-interval-sec", "large-block-op-kbytes", "record-bytes"];
-    if newest == 5 && candidates.contains(&4) && asked.iter().all(|key| lines.has(key)) { 4 } else { newest }
+    let mandatory_keys = ["num-queues", "threads-per-queue", "report-interval-sec", "large-block-op-kbytes", "record-bytes"];
+    if newest == 5 && candidates.contains(&4) && mandatory_keys.iter().all(|key| lines.has(key)) { 4 } else { newest }
 }
 
 #[cfg(test)]

@@ -213,7 +213,7 @@ fn a_slip_of_a_key_that_has_to_be_there_is_still_a_mistake() {
 
 #[test]
 fn keys_that_a_file_gives_are_told_from_defaults() {
-    let given = translated(ACT2).1.given;
+    let given = translated(ACT2).1.given_keys;
     for (key, is_given) in [("record-bytes", true), ("compress-pct", false), ("disable-odsync", true), ("seed", false)]
     {
         assert_eq!(given.contains(&key), is_given, "{key}");

@@ -55,16 +55,16 @@ pub(super) fn translate(lines: &mut Lines, test: Test, act: u8, cpus: Option<u32
 /// Keys that no ACT had and flashproof has were added for flashproof, and stay.
 fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
     let absent: Vec<_> = options_of(test).map(|spec| spec.name).filter(|name| !lines.has(name)).collect();
-    let meant = |key: &str| nearest(test, key).filter(|near| absent.contains(near));
+    let suggestion_for = |key: &str| nearest(test, key).filter(|near| absent.contains(near));
     let unknown = |key: &str| match act_keys::find(key) {
         Some(of_act) => !of_act.known_to(act),
         // A misspelt mandatory key stays: the parser reports it, and the key that is missing.
-        None => !all().any(|spec| spec.name == key) && !meant(key).is_some_and(|key| is_mandatory(key, act)),
+        None => !all().any(|spec| spec.name == key) && !suggestion_for(key).is_some_and(|key| is_mandatory(key, act)),
     };
     for (key, value) in lines.take_all(unknown) {
-        let meant = if act_keys::find(&key).is_some() { None } else { meant(&key) };
-        let meant = meant.map(|meant| format!("; if {meant} was meant, set that")).unwrap_or_default();
-        let change = format!("was dropped: ACT {act} did not know that key and ignored it{meant}");
+        let suggestion = if act_keys::find(&key).is_some() { None } else { suggestion_for(&key) };
+        let suggestion = suggestion.map(|meant| format!("; if {meant} was meant, set that")).unwrap_or_default();
+        let change = format!("was dropped: ACT {act} did not know that key and ignored it{suggestion}");
         lines.changed("", format!("{}: {} {change}", Quoted::new(&key).bare(), Quoted::new(&value).bare()));
     }
 }
@@ -101,24 +101,24 @@ fn report_missing(lines: &mut Lines, act: u8) {
 
 /// ACT 1 and 2 only had large-block writes, with a configured rate.
 fn large_blocks(lines: &mut Lines) {
-    let read = lines.take_number("read-req-num-512-blocks", 1);
-    let record_bytes = read.map(|(_, blocks)| u64::from(blocks) * 512);
-    if let (Some((line, blocks)), Some(bytes)) = (read, record_bytes) {
+    let read_size = lines.take_number("read-req-num-512-blocks", 1);
+    let record_bytes = read_size.map(|(_, blocks)| u64::from(blocks) * 512);
+    if let (Some((line, blocks)), Some(bytes)) = (read_size, record_bytes) {
         lines.put(line, "record-bytes", bytes);
         lines.changed("record-bytes", format!("was read-req-num-512-blocks: {blocks}, in units of 512 bytes"));
     }
     let Some((line, rate)) = lines.take_number("large-block-ops-per-sec", 1) else { return };
     let block_bytes = lines.number("large-block-op-kbytes").map_or(0, |kbytes| u64::from(kbytes) * KIB);
     // If no whole record fits a block, the parser reports that, and the rate does not matter.
-    let per_block = record_bytes.map_or(0, |record_bytes| block_bytes / record_bytes).max(1);
+    let records_per_block = record_bytes.map_or(0, |record_bytes| block_bytes / record_bytes).max(1);
     // The parser reports a number that is too large for any configuration, with all its digits.
-    let records = u128::from(rate) * u128::from(per_block);
+    let records = u128::from(rate) * u128::from(records_per_block);
     let (lwm_pct, writes) = if records.is_multiple_of(2) { (50, records / 2) } else { (0, records) };
     lines.put(line, "write-reqs-per-sec", writes);
     lines.add("defrag-lwm-pct", lwm_pct);
-    let per_block = u32::try_from(per_block).unwrap_or(u32::MAX);
+    let records_per_block = u32::try_from(records_per_block).unwrap_or(u32::MAX);
     let change = format!(
-        "was large-block-ops-per-sec: {rate}; these writes fill exactly as many large blocks, with {per_block} records in \
+        "was large-block-ops-per-sec: {rate}; these writes fill exactly as many large blocks, with {records_per_block} records in \
          each and defrag-lwm-pct: {lwm_pct}"
     );
     lines.changed("write-reqs-per-sec", change);
@@ -127,7 +127,7 @@ fn large_blocks(lines: &mut Lines) {
 /// ACT 1 and 2 wrote zeros, or a few random blocks over and over.
 fn write_buffers(lines: &mut Lines) {
     let zeros = |given: &str| format!("was num-write-buffers: 0, {given}: ACT 2 then wrote zeros");
-    let given = lines.has("num-write-buffers");
+    let is_given = lines.has("num-write-buffers");
     match lines.take_number("num-write-buffers", 0) {
         Some((line, 0)) => {
             lines.put(line, "compress-pct", 0);
@@ -140,7 +140,7 @@ fn write_buffers(lines: &mut Lines) {
             );
             lines.changed("compress-pct", change);
         }
-        None if given => {}
+        None if is_given => {}
         None => {
             lines.add("compress-pct", 0);
             lines.changed("compress-pct", zeros("its default"));

@@ -23,7 +23,7 @@ const SHOWN_BYTES: usize = 16;
 pub(super) struct BlockAddress {
     pub(super) offset: u64,
     /// Bytes of the operation before this block.
-    pub(super) from: usize,
+    pub(super) offset_in_op: usize,
 }
 
 /// The write that a block should come from.
@@ -69,23 +69,23 @@ impl Blocks {
     }
 
     /// Fills `block` with the contents that the write `wanted` puts at `place`.
-    pub(super) fn put(&self, block: &mut [u8], place: BlockAddress, wanted: WriteOrigin) {
-        self.put_straight(block, place, wanted);
+    pub(super) fn put(&self, block: &mut [u8], address: BlockAddress, origin: WriteOrigin) {
+        self.put_straight(block, address, origin);
         self.swap_header(block);
     }
 
     /// Like [`Self::put`], with the header at the beginning.
-    fn put_straight(&self, block: &mut [u8], place: BlockAddress, wanted: WriteOrigin) {
-        self.put_data(block, place, wanted.seed);
+    fn put_straight(&self, block: &mut [u8], address: BlockAddress, origin: WriteOrigin) {
+        self.put_data(block, address, origin.seed);
         if self.method.has_header() {
             let header = Header {
                 method: self.method as u8,
                 len: self.len as u32,
-                seed: wanted.seed,
-                offset: place.offset,
+                seed: origin.seed,
+                offset: address.offset,
                 sec: self.sec,
                 job: self.number,
-                write: wanted.write,
+                write: origin.write,
                 ..Header::default()
             };
             header.put(block);
@@ -95,9 +95,9 @@ impl Blocks {
         }
     }
 
-    fn put_data(&self, block: &mut [u8], place: BlockAddress, seed: u64) {
+    fn put_data(&self, block: &mut [u8], address: BlockAddress, seed: u64) {
         match &self.job.verify.pattern {
-            Some(pattern) => pattern.fill(block, place.from, place.offset - place.from as u64),
+            Some(pattern) => pattern.fill(block, address.offset_in_op, address.offset - address.offset_in_op as u64),
             None => self.job.content.fill_mixed(block, seed, block.len(), None),
         }
     }
@@ -115,35 +115,35 @@ impl Blocks {
     pub(super) fn check(
         &mut self,
         block: &[u8],
-        place: BlockAddress,
-        wanted: Option<WriteOrigin>,
+        address: BlockAddress,
+        origin: Option<WriteOrigin>,
     ) -> Result<(), Box<Damage>> {
-        let mut turned = std::mem::take(&mut self.scratch[0]);
+        let mut swapped = std::mem::take(&mut self.scratch[0]);
         let mut straight = block;
         if self.job.verify.header_at > 0 {
-            turned.clear();
-            turned.extend_from_slice(block);
-            self.swap_header(&mut turned);
-            straight = &turned;
+            swapped.clear();
+            swapped.extend_from_slice(block);
+            self.swap_header(&mut swapped);
+            straight = &swapped;
         }
-        let is_right = self.is_right(straight, place, wanted);
-        let checked = if is_right { Ok(()) } else { Err(self.explain(straight, place, wanted)) };
-        self.scratch[0] = turned;
-        checked
+        let is_right = self.is_right(straight, address, origin);
+        let result = if is_right { Ok(()) } else { Err(self.explain(straight, address, origin)) };
+        self.scratch[0] = swapped;
+        result
     }
 
-    fn is_right(&mut self, block: &[u8], place: BlockAddress, wanted: Option<WriteOrigin>) -> bool {
+    fn is_right(&mut self, block: &[u8], address: BlockAddress, origin: Option<WriteOrigin>) -> bool {
         if self.method == Method::Pattern {
-            return self.has_pattern(block, place);
+            return self.has_pattern(block, address);
         }
         let Ok(header) = Header::of(block) else { return false };
-        let is_wanted = wanted.is_none_or(|wanted| wanted.seed == header.seed);
-        is_wanted && self.is_here(&header, place) && self.has_right_data(block, &header, place)
+        let is_wanted = origin.is_none_or(|origin| origin.seed == header.seed);
+        is_wanted && self.is_here(&header, address) && self.has_right_data(block, &header, address)
     }
 
     /// True if a header belongs to a block of this job at `place`.
-    fn is_here(&self, header: &Header, place: BlockAddress) -> bool {
-        header.offset == place.offset && self.is_of_job(header)
+    fn is_here(&self, header: &Header, address: BlockAddress) -> bool {
+        header.offset == address.offset && self.is_of_job(header)
     }
 
     /// True if a header has this job's method and block length.
@@ -151,116 +151,116 @@ impl Blocks {
         header.len as usize == self.len && Method::of_code(header.method) == Some(self.method)
     }
 
-    fn has_right_data(&mut self, block: &[u8], header: &Header, place: BlockAddress) -> bool {
-        let from = header.bytes() + self.method.digest_bytes();
-        if from > block.len() {
+    fn has_right_data(&mut self, block: &[u8], header: &Header, address: BlockAddress) -> bool {
+        let data_start = header.bytes() + self.method.digest_bytes();
+        if data_start > block.len() {
             return false;
         }
-        let data = &block[from..];
+        let data = &block[data_start..];
         match self.method {
             Method::Meta if self.job.verify.pattern.is_none() => true,
             Method::Meta | Method::PatternHeader => {
-                self.has_pattern(data, BlockAddress { offset: place.offset + from as u64, from: place.from + from })
+                self.has_pattern(data, BlockAddress { offset: address.offset + data_start as u64, offset_in_op: address.offset_in_op + data_start })
             }
             method => {
-                let stored = &block[header.bytes()..from];
+                let stored = &block[header.bytes()..data_start];
                 let is_right = |digest: [u8; super::method::DIGEST_MAX]| digest[..stored.len()] == *stored;
                 if method.later_digest(data).is_some_and(is_right) {
                     return true;
                 }
                 // fio 3.33's sha512 digest covers only 128 bytes of the data, so the data is compared as well.
                 is_right(method.digest(data))
-                    && (method != Method::Sha512 || self.is_data_of(block, from, header, place))
+                    && (method != Method::Sha512 || self.is_data_of(block, data_start, header, address))
             }
         }
     }
 
     /// True if the data of `block`, from byte `from` on, was generated from the seed in its header.
-    fn is_data_of(&mut self, block: &[u8], from: usize, header: &Header, place: BlockAddress) -> bool {
+    fn is_data_of(&mut self, block: &[u8], data_start: usize, header: &Header, address: BlockAddress) -> bool {
         let mut scratch = std::mem::take(&mut self.scratch[1]);
         scratch.resize(block.len(), 0);
-        self.put_data(&mut scratch, place, header.seed);
-        let is_ours = scratch[from..] == block[from..];
+        self.put_data(&mut scratch, address, header.seed);
+        let is_own_data = scratch[data_start..] == block[data_start..];
         self.scratch[1] = scratch;
-        is_ours || self.candidate_blocks(block, header, place).iter().any(|image| image[from..] == block[from..])
+        is_own_data || self.candidate_blocks(block, header, address).iter().any(|image| image[data_start..] == block[data_start..])
     }
 
     /// Compares sector by sector, so that no memory is needed for a whole block.
-    fn has_pattern(&self, data: &[u8], place: BlockAddress) -> bool {
+    fn has_pattern(&self, data: &[u8], address: BlockAddress) -> bool {
         let Some(pattern) = &self.job.verify.pattern else { return false };
         let mut expected = [0; SECTOR_BYTES];
-        let offset = place.offset - place.from as u64;
+        let offset = address.offset - address.offset_in_op as u64;
         data.chunks(SECTOR_BYTES).enumerate().all(|(number, part)| {
             let expected = &mut expected[..part.len()];
-            pattern.fill(expected, place.from + number * SECTOR_BYTES, offset);
+            pattern.fill(expected, address.offset_in_op + number * SECTOR_BYTES, offset);
             part == expected
         })
     }
 
     /// The complete blocks to which `header` of `block` may belong: flashproof's block, and fio's, which derives the
     /// data of a whole operation from one seed.
-    fn candidate_blocks(&self, block: &[u8], header: &Header, place: BlockAddress) -> Vec<Vec<u8>> {
+    fn candidate_blocks(&self, block: &[u8], header: &Header, address: BlockAddress) -> Vec<Vec<u8>> {
         let bytes = header.bytes();
         let finished = |mut image: Vec<u8>| {
-            let from = bytes + self.method.digest_bytes();
-            if from <= image.len() {
-                let (head, data) = image.split_at_mut(from);
+            let data_start = bytes + self.method.digest_bytes();
+            if data_start <= image.len() {
+                let (head, data) = image.split_at_mut(data_start);
                 head[..bytes].copy_from_slice(&block[..bytes]);
                 let later = if header.is_later { self.method.later_digest(data) } else { None };
                 let digest = later.unwrap_or_else(|| self.method.digest(data));
-                head[bytes..].copy_from_slice(&digest[..from - bytes]);
+                head[bytes..].copy_from_slice(&digest[..data_start - bytes]);
             }
             image
         };
-        let mut place = place;
+        let mut address = address;
         // Use the header's offset: the block may have been written for another offset.
-        place.offset = header.offset.max(place.from as u64);
+        address.offset = header.offset.max(address.offset_in_op as u64);
         let mut image = vec![0; self.len];
-        self.put_data(&mut image, place, header.seed);
-        let mut all = vec![finished(image)];
-        if place.from > 0 && self.job.verify.pattern.is_none() && self.job.content.compress_pct == 0 {
-            let mut whole = vec![0; place.from + self.len];
-            fill_random(&mut whole, header.seed, None);
-            all.push(finished(whole.split_off(place.from)));
+        self.put_data(&mut image, address, header.seed);
+        let mut candidates = vec![finished(image)];
+        if address.offset_in_op > 0 && self.job.verify.pattern.is_none() && self.job.content.compress_pct == 0 {
+            let mut operation = vec![0; address.offset_in_op + self.len];
+            fill_random(&mut operation, header.seed, None);
+            candidates.push(finished(operation.split_off(address.offset_in_op)));
         }
-        all
+        candidates
     }
 
     /// Describes the damage of a block.
     #[cold]
-    fn explain(&self, block: &[u8], place: BlockAddress, wanted: Option<WriteOrigin>) -> Box<Damage> {
-        let (text, expected) = self.damage(block, place, wanted);
+    fn explain(&self, block: &[u8], address: BlockAddress, origin: Option<WriteOrigin>) -> Box<Damage> {
+        let (text, expected) = self.damage(block, address, origin);
         let name = self.method.name();
-        let text = format!("{name}: verify failed at offset {}, length {}: {text}", place.offset, block.len());
+        let text = format!("{name}: verify failed at offset {}, length {}: {text}", address.offset, block.len());
         let straight = |mut image: Vec<u8>| {
             self.swap_header(&mut image);
             image
         };
         let received = straight(block.to_vec());
-        Box::new(Damage { file: 0, offset: place.offset, text, received, expected: expected.map(straight) })
+        Box::new(Damage { file: 0, offset: address.offset, text, received, expected: expected.map(straight) })
     }
 
     /// Description of a wrong block, and the right block if it can be computed.
-    fn damage(&self, block: &[u8], place: BlockAddress, wanted: Option<WriteOrigin>) -> (String, Option<Vec<u8>>) {
-        let found = if self.method.has_header() { Header::of(block) } else { Err(HeaderError::Magic(0)) };
-        if let Ok(header) = &found {
+    fn damage(&self, block: &[u8], address: BlockAddress, origin: Option<WriteOrigin>) -> (String, Option<Vec<u8>>) {
+        let parsed = if self.method.has_header() { Header::of(block) } else { Err(HeaderError::Magic(0)) };
+        if let Ok(header) = &parsed {
             let is_whole = self.is_of_job(header)
-                && self.candidate_blocks(block, header, place).iter().any(|image| image == block);
-            let is_elsewhere = !self.is_of_job(header) || header.offset != place.offset;
-            let is_of_other = wanted.is_some_and(|wanted| wanted.seed != header.seed);
-            if is_elsewhere && (is_whole || wanted.is_none()) || is_of_other && is_whole {
-                return (self.other_block(header, place, wanted), wanted.map(|wanted| self.right(place, wanted)));
+                && self.candidate_blocks(block, header, address).iter().any(|image| image == block);
+            let is_elsewhere = !self.is_of_job(header) || header.offset != address.offset;
+            let is_of_other = origin.is_some_and(|origin| origin.seed != header.seed);
+            if is_elsewhere && (is_whole || origin.is_none()) || is_of_other && is_whole {
+                return (self.other_block(header, address, origin), origin.map(|origin| self.right(address, origin)));
             }
         }
-        let right = match wanted {
-            Some(wanted) => Some(self.right(place, wanted)),
-            None if self.method == Method::Pattern => Some(self.right(place, WriteOrigin { write: 0, seed: 0 })),
-            None => self.nearest(block, place),
+        let expected = match origin {
+            Some(origin) => Some(self.right(address, origin)),
+            None if self.method == Method::Pattern => Some(self.right(address, WriteOrigin { write: 0, seed: 0 })),
+            None => self.nearest(block, address),
         };
-        let difference = right.as_ref().and_then(|right| difference(block, right));
-        let mut text = match (difference, &found) {
+        let difference = expected.as_ref().and_then(|right| difference(block, right));
+        let mut text = match (difference, &parsed) {
             (Some(difference), _) => difference,
-            (None, Ok(header)) if header.offset != place.offset => self.other_block(header, place, wanted),
+            (None, Ok(header)) if header.offset != address.offset => self.other_block(header, address, origin),
             (None, Ok(header)) => format!(
                 "the header is of write {} of job {}, but the data is of another write or was made with other options, so differing bits cannot be counted",
                 header.write, header.job
@@ -269,40 +269,40 @@ impl Blocks {
             (None, Err(_)) => format!("foreign: {}", describe_start(block)),
         };
         let bytes = self.method.digest_bytes();
-        if let Ok(header) = &found
+        if let Ok(header) = &parsed
             && let Some((head, data)) = block.split_at_checked(header.bytes() + bytes)
             && bytes > 0
         {
-            let told = bytes.min(SHOWN_BYTES);
-            let (stored, digest) = (&head[header.bytes()..][..told], &self.method.digest(data)[..told]);
+            let shown_bytes = bytes.min(SHOWN_BYTES);
+            let (stored, digest) = (&head[header.bytes()..][..shown_bytes], &self.method.digest(data)[..shown_bytes]);
             let _ = write!(text, "; expected {} {}, found {}", self.method.name(), hex(stored), hex(digest));
         }
-        (text, right)
+        (text, expected)
     }
 
     /// The block that `wanted` writes, with its header at the beginning.
-    fn right(&self, place: BlockAddress, wanted: WriteOrigin) -> Vec<u8> {
+    fn right(&self, address: BlockAddress, origin: WriteOrigin) -> Vec<u8> {
         let mut image = vec![0; self.len];
-        self.put_straight(&mut image, place, wanted);
+        self.put_straight(&mut image, address, origin);
         image
     }
 
     /// The block that most likely was written, by the header of `block`; a flipped bit in the header is corrected.
-    fn nearest(&self, block: &[u8], place: BlockAddress) -> Option<Vec<u8>> {
+    fn nearest(&self, block: &[u8], address: BlockAddress) -> Option<Vec<u8>> {
         let mut mended = block.to_vec();
         let header = Header::of(block).ok().or_else(|| {
             let (header, bit) = Header::corrected(block)?;
             mended[bit / 8] ^= 1 << (bit % 8);
             Some(header)
         });
-        let images = self.candidate_blocks(&mended, &header.filter(|header| self.is_here(header, place))?, place);
+        let images = self.candidate_blocks(&mended, &header.filter(|header| self.is_here(header, address))?, address);
         images.into_iter().min_by_key(|image| differing_bits(block, image).iter().sum::<u64>())
     }
 
     /// Description of a block that comes from another write, job or offset.
-    fn other_block(&self, header: &Header, place: BlockAddress, wanted: Option<WriteOrigin>) -> String {
+    fn other_block(&self, header: &Header, address: BlockAddress, origin: Option<WriteOrigin>) -> String {
         let Header { job, len, offset, write, .. } = *header;
-        let last = wanted.map_or(0, |wanted| wanted.write & u64::from(u16::MAX));
+        let expected_write = origin.map_or(0, |wanted| wanted.write & u64::from(u16::MAX));
         match () {
             () if !self.is_of_job(header) => format!(
                 "foreign: a block of {len} bytes with verify={} (write {write} of job {job}), but this job has blocks of {} bytes with verify={} - check bs, verify_interval and verify",
@@ -310,16 +310,16 @@ impl Blocks {
                 self.len,
                 self.method.name()
             ),
-            () if offset != place.offset => {
+            () if offset != address.offset => {
                 format!("foreign: the block of offset {offset}, length {len} (write {write} of job {job})")
             }
             () if job != self.number => {
-                format!("foreign: write {write} of job {job}, not write {last} of this job, number {}", self.number)
+                format!("foreign: write {write} of job {job}, not write {expected_write} of this job, number {}", self.number)
             }
             () => {
                 let run = if header.sec == self.sec { "this run" } else { "an earlier run" };
                 format!(
-                    "stale: write {write} of {run}; the later write {last} of this run to the same offset is missing"
+                    "stale: write {write} of {run}; the later write {expected_write} of this run to the same offset is missing"
                 )
             }
         }
@@ -339,8 +339,8 @@ fn describe_start(block: &[u8]) -> String {
 }
 
 /// Number of bits that differ between a block and the right block, by sector.
-fn differing_bits(block: &[u8], right: &[u8]) -> Vec<u64> {
-    let sectors = block.chunks(SECTOR_BYTES).zip(right.chunks(SECTOR_BYTES));
+fn differing_bits(block: &[u8], expected: &[u8]) -> Vec<u64> {
+    let sectors = block.chunks(SECTOR_BYTES).zip(expected.chunks(SECTOR_BYTES));
     let of_sector = |(found, expected): (&[u8], &[u8])| {
         found.iter().zip(expected).map(|(a, b)| u64::from((a ^ b).count_ones())).sum()
     };
@@ -348,26 +348,26 @@ fn differing_bits(block: &[u8], right: &[u8]) -> Vec<u64> {
 }
 
 /// Description of the difference between a block and the right block; `None` if no sector is similar.
-fn difference(block: &[u8], right: &[u8]) -> Option<String> {
-    let bits = differing_bits(block, right);
+fn difference(block: &[u8], expected: &[u8]) -> Option<String> {
+    let bits = differing_bits(block, expected);
     let sectors: Vec<_> = block.chunks(SECTOR_BYTES).collect();
     let is_other = |sector: &usize| bits[*sector] as usize * OTHER_DATA > sectors[*sector].len() * 8;
-    let (other, same): (Vec<_>, Vec<_>) = (0..bits.len()).partition(is_other);
-    if same.is_empty() {
+    let (other_sectors, similar_sectors): (Vec<_>, Vec<_>) = (0..bits.len()).partition(is_other);
+    if similar_sectors.is_empty() {
         return None;
     }
-    let flipped: u64 = same.iter().map(|sector| bits[*sector]).sum();
-    let mut text = match (other.first(), other.last()) {
+    let flipped: u64 = similar_sectors.iter().map(|sector| bits[*sector]).sum();
+    let mut text = match (other_sectors.first(), other_sectors.last()) {
         (Some(first), Some(last)) => {
             let end = ((last + 1) * SECTOR_BYTES).min(block.len());
             let is_zero = |sector: &usize| sectors[*sector].iter().all(|byte| *byte == 0);
-            let what = if other.iter().all(is_zero) { "zeros" } else { "of another write" };
+            let what = if other_sectors.iter().all(is_zero) { "zeros" } else { "of another write" };
             let mut text = format!(
                 "torn: {} of {} from byte {} to {end} of the block {} {what}",
-                other.len(),
+                other_sectors.len(),
                 count(bits.len() as u64, "sector"),
                 first * SECTOR_BYTES,
-                if other.len() == 1 { "is" } else { "are" },
+                if other_sectors.len() == 1 { "is" } else { "are" },
             );
             if flipped > 0 {
                 let _ = write!(text, ", and {} differ elsewhere", count(flipped, "bit"));
@@ -377,7 +377,7 @@ fn difference(block: &[u8], right: &[u8]) -> Option<String> {
         _ if flipped == 1 => "flipped: 1 bit differs".to_owned(),
         _ => format!("flipped: {} differ", count(flipped, "bit")),
     };
-    let at = block.iter().zip(right).position(|(a, b)| a != b).unwrap_or(0);
-    let _ = write!(text, "; byte {at} of the block: expected 0x{:02x}, found 0x{:02x}", right[at], block[at]);
+    let at = block.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(0);
+    let _ = write!(text, "; byte {at} of the block: expected 0x{:02x}, found 0x{:02x}", expected[at], block[at]);
     Some(text)
 }

@@ -149,7 +149,7 @@ pub struct State {
     /// Writes begun.
     pub writes: u64,
     pub depth: u32,
-    pub last: LastWrites,
+    pub last_writes: LastWrites,
 }
 
 /// The outcome of the last writes.
@@ -169,11 +169,11 @@ impl State {
 
     /// The state file of a job that writes `files` files, in fio 3.33's format.
     pub fn encode(&self, name: &str, number: usize, files: u32) -> Vec<u8> {
-        let done = if let LastWrites::Done(done) = &self.last { done.as_slice() } else { &[] };
+        let completed = if let LastWrites::Done(done) = &self.last_writes { done.as_slice() } else { &[] };
         let room = self.depth as usize * files as usize;
         let mut body = Vec::new();
         let mut put = |value: u64| body.extend_from_slice(&value.to_le_bytes());
-        put(done.len().min(room) as u64);
+        put(completed.len().min(room) as u64);
         put(u64::from(self.depth) | u64::from(files) << 32);
         put(self.writes);
         put(number.saturating_sub(1) as u64);
@@ -181,8 +181,8 @@ impl State {
         let name = &name.as_bytes()[..name.len().min(NAME_BYTES - 1)];
         body.extend_from_slice(name);
         body.resize(body.len() + NAME_BYTES - name.len(), 0);
-        let all = done.iter().copied().chain(std::iter::repeat((0, 0))).take(room);
-        all.for_each(|(file, offset)| {
+        let slots = completed.iter().copied().chain(std::iter::repeat((0, 0))).take(room);
+        slots.for_each(|(file, offset)| {
             body.extend_from_slice(&file.to_le_bytes());
             body.extend_from_slice(&offset.to_le_bytes());
         });
@@ -219,7 +219,7 @@ impl State {
         let depth = word(body, skipped)? as u32;
         let writes = word(body, skipped + 8)?;
         let list = skipped + 24 + GENERATOR_BYTES + NAME_BYTES;
-        let last = if is_later {
+        let last_writes = if is_later {
             let numbers = (0..depth as usize).map(|at| word(body, list + at * 8));
             LastWrites::NotDone(numbers.collect::<Result<_, _>>()?)
         } else {
@@ -227,13 +227,13 @@ impl State {
             let pair = |at: usize| Ok((word(body, list + at * 16)?, word(body, list + at * 16 + 8)?));
             LastWrites::Done((0..count).map(pair).collect::<Result<_, &str>>()?)
         };
-        Ok(Self { writes, depth, last })
+        Ok(Self { writes, depth, last_writes })
     }
 
     /// True if write number `number`, counted from 0, to `offset` of `file` is known to have completed.
     pub(super) fn was_written(&self, number: u64, file: u64, offset: u64) -> bool {
         number < self.writes
-            && match &self.last {
+            && match &self.last_writes {
                 LastWrites::Done(done) => {
                     number + u64::from(self.depth) < self.writes || done.contains(&(file, offset))
                 }
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_state_is_read_as_it_was_written_and_damage_is_seen() {
-        let state = State { writes: 100, depth: 4, last: LastWrites::Done(vec![(0, 4096), (0, 8192)]) };
+        let state = State { writes: 100, depth: 4, last_writes: LastWrites::Done(vec![(0, 4096), (0, 8192)]) };
         let bytes = state.encode("a/b", 2, 1);
         assert_eq!((bytes.len(), State::file_name("a/b", 2).as_str()), (24 + 152 + 64, "local-a.b-1-verify.state"));
         assert_eq!(State::decode(&bytes), Ok(state.clone()));
@@ -308,7 +308,7 @@ mod tests {
         let header = [LATER_STATE, body.len() as u64, crc32c(&body).into()];
         let bytes: Vec<u8> = header.iter().flat_map(|value| value.to_le_bytes()).chain(body).collect();
         let state = State::decode(&bytes).unwrap();
-        assert_eq!((state.writes, &state.last), (50, &LastWrites::NotDone(vec![47, u64::MAX])));
+        assert_eq!((state.writes, &state.last_writes), (50, &LastWrites::NotDone(vec![47, u64::MAX])));
         assert!(state.was_written(49, 0, 0) && !state.was_written(47, 0, 0) && !state.was_written(50, 0, 0));
     }
 }

@@ -41,7 +41,7 @@ pub(super) const ENTRY_BYTES: u64 = 8;
 pub(super) struct OpAddress {
     pub(super) area: usize,
     /// First byte of the operation, relative to the area.
-    pub(super) at: u64,
+    pub(super) area_offset: u64,
     /// First byte of the operation on the device.
     pub(super) offset: u64,
 }
@@ -51,7 +51,7 @@ pub(super) struct OpAddress {
 pub(super) struct Verify {
     blocks: Blocks,
     /// Blocks to read back; `None`: all reads are checked.
-    written: Option<WriteTable>,
+    write_table: Option<WriteTable>,
     seed: u64,
     /// Writes begun.
     writes: u64,
@@ -65,12 +65,12 @@ pub(super) struct Verify {
 #[derive(Debug, Default)]
 struct Backlog {
     /// Writes done since the last batch was read back.
-    since: u64,
+    writes_since_batch: u64,
     /// Operations to read back now.
-    left: u64,
+    reads_left: u64,
     /// Writes done and not read back: area, first block, number of blocks. Writes dropped for lack of room are read
     /// back at the end.
-    done: VecDeque<(usize, usize, usize)>,
+    unread_writes: VecDeque<(usize, usize, usize)>,
 }
 
 impl Verify {
@@ -92,15 +92,15 @@ impl Verify {
             progress.verify.expect_writes(job.in_flight_max());
         }
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let keeps = job.verify.backlog > 0 && job.reads_back();
-        let kept = if keeps { job.verify.backlog.max(job.verify.batch) * 2 + job.in_flight_max() } else { 0 };
+        let keeps_backlog = job.verify.backlog > 0 && job.reads_back();
+        let backlog_capacity = if keeps_backlog { job.verify.backlog.max(job.verify.batch) * 2 + job.in_flight_max() } else { 0 };
         Ok(Self {
             blocks: Blocks::new(job.clone(), thread.number as u16, since_1970.as_secs() as u32),
-            written: job.reads_back().then(|| WriteTable::new(job.size_divisor(), areas)),
+            write_table: job.reads_back().then(|| WriteTable::new(job.size_divisor(), areas)),
             // Data of an earlier run must not pass as data of this one.
             seed: seed ^ since_1970.as_nanos() as u64,
             writes: 0,
-            backlog: Backlog { done: VecDeque::with_capacity(kept as usize), ..Backlog::default() },
+            backlog: Backlog { unread_writes: VecDeque::with_capacity(backlog_capacity as usize), ..Backlog::default() },
             state,
             progress,
         })
@@ -116,21 +116,21 @@ impl Verify {
         let write = self.writes;
         self.writes += 1;
         self.progress.verify.writes_begun.set(self.writes);
-        if let Some(written) = &mut self.written {
-            written.begin(address.area, written.blocks(address.at, data.len()), write);
+        if let Some(write_table) = &mut self.write_table {
+            write_table.begin(address.area, write_table.blocks(address.area_offset, data.len()), write);
         }
         for (number, block) in data.chunks_exact_mut(self.blocks.len).enumerate() {
-            let from = number * self.blocks.len;
-            let offset = address.offset + from as u64;
-            self.blocks.put(block, BlockAddress { offset, from }, Self::origin_of(self.seed, write, offset));
+            let offset_in_op = number * self.blocks.len;
+            let offset = address.offset + offset_in_op as u64;
+            self.blocks.put(block, BlockAddress { offset, offset_in_op }, Self::origin_of(self.seed, write, offset));
         }
     }
 
     /// A trim begins.
     pub(super) fn trim(&mut self, address: OpAddress, len: usize) {
-        if let Some(written) = &mut self.written {
-            let blocks = written.blocks(address.at, len);
-            written.forget(address.area, blocks);
+        if let Some(write_table) = &mut self.write_table {
+            let blocks = write_table.blocks(address.area_offset, len);
+            write_table.forget(address.area, blocks);
         }
     }
 
@@ -139,25 +139,25 @@ impl Verify {
         if is_done {
             self.progress.verify.end_write(address.area as u64, address.offset);
         }
-        let Some(written) = &mut self.written else { return };
-        let blocks = written.blocks(address.at, len);
-        written.end(address.area, blocks.clone(), is_done);
+        let Some(write_table) = &mut self.write_table else { return };
+        let blocks = write_table.blocks(address.area_offset, len);
+        write_table.end(address.area, blocks.clone(), is_done);
         let (backlog, options) = (&mut self.backlog, &self.blocks.job.verify);
         if options.backlog > 0 && is_done {
-            if backlog.done.len() == backlog.done.capacity() {
-                backlog.done.pop_front();
+            if backlog.unread_writes.len() == backlog.unread_writes.capacity() {
+                backlog.unread_writes.pop_front();
             }
-            backlog.done.push_back((address.area, blocks.start, blocks.len()));
-            backlog.since += 1;
-            if backlog.since >= options.backlog {
-                (backlog.since, backlog.left) = (0, options.batch);
+            backlog.unread_writes.push_back((address.area, blocks.start, blocks.len()));
+            backlog.writes_since_batch += 1;
+            if backlog.writes_since_batch >= options.backlog {
+                (backlog.writes_since_batch, backlog.reads_left) = (0, options.batch);
             }
         }
         self.publish_counts();
     }
 
     fn publish_counts(&self) {
-        if let Some(WriteTable { due, unknown, grain, .. }) = &self.written {
+        if let Some(WriteTable { due_blocks: due, unknown_blocks: unknown, grain, .. }) = &self.write_table {
             self.progress.verify.due_bytes.set(due * grain);
             self.progress.verify.unknown_bytes.set(unknown * grain);
         }
@@ -165,13 +165,13 @@ impl Verify {
 
     /// The next read-back of the backlog that is due now: area, first byte in the area, number of bytes.
     pub(super) fn next_of_backlog(&mut self) -> Option<(usize, u64, u32)> {
-        let written = self.written.as_mut()?;
-        while self.backlog.left > 0 {
-            self.backlog.left -= 1;
-            let (area, block, blocks) = self.backlog.done.pop_front()?;
-            let read = written.read(area, block, blocks);
-            if read > 0 {
-                return Some((area, block as u64 * written.grain, (read as u64 * written.grain) as u32));
+        let write_table = self.write_table.as_mut()?;
+        while self.backlog.reads_left > 0 {
+            self.backlog.reads_left -= 1;
+            let (area, block, blocks) = self.backlog.unread_writes.pop_front()?;
+            let blocks_to_read = write_table.read(area, block, blocks);
+            if blocks_to_read > 0 {
+                return Some((area, block as u64 * write_table.grain, (blocks_to_read as u64 * write_table.grain) as u32));
             }
         }
         None
@@ -179,53 +179,53 @@ impl Verify {
 
     /// The next read-back at the end of a job or loop: area, first byte in the area, number of bytes.
     pub(super) fn next_of_all(&mut self) -> Option<(usize, u64, u32)> {
-        let (written, job) = (self.written.as_mut()?, &self.blocks.job);
-        let blocks_max = job.written_max_bytes() / written.grain;
-        let (area, block, blocks) = written.next(blocks_max as usize)?;
-        Some((area, block as u64 * written.grain, (blocks as u64 * written.grain) as u32))
+        let (write_table, job) = (self.write_table.as_mut()?, &self.blocks.job);
+        let blocks_max = job.written_max_bytes() / write_table.grain;
+        let (area, block, blocks) = write_table.next(blocks_max as usize)?;
+        Some((area, block as u64 * write_table.grain, (blocks as u64 * write_table.grain) as u32))
     }
 
     /// Begins to read back all that is due.
     pub(super) fn rewind(&mut self) {
-        self.backlog.done.clear();
-        if let Some(written) = &mut self.written {
-            written.rewind();
+        self.backlog.unread_writes.clear();
+        if let Some(write_table) = &mut self.write_table {
+            write_table.rewind();
         }
     }
 
     /// Checks data that was read. Error: a description of the damage.
     pub(super) fn check(&mut self, address: OpAddress, data: &[u8]) -> Result<(), String> {
-        let Self { blocks, written, seed, progress, .. } = self;
-        let (grain, len) = (written.as_ref().map_or(data.len() as u64, |written| written.grain), blocks.len);
-        let (mut first, mut wrong, mut right) = (None, 0, 0);
-        for (part, at) in data.chunks(grain as usize).zip((0..).map(|number| number * grain)) {
-            let place = ((address.at + at) / grain) as usize;
-            let write = match written.as_mut().map(|written| written.was_read(address.area, place)) {
+        let Self { blocks, write_table, seed, progress, .. } = self;
+        let (grain, len) = (write_table.as_ref().map_or(data.len() as u64, |write_table| write_table.grain), blocks.len);
+        let (mut first_damage, mut wrong_blocks, mut right_bytes) = (None, 0, 0);
+        for (chunk, chunk_offset) in data.chunks(grain as usize).zip((0..).map(|number| number * grain)) {
+            let index = ((address.area_offset + chunk_offset) / grain) as usize;
+            let write = match write_table.as_mut().map(|write_table| write_table.was_read(address.area, index)) {
                 // This block is not being read back, or was overwritten meanwhile.
                 Some(None) => continue,
                 read_back => read_back.flatten(),
             };
-            for (block, number) in part.chunks(len).zip(0..) {
-                let from = at as usize + number * len;
-                let offset = address.offset + from as u64;
-                let wanted = write.map(|write| Self::origin_of(*seed, write, offset));
-                match blocks.check(block, BlockAddress { offset, from }, wanted) {
-                    Ok(()) => right += block.len() as u64,
+            for (block, number) in chunk.chunks(len).zip(0..) {
+                let offset_in_op = chunk_offset as usize + number * len;
+                let offset = address.offset + offset_in_op as u64;
+                let origin = write.map(|write| Self::origin_of(*seed, write, offset));
+                match blocks.check(block, BlockAddress { offset, offset_in_op }, origin) {
+                    Ok(()) => right_bytes += block.len() as u64,
                     Err(damage) => {
-                        wrong += 1;
-                        first.get_or_insert_with(|| damage.text.clone());
+                        wrong_blocks += 1;
+                        first_damage.get_or_insert_with(|| damage.text.clone());
                         let dumps = blocks.job.verify.dumps;
                         progress.verify.add_wrong(dumps.then_some(Damage { file: address.area, ..*damage }));
                     }
                 }
             }
         }
-        self.progress.verify.checked_bytes.add(right);
+        self.progress.verify.checked_bytes.add(right_bytes);
         self.publish_counts();
-        match first {
+        match first_damage {
             None => Ok(()),
-            Some(text) if wrong == 1 => Err(text),
-            Some(text) => Err(format!("{text} (and {} of this read)", count(wrong - 1, "more block"))),
+            Some(text) if wrong_blocks == 1 => Err(text),
+            Some(text) => Err(format!("{text} (and {} of this read)", count(wrong_blocks - 1, "more block"))),
         }
     }
 
@@ -244,9 +244,9 @@ impl Verify {
 
     /// A read failed.
     pub(super) fn not_read(&mut self, address: OpAddress, len: usize) {
-        if let Some(written) = &mut self.written {
-            let blocks = written.blocks(address.at, len);
-            written.not_read(address.area, blocks);
+        if let Some(write_table) = &mut self.write_table {
+            let blocks = write_table.blocks(address.area_offset, len);
+            write_table.not_read(address.area, blocks);
         }
     }
 

@@ -99,7 +99,7 @@ impl Job {
     pub(in super::super) fn check_verify(&self) -> impl Iterator<Item = String> {
         let (verify, name) = (&self.verify, self.verify.method.name());
         let (grain, block, head) = (self.size_divisor(), self.block_bytes(), verify.method.head_bytes());
-        let most = block.saturating_sub(head);
+        let offset_max = block.saturating_sub(head);
         let has_pattern = matches!(verify.method, Method::Pattern | Method::PatternHeader);
         let is_of_one_size = |of: usize| self.sizes[of].min_bytes() == self.sizes[of].max_bytes();
         let has_offsets = verify.pattern.as_ref().is_some_and(|pattern| !pattern.offsets.is_empty());
@@ -116,7 +116,7 @@ impl Job {
             (block <= head)
                 .then(|| format!("a block of {block} bytes does not hold the {head} bytes of the header of verify={name} - raise bs or verify_interval")),
             (verify.header_at > 0 && (verify.header_at < head || verify.header_at + head > block))
-                .then(|| format!("verify_offset must be from {head} (the size of the header) to {most}, so that the header fits into a block of {block} bytes")),
+                .then(|| format!("verify_offset must be from {head} (the size of the header) to {offset_max}, so that the header fits into a block of {block} bytes")),
             (has_offsets && !self.directions().all(is_of_one_size))
                 .then(|| "verify_pattern with %o has the offset of the operation, which is unknown at the read-back if operations have several sizes - give a single bs".into()),
             (self.reads_back() && self.has_rates())
@@ -138,15 +138,15 @@ pub(in super::super) fn overlapping(threads: &[JobClone]) -> Option<Problem> {
         let range = range(thread);
         for name in thread.names() {
             let of_name = writers.entry(name.clone()).or_default();
-            let is_met = |(other, by): &&(Range<u64>, &JobClone)| {
-                let meets = other.start < range.end && range.start < other.end;
-                meets && (by.job.reads_back() || thread.job.reads_back())
+            let is_met = |(other_range, writer): &&(Range<u64>, &JobClone)| {
+                let meets = other_range.start < range.end && range.start < other_range.end;
+                meets && (writer.job.reads_back() || thread.job.reads_back())
             };
-            if let Some((_, by)) = of_name.iter().find(is_met) {
-                let (by, name) = (quoted(&by.job.name), quoted(&name));
+            if let Some((_, writer)) = of_name.iter().find(is_met) {
+                let (writer_name, name) = (quoted(&writer.job.name), quoted(&name));
                 let note = thread.job.io_size.map_or("", |_| "; io_size limits the number of bytes, not the range");
                 let what = format!(
-                    "the job and job {by} write to the same range of {name}, so each would read back blocks of the other{note} - give each job its own range (offset, offset_increment and size) or its own file"
+                    "the job and job {writer_name} write to the same range of {name}, so each would read back blocks of the other{note} - give each job its own range (offset, offset_increment and size) or its own file"
                 );
                 return Some(Problem::of_job(&thread.job.name, what));
             }

@@ -29,9 +29,9 @@ pub(super) struct WriteTable {
     /// An entry per block, by area.
     areas: Vec<Vec<u64>>,
     /// Blocks that are due.
-    pub(super) due: u64,
+    pub(super) due_blocks: u64,
     /// Blocks whose contents are unknown.
-    pub(super) unknown: u64,
+    pub(super) unknown_blocks: u64,
     /// Area and block before which nothing is due in this round.
     cursor: (usize, usize),
 }
@@ -39,7 +39,7 @@ pub(super) struct WriteTable {
 impl WriteTable {
     pub(super) fn new(grain: u64, area_bytes: impl Iterator<Item = u64>) -> Self {
         let areas = area_bytes.map(|bytes| vec![0; (bytes / grain) as usize]).collect();
-        Self { grain, areas, due: 0, unknown: 0, cursor: (0, 0) }
+        Self { grain, areas, due_blocks: 0, unknown_blocks: 0, cursor: (0, 0) }
     }
 
     /// The blocks of `len` bytes from byte `at` of an area.
@@ -51,9 +51,9 @@ impl WriteTable {
     /// Marks blocks as being written by write number `write`.
     pub(super) fn begin(&mut self, area: usize, blocks: Range<usize>, write: u64) {
         for entry in &mut self.areas[area][blocks] {
-            self.due -= u64::from(*entry & DUE != 0);
+            self.due_blocks -= u64::from(*entry & DUE != 0);
             let others = *entry & IN_FLIGHT;
-            self.unknown -= u64::from(others == 0 && *entry & UNKNOWN != 0);
+            self.unknown_blocks -= u64::from(others == 0 && *entry & UNKNOWN != 0);
             let unknown = if others > 0 { UNKNOWN } else { 0 };
             let outdated = if *entry & (READING | OUTDATED) != 0 { OUTDATED } else { 0 };
             *entry = write & WRITE | outdated | unknown | (others + IN_FLIGHT_1).min(IN_FLIGHT);
@@ -72,8 +72,8 @@ impl WriteTable {
             }
             if *entry & IN_FLIGHT == 0 {
                 let is_unknown = *entry & UNKNOWN != 0;
-                self.unknown += u64::from(is_unknown);
-                self.due += u64::from(!is_unknown);
+                self.unknown_blocks += u64::from(is_unknown);
+                self.due_blocks += u64::from(!is_unknown);
                 *entry = if is_unknown { UNKNOWN | *entry & OUTDATED } else { *entry | DUE };
             }
         }
@@ -82,7 +82,7 @@ impl WriteTable {
     /// Forgets blocks that are about to be trimmed.
     pub(super) fn forget(&mut self, area: usize, blocks: Range<usize>) {
         for entry in &mut self.areas[area][blocks] {
-            self.due -= u64::from(*entry & DUE != 0);
+            self.due_blocks -= u64::from(*entry & DUE != 0);
             let outdated = if *entry & READING != 0 { OUTDATED } else { 0 };
             // A write in flight may reach the device before or after the trim.
             let unknown = if *entry & IN_FLIGHT != 0 { UNKNOWN } else { 0 };
@@ -92,11 +92,11 @@ impl WriteTable {
 
     /// Begins to read back `block`, if it is due, and the following blocks of the same write, at most `most` in all.
     /// Returns their number.
-    pub(super) fn read(&mut self, area: usize, block: usize, most: usize) -> usize {
+    pub(super) fn read(&mut self, area: usize, block: usize, max_blocks: usize) -> usize {
         let entries = &mut self.areas[area][block..];
-        let first = entries.first().map_or(0, |entry| *entry);
-        let is_due = |entry: &u64| *entry & (DUE | READING | OUTDATED) == DUE && *entry & WRITE == first & WRITE;
-        let count = entries.iter().take(most).take_while(|entry| is_due(entry)).count();
+        let first_entry = entries.first().map_or(0, |entry| *entry);
+        let is_due = |entry: &u64| *entry & (DUE | READING | OUTDATED) == DUE && *entry & WRITE == first_entry & WRITE;
+        let count = entries.iter().take(max_blocks).take_while(|entry| is_due(entry)).count();
         entries[..count].iter_mut().for_each(|entry| *entry |= READING);
         count
     }
@@ -112,7 +112,7 @@ impl WriteTable {
         if *entry & READING == 0 {
             return None;
         }
-        self.due -= u64::from(*entry & DUE != 0);
+        self.due_blocks -= u64::from(*entry & DUE != 0);
         *entry &= !(READING | DUE);
         Some(*entry & WRITE)
     }
@@ -123,17 +123,17 @@ impl WriteTable {
     }
 
     /// The next blocks to read back in this round, at most `most`: area, first block, number of blocks.
-    pub(super) fn next(&mut self, most: usize) -> Option<(usize, usize, usize)> {
+    pub(super) fn next(&mut self, max_blocks: usize) -> Option<(usize, usize, usize)> {
         loop {
             let (area, block) = self.cursor;
             let rest = self.areas.get(area)?.get(block..).unwrap_or_default();
             match rest.iter().position(|entry| *entry & (DUE | READING | OUTDATED) == DUE) {
                 None => self.cursor = (area + 1, 0),
                 Some(skipped) => {
-                    let first = block + skipped;
-                    let count = self.read(area, first, most);
-                    self.cursor = (area, first + count);
-                    return Some((area, first, count));
+                    let first_block = block + skipped;
+                    let count = self.read(area, first_block, max_blocks);
+                    self.cursor = (area, first_block + count);
+                    return Some((area, first_block, count));
                 }
             }
         }
@@ -162,7 +162,7 @@ pub struct VerifyCounts {
     pub(super) writes_begun: Counter,
     writes_done: Counter,
     /// File and offset of the last writes done, in a ring.
-    last: OnceLock<Box<[[Counter; 2]]>>,
+    last_writes: OnceLock<Box<[[Counter; 2]]>>,
 }
 
 impl VerifyCounts {
@@ -173,20 +173,20 @@ impl VerifyCounts {
 
     /// Progress of the writes; `None` if the job writes nothing to verify.
     pub fn state(&self) -> Option<State> {
-        let last = self.last.get()?;
-        let known = (self.writes_done.get() as usize).min(last.len());
-        let done = last[..known].iter().map(|[file, offset]| (file.get(), offset.get())).collect();
-        Some(State { writes: self.writes_begun.get(), depth: last.len() as u32, last: LastWrites::Done(done) })
+        let last_writes = self.last_writes.get()?;
+        let known = (self.writes_done.get() as usize).min(last_writes.len());
+        let completed = last_writes[..known].iter().map(|[file, offset]| (file.get(), offset.get())).collect();
+        Some(State { writes: self.writes_begun.get(), depth: last_writes.len() as u32, last_writes: LastWrites::Done(completed) })
     }
 
     /// Prepares for writes with a queue of `depth`.
     pub(super) fn expect_writes(&self, depth: u64) {
-        let _ = self.last.set((0..depth).map(|_| Default::default()).collect());
+        let _ = self.last_writes.set((0..depth).map(|_| Default::default()).collect());
     }
 
     pub(super) fn end_write(&self, file: u64, offset: u64) {
-        if let Some(last) = self.last.get().filter(|last| !last.is_empty()) {
-            let [of_file, at] = &last[self.writes_done.get() as usize % last.len()];
+        if let Some(last_writes) = self.last_writes.get().filter(|last| !last.is_empty()) {
+            let [of_file, at] = &last_writes[self.writes_done.get() as usize % last_writes.len()];
             of_file.set(file);
             at.set(offset);
         }
@@ -218,15 +218,15 @@ mod tests {
             written.begin(area, blocks.clone(), write);
             written.end(area, blocks, true);
         }
-        assert_eq!(written.due, 5);
+        assert_eq!(written.due_blocks, 5);
         assert_eq!(written.next(2), Some((0, 2, 2)));
         assert_eq!(written.next(2), Some((0, 4, 1)), "the rest of the write");
         assert_eq!(written.was_read(0, 3), Some(7));
-        assert_eq!((written.was_read(0, 3), written.due), (None, 4));
+        assert_eq!((written.was_read(0, 3), written.due_blocks), (None, 4));
         assert_eq!([written.next(9), written.next(9), written.next(9)], [Some((0, 5, 1)), Some((1, 1, 1)), None]);
         written.not_read(1, 1..2);
         written.rewind();
-        assert_eq!((written.next(9), written.due), (Some((1, 1, 1)), 4), "others are being read");
+        assert_eq!((written.next(9), written.due_blocks), (Some((1, 1, 1)), 4), "others are being read");
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
         written.begin(0, 1..3, 2);
         written.end(0, 0..2, true);
         written.end(0, 1..3, true);
-        assert_eq!((written.due, written.unknown), (2, 1));
+        assert_eq!((written.due_blocks, written.unknown_blocks), (2, 1));
         written.begin(0, 1..2, 3);
         written.end(0, 1..2, true);
         assert_eq!(written.next(9), Some((0, 0, 1)));
@@ -244,13 +244,13 @@ mod tests {
         written.begin(0, 0..1, 4);
         assert_eq!(written.was_read(0, 0), None);
         written.end(0, 0..1, false);
-        assert_eq!((written.due, written.unknown), (2, 1));
+        assert_eq!((written.due_blocks, written.unknown_blocks), (2, 1));
         // Trimmed, also while it is read back.
         written.begin(0, 7..9, 6);
         written.end(0, 7..9, true);
         assert_eq!(written.read(0, 7, 1), 1);
         written.forget(0, 7..9);
-        assert_eq!((written.was_read(0, 7), written.read(0, 8, 1), written.due), (None, 0, 2));
+        assert_eq!((written.was_read(0, 7), written.read(0, 8, 1), written.due_blocks), (None, 0, 2));
         // Written again, and due again, before a slow read returns older data.
         written.begin(0, 9..10, 7);
         written.end(0, 9..10, true);
@@ -263,7 +263,7 @@ mod tests {
         written.begin(0, 9..10, 9);
         written.forget(0, 9..10);
         written.end(0, 9..10, true);
-        assert_eq!((written.read(0, 9, 1), written.unknown), (0, 2));
+        assert_eq!((written.read(0, 9, 1), written.unknown_blocks), (0, 2));
         written.begin(0, 9..10, 10);
         written.forget(0, 9..10);
         written.end(0, 9..10, false);

@@ -88,15 +88,15 @@ pub struct StoreModel {
     tenant: Tenant,
     steady: StoreGeometry,
     store: Store,
-    free: FreeBlocks,
-    client: u32,
-    defrag: u32,
+    free_blocks: FreeBlocks,
+    open_client_block: u32,
+    open_defrag_block: u32,
     /// Records that wait in the defrag buffer.
     waiting: u64,
     expected_engine_wa: f64,
     /// Collected blocks. Each is free again once `moved` reaches the number beside it.
     vacated: VecDeque<(u32, u64)>,
-    moved: u64,
+    records_moved: u64,
     counters: HostCounters,
 }
 
@@ -164,19 +164,19 @@ impl StoreModel {
         steady.check_fill(tenant)?;
         // Keys that are not uniform reach their own steady state, which can be denser than that of uniform keys.
         let spread = tenant.fill <= steady.fill_max && tenant.keys != Keys::Sequential;
-        let mut host = Self::with(tenant, steady, spread, seed)?;
+        let mut model = Self::with(tenant, steady, spread, seed)?;
         if tenant.keys != Keys::Uniform {
             // The second pass over all records is in the steady state.
             for _ in 0..2 {
-                host.counters = HostCounters::default();
-                while host.counters.client_blocks < host.loaded_blocks() {
-                    host.step()?;
+                model.counters = HostCounters::default();
+                while model.counters.client_blocks < model.loaded_blocks() {
+                    model.step()?;
                 }
             }
-            host.expected_engine_wa = host.counters.engine_wa().unwrap_or(1.0);
+            model.expected_engine_wa = model.counters.engine_wa().unwrap_or(1.0);
         }
-        host.counters = HostCounters::default();
-        Ok(host)
+        model.counters = HostCounters::default();
+        Ok(model)
     }
 
     fn with(tenant: &Tenant, steady: StoreGeometry, spread: bool, seed: u64) -> Result<Self, CannotRun> {
@@ -194,28 +194,28 @@ impl StoreModel {
         if spread {
             shuffle(&mut blocks, &mut random);
         }
-        let of_store = Random::for_part(seed, 1);
+        let store_random = Random::for_part(seed, 1);
         let store = match tenant.keys {
-            Keys::Uniform => Store::Uniform(UniformStore::new(&steady, &mut blocks, of_store).into()),
-            keys => Self::records(tenant, &steady, keys, spread, &mut blocks, of_store)?,
+            Keys::Uniform => Store::Uniform(UniformStore::new(&steady, &mut blocks, store_random).into()),
+            keys => Self::records(tenant, &steady, keys, spread, &mut blocks, store_random)?,
         };
         blocks.reverse();
-        let mut host = Self {
+        let mut model = Self {
             tenant: tenant.clone(),
             steady,
             store,
-            free: FreeBlocks::new(tenant.reuse, blocks, random),
-            client: 0,
-            defrag: 0,
+            free_blocks: FreeBlocks::new(tenant.reuse, blocks, random),
+            open_client_block: 0,
+            open_defrag_block: 0,
             waiting: 0,
             expected_engine_wa: steady.engine_wa(),
             vacated: VecDeque::new(),
-            moved: 0,
+            records_moved: 0,
             counters: HostCounters::default(),
         };
-        host.client = host.take(RESERVE as usize)?;
-        host.defrag = host.take(0)?;
-        Ok(host)
+        model.open_client_block = model.take(RESERVE as usize)?;
+        model.open_defrag_block = model.take(0)?;
+        Ok(model)
     }
 
     fn records(
@@ -274,11 +274,11 @@ impl StoreModel {
             self.counters.collected_blocks += 1;
             self.counters.collected_live += u64::from(live);
             if live == 0 {
-                self.free.put(block);
+                self.free_blocks.put(block);
                 continue;
             }
             self.waiting += u64::from(live);
-            self.vacated.push_back((block, self.moved + self.waiting));
+            self.vacated.push_back((block, self.records_moved + self.waiting));
             return Ok(Some(Step::Read(block)));
         }
     }
@@ -296,8 +296,8 @@ impl StoreModel {
     /// The next block that clients fill, even if steps of defragmentation are pending. Errors: as of [`Self::step`].
     #[inline]
     pub fn client_block(&mut self) -> Result<BlockWrite, CannotRun> {
-        let next = self.take(RESERVE as usize)?;
-        let block = std::mem::replace(&mut self.client, next);
+        let new_block = self.take(RESERVE as usize)?;
+        let block = std::mem::replace(&mut self.open_client_block, new_block);
         match &mut self.store {
             Store::Uniform(store) => store.clients(block),
             Store::Skewed(store) => store.clients(block),
@@ -308,20 +308,20 @@ impl StoreModel {
     }
 
     fn defrag_block(&mut self) -> Result<BlockWrite, CannotRun> {
-        let next = self.take(0)?;
+        let new_block = self.take(0)?;
         self.waiting -= u64::from(self.steady.records_per_block);
-        let block = std::mem::replace(&mut self.defrag, next);
+        let block = std::mem::replace(&mut self.open_defrag_block, new_block);
         match &mut self.store {
             Store::Uniform(store) => store.write(block),
             Store::Skewed(store) => store.write(block),
             Store::Records(store) => store.write(block),
         }
         self.counters.defrag_blocks += 1;
-        self.moved += u64::from(self.steady.records_per_block);
+        self.records_moved += u64::from(self.steady.records_per_block);
         while let Some((vacated, end)) = self.vacated.front()
-            && *end <= self.moved
+            && *end <= self.records_moved
         {
-            self.free.put(*vacated);
+            self.free_blocks.put(*vacated);
             self.vacated.pop_front();
         }
         Ok(BlockWrite { block, cause: WriteCause::Defrag })
@@ -329,10 +329,10 @@ impl StoreModel {
 
     /// Takes a free block, unless only `reserve` are left.
     fn take(&mut self, reserve: usize) -> Result<u32, CannotRun> {
-        let block = if self.free.len() > reserve { self.free.take() } else { None };
+        let block = if self.free_blocks.len() > reserve { self.free_blocks.take() } else { None };
         block.ok_or_else(|| {
             let (blocks, written) = (self.steady.blocks, units::count(self.counters.client_blocks, "block"));
-            let (used, blocks) = (Grouped(blocks - self.free.len() as u64), Grouped(blocks));
+            let (used, blocks) = (Grouped(blocks - self.free_blocks.len() as u64), Grouped(blocks));
             self.tenant.cannot(format_args!(
                 "its space is full after {written} of client writes - {used} of its {blocks} blocks are in use, and too few fall \
                  below the low-water mark of {} % - lower fill-pct, or raise defrag-lwm-pct",

@@ -16,7 +16,7 @@ pub(super) const MEMORY_MAX: u64 = 1 << 30;
 pub(super) struct ExactStore {
     draw: KeyGenerator,
     random: Random,
-    per_block: u32,
+    records_per_block: u32,
     mark: u32,
     /// The place of each key's record: block times records per block, plus the position.
     places: Box<[u32]>,
@@ -24,7 +24,7 @@ pub(super) struct ExactStore {
     keys: Box<[u32]>,
     live: Box<[u32]>,
     /// Blocks below the mark, to be collected.
-    due: VecDeque<u32>,
+    due_blocks: VecDeque<u32>,
     /// Places whose records defragmentation will write.
     moving: VecDeque<u32>,
 }
@@ -52,34 +52,34 @@ impl ExactStore {
         }
         let mut store = Self {
             draw,
-            per_block: steady.records_per_block,
+            records_per_block: steady.records_per_block,
             mark: steady.mark,
             places: vec![0; count as usize].into(),
             keys: vec![0; places as usize].into(),
             live: vec![0; steady.blocks as usize].into(),
-            due: VecDeque::new(),
+            due_blocks: VecDeque::new(),
             moving: VecDeque::new(),
             random,
         };
-        let mut rest = &order[..];
-        while !rest.is_empty()
+        let mut keys_left = &order[..];
+        while !keys_left.is_empty()
             && let Some(block) = blocks.pop()
         {
-            let wanted = match spread {
-                true => age(&mut store.random, store.mark, store.per_block),
-                false => store.per_block,
+            let live_max = match spread {
+                true => age(&mut store.random, store.mark, store.records_per_block),
+                false => store.records_per_block,
             };
-            let (own, others) = rest.split_at((wanted as usize).min(rest.len()));
-            let first = block * store.per_block;
+            let (block_keys, other_keys) = keys_left.split_at((live_max as usize).min(keys_left.len()));
+            let first_place = block * store.records_per_block;
             // Overwritten records look like records that are elsewhere.
-            let own_then_gone = own.iter().chain(std::iter::repeat(&own[0])).take(store.per_block as usize);
-            store.keys[first as usize..].iter_mut().zip(own_then_gone).for_each(|(place, key)| *place = *key);
-            (first..).zip(own).for_each(|(place, key)| store.places[*key as usize] = place);
-            store.live[block as usize] = own.len() as u32;
+            let own_then_gone = block_keys.iter().chain(std::iter::repeat(&block_keys[0])).take(store.records_per_block as usize);
+            store.keys[first_place as usize..].iter_mut().zip(own_then_gone).for_each(|(place, key)| *place = *key);
+            (first_place..).zip(block_keys).for_each(|(place, key)| store.places[*key as usize] = place);
+            store.live[block as usize] = block_keys.len() as u32;
             if store.live[block as usize] < store.mark {
-                store.due.push_back(block);
+                store.due_blocks.push_back(block);
             }
-            rest = others;
+            keys_left = other_keys;
         }
         store
     }
@@ -87,15 +87,15 @@ impl ExactStore {
     /// Fills `block` with client writes.
     pub(super) fn clients(&mut self, block: u32) {
         self.live[block as usize] = 0;
-        let first = block * self.per_block;
-        for place in first..first + self.per_block {
+        let first_place = block * self.records_per_block;
+        for place in first_place..first_place + self.records_per_block {
             let key = self.draw.next(&mut self.random);
-            let old = std::mem::replace(&mut self.places[key as usize], place) / self.per_block;
+            let old_block = std::mem::replace(&mut self.places[key as usize], place) / self.records_per_block;
             self.keys[place as usize] = key;
             self.live[block as usize] += 1;
-            self.live[old as usize] -= 1;
-            if old != block && self.live[old as usize] + 1 == self.mark {
-                self.due.push_back(old);
+            self.live[old_block as usize] -= 1;
+            if old_block != block && self.live[old_block as usize] + 1 == self.mark {
+                self.due_blocks.push_back(old_block);
             }
         }
         self.check(block);
@@ -104,15 +104,15 @@ impl ExactStore {
     /// Writes waiting records to `block`, as many as fit; records updated meanwhile become dead copies.
     pub(super) fn write(&mut self, block: u32) {
         self.live[block as usize] = 0;
-        let first = block * self.per_block;
-        for place in first..first + self.per_block {
+        let first_place = block * self.records_per_block;
+        for place in first_place..first_place + self.records_per_block {
             let Some(source) = self.moving.pop_front() else { break };
             let key = self.keys[source as usize];
             self.keys[place as usize] = key;
             if self.places[key as usize] == source {
                 self.places[key as usize] = place;
                 self.live[block as usize] += 1;
-                self.live[(source / self.per_block) as usize] -= 1;
+                self.live[(source / self.records_per_block) as usize] -= 1;
             }
         }
         self.check(block);
@@ -120,18 +120,18 @@ impl ExactStore {
 
     fn check(&mut self, block: u32) {
         if self.live[block as usize] < self.mark {
-            self.due.push_back(block);
+            self.due_blocks.push_back(block);
         }
     }
 
     /// The next block below the mark, and the live records in it, which wait to be written from now on.
     pub(super) fn collect(&mut self) -> Option<(u32, u32)> {
-        let block = self.due.pop_front()?;
-        let first = block * self.per_block;
+        let block = self.due_blocks.pop_front()?;
+        let first_place = block * self.records_per_block;
         let is_live = |place: &u32| self.places[self.keys[*place as usize] as usize] == *place;
-        let before = self.moving.len();
-        self.moving.extend((first..first + self.per_block).filter(is_live));
-        Some((block, (self.moving.len() - before) as u32))
+        let count_before = self.moving.len();
+        self.moving.extend((first_place..first_place + self.records_per_block).filter(is_live));
+        Some((block, (self.moving.len() - count_before) as u32))
     }
 
     /// Live records, each at the place of its key.

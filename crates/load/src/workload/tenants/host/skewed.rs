@@ -23,7 +23,7 @@ const LIFE_MAX: f64 = 2e9;
 #[derive(Debug, Clone)]
 pub(super) struct SkewedStore {
     random: Random,
-    per_block: usize,
+    records_per_block: usize,
     /// Maximum live records in a block when it is collected.
     survivors: usize,
     /// Lifetimes of records that clients write.
@@ -33,13 +33,13 @@ pub(super) struct SkewedStore {
     wheel: Wheel,
     /// By block: for client blocks, the time of the write, and the share of the records written then that are alive
     /// when the block is collected. The share is 0 for defragmentation's blocks, whose survivors' deaths are in `ends`.
-    written: Box<[(u32, f32)]>,
-    ends: Box<[u32]>,
+    block_writes: Box<[(u32, f32)]>,
+    death_times: Box<[u32]>,
     /// Deaths of records that wait to be written by defragmentation.
     moving: VecDeque<u32>,
-    ready: Vec<u32>,
+    ready_blocks: Vec<u32>,
     /// Remaining lives of the records in the block being written.
-    left: Vec<i32>,
+    lives_left: Vec<i32>,
     sorted: Vec<i32>,
 }
 
@@ -56,34 +56,34 @@ impl SkewedStore {
         let per_block = f64::from(steady.records_per_block);
         let mut store = Self {
             random,
-            per_block: steady.records_per_block as usize,
+            records_per_block: steady.records_per_block as usize,
             survivors,
             lives: Lives::new(&classes, |class| class.updates, per_block),
             deaths: Gamma::new(steady.records_per_block - steady.mark + 1),
             mark: Gamma::new(steady.mark),
             wheel: Wheel::new(steady.records as f64 / per_block),
-            written: vec![(0, 0.0); count].into(),
-            ends: vec![0; count * survivors].into(),
+            block_writes: vec![(0, 0.0); count].into(),
+            death_times: vec![0; count * survivors].into(),
             moving: VecDeque::new(),
-            ready: Vec::new(),
-            left: Vec::new(),
+            ready_blocks: Vec::new(),
+            lives_left: Vec::new(),
             sorted: Vec::new(),
         };
         // The store holds one live record per key.
-        let left = Lives::new(&classes, |class| class.keys / steady.records as f64, per_block);
-        let mut rest = steady.records as usize;
-        while rest > 0
+        let initial_lives = Lives::new(&classes, |class| class.keys / steady.records as f64, per_block);
+        let mut records_left = steady.records as usize;
+        while records_left > 0
             && let Some(block) = blocks.pop()
         {
             let live = match spread {
                 true => age(&mut store.random, steady.mark, steady.records_per_block) as usize,
-                false => store.per_block,
+                false => store.records_per_block,
             };
-            let live = live.min(rest);
-            rest -= live;
-            store.left.clear();
-            store.left.extend((0..live).map(|_| left.after(store.random.unit()) as i32));
-            store.left.resize(store.per_block, 0);
+            let live = live.min(records_left);
+            records_left -= live;
+            store.lives_left.clear();
+            store.lives_left.extend((0..live).map(|_| initial_lives.after(store.random.unit()) as i32));
+            store.lives_left.resize(store.records_per_block, 0);
             store.keep(block);
         }
         store
@@ -91,53 +91,53 @@ impl SkewedStore {
 
     /// Fills `block` with client writes. Time advances.
     pub(super) fn clients(&mut self, block: u32) {
-        self.wheel.advance(&mut self.ready);
+        self.wheel.advance(&mut self.ready_blocks);
         let (deaths, mark) = Gamma::pair(self.deaths, self.mark, &mut self.random);
         let share = mark / (mark + deaths);
-        self.written[block as usize] = (self.wheel.now(), share as f32);
+        self.block_writes[block as usize] = (self.wheel.now(), share as f32);
         self.wheel.push(block, self.lives.after(share));
     }
 
     /// Writes waiting records to `block`, as many as fit; records updated meanwhile become dead copies.
     pub(super) fn write(&mut self, block: u32) {
         let now = self.wheel.now();
-        self.left.clear();
-        self.left.extend(self.moving.drain(..self.per_block).map(|end| end.wrapping_sub(now) as i32));
+        self.lives_left.clear();
+        self.lives_left.extend(self.moving.drain(..self.records_per_block).map(|end| end.wrapping_sub(now) as i32));
         self.keep(block);
     }
 
     /// Stores the remaining lives `left` of a block's records; a record with 0 or less is dead.
     fn keep(&mut self, block: u32) {
-        let below_mark = self.per_block - self.survivors - 1;
-        self.sorted.clone_from(&self.left);
+        let below_mark = self.records_per_block - self.survivors - 1;
+        self.sorted.clone_from(&self.lives_left);
         let wait = *self.sorted.select_nth_unstable(below_mark).1;
         let now = self.wheel.now();
         // In order of arrival, not of death: chance decides which survivors share their next block.
-        let survivors = self.left.iter().filter(|left| **left > wait).chain(std::iter::repeat(&0));
-        let ends = &mut self.ends[block as usize * self.survivors..][..self.survivors];
-        ends.iter_mut().zip(survivors).for_each(|(end, left)| *end = now.wrapping_add_signed(*left));
-        self.written[block as usize] = (now, 0.0);
+        let survivors = self.lives_left.iter().filter(|left| **left > wait).chain(std::iter::repeat(&0));
+        let deaths = &mut self.death_times[block as usize * self.survivors..][..self.survivors];
+        deaths.iter_mut().zip(survivors).for_each(|(end, left)| *end = now.wrapping_add_signed(*left));
+        self.block_writes[block as usize] = (now, 0.0);
         match wait > 0 {
             true => self.wheel.push(block, wait as u32),
-            false => self.ready.push(block),
+            false => self.ready_blocks.push(block),
         }
     }
 
     /// The next block below the mark, and the live records in it, which wait to be written from now on.
     pub(super) fn collect(&mut self) -> Option<(u32, u32)> {
-        let block = self.ready.pop()?;
-        let (now, before) = (self.wheel.now(), self.moving.len());
-        let (written, share) = self.written[block as usize];
+        let block = self.ready_blocks.pop()?;
+        let (now, count_before) = (self.wheel.now(), self.moving.len());
+        let (write_time, share) = self.block_writes[block as usize];
         if share > 0.0 {
             for _ in 0..self.survivors {
                 let life = self.lives.after(self.random.unit() * f64::from(share));
-                self.moving.push_back(written.wrapping_add(life));
+                self.moving.push_back(write_time.wrapping_add(life));
             }
         } else {
-            let ends = &self.ends[block as usize * self.survivors..][..self.survivors];
-            self.moving.extend(ends.iter().filter(|end| end.wrapping_sub(now) as i32 > 0));
+            let deaths = &self.death_times[block as usize * self.survivors..][..self.survivors];
+            self.moving.extend(deaths.iter().filter(|end| end.wrapping_sub(now) as i32 > 0));
         }
-        Some((block, (self.moving.len() - before) as u32))
+        Some((block, (self.moving.len() - count_before) as u32))
     }
 }
 
@@ -168,17 +168,17 @@ impl Lives {
         // From short lives to long ones, in steps of 1 %; in between, the logarithm of the life is linear.
         let (mut life, mut share) = (1e-4 / fastest, 1.0);
         for (step, entry) in lives.iter_mut().enumerate().rev().skip(1) {
-            let wanted = f64::from_bits(LEAST.to_bits() + ((step as u64) << STEP_BITS));
-            let mut before = (life, share);
-            while share > wanted && life < LIFE_MAX {
-                before = (life, share);
+            let target_share = f64::from_bits(LEAST.to_bits() + ((step as u64) << STEP_BITS));
+            let mut previous = (life, share);
+            while share > target_share && life < LIFE_MAX {
+                previous = (life, share);
                 life *= 1.01;
                 share = outlive(life);
             }
-            let part = if before.1 > share { (before.1 - wanted) / (before.1 - share) } else { 1.0 };
-            *entry = (before.0 * (life / before.0).powf(part)).min(LIFE_MAX) as f32;
+            let fraction = if previous.1 > share { (previous.1 - target_share) / (previous.1 - share) } else { 1.0 };
+            *entry = (previous.0 * (life / previous.0).powf(fraction)).min(LIFE_MAX) as f32;
             // The search for the next entry continues from there.
-            (life, share) = before;
+            (life, share) = previous;
         }
         Self { lives: lives.into() }
     }
@@ -187,10 +187,10 @@ impl Lives {
     #[inline]
     fn after(&self, share: f64) -> u32 {
         let bits = share.max(LEAST).to_bits() - LEAST.to_bits();
-        let at = (bits >> STEP_BITS) as usize;
-        let [Some(&from), to] = [self.lives.get(at), self.lives.get(at + 1)] else { return 1 };
-        let part = (bits & ((1 << STEP_BITS) - 1)) as f32 / (1_u64 << STEP_BITS) as f32;
-        (from + (to.unwrap_or(&0.0) - from) * part).ceil().max(1.0) as u32
+        let index = (bits >> STEP_BITS) as usize;
+        let [Some(&life), next_life] = [self.lives.get(index), self.lives.get(index + 1)] else { return 1 };
+        let fraction = (bits & ((1 << STEP_BITS) - 1)) as f32 / (1_u64 << STEP_BITS) as f32;
+        (life + (next_life.unwrap_or(&0.0) - life) * fraction).ceil().max(1.0) as u32
     }
 }
 

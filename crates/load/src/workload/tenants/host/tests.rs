@@ -30,8 +30,8 @@ fn by_record(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
     let store = ExactStore::new(&steady, draw, true, &mut all, Random::for_part(seed, 1));
     let mut host = StoreModel::with(tenant, steady, true, seed).unwrap();
     host.store = Store::Records(store.into());
-    host.free = FreeBlocks::new(tenant.reuse, all, random);
-    (host.client, host.defrag) = (host.take(0).unwrap(), host.take(0).unwrap());
+    host.free_blocks = FreeBlocks::new(tenant.reuse, all, random);
+    (host.open_client_block, host.open_defrag_block) = (host.take(0).unwrap(), host.take(0).unwrap());
     host
 }
 
@@ -43,8 +43,8 @@ fn just_loaded(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
     let loaded = host.loaded_blocks() as u32;
     (0..loaded).for_each(|block| store.write(block));
     host.store = Store::Uniform(store.into());
-    host.free = FreeBlocks::new(tenant.reuse, (loaded..blocks as u32).collect(), Random::for_part(seed, 0));
-    (host.client, host.defrag) = (host.take(0).unwrap(), host.take(0).unwrap());
+    host.free_blocks = FreeBlocks::new(tenant.reuse, (loaded..blocks as u32).collect(), Random::for_part(seed, 0));
+    (host.open_client_block, host.open_defrag_block) = (host.take(0).unwrap(), host.take(0).unwrap());
     host
 }
 
@@ -73,7 +73,7 @@ fn seen(host: &mut StoreModel, client_blocks: u64) -> [f64; 4] {
             squares += share * share * blocks;
         }
         if now.client_blocks > before.client_blocks {
-            used += (host.steady().blocks - host.free.len() as u64 - host.vacated.len() as u64) as f64;
+            used += (host.steady().blocks - host.free_blocks.len() as u64 - host.vacated.len() as u64) as f64;
         }
         before = now;
     }
@@ -182,18 +182,18 @@ fn a_block_is_written_only_when_it_is_free_and_everything_is_somewhere() {
             let mut host = StoreModel::new(&tenant, 500, 5).unwrap();
             let mut in_use = vec![true; 500];
             for _ in 0..5_000 {
-                let free = match &host.free {
+                let free = match &host.free_blocks {
                     FreeBlocks::Fifo(blocks) => blocks.iter().copied().collect::<Vec<_>>(),
                     FreeBlocks::Lowest(blocks) => blocks.iter().map(|block| block.0).collect(),
                     FreeBlocks::Random(blocks, _) => blocks.clone(),
                 };
                 in_use.fill(true);
                 free.iter().for_each(|block| assert!(std::mem::replace(&mut in_use[*block as usize], false)));
-                let (client, defrag) = (host.client, host.defrag);
+                let (client, defrag) = (host.open_client_block, host.open_defrag_block);
                 let write = host.next_block().unwrap();
                 assert_eq!(write.block, if write.cause == WriteCause::Client { client } else { defrag });
                 assert!(in_use[write.block as usize], "a buffer has its block already");
-                let next = if write.cause == WriteCause::Client { host.client } else { host.defrag };
+                let next = if write.cause == WriteCause::Client { host.open_client_block } else { host.open_defrag_block };
                 if let Reuse::Lowest = reuse {
                     assert!(free.iter().all(|block| *block >= next || host.vacated.iter().any(|(of, _)| of == block)));
                 }

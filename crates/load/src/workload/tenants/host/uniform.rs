@@ -23,9 +23,9 @@ pub(super) struct UniformStore {
     mark: Gamma,
     survivors: u32,
     /// Number of client blocks that hold as many records as the store.
-    turn: f64,
+    store_blocks: f64,
     wheel: Wheel,
-    ready: Vec<u32>,
+    ready_blocks: Vec<u32>,
 }
 
 impl UniformStore {
@@ -44,24 +44,24 @@ impl UniformStore {
     }
 
     pub(super) fn empty(steady: &StoreGeometry, random: Random) -> Self {
-        let turn = steady.records as f64 / f64::from(steady.records_per_block);
+        let store_blocks = steady.records as f64 / f64::from(steady.records_per_block);
         // Exceeds the life of a block of many records.
-        let life = turn * (f64::from(steady.records_per_block) / f64::from(steady.mark)).ln().max(0.5);
+        let life = store_blocks * (f64::from(steady.records_per_block) / f64::from(steady.mark)).ln().max(0.5);
         Self {
             random,
             deaths: Gamma::new(steady.records_per_block - steady.mark + 1),
             mark: Gamma::new(steady.mark),
             survivors: steady.mark - 1,
-            turn,
+            store_blocks,
             wheel: Wheel::new(life),
-            ready: Vec::new(),
+            ready_blocks: Vec::new(),
         }
     }
 
     /// Fills `block` with client writes. Time advances.
     #[inline]
     pub(super) fn clients(&mut self, block: u32) {
-        self.wheel.advance(&mut self.ready);
+        self.wheel.advance(&mut self.ready_blocks);
         self.write(block);
     }
 
@@ -74,21 +74,21 @@ impl UniformStore {
     #[inline]
     fn schedule(&mut self, block: u32, deaths: Gamma) {
         let (deaths, mark) = Gamma::pair(deaths, self.mark, &mut self.random);
-        let wait = (self.turn * (deaths / mark).ln_1p()).ceil().clamp(1.0, 2e9) as u32;
+        let wait = (self.store_blocks * (deaths / mark).ln_1p()).ceil().clamp(1.0, 2e9) as u32;
         self.wheel.push(block, wait);
     }
 
     /// The next block below the mark, and the live records in it.
     #[inline]
     pub(super) fn collect(&mut self) -> Option<(u32, u32)> {
-        self.ready.pop().map(|block| (block, self.survivors))
+        self.ready_blocks.pop().map(|block| (block, self.survivors))
     }
 }
 
 /// Live records of a used block at a random moment of the steady state: a block holds L of them for a time proportional
 /// to 1/L. Drawn from the nearest continuous distribution, with rejection of the difference.
-pub(super) fn age(random: &mut Random, mark: u32, full: u32) -> u32 {
-    let (low, high) = (f64::from(mark), f64::from(full) + 1.0);
+pub(super) fn age(random: &mut Random, mark: u32, records_per_block: u32) -> u32 {
+    let (low, high) = (f64::from(mark), f64::from(records_per_block) + 1.0);
     let proposed_over_wanted = |live: f64| live * (1.0 / live).ln_1p();
     loop {
         let live = (low * (high / low).powf(random.unit())).floor().clamp(low, high - 1.0);
@@ -114,9 +114,9 @@ impl Gamma {
 
     /// Draws one variate of each: normal variates come in pairs.
     #[inline]
-    pub(super) fn pair(one: Self, other: Self, random: &mut Random) -> (f64, f64) {
+    pub(super) fn pair(first: Self, second: Self, random: &mut Random) -> (f64, f64) {
         let (x, y) = normals(random);
-        (one.draw(x, random), other.draw(y, random))
+        (first.draw(x, random), second.draw(y, random))
     }
 
     #[inline]

@@ -18,8 +18,8 @@ pub(super) struct Wheel {
     /// By span, including later turns of the wheel: instants and blocks.
     spans: Box<[Vec<(u32, u32)>]>,
     /// Current span, by instant: first entry in `here`. Each entry there is a block and the next entry.
-    first: Box<[u32]>,
-    here: Vec<(u32, u32)>,
+    first_entries: Box<[u32]>,
+    entries: Vec<(u32, u32)>,
     /// The emptied list of a span, for reuse.
     spare: Vec<(u32, u32)>,
 }
@@ -32,8 +32,8 @@ impl Wheel {
             now: 0,
             bits,
             spans: vec![Vec::new(); SPANS].into(),
-            first: vec![NONE; 1 << bits].into(),
-            here: Vec::new(),
+            first_entries: vec![NONE; 1 << bits].into(),
+            entries: Vec::new(),
             spare: Vec::new(),
         }
     }
@@ -54,49 +54,49 @@ impl Wheel {
     /// Schedules a block to become due after `wait` instants, 1 to 2^31.
     #[inline]
     pub(super) fn push(&mut self, block: u32, wait: u32) {
-        let due = self.now.wrapping_add(wait);
-        if due >> self.bits == self.now >> self.bits {
-            self.link(due, block);
+        let due_instant = self.now.wrapping_add(wait);
+        if due_instant >> self.bits == self.now >> self.bits {
+            self.link(due_instant, block);
         } else {
-            let span = self.span(due);
-            self.spans[span].push((due, block));
+            let span = self.span(due_instant);
+            self.spans[span].push((due_instant, block));
         }
     }
 
     #[inline]
-    fn link(&mut self, due: u32, block: u32) {
-        let slot = due as usize & (self.first.len() - 1);
-        let next = std::mem::replace(&mut self.first[slot], self.here.len() as u32);
-        self.here.push((block, next));
+    fn link(&mut self, due_instant: u32, block: u32) {
+        let slot = due_instant as usize & (self.first_entries.len() - 1);
+        let next_entry = std::mem::replace(&mut self.first_entries[slot], self.entries.len() as u32);
+        self.entries.push((block, next_entry));
     }
 
     /// Advances to the next instant: due blocks are appended to `ready`.
     #[inline]
-    pub(super) fn advance(&mut self, ready: &mut Vec<u32>) {
+    pub(super) fn advance(&mut self, due_blocks: &mut Vec<u32>) {
         self.now = self.now.wrapping_add(1);
-        let slot = self.now as usize & (self.first.len() - 1);
+        let slot = self.now as usize & (self.first_entries.len() - 1);
         if slot == 0 {
             self.next_span();
         }
-        let mut at = std::mem::replace(&mut self.first[slot], NONE);
-        while at != NONE {
-            let (block, next) = self.here[at as usize];
-            ready.push(block);
-            at = next;
+        let mut entry = std::mem::replace(&mut self.first_entries[slot], NONE);
+        while entry != NONE {
+            let (block, next_entry) = self.entries[entry as usize];
+            due_blocks.push(block);
+            entry = next_entry;
         }
     }
 
     fn next_span(&mut self) {
-        self.here.clear();
+        self.entries.clear();
         let span = self.span(self.now);
-        let mut all = std::mem::replace(&mut self.spans[span], std::mem::take(&mut self.spare));
-        for (due, block) in all.drain(..) {
+        let mut waiting = std::mem::replace(&mut self.spans[span], std::mem::take(&mut self.spare));
+        for (due, block) in waiting.drain(..) {
             match due >> self.bits == self.now >> self.bits {
                 true => self.link(due, block),
                 false => self.spans[span].push((due, block)),
             }
         }
-        self.spare = all;
+        self.spare = waiting;
     }
 }
 

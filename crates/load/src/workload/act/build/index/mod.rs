@@ -67,7 +67,7 @@ pub(in super::super) fn index(
         other_slots: config.cache_threads.div_ceil(devices.len() as u32),
         tables: Vec::new(),
         shards: 1,
-        place: PlanOffsets::default(),
+        plan_offsets: PlanOffsets::default(),
     };
     let iops = derived.service_read_rate.per_sec_f64() + 2.0 * derived.update_rate.per_sec_f64();
     let service_threads = builder.client_slots_total();

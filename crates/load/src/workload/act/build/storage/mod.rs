@@ -64,7 +64,7 @@ pub(in super::super) fn storage(
         other_slots: 2 * config.large_block_concurrency + 1,
         tables: Vec::new(),
         shards: 1,
-        place: PlanOffsets::default(),
+        plan_offsets: PlanOffsets::default(),
     };
     builder.check()?;
     builder.tables = devices.iter().map(|device| builder.size_tables(device)).collect();
@@ -151,8 +151,8 @@ impl Builder<'_, StorageDerived> {
     /// writes if larger. Both are powers of two and at most a large block, so a rounded-up record still fits a large
     /// block.
     fn step_bytes(&self, stream: usize, device: &DeviceShape) -> u32 {
-        let least_bytes = if stream == WRITES { self.config.commit_min_bytes } else { 0 };
-        device.min_io_bytes.max(least_bytes)
+        let align_bytes_min = if stream == WRITES { self.config.commit_min_bytes } else { 0 };
+        device.min_io_bytes.max(align_bytes_min)
     }
 
     /// Size tables of a device, shared by its lanes; the alignment may differ between devices.
@@ -280,7 +280,7 @@ impl Builder<'_, StorageDerived> {
         }
         if self.config.tomb_raider {
             let limit = plan.add_limit(1, false);
-            let stream = Sequential { extent: self.extent(TOMB_RAIDER, index), next: 0 };
+            let stream = Sequential { extent: self.extent(TOMB_RAIDER, index), next_block: 0 };
             let think_ns = u64::from(self.config.tomb_raider_sleep_usec) * 1_000;
             plan.add_lane(stream, Arrival::Closed { depth: 1, think_ns }, limit, self.name(TOMB_RAIDER, index));
         }
