@@ -181,7 +181,8 @@ pub fn limits_of<'a>(
         of_metric.filter_map(|criterion| criterion.deciding_limit()).reduce(f64::max)
     };
     let sla = if slas.is_empty() { None } else { Some(Sla::joined(slas.iter(), u64::min)?) };
-    let limits = StreamLimits { sla, least_iops: strictest(Metric::Iops), least_bytes_per_sec: strictest(Metric::Bandwidth) };
+    let limits =
+        StreamLimits { sla, least_iops: strictest(Metric::Iops), least_bytes_per_sec: strictest(Metric::Bandwidth) };
     Ok((limits != StreamLimits::default()).then_some(limits))
 }
 
@@ -280,7 +281,8 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
                 let ahead = if slice.slice == 1 { burst_ops } else { 0 };
                 slice.wanted.saturating_sub(ahead) as f64 * units_per_op / verdict.slice_sec.max(1) as f64
             };
-            let slowest = counted_slices.iter().filter(|slice| slice.complete).map(|slice| rate(slice)).reduce(f64::min);
+            let slowest =
+                counted_slices.iter().filter(|slice| slice.complete).map(|slice| rate(slice)).reduce(f64::min);
             let figure = slowest.or(figure);
             (figure, figure.map(|figure| figure < limit))
         }

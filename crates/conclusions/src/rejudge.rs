@@ -79,7 +79,9 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
     let done_steps = series.steps.iter_mut().zip(evidence).filter(|(step, _)| step.state == State::Done);
     for (step, evidence) in done_steps {
         let recorded_outcome = step.outcome.unwrap_or(Outcome::Invalid);
-        let Some((outcome, doubt)) = rejudge_step(purpose, &series.devices, step, recorded_outcome, evidence) else { continue };
+        let Some((outcome, doubt)) = rejudge_step(purpose, &series.devices, step, recorded_outcome, evidence) else {
+            continue;
+        };
         doubts.push(format!("{}: {doubt}", step.name));
         if outcome != recorded_outcome {
             step.outcome = Some(outcome);
@@ -115,7 +117,9 @@ fn rejudge_step(
 ) -> Option<(Outcome, String)> {
     let run = match evidence {
         Ok(run) => run,
-        Err(why) => return Some((recorded_outcome.max(Outcome::Invalid), format!("there is no run to judge again: {why}"))),
+        Err(why) => {
+            return Some((recorded_outcome.max(Outcome::Invalid), format!("there is no run to judge again: {why}")));
+        }
     };
     let of_rule = |judged: StageResult| (judged.outcome, judged.reason);
     let judged = match purpose {

@@ -295,7 +295,10 @@ pub fn check_same(recorded: &Series, requested: &Series) -> Result<(), Vec<Serie
 
 fn is_same_drive(recorded: &Identity, requested: &Identity) -> bool {
     let named = recorded.serial.is_some() || recorded.name == requested.name;
-    named && recorded.serial == requested.serial && recorded.size_bytes == requested.size_bytes && recorded.simulated == requested.simulated
+    named
+        && recorded.serial == requested.serial
+        && recorded.size_bytes == requested.size_bytes
+        && recorded.simulated == requested.simulated
 }
 
 /// A drive in words: model, serial number and size.
@@ -322,7 +325,8 @@ fn terms(recorded: &[(String, String)], requested: &[(String, String)]) -> Vec<S
     };
     let gone = recorded.iter().filter(|(name, _)| !requested.iter().any(|(other, _)| other == name));
     let names = requested.iter().chain(gone).map(|(name, _)| name);
-    let differs = names.map(|name| (name, value(recorded, name), value(requested, name))).filter(|(_, then, now)| then != now);
+    let differs =
+        names.map(|name| (name, value(recorded, name), value(requested, name))).filter(|(_, then, now)| then != now);
     differs.map(|(name, then, now)| SeriesDifference::Term { name: name.clone(), then, now }).collect()
 }
 

@@ -137,7 +137,8 @@ pub fn judge(host_runs: &[HostRun], agreed_unix_ms: u64) -> Result<MultiHostResu
     }
     let starts = hosts.iter().filter_map(|host| host.late_ms);
     let start_skew_ms = starts.clone().max().zip(starts.min()).map_or(0, |(last, first)| last.abs_diff(first));
-    let verdict_reasons = verdict.reasons.iter().filter(|reason| reason.code != Code::Note).map(|reason| reason.text.clone());
+    let verdict_reasons =
+        verdict.reasons.iter().filter(|reason| reason.code != Code::Note).map(|reason| reason.text.clone());
     Ok(MultiHostResult {
         outcome: if doubts.is_empty() { verdict.outcome } else { Outcome::Invalid },
         reasons: doubts.into_iter().chain(verdict_reasons).collect(),

@@ -146,8 +146,9 @@ impl Found {
         let last = self.rounds();
         let Some(first) = last.checked_sub(ROUNDS_IN_WINDOW) else { return false };
         let is_steady = |bytes_of: &dyn Fn(usize) -> Bytes| {
-            let round =
-                |round: usize| (round * OCTILES_PER_FILL..(round + 1) * OCTILES_PER_FILL).map(bytes_of).sum::<Bytes>().waf();
+            let round = |round: usize| {
+                (round * OCTILES_PER_FILL..(round + 1) * OCTILES_PER_FILL).map(bytes_of).sum::<Bytes>().waf()
+            };
             let rounds: Vec<f64> = (first..last).filter_map(round).collect();
             let spread = Spread::of(&rounds);
             rounds.len() == ROUNDS_IN_WINDOW

@@ -137,9 +137,14 @@ impl IoEngine for NetEngine {
                         unseen_ns,
                     }));
                 }
-                (op, outcome) => {
-                    completions.push(Completion::Net(SocketCompletion { token, outcome, op, issued_ns, seen_ns, unseen_ns }))
-                }
+                (op, outcome) => completions.push(Completion::Net(SocketCompletion {
+                    token,
+                    outcome,
+                    op,
+                    issued_ns,
+                    seen_ns,
+                    unseen_ns,
+                })),
             },
         );
         if let Some(wake) = sleeps_on {

@@ -302,7 +302,9 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
                     Outcome::Errno(libc::EAGAIN | libc::EOPNOTSUPP) | Outcome::Short(_) if gives_back => {
                         given_back.push((op, issued_ns));
                     }
-                    _ => completions.push(Completion { token, buf: op.buf, outcome, issued_ns, completed_ns, unseen_ns }),
+                    _ => {
+                        completions.push(Completion { token, buf: op.buf, outcome, issued_ns, completed_ns, unseen_ns })
+                    }
                 }
             },
         );

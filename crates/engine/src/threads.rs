@@ -122,7 +122,14 @@ impl Threads {
         });
         let thread_count = in_flight_max.clamp(1, workers_max.min(WORKERS_MAX));
         let workers_min = thread::available_parallelism().map_or(1, |cpus| cpus.get()).min(thread_count);
-        let level = WorkerLimit { workers: workers_min, workers_min, workers_max: thread_count, adjusted_ns: 0, completed: 0, progress_ns: 0 };
+        let level = WorkerLimit {
+            workers: workers_min,
+            workers_min,
+            workers_max: thread_count,
+            adjusted_ns: 0,
+            completed: 0,
+            progress_ns: 0,
+        };
         let (workers, pool) = (Vec::new(), Pool::new(setup.memory_bytes)?);
         let mut engine = Self { shared, workers, pool, in_flight: 0, unannounced: 0, reaped: 0, worker_limit: level };
         let owner = thread::current();
@@ -270,7 +277,8 @@ mod tests {
 
     #[test]
     fn workers_follow_the_queue_and_jump_when_the_device_holds_them_all() {
-        let mut level = WorkerLimit { workers: 2, workers_min: 2, workers_max: 256, adjusted_ns: 0, completed: 0, progress_ns: 0 };
+        let mut level =
+            WorkerLimit { workers: 2, workers_min: 2, workers_max: 256, adjusted_ns: 0, completed: 0, progress_ns: 0 };
         level.adjust(STEP_NS / 2, 10, 0);
         assert_eq!(level.workers, 2, "not before its time");
         level.adjust(STEP_NS, 10, 5);

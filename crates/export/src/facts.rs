@@ -52,7 +52,8 @@ impl Files {
         run: &Run,
         series_id: Option<&str>,
     ) -> Result<Option<RunDirError>> {
-        let (manifest, verdict, run_id, path) = (&run.manifest, &run.verdict, source_run.id.as_str(), source_run.path.as_str());
+        let (manifest, verdict, run_id, path) =
+            (&run.manifest, &run.verdict, source_run.id.as_str(), source_run.path.as_str());
         let serials = serials(manifest);
         let kinds: Vec<_> = manifest.workloads.iter().map(|workload| workload.kind.as_str()).collect();
         let times_1x = manifest.workloads.first().and_then(|workload| workload.times_1x);

@@ -241,9 +241,11 @@ pub fn parse() -> Invocation {
     let called = arguments.first().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str).map(str::to_owned);
     let act = |quiet, command| Invocation { command, compat_mode: CompatMode::Act, quiet };
     match called.as_deref() {
-        Some("fio") => {
-            Invocation { command: Command::Fio(loads::fio_words(arguments)), compat_mode: CompatMode::Fio, quiet: false }
-        }
+        Some("fio") => Invocation {
+            command: Command::Fio(loads::fio_words(arguments)),
+            compat_mode: CompatMode::Fio,
+            quiet: false,
+        },
         Some(name @ ("act_storage" | "act_index")) => {
             let test = if name == "act_index" { Test::Index } else { Test::Storage };
             let args = loads::parse_test_as_act(test, arguments);

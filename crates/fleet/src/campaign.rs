@@ -196,7 +196,8 @@ impl Campaign {
             erase.push(id.into_inner());
         }
         let steps = steps(&source, campaign_file.step, check)?;
-        if let Some(not_together) = steps.iter().find(|step| campaign_file.drives.shared && step.together_sec.is_none()) {
+        if let Some(not_together) = steps.iter().find(|step| campaign_file.drives.shared && step.together_sec.is_none())
+        {
             let why = "shared = true needs one test of all hosts - add together = \"20s\" to the step";
             return Err(source.mistake(0..0, format!("step {}: {why}", not_together.name)));
         }
@@ -289,7 +290,9 @@ fn steps(
             return Err(source.mistake(location, format!("step {}: {NAME_RULE}", quoted(&name))));
         }
         if steps.iter().any(|(_, other)| other.name == name) {
-            return Err(source.mistake(location, format!("two steps have the name {name} - give each step its own name")));
+            return Err(
+                source.mistake(location, format!("two steps have the name {name} - give each step its own name"))
+            );
         }
         let bad = |why: String| source.mistake(location.clone(), format!("step {name}: {why}"));
         let words = shlex::split(&run).ok_or_else(|| bad("run has a quotation mark without its partner".to_owned()))?;

@@ -129,8 +129,10 @@ impl Plan {
 
     fn of(dir: &Path, campaign: Campaign, plan_file: PlanFile) -> Result<Self, Failure> {
         let commands = step_commands(&campaign);
-        let changed_step = plan_file.steps.iter().zip(&commands).find(|(then, now)| then != now).map(|((name, _), _)| name.clone());
-        let changed_step = changed_step.or_else(|| (plan_file.steps.len() != commands.len()).then(|| "their number".to_owned()));
+        let changed_step =
+            plan_file.steps.iter().zip(&commands).find(|(then, now)| then != now).map(|((name, _), _)| name.clone());
+        let changed_step =
+            changed_step.or_else(|| (plan_file.steps.len() != commands.len()).then(|| "their number".to_owned()));
         if let Some(what) = changed_step {
             return Err(Failure::usage(format!(
                 "cannot resume the campaign in {} - its steps have changed since it began ({what}), and results of \
@@ -187,12 +189,20 @@ impl Plan {
         let mut ends_sec: BTreeMap<&Host, u64> = BTreeMap::new();
         for (host, share) in &shares {
             let tasks = tasks.get(host).map_or(0, Vec::len);
-            let begin_sec = share.waits_for.iter().filter_map(|before| ends_sec.get(before)).max().copied().unwrap_or(0);
+            let begin_sec =
+                share.waits_for.iter().filter_map(|before| ends_sec.get(before)).max().copied().unwrap_or(0);
             let duration_sec = (tasks as u64).div_ceil(u64::from(share.at_once)) * drive_sec;
             ends_sec.insert(host, begin_sec + duration_sec);
             let predecessors: Vec<_> = share.waits_for.iter().map(host_text).collect();
-            let starts = if predecessors.is_empty() { "now".to_owned() } else { format!("after {}", predecessors.join(", ")) };
-            table.row([host_text(host).to_owned(), tasks.to_string(), share.at_once.to_string(), starts, span(duration_sec)]);
+            let starts =
+                if predecessors.is_empty() { "now".to_owned() } else { format!("after {}", predecessors.join(", ")) };
+            table.row([
+                host_text(host).to_owned(),
+                tasks.to_string(),
+                share.at_once.to_string(),
+                starts,
+                span(duration_sec),
+            ]);
         }
         let mut text = format!(
             "campaign {}: {} on {}\n\n",

@@ -44,8 +44,9 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
         None => Examination::default(),
     };
     let ratings = (0..drives.len()).map(|index| rating(plan, &status, index)).collect();
-    let us =
-        |value_of: fn(&DriveLatencies) -> Option<f64>| latencies.iter().map(|drive| value_of(drive).map(|ns| ns / 1e3)).collect();
+    let us = |value_of: fn(&DriveLatencies) -> Option<f64>| {
+        latencies.iter().map(|drive| value_of(drive).map(|ns| ns / 1e3)).collect()
+    };
     let quantities = [
         Quantity::of("rating", "x", true, ratings, &drives),
         Quantity::of("median latency", "us", false, us(|drive| drive.p50_ns), &drives),
@@ -160,7 +161,8 @@ fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
         let planned_drive = &planned.drive;
         // The same path can exist on several hosts, so a common word replaces it.
         names.push((planned_drive.path.clone(), "device".to_owned()));
-        let identifiers = [Some(&planned_drive.id), planned_drive.serial.as_ref(), planned_drive.wwid.as_ref()].into_iter().flatten();
+        let identifiers =
+            [Some(&planned_drive.id), planned_drive.serial.as_ref(), planned_drive.wwid.as_ref()].into_iter().flatten();
         let identifiers = identifiers.filter(|name| **name != planned_drive.path);
         names.extend(identifiers.map(|name| (name.clone(), format!("drive-{:04}", index + 1))));
         for host in [Some(drive.host.as_str()), planned.host.as_deref()].into_iter().flatten() {

@@ -89,7 +89,8 @@ pub fn submit(plan: &Plan, slurm: &Slurm, is_wanted: &dyn Fn(usize) -> bool) -> 
             }
             // The array waits for other jobs of its host, because each job has its own limit, and for the hosts before
             // it.
-            let earlier_jobs = share.waits_for.iter().chain([host]).filter_map(|host| jobs.get(host_text(host))).flatten();
+            let earlier_jobs =
+                share.waits_for.iter().chain([host]).filter_map(|host| jobs.get(host_text(host))).flatten();
             let earlier_jobs: Vec<&str> = earlier_jobs.map(String::as_str).collect();
             let job = array(plan, slurm, host, &indices, share.at_once, &earlier_jobs)?;
             submitted += indices.len();

@@ -331,7 +331,8 @@ fn step_status(
 /// True if the command of a begun step still runs: its process is alive on this host, or the scheduler says so, or its
 /// results still grow.
 fn is_running(step_start: &StepStart, status: Option<&Status>, queued: Option<&QueuedTask>, has_queue: bool) -> bool {
-    let state = step_start.process.as_ref().map_or(ProcessState::Unknown, |process| process_state(process, Path::new("/")));
+    let state =
+        step_start.process.as_ref().map_or(ProcessState::Unknown, |process| process_state(process, Path::new("/")));
     match state {
         ProcessState::Running | ProcessState::Stopped => true,
         ProcessState::Gone => false,

@@ -79,7 +79,8 @@ pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Fa
     let dir = plan.task_dir(index);
     let job = plan.campaign.slurm.as_ref().and_then(|_| job());
     let lock = lock(&dir, planned, job.as_deref())?;
-    let end_signals = EndSignals::listen("the step's command was killed; run the task again to resume the step".to_owned())?;
+    let end_signals =
+        EndSignals::listen("the step's command was killed; run the task again to resume the step".to_owned())?;
     let mut task = Task { plan, index, planned, lock, dir, end_signals, job };
     let mut code = 0;
     for step in plan.campaign.steps.iter().filter(|step| only.is_none_or(|only| step.name == only)) {
@@ -166,12 +167,16 @@ impl Task<'_> {
         let results_dir = create_step_dir(&dir).and_then(|()| set_aside(&dir.join(RESULTS), is_repeated));
         let results_dir = results_dir.map_err(|error| cannot("cannot create the step's directory", &dir, &error))?;
         self.append(step, Event::Begun(step_start))?;
-        let words: Vec<String> =
-            step.words.iter().map(|word| word.replace(DRIVE, &path).replace(OUT, &results_dir.display().to_string())).collect();
+        let words: Vec<String> = step
+            .words
+            .iter()
+            .map(|word| word.replace(DRIVE, &path).replace(OUT, &results_dir.display().to_string()))
+            .collect();
         self.note(step, &format!("begun on {path}"));
         let output = dir.join(OUTPUT);
         let start = agreed_unix_ms.map(|agreed| agreed.saturating_add_signed(clock_ahead_ms.unwrap_or(0)));
-        let (status, stop_reason) = match self.command(&words, &output, start).and_then(|child| self.watch(child, step)) {
+        let (status, stop_reason) = match self.command(&words, &output, start).and_then(|child| self.watch(child, step))
+        {
             Ok(ended) => ended,
             Err(error) => return self.refuse(step, format!("cannot run flashproof {} - {error}", words.join(" "))),
         };
@@ -251,7 +256,14 @@ impl Task<'_> {
     ) -> Result<AfterStep, Failure> {
         let keeps_results = step.words.iter().any(|word| word.contains(OUT));
         let last_line = || last_line(output).unwrap_or_else(|| "the command printed nothing".to_owned());
-        match conclusion(status, stop_reason, result_in(results_dir), keeps_results, &|name| self.is_drive(name), &last_line) {
+        match conclusion(
+            status,
+            stop_reason,
+            result_in(results_dir),
+            keeps_results,
+            &|name| self.is_drive(name),
+            &last_line,
+        ) {
             Event::Stopped { why } => self.stop(step, why),
             Event::Refused { why } => self.refuse(step, why),
             event => {
@@ -462,8 +474,9 @@ fn set_aside(results_dir: &Path, is_repeated: bool) -> io::Result<PathBuf> {
     }
     let is_resumable = !is_repeated && matches!(dir_kind(results_dir), Ok(DirKind::Series));
     if results_dir.exists() && !is_resumable && fs::remove_dir(results_dir).is_err() {
-        let free_name =
-            (1..).map(|number| results_dir.with_extension(number.to_string())).find(|name| fs::symlink_metadata(name).is_err());
+        let free_name = (1..)
+            .map(|number| results_dir.with_extension(number.to_string()))
+            .find(|name| fs::symlink_metadata(name).is_err());
         free_name.map_or(Ok(()), |free| fs::rename(results_dir, free))?;
     }
     Ok(results_dir.to_owned())

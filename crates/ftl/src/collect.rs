@@ -113,7 +113,11 @@ impl Runs {
 
     fn end(&mut self, media: &mut impl FlashObserver) {
         if self.units > 0 {
-            media.read(Extent { superblock: self.superblock, first_unit: self.next_unit - self.units, units: self.units });
+            media.read(Extent {
+                superblock: self.superblock,
+                first_unit: self.next_unit - self.units,
+                units: self.units,
+            });
             self.units = 0;
         }
     }

@@ -161,7 +161,8 @@ impl Ftl {
     pub(crate) fn open(&mut self, point: usize) {
         let superblock = self.free_list.pop_front().expect("the reserve has one for garbage collection");
         let first_flash = superblock * self.map.per_superblock();
-        self.points[point] = AppendPoint { superblock, next_flash: first_flash, end_flash: first_flash + self.map.per_superblock() };
+        self.points[point] =
+            AppendPoint { superblock, next_flash: first_flash, end_flash: first_flash + self.map.per_superblock() };
         self.owner[superblock as usize] = (point % usize::from(self.spec.handles)) as u16;
     }
 

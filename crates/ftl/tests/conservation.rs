@@ -32,7 +32,8 @@ impl FlashObserver for Flash {
     fn read(&mut self, at: Extent) {
         assert!(
             at.units > 0
-                && (at.first_unit..at.first_unit + at.units).all(|unit| self.programmed.contains(&(at.superblock, unit)))
+                && (at.first_unit..at.first_unit + at.units)
+                    .all(|unit| self.programmed.contains(&(at.superblock, unit)))
         );
         self.read += u64::from(at.units);
     }

@@ -166,7 +166,9 @@ impl Class {
                     // A single key has its exact weight; for several the integral approximates the sum.
                     let updates = match end_rank - first_rank {
                         1 => f64::from(first_rank).powf(-theta),
-                        _ => zipfian.integral(f64::from(end_rank) - 0.5) - zipfian.integral(f64::from(first_rank) - 0.5),
+                        _ => {
+                            zipfian.integral(f64::from(end_rank) - 0.5) - zipfian.integral(f64::from(first_rank) - 0.5)
+                        }
                     };
                     classes.push(Self { keys: f64::from(end_rank - first_rank), updates });
                     first_rank = end_rank;
@@ -216,7 +218,11 @@ impl Zipfian {
     /// The integral of x^-theta, starting at 1.
     fn integral(&self, x: f64) -> f64 {
         let (log, exponent) = (x.ln(), 1.0 - self.theta);
-        if (exponent * log).abs() < 1e-8 { log * (1.0 + exponent * log / 2.0) } else { (exponent * log).exp_m1() / exponent }
+        if (exponent * log).abs() < 1e-8 {
+            log * (1.0 + exponent * log / 2.0)
+        } else {
+            (exponent * log).exp_m1() / exponent
+        }
     }
 
     fn inverse(&self, area: f64) -> f64 {

@@ -232,7 +232,10 @@ fn published_choice(
     Choice {
         price: prices.iter().find(|(name, _)| *name == rating.device).map(|(_, price)| *price),
         margins: margins.collect(),
-        remarks: vec![format!("published as {}{endurance_text}; its capacity and wear are not considered", multiple(rating.x))],
+        remarks: vec![format!(
+            "published as {}{endurance_text}; its capacity and wear are not considered",
+            multiple(rating.x)
+        )],
         ..choice(
             rating.device.clone(),
             ValueOrReason::Value(Basis::Published),

@@ -124,7 +124,8 @@ pub fn in_milliseconds(streams: &[StreamLatencies], name_width: usize, quantile_
     let rows = streams.iter().flat_map(|stream| {
         let names = [stream.stream.as_str(), "", ""];
         names.into_iter().zip(stream.durations()).map(|(name, (what, quantiles))| {
-            let shown_quantiles = QUANTILES.iter().zip(quantiles.all_ns()).filter(|(quantile, _)| quantile_names.contains(quantile));
+            let shown_quantiles =
+                QUANTILES.iter().zip(quantiles.all_ns()).filter(|(quantile, _)| quantile_names.contains(quantile));
             let ms = shown_quantiles.map(|(_, ns)| format!("{:.3}", ns as f64 / 1e6));
             [name.to_owned(), what.to_owned()].into_iter().chain(ms)
         })

@@ -153,7 +153,8 @@ impl SlowTimes {
     /// `unseen_ns` is a part of its service time, `held_ns` a part of its wait.
     pub fn record(&mut self, thresholds_ns: &[u64], times: &Times, unseen_ns: u64, held_ns: u64) {
         let response_ns = times.response_ns();
-        let exceeded = thresholds_ns.iter().take(THRESHOLDS_MAX).take_while(|threshold_ns| response_ns >= **threshold_ns);
+        let exceeded =
+            thresholds_ns.iter().take(THRESHOLDS_MAX).take_while(|threshold_ns| response_ns >= **threshold_ns);
         let unseen_ns = unseen_ns.min(times.service_ns());
         for index in 0..exceeded.count() {
             self.wait_ns[index] += times.wait_ns();

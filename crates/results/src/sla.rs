@@ -55,7 +55,8 @@ impl Limit {
 
     /// True if `over` of `wanted` operations reach the limit. Exact.
     pub fn is_exceeded(&self, over_ops: u64, total_ops: u64) -> bool {
-        total_ops > 0 && u128::from(over_ops) * u128::from(WHOLE_PPB) >= u128::from(total_ops) * u128::from(self.share_max_ppb)
+        total_ops > 0
+            && u128::from(over_ops) * u128::from(WHOLE_PPB) >= u128::from(total_ops) * u128::from(self.share_max_ppb)
     }
 }
 

@@ -90,7 +90,9 @@ impl Devices {
     /// Device properties that workloads need.
     pub fn shapes(&self) -> Vec<DeviceShape> {
         match self {
-            Self::Real(targets) => (0..).zip(targets).map(|(target_id, target)| shape_of_target(target_id, target)).collect(),
+            Self::Real(targets) => {
+                (0..).zip(targets).map(|(target_id, target)| shape_of_target(target_id, target)).collect()
+            }
             Self::Simulated(drives) => {
                 let shape = |(target_id, (name, drive)): (u16, &(String, DriveSpec))| {
                     DeviceShape::new(name, target_id, drive.capacity_bytes, drive.min_io_bytes)
@@ -224,7 +226,8 @@ fn open_targets<'w, W: Workload + 'w>(
         _ => consent(&requests, consents.erase, consents.other_devices)?,
     };
     let mut writable_targets = consents.into_iter().map(Target::writable);
-    let opened = |target: Option<Target>| target.or_else(|| writable_targets.next()).expect("one consent for each request");
+    let opened =
+        |target: Option<Target>| target.or_else(|| writable_targets.next()).expect("one consent for each request");
     Ok(read_only.into_iter().map(opened).collect())
 }
 

@@ -73,7 +73,12 @@ impl Demand {
         };
         let synchronous = workloads.clone().all(|workload| workload.extras().synchronous);
         let polled = workloads.clone().any(|workload| workload.extras().polled);
-        Self { engine: spec.engine, placements: spec.device_names.iter().map(placements_on).collect(), synchronous, polled }
+        Self {
+            engine: spec.engine,
+            placements: spec.device_names.iter().map(placements_on).collect(),
+            synchronous,
+            polled,
+        }
     }
 }
 
@@ -174,7 +179,9 @@ impl Engine {
             collect_all(targets.iter().map(|target| NvmeGeneric::open(target).map(Arc::new)), Failure::environment)?;
         let placement = placement::by_directives(&demand.placements, targets, &generics)?;
         match Passthrough::probe(targets, &generics) {
-            Ok(()) => Ok(Self { kind: EngineKind::Passthrough(generics), placement, store: None, persistent_drives: None }),
+            Ok(()) => {
+                Ok(Self { kind: EngineKind::Passthrough(generics), placement, store: None, persistent_drives: None })
+            }
             Err(why) => {
                 let (context, alternative) = match demand.engine {
                     Wanted::Passthrough => ("engine: passthrough", "; or set engine: auto"),
@@ -441,7 +448,14 @@ impl EngineFacts {
     /// Facts of `engine` for a load without a rate on one thread, which waits only for completions.
     pub fn unpaced(engine: &Engine) -> Self {
         let pacing = Pacing::Sleep { period_ns: *PERIOD_NS.end(), gathers: true };
-        Self { engine_json: engine.value(), pacing, wake_cost_ns: None, shards: 1, synchronous_threads: 0, rings: Mutex::default() }
+        Self {
+            engine_json: engine.value(),
+            pacing,
+            wake_cost_ns: None,
+            shards: 1,
+            synchronous_threads: 0,
+            rings: Mutex::default(),
+        }
     }
 
     /// Keeps the facts of a ring. Returns its engine.

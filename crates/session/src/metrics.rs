@@ -251,9 +251,15 @@ impl Metrics {
 
         // Many streams never use most devices.
         let used_cells = || self.cells.iter().filter(|cell| cell.counts.counted_ops() > 0 || cell.backlog > 0);
-        let per_cell = |value: fn(&CellTotals) -> f64| used_cells().map(|cell| ("", cell.labels.clone(), value(cell))).collect();
+        let per_cell =
+            |value: fn(&CellTotals) -> f64| used_cells().map(|cell| ("", cell.labels.clone(), value(cell))).collect();
         family("operations_total", "counter", "Operations that succeeded.", per_cell(|cell| cell.counts.ops as f64));
-        family("operation_errors_total", "counter", "Operations that failed.", per_cell(|cell| cell.counts.errors as f64));
+        family(
+            "operation_errors_total",
+            "counter",
+            "Operations that failed.",
+            per_cell(|cell| cell.counts.errors as f64),
+        );
         family("bytes_total", "counter", "Bytes that operations moved.", per_cell(|cell| cell.counts.bytes as f64));
         let help = "Operations due but not completed at the end of the interval: in flight, or waiting.";
         family("backlog_operations", "gauge", help, per_cell(|cell| cell.backlog as f64));

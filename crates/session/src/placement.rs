@@ -70,7 +70,8 @@ pub(crate) fn by_directives(
     targets: &[Arc<Target>],
     generics: &[Arc<NvmeGeneric>],
 ) -> Result<Option<PlacementMechanism>, Failure> {
-    let find_generic = |target: &Arc<Target>| targets.iter().zip(generics).find(|(other, _)| Arc::ptr_eq(other, target));
+    let find_generic =
+        |target: &Arc<Target>| targets.iter().zip(generics).find(|(other, _)| Arc::ptr_eq(other, target));
     let check = |PlacementRequest { target, placement_handles, .. }: PlacementRequest<'_>| {
         let handles = find_generic(target).map_or(0, |(_, generic)| generic.namespace().placement_ids.len());
         if usize::from(last(&placement_handles)) <= handles {
@@ -126,7 +127,10 @@ struct PlacementRequest<'a> {
 }
 
 /// Targets whose writes have placements.
-fn placement_requests<'a>(placements: &'a Kinds, targets: &'a [Arc<Target>]) -> impl Iterator<Item = PlacementRequest<'a>> {
+fn placement_requests<'a>(
+    placements: &'a Kinds,
+    targets: &'a [Arc<Target>],
+) -> impl Iterator<Item = PlacementRequest<'a>> {
     let requests = targets.iter().zip(placements).map(|(target, kinds)| PlacementRequest {
         target,
         placement_handles: kinds.iter().flatten().map(|place| place.0).collect(),

@@ -274,7 +274,8 @@ impl Sink for Recording<'_> {
                 let is_last = interval.end_ns >= self.options.settings.duration_ns - self.options.settings.ramp_ns
                     || self.control.stopped();
                 let row = if is_last { sampler.sample_last() } else { sampler.sample() };
-                self.has_warned_of_workers = self.has_warned_of_workers || warn_of_workers(sampler.columns(), &row, interval);
+                self.has_warned_of_workers =
+                    self.has_warned_of_workers || warn_of_workers(sampler.columns(), &row, interval);
                 row.cells()
             }
             None => interval.counters.iter().map(u64::to_string).collect(),

@@ -268,7 +268,12 @@ pub fn run<W: Workload>(
 /// the slices longer.
 ///
 /// Errors: slices longer by more than a tenth, unless the run behaves `as_act`.
-pub fn length_of_slices(wanted_sec: u64, duration_sec: u64, report_sec: u64, is_act_mode: bool) -> Result<u64, Failure> {
+pub fn length_of_slices(
+    wanted_sec: u64,
+    duration_sec: u64,
+    report_sec: u64,
+    is_act_mode: bool,
+) -> Result<u64, Failure> {
     match stretched_slice(wanted_sec, duration_sec, report_sec) {
         Some(Err(why)) if !is_act_mode => return Err(Failure::usage(format!("cannot judge this run - {why}"))),
         Some(Ok(what) | Err(what)) => console::note(&what),
@@ -297,7 +302,8 @@ fn plan<W: Workload>(
     let (cpus, workload_count) = (cpus(), workloads.len() as u32);
     let mut plan = RunPlan::new(names, sla.thresholds_ns());
     let mut records = Vec::new();
-    for (workload_index, (NamedWorkload { name, workload, text }, spec)) in workloads.into_iter().zip(specs).enumerate() {
+    for (workload_index, (NamedWorkload { name, workload, text }, spec)) in workloads.into_iter().zip(specs).enumerate()
+    {
         let build_context = BuildContext {
             seed: seed.wrapping_add((workload_index as u64).wrapping_mul(SEEDS_APART)),
             cpus,

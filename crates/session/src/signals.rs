@@ -247,7 +247,9 @@ pub fn report_panics_as_bugs() {
         let source_position = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
         let payload = info.payload();
         let static_message = payload.downcast_ref::<&str>().copied();
-        let panic_message = static_message.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
+        let panic_message = static_message
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no reason given");
         console::error(&format!(
             "this is a bug in flashproof{source_position}: {} - \"flashproof report DIR\" shows the data recorded until then; please report the bug",
             panic_message.lines().next().unwrap_or_default()

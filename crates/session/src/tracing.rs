@@ -95,7 +95,8 @@ impl Tracing {
     /// Starts tracing of the run in `dir`; `None` after a warning if it cannot start.
     pub(crate) fn start(positions: Vec<BlockPosition>, dir: &Path, manifest: &Manifest) -> Option<Self> {
         let began = Instant::now();
-        let warn_ended = |why: &dyn std::fmt::Display| console::warning(&format!("tracing ended, the run continues: {why}"));
+        let warn_ended =
+            |why: &dyn std::fmt::Display| console::warning(&format!("tracing ended, the run continues: {why}"));
         let writer = TraceWriter::create(dir, &manifest.sla).inspect_err(|error| warn_ended(error)).ok()?;
         let (stop_sender, stop_receiver) = channel();
         let quarter = Duration::from_secs(manifest.duration_sec) / 4;

@@ -153,7 +153,8 @@ fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
 /// True if the file is empty or an earlier output, which `begins` recognises by its first bytes.
 pub fn is_ours(path: &Path, has_mark: impl Fn(&str) -> bool) -> bool {
     let mut head = Vec::new();
-    let read_result = files::open(path, Links::Refused).and_then(|file| file.take(MARK_WITHIN_BYTES).read_to_end(&mut head));
+    let read_result =
+        files::open(path, Links::Refused).and_then(|file| file.take(MARK_WITHIN_BYTES).read_to_end(&mut head));
     let text = String::from_utf8_lossy(&head);
     read_result.is_ok() && (text.is_empty() || has_mark(&text))
 }

@@ -128,7 +128,9 @@ impl DeviceHeader {
         let differences: Vec<_> = rows
             .into_iter()
             .filter(|(_, found, expected)| found != expected)
-            .map(|(name, found, expected)| format!("{name} is {found:?} on the device and {expected:?} in the settings"))
+            .map(|(name, found, expected)| {
+                format!("{name} is {found:?} on the device and {expected:?} in the settings")
+            })
             .collect();
         if differences.is_empty() { HeaderCheck::Open(header) } else { HeaderCheck::Differs(differences) }
     }

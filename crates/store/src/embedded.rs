@@ -213,7 +213,9 @@ impl<E: BlockEngine> Embedded<E> {
             let completion_time = CompletionTime { at_ns: self.engine.now(), unseen_ns };
             for (number, reply) in std::mem::take(&mut self.replies) {
                 let answer = Answer::of(reply.result, &reply.ops);
-                let Some((completion, next)) = self.issuer.end(number as u32, answer, completion_time) else { continue };
+                let Some((completion, next)) = self.issuer.end(number as u32, answer, completion_time) else {
+                    continue;
+                };
                 self.completions.push(completion);
                 if let Some((token, transaction)) = next {
                     self.start(token, transaction);

@@ -310,7 +310,10 @@ mod tests {
 
     fn entry(digest: Digest, version: u64, place: RecordLocation, tombstone: bool) -> Entry {
         let (set, key, body) = (&b""[..], &b""[..], &b""[..]);
-        Entry::of(&Record { digest, version, generation: 1, void_time: 0, is_tombstone: tombstone, set, key, body }, place)
+        Entry::of(
+            &Record { digest, version, generation: 1, void_time: 0, is_tombstone: tombstone, set, key, body },
+            place,
+        )
     }
 
     #[test]

@@ -147,7 +147,12 @@ impl Issuer {
     }
 
     /// Ends the operation `token`, and starts the write that waited for it, if any. `None`: a retry is scheduled.
-    pub(crate) fn end(&mut self, token: u32, answer: Answer<'_>, completion_time: CompletionTime) -> Option<EndedOperation> {
+    pub(crate) fn end(
+        &mut self,
+        token: u32,
+        answer: Answer<'_>,
+        completion_time: CompletionTime,
+    ) -> Option<EndedOperation> {
         let slot = self.operations.get_mut(token as usize)?;
         let operation = slot.as_mut()?;
         if answer.outcome == Outcome::Result(ResultCode::DEVICE_OVERLOAD.0)

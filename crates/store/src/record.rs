@@ -317,7 +317,11 @@ impl BlockWalk {
                 self.at = end;
                 match self.flaw.take() {
                     Some((at, bytes)) if records_left > 0 => {
-                        return BlockItem::Flaw(UnreadablePart { at: at as u32, bytes: bytes as u32, records: records_left });
+                        return BlockItem::Flaw(UnreadablePart {
+                            at: at as u32,
+                            bytes: bytes as u32,
+                            records: records_left,
+                        });
                     }
                     _ => continue,
                 }
@@ -328,7 +332,8 @@ impl BlockWalk {
                 if let Some((at, bytes)) = self.flaw.take() {
                     return BlockItem::Flaw(UnreadablePart::unsealed(at, bytes));
                 }
-                self.piece = Some(Piece { used: seal.used as usize, end: seal.end as usize, records_left: seal.records });
+                self.piece =
+                    Some(Piece { used: seal.used as usize, end: seal.end as usize, records_left: seal.records });
                 self.at += SEAL;
                 return BlockItem::Seal(seal);
             }

@@ -323,7 +323,9 @@ impl Store {
                 self.io.recycle(completion.buf);
             }
             Some(OpPurpose::Collect { volume }) => self.on_block_read(volume.into(), completion, disk),
-            Some(OpPurpose::Scan { volume, blocks, tries }) => self.on_scanned(volume.into(), blocks, tries, completion),
+            Some(OpPurpose::Scan { volume, blocks, tries }) => {
+                self.on_scanned(volume.into(), blocks, tries, completion)
+            }
             Some(OpPurpose::Raid) => self.on_raided(completion),
             Some(OpPurpose::Marks { volume, tries }) => self.on_marks(volume.into(), tries, completion, disk),
             Some(OpPurpose::Mark { volume }) => {
@@ -442,7 +444,9 @@ impl Store {
     /// Starts transactions that waited for an operation number or a buffer.
     fn resume(&mut self, disk: &mut impl Disk, replies: &mut Replies) {
         while self.io.may_read() {
-            let (waiting_before, Some((number, transaction))) = (self.waiting.len(), self.waiting.pop_front()) else { break };
+            let (waiting_before, Some((number, transaction))) = (self.waiting.len(), self.waiting.pop_front()) else {
+                break;
+            };
             let holds_key = is_write(&transaction);
             self.begin((number, transaction), holds_key, disk, replies);
             if self.waiting.len() >= waiting_before {
@@ -458,7 +462,11 @@ impl Store {
             return next_ns;
         }
         let (expired_before, expiry_ns) = (self.statistics.expired, self.expire(disk));
-        if self.statistics.expired == expired_before { next_ns.min(expiry_ns) } else { expiry_ns.min(self.do_due_work(disk, replies)) }
+        if self.statistics.expired == expired_before {
+            next_ns.min(expiry_ns)
+        } else {
+            expiry_ns.min(self.do_due_work(disk, replies))
+        }
     }
 
     /// Starts to write all buffers, and stops defragmentation until the next transaction. [`Self::is_idle`] becomes

@@ -166,7 +166,11 @@ impl Verifier {
             () if !is_earlier && (write_number == 0 || write_number > sent) => Some(WrongRecord::Foreign),
             () if is_earlier && acknowledged == 0 => None,
             () if is_earlier => Some(WrongRecord::Old { acknowledged, found: 0 }),
-            () if write_number >= acknowledged || self.in_doubt.get(&key).is_some_and(|of| of.contains(&write_number)) => None,
+            () if write_number >= acknowledged
+                || self.in_doubt.get(&key).is_some_and(|of| of.contains(&write_number)) =>
+            {
+                None
+            }
             () => Some(WrongRecord::Old { acknowledged, found: write_number }),
         }
     }

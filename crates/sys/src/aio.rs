@@ -175,7 +175,14 @@ impl Aio {
         let events = self.events[self.posted..].as_mut_ptr();
         // SAFETY: there is room for that many events, and both addresses live until the call returns.
         let event_count = unsafe {
-            libc::syscall(libc::SYS_io_getevents, self.context, completions_min.min(room), room, events, &raw const timeout)
+            libc::syscall(
+                libc::SYS_io_getevents,
+                self.context,
+                completions_min.min(room),
+                room,
+                events,
+                &raw const timeout,
+            )
         };
         match succeed(event_count) {
             Ok(came) => self.posted += came,

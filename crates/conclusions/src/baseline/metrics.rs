@@ -89,7 +89,11 @@ pub fn metrics(points: &[Point]) -> Vec<Metric> {
     for (mix, curve) in curves(points, Part::Profile) {
         let Some(point) = curve.last() else { continue };
         add(MetricKind::Iops, mix, Some(point.iops()));
-        add(MetricKind::P99, mix, point.main_direction().filter(is_comparable).and_then(|done| done.service_at(99.0).us()));
+        add(
+            MetricKind::P99,
+            mix,
+            point.main_direction().filter(is_comparable).and_then(|done| done.service_at(99.0).us()),
+        );
         add(MetricKind::InFlight, mix, point.mean_in_flight);
         add(MetricKind::Cpu, mix, point.cpu_us);
     }
@@ -172,7 +176,8 @@ pub fn conclude(series: &Series) -> Conclusion {
     for (number, device) in series.devices.iter().enumerate() {
         let points = points_of(series, number);
         let name = if several { format!("{}: ", device.name) } else { String::new() };
-        let sweep_texts: Vec<_> = curves(&points, Part::Depth).iter().filter_map(|(mix, curve)| sweep(*mix, curve)).collect();
+        let sweep_texts: Vec<_> =
+            curves(&points, Part::Depth).iter().filter_map(|(mix, curve)| sweep(*mix, curve)).collect();
         if !sweep_texts.is_empty() {
             findings.push(format!("{name}{}", sweep_texts.join("; ")));
         }
@@ -214,18 +219,21 @@ fn sweep(mix: Mix, curve: &[&Point]) -> Option<String> {
 
 /// A sentence for each drive and metric that differs from the other drives of the model.
 fn differences(series: &Series) -> Vec<String> {
-    let metrics_by_drive: Vec<Vec<Metric>> = (0..series.devices.len()).map(|device| metrics(&points_of(series, device))).collect();
+    let metrics_by_drive: Vec<Vec<Metric>> =
+        (0..series.devices.len()).map(|device| metrics(&points_of(series, device))).collect();
     let models: Vec<String> = series.devices.iter().map(model).collect();
     let mut sentences = Vec::new();
     for (number, device) in series.devices.iter().enumerate() {
         let group: Vec<usize> = (0..models.len()).filter(|other| models[*other] == models[number]).collect();
         for Metric { kind: metric_kind, mix, .. } in &metrics_by_drive[number] {
             let value_of = |device: &usize| {
-                let found = metrics_by_drive[*device].iter().find(|metric| metric.kind == *metric_kind && metric.mix == *mix);
+                let found =
+                    metrics_by_drive[*device].iter().find(|metric| metric.kind == *metric_kind && metric.mix == *mix);
                 found.map(|metric| metric.value)
             };
             let values: Vec<_> = group.iter().map(value_of).collect();
-            let own_outlier = outliers(*metric_kind, &values).into_iter().find(|outlier| group[outlier.index] == number);
+            let own_outlier =
+                outliers(*metric_kind, &values).into_iter().find(|outlier| group[outlier.index] == number);
             sentences.extend(own_outlier.map(|outlier| {
                 let [value, median] = [outlier.value, outlier.median].map(|value| match metric_kind {
                     MetricKind::P99 | MetricKind::P99AtHalf => milliseconds(value / 1e3),

@@ -183,7 +183,8 @@ impl Watch {
     /// A sentence about a change of the median latency after the first tenth; `None` if the median did not change.
     pub fn drift(&self) -> Option<String> {
         let later_medians = self.medians_us.get(1..)?;
-        let (low, high) = later_medians.iter().fold((f64::INFINITY, 0.0), |(low, high), us| (us.min(low), us.max(high)));
+        let (low, high) =
+            later_medians.iter().fold((f64::INFINITY, 0.0), |(low, high), us| (us.min(low), us.max(high)));
         differ(low, high).then(|| {
             let part_text = |at: usize| units::span_about(self.seconds as f64 * at as f64 / PARTS as f64);
             let first_change = 1 + later_medians.windows(2).position(|pair| differ(pair[0].min(pair[1]), pair[0].max(pair[1]))).unwrap_or(0);

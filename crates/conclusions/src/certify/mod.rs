@@ -209,7 +209,8 @@ fn completed(verdict: &Verdict) -> String {
         Outcome::Pass => format!("; {worst}"),
         _ => format!("; {worst}, which this stage allows"),
     });
-    let unfinished_ops: u64 = verdict.streams.iter().map(|stream| stream.overtime.saturating_add(stream.unissued)).sum();
+    let unfinished_ops: u64 =
+        verdict.streams.iter().map(|stream| stream.overtime.saturating_add(stream.unissued)).sum();
     let backlog = match unfinished_ops {
         0 => String::new(),
         behind => format!("; {} had not completed at the end of the run", count(behind, "operation")),

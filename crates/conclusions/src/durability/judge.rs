@@ -151,7 +151,8 @@ fn no_cut(record: &Record, after_cut: &StateAfterCut) -> Option<String> {
     }
     let (Some(power_before), Some(power_now)) = (session.power, after_cut.power) else { return None };
     let [cycles, unsafe_shutdowns] =
-        [(power_now.cycles, "power cycle"), (power_now.unsafe_shutdowns, "unsafe shutdown")].map(|(of, what)| count(of, what));
+        [(power_now.cycles, "power cycle"), (power_now.unsafe_shutdowns, "unsafe shutdown")]
+            .map(|(of, what)| count(of, what));
     match () {
         () if power_before.cycles == 0 => None,
         () if power_now.cycles == power_before.cycles => Some(format!(

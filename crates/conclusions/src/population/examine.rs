@@ -96,7 +96,8 @@ impl Model<'_> {
     /// Excludes drives with too few windows, relative to the median number of windows.
     fn exclude_undecided(&mut self) {
         let typical = lower_median(self.scores.iter().map(|scores| scores.windows as f64));
-        let has_few_windows = |scores: &Scores| (scores.windows as f64) < WINDOWS_MIN * typical || scores.scores[0].is_nan();
+        let has_few_windows =
+            |scores: &Scores| (scores.windows as f64) < WINDOWS_MIN * typical || scores.scores[0].is_nan();
         for index in (0..self.members.len()).rev().collect::<Vec<_>>() {
             if has_few_windows(&self.scores[index]) {
                 let Scores { windows, without_peers: alone, invalid, .. } = self.scores.remove(index);
@@ -180,7 +181,10 @@ impl Model<'_> {
                     && self.is_common(&members, score, excess)
                     && own_medians.iter().all(|own| other_medians.iter().all(|other| own > other))
                 {
-                    few_groups = Some(Reason::FewGroups { factor: excess.exp(), groups: own_medians.len() + other_medians.len() });
+                    few_groups = Some(Reason::FewGroups {
+                        factor: excess.exp(),
+                        groups: own_medians.len() + other_medians.len(),
+                    });
                 }
             }
             match (best, few_groups) {
@@ -307,7 +311,8 @@ impl Model<'_> {
         let whole_run_score = metric * Extent::ALL.len();
         let [low, high] = [0, 1].map(|edge| {
             lower_median(
-                rest.iter().map(|member| self.scores[*member].band[metric][edge] - self.shifts[*member][whole_run_score]),
+                rest.iter()
+                    .map(|member| self.scores[*member].band[metric][edge] - self.shifts[*member][whole_run_score]),
             )
         });
         let halfway = self.median(rest, whole_run_score) + best.outlier.excess / 2.0;

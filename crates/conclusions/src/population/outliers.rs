@@ -181,7 +181,8 @@ pub(super) fn difference_p(own: &[f64], others: &[f64]) -> f64 {
     // A single value has no deviation.
     let squares = |of: &Spread| if of.count > 1.0 { of.deviation.powi(2) * (of.count - 1.0) } else { 0.0 };
     let deviation = ((squares(&own_spread) + squares(&other_spread)) / freedom).sqrt().max(DEVIATION_MIN);
-    let t = (own_spread.mean - other_spread.mean) / (deviation * (1.0 / own_spread.count + 1.0 / other_spread.count).sqrt());
+    let t = (own_spread.mean - other_spread.mean)
+        / (deviation * (1.0 / own_spread.count + 1.0 / other_spread.count).sqrt());
     student_tail(t, freedom)
 }
 

@@ -259,8 +259,9 @@ pub fn conclude(series: &Series, finding: &SearchResult, sla: &Sla, not_comparab
             |(step, details): &&(&Step, Details)| Some(details.moved.multiple()) == multiple && rule(step, details);
         steps.iter().rev().find(is).map(|(_, details)| details)
     };
-    let held_details =
-        last_details(finding.held, &|step, details| step.rule == Rule::Limits && details.judged.seen == StepOutcome::Held);
+    let held_details = last_details(finding.held, &|step, details| {
+        step.rule == Rule::Limits && details.judged.seen == StepOutcome::Held
+    });
     let not_held_details = last_details(finding.not_held, &|_, details| details.judged.seen != StepOutcome::Held);
     let confirmed = matches!(finding.stop, Stop::Found | Stop::Highest);
 
@@ -269,7 +270,9 @@ pub fn conclude(series: &Series, finding: &SearchResult, sla: &Sla, not_comparab
     let mut remarks = Vec::from_iter(held_details.map(at_text));
     let broken_step = steps.iter().rev().find(|(_, details)| details.judged.seen == StepOutcome::Broken);
     remarks.extend(broken_step.map(|(step, details)| format!("{}: {}", step.name, details.judged.why)));
-    remarks.extend(not_held_details.map(|details| format!("not held: {}x: {}", details.moved.multiple(), details.judged.why)));
+    remarks.extend(
+        not_held_details.map(|details| format!("not held: {}x: {}", details.moved.multiple(), details.judged.why)),
+    );
     if finding.held.is_some() && !confirmed {
         remarks.push("the load was not confirmed over a whole slice".to_owned());
     }
@@ -363,7 +366,8 @@ fn margin(details: &Details, sla: &Sla) -> String {
         shares.share.iter().zip(&shares.margin).zip(limits).map(|((share, margin), limit)| (*share, *margin, limit))
     });
     let limit_fraction = |(share, _, limit): &(f64, f64, &Limit)| share / limit.share_max();
-    let nearest = shares.reduce(|nearest, next| if limit_fraction(&next) > limit_fraction(&nearest) { next } else { nearest });
+    let nearest =
+        shares.reduce(|nearest, next| if limit_fraction(&next) > limit_fraction(&nearest) { next } else { nearest });
     nearest.map_or_else(String::new, |(share, margin, limit)| {
         format!(
             "; the mean of {} rounds is {} ± {} over {} (95 % confidence)",
@@ -516,8 +520,16 @@ mod tests {
         };
         let spells = vec![Spells::default(); 3];
         let (rounds_judged, rounds) = (5, 5);
-        let judged =
-            JudgedStep { seen, why: why.into(), rounds_judged, rounds, shares: vec![shares], spells, whole: true, has_moved: false };
+        let judged = JudgedStep {
+            seen,
+            why: why.into(),
+            rounds_judged,
+            rounds,
+            shares: vec![shares],
+            spells,
+            whole: true,
+            has_moved: false,
+        };
         Step {
             rule: if let NextRun::Recover(_) = moved { Rule::Recovers } else { Rule::Limits },
             outcome: None,

@@ -203,7 +203,8 @@ impl Watcher {
             StepPurpose::Try { .. } | StepPurpose::Whole => rounds,
         }
         .min(rounds);
-        let (step_outcome, reason) = self.result_of_end(verdict).unwrap_or_else(|| self.result_of_rounds(verdict, rounds_judged));
+        let (step_outcome, reason) =
+            self.result_of_end(verdict).unwrap_or_else(|| self.result_of_rounds(verdict, rounds_judged));
         let spells = self.rounds.series.iter().map(|series| series.spells.clone());
         let worst = |one: Vec<Spells>, other: Vec<Spells>| one.iter().zip(other).map(|(a, b)| a.worse_of(b)).collect();
         let is_return = matches!(self.target, StepPurpose::Return(_));
@@ -376,12 +377,17 @@ impl Watcher {
     fn has_returned(&self) -> bool {
         let StepPurpose::Return(earlier_shares) = &self.target else { return false };
         let sla = &self.rounds.sla;
-        let is_near = |now: f64, then: f64, limit: f64| now <= then + (NEAR_OF_ITSELF * then).max(NEAR_OF_LIMIT * limit);
+        let is_near =
+            |now: f64, then: f64, limit: f64| now <= then + (NEAR_OF_ITSELF * then).max(NEAR_OF_LIMIT * limit);
         self.rounds.count() >= RECOVERED_ROUNDS
             && self.judged(RECOVERED_ROUNDS).zip(earlier_shares).all(|((_, rounds), earlier)| {
                 rounds.iter().all(|round| {
                     sla.limits().iter().enumerate().zip(&earlier.share).all(|((index, limit), then)| {
-                        is_near(round.judged_over[index] as f64 / round.scheduled_ops.max(1) as f64, *then, limit.share_max())
+                        is_near(
+                            round.judged_over[index] as f64 / round.scheduled_ops.max(1) as f64,
+                            *then,
+                            limit.share_max(),
+                        )
                     })
                 })
             })
@@ -435,7 +441,8 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 /// Half the width of the 95 % confidence interval of the mean share over rounds, by Student's t for five rounds. The
 /// interval is slightly too wide for more rounds, and too narrow for fewer.
 fn margin(rounds: &[Round], index: usize) -> f64 {
-    let shares: Vec<f64> = rounds.iter().map(|round| round.judged_over[index] as f64 / round.scheduled_ops.max(1) as f64).collect();
+    let shares: Vec<f64> =
+        rounds.iter().map(|round| round.judged_over[index] as f64 / round.scheduled_ops.max(1) as f64).collect();
     if shares.len() < 2 {
         return 0.0;
     }

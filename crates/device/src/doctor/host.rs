@@ -151,7 +151,8 @@ pub(super) fn check_time(before: Option<Ticks>, after: Option<Ticks>, findings: 
         return;
     };
     // The ticks of a CPU that goes offline vanish from the sum.
-    let recent_shares = before.filter(|before| before.idle <= total_ticks.idle).and_then(|before| total_ticks.since(before));
+    let recent_shares =
+        before.filter(|before| before.idle <= total_ticks.idle).and_then(|before| total_ticks.since(before));
     check_steal(recent_shares, total_ticks, findings);
     check_busy(recent_shares, findings);
 }

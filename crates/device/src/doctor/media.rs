@@ -181,7 +181,9 @@ pub fn read_smart(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
     // After the timeout the answer has no receiver.
     let query = move || drop(result_sender.send(controller.smart().map_err(|error| error.to_string())));
     thread::Builder::new().spawn(query).map_err(|error| format!("no thread could be started ({error})"))?;
-    result_receiver.recv_timeout(PATIENCE).map_err(|_| format!("the drive did not answer within {} s", PATIENCE.as_secs()))?
+    result_receiver
+        .recv_timeout(PATIENCE)
+        .map_err(|_| format!("the drive did not answer within {} s", PATIENCE.as_secs()))?
 }
 
 fn judge_smart(smart: &Smart, findings: &mut Findings) {
@@ -199,8 +201,10 @@ fn judge_smart(smart: &Smart, findings: &mut Findings) {
         "worn flash needs more read retries and wears out faster: a new drive of this model is faster",
     );
     let used_pct = smart.percentage_used;
-    let text =
-        format!("{used_pct} % of its rated endurance is used, {} % of its spare blocks are left", smart.available_spare_pct);
+    let text = format!(
+        "{used_pct} % of its rated endurance is used, {} % of its spare blocks are left",
+        smart.available_spare_pct
+    );
     if smart.available_spare_pct < smart.available_spare_threshold_pct {
         let text = format!("{text}, below the drive's own limit of {} %", smart.available_spare_threshold_pct);
         check.because("the drive may soon turn read-only").problem(text, "replace the drive");

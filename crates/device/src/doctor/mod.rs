@@ -96,8 +96,10 @@ impl Doctor {
         std::thread::sleep(self.counter_interval.saturating_sub(started.elapsed()));
         let interval = started.elapsed();
         host::check_time(cpu_before, Ticks::read(&self.roots), &mut host);
-        let findings_with_device =
-            device_findings.iter_mut().zip(&lookups).filter_map(|(findings, (_, found))| Some((findings, found.as_ref().ok()?)));
+        let findings_with_device = device_findings
+            .iter_mut()
+            .zip(&lookups)
+            .filter_map(|(findings, (_, found))| Some((findings, found.as_ref().ok()?)));
         for ((findings, device), before) in findings_with_device.zip(io_before) {
             in_use::check_activity(before, device.counters(), interval, findings);
         }

@@ -35,7 +35,13 @@ impl fmt::Display for Question<'_> {
             facts.wwid.as_ref().map(|wwid| format!("wwid {wwid}")),
         ];
         let identifiers_text: String = identifiers.into_iter().flatten().map(|text| format!("{text}, ")).collect();
-        writeln!(f, "{} ({identifiers_text}{}) holds: {}", self.name, units::bytes(facts.size_bytes as f64), list(self.evidence))?;
+        writeln!(
+            f,
+            "{} ({identifiers_text}{}) holds: {}",
+            self.name,
+            units::bytes(facts.size_bytes as f64),
+            list(self.evidence)
+        )?;
         write!(f, "This test ERASES it. To continue, type its name, {}: ", self.name)
     }
 }
@@ -79,7 +85,9 @@ impl<'a> EraseAnswers<'a> {
         let erase_name = names.lasting_erase_name(device_name);
         let pass_advice = format!("pass `--erase {erase_name}` or set FLASHPROOF_ERASE={erase_name}");
         let why = match names.unique_lasting_name() {
-            Some(LastingName { description: what, .. }) => format!("{what}; {device_name} may be another drive after a reboot"),
+            Some(LastingName { description: what, .. }) => {
+                format!("{what}; {device_name} may be another drive after a reboot")
+            }
             None => "exactly as you gave the device".to_owned(),
         };
         let mut advice = format!("{pass_advice} ({why})");
@@ -90,7 +98,9 @@ impl<'a> EraseAnswers<'a> {
                 NameMatch::Path => {
                     advice = format!("{pass_advice} ({why}, so `{name}` is not enough to erase the data on it)")
                 }
-                NameMatch::Ambiguous(others) => advice = format!("{pass_advice}; `{name}` names {} too", others.join(" and ")),
+                NameMatch::Ambiguous(others) => {
+                    advice = format!("{pass_advice}; `{name}` names {} too", others.join(" and "))
+                }
                 NameMatch::Other => {}
             }
         }
@@ -227,7 +237,8 @@ fn lasting_names(facts: &DeviceFacts, roots: &Roots) -> Vec<LastingName> {
         let text = typed(text.as_deref()?);
         let target_disk = disk.as_ref()?;
         let is_same = |other: &&Disk| attribute(other).as_deref().map(typed).as_ref() == Some(&text);
-        let other_disks = all_disks.iter().filter(|other| other.number != target_disk.number && !other.is_same_drive(target_disk));
+        let other_disks =
+            all_disks.iter().filter(|other| other.number != target_disk.number && !other.is_same_drive(target_disk));
         let other_nodes = other_disks.filter(is_same).map(|other| other.dir.node()).collect();
         Some(LastingName { text: format!("{text}{part}"), description, other_devices: other_nodes })
     };

@@ -68,7 +68,12 @@ impl OpenMode {
 }
 
 /// Opens the block device at `node` for direct writes, and claims it. The device must match `facts`.
-pub(super) fn open_device(node: &Path, facts: &DeviceFacts, roots: &Roots, open_mode: OpenMode) -> Result<File, Reason> {
+pub(super) fn open_device(
+    node: &Path,
+    facts: &DeviceFacts,
+    roots: &Roots,
+    open_mode: OpenMode,
+) -> Result<File, Reason> {
     let file = claimed(node, open_mode)?;
     check_same(facts, &file, roots)?;
     if ioctl::is_read_only(file.as_fd()).map_err(|source| Reason::io("check if it is writable", source))? {
@@ -186,7 +191,9 @@ fn retry<T>(
     let deadline = Instant::now() + limit;
     loop {
         match attempt() {
-            Err(error) if is_retryable(&error) && Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
+            Err(error) if is_retryable(&error) && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(20))
+            }
             result => return result,
         }
     }

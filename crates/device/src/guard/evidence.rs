@@ -387,7 +387,8 @@ fn mbr(ends: &DeviceEnds) -> Option<Evidence> {
         return None;
     }
     let partitions = entries.iter().filter(|entry| entry[4] != 0 && little_endian(&entry[12..16]) != 0).count() as u32;
-    (partitions > 0).then_some(Evidence::PartitionTable { name: "an MBR partition table", partitions: Some(partitions) })
+    (partitions > 0)
+        .then_some(Evidence::PartitionTable { name: "an MBR partition table", partitions: Some(partitions) })
 }
 
 /// Superblocks 1.0 and 0.90 are near the end, on boundaries of 4 and of 64 KiB (`md_p.h`).

@@ -245,9 +245,11 @@ fn claim_other_paths(
         match claim::other_path(&node_path, access_node.number, open_mode)? {
             Some(file) if !open_mode.shared => claims.push(file),
             Some(_) => {}
-            None => {
-                findings.note(format!("{} has no node at {}, so it could not be claimed", access_node.description, node_path.display()))
-            }
+            None => findings.note(format!(
+                "{} has no node at {}, so it could not be claimed",
+                access_node.description,
+                node_path.display()
+            )),
         }
     }
     Ok(())

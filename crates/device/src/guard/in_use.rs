@@ -157,7 +157,8 @@ impl TargetDevices {
             };
             let by_backing = self.find_behind(loop_device, roots).map(|which| (which, None));
             let Some((description, kind)) = by_backing.or_else(in_file_system) else { continue };
-            let holders = users.describe(&format!("the loop device {}", loop_device.dir.name()), kind, &loop_device.dir);
+            let holders =
+                users.describe(&format!("the loop device {}", loop_device.dir.name()), kind, &loop_device.dir);
             findings.refuse(Reason::HasHolders { which: description, holders });
         }
     }
@@ -327,7 +328,10 @@ fn backstores(config: &SysDir) -> Vec<Export> {
             let info = dir.text("info").unwrap_or_default();
             let value_after = |label: &str| info.split_once(label)?.1.split_whitespace().next().map(str::to_owned);
             let number = || DevNum::parse(&format!("{}:{}", value_after("Major:")?, value_after("Minor:")?));
-            let paths = [dir.text("udev_path"), value_after("UDEV PATH:"), value_after("File:")].into_iter().flatten().collect();
+            let paths = [dir.text("udev_path"), value_after("UDEV PATH:"), value_after("File:")]
+                .into_iter()
+                .flatten()
+                .collect();
             exports.push(Export {
                 paths,
                 number: number(),
@@ -388,7 +392,8 @@ fn descriptors(
         if !fs::read_link(entry.path()).is_ok_and(|to| to.is_absolute()) {
             continue;
         }
-        let Some(TargetPart { description, readers_count }) = fs::metadata(entry.path()).ok().as_ref().and_then(find) else {
+        let Some(TargetPart { description, readers_count }) = fs::metadata(entry.path()).ok().as_ref().and_then(find)
+        else {
             continue;
         };
         let info = fs::read_to_string(process.join("fdinfo").join(entry.file_name())).unwrap_or_default();

@@ -180,7 +180,10 @@ impl Guard {
         if only_devices.iter().any(|name| matches!(names.matches(name), NameMatch::Lasting | NameMatch::Path)) {
             return Ok(());
         }
-        Err(vec![Reason::NotAllowed { is: names.lasting_erase_name(&request.path).to_owned(), only: only_devices.join(" ") }])
+        Err(vec![Reason::NotAllowed {
+            is: names.lasting_erase_name(&request.path).to_owned(),
+            only: only_devices.join(" "),
+        }])
     }
 
     /// True if `name` is a name of the device or file at `path` that can consent to its erasure.

@@ -62,8 +62,7 @@ impl Objections {
 
     /// Adds a mount, once even if both mount tables show it.
     pub(super) fn mounted(&mut self, description: String, mount_point: String, seen_by: &'static str) {
-        let is_known =
-            |reason: &Reason| matches!(reason, Reason::Mounted { which: w, at: a, .. } if (w, a) == (&description, &mount_point));
+        let is_known = |reason: &Reason| matches!(reason, Reason::Mounted { which: w, at: a, .. } if (w, a) == (&description, &mount_point));
         if !self.reasons.iter().any(is_known) {
             self.refuse(Reason::Mounted { which: description, at: mount_point, seen_by });
         }

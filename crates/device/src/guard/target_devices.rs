@@ -113,7 +113,14 @@ impl TargetDevices {
 
     /// Adds a device with everything that shares bytes with it. `way`: the device built on it towards the target;
     /// `None` for the target. `exact`: true if the target covers the whole device.
-    fn add(&mut self, machine: &Machine<'_>, number: DevNum, dir: &SysDir, upper_disk: Option<&SysDir>, is_exact: bool) {
+    fn add(
+        &mut self,
+        machine: &Machine<'_>,
+        number: DevNum,
+        dir: &SysDir,
+        upper_disk: Option<&SysDir>,
+        is_exact: bool,
+    ) {
         if let Some(known_node) = self.nodes.iter_mut().find(|node| node.number == number) {
             return known_node.path_to_target.extend(upper_disk.cloned());
         }
@@ -132,7 +139,12 @@ impl TargetDevices {
         }
         for partition in dir.partitions() {
             let name = format!("partition {}", partition.node());
-            self.push(partition.dev(), &partition, describe(format!("its {name}"), format!("the {name}")), part_relation);
+            self.push(
+                partition.dev(),
+                &partition,
+                describe(format!("its {name}"), format!("the {name}")),
+                part_relation,
+            );
         }
         self.add_generic(machine, &disk, if is_target { "its" } else { "the" });
         self.add_other_paths(machine, &disk, is_partition.then_some(&bytes), itself_relation, part_relation);
@@ -167,17 +179,28 @@ impl TargetDevices {
     ) {
         let Some(this_disk) = Disk::at(disk.clone()) else { return };
         let same_relation = if itself_relation == Relation::Itself { Relation::OtherPath } else { Relation::Beneath };
-        let other_disks = machine.disks.iter().filter(|other| other.number != this_disk.number && other.is_same_drive(&this_disk));
+        let other_disks =
+            machine.disks.iter().filter(|other| other.number != this_disk.number && other.is_same_drive(&this_disk));
         for other_disk in other_disks {
             let name = other_disk.dir.node();
             let description = format!("{name}, another path to the same drive,");
-            self.push(Some(other_disk.number), &other_disk.dir, description, if bytes.is_none() { same_relation } else { part_relation });
+            self.push(
+                Some(other_disk.number),
+                &other_disk.dir,
+                description,
+                if bytes.is_none() { same_relation } else { part_relation },
+            );
             for partition in other_disk.dir.partitions() {
                 let other_bytes = bytes_of(&partition, true);
                 if bytes.is_none_or(|bytes| meet(bytes, &other_bytes)) {
                     let description = format!("{} on another path to the same drive", partition.node());
                     let is_same = bytes == Some(&other_bytes);
-                    self.push(partition.dev(), &partition, description, if is_same { same_relation } else { part_relation });
+                    self.push(
+                        partition.dev(),
+                        &partition,
+                        description,
+                        if is_same { same_relation } else { part_relation },
+                    );
                 }
             }
             self.add_generic(machine, &other_disk.dir, &format!("{name}'s"));
@@ -185,7 +208,14 @@ impl TargetDevices {
     }
 
     /// If `disk` is a loop device, adds its backing; `bytes`: the relevant range of the disk.
-    fn add_backing(&mut self, machine: &Machine<'_>, disk: &SysDir, bytes: Range<u64>, is_exact: bool, possessive: &str) {
+    fn add_backing(
+        &mut self,
+        machine: &Machine<'_>,
+        disk: &SysDir,
+        bytes: Range<u64>,
+        is_exact: bool,
+        possessive: &str,
+    ) {
         let Some(loop_device) = machine.loops.iter().find(|of| Some(of.number) == disk.dev()) else { return };
         self.own_loops.push(loop_device.number);
         match loop_device.backing {
@@ -215,7 +245,10 @@ impl TargetDevices {
         let kind = metadata.file_type();
         if kind.is_block_device() {
             let node = self.node(number)?;
-            return Some(TargetPart { description: node.description.clone(), readers_count: node.relation != Relation::Beneath });
+            return Some(TargetPart {
+                description: node.description.clone(),
+                readers_count: node.relation != Relation::Beneath,
+            });
         }
         let description = match kind.is_char_device() {
             true => self.generics.iter().find(|(generic, _)| *generic == number)?.1.clone(),

@@ -49,8 +49,14 @@ impl DriveModel for QueueModel {
     #[inline]
     fn submit(&mut self, op: &Op, now_ns: u64) {
         let &Op { kind, offset, len, token, .. } = op;
-        let queued_op =
-            QueuedOp { kind, offset, len: len.into(), token, has_placement: op.placement.is_some(), submitted_ns: now_ns };
+        let queued_op = QueuedOp {
+            kind,
+            offset,
+            len: len.into(),
+            token,
+            has_placement: op.placement.is_some(),
+            submitted_ns: now_ns,
+        };
         if self.spec.window_ns == 0 || !self.has_to_wait(queued_op) {
             self.serve(queued_op, now_ns);
         }

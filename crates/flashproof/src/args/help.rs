@@ -169,7 +169,9 @@ pub(super) fn lay_out_examples(text: &str) -> String {
             (false, _) if line.ends_with(':') => page += &format!("{line}\n"),
             (false, _) => page.push_str(line),
             (true, "") => page += &format!("{command}\n"),
-            (true, comment) if fits_beside => page += &format!("{command:width$}{comment}\n", width = column.unwrap_or(0)),
+            (true, comment) if fits_beside => {
+                page += &format!("{command:width$}{comment}\n", width = column.unwrap_or(0))
+            }
             (true, comment) => page += &format!("{command}\n      {comment}\n"),
         }
     }

@@ -41,7 +41,9 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     let drives = Drives::inspect(&request.base.spec(), args.no_prep)?;
     let mut certification = Certification::open(args, &request, &drives)?;
     settle(&mut certification);
-    if certify::next(&certification.series_dir.series, args.all_stages).is_none() && certification.series_dir.series.conclusion.is_some() {
+    if certify::next(&certification.series_dir.series, args.all_stages).is_none()
+        && certification.series_dir.series.conclusion.is_some()
+    {
         console::note(&format!(
             "the series in {} is complete, with the result below; --fresh starts a new one",
             certification.series_dir.dir.display()
@@ -214,9 +216,10 @@ impl Certification {
         let first = args.out.clone().unwrap_or_else(|| default_name("certify", &drives.identities, &load));
         let new_series = request.series(drives.identities.clone(), &claim);
         // Tests do not prepare a drive: a drive that was unprepared at the start still counts as unprepared.
-        let series_dir = SeriesDir::open(&first, args.series.clone(), new_series, &[KIND_TERM, NOT_PREPARED], |options| {
-            may_erase(&request.base, args.no_prep, options)
-        })?;
+        let series_dir =
+            SeriesDir::open(&first, args.series.clone(), new_series, &[KIND_TERM, NOT_PREPARED], |options| {
+                may_erase(&request.base, args.no_prep, options)
+            })?;
         let unprepared = series_dir.term(NOT_PREPARED).split(", ").filter(|name| !name.is_empty());
         let claim = Claim { unprepared: unprepared.map(str::to_owned).collect(), ..claim };
         Ok(Self { series_dir, claim })
@@ -281,7 +284,12 @@ fn settle(certification: &mut Certification) {
 }
 
 /// Records the verdict on the run of a stage.
-fn record_verdict(certification: &mut Certification, index: usize, verdict: &Verdict, ended_unix_ms: u64) -> Option<Outcome> {
+fn record_verdict(
+    certification: &mut Certification,
+    index: usize,
+    verdict: &Verdict,
+    ended_unix_ms: u64,
+) -> Option<Outcome> {
     let step = &mut certification.series_dir.series.steps[index];
     step.ended_unix_ms = Some(ended_unix_ms);
     if let End::Interrupted { signal } = &verdict.end {
@@ -381,7 +389,10 @@ fn heading(certification: &Certification, index: usize) -> String {
     let name = certification.stage_name(index);
     match certification.claim.simulated {
         true => name,
-        false => format!("{name}, ends about {}", utc(now_unix_ms(), certification.series_dir.series.steps[index].duration_sec)),
+        false => format!(
+            "{name}, ends about {}",
+            utc(now_unix_ms(), certification.series_dir.series.steps[index].duration_sec)
+        ),
     }
 }
 
@@ -395,7 +406,9 @@ fn show_conclusion(certification: &Certification) -> Result<ExitCode, Failure> {
 /// Prints the state of an interrupted series. Returns the exit code.
 fn interrupted(certification: &Certification, event: &str, advice: &str) -> Result<ExitCode, Failure> {
     let noun = certification.claim.noun();
-    certification.series_dir.show_interruption(&format!(" ({noun}): {event}; the same command {advice}"), &stages(certification))
+    certification
+        .series_dir
+        .show_interruption(&format!(" ({noun}): {event}; the same command {advice}"), &stages(certification))
 }
 
 /// Table of the stages, and their directories.
@@ -403,7 +416,14 @@ fn stages(certification: &Certification) -> String {
     let headings = ["stage", "load", "devices", "length", "outcome", "run directory"];
     let rows = certification.series_dir.series.steps.iter().map(|step| {
         let dir = if step.attempts > 0 { step.dir.clone() } else { "-".to_owned() };
-        [step.name.clone(), load(certification, step), devices(certification, step), span(step.duration_sec), outcome(step), dir]
+        [
+            step.name.clone(),
+            load(certification, step),
+            devices(certification, step),
+            span(step.duration_sec),
+            outcome(step),
+            dir,
+        ]
     });
     format!("\n{}\n{}", Table::new("").text(headings).rows(rows), certification.series_dir.format_paths())
 }

@@ -122,7 +122,10 @@ fn choice(args: &LatencyArgs) -> Result<TableOptions, TableError> {
         (every >= 1, "-e", every, "every_nth must be", "more than 0"),
     ];
     if let Some((_, option, value, subject, bound)) = bounds.into_iter().find(|(is_within, ..)| !is_within) {
-        return Err(refused(&format!("{subject} {bound}\n"), format!("cannot use {option} {value} - {subject} {bound}")));
+        return Err(refused(
+            &format!("{subject} {bound}\n"),
+            format!("cannot use {option} {value} - {subject} {bound}"),
+        ));
     }
     let Ok(slice_sec) = u64::try_from(slice) else {
         return Err(Failure::usage(format!(

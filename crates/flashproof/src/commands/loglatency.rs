@@ -170,7 +170,8 @@ fn missing_histogram(scan_result: &ScanResult, query: &HistogramQuery, table: &T
         );
     }
     let bare = |text: &str| text.replace(['{', '}'], "");
-    let similar_name = scan_result.names.iter().find(|known| bare(known) == bare(&query.histogram) || bare(known) == bare(&name));
+    let similar_name =
+        scan_result.names.iter().find(|known| bare(known) == bare(&query.histogram) || bare(known) == bare(&name));
     let hint = match similar_name {
         Some(meant) => format!("did you mean -h '{meant}'? (quotes keep the shell from removing the braces) - "),
         None => String::new(),

@@ -71,7 +71,9 @@ pub fn run(command: &Command, compat_mode: CompatMode) -> Result<ExitCode, Failu
         },
         Command::Latency(latency) => match latency.as_ref() {
             LatencyCommand { other: Some(OtherLog::Server(args)), .. } => loglatency::run(args, compat_mode),
-            LatencyCommand { args, .. } if compat_mode == CompatMode::Native && loglatency::are_of_server(&args.logs) => {
+            LatencyCommand { args, .. }
+                if compat_mode == CompatMode::Native && loglatency::are_of_server(&args.logs) =>
+            {
                 loglatency::run(&LogLatencyArgs::of(args).map_err(Failure::usage)?, compat_mode)
             }
             LatencyCommand { args, .. } => latency::run(args),

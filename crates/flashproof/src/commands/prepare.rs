@@ -214,7 +214,8 @@ pub fn prep(args: &PrepArgs, compat_mode: CompatMode) -> Result<ExitCode, Failur
     if args.dry_run {
         return done(&args.preparation().plan()?);
     }
-    let signal_handler = SignalHandler::install("recorded progress is kept; the same command resumes from there", compat_mode)?;
+    let signal_handler =
+        SignalHandler::install("recorded progress is kept; the same command resumes from there", compat_mode)?;
     let style = if compat_mode == CompatMode::Act && !args.quiet { Style::Plain } else { Style::of(args.quiet) };
     let code = Preparation { style, ..args.preparation() }.run(&signal_handler)?;
     match (compat_mode, signal_handler.signal_received()) {

@@ -364,7 +364,11 @@ fn existing_header(expected: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>
 }
 
 /// The header on the device, compared with the expected one; `None` if there is none.
-fn compare_header(expected: &ExpectedDevice<'_>, bytes: &[u8], size_bytes: u64) -> Result<Option<DeviceHeader>, String> {
+fn compare_header(
+    expected: &ExpectedDevice<'_>,
+    bytes: &[u8],
+    size_bytes: u64,
+) -> Result<Option<DeviceHeader>, String> {
     let clear_hint = "or clear the device and lose its records (blkdiscard -z; if it is a file, remove it)";
     match expected.header.clone().sized(size_bytes).plan(bytes) {
         HeaderCheck::Format => Ok(None),
@@ -389,7 +393,9 @@ fn check_sets(expected: &[ExpectedDevice<'_>], existing: &[Option<DeviceHeader>]
         let namespace = &device.header.namespace;
         let mut others = expected.iter().zip(existing).filter(|(other, _)| other.header.namespace == *namespace);
         let other = others.find_map(|(other, kept)| {
-            kept.as_ref().filter(|kept| header.as_ref().is_none_or(|own| own.device_set != kept.device_set)).map(|kept| (other, kept))
+            kept.as_ref()
+                .filter(|kept| header.as_ref().is_none_or(|own| own.device_set != kept.device_set))
+                .map(|kept| (other, kept))
         });
         let Some((other, kept)) = other else { continue };
         return Err(Failure::environment(match header {

@@ -115,7 +115,8 @@ fn trace(name: &str, speed: load::factor::Factor) -> Result<Trace, Failure> {
 /// Checks that each device of the trace has a target.
 fn check_devices(name: &str, trace: &Trace, device_names: &[String]) -> Result<(), Failure> {
     let trace_devices = trace.devices();
-    if let Some((_, twice)) = device_names.iter().enumerate().find(|(at, device)| device_names[..*at].contains(device)) {
+    if let Some((_, twice)) = device_names.iter().enumerate().find(|(at, device)| device_names[..*at].contains(device))
+    {
         return Err(Failure::usage(format!(
             "cannot replay {name} - --device {twice} is given twice - give each device once"
         )));
@@ -175,7 +176,8 @@ fn describe(tenants: &Tenants, default_device: Option<&DeviceName>) -> Result<St
     ]);
     let mut has_uneven_keys = false;
     for (tenant_index, tenant) in tenants.tenants.iter().enumerate() {
-        let steady = StoreGeometry::of(tenant, blocks(tenants, tenant_index, default_device)?).map_err(Failure::usage)?;
+        let steady =
+            StoreGeometry::of(tenant, blocks(tenants, tenant_index, default_device)?).map_err(Failure::usage)?;
         steady.check_fill(tenant).map_err(Failure::usage)?;
         let (client, waf) = (tenant.client_blocks().per_sec_f64(), steady.engine_wa());
         let device_name = tenant.device.as_deref().or(default_device.map(DeviceName::as_str)).unwrap_or("-");
@@ -216,6 +218,7 @@ fn blocks(tenants: &Tenants, tenant_index: usize, default_device: Option<&Device
         return Ok(BLOCKS_ASSUMED);
     };
     let layout = tenants.layout(device.as_str(), Some(device) == default_device, drive.capacity_bytes);
-    let range = layout.map_err(Failure::usage)?.into_iter().find(|(own, _)| *own == tenant_index).map(|(_, range)| range);
+    let range =
+        layout.map_err(Failure::usage)?.into_iter().find(|(own, _)| *own == tenant_index).map(|(_, range)| range);
     Ok(range.map_or(BLOCKS_ASSUMED, |range| (range.end - range.start) / u64::from(tenant.write_block_bytes)))
 }

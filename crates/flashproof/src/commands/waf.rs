@@ -38,12 +38,19 @@ pub fn measure(args: &WafMeasureArgs) -> Result<ExitCode, Failure> {
 
 /// Compares preparations for random writes on a simulated drive.
 pub fn prep(args: &WafPrepArgs) -> Result<ExitCode, Failure> {
-    let random_writes = RandomWrites { over_provisioning: args.over_provisioning.0, block_bytes: args.block, cache_bytes: None };
+    let random_writes =
+        RandomWrites { over_provisioning: args.over_provisioning.0, block_bytes: args.block, cache_bytes: None };
     if let Some(page) = &args.form.html {
         check_page(page)?;
     }
     let comparison = preparations(&args.device, &random_writes, args.seed)?;
-    show(&args.form, || comparison.html(), || report::json(&comparison), || comparison.markdown(), || comparison.text())?;
+    show(
+        &args.form,
+        || comparison.html(),
+        || report::json(&comparison),
+        || comparison.markdown(),
+        || comparison.text(),
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -182,7 +189,8 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
     let handle_options = format!(" --nphndls={handles} --phndls={list}");
     let create_commands = |options: &str| -> String {
         let with = |at| if at == first { options } else { "" };
-        deleted_namespaces.iter()
+        deleted_namespaces
+            .iter()
             .enumerate()
             .map(|(at, one)| create(controller, namespaces.controller_id, group, one, with(at)))
             .collect()

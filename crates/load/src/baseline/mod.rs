@@ -158,7 +158,8 @@ impl BaselineRequest {
             let test_points: Vec<_> = points.iter().filter(|point| test.has(point)).collect();
             let jobs: Vec<_> = test.jobs().into_iter().filter(|(_, bytes)| *bytes >= self.min_io_bytes).collect();
             let (round, job_index) = (test_points.len().checked_div(jobs.len())?, test_points.len() % jobs.len());
-            let bytes_per_sec_sum: f64 = test_points.iter().filter_map(|point| point.writes.as_ref()).map(|done| done.mbps * 1e6).sum();
+            let bytes_per_sec_sum: f64 =
+                test_points.iter().filter_map(|point| point.writes.as_ref()).map(|done| done.mbps * 1e6).sum();
             let is_over = match test {
                 Pts::Saturation => {
                     let written_bytes = bytes_per_sec_sum * self.pts_sec as f64;
@@ -241,7 +242,9 @@ impl BaselineRequest {
         let mut jobs: Vec<_> = self.watch(0, points).into_iter().collect();
         for reads in directions {
             let depths = (0..u32::BITS).map(|power| 1 << power).take_while(|depth| *depth <= self.depth_max);
-            jobs.extend(depths.map(|depth| Job { depth, ..single_direction(&format!("depth {depth}"), Part::Depth, *reads) }));
+            jobs.extend(
+                depths.map(|depth| Job { depth, ..single_direction(&format!("depth {depth}"), Part::Depth, *reads) }),
+            );
         }
         let mut sizes = self.block_sizes.clone();
         sizes.extend((!sizes.contains(&LARGE_BYTES)).then_some(LARGE_BYTES));

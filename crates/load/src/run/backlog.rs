@@ -250,7 +250,8 @@ impl<W: BlockEngine> Shard<W> {
                 own_until_ns => 1 + schedule.clone().count_before(own_until_ns),
             };
             let arrivals = 1 + schedule.count_before(slice_end_ns);
-            let own_share_of = |count: u64| (u128::from(count) * u128::from(own_arrivals) / u128::from(arrivals)) as u64;
+            let own_share_of =
+                |count: u64| (u128::from(count) * u128::from(own_arrivals) / u128::from(arrivals)) as u64;
             let mut lost_ops = 0;
             stream.lose(arrivals, &mut |cell, count| {
                 recorder.unissued(cell, intended_ns, count, own_share_of(lost_ops + count) - own_share_of(lost_ops));

@@ -107,7 +107,9 @@ impl<'a> Layout<'a> {
                 let mut layout = Self { drives: Vec::new(), tenants: Vec::new() };
                 for (number, (tenant, range)) in placed.into_iter().enumerate() {
                     let bytes = range.end - range.start;
-                    layout.drives.push(ArrangedDrive { name: tenant.name.clone(), drive: part_of(drive, bytes, total_bytes) });
+                    layout
+                        .drives
+                        .push(ArrangedDrive { name: tenant.name.clone(), drive: part_of(drive, bytes, total_bytes) });
                     layout.tenants.push(Placed { tenant, drive: number, range: 0..bytes, handles: [0; 2] });
                 }
                 layout
@@ -129,7 +131,12 @@ impl<'a> Layout<'a> {
                 ..placed.tenant.clone()
             }
         };
-        Tenants { tenants: self.tenants.iter().map(to_tenant).collect(), duration_sec: 1, seed: None, engine: Engine::Auto }
+        Tenants {
+            tenants: self.tenants.iter().map(to_tenant).collect(),
+            duration_sec: 1,
+            seed: None,
+            engine: Engine::Auto,
+        }
     }
 
     pub fn unit_bytes(&self) -> u32 {
@@ -180,7 +187,9 @@ fn handles(tenants: &Tenants, drive_handles: u16) -> Result<Vec<[u16; 2]>, Canno
                 }
             };
             let needed = u32::from(*highest) + 1;
-            Err(CannotRun(format!("arrangement fdp needs {needed} placement handles - the drive has {drive_handles} - {remedy}")))
+            Err(CannotRun(format!(
+                "arrangement fdp needs {needed} placement handles - the drive has {drive_handles} - {remedy}"
+            )))
         }
         _ => Ok(handles),
     }

@@ -90,7 +90,8 @@ impl Probed for Simulated {
     }
 
     fn deallocate(&mut self, first_command: u64, commands: u64) -> Result<(), Self::Error> {
-        (first_command..first_command + commands).for_each(|command| self.ftl.deallocate(command * u64::from(self.units), self.units));
+        (first_command..first_command + commands)
+            .for_each(|command| self.ftl.deallocate(command * u64::from(self.units), self.units));
         Ok(())
     }
 
@@ -238,7 +239,9 @@ impl<D: Probed> Streams<'_, D> {
         self.probe.record_finding(Behaviour::CollectsSequentialEarly, early.excess_over(1.0) > 0.0);
         self.fill(false)?;
         self.random(total_commands, false)?;
-        self.measure("a hot stream beside cold ones, random", "one for all", false, |it| it.random(total_commands, false))?;
+        self.measure("a hot stream beside cold ones, random", "one for all", false, |it| {
+            it.random(total_commands, false)
+        })?;
         self.deallocate(total_commands)?;
         self.fill(true)?;
         self.random(total_commands, true)?;
@@ -267,7 +270,8 @@ impl<D: Probed> Streams<'_, D> {
         is_known: bool,
         run_phase: impl FnOnce(&mut Self) -> Result<(), ProbeError<D::Error>>,
     ) -> Result<Phase, ProbeError<D::Error>> {
-        let (counters_before, written_before) = (self.drive.counters().map_err(ProbeError::Drive)?, self.written_commands);
+        let (counters_before, written_before) =
+            (self.drive.counters().map_err(ProbeError::Drive)?, self.written_commands);
         run_phase(self)?;
         let counted = self.drive.counters().map_err(ProbeError::Drive)?.since(counters_before)?;
         let written_bytes = (self.written_commands - written_before) * u64::from(self.drive.command_bytes());

@@ -241,7 +241,8 @@ impl BurstObserver {
                     "the kernel's counters of the device decreased: the device was removed during the burst",
                 ));
             };
-            let device_rates = [rates.reads_per_sec, rates.writes_per_sec, rates.read_kib_per_sec, rates.write_kib_per_sec];
+            let device_rates =
+                [rates.reads_per_sec, rates.writes_per_sec, rates.read_kib_per_sec, rates.write_kib_per_sec];
             sum = std::array::from_fn(|n| sum[n] + device_rates[n]);
             measurement.flushes_per_sec += rates.flushes_per_sec.unwrap_or(0.0);
             measurement.merged_per_sec += (delta.read.merged + delta.write.merged) as f64 / interval.as_secs_f64();

@@ -50,7 +50,11 @@ impl Page<'_> {
                 number(issued_rates.numbers()[n]),
                 number(measurement.reached.numbers()[n]),
                 if difference > 0.0 { "splits" } else { "merges" },
-                if difference < 0.0 { format!(" ({} per second)", number(measurement.merged_per_sec)) } else { String::new() }
+                if difference < 0.0 {
+                    format!(" ({} per second)", number(measurement.merged_per_sec))
+                } else {
+                    String::new()
+                }
             ));
         }
         if measurement.flushes_per_sec > 0.0 {

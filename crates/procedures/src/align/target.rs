@@ -178,7 +178,8 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
         selected.is_none_or(|given| given.trim_start_matches("/dev/").eq_ignore_ascii_case(actual))
     };
     let node = args.node.as_deref().or_else(|| busiest_node(profile));
-    let is_selected = |drive: &&DriveTarget| is_match(node, &drive.node) && is_match(args.drive.as_deref(), &drive.drive);
+    let is_selected =
+        |drive: &&DriveTarget| is_match(node, &drive.node) && is_match(args.drive.as_deref(), &drive.drive);
     let drives: Vec<_> = profile.drives.iter().filter(is_selected).collect();
     if drives.is_empty() {
         return Err(Failure::usage(format!("the profile has no such drive - it has {}", drives_text())));
@@ -195,7 +196,8 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
     let mut is_shared = false;
     for drive in &drives {
         let all_loads: Vec<_> = profile.loads_on(drive).collect();
-        let own_loads: Vec<_> = all_loads.iter().copied().filter(|load| name.is_none_or(|name| load.namespace == name)).collect();
+        let own_loads: Vec<_> =
+            all_loads.iter().copied().filter(|load| name.is_none_or(|name| load.namespace == name)).collect();
         let is_alone = own_loads.len() == all_loads.len();
         is_shared |= !is_alone;
         let predicted = |loads: &[&DeviceLoad]| loads.iter().map(|load| load.io(1.0)).sum::<DriveIo>();
@@ -214,7 +216,8 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
         [drive] => format!("drive {}", drive.drive),
         _ => format!("one drive, the mean of {},", drives.len()),
     };
-    let part_text = name.filter(|_| is_shared).map(|name| format!("the part of namespace {name}, by the server's counts, of "));
+    let part_text =
+        name.filter(|_| is_shared).map(|name| format!("the part of namespace {name}, by the server's counts, of "));
     Ok(Target {
         io: DriveIo::from(sum.map(|n| n / count)),
         large_block_reads: Some(large_block_reads / count),
@@ -227,7 +230,8 @@ fn namespace<'a>(names: &BTreeSet<&'a str>, args: &Alignment) -> Result<Option<&
     let list = || names.iter().copied().collect::<Vec<_>>().join(", ");
     let find = |wanted: &str| names.iter().copied().find(|name| *name == wanted);
     if let Some(requested) = &args.namespace {
-        let not_found = || Failure::usage(format!("the drive has no namespace {} - it has {}", quoted(requested), list()));
+        let not_found =
+            || Failure::usage(format!("the drive has no namespace {} - it has {}", quoted(requested), list()));
         return find(requested).map(Some).ok_or_else(not_found);
     }
     if names.len() < 2 {

@@ -297,7 +297,8 @@ impl RunDefinition {
         }
         for criterion in std::mem::take(&mut self.criterion) {
             let criterion_text = format!("{} of {}", criterion.metric, quoted(&criterion.stream));
-            self.criteria.push(parse_criterion(&self.name, criterion).map_err(|why| format!("{criterion_text}: {why}"))?);
+            self.criteria
+                .push(parse_criterion(&self.name, criterion).map_err(|why| format!("{criterion_text}: {why}"))?);
         }
         Ok(())
     }
@@ -316,7 +317,11 @@ impl RunDefinition {
         let location = format!("check {check}, run {}", self.name);
         let mut warnings = Vec::new();
         let mut sections = job_file(&location, &self.jobs, &mut context, &mut warnings).map_err(Failure::usages)?;
-        let option = |name: &str, value: String| GivenOption { name: name.into(), value: Some(value), position: location.clone() };
+        let option = |name: &str, value: String| GivenOption {
+            name: name.into(),
+            value: Some(value),
+            position: location.clone(),
+        };
         let timing = [option("runtime", self.seconds.to_string()), option("time_based", "1".into())];
         sections.iter_mut().filter(|section: &&mut Section| !section.is_global()).for_each(|section| {
             section.options.extend(timing.iter().cloned());

@@ -180,7 +180,12 @@ fn perform_run(
 ) -> Result<CompletedRun, Failure> {
     load.file_size_bytes = site.file_bytes.map(|bytes| bytes.next_multiple_of(LAYOUT_BLOCK));
     load.check_buffers().map_err(|error| Failure::environment(error.to_string()))?;
-    console::note(&format!("{}, run {}: {}", request.definition.name, definition.name, units::span(definition.seconds)));
+    console::note(&format!(
+        "{}, run {}: {}",
+        request.definition.name,
+        definition.name,
+        units::span(definition.seconds)
+    ));
     let names = load.stream_names();
     let dir = request.dir.join(&definition.name);
     let fio_run = FioRun::new(load);
@@ -232,7 +237,8 @@ fn perform_run(
         },
         criteria,
         figures: if is_goal_alone { Vec::new() } else { figures },
-        missed_goal: is_goal_alone.then(|| format!("run {}: {}", definition.name, verdict.reason().unwrap_or_default())),
+        missed_goal: is_goal_alone
+            .then(|| format!("run {}: {}", definition.name, verdict.reason().unwrap_or_default())),
         cached,
         is_disk_known: disk.is_some(),
         is_broken: verdict.is_broken(),

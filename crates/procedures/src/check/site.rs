@@ -75,7 +75,8 @@ impl Site {
         // All files have the size of the largest.
         let file_bytes = files.values().map(|used| used.bytes).max().unwrap_or(0);
         let needed_bytes = file_bytes.saturating_mul(files.len() as u64);
-        let own_dir = OwnDir::make(Path::new(path), OWN_DIR, files.keys().map(String::as_str), needed_bytes).map_err(cannot)?;
+        let own_dir =
+            OwnDir::make(Path::new(path), OWN_DIR, files.keys().map(String::as_str), needed_bytes).map_err(cannot)?;
         let target_of = |name: &String| (name.clone(), (own_dir.dir.join(name).to_string_lossy().into_owned(), 0));
         let targets = files.keys().map(target_of).collect();
         Ok(Self { path: path.to_owned(), disks, file_bytes: Some(file_bytes), targets, _own_dir: Some(own_dir) })
@@ -173,7 +174,8 @@ impl OwnDir {
         }
         let names: Vec<_> = names.collect();
         let text = format!("{MARK}\n{}\n", names.join("\n"));
-        let write_result = lock.set_len(0).and_then(|()| lock.write_all(text.as_bytes())).and_then(|()| lock.sync_all());
+        let write_result =
+            lock.set_len(0).and_then(|()| lock.write_all(text.as_bytes())).and_then(|()| lock.sync_all());
         let own_dir = Self { dir, stays: false, _lock: lock };
         write_result.map_err(|error| format!("cannot write {} ({error})", path.display()))?;
         check_room(parent, needed_bytes)?;

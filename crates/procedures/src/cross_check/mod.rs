@@ -214,7 +214,9 @@ fn agree(values: &[Vec<f64>; 2], absolute_tolerance: f64) -> bool {
     let difference = (ours - theirs).abs();
     let [low, high] = [f64::min as fn(f64, f64) -> f64, f64::max]
         .map(|fold| [0, 1].map(|side: usize| values[side].iter().copied().reduce(fold).unwrap_or(0.0)));
-    difference <= TOLERANCE * ours.max(theirs) || difference <= absolute_tolerance || (low[0] <= high[1] && low[1] <= high[0])
+    difference <= TOLERANCE * ours.max(theirs)
+        || difference <= absolute_tolerance
+        || (low[0] <= high[1] && low[1] <= high[0])
 }
 
 fn median(values: &[f64]) -> f64 {
@@ -250,7 +252,12 @@ fn of_stream(rounds: &[Vec<&DirectionResult>; 2]) -> Stream {
     for (index, percentile) in PERCENTILES.into_iter().enumerate() {
         let is_known = rounds.iter().flatten().all(|side| is_compared(side.ops, percentile));
         let tolerance_ns = is_known.then_some(TOLERANCE_NS);
-        rows.push(Row::new(&format!("p{percentile}"), values(&|side| side.latency_ns[index] as f64), tolerance_ns, time));
+        rows.push(Row::new(
+            &format!("p{percentile}"),
+            values(&|side| side.latency_ns[index] as f64),
+            tolerance_ns,
+            time,
+        ));
     }
     rows.push(Row::new("CPU each", values(&|side| side.cpu_ns), None, time));
     let mut notes = notes(&rows, &rounds[0]);
@@ -263,7 +270,11 @@ fn of_stream(rounds: &[Vec<&DirectionResult>; 2]) -> Stream {
         let logged_values = |of: fn(&LogSummary) -> f64| values(&move |side| side.logged.as_ref().map_or(0.0, of));
         if all(&|side| side.logged.is_some_and(|logged| logged.lines > 0)) {
             let is_each_logged = all(&|side| side.is_each_logged);
-            rows.push(Row::of_counts("lines logged", logged_values(|logged| logged.lines as f64), is_exact && is_each_logged));
+            rows.push(Row::of_counts(
+                "lines logged",
+                logged_values(|logged| logged.lines as f64),
+                is_exact && is_each_logged,
+            ));
             rows.push(Row::new("mean logged", logged_values(|logged| logged.mean_ns), Some(TOLERANCE_NS), time));
         }
         if !all(&|side| side.logged.is_some_and(|logged| logged.binned == 0)) {

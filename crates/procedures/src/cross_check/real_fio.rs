@@ -96,7 +96,8 @@ impl RealFio {
             .find(is_other)
             .ok_or_else(|| missing("no directory of PATH has it".into()))?;
         let version_output = Command::new(&path).arg("--version").stdin(Stdio::null()).output();
-        let version_output = version_output.map_err(|error| missing(format!("{} does not run: {error}", path.display())))?;
+        let version_output =
+            version_output.map_err(|error| missing(format!("{} does not run: {error}", path.display())))?;
         let version = String::from_utf8_lossy(&version_output.stdout).trim().to_owned();
         match version.starts_with("fio-") {
             true => Ok(Self { path, version }),
@@ -146,7 +147,9 @@ impl RealFio {
         command.args(["--output-format=json", "--eta=never"]);
         let run_dir = RunDirectory::of("fio-logs", None, CompatMode::Act)?;
         for thread in load.threads.iter().filter(|thread| thread.clone == 0) {
-            command.args(arguments(thread, &descriptors(load, thread, devices)?)).args(log_words(thread, run_dir.dir()));
+            command
+                .args(arguments(thread, &descriptors(load, thread, devices)?))
+                .args(log_words(thread, run_dir.dir()));
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         sys::process::kill_with_parent(&mut command);
@@ -161,8 +164,11 @@ impl RealFio {
             return Ok(None);
         }
         if !status.success() {
-            let first_line =
-                stderr.lines().chain(stdout.lines()).find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
+            let first_line = stderr
+                .lines()
+                .chain(stdout.lines())
+                .find(|line| !line.trim().is_empty())
+                .unwrap_or("it printed nothing");
             return Err(failed(format!("{status}: {}", results::units::in_one_line(first_line))));
         }
         parse_results(load, &stdout, run_dir.dir()).map(Some).map_err(failed)
@@ -257,7 +263,8 @@ fn parse_results(load: &FioLoad, text: &str, logs: &Path) -> Result<Vec<Directio
     let result_of = |(entry, kind, result): (usize, usize, DirectionResult)| {
         let logged = logged(load, entry, kind, Some(logs));
         let values = direction(entry, kind);
-        let percentile_ns = |percentile: f64| number(&values["lat_ns"]["percentile"][format!("{percentile:.6}")]) as u64;
+        let percentile_ns =
+            |percentile: f64| number(&values["lat_ns"]["percentile"][format!("{percentile:.6}")]) as u64;
         DirectionResult {
             ops: number(&values["total_ios"]) as u64,
             iops: number(&values["iops"]),

@@ -103,7 +103,11 @@ pub struct Request<'a> {
 pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durability, Failure> {
     let durability_target = DurabilityTarget::of(request.path)?;
     let found_session = durability_target.session()?;
-    let ask = Message::Ask { format_version: FORMAT_VERSION, subject: durability_target.subject.clone(), found: found_session };
+    let ask = Message::Ask {
+        format_version: FORMAT_VERSION,
+        subject: durability_target.subject.clone(),
+        found: found_session,
+    };
     match Connection::to(request.witness)?.ask(&ask).map_err(|why| cannot_ask(request.witness, &why))? {
         Reply::Record(Some(record)) if record.is_open => Err(Failure::environment(format!(
             "cannot check {} - its session {} still writes, or the witness has not noticed the power cut yet - wait \
@@ -176,7 +180,11 @@ fn acknowledged(record: &Record) -> u64 {
 }
 
 /// Examines all lanes of `record`, concludes, and tells the witness.
-fn examine_session(request: &Request<'_>, durability_target: &DurabilityTarget, record: &Record) -> Result<Durability, Failure> {
+fn examine_session(
+    request: &Request<'_>,
+    durability_target: &DurabilityTarget,
+    record: &Record,
+) -> Result<Durability, Failure> {
     let session = &record.session;
     console::note(&format!(
         "session {}: reading back {}",
@@ -261,7 +269,8 @@ fn conclude(
             Failure::environment("cannot tell if this machine was restarted - /proc has no boot_id - mount /proc")
         })?
         .boot_id;
-    let state_after_cut = StateAfterCut { boot_id, power: durability_target.power(), is_drive_cut: request.options.drive_cut };
+    let state_after_cut =
+        StateAfterCut { boot_id, power: durability_target.power(), is_drive_cut: request.options.drive_cut };
     Ok(Durability::conclude(
         record,
         counts,
@@ -338,7 +347,8 @@ impl DurabilityTarget {
         let disk = self.disk.as_ref().filter(|disk| disk.loop_backing.is_none());
         let disk = disk.and_then(|disk| disk.identity().or_else(|| disk.kernel_name.clone()));
         let mount_dir = self.dir.as_ref().and_then(|_| mount_point(Path::new(&self.path)));
-        let parts: Vec<_> = disk.into_iter().chain(mount_dir.map(|at| format!("mounted at {}", at.display()))).collect();
+        let parts: Vec<_> =
+            disk.into_iter().chain(mount_dir.map(|at| format!("mounted at {}", at.display()))).collect();
         (!parts.is_empty()).then(|| printable(&parts.join(", ")).into_owned())
     }
 
@@ -428,7 +438,9 @@ impl DurabilityTarget {
 fn mount_point(path: &Path) -> Option<PathBuf> {
     let mut mount_dir = fs::canonicalize(path).ok()?;
     let device = fs::metadata(&mount_dir).ok()?.dev();
-    while let Some(above) = mount_dir.parent().filter(|above| fs::metadata(above).is_ok_and(|above| above.dev() == device)) {
+    while let Some(above) =
+        mount_dir.parent().filter(|above| fs::metadata(above).is_ok_and(|above| above.dev() == device))
+    {
         mount_dir = above.to_owned();
     }
     Some(mount_dir)

@@ -158,7 +158,12 @@ impl SessionFile {
     }
 
     /// Answers a message. Errors: refused, or not written to the file.
-    fn receive(&mut self, message: &Message, own_session: &mut Option<SessionId>, peer: SocketAddr) -> Result<Reply, String> {
+    fn receive(
+        &mut self,
+        message: &Message,
+        own_session: &mut Option<SessionId>,
+        peer: SocketAddr,
+    ) -> Result<Reply, String> {
         match message {
             Message::Ask { format_version, subject, found } => {
                 Ok(self.register.answer(*format_version, subject, *found))

@@ -87,7 +87,11 @@ struct Shared {
 }
 
 /// Writes until something other than a power cut ends the writes, and returns the cause.
-pub(super) fn run(request: &Request<'_>, durability_target: &DurabilityTarget, end_signals: &EndSignals) -> Result<Failure, Failure> {
+pub(super) fn run(
+    request: &Request<'_>,
+    durability_target: &DurabilityTarget,
+    end_signals: &EndSignals,
+) -> Result<Failure, Failure> {
     let lanes = lanes_of(&request.options.modes, durability_target.dir.is_some());
     if lanes.is_empty() {
         return Err(Failure::usage("cannot test the mode rename on a device - it needs files - name a directory"));
@@ -99,7 +103,8 @@ pub(super) fn run(request: &Request<'_>, durability_target: &DurabilityTarget, e
     console::note(&format!("{}: writing {} once, before the test", request.path, bytes(size(&session.lanes) as f64)));
     lay_out(&session, &target)?;
     if let Some(dir) = dir {
-        let sync_result = [dir, Path::new(&durability_target.path)].into_iter().try_for_each(|dir| File::open(dir)?.sync_all());
+        let sync_result =
+            [dir, Path::new(&durability_target.path)].into_iter().try_for_each(|dir| File::open(dir)?.sync_all());
         sync_result.map_err(|error| Failure::device(format!("cannot sync {} - {error}", dir.display())))?;
     }
     let mut connection = Connection::to(request.witness)?;
@@ -175,7 +180,8 @@ fn open(
         let of_files = lanes.iter().filter(|lane| lane.mode == Mode::Rename).map(Lane::bytes).sum::<u64>();
         let names = DurabilityTarget::file_names(lanes);
         let names = names.iter().map(String::as_str);
-        let mut own_dir = OwnDir::make(Path::new(&durability_target.path), OWN_DIR, names, size + of_files).map_err(cannot)?;
+        let mut own_dir =
+            OwnDir::make(Path::new(&durability_target.path), OWN_DIR, names, size + of_files).map_err(cannot)?;
         own_dir.stays = true;
         console::note(&format!(
             "files of {} in {}; they stay until they are read after the cut",
@@ -454,7 +460,9 @@ impl Worker {
                     let sync = if self.lane.mode == Mode::Fua { WriteSync::Data } else { WriteSync::No };
                     carry_out(target.fd(), OpKind::Write, offset, &mut self.buf, sync)?;
                 }
-                Writer::Cached(file, _) => carry_out(file.as_fd(), OpKind::Write, offset, &mut self.buf, WriteSync::No)?,
+                Writer::Cached(file, _) => {
+                    carry_out(file.as_fd(), OpKind::Write, offset, &mut self.buf, WriteSync::No)?
+                }
             }
         }
         match (self.lane.mode, &self.writer) {

@@ -139,14 +139,15 @@ impl FioRun {
             let planned_bytes = (of_file / unit * unit * names).saturating_mul(job.loops * entry.threads.len() as u64);
             let (done_bytes, failed) =
                 (bytes_of(number), self.kinds(number).into_iter().flatten().any(|kind| kind.errors > 0));
-            (is_whole && !job.time_based && !job.trim_write && !job.zbd.is_on && !failed && done_bytes < planned_bytes).then(|| {
-                format!(
-                    "job {} did {} of size={}: its devices are smaller",
-                    quoted(&job.name),
-                    units::bytes(done_bytes as f64),
-                    units::bytes(planned_bytes as f64)
-                )
-            })
+            (is_whole && !job.time_based && !job.trim_write && !job.zbd.is_on && !failed && done_bytes < planned_bytes)
+                .then(|| {
+                    format!(
+                        "job {} did {} of size={}: its devices are smaller",
+                        quoted(&job.name),
+                        units::bytes(done_bytes as f64),
+                        units::bytes(planned_bytes as f64)
+                    )
+                })
         };
         let entries = self.load.entries.iter().enumerate().filter(|(_, entry)| entry.job.steady == Default::default());
         entries.filter_map(short).collect()
@@ -254,7 +255,9 @@ impl FioRun {
                 jobs: entry.threads.len(),
                 description: entry.job.description.clone(),
                 options: entry.job.given_options.clone(),
-                depth: Some(first_thread.progress.depth.get()).filter(|depth| *depth > 0).unwrap_or(entry.job.in_flight_max()),
+                depth: Some(first_thread.progress.depth.get())
+                    .filter(|depth| *depth > 0)
+                    .unwrap_or(entry.job.in_flight_max()),
                 target: entry.job.target().map(|target| LatencyTarget {
                     latency_ns: target.latency_ns,
                     window_us: target.window_ns / 1_000,

@@ -97,7 +97,8 @@ pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, 
         if name.drive().is_some() {
             continue;
         }
-        let state = known_sizes.get(name.as_str()).map_or_else(|| path_state(name.as_str()), |len| PathState::File(*len));
+        let state =
+            known_sizes.get(name.as_str()).map_or_else(|| path_state(name.as_str()), |len| PathState::File(*len));
         if load.appends_to(name) && !matches!(state, PathState::Device) {
             let end = if let PathState::File(len) = state { len } else { 0 };
             load.appended.insert(name.to_string(), end);
@@ -180,7 +181,8 @@ pub fn check_polled(load: &FioLoad) -> Result<(), Failure> {
 pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<Layout, Failure> {
     // Largest operation that divides the size.
     let block = 1_u64 << bytes.trailing_zeros().min(20);
-    let option = |name: &str, value: String| GivenOption { name: name.into(), value: Some(value), position: "layout".into() };
+    let option =
+        |name: &str, value: String| GivenOption { name: name.into(), value: Some(value), position: "layout".into() };
     let options = vec![
         option("filename", name.as_str().replace(':', "\\:")),
         option("rw", "write".into()),
@@ -234,7 +236,12 @@ pub fn write_dumps(load: &FioLoad, force: bool) {
             let names = thread.job.names(thread.clone);
             let file = names.get(damage.file).and_then(|name| Path::new(name).file_name()?.to_str()).unwrap_or("block");
             let replace_target = if force { ReplaceTarget::Own } else { ReplaceTarget::NewFile };
-            write("the received block", &format!("{file}.{}.received", damage.offset), &damage.received, replace_target);
+            write(
+                "the received block",
+                &format!("{file}.{}.received", damage.offset),
+                &damage.received,
+                replace_target,
+            );
             if let Some(expected) = &damage.expected {
                 write("the expected block", &format!("{file}.{}.expected", damage.offset), expected, replace_target);
             }

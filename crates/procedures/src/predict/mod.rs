@@ -176,7 +176,11 @@ fn of_drive(
 }
 
 /// Ratings of the fitted drive and of the drives at both ends; `None`: interrupted.
-fn ratings(fit: &Fit, load: &PredictedLoad, signal_handler: &SignalHandler) -> Result<Option<[Option<f64>; 3]>, Failure> {
+fn ratings(
+    fit: &Fit,
+    load: &PredictedLoad,
+    signal_handler: &SignalHandler,
+) -> Result<Option<[Option<f64>; 3]>, Failure> {
     let mut ratings = [None; 3];
     let drives = [(&fit.nearest, Count::Mean), (&fit.slow, Count::Most), (&fit.fast, Count::Least)];
     for (number, (drive, count)) in drives.into_iter().enumerate() {
@@ -234,7 +238,8 @@ pub(super) struct Observations<'a> {
 impl<'a> Observations<'a> {
     pub(super) fn of(points: &'a [Point]) -> Self {
         let watches = || points.iter().filter(|point| point.part == Part::Watch);
-        let watch_of = |round: u32| watches().rfind(|point| point.round == round).and_then(|point| point.watch.as_ref());
+        let watch_of =
+            |round: u32| watches().rfind(|point| point.round == round).and_then(|point| point.watch.as_ref());
         let stalls = watches().find(|point| point.round == 0).and_then(|point| {
             let sum_of = |value_of: fn(&Done) -> f64| point.directions().map(value_of).sum::<f64>();
             let mean_us = sum_of(|done| done.answer.mean_us * done.ops as f64) / sum_of(|done| done.ops as f64);
@@ -254,8 +259,9 @@ impl<'a> Observations<'a> {
     pub(super) fn drift(&self) -> Option<Declined> {
         let watch = self.watch?;
         let drift_text = watch.drift().or_else(|| drift_between(watch, self.second_watch?))?;
-        let reason =
-            format!("{drift_text}: the drive's behaviour after an hour is unknown - measure it again once it has settled");
+        let reason = format!(
+            "{drift_text}: the drive's behaviour after an hour is unknown - measure it again once it has settled"
+        );
         Some(Declined { cause: DeclinedBy::Drift, reason })
     }
 
@@ -263,7 +269,9 @@ impl<'a> Observations<'a> {
     pub(super) fn unfit_reason(&self, points: &[Point], fit: &Fit) -> Option<Declined> {
         let collects = |evidence: String| Declined {
             cause: DeclinedBy::GarbageCollection,
-            reason: format!("{evidence}, and the cost of garbage collection depends on the load - rate the drive itself"),
+            reason: format!(
+                "{evidence}, and the cost of garbage collection depends on the load - rate the drive itself"
+            ),
         };
         if let Some(fell) = fell(points) {
             return Some(collects(fell));
@@ -334,8 +342,8 @@ impl<'a> Observations<'a> {
             String::new()
         };
         let few_stalls = self.stalls.as_ref().filter(|stalls| stalls.count < PAUSES_MIN);
-        let few_text =
-            few_stalls.map_or(String::new(), |stalls| format!("how often the drive stalls ({}), ", describe_stalls(stalls)));
+        let few_text = few_stalls
+            .map_or(String::new(), |stalls| format!("how often the drive stalls ({}), ", describe_stalls(stalls)));
         format!(
             "unknown: {few_text}events rarer than one in {}{unwritten}, and the drive's behaviour after {load_span} of \
              load{longer_hint}",
@@ -376,7 +384,9 @@ fn describe_stalls(Stalls { count: stall_count, ms, every_s, regular }: &Stalls)
     let length = units::milliseconds(ms.value);
     match (*stall_count < PAUSES_MIN, regular) {
         (true, _) => format!("{} of {length}", units::count(*stall_count, "stall")),
-        (_, true) => format!("{} of {length}, one every {}", units::count(*stall_count, "stall"), seconds(every_s.value)),
+        (_, true) => {
+            format!("{} of {length}, one every {}", units::count(*stall_count, "stall"), seconds(every_s.value))
+        }
         (_, false) => format!(
             "{} of up to {length}, at irregular intervals, one in {} on average",
             units::count(*stall_count, "stall"),

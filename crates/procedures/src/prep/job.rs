@@ -326,7 +326,8 @@ impl Job {
             return Ok(());
         }
         let begin = direct_bytes / SPOT_BYTES as u64 * SPOT_BYTES as u64;
-        let (mut actual, mut expected) = (vec![0; (used_bytes - direct_bytes) as usize], vec![0; (used_bytes - begin) as usize]);
+        let (mut actual, mut expected) =
+            (vec![0; (used_bytes - direct_bytes) as usize], vec![0; (used_bytes - begin) as usize]);
         let failed = |error| {
             PrepError::Device(format!(
                 "read of {} bytes at byte {direct_bytes} of {} failed: {error}",
@@ -440,7 +441,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
         let identity = Some("serial a".to_owned());
-        let ledger = Ledger { records, identity, checkpoint_interval: Duration::ZERO, target: None, has_warned: Cell::new(false) };
+        let ledger = Ledger {
+            records,
+            identity,
+            checkpoint_interval: Duration::ZERO,
+            target: None,
+            has_warned: Cell::new(false),
+        };
         let prepared = begun("serial a");
         let Err(PrepError::Environment(why)) = ledger.begin(&prepared) else { panic!("it begins") };
         assert!(why.starts_with("cannot begin to prepare /dev/x - its old record would become wrong"), "{why}");

@@ -63,13 +63,14 @@ fn decided(preparation: &Preparation, records: &Records) -> Result<Vec<(DeviceFa
     // A conflict of passes is a usage error; a missing discard support is an environment error.
     let course = |(facts, seed)| Resume::of(facts, &options, records, StartParams { seed, unix_s });
     let courses = collect_all(facts.iter().zip(seed..).map(course), Failure::usage)?;
-    let discardable = facts.iter().map(|facts| match options.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0 {
-        false => Ok(()),
-        true => Err(format!(
-            "cannot discard {} - it does not support discard (TRIM, deallocate) - leave out --discard-first",
-            facts.path
-        )),
-    });
+    let discardable =
+        facts.iter().map(|facts| match options.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0 {
+            false => Ok(()),
+            true => Err(format!(
+                "cannot discard {} - it does not support discard (TRIM, deallocate) - leave out --discard-first",
+                facts.path
+            )),
+        });
     collect_all(discardable, Failure::environment)?;
     for (facts, resume) in facts.iter().zip(&courses) {
         warn_unusable_record(records, &facts.path, facts.identity().as_deref());
@@ -129,7 +130,9 @@ fn opened(
         return Err(format!("cannot prepare {path} - another device took its place - start again"));
     }
     // The consent for a file covers the requested length; the file may have grown since the consent.
-    if let Some(size_bytes) = [current_facts.size_bytes, consent.size_bytes()].iter().find(|size| **size != facts.size_bytes) {
+    if let Some(size_bytes) =
+        [current_facts.size_bytes, consent.size_bytes()].iter().find(|size| **size != facts.size_bytes)
+    {
         return Err(format!(
             "cannot prepare {path} - it had {} bytes and has {size_bytes} now - start again",
             facts.size_bytes

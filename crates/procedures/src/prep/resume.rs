@@ -181,7 +181,8 @@ fn check_same_drive(facts: &DeviceFacts, recorded: Option<&Prepared>, records: &
     let (DeviceFacts { path, size_bytes, .. }, identity) = (facts, facts.identity());
     // If this drive was prepared here later than the other drive, the user means this drive.
     let recorded_start = recorded.map_or(0, |own| own.started_unix_s);
-    let last_record = records.last_under(path).filter(|(_, last)| !last.is_complete() && last.started_unix_s > recorded_start);
+    let last_record =
+        records.last_under(path).filter(|(_, last)| !last.is_complete() && last.started_unix_s > recorded_start);
     match last_record {
         Some((other, last)) if Some(&other) != identity.as_ref() => Err(format!(
             "cannot resume {path} - the preparation interrupted under this name ({}) was of {other} with {} bytes, but \

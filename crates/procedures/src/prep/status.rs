@@ -156,7 +156,16 @@ impl Bars {
     pub(super) fn new(style: Style, names: &[String], status: Vec<Shared>, is_simulated: bool) -> Self {
         let terminal = console::stderr_is_terminal();
         let printed = vec![(0, 0); names.len()];
-        Self { style, is_terminal: terminal, is_simulated, names: names.to_vec(), status, drawn_lines: 0, last_print: None, printed }
+        Self {
+            style,
+            is_terminal: terminal,
+            is_simulated,
+            names: names.to_vec(),
+            status,
+            drawn_lines: 0,
+            last_print: None,
+            printed,
+        }
     }
 
     /// Updates the display.
@@ -275,7 +284,16 @@ impl<'a> Tracker<'a> {
         status: &'a Shared,
         mark: Option<&'a AtomicU64>,
     ) -> Self {
-        Self { prepared, ledger, status, mark, last_record: Instant::now(), ended_ns: 0, failure: None, record_error: None }
+        Self {
+            prepared,
+            ledger,
+            status,
+            mark,
+            last_record: Instant::now(),
+            ended_ns: 0,
+            failure: None,
+            record_error: None,
+        }
     }
 }
 

@@ -99,7 +99,10 @@ impl SeriesDir {
                 Ok(_) if is_run_dir(dir) => "it is the directory of a single run".to_owned(),
                 Ok(_) => "it has no series.json".to_owned(),
             };
-            Failure::usage(format!("there is no series in {} - {reason} - give the directory of a series", dir.display()))
+            Failure::usage(format!(
+                "there is no series in {} - {reason} - give the directory of a series",
+                dir.display()
+            ))
         };
         if !dir.is_dir() {
             return Err(missing());
@@ -337,7 +340,8 @@ impl SeriesDir {
         ));
         let erase: Vec<_> = self.erase.iter().filter(|name| names.contains(name)).cloned().collect();
         let others = drives.identities.iter().map(|drive| drive.name.clone()).collect();
-        let preparation = Preparation { others, ..Preparation::with_defaults(names, &erase, Style::of(self.options.quiet)) };
+        let preparation =
+            Preparation { others, ..Preparation::with_defaults(names, &erase, Style::of(self.options.quiet)) };
         match preparation.run(signal_handler)? {
             0 => Ok(None),
             code => Ok(Some(ExitCode::from(code))),

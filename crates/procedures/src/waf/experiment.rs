@@ -308,7 +308,8 @@ pub fn preparations(drive_text: &str, random_writes: &RandomWrites, seed: u64) -
     let cannot = |why: String| Failure::usage(format!("cannot prepare {drive_text} - {why}"));
     let steady = SteadyDrive::of(&drive.spec, seed).map_err(|error| cannot(error.to_string()))?;
     let over_provisioning = random_writes.over_provisioning.unwrap_or(steady.over_provisioning());
-    let RandomOrder { block_bytes, cache_bytes, .. } = random_writes.order(drive.spec.logical_bytes, drive.spec.logical_bytes);
+    let RandomOrder { block_bytes, cache_bytes, .. } =
+        random_writes.order(drive.spec.logical_bytes, drive.spec.logical_bytes);
     let methods = [
         PreparationMethod::Random(2),
         PreparationMethod::SequentialThenRandom(2),

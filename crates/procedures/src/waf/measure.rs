@@ -206,7 +206,9 @@ impl ArrangementRun<'_> {
         };
         let mut found = Found { tenants: observer.tenants.clone(), ..meter.found().clone() };
         let (own_bytes, all_bytes) = meter.host_bytes();
-        if all_bytes as f64 > own_bytes as f64 * (1.0 + OTHERS) && all_bytes > own_bytes + self.drive.facts.size_bytes / 64 {
+        if all_bytes as f64 > own_bytes as f64 * (1.0 + OTHERS)
+            && all_bytes > own_bytes + self.drive.facts.size_bytes / 64
+        {
             // Not steady: the amplification includes writes of other programs.
             found.steady_after = None;
             code = 4;

@@ -279,7 +279,8 @@ fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Resu
         COMMAND_BYTES >> 10,
         initial.handles.len()
     ));
-    let request = Request { uses_whole_device: true, odsync: false, ..Request::new(path, "probe of placement handles") };
+    let request =
+        Request { uses_whole_device: true, odsync: false, ..Request::new(path, "probe of placement handles") };
     let target = Arc::new(Target::writable(consent(&[request], erase, &[])?.remove(0)));
     target.notes().iter().for_each(|note| console::warning(&format!("{shown}: {note}")));
     let subject = inspect()?;

@@ -35,10 +35,13 @@ fn table(name: &str, direction: Direction, cells: &[&Point], points: &[Point]) -
     let span = (highest_us / lowest_us).max(2.0).ln();
     let shade = |us: f64| (us.max(lowest_us) / lowest_us).ln() / span;
     let cell = |read_rate: f64, write_rate: f64| {
-        let is_cell = |point: &&&Point| [READS, WRITES].map(|side| offered_rate(side(point))) == [read_rate, write_rate];
+        let is_cell =
+            |point: &&&Point| [READS, WRITES].map(|side| offered_rate(side(point))) == [read_rate, write_rate];
         // If several points match, the last counts.
         let point = cells.iter().rfind(is_cell);
-        let Some((point, done)) = point.and_then(|point| Some((point, direction(point)?))) else { return Cell::from("") };
+        let Some((point, done)) = point.and_then(|point| Some((point, direction(point)?))) else {
+            return Cell::from("");
+        };
         let percentile = done.answer_at(99.0);
         let (missed, doubt) = (!point.is_reached(), point.doubt.is_some());
         let text = format!("{percentile}{}{}", if missed { " ✘" } else { "" }, if doubt { " ?" } else { "" });

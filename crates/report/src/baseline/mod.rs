@@ -120,7 +120,8 @@ impl DriveReport {
         add(RATES, has_part(Part::Rate), charts::rates(&points));
         add(GRID, has_part(Part::Grid), Vec::new());
         add(PROFILES, has_part(Part::Profile), Vec::new());
-        let of_saturation = drive_steps().filter(|(step, _)| point_of(step).is_some_and(|it| it.part == Part::Saturation));
+        let of_saturation =
+            drive_steps().filter(|(step, _)| point_of(step).is_some_and(|it| it.part == Part::Saturation));
         let saturation = charts::saturation(&points, of_saturation, device, series.devices.len());
         add(SATURATION, has_part(Part::Saturation), saturation);
         add(PTS, Pts::ALL.iter().any(|test| has_part(test.part())), Vec::new());
@@ -149,7 +150,9 @@ impl DriveReport {
             "throughput" => curves_of(Part::Rate).iter().map(|(mix, curve)| rate_table(*mix, curve)).collect(),
             "grid" => grid::tables(&self.points),
             "profiles" => vec![profile_table(&self.points)],
-            "saturation" => curves_of(Part::Saturation).iter().map(|(mix, curve)| saturation_table(*mix, curve)).collect(),
+            "saturation" => {
+                curves_of(Part::Saturation).iter().map(|(mix, curve)| saturation_table(*mix, curve)).collect()
+            }
             "pts" => Pts::ALL.iter().filter_map(|test| test.table(&self.points)).map(|test| pts_table(&test)).collect(),
             "prediction" => self.prediction.iter().filter(|told| !told.parameters.is_empty()).map(parameters).collect(),
             "layout" if self.findings.is_empty() => Vec::new(),
@@ -250,7 +253,10 @@ fn columns(before: &[&'static str], after: &[&'static str]) -> Vec<&'static str>
     [before, &SHOWN.map(|(name, _)| name), after].concat()
 }
 
-fn percentiles<'a>(done: &'a Done, percentile_at: impl Fn(&Done, f64) -> Percentile + 'a) -> impl Iterator<Item = Cell> + 'a {
+fn percentiles<'a>(
+    done: &'a Done,
+    percentile_at: impl Fn(&Done, f64) -> Percentile + 'a,
+) -> impl Iterator<Item = Cell> + 'a {
     SHOWN.into_iter().map(move |(_, percent)| percentile_at(done, percent).to_string().into())
 }
 

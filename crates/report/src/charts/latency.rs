@@ -222,7 +222,10 @@ pub(crate) fn trace_charts(
             return (charts.collect(), samples.remarks);
         }
     };
-    (vec![empty("trace", "Time of requests in the kernel's queue and in the device").without_data(missing_reason)], Vec::new())
+    (
+        vec![empty("trace", "Time of requests in the kernel's queue and in the device").without_data(missing_reason)],
+        Vec::new(),
+    )
 }
 
 fn empty(id: &str, title: &str) -> Chart {
@@ -243,7 +246,8 @@ fn chart(requests_name: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Lim
         chart.lines.push(Line::new(*name, Points::Each(x.clone()), y, Style::line(number)));
     }
     chart.limits = limits.to_vec();
-    let point_text = if chunk_samples > 1 { format!("the highest of {chunk_samples} samples") } else { "one sample".to_owned() };
+    let point_text =
+        if chunk_samples > 1 { format!("the highest of {chunk_samples} samples") } else { "one sample".to_owned() };
     chart.caption = format!(
         "Each point is {point_text} of the kernel's tracepoints; between samples nothing was traced. Queue: from the \
          kernel's acceptance of a request to its dispatch to the device. Device: from dispatch to completion."

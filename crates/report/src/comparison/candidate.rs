@@ -229,7 +229,8 @@ fn quantile(
 ) -> ValueOrReason<StreamQuantile> {
     let judged = |name: &str| run.manifest.streams.iter().any(|stream| stream.judged && stream.name == name);
     let found = latencies.iter().find(|latencies| judged(&latencies.stream));
-    let found = found.map(|latencies| StreamQuantile { stream: latencies.stream.clone(), service_ns: quantile_of(latencies) });
+    let found =
+        found.map(|latencies| StreamQuantile { stream: latencies.stream.clone(), service_ns: quantile_of(latencies) });
     ValueOrReason::or_missing(found, "no judged stream completed an operation")
 }
 

@@ -237,7 +237,10 @@ pub(super) fn differences(sources: &[CandidateSource]) -> Vec<String> {
     };
     let of_manifest = |of: fn(&Manifest) -> String| move |run: &Run| of(&run.manifest);
     add_difference("the test", &of_manifest(Manifest::kind));
-    add_difference("the drives", &of_manifest(|manifest| if manifest.simulated { "simulated" } else { "real" }.to_owned()));
+    add_difference(
+        "the drives",
+        &of_manifest(|manifest| if manifest.simulated { "simulated" } else { "real" }.to_owned()),
+    );
     add_difference("the limits", &of_manifest(|manifest| manifest.sla.to_string()));
     add_difference("the length of the run", &|run| format!("{:.0} s", run.verdict.ran_sec));
     add_difference("the length of a slice", &of_manifest(|manifest| format!("{} s", manifest.slice_sec)));

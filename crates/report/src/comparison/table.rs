@@ -130,7 +130,8 @@ fn outcome_text(candidate: &Candidate, outcome: Outcome) -> String {
 
 /// The reason for each candidate's outcome, and what the outcome does not cover.
 fn results(candidate: &Candidate) -> Vec<String> {
-    let why = candidate.outcome.value().zip(candidate.reason.value()).map(|(outcome, reason)| format!("{outcome}: {reason}"));
+    let why =
+        candidate.outcome.value().zip(candidate.reason.value()).map(|(outcome, reason)| format!("{outcome}: {reason}"));
     let not_judged = candidate.not_judged.iter().map(|what| format!("not judged: {what}"));
     why.into_iter().chain(not_judged).map(|line| format!("{}: {line}", candidate.name)).collect()
 }
@@ -146,8 +147,9 @@ fn neighbours(candidate: &Candidate) -> Option<(String, Vec<String>)> {
     let placement = candidate.place.value()?;
     let own_line = format!("> {}  {}", units::multiple(placement.x), candidate.name);
     let above = placement.above.iter().map(published_text).chain([own_line]);
-    let lines =
-        above.chain(placement.below.iter().map(published_text)).chain(placement.caveat.clone().map(|why| format!("({why})")));
+    let lines = above
+        .chain(placement.below.iter().map(published_text))
+        .chain(placement.caveat.clone().map(|why| format!("({why})")));
     Some((format!("{} among published ratings, the highest first", candidate.name), lines.collect()))
 }
 

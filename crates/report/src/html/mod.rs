@@ -129,11 +129,16 @@ impl DeviceNames {
         for device_name in devices {
             let mut parameters = device_name.strip_prefix("sim:").unwrap_or_default().split('+');
             let sim_name = parameters.find_map(|part| part.strip_prefix("name=")).filter(|name| !name.is_empty());
-            if names.iter().any(|(known, _)| known == device_name) || sim_name.is_none() && device_name.chars().count() <= LONG {
+            if names.iter().any(|(known, _)| known == device_name)
+                || sim_name.is_none() && device_name.chars().count() <= LONG
+            {
                 continue;
             }
             let sim_name = sim_name.filter(|given| names.iter().all(|(_, taken)| taken != given));
-            names.push((device_name.to_owned(), sim_name.map_or_else(|| format!("drive {}", names.len() + 1), str::to_owned)));
+            names.push((
+                device_name.to_owned(),
+                sim_name.map_or_else(|| format!("drive {}", names.len() + 1), str::to_owned),
+            ));
         }
         names.sort_by_key(|(long, _)| std::cmp::Reverse(long.len()));
         Self(names)

@@ -51,7 +51,8 @@ pub(super) fn section(id: String, level: usize, title: &str, content: Markup) ->
 }
 
 pub(super) fn charts(charts_section: &Section, anchor_prefix: &str, level: usize, plots: &mut Plots) -> Markup {
-    let absent = charts_section.charts.iter().filter_map(|chart| Some((chart.absent.as_deref()?, chart.title.as_str())));
+    let absent =
+        charts_section.charts.iter().filter_map(|chart| Some((chart.absent.as_deref()?, chart.title.as_str())));
     let content = html! {
         p.intro { (charts_section.intro) }
         div.charts { @for chart in charts_section.charts.iter().filter(|chart| chart.absent.is_none()) { (figure(chart, anchor_prefix, plots)) } }

@@ -128,8 +128,10 @@ fn steady(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
 fn findings(findings: &[Finding], anchor_prefix: &str, level: usize) -> Markup {
     let mut sorted: Vec<&Finding> = findings.iter().collect();
     sorted.sort_by_key(|finding| std::cmp::Reverse(finding.level));
-    let (ok_findings, other_findings): (Vec<&Finding>, Vec<&Finding>) = sorted.into_iter().partition(|one| one.level == Level::Ok);
-    let ok_count_text = if ok_findings.len() == 1 { "1 check is".to_owned() } else { format!("{} checks are", ok_findings.len()) };
+    let (ok_findings, other_findings): (Vec<&Finding>, Vec<&Finding>) =
+        sorted.into_iter().partition(|one| one.level == Level::Ok);
+    let ok_count_text =
+        if ok_findings.len() == 1 { "1 check is".to_owned() } else { format!("{} checks are", ok_findings.len()) };
     let worst = Table::findings("Findings that may affect the result, the worst first", other_findings.into_iter());
     let content = html! {
         @if findings.is_empty() {

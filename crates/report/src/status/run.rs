@@ -200,7 +200,11 @@ impl RunStatus {
             operations_done: done_ops,
             ends_unix_ms: None,
             recorded_ago_sec: recorded_ago_sec(dir, now),
-            last_interval_iops: if last.has_interval { (0..layout.streams.len()).map(completed_iops).collect() } else { Vec::new() },
+            last_interval_iops: if last.has_interval {
+                (0..layout.streams.len()).map(completed_iops).collect()
+            } else {
+                Vec::new()
+            },
             sla: manifest.sla.to_string(),
             thresholds: manifest.sla.limits().iter().map(|limit| limit.threshold_text()).collect(),
             current: current(verdict, manifest),

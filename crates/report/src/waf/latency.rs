@@ -58,7 +58,8 @@ impl Latency {
         // Operations that completed later or never were outstanding at the end: in flight, waiting or late.
         let done_ops = cell.counts.ops - cell.counts.overtime;
         let late = end.waiting.saturating_add(end.late).max(cell.counts.unissued);
-        let scheduled_ops = done_ops.saturating_add(cell.counts.errors).saturating_add(end.in_flight).saturating_add(late);
+        let scheduled_ops =
+            done_ops.saturating_add(cell.counts.errors).saturating_add(end.in_flight).saturating_add(late);
         Self {
             tenant: tenant.to_owned(),
             operation: operation.to_owned(),
@@ -102,7 +103,9 @@ impl WafReport {
             for (number, latency) in timed.latencies.iter().enumerate() {
                 let is_new = number == 0 || timed.latencies[number - 1].tenant != latency.tenant;
                 let waited = (latency.wait.max_ns > 0).then_some(("wait", &latency.wait));
-                for (line, (time_name, quantiles)) in [("service", &latency.service)].into_iter().chain(waited).enumerate() {
+                for (line, (time_name, quantiles)) in
+                    [("service", &latency.service)].into_iter().chain(waited).enumerate()
+                {
                     let ms = [(0.5, quantiles.p50_ns), (0.99, quantiles.p99_ns), (0.999, quantiles.p999_ns)];
                     let [p50, p99, p999] = ms.map(|(quantile, ns)| Cell::from(quantile_text(quantiles, quantile, ns)));
                     let first = |text: String| Cell::from(if line == 0 { text } else { String::new() });

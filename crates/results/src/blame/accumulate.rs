@@ -177,7 +177,8 @@ impl Blamer {
         let name = self.kernel_names.get(device).and_then(Option::as_deref);
         let value = |column: Column| {
             let of = if column.is_of_device() { name? } else { "" };
-            let is_it = |known: &Option<ColumnOf>| known.as_ref().is_some_and(|it| it.column == column && it.owner == of);
+            let is_it =
+                |known: &Option<ColumnOf>| known.as_ref().is_some_and(|it| it.column == column && it.owner == of);
             let value = fields.get(self.columns.iter().position(is_it)?)?;
             value.parse().ok().filter(|value: &f64| value.is_finite())
         };
@@ -336,7 +337,11 @@ impl FullnessTracker {
         self.is_full = began_full || self.ended_full || is_full(queue_mean);
         let requests_sec = queue_mean.filter(|_| self.is_full)? * seconds;
         let excess_in_flight = in_flight_max.saturating_sub(requests_max) as f64;
-        Some(FullDeviceSums { requests_sec, waited_sec_max: requests_sec / queue_size * excess_in_flight, requests_max })
+        Some(FullDeviceSums {
+            requests_sec,
+            waited_sec_max: requests_sec / queue_size * excess_in_flight,
+            requests_max,
+        })
     }
 }
 

@@ -102,7 +102,11 @@ impl BlamedSlice<'_> {
         let mut faster_ops = self.with_times().saturating_sub(self.at(service_over));
         let mut faster_ops_ns = 0_u64;
         for index in (0..=self.threshold).rev() {
-            let in_band = if index == 0 { faster_ops } else { service_over[index - 1].saturating_sub(service_over[index]).min(faster_ops) };
+            let in_band = if index == 0 {
+                faster_ops
+            } else {
+                service_over[index - 1].saturating_sub(service_over[index]).min(faster_ops)
+            };
             faster_ops_ns = faster_ops_ns.saturating_add(in_band.saturating_mul(limits[index].threshold_ns));
             faster_ops -= in_band;
         }
@@ -137,8 +141,13 @@ impl Shares {
         let total_ns = (wait_ns + ours_ns + service_ns).max(1.0);
         let weight = subject.with_times() as f64 / slow_ops / total_ns;
         let (failed, never_completed) = (*errors as f64 / slow_ops, unissued.saturating_add(*lost) as f64 / slow_ops);
-        let mut shares =
-            Self { own_delay: ours_ns * weight, wait: wait_ns * weight, service: service_ns * weight, failed, behind_slow_ops: 0.0 };
+        let mut shares = Self {
+            own_delay: ours_ns * weight,
+            wait: wait_ns * weight,
+            service: service_ns * weight,
+            failed,
+            behind_slow_ops: 0.0,
+        };
         // Operations that never completed are charged to the larger delay of the other operations: this program's or
         // the wait. Without any delay they were issued and did not complete, so they are charged to service.
         if ours_ns > wait_ns {

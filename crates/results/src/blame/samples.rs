@@ -146,7 +146,9 @@ impl SampleMatcher {
         if self.recent_intervals.front().is_none_or(|first| from_ns < first.from_ns) {
             return;
         }
-        for interval in self.recent_intervals.iter_mut().filter(|recent| recent.from_ns < end_ns && from_ns < recent.end_ns) {
+        for interval in
+            self.recent_intervals.iter_mut().filter(|recent| recent.from_ns < end_ns && from_ns < recent.end_ns)
+        {
             let Some(slice) = slices.get_mut(interval.slice) else { continue };
             if !std::mem::replace(&mut interval.is_sampled, true) {
                 slice.sampled.resize(interval.cells.len(), SampledOps::default());

@@ -84,7 +84,8 @@ pub(super) fn service_causes(subject: &BlamedSlice<'_>, shares: &Shares) -> Vec<
                 let full = full.min(outside.fraction);
                 // A share below [`OUTSIDE_MIN`] is no proof of time before the requests.
                 let kernel = Some(outside.fraction - full).filter(|rest| *rest >= OUTSIDE_MIN).unwrap_or(0.0);
-                let (behind_device, behind_kernel) = if full > kernel { (&*behind_note, "") } else { ("", &*behind_note) };
+                let (behind_device, behind_kernel) =
+                    if full > kernel { (&*behind_note, "") } else { ("", &*behind_note) };
                 vec![
                     (Cause::Device, full, behind_full + behind_device),
                     (Cause::KernelQueue, kernel, outside.evidence + behind_kernel),

@@ -404,7 +404,9 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
     let thresholds = judge.plan.sla.limits().len();
     let slices = group.slices.iter().enumerate().map(|(slice, counts)| {
         let scheduled_ops = counts.counted_ops();
-        let share = |over: &[u64]| (scheduled_ops > 0).then(|| over.iter().map(|over| *over as f64 / scheduled_ops as f64).collect());
+        let share = |over: &[u64]| {
+            (scheduled_ops > 0).then(|| over.iter().map(|over| *over as f64 / scheduled_ops as f64).collect())
+        };
         let (judged, response) = (&counts.judged_over[..thresholds], &counts.response_over[..thresholds]);
         SliceShares {
             slice: slice as u64 + 1,

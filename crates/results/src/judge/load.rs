@@ -86,7 +86,8 @@ impl Judge {
             return None;
         }
         let is_undone = |window: &Window| is_not_carried_out(window.counts.missed, window.counts.counted_ops());
-        let is_own_delay = |window: &Window| !is_not_carried_out(window.counts.missed_least, window.counts.counted_ops());
+        let is_own_delay =
+            |window: &Window| !is_not_carried_out(window.counts.missed_least, window.counts.counted_ops());
         // A slice that was cut short might still have caught up.
         let undone_windows: Vec<_> =
             self.windows(group, end).into_iter().filter(|window| !window.cut && is_undone(window)).collect();

@@ -165,8 +165,11 @@ impl fmt::Display for Verdict {
         let shown_count = self.groups_shown().count();
         let hidden_count = self.groups.len() - shown_count;
         if shown_count > 0 && hidden_count > 0 {
-            let (tables, are) =
-                if hidden_count == 1 { ("table of a single device", "is") } else { ("tables of single devices", "are") };
+            let (tables, are) = if hidden_count == 1 {
+                ("table of a single device", "is")
+            } else {
+                ("tables of single devices", "are")
+            };
             writeln!(f, "\n{hidden_count} more {tables} {are} in verdict.json")?;
         }
         self.fmt_streams(f)

@@ -112,7 +112,8 @@ impl ChecksumColumn {
         let line = self.lines.next().ok()??;
         let (row, row_crc32) = line.rsplit_once(',')?;
         let fields: Vec<&str> = row.split(',').collect();
-        if u32::from_str_radix(row_crc32, 16) != Ok(crc32fast::hash(row.as_bytes())) || fields.len() + 1 != self.columns {
+        if u32::from_str_radix(row_crc32, 16) != Ok(crc32fast::hash(row.as_bytes())) || fields.len() + 1 != self.columns
+        {
             return None;
         }
         let field = fields.get(self.column)?;

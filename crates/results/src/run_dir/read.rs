@@ -94,7 +94,8 @@ pub fn read_each(dir: &Path, manifest: Manifest, on_interval: EachInterval) -> R
         verdict.fail_for(written.missed.clone());
         verdict.note(written.notes.clone());
     }
-    let of_old_rules = recorded_verdict.as_ref().filter(|_| manifest.format_version == 1 && verdict.outcome != Outcome::Fail);
+    let of_old_rules =
+        recorded_verdict.as_ref().filter(|_| manifest.format_version == 1 && verdict.outcome != Outcome::Fail);
     let by_old_rules = of_old_rules.filter(|_| judge.is_undecidable());
     if let Some(written) = by_old_rules {
         verdict = Verdict { blame: verdict.blame, worst: verdict.worst, ..written.clone() };

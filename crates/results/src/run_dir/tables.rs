@@ -73,7 +73,13 @@ pub(super) fn header(sla: &Sla) -> String {
 fn values<'a>(cell: &'a mut CellCounts, slice: &'a mut u64, thresholds: usize) -> impl Iterator<Item = &'a mut u64> {
     let CellCounts { ops, bytes, errors, overtime, unissued, lost, missed, missed_least, late, late_max_ns, .. } = cell;
     let CellCounts { judged_over, judged_least_over, response_over, service_over, slow, .. } = cell;
-    let CellCounts { silent_ns, last_back_ns, held_by, backlog: Backlog { in_flight, waiting, late: backlog_late }, .. } = cell;
+    let CellCounts {
+        silent_ns,
+        last_back_ns,
+        held_by,
+        backlog: Backlog { in_flight, waiting, late: backlog_late },
+        ..
+    } = cell;
     let [wait_ns, lag_ns, service_ns, unseen_ns, held_ns] = slow.all_mut();
     let mut by_threshold =
         [judged_over, judged_least_over, response_over, service_over, wait_ns, lag_ns, service_ns, unseen_ns, held_ns]
@@ -197,7 +203,8 @@ impl Columns {
 /// operations that were due in earlier slices. Returns the number of lines.
 pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &Layout) -> u64 {
     let devices = layout.devices.len();
-    let current_cells = counts.cells.iter().enumerate().filter(|(_, cell)| cell.is_any()).map(|(index, cell)| (index, 0, *cell));
+    let current_cells =
+        counts.cells.iter().enumerate().filter(|(_, cell)| cell.is_any()).map(|(index, cell)| (index, 0, *cell));
     let carried = counts.carried.iter().map(|carried| (carried.cell, carried.slice + 1, carried.counts));
     let mut lines = 0;
     for (index, mut slice, mut cell) in current_cells.chain(carried) {

@@ -97,7 +97,11 @@ impl Steadiness {
             (Some(reached), None) => format!(
                 "steady from round {since_round} of {rounds} on ({:.1} min; rounds of {round_sec} s){}",
                 minutes(since_round),
-                if reached < since_round { format!(", and for the first time at round {reached}") } else { String::new() }
+                if reached < since_round {
+                    format!(", and for the first time at round {reached}")
+                } else {
+                    String::new()
+                }
             ),
             (Some(reached), Some(moving)) => format!(
                 "steady at round {reached} ({:.1} min), but not at the end, after {rounds} rounds of {round_sec} s: \
@@ -281,7 +285,12 @@ impl fmt::Display for ChangePoint {
             Metric::P99 => format!("{:.3} ms", value / 1e6),
             Metric::AchievedIops => format!("{value:.0} operations/s"),
         };
-        write!(f, "the {metric} of {group} went from {} to {} after {at_sec} s", value_text(*before), value_text(*after))
+        write!(
+            f,
+            "the {metric} of {group} went from {} to {} after {at_sec} s",
+            value_text(*before),
+            value_text(*after)
+        )
     }
 }
 

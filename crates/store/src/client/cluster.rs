@@ -303,8 +303,10 @@ impl ClusterPoller {
         let missing_peers = advertised.filter(|peer| reachable.iter().all(|polled| polled.node.id != peer.node));
         let missing_peers: BTreeMap<_, _> = missing_peers.map(|peer| (&peer.node, peer.clone())).collect();
         let peer_at = |host: &Host, tls_name| Peer { node: String::new(), tls_name, hosts: vec![host.clone()] };
-        let unreachable_peers = unreachable.iter().map(|polled| peer_at(&polled.node.host, Some(polled.node.tls_name.clone())));
-        let is_missing = |seed: &&Host| !unreachable.is_empty() && reachable.iter().all(|polled| polled.node.host != **seed);
+        let unreachable_peers =
+            unreachable.iter().map(|polled| peer_at(&polled.node.host, Some(polled.node.tls_name.clone())));
+        let is_missing =
+            |seed: &&Host| !unreachable.is_empty() && reachable.iter().all(|polled| polled.node.host != **seed);
         let seeds = self.seeds.iter().filter(is_missing).map(|seed| peer_at(seed, None));
         missing_peers.into_values().chain(unreachable_peers).chain(seeds).take(NODES_MAX).collect()
     }
@@ -318,7 +320,9 @@ impl ClusterPoller {
             }
         } else if self.nodes.len() < NODES_MAX {
             self.nodes.push(PolledNode::new(node));
-        } else if let Some(replaceable) = self.nodes.iter_mut().find(|polled| !polled.answers() && polled.partitions.is_none()) {
+        } else if let Some(replaceable) =
+            self.nodes.iter_mut().find(|polled| !polled.answers() && polled.partitions.is_none())
+        {
             *replaceable = PolledNode::new(node);
         }
     }
@@ -327,8 +331,12 @@ impl ClusterPoller {
         let copy_count = self.nodes.iter().filter_map(|polled| Some(polled.partitions.as_ref()?.copies.len())).max();
         let mut copies = vec![vec![None; usize::from(PARTITIONS)]; copy_count.unwrap_or(1).min(COPIES_MAX)];
         // A node that does not answer keeps its partitions, unless another node reports them.
-        let mut nodes: Vec<_> =
-            self.nodes.iter().enumerate().filter_map(|(number, polled)| Some((number, polled, polled.partitions.as_ref()?))).collect();
+        let mut nodes: Vec<_> = self
+            .nodes
+            .iter()
+            .enumerate()
+            .filter_map(|(number, polled)| Some((number, polled, polled.partitions.as_ref()?)))
+            .collect();
         nodes.sort_by_key(|(_, polled, partitions)| (polled.answers(), partitions.regime));
         for (number, _, partitions) in nodes {
             for (nodes, bitmap) in copies.iter_mut().zip(&partitions.copies) {
@@ -353,7 +361,8 @@ impl ClusterPoller {
     /// Namespace settings from the first node that reports them; empty if no node does.
     fn settings(&mut self) -> String {
         let query = [format!("namespace/{}", self.namespace)];
-        let values = self.nodes.iter_mut().find_map(|polled| polled.node.ask(&query, &self.access).ok()?.pop().flatten());
+        let values =
+            self.nodes.iter_mut().find_map(|polled| polled.node.ask(&query, &self.access).ok()?.pop().flatten());
         values.unwrap_or_default()
     }
 }

@@ -106,7 +106,8 @@ impl Client {
 
     /// A free slot for a connection to `node`.
     fn slot(&mut self, node: usize) -> Option<usize> {
-        let is_empty = |slot: &usize| self.connections[*slot].socket.is_none() && !self.connections[*slot].is_connecting;
+        let is_empty =
+            |slot: &usize| self.connections[*slot].socket.is_none() && !self.connections[*slot].is_connecting;
         if let Some(slot) = self.nodes[node].slots.iter().copied().find(is_empty) {
             return Some(slot);
         }
@@ -257,7 +258,8 @@ impl Client {
     fn supply(&mut self, node: usize, now_ns: u64) {
         let transactions = &self.transactions;
         let node_route = &mut self.nodes[node];
-        while node_route.waiting.front().is_some_and(|first| transactions[first.token as usize].number != first.number) {
+        while node_route.waiting.front().is_some_and(|first| transactions[first.token as usize].number != first.number)
+        {
             node_route.waiting.pop_front();
         }
         if self.nodes[node].retry_ns > now_ns {
@@ -266,11 +268,14 @@ impl Client {
         let pipeline = self.settings.pipeline.max(1) as usize;
         // A node that did not answer gets one attempt to connect at a time, because each attempt has a thread.
         let attempts_max = if self.nodes[node].errno.is_some() { 1 } else { ATTEMPTS_MAX };
-        while self.nodes[node].connecting < attempts_max && self.nodes[node].connecting * pipeline < self.nodes[node].waiting.len() {
+        while self.nodes[node].connecting < attempts_max
+            && self.nodes[node].connecting * pipeline < self.nodes[node].waiting.len()
+        {
             let Some(slot) = self.slot(node) else { return };
             self.connections[slot].is_connecting = true;
             self.nodes[node].connecting += 1;
-            let (node, connect_sender, waker) = (self.map.nodes[node].clone(), self.connect_sender.clone(), self.net.waker().clone());
+            let (node, connect_sender, waker) =
+                (self.map.nodes[node].clone(), self.connect_sender.clone(), self.net.waker().clone());
             self.settings.cluster.connect(node, slot, connect_sender, waker);
         }
     }
@@ -322,9 +327,16 @@ impl Client {
     }
 
     /// Ends the transactions whose replies are in `bytes`; returns the rest.
-    fn replies<'a>(&mut self, slot: usize, mut bytes: &'a [u8], completion_time: CompletionTime) -> (&'a [u8], Option<i32>) {
+    fn replies<'a>(
+        &mut self,
+        slot: usize,
+        mut bytes: &'a [u8],
+        completion_time: CompletionTime,
+    ) -> (&'a [u8], Option<i32>) {
         loop {
-            match take_reply(&mut bytes).and_then(|body| body.map(|body| self.reply(slot, body, completion_time)).transpose()) {
+            match take_reply(&mut bytes)
+                .and_then(|body| body.map(|body| self.reply(slot, body, completion_time)).transpose())
+            {
                 Ok(Some(())) => {}
                 Ok(None) => break,
                 Err(_) => return (bytes, Some(libc::EPROTO)),
@@ -342,7 +354,8 @@ impl Client {
             let entry = take_entry(&mut body)?;
             let answer = Answer::of(ResultCode(entry.code), entry.bins);
             let pending_reply = self.connections[slot].pending_replies.front_mut();
-            let PendingReply { token, tries, part } = pending_reply.ok_or(Malformed::Body("reply without a request"))?;
+            let PendingReply { token, tries, part } =
+                pending_reply.ok_or(Malformed::Body("reply without a request"))?;
             let (token, tries) = (*token, *tries);
             let Some(part) = part else {
                 self.connections[slot].pending_replies.pop_front();
@@ -429,7 +442,8 @@ impl Client {
             let slots = std::mem::take(&mut self.transactions[token as usize].slots);
             if slots.is_empty() {
                 // The request was certainly never sent. The reason is the node's error, if there is one.
-                let connect_errno = self.nodes.iter().filter(|node| !node.waiting.is_empty()).find_map(|node| node.errno);
+                let connect_errno =
+                    self.nodes.iter().filter(|node| !node.waiting.is_empty()).find_map(|node| node.errno);
                 self.finish(token, Answer::lost(connect_errno.unwrap_or(libc::ETIMEDOUT), false), completion_time);
                 continue;
             }

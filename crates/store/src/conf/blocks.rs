@@ -38,9 +38,11 @@ pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<
         let (name, values) = match words.split_first() {
             Some((&"}", [])) if !opens_block => {
                 match open_blocks.pop() {
-                    Some(closed_block) => {
-                        open_blocks.last_mut().and_then(|of| of.block.as_mut()).unwrap_or(&mut outermost).push(closed_block)
-                    }
+                    Some(closed_block) => open_blocks
+                        .last_mut()
+                        .and_then(|of| of.block.as_mut())
+                        .unwrap_or(&mut outermost)
+                        .push(closed_block),
                     None => problems.add(line, "} without an open block".to_owned()),
                 }
                 continue;

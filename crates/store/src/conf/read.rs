@@ -68,7 +68,8 @@ impl Reader {
         mut handle: impl FnMut(&mut Self, &Directive<'_>) -> bool,
     ) -> bool {
         let Some(directives) = &parent.block else {
-            return self.refuse(parent, format!("{context} needs a block - give {context} {{, and }} on a separate line"));
+            return self
+                .refuse(parent, format!("{context} needs a block - give {context} {{, and }} on a separate line"));
         };
         let mut first_lines: HashMap<&str, usize> = HashMap::new();
         for directive in directives {

@@ -83,7 +83,8 @@ pub struct PeersQuery {
 impl PeersQuery {
     /// Name of the info request, such as `peers-clear-std`.
     pub fn name(self) -> String {
-        let (tls, alternate) = (if self.uses_tls { "tls" } else { "clear" }, if self.uses_alternate { "alt" } else { "std" });
+        let (tls, alternate) =
+            (if self.uses_tls { "tls" } else { "clear" }, if self.uses_alternate { "alt" } else { "std" });
         format!("peers-{tls}-{alternate}")
     }
 

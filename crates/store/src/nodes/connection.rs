@@ -262,13 +262,16 @@ impl Tls {
     ) -> Result<ClientConnection, String> {
         let certificate_name = self.name.as_deref().unwrap_or(name);
         let server = ServerName::try_from(certificate_name.to_owned());
-        let server = server.map_err(|_| format!("{certificate_name} is not a valid name for a certificate - give --tls-name"))?;
+        let server = server
+            .map_err(|_| format!("{certificate_name} is not a valid name for a certificate - give --tls-name"))?;
         let connection = ClientConnection::new(self.config.clone(), server);
         let mut connection = connection.map_err(|error| format!("cannot begin TLS - {error}"))?;
         while connection.is_handshaking() {
             connection.complete_io(socket).map_err(|error| {
                 let why = describe_error(&error, timeout);
-                format!("cannot begin TLS with {certificate_name} - {why} - check --tls-cafile, --tls-name and the port")
+                format!(
+                    "cannot begin TLS with {certificate_name} - {why} - check --tls-cafile, --tls-name and the port"
+                )
             })?;
         }
         Ok(connection)

@@ -101,9 +101,11 @@ impl Node {
         let is_version = |build: &String| {
             build.len() <= BUILD_BYTES_MAX && build.starts_with(|c: char| c.is_ascii_digit()) && build.contains('.')
         };
-        let build = value_of(build).and_then(|build| if is_version(&build) { Ok(build) } else { Err(begin_of(&build)) });
+        let build =
+            value_of(build).and_then(|build| if is_version(&build) { Ok(build) } else { Err(begin_of(&build)) });
         self.build = build.map_err(|found| format!("expected a version such as 8.0.0.15, found {found}"))?;
-        let namespaces = value_of(namespaces).map_err(|found| format!("expected names of namespaces, found {found}"))?;
+        let namespaces =
+            value_of(namespaces).map_err(|found| format!("expected names of namespaces, found {found}"))?;
         self.namespaces = namespaces.split(';').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         self.features = features.clone().unwrap_or_default();
         Ok(())
@@ -200,7 +202,8 @@ pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) ->
         let (mut new_nodes, mut peers_of_new) = (Vec::new(), Vec::new());
         for node in reached {
             match node {
-                Ok(node) if nodes.contains_key(&node.id) || new_nodes.iter().any(|other: &Node| other.id == node.id) => {}
+                Ok(node)
+                    if nodes.contains_key(&node.id) || new_nodes.iter().any(|other: &Node| other.id == node.id) => {}
                 Ok(node) => new_nodes.push(node),
                 Err(error) => missing.push(error),
             }

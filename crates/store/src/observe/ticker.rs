@@ -29,7 +29,13 @@ pub struct Ticker {
 impl Ticker {
     /// A ticker that begins at `now_ms`, on any monotonic clock.
     pub fn new(now_ms: u64) -> Self {
-        Self { begin_ms: now_ms, ticks: 0, device_ticks: 0, previous: (now_ms, Vec::new()), previous_devices: Vec::new() }
+        Self {
+            begin_ms: now_ms,
+            ticks: 0,
+            device_ticks: 0,
+            previous: (now_ms, Vec::new()),
+            previous_devices: Vec::new(),
+        }
     }
 
     /// Time of the next due line, ms.
@@ -71,7 +77,8 @@ impl Ticker {
         for (index, (namespace, counts)) in facts.config.namespaces.iter().zip(&facts.counts.namespaces).enumerate() {
             let name = &namespace.settings.name;
             for (device, (path, now)) in namespace.devices.iter().zip(&counts.store.devices).enumerate() {
-                let previous = self.previous_devices.get(index).and_then(|devices| devices.get(device)).unwrap_or(&default);
+                let previous =
+                    self.previous_devices.get(index).and_then(|devices| devices.get(device)).unwrap_or(&default);
                 // As in the real server: the difference is divided by the nominal interval, not by the measured time.
                 let rate = |counter: fn(&DeviceStatistics) -> u64| {
                     let rate = counter(now).saturating_sub(counter(previous)) as f64 / seconds;
@@ -263,7 +270,10 @@ fn node_lines(facts: &Facts, lines: &mut Vec<Line>) {
     let name = facts.config.cluster_name.as_deref().unwrap_or("null");
     push_line(format!("NODE-ID {:x} CLUSTER-SIZE {} CLUSTER-NAME {name}", facts.node.id, facts.node.peers.len() + 1));
     let counts = &facts.counts;
-    push_line(format!("   in-progress: info-q 0 rw-hash {} proxy-hash 0 tree-gc-q 0 long-queries 0", counts.in_progress));
+    push_line(format!(
+        "   in-progress: info-q 0 rw-hash {} proxy-hash 0 tree-gc-q 0 long-queries 0",
+        counts.in_progress
+    ));
     let open = counts.connections_opened.saturating_sub(counts.connections_closed);
     let (opened, closed) = (counts.connections_opened, counts.connections_closed);
     push_line(format!("   fds: proto ({open},{opened},{closed}) heartbeat (0,0,0) fabric (0,0,0)"));

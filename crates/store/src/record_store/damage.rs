@@ -75,7 +75,12 @@ impl Store {
             // Without records in the part behind the last piece, no write to that part was interrupted.
             let end = end.filter(|(_, is_sure)| *is_sure || suspect.is_torn);
             let (certain_flaws, possible_flaws): (Vec<_>, Vec<_>) = inner.chain(end).partition(|(_, is_sure)| *is_sure);
-            self.add(number, block, &mut verdict.losses, &certain_flaws.into_iter().map(|(flaw, _)| flaw).collect::<Vec<_>>());
+            self.add(
+                number,
+                block,
+                &mut verdict.losses,
+                &certain_flaws.into_iter().map(|(flaw, _)| flaw).collect::<Vec<_>>(),
+            );
             for (flaw, _) in possible_flaws {
                 unfinished += Losses { blocks: 1, bytes: flaw.bytes.into(), records: flaw.records.into() };
             }
@@ -169,7 +174,12 @@ impl Store {
             let Some(verdict) = progress.verdict.as_mut().filter(|_| !progress.is_started) else { continue };
             progress.is_started = true;
             let volume = &mut self.volumes[number];
-            volume.start(progress.mark, &progress.evidence, progress.used, &std::mem::take(&mut verdict.blocks_to_renew));
+            volume.start(
+                progress.mark,
+                &progress.evidence,
+                progress.used,
+                &std::mem::take(&mut verdict.blocks_to_renew),
+            );
             if verdict.losses.blocks > 0 {
                 volume.accept(verdict.losses);
             }

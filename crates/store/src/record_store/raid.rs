@@ -77,7 +77,8 @@ impl Store {
         }
         let is_waiting = matches!(self.tomb_raider.stage, Stage::Waiting);
         if is_waiting && self.is_short_of_memory() && now_ns >= self.tomb_raider.retry_ns && !self.is_draining {
-            self.tomb_raider = TombRaider { is_urgent: true, began_ns: now_ns, next_ns: now_ns, ..TombRaider::default() };
+            self.tomb_raider =
+                TombRaider { is_urgent: true, began_ns: now_ns, next_ns: now_ns, ..TombRaider::default() };
         }
         // A periodic search becomes urgent when memory gets short.
         self.tomb_raider.is_urgent |= !is_waiting && self.is_short_of_memory();
@@ -110,7 +111,14 @@ impl Store {
                 let end_number = self.index.end().min(begin_number.saturating_add(TURN));
                 (begin_number..end_number).for_each(|number| self.index.mark_tombstone(number));
                 let appended = || self.volumes.iter().map(|volume| volume.blocks.appended).collect();
-                (if end_number == self.index.end() { Stage::Writing(appended()) } else { Stage::Marking(end_number) }, PAUSE_NS)
+                (
+                    if end_number == self.index.end() {
+                        Stage::Writing(appended())
+                    } else {
+                        Stage::Marking(end_number)
+                    },
+                    PAUSE_NS,
+                )
             }
             Stage::Writing(appended) => {
                 let mut volumes = self.volumes.iter_mut().zip(&appended);
@@ -179,20 +187,30 @@ impl Store {
                         continue;
                     };
                     let old = self.index.remove(&entry.digest);
-                    self.volumes[usize::from(entry.location.volume)].blocks.remove(entry.location.block, entry.location.units);
+                    self.volumes[usize::from(entry.location.volume)]
+                        .blocks
+                        .remove(entry.location.block, entry.location.units);
                     self.count(old.as_ref(), None);
                     self.statistics.raided += 1;
                     self.tomb_raider.gain += 1;
                 }
-                if end_number == self.index.end() { (Stage::Waiting, period) } else { (Stage::Removing(end_number), PAUSE_NS) }
+                if end_number == self.index.end() {
+                    (Stage::Waiting, period)
+                } else {
+                    (Stage::Removing(end_number), PAUSE_NS)
+                }
             }
         };
         if matches!(stage, Stage::Waiting) {
             // A search that gained little would gain little again.
             let is_fruitless = self.tomb_raider.is_urgent && self.tomb_raider.gain * 64 <= self.index.len();
             let rest_ns = if is_fruitless { REST_NS.max(now_ns - self.tomb_raider.began_ns) } else { PAUSE_NS };
-            self.tomb_raider =
-                TombRaider { next_ns: now_ns + pause, retry_ns: now_ns + rest_ns, is_fruitless, ..TombRaider::default() };
+            self.tomb_raider = TombRaider {
+                next_ns: now_ns + pause,
+                retry_ns: now_ns + rest_ns,
+                is_fruitless,
+                ..TombRaider::default()
+            };
         } else {
             (self.tomb_raider.stage, self.tomb_raider.next_ns) = (stage, now_ns + pause);
         }

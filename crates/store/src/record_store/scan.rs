@@ -77,8 +77,9 @@ impl Store {
         for number in 0..self.volumes.len() {
             while self.read_chunk(number, disk) {}
         }
-        let all_volumes =
-            |condition: fn(&VolumeScan) -> bool| self.scan.as_ref().is_some_and(|scan| scan.volumes.iter().all(condition));
+        let all_volumes = |condition: fn(&VolumeScan) -> bool| {
+            self.scan.as_ref().is_some_and(|scan| scan.volumes.iter().all(condition))
+        };
         if all_volumes(|progress| progress.is_done) {
             self.scan = None;
             if self.index.is_full() {
@@ -191,7 +192,10 @@ impl Store {
                 for block in blocks {
                     self.volumes[number].blocks.bad(block);
                     progress.used = progress.used.max(block + 1);
-                    self.remark(Some(number), format!("write block {block} could not be read - {}", completion.outcome));
+                    self.remark(
+                        Some(number),
+                        format!("write block {block} could not be read - {}", completion.outcome),
+                    );
                 }
             }
         }

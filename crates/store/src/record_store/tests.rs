@@ -291,8 +291,14 @@ impl Disk for Noted<'_> {
 #[test]
 fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
     let mut bench = Bench::new(|namespace| (namespace.commit_to_device, namespace.defrag_lwm_pct) = (true, 0), 64);
-    let space =
-        Space { target: 0, range: 0..64 * BLOCK, marks_offset: MARKS, min_io_bytes: 512, write_unit_bytes: 4096, id: 9 };
+    let space = Space {
+        target: 0,
+        range: 0..64 * BLOCK,
+        marks_offset: MARKS,
+        min_io_bytes: 512,
+        write_unit_bytes: 4096,
+        id: 9,
+    };
     let Bench { engine, store, .. } = &mut bench;
     let namespace = store.namespace.clone();
     let (mut ops, mut replies, mut done) = (Vec::new(), Vec::new(), Vec::new());
@@ -339,8 +345,14 @@ fn a_device_of_another_size_is_not_written_over() {
     let contents = bench.engine.stop(false);
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
     // Like the space of the second core, after the device grew.
-    let space =
-        Space { target: 0, range: BLOCK..65 * BLOCK, marks_offset: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
+    let space = Space {
+        target: 0,
+        range: BLOCK..65 * BLOCK,
+        marks_offset: MARKS,
+        min_io_bytes: 512,
+        write_unit_bytes: 512,
+        id: 9,
+    };
     let mut bench = Bench::on(&namespace, &[space], SimEngine::holding(vec![model], contents));
     let losses = bench.store.damage();
     assert!(!bench.store.is_ready() && losses.is_some_and(|losses| losses.blocks > 2), "{losses:?}");
@@ -424,7 +436,8 @@ fn a_device_with_a_number_near_the_limit_is_said_and_writes_are_refused() {
         let digest = crate::digest(b"s", 1, &1_u64.to_be_bytes());
         let body = entry(ops::operation::WRITE, b"kept");
         let (set, key) = (&b"s"[..], &b""[..]);
-        let record = Record { digest, version, generation: 1, void_time: 0, is_tombstone: false, set, key, body: &body };
+        let record =
+            Record { digest, version, generation: 1, void_time: 0, is_tombstone: false, set, key, body: &body };
         record.write(&mut block[512..], seed_at(header.seed(), 512));
         contents.write(0, &block);
         let mut mark = vec![0; 512];
@@ -451,7 +464,8 @@ fn a_device_that_takes_no_writes_is_said_and_they_are_refused() {
     let namespace = Namespace { write_block_bytes: BLOCK as u32, commit_to_device: true, ..Namespace::new("test") };
     let model = QueueModel::new(&"sim:capacity=64MiB+gone-at-s=1".parse().unwrap(), 1);
     let engine = SimEngine::holding(vec![model], vec![Contents::new(512, 1)]);
-    let space = Space { target: 0, range: 0..1 << 20, marks_offset: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
+    let space =
+        Space { target: 0, range: 0..1 << 20, marks_offset: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
     let mut bench = Bench::on(&namespace, &[space], engine);
     assert_eq!(bench.ask(1, Work::Write(write(b"x", Exists::Any))).result, ResultCode::OK);
     bench.run(1_000);

@@ -123,7 +123,9 @@ impl Store {
                 self.write_tombstone(number, &transaction.digest, *wants_image, Reply::of(ResultCode::OK), now_ns)
             }
             Work::Image(bytes) => self.apply_image(number, &transaction.digest, bytes, now_ns),
-            Work::Compare(peer_version) => self.reply_to_compare(number, &transaction.digest, *peer_version, record, now_ns),
+            Work::Compare(peer_version) => {
+                self.reply_to_compare(number, &transaction.digest, *peer_version, record, now_ns)
+            }
             Work::Exists | Work::Version => Err(ResultCode::SERVER_ERROR),
         };
         match result {
@@ -195,7 +197,14 @@ impl Store {
     }
 
     /// Writes a tombstone in the place of a record.
-    fn write_tombstone(&mut self, number: u64, digest: &Digest, wants_image: bool, reply: Reply, now_ns: u64) -> Answer {
+    fn write_tombstone(
+        &mut self,
+        number: u64,
+        digest: &Digest,
+        wants_image: bool,
+        reply: Reply,
+        now_ns: u64,
+    ) -> Answer {
         let generation = self.index.get(digest).map_or(0, |entry| entry.generation);
         let body = self.tombstone_body(digest);
         let version = self.next_version(now_ns);
@@ -272,7 +281,14 @@ impl Store {
     }
 
     /// Appends a record. Answers now, or with `commit-to-device` once the record is on the device.
-    pub(super) fn save(&mut self, number: u64, record: &Record<'_>, wants_image: bool, reply: Reply, now_ns: u64) -> Answer {
+    pub(super) fn save(
+        &mut self,
+        number: u64,
+        record: &Record<'_>,
+        wants_image: bool,
+        reply: Reply,
+        now_ns: u64,
+    ) -> Answer {
         let volume = self.volume_of(&record.digest);
         let volume = &mut self.volumes[volume];
         let bytes = record.units() as usize * UNIT;
@@ -299,7 +315,8 @@ impl Store {
 
     /// Updates the numbers of records and tombstones.
     pub(super) fn count(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
-        let count_of = |entry: Option<&Entry>, tombstone| u64::from(entry.is_some_and(|e| e.is_tombstone() == tombstone));
+        let count_of =
+            |entry: Option<&Entry>, tombstone| u64::from(entry.is_some_and(|e| e.is_tombstone() == tombstone));
         self.statistics.objects = self.statistics.objects + count_of(new, false) - count_of(old, false);
         self.statistics.tombstones = self.statistics.tombstones + count_of(new, true) - count_of(old, true);
     }

@@ -237,7 +237,13 @@ mod tests {
     fn what_nodes_say_is_read_as_it_was_put_and_anything_else_is_refused() {
         let word = |mode| ModeVersion { mode, changes: 4095 };
         let all = [
-            NodeMessage::Hello { id: 7, mode_version: word(Mode::Starting), process: 5, empty_namespaces: 6, common: b"a\nb" },
+            NodeMessage::Hello {
+                id: 7,
+                mode_version: word(Mode::Starting),
+                process: 5,
+                empty_namespaces: 6,
+                common: b"a\nb",
+            },
             NodeMessage::Ping { number: 8, mode_version: word(Mode::Paired) },
             NodeMessage::Pong { number: 8, mode_version: word(Mode::Handing) },
             NodeMessage::Image { number: 1 << 40, namespace: 1, digest: [3; 20], image: b"image" },

@@ -128,7 +128,8 @@ impl Connection {
         if !self.is_first(number) {
             let mut reply = Vec::new();
             write(&mut reply);
-            let reply_slot = number.checked_sub(self.first_number).and_then(|at| self.pending_replies.get_mut(at as usize));
+            let reply_slot =
+                number.checked_sub(self.first_number).and_then(|at| self.pending_replies.get_mut(at as usize));
             if let Some(slot) = reply_slot {
                 self.early_bytes += reply.len();
                 self.reply_bytes = self.reply_bytes.max(reply.len());

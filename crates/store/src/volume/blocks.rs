@@ -499,7 +499,11 @@ mod tests {
                     blocks.settle(0);
                 }
                 let least = device.iter().flatten().min().unwrap();
-                assert!(blocks.oldest_sequence <= sequence.min(*least), "seed {seed}: {} of {least}", blocks.oldest_sequence);
+                assert!(
+                    blocks.oldest_sequence <= sequence.min(*least),
+                    "seed {seed}: {} of {least}",
+                    blocks.oldest_sequence
+                );
                 risen = risen.max(blocks.oldest_sequence);
             }
             assert!(count == 1 || risen > sequence / 2, "seed {seed}: {risen} of {sequence}");

@@ -108,7 +108,8 @@ impl Volume {
             }
             buffer.in_flight_piece = piece.map(|piece| (piece, bounds));
             buf[..len].copy_from_slice(&buffer.bytes[buffer.durable_bytes..end]);
-            (buffer.is_queued, buffer.in_flight_end, buffer.first_in_flight) = (false, Some(end), buffer.first_unwritten.take());
+            (buffer.is_queued, buffer.in_flight_end, buffer.first_in_flight) =
+                (false, Some(end), buffer.first_unwritten.take());
             self.writes_in_flight += 1;
             self.counters.partial_writes += u64::from(!buffer.is_closed);
             let begin = self.space.range.start + u64::from(buffer.block) * self.block_bytes as u64;
@@ -244,7 +245,13 @@ pub(super) struct Marks {
 impl Volume {
     /// Starts after a cold start, with its findings: the newest mark, the joined evidence, the end of the used blocks,
     /// and the blocks that have to get an empty header.
-    pub(crate) fn start(&mut self, mark: Option<Mark>, evidence: &Evidence, used: u32, blocks_to_renew: &BTreeSet<u32>) {
+    pub(crate) fn start(
+        &mut self,
+        mark: Option<Mark>,
+        evidence: &Evidence,
+        used: u32,
+        blocks_to_renew: &BTreeSet<u32>,
+    ) {
         self.sequence = self.sequence.max(evidence.sequence);
         let sequences = blocks_to_renew.iter().map(|block| self.blocks.get(*block));
         // A block that could not be read has no sequence number.
@@ -284,7 +291,11 @@ impl Volume {
     pub(crate) fn is_at_rest(&self) -> bool {
         let is_marked =
             self.is_failing || self.refuses_writes || self.marks.failures >= TRIES || !self.needs_mark(&self.bounds());
-        self.active.is_empty() && self.queue.is_empty() && self.writes_in_flight == 0 && !self.marks.is_in_flight && is_marked
+        self.active.is_empty()
+            && self.queue.is_empty()
+            && self.writes_in_flight == 0
+            && !self.marks.is_in_flight
+            && is_marked
     }
 
     /// True if the bounds differ from those of the last mark, or if the second slot is still empty.
@@ -317,7 +328,8 @@ impl Volume {
         }
         let buf = if io.may_begin() { io.buffer(self.sector_bytes, disk) } else { None };
         let Some(mut buf) = buf else { return now_ns + REST_NS / 100 };
-        self.marks.last_mark = Mark { number: self.marks.last_mark.number + 1, bounds, losses: self.marks.last_mark.losses };
+        self.marks.last_mark =
+            Mark { number: self.marks.last_mark.number + 1, bounds, losses: self.marks.last_mark.losses };
         self.marks.last_mark.write(&mut buf[..self.sector_bytes], self.space.id);
         (self.marks.is_in_flight, self.marks.is_hurried) = (true, false);
         let begin = self.space.marks_offset + self.marks.last_mark.slot();

@@ -103,7 +103,8 @@ impl Form for NvmeForm {
     }
 
     fn entries_max(&self, in_flight_max: usize, memory_bytes: usize) -> usize {
-        let smallest_bytes_max = self.namespaces.iter().map(|namespace| namespace.transfer_bytes_max).min().unwrap_or(u32::MAX);
+        let smallest_bytes_max =
+            self.namespaces.iter().map(|namespace| namespace.transfer_bytes_max).min().unwrap_or(u32::MAX);
         in_flight_max + memory_bytes / smallest_bytes_max as usize
     }
 

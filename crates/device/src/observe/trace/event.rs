@@ -56,7 +56,10 @@ impl Task {
     /// Process `pid` called `comm`, truncated as in the kernel.
     pub fn new(pid: u32, comm: impl AsRef<[u8]>) -> Self {
         let mut comm_bytes = [0; COMM_BYTES];
-        comm_bytes.iter_mut().zip(comm.as_ref().iter().take_while(|byte| **byte != 0)).for_each(|(kept, byte)| *kept = *byte);
+        comm_bytes
+            .iter_mut()
+            .zip(comm.as_ref().iter().take_while(|byte| **byte != 0))
+            .for_each(|(kept, byte)| *kept = *byte);
         Self { pid, comm: comm_bytes }
     }
 

@@ -185,7 +185,9 @@ impl Pairing {
         if is_empty_flush(event) {
             request.op = EventOp::Flush;
         }
-        if let Some(refused_bio) = take(&mut self.refused, key, |bio| bio.request.op == request.op && bio.end_sector == end_sector) {
+        if let Some(refused_bio) =
+            take(&mut self.refused, key, |bio| bio.request.op == request.op && bio.end_sector == end_sector)
+        {
             request.issued_ns = refused_bio.request.issued_ns;
             self.under_way = self.under_way.saturating_sub(1);
         }

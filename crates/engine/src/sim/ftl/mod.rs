@@ -284,7 +284,8 @@ impl FtlModel {
     #[inline]
     fn read(&mut self, op: &Op, now_ns: u64) {
         let from_ns = now_ns + self.controller_ns;
-        let (first_unit, end_unit) = (op.offset / self.unit_bytes, (op.offset + u64::from(op.len)).div_ceil(self.unit_bytes));
+        let (first_unit, end_unit) =
+            (op.offset / self.unit_bytes, (op.offset + u64::from(op.len)).div_ceil(self.unit_bytes));
         let token = op.token as usize;
         // Adjacent units of a stripe are one read.
         let (mut stripe, mut units) = (0, 0);
@@ -313,7 +314,8 @@ impl FtlModel {
     }
 
     fn write(&mut self, op: &Op, now_ns: u64) {
-        let (first_unit, last_unit) = (op.offset / self.unit_bytes, (op.offset + u64::from(op.len) - 1) / self.unit_bytes);
+        let (first_unit, last_unit) =
+            (op.offset / self.unit_bytes, (op.offset + u64::from(op.len) - 1) / self.unit_bytes);
         // A partial write of a unit reads the unit first (read-modify-write).
         let is_part = |at: u64| !at.is_multiple_of(self.unit_bytes);
         let edges = [(first_unit, is_part(op.offset)), (last_unit, is_part(op.offset + u64::from(op.len)))];

@@ -279,7 +279,8 @@ fn latency(durations: &Durations, unknown: u64) -> Latency {
     }
     let us = |ns: f64| ns / 1e3;
     let unknown_factor = (durations.len() + unknown) as f64 / durations.len() as f64;
-    let known = Latency::PERCENTILES.iter().map(|percent| percent * unknown_factor).take_while(|percent| *percent <= 100.0);
+    let known =
+        Latency::PERCENTILES.iter().map(|percent| percent * unknown_factor).take_while(|percent| *percent <= 100.0);
     Latency {
         mean_us: us(durations.mean()),
         stdev_us: us(durations.stdev()),

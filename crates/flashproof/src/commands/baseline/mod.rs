@@ -89,7 +89,8 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
             drop(opened);
             let devices = jobs.iter().map(|(device, _)| request.devices[*device].clone()).collect();
             if !request.form.simulated
-                && let Some(code) = precondition(jobs[0].1.part, devices, &series_dir.erase, args.series.quiet, &signal_handler)?
+                && let Some(code) =
+                    precondition(jobs[0].1.part, devices, &series_dir.erase, args.series.quiet, &signal_handler)?
             {
                 return Ok(code);
             }
@@ -265,7 +266,8 @@ fn with_rounds(point: Point, mut so_far: Vec<Point>) -> Point {
 
 /// The step of a job, marked as begun.
 fn step(device: usize, job: &Job, dir: &str, series: &Series) -> Step {
-    let device_text = if series.devices.len() > 1 { format!(" on {}", series.devices[device].name) } else { String::new() };
+    let device_text =
+        if series.devices.len() > 1 { format!(" on {}", series.devices[device].name) } else { String::new() };
     let name = format!("{}{device_text}", job.name);
     Step::planned(name, dir.to_owned(), 1.0, vec![device], job.seconds, Rule::Completes).begun(now_unix_ms())
 }
@@ -355,7 +357,8 @@ fn show_conclusion(series_dir: &SeriesDir) -> Result<ExitCode, Failure> {
         series_dir.series.steps.iter().filter_map(point_of).filter(|point| point.part == Part::Depth).collect();
     let outcome = series_dir.series.conclusion.as_ref().map(|conclusion| conclusion.outcome);
     if outcome == Some(Outcome::Pass) && !depth_points.is_empty() {
-        let doubt_hint = if in_doubt(&series_dir.series).is_some() { " (from the jobs that are not in doubt)" } else { "" };
+        let doubt_hint =
+            if in_doubt(&series_dir.series).is_some() { " (from the jobs that are not in doubt)" } else { "" };
         let _ = match depth_points.iter().all(|point| point.doubt.is_some()) {
             true => writeln!(
                 page,

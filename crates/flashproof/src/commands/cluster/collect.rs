@@ -132,16 +132,25 @@ impl SampledNode {
         let names = once_names(build(&node), &namespaces, sinks.iter().map(|(sink, _)| *sink));
         let mut once_replies = node.replies(names, access).map_err(|error| failed(&node, error))?;
         once_replies.insert(0, ("namespaces".to_owned(), node.namespaces.join(";")));
-        let mut sampled_node =
-            Self { node, namespaces, logs: sinks, once_replies, settings: vec![], changes: vec![], missed_samples: 0, is_away: false };
+        let mut sampled_node = Self {
+            node,
+            namespaces,
+            logs: sinks,
+            once_replies,
+            settings: vec![],
+            changes: vec![],
+            missed_samples: 0,
+            is_away: false,
+        };
         let current = sampled_node.current();
         (sampled_node.settings, sampled_node.changes) = (current.settings(), current.changes());
         Ok(sampled_node)
     }
 
     fn current(&self) -> NodeSettings<'_> {
-        let reply =
-            |name: &str| self.once_replies.iter().find(|(asked, _)| asked == name).map_or("", |(_, value)| value.as_str());
+        let reply = |name: &str| {
+            self.once_replies.iter().find(|(asked, _)| asked == name).map_or("", |(_, value)| value.as_str())
+        };
         let config = |namespace| reply(&sizing::info::settings::get_config(build(&self.node), namespace));
         NodeSettings {
             namespaces: self.namespaces.iter().map(|namespace| (namespace.as_str(), config(namespace))).collect(),
@@ -175,7 +184,8 @@ impl SampledNode {
 fn show(sampled_nodes: &[SampledNode], args: &CollectArgs) {
     for node in sampled_nodes {
         for change in &node.changes {
-            let action = if args.enable { "changing, to be restored at the end" } else { "would be changed by --enable" };
+            let action =
+                if args.enable { "changing, to be restored at the end" } else { "would be changed by --enable" };
             console::notice(&format!("{action}, on node {}: {change}", node.node));
         }
         for (setting, _, _) in node.settings.iter().filter(|(_, now, _)| now.is_none()) {
@@ -206,7 +216,8 @@ impl Collection<'_> {
         }
         let settings_to_restore = SettingsToRestore::begin(dir, planned)?;
         let nodes = self.sampled_nodes.iter_mut().map(|watched| &mut watched.node);
-        let change_result = settings_to_restore.change(nodes, &self.access, &self.end_signals).map_err(Failure::environment);
+        let change_result =
+            settings_to_restore.change(nodes, &self.access, &self.end_signals).map_err(Failure::environment);
         let sample_result = change_result.and_then(|()| self.sample_and_check());
         let restore_result = settings_to_restore.restore(&self.access, retry(&self.args.nodes));
         match (sample_result, restore_result) {
@@ -256,7 +267,9 @@ impl Collection<'_> {
             let sampled = in_parallel(pairs, |(watched, file)| watched.sample(file, &self.access));
             sampled.into_iter().collect::<Result<(), _>>()?;
             let next = every * index;
-            if next > window || self.end_signals.wait((began + next).saturating_duration_since(Instant::now())).is_some() {
+            if next > window
+                || self.end_signals.wait((began + next).saturating_duration_since(Instant::now())).is_some()
+            {
                 break;
             }
         }
@@ -321,7 +334,9 @@ pub fn fetch(node: &Node, file: &str, folder: &Path) -> String {
     let name = Path::new(file).file_name().map_or_else(|| "log".into(), |name| name.to_string_lossy());
     let target = folder.join(format!("{}-{name}", node.id));
     match file.starts_with('/') {
-        true => format!("scp {} {}", shell_quoted(&format!("{host}:{file}")), shell_quoted(&target.display().to_string())),
+        true => {
+            format!("scp {} {}", shell_quoted(&format!("{host}:{file}")), shell_quoted(&target.display().to_string()))
+        }
         // The log goes to standard error, of a container or to systemd.
         false => format!("(on {host}: the log goes to {}, see journalctl -u aerospike or docker logs)", quoted(file)),
     }

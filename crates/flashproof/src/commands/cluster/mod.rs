@@ -82,8 +82,10 @@ fn print(args: &CollectArgs) -> Result<ExitCode, Failure> {
 fn of_nodes(sampled_nodes: &[SampledNode], args: &CollectArgs) -> String {
     let seed = &sampled_nodes[0].node.host;
     let by_asadm = |value_of: &dyn Fn(&Change) -> String| {
-        let commands =
-            sampled_nodes.iter().flat_map(|node| &node.changes).map(|change| change.setting.asadm_command(&value_of(change)));
+        let commands = sampled_nodes
+            .iter()
+            .flat_map(|node| &node.changes)
+            .map(|change| change.setting.asadm_command(&value_of(change)));
         let commands: BTreeSet<_> = commands.collect();
         let command = |line: &String| {
             format!("asadm -h {} -p {} --enable -e {}\n", shell_quoted(&seed.name), seed.port, quotes(line))

@@ -205,8 +205,12 @@ fn restore_with_retries(node_changes: &NodeChanges, access: &Access, retry_time:
 fn restore_node(node_changes: &NodeChanges, access: &Access) -> Result<(), String> {
     let host = Host::parse(&node_changes.host, DEFAULT_PORT)?;
     // A new connection: the previous connection may have caused the error.
-    let mut node =
-        Node::known(node_changes.node.clone(), host, node_changes.tls_name.clone(), node_changes.build.clone().unwrap_or_default());
+    let mut node = Node::known(
+        node_changes.node.clone(),
+        host,
+        node_changes.tls_name.clone(),
+        node_changes.build.clone().unwrap_or_default(),
+    );
     for change in &node_changes.changes {
         let current = value(&mut node, &change.setting, access)?;
         if current == change.to {
@@ -394,9 +398,9 @@ fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Fai
         let source = open(path)?;
         source.metadata().and_then(|metadata| io::copy(&mut source.take(metadata.len()), &mut target))
     };
-    result
-        .map(drop)
-        .map_err(|error| Failure::environment(format!("cannot copy {} to {} - {error}", path.display(), target_path.display())))
+    result.map(drop).map_err(|error| {
+        Failure::environment(format!("cannot copy {} to {} - {error}", path.display(), target_path.display()))
+    })
 }
 
 /// Replies of one node.

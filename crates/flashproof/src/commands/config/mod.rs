@@ -112,7 +112,8 @@ impl Draft {
         let duration = duration_sec.map(|seconds| ("test-duration-sec".to_owned(), seconds.to_string()));
         let keys = devices.into_iter().chain(duration).chain(request.set.iter().cloned());
         all(keys.filter_map(|(key, value)| config.set(&key, &value).err()).collect())?;
-        let is_in_file = |key: &str| base.as_ref().is_some_and(|(_, translation)| translation.given_keys.contains(&key));
+        let is_in_file =
+            |key: &str| base.as_ref().is_some_and(|(_, translation)| translation.given_keys.contains(&key));
         config.apply_dependent_defaults(&|key| is_in_file(key) || request.sets(key));
         if base.is_none() && config.device_names.is_empty() {
             return Err(Failure::usage("no device is named - give --device, or CONFIG with a configuration"));
@@ -308,7 +309,10 @@ fn set_rates(config: &mut ActConfig, rates: Option<Rates>, drives: usize) -> Res
             let rates = scale::set_load(config, factor, drives).map_err(Failure::usages)?;
             let rounded = rates.into_iter().filter_map(|rate| {
                 let exact = rate.rounded?;
-                Some((rate.key, format!("{factor}x is {exact} per second, rounded to the whole number {}", rate.after_per_sec)))
+                Some((
+                    rate.key,
+                    format!("{factor}x is {exact} per second, rounded to the whole number {}", rate.after_per_sec),
+                ))
             });
             Ok(rounded.collect())
         }

@@ -93,7 +93,8 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     console::note(describe(&loads).trim_end());
     loads.iter().try_for_each(check_polled)?;
     let mut known_sizes = HashMap::new();
-    let layouts: Vec<_> = loads.iter_mut().map(|load| resolve_file_sizes(load, &mut known_sizes)).collect::<Result<_, _>>()?;
+    let layouts: Vec<_> =
+        loads.iter_mut().map(|load| resolve_file_sizes(load, &mut known_sizes)).collect::<Result<_, _>>()?;
     check_outputs(&program, &loads)?;
     let run_dir = RunDirectory::of("fio", program.out.as_deref(), compat_mode)?;
     let signal_handler = SignalHandler::install("the run directory has no verdict", CompatMode::Native)?;
@@ -105,8 +106,14 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
         let threads = loads.iter().map(|load| load.threads.len()).sum();
         write_report(&program, &header_text(&lines, threads))?;
     }
-    let session =
-        FioCommand { compat_mode, program: &program, run_dir: &run_dir, signal_handler: &signal_handler, text: &text, has_several_runs: loads.len() > 1 };
+    let session = FioCommand {
+        compat_mode,
+        program: &program,
+        run_dir: &run_dir,
+        signal_handler: &signal_handler,
+        text: &text,
+        has_several_runs: loads.len() > 1,
+    };
     let (mut runs, mut checks): (Vec<FioRun>, Vec<CrossCheckResult>) = Default::default();
     let mut worst = Outcome::Measured;
     for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
@@ -351,7 +358,11 @@ struct FioCommand<'a> {
 impl FioCommand<'_> {
     /// Directory of run `number`.
     fn dir(&self, number: usize) -> PathBuf {
-        if self.has_several_runs { self.run_dir.dir().join(format!("run-{}", number + 1)) } else { self.run_dir.dir().to_owned() }
+        if self.has_several_runs {
+            self.run_dir.dir().join(format!("run-{}", number + 1))
+        } else {
+            self.run_dir.dir().to_owned()
+        }
     }
 
     fn consents(&self) -> Consents<'_> {

@@ -65,7 +65,8 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     series_dir.print_findings();
     console::note(&summary(&series_dir, &request));
     let Some(finding) = climb(args, &request, &mut series_dir, &signal_handler)? else {
-        return series_dir.show_interruption(": run the same command to repeat the interrupted step", &steps(&series_dir));
+        return series_dir
+            .show_interruption(": run the same command to repeat the interrupted step", &steps(&series_dir));
     };
     let caveats = request.not_comparable(series_dir.term(NOT_PREPARED), &drives.virtual_kinds);
     let mut conclusion = conclude(&series_dir.series, &finding, &args.sla, &caveats);
@@ -304,7 +305,11 @@ fn summary(series_dir: &SeriesDir, request: &Request) -> String {
 /// Table of the steps, and their directories.
 fn steps(series_dir: &SeriesDir) -> String {
     let headings = ["step", "result", "rounds", "worst share", "run directory"];
-    format!("\n{}\n{}", Table::new("").text(headings).rows(series_dir.series.steps.iter().map(row)), series_dir.format_paths())
+    format!(
+        "\n{}\n{}",
+        Table::new("").text(headings).rows(series_dir.series.steps.iter().map(row)),
+        series_dir.format_paths()
+    )
 }
 
 fn row(step: &Step) -> Vec<String> {

@@ -221,7 +221,8 @@ fn node_of(node: Option<&str>, path: &Path, nodes: &[String]) -> Result<String, 
 
 /// Configuration of each namespace, from the replies in `path`. Replies without a node name belong to the only node.
 fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), NamespaceFacts>, Failure> {
-    let read_result = if path.is_dir() { info::read_folder(path) } else { info::read_file(path).map(|replies| vec![replies]) };
+    let read_result =
+        if path.is_dir() { info::read_folder(path) } else { info::read_file(path).map(|replies| vec![replies]) };
     let replies = read_result.map_err(|error| {
         Failure::usage(format!("cannot read {} - {error} - give a NODE.info file, or a folder of them", path.display()))
     })?;

@@ -72,7 +72,13 @@ fn balance(profile: &Profile) -> Bars {
     for check in &profile.checks {
         let (difference_pct, allowed_pct) = (check.residue_pct(), check.allowed_pct);
         let name = format!("{}: {} against {}", check.place, check.what, check.against);
-        bars.against(name, difference_pct.abs(), allowed_pct, format!("{difference_pct:+.2} % of {allowed_pct:.1} %"), !check.holds());
+        bars.against(
+            name,
+            difference_pct.abs(),
+            allowed_pct,
+            format!("{difference_pct:+.2} % of {allowed_pct:.1} %"),
+            !check.holds(),
+        );
     }
     bars
 }
@@ -82,10 +88,16 @@ fn sizes(load: &DeviceLoad) -> Vec<Bars> {
     let bars_of = |kind: &str, pct_over: &[f64]| {
         let title = format!("{kind} of {} on {}", load.namespace, load.device);
         let mut bars = Bars::new(title, "Percent of the records, by size.");
-        for (bucket, share) in pct_over.windows(2).map(|pair| pair[0] - pair[1]).chain(pct_over.last().copied()).enumerate() {
+        for (bucket, share) in
+            pct_over.windows(2).map(|pair| pair[0] - pair[1]).chain(pct_over.last().copied()).enumerate()
+        {
             if share > 0.0 {
                 let size = |at: usize| if at < 10 { format!("{} B", 1 << at) } else { kib(1 << at.min(62)) };
-                bars.bar(format!("{} to {}", size(bucket), size(bucket + 1)), Some(share), units::percent(share / 100.0));
+                bars.bar(
+                    format!("{} to {}", size(bucket), size(bucket + 1)),
+                    Some(share),
+                    units::percent(share / 100.0),
+                );
             }
         }
         bars

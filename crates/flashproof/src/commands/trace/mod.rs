@@ -58,8 +58,12 @@ fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
         requests.iter().for_each(|request| summary.add(request));
         print_ops(args, requests)
     })?;
-    let trace_report =
-        TraceReport { summary: &summary, names: traced_devices.names(), seconds: Some(result.seconds), lost: result.lost };
+    let trace_report = TraceReport {
+        summary: &summary,
+        names: traced_devices.names(),
+        seconds: Some(result.seconds),
+        lost: result.lost,
+    };
     if result.lost > 0 {
         console::warning(&format!(
             "{} lost, because the buffers of {} MiB were full or were written while being read: counts are too low - \
@@ -248,7 +252,8 @@ impl TracedDevices {
             end_signals.wait(READ_EVERY.min(Duration::from_nanos(end_ns - now_ns)));
             now_ns = monotonic_ns();
             tracing::read(&mut trace, &self.positions, &mut pending_events).map_err(Failure::environment)?;
-            is_sink_open = self.process_events(&mut pending_events, now_ns.saturating_sub(SETTLED_AFTER_NS), &mut pairing, sink)?;
+            is_sink_open =
+                self.process_events(&mut pending_events, now_ns.saturating_sub(SETTLED_AFTER_NS), &mut pairing, sink)?;
             if now_ns.saturating_sub(last_check_ns) >= LOOK_EVERY_NS {
                 last_check_ns = now_ns;
                 removed_device = self.gone();
@@ -285,7 +290,10 @@ impl TracedDevices {
         // On a disk with partitions, only requests to traced partitions; a flush concerns the whole disk.
         let is_traced = |request: &Request| {
             let on = |place: &&BlockPosition| place.disk == request.device;
-            self.positions.iter().filter(on).any(|place| request.sectors == 0 || place.sectors.contains(&request.sector))
+            self.positions
+                .iter()
+                .filter(on)
+                .any(|place| request.sectors == 0 || place.sectors.contains(&request.sector))
         };
         let requests: Vec<_> = pairing.drain().filter(is_traced).collect();
         sink(&requests)

@@ -127,7 +127,8 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::environment(format!("cannot create {} - {error}", dir.display())))?;
     let (kinds, names) = requested_rows(args, &dir)?;
     let signal_handler = SignalHandler::install("no table is shown; finished runs are recorded", CompatMode::Native)?;
-    let rows_request = RowsRequest { args, dir: &dir, names, seed: args.seed.unwrap_or_else(fresh_seed), signal_handler };
+    let rows_request =
+        RowsRequest { args, dir: &dir, names, seed: args.seed.unwrap_or_else(fresh_seed), signal_handler };
     let rows = rows_request.rows(&kinds);
     if args.devices.is_empty() {
         // The user did not name these files, so they are removed. A failure to do so is ignored.
@@ -367,7 +368,8 @@ impl RowsRequest<'_> {
             Backend::Loopback(loopback) => {
                 // With a new start time, clients treat earlier records as those of another run.
                 let object = RecordSpec { began: began(false), ..row_in_progress.object.clone() };
-                let (name, opened) = loopback.opened(Arc::new(object), self.args.verify, row_in_progress.overload.clone());
+                let (name, opened) =
+                    loopback.opened(Arc::new(object), self.args.verify, row_in_progress.overload.clone());
                 clients = opened;
                 (DeviceName::Path(name), threads(self.args.connections), &clients)
             }

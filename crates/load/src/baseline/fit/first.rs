@@ -110,7 +110,8 @@ fn stalls(data: &[ComparedPoint<'_>]) -> Option<(f64, f64)> {
             // Mean square around the median, minus the share of the 98 % of operations that are normal.
             let mean_square = times.stdev_us.powi(2) + (times.mean_us - usual_us).powi(2);
             let usual_square = ((at(results, 98.0) - at(results, 1.0)) / 2.0).powi(2) / 3.0;
-            stall_squares.push((results.ops as f64 / results.iops, results.ops as f64 * (mean_square - usual_square).max(0.0)));
+            stall_squares
+                .push((results.ops as f64 / results.iops, results.ops as f64 * (mean_square - usual_square).max(0.0)));
         }
     }
     lengths_us.sort_unstable_by(f64::total_cmp);

@@ -413,7 +413,12 @@ impl ComparedPoint<'_> {
                 )
             })
         };
-        self.measured.iter().zip(simulated).enumerate().filter_map(miss_of).max_by(|one, other| one.0.total_cmp(&other.0))
+        self.measured
+            .iter()
+            .zip(simulated)
+            .enumerate()
+            .filter_map(miss_of)
+            .max_by(|one, other| one.0.total_cmp(&other.0))
     }
 }
 

@@ -74,7 +74,8 @@ impl Job {
         let ways = [point.reads.as_ref(), point.writes.as_ref()];
         let bytes = ways.map(|done| done.map_or(0, |done| done.bytes_each.clamp(0.0, f64::from(u32::MAX)) as u32));
         let rates = ways.map(|done| done.and_then(|done| done.offered_iops));
-        let offered_iops = match ways.iter().zip(rates).filter(|(done, rate)| done.is_some() && rate.is_none()).count() {
+        let offered_iops = match ways.iter().zip(rates).filter(|(done, rate)| done.is_some() && rate.is_none()).count()
+        {
             0 => Some(rates.map(|rate| rate.filter(|rate| RATES.contains(rate)).unwrap_or(0.0))),
             _ if rates == [None; 2] => None,
             // Only one direction has a rate.

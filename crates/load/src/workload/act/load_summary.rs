@@ -74,7 +74,8 @@ impl LoadSummary {
         ];
         let mut summary = Self::of_flows(config, &flows, &["record reads", "record writes"], drives);
         if config.tomb_raider {
-            let remark = "The tomb raider reads as fast as the devices and its pauses allow; its reads are not counted.";
+            let remark =
+                "The tomb raider reads as fast as the devices and its pauses allow; its reads are not counted.";
             summary.remarks.push(remark.into());
         }
         if summary.flows.iter().any(|flow| flow.stream.starts_with("record")) {

@@ -130,7 +130,8 @@ fn scale_to_devices(
     devices: usize,
     base_devices: usize,
 ) -> Result<Vec<String>, Vec<String>> {
-    let device_share = |factor: Factor| factor.share(devices as u64, base_devices as u64).map_err(|error| vec![error.to_string()]);
+    let device_share =
+        |factor: Factor| factor.share(devices as u64, base_devices as u64).map_err(|error| vec![error.to_string()]);
     let scaled = scale(config, device_share(factor)?)?;
     for key in BOUNDS.into_iter().filter(|_| devices != base_devices) {
         if let Some(bound) = config.number(key) {

@@ -140,7 +140,8 @@ pub(super) fn new_area(
         Size::Percent(_) => size.bytes_of(device_bytes).div_ceil(unit) * unit,
         Size::Bytes(bytes) => bytes,
     };
-    let job_start = || rounded_bytes(job.offset).saturating_add(rounded_bytes(job.offset_increment).saturating_mul(clone));
+    let job_start =
+        || rounded_bytes(job.offset).saturating_add(rounded_bytes(job.offset_increment).saturating_mul(clone));
     let start = start_override.unwrap_or_else(job_start);
     let room = device_bytes.checked_sub(start).filter(|room| *room >= unit).ok_or_else(|| {
         cannot(format!("offset {start} leaves no room for an operation of {unit} bytes: the device or file has {device_bytes} bytes - lower offset, offset_increment, numjobs or bs"))
@@ -180,7 +181,9 @@ pub(super) fn new_area(
     let sizes = job
         .directions()
         .flat_map(|direction| job.sizes[direction].each().into_iter().chain([job.align_bytes(direction)]));
-    if let Some(bytes) = sizes.chain([start, unit, job.skip.unsigned_abs()]).find(|bytes| needs_alignment && is_unaligned(bytes)) {
+    if let Some(bytes) =
+        sizes.chain([start, unit, job.skip.unsigned_abs()]).find(|bytes| needs_alignment && is_unaligned(bytes))
+    {
         return Err(cannot(format!(
             "{bytes} bytes are not a multiple of {min_io} bytes, to which direct I/O must be aligned - change bs, ba, offset or the step of rw, or set direct=0 to use the page cache"
         )));

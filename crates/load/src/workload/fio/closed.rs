@@ -60,8 +60,8 @@ impl Pauses {
 
     pub(super) fn width(&mut self, now_ns: u64, in_flight: u32) -> (u32, u64) {
         let ThinkTime { pause_ns, blocks, work_ns } = self.think;
-        let is_due =
-            (blocks > 0 && self.ops_begun >= blocks) || (work_ns > 0 && now_ns >= self.pause_end_ns.saturating_add(work_ns));
+        let is_due = (blocks > 0 && self.ops_begun >= blocks)
+            || (work_ns > 0 && now_ns >= self.pause_end_ns.saturating_add(work_ns));
         if is_due && in_flight > 0 {
             return (0, now_ns);
         }
@@ -69,7 +69,8 @@ impl Pauses {
             (self.ops_begun, self.pause_end_ns) = (0, now_ns.saturating_add(pause_ns));
         }
         // Further operations that may begin before the next pause.
-        let ops_allowed = if blocks > 0 { u32::try_from(blocks - self.ops_begun).unwrap_or(u32::MAX) } else { u32::MAX };
+        let ops_allowed =
+            if blocks > 0 { u32::try_from(blocks - self.ops_begun).unwrap_or(u32::MAX) } else { u32::MAX };
         (in_flight.saturating_add(ops_allowed), self.pause_end_ns)
     }
 }

@@ -103,7 +103,9 @@ impl ContentSource {
         }
         let is_repeat = self.random.below(100) < *dedupe_pct;
         let seed = match is_repeat {
-            true if *dedupe_from_set => Random::for_part(self.working_set.0, self.random.below(self.working_set.1)).next_u64(),
+            true if *dedupe_from_set => {
+                Random::for_part(self.working_set.0, self.random.below(self.working_set.1)).next_u64()
+            }
             true => self.last_seed,
             false => {
                 self.last_seed = self.random.next_u64();

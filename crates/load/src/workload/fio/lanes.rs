@@ -77,7 +77,8 @@ impl LaneBuilder<'_> {
         let checked_buffers = job.reads_back().then(|| add_buffers(plan, checked)).transpose()?;
         let limit = plan.add_limit(slots, true);
         let cells = std::array::from_fn(|kind| {
-            let stream = self.streams.iter().position(|stream| *stream == RecordedStream { thread: thread_index, kind });
+            let stream =
+                self.streams.iter().position(|stream| *stream == RecordedStream { thread: thread_index, kind });
             stream.map_or(0, |stream| self.plan_offsets.cell(stream, 0))
         });
         // The total is divided among the lanes by their rates.

@@ -122,7 +122,8 @@ impl FioLoad {
         let mut file_is_written = HashMap::<String, bool>::new();
         for (index, job) in jobs.into_iter().map(Arc::new).enumerate() {
             *group += usize::from(job.new_group && index > 0);
-            let job_files = if job.filenames.is_empty() { job.numjobs * job.nrfiles } else { job.filenames.len() as u64 };
+            let job_files =
+                if job.filenames.is_empty() { job.numjobs * job.nrfiles } else { job.filenames.len() as u64 };
             let files = file_is_written.len() as u64 + job_files;
             if files > FILES_MAX {
                 let why = format!(
@@ -320,8 +321,10 @@ impl FioLoad {
         let info = |(index, RecordedStream { thread, kind }): (usize, &RecordedStream)| {
             let job = &self.threads[*thread].job;
             let until_ns = job.end_ns().saturating_sub(job.ramp_ns);
-            let (name, count_same) = (&names[index], |of: &[String]| of.iter().filter(|name| **name == names[index]).count());
-            let name = if count_same(&names) == 1 { name.clone() } else { format!("{name}~{}", count_same(&names[..=index])) };
+            let (name, count_same) =
+                (&names[index], |of: &[String]| of.iter().filter(|name| **name == names[index]).count());
+            let name =
+                if count_same(&names) == 1 { name.clone() } else { format!("{name}~{}", count_same(&names[..=index])) };
             let limits = self.limits.get(&name).cloned();
             let judged = if self.limits.is_empty() { *kind != FLUSHES } else { limits.is_some() };
             StreamInfo {
@@ -496,7 +499,8 @@ impl Workload for FioLoad {
             }
         }
         let depth_max = choices.in_flight_max.map_or(DEPTH_MAX, u64::from);
-        if let Some(depth) = run.shards.iter().map(|plan| plan.in_flight_max() as u64).find(|depth| *depth > depth_max) {
+        if let Some(depth) = run.shards.iter().map(|plan| plan.in_flight_max() as u64).find(|depth| *depth > depth_max)
+        {
             return Err(CannotRun(format!(
                 "cannot have {depth} operations in flight on one issuing thread - the engine supports at most {depth_max} - lower iodepth or numjobs"
             )));
@@ -560,7 +564,8 @@ impl FioLoad {
         for job in self.jobs() {
             settings.push((format!("{}: in-flight-max", job.name), job.in_flight_max().to_string()));
             settings.push((format!("{}: jobs", job.name), job.numjobs.to_string()));
-            settings.extend(job.given_options.iter().map(|(name, value)| (format!("{}: {name}", job.name), value.clone())));
+            settings
+                .extend(job.given_options.iter().map(|(name, value)| (format!("{}: {name}", job.name), value.clone())));
         }
         Config { settings, ..Config::default() }
     }

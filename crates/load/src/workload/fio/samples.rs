@@ -116,7 +116,8 @@ impl Samples {
         let mut buffer = locked(&self.buffer);
         if let Some(ran_ns) = ran_ns.filter(|_| self.every_ns > 0) {
             let begin_ns = buffer.number * self.every_ns;
-            buffer.close(ran_ns.max(begin_ns + 1).min(begin_ns + self.every_ns), ran_ns.saturating_sub(begin_ns).max(1));
+            buffer
+                .close(ran_ns.max(begin_ns + 1).min(begin_ns + self.every_ns), ran_ns.saturating_sub(begin_ns).max(1));
         }
         let like = Vec::with_capacity(buffer.samples.len());
         std::mem::replace(&mut buffer.samples, like)

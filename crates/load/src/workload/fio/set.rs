@@ -26,9 +26,13 @@ impl Job {
         let mut options: Vec<_> = section.options.iter().collect();
         options.sort_by_key(|given| ["kb_base", "zonesize"].iter().position(|name| *name == given.name).unwrap_or(2));
         for given_option in options {
-            let option_text = given_option.value.as_ref().map_or(given_option.name.clone(), |value| format!("{}={value}", given_option.name));
-            let mut problem =
-                |what: String| problems.push(Problem::new(&given_option.position, format!("{} - {what}", quoted(&option_text))));
+            let option_text = given_option
+                .value
+                .as_ref()
+                .map_or(given_option.name.clone(), |value| format!("{}={value}", given_option.name));
+            let mut problem = |what: String| {
+                problems.push(Problem::new(&given_option.position, format!("{} - {what}", quoted(&option_text))))
+            };
             match find(&given_option.name) {
                 None => {
                     let advice = nearest(&given_option.name).map_or_else(
@@ -84,7 +88,8 @@ impl Job {
             }
             _ => value.size(),
         };
-        let fraction = || text.parse::<f64>().ok().filter(|of| (0.0..=1.0).contains(of)).ok_or("the value must be 0 to 1");
+        let fraction =
+            || text.parse::<f64>().ok().filter(|of| (0.0..=1.0).contains(of)).ok_or("the value must be 0 to 1");
         match option.name {
             "flow" => self.flow.weight = count(0, 1_000_000)?,
             "flow_id" => self.flow.id = count(0, u64::MAX)?,
@@ -323,7 +328,10 @@ fn contradictions(section: &Section, problems: &mut Vec<Problem>) {
         if let (Some((_, a)), Some((given, b))) = (value(first_name), value(second_name))
             && !agree(a, b)
         {
-            problems.push(Problem::new(&given.position, format!("{first_name} and {second_name} contradict each other - leave one out")));
+            problems.push(Problem::new(
+                &given.position,
+                format!("{first_name} and {second_name} contradict each other - leave one out"),
+            ));
         }
     };
     check_pair("direct", "buffered", &|a, b| a != b);

@@ -224,7 +224,11 @@ impl FioStream {
             return None;
         }
         let area = self.area_of(request)?;
-        Some(OpAddress { area, area_offset: request.offset.wrapping_sub(self.areas[area].start), offset: request.offset })
+        Some(OpAddress {
+            area,
+            area_offset: request.offset.wrapping_sub(self.areas[area].start),
+            offset: request.offset,
+        })
     }
 
     /// The next operation of the main phase, from the log or generated, with its area. `None`: no operation is left,
@@ -543,7 +547,8 @@ impl Stream for FioStream {
     }
 
     fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
-        let write_cell_distance = self.thread.job.trim_write.then_some(self.cells[WRITES].wrapping_sub(self.cells[TRIMS]));
+        let write_cell_distance =
+            self.thread.job.trim_write.then_some(self.cells[WRITES].wrapping_sub(self.cells[TRIMS]));
         let mut on_both = |cell: u32, count| {
             on_lost(cell, count);
             write_cell_distance.into_iter().for_each(|further| on_lost(cell.wrapping_add(further), count));

@@ -247,9 +247,8 @@ impl Reader<'_, '_> {
             if let Some(section) = line.strip_prefix('[') {
                 match section.strip_suffix(']') {
                     Some(section) => self.sections.push(Section { name: section.to_owned(), options: Vec::new() }),
-                    None => {
-                        self.problem(&position, format!("the section name {} is not closed - end it with ]", quoted(line)))
-                    }
+                    None => self
+                        .problem(&position, format!("the section name {} is not closed - end it with ]", quoted(line))),
                 }
             } else if let Some(file) = line.strip_prefix("include ").map(str::trim) {
                 self.include(&position, file, name, nested);
@@ -287,10 +286,16 @@ impl Reader<'_, '_> {
         match (value.map(|value| substituted(value.trim(), self.context)).transpose(), self.sections.last_mut()) {
             (Err(why), _) => self.problem(position, why),
             (Ok(value), Some(section)) => {
-                section.options.push(GivenOption { name: name.trim().to_owned(), value, position: position.to_owned() });
+                section.options.push(GivenOption {
+                    name: name.trim().to_owned(),
+                    value,
+                    position: position.to_owned(),
+                });
             }
-            (Ok(_), None) => self
-                .problem(position, format!("{} is before the first [section] - move it into a section", quoted(name.trim()))),
+            (Ok(_), None) => self.problem(
+                position,
+                format!("{} is before the first [section] - move it into a section", quoted(name.trim())),
+            ),
         }
     }
 }

@@ -200,7 +200,8 @@ impl Expression<'_> {
 
     fn number(&mut self) -> Result<f64, String> {
         let (digits, after_digits) = split_suffix(self.remaining);
-        let (suffix, after_suffix) = after_digits.split_at(after_digits.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after_digits.len()));
+        let (suffix, after_suffix) =
+            after_digits.split_at(after_digits.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after_digits.len()));
         self.remaining = after_suffix;
         let value = match hexadecimal(digits) {
             Some(value) => value as f64,

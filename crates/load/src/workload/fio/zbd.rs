@@ -256,7 +256,8 @@ impl ZonedArea {
         }
         if writes && job.zbd.reset_frequency > 0.0 {
             if state.reset_range.is_empty() {
-                state.written_bytes = state.zones[range.clone()].iter().map(|zone| zone.write_pointer - zone.start).sum();
+                state.written_bytes =
+                    state.zones[range.clone()].iter().map(|zone| zone.write_pointer - zone.start).sum();
                 (state.reset_range, state.writes_left) = (range.clone(), job.zbd.writes_between_resets());
             } else if state.reset_range != range {
                 return Err("jobs with zone_reset_frequency need the same range of zones - give all of them the same offset and size".into());

@@ -121,7 +121,14 @@ impl Workload for Pass {
             return Ok(add(run, self.kind(), devices, sweep, BLOCK_BYTES, &[self.content.fill()]));
         };
         let sweep = Sweep::ordered(self.range.start, order.clone(), *device_bytes, self.mark.clone());
-        Ok(add(run, self.kind(), devices, sweep, order.block_bytes(), &[self.content.fill(), overwritten_content.fill()]))
+        Ok(add(
+            run,
+            self.kind(),
+            devices,
+            sweep,
+            order.block_bytes(),
+            &[self.content.fill(), overwritten_content.fill()],
+        ))
     }
 }
 

@@ -135,7 +135,9 @@ impl Order {
         let (number, is_lasting) = match slot.checked_sub(first_writes) {
             None => (region_start.first() + slot, false),
             Some(slot) if slot < second_writes => (region_start.rewrites + slot, true),
-            Some(slot) => (self.end().rewrites + region_start.lasting - region_start.rewrites + slot - second_writes, true),
+            Some(slot) => {
+                (self.end().rewrites + region_start.lasting - region_start.rewrites + slot - second_writes, true)
+            }
         };
         OrderedWrite { offset: self.offset(number), is_lasting }
     }

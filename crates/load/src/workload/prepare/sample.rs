@@ -54,8 +54,10 @@ impl Compared {
         let differs = expected.iter().zip(found).position(|(expected, found)| expected != found);
         if let Some(diff_index) = differs {
             self.mismatches.fetch_add(1, Ordering::Relaxed);
-            let excerpt = |bytes: &[u8]| std::array::from_fn(|index| bytes.get(diff_index + index).copied().unwrap_or(0));
-            let mismatch = Mismatch { offset: offset + diff_index as u64, expected: excerpt(expected), found: excerpt(found) };
+            let excerpt =
+                |bytes: &[u8]| std::array::from_fn(|index| bytes.get(diff_index + index).copied().unwrap_or(0));
+            let mismatch =
+                Mismatch { offset: offset + diff_index as u64, expected: excerpt(expected), found: excerpt(found) };
             let mut first_mismatch = self.first_mismatch.lock().unwrap_or_else(PoisonError::into_inner);
             // Reads come back in any order; the lowest offset is reported.
             if first_mismatch.is_none_or(|first| mismatch.offset < first.offset) {

@@ -233,11 +233,10 @@ impl Workload for RecordWorkload {
             let depth = (self.depth - shard).div_ceil(shards);
             let arrival = match self.rate {
                 None => Arrival::Closed { depth, think_ns: 0 },
-                Some(rate) => {
-                    Arrival::even(rate, shard.into(), shards.into(), phase(plan_offsets.workload)).ok_or_else(|| {
+                Some(rate) => Arrival::even(rate, shard.into(), shards.into(), phase(plan_offsets.workload))
+                    .ok_or_else(|| {
                         CannotRun("the rate of transactions is too low to schedule - give a higher one".to_owned())
-                    })?
-                }
+                    })?,
             };
             // The engine produces the record: no data is passed.
             plan.add_buffers(BufferClass::plain(0, depth));
@@ -302,7 +301,8 @@ impl Stream for Transactions {
     fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
         // Counted at once: billions can be lost.
         self.expect(arrivals, on_lost);
-        self.inserts_left = self.inserts_left.map(|left| left.saturating_sub(u32::try_from(arrivals).unwrap_or(u32::MAX)));
+        self.inserts_left =
+            self.inserts_left.map(|left| left.saturating_sub(u32::try_from(arrivals).unwrap_or(u32::MAX)));
     }
 }
 

@@ -235,11 +235,13 @@ impl Workload for Replay {
                     let schedule = Listed::new(group.at_ns.clone(), lap_ns, self.laps.into(), first_index, stride);
                     let playback = Playback {
                         operations: group.operations.clone(),
-                        indices: (first_index..group.operations.len() as u64 * u64::from(self.laps)).step_by(shards as usize),
+                        indices: (first_index..group.operations.len() as u64 * u64::from(self.laps))
+                            .step_by(shards as usize),
                         usable_range,
                         request: Request::new(class.kind(), device.target, cell, buffers),
                     };
-                    let (limit, name) = (plan.add_limit(slots, false), plan_offsets.lane_name(class.name(), &device.name));
+                    let (limit, name) =
+                        (plan.add_limit(slots, false), plan_offsets.lane_name(class.name(), &device.name));
                     plan.add_lane(playback, Arrival::Scheduled(Schedule::Listed(schedule)), limit, name);
                 }
             }
@@ -284,7 +286,8 @@ fn slots(
     let other_slots = (queue / 8).max(1);
     let small = groups.iter().filter(|(class, _)| class.is_small()).count() as u64;
     let others = groups.len() as u64 - small;
-    let slots_share = if class.is_small() { queue.saturating_sub(others * other_slots) / small.max(1) } else { other_slots };
+    let slots_share =
+        if class.is_small() { queue.saturating_sub(others * other_slots) / small.max(1) } else { other_slots };
     slots_in_memory(class, largest).min(slots_share).max(1) as u32
 }
 
@@ -314,7 +317,8 @@ impl Stream for Playback {
     fn next(&mut self) -> Option<Request> {
         let index = self.indices.next()?;
         let operation = &self.operations[(index % self.operations.len() as u64) as usize];
-        let (offset, len) = if self.request.kind == OpKind::Flush { (0, 0) } else { self.usable_range.place(operation) };
+        let (offset, len) =
+            if self.request.kind == OpKind::Flush { (0, 0) } else { self.usable_range.place(operation) };
         Some(Request { offset, len, sync: operation.sync, ..self.request })
     }
 

@@ -130,9 +130,9 @@ impl Tenants {
                 }
                 _ => Ok(tenant),
             });
-            tenants.push(
-                tenant.map_err(|KeyError { key, why }| error_at(offset_of(text, entry_start, key), &format!("{key}: {why}")))?,
-            );
+            tenants.push(tenant.map_err(|KeyError { key, why }| {
+                error_at(offset_of(text, entry_start, key), &format!("{key}: {why}"))
+            })?);
         }
         let tenants = shared_out(tenants);
         let duration_sec = file.duration_sec.unwrap_or(3_600);
@@ -268,7 +268,8 @@ fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, KeyError> 
     };
     let (record_bytes, expected) =
         (given!(record_bytes).unwrap_or(1_024), format!("1 to {write_block_bytes}, the write block"));
-    let record_bytes = fitting("record-bytes", record_bytes, |bytes| (1..=write_block_bytes).contains(bytes), expected)?;
+    let record_bytes =
+        fitting("record-bytes", record_bytes, |bytes| (1..=write_block_bytes).contains(bytes), expected)?;
     let expected = "more than 0 and less than 100: live records, percent of the space";
     let fill_pct = fitting("fill-pct", given!(fill_pct).unwrap_or(50.0), |pct| *pct > 0.0 && *pct < 100.0, expected)?;
     let lwm_pct = given!(defrag_lwm_pct).unwrap_or(50);
@@ -367,7 +368,8 @@ fn shared_out(mut tenants: Vec<Tenant>) -> Vec<Tenant> {
     let devices: Vec<_> = tenants.iter().map(|tenant| tenant.device.clone()).collect();
     for device in &devices {
         let on_device = || tenants.iter().filter(|tenant| tenant.device == *device);
-        let given_pct: f64 = on_device().map(|tenant| if let Size::Pct(pct) = tenant.space.size { pct } else { 0.0 }).sum();
+        let given_pct: f64 =
+            on_device().map(|tenant| if let Size::Pct(pct) = tenant.space.size { pct } else { 0.0 }).sum();
         let unsized_count = on_device().filter(|tenant| tenant.space.size == Size::Pct(0.0)).count();
         let pct_each = (100.0 - given_pct).max(0.0) / unsized_count.max(1) as f64;
         let unsized_tenants =
@@ -387,7 +389,11 @@ fn rates(options: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), K
     if let Some((key, Some(rate))) = absolute.iter().find(|(_, rate)| rate.is_some_and(|rate| rate > OPERATIONS_MAX)) {
         return wrong(key, format!("is {} - give at most {}", Grouped(*rate), Grouped(OPERATIONS_MAX)));
     }
-    let shares = [("weight", options.weight.is_some()), ("mix", options.mix.is_some()), ("read-pct", options.read_pct.is_some())];
+    let shares = [
+        ("weight", options.weight.is_some()),
+        ("mix", options.mix.is_some()),
+        ("read-pct", options.read_pct.is_some()),
+    ];
     let [(_, reads), (_, writes)] = absolute;
     if reads.is_some() || writes.is_some() {
         if let Some((key, _)) = shares.iter().find(|(_, is_given)| *is_given) {

@@ -396,7 +396,12 @@ impl Workload for TenantFill {
         let request = Request::new(OpKind::Write, target, plan_offsets.cell(0, target), buffers);
         let next = Request { offset: range.start, len: block, placement, ..request };
         let (limit, name) = (plan.add_limit(depth, false), plan_offsets.lane_name("fill", &device.name));
-        plan.add_lane(Filling { next_request: next, end: range.end }, Arrival::Closed { depth, think_ns: 0 }, limit, name);
+        plan.add_lane(
+            Filling { next_request: next, end: range.end },
+            Arrival::Closed { depth, think_ns: 0 },
+            limit,
+            name,
+        );
         Ok(WorkloadRecord { kind: self.kind().to_owned(), ..WorkloadRecord::default() })
     }
 }

@@ -149,7 +149,8 @@ fn version<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<(String, Dialect),
     const EXPECTED: &str = "\"ACT version 6.x\"";
     loop {
         let line = lines.next(EXPECTED)?;
-        let old_version = line.text.strip_prefix(Dialect::OLD_VERSION).map(|rest| rest.split(' ').next().unwrap_or(rest));
+        let old_version =
+            line.text.strip_prefix(Dialect::OLD_VERSION).map(|rest| rest.split(' ').next().unwrap_or(rest));
         let Some(version) = line.text.strip_prefix(Dialect::VERSION).or(old_version) else {
             if line.number > PREAMBLE_LINES_MAX {
                 return Err(lines.wrong(&line, EXPECTED));

@@ -85,7 +85,8 @@ impl<R: Read> Reader<R> {
         let names = dialect.names(&header.histogram_names);
         let last_chunk = Chunk { after_sec: 0, histograms: vec![ActBuckets::new(scale); names.len()] };
         let (read_ahead, truncation, has_ended) = (None, None, false);
-        let mut reader = Self { lines, dialect, header, names, scale, read_ahead, messages, last_chunk, truncation, has_ended };
+        let mut reader =
+            Self { lines, dialect, header, names, scale, read_ahead, messages, last_chunk, truncation, has_ended };
         if dialect.names_stand_in_reports() {
             reader.learn_names()?;
         }
@@ -349,8 +350,9 @@ impl<R: Read> Reader<R> {
             };
             let previous_count = self.last_chunk.histograms[index].counts()[bucket_index];
             if count < previous_count {
-                let expected =
-                    format!("histogram {name}, bucket {bucket_index:02}: at least the {previous_count} of the report before");
+                let expected = format!(
+                    "histogram {name}, bucket {bucket_index:02}: at least the {previous_count} of the report before"
+                );
                 return Err(self.fault_at(line, &expected, &count.to_string()));
             }
             let Some(new_sum) = sum.checked_add(count) else {

@@ -197,7 +197,8 @@ fn generations_begin_again_after_the_last() {
 #[test]
 fn a_key_that_was_sent_once_stays_with_the_record() {
     let mut bench = Bench::new(|_| {}, 64);
-    let with = |key: &[u8]| Work::Write(Write { key: key.into(), wants_image: true, ..write(b"x", Exists::CreateOrReplace) });
+    let with =
+        |key: &[u8]| Work::Write(Write { key: key.into(), wants_image: true, ..write(b"x", Exists::CreateOrReplace) });
     assert_eq!(bench.ask(1, with(b"name")).result, ResultCode::OK);
     push_out(&mut bench);
     let image = bench.ask(1, with(b"")).image.unwrap();

@@ -171,7 +171,8 @@ impl Pair {
     }
 
     pub(super) fn word(&self) -> ModeVersion {
-        ModeVersion::of(self.mode_number.load(Ordering::SeqCst)).unwrap_or(ModeVersion { mode: Mode::Starting, changes: 0 })
+        ModeVersion::of(self.mode_number.load(Ordering::SeqCst))
+            .unwrap_or(ModeVersion { mode: Mode::Starting, changes: 0 })
     }
 
     pub(super) fn mode(&self) -> Mode {
@@ -254,7 +255,13 @@ impl Pair {
 
     /// Handles the greeting of a process of the other node. `empty`: bits of its namespaces without records. Returns
     /// this node's new mode, if the mode changes.
-    pub(super) fn on_greeting(&self, process: u64, mode_version: ModeVersion, empty_namespaces: u32, now_ns: u64) -> Option<Mode> {
+    pub(super) fn on_greeting(
+        &self,
+        process: u64,
+        mode_version: ModeVersion,
+        empty_namespaces: u32,
+        now_ns: u64,
+    ) -> Option<Mode> {
         let mut state = lock(&self.state);
         let old_process = state.process.replace(process);
         let is_new = old_process.is_some_and(|before| before != process);
@@ -306,7 +313,8 @@ impl Pair {
         let new_mode = self.mode().next(mode_version.mode, self.is_first, is_new, state.covers())?;
         // The other node made exactly two mode changes after the comparison: to `Handing` and to `Paired`. So no other
         // comparison was in between.
-        let has_all = state.compared_cores[0].len() == self.cores && mode_version.changes == (state.comparison + 2) & 4095;
+        let has_all =
+            state.compared_cores[0].len() == self.cores && mode_version.changes == (state.comparison + 2) & 4095;
         if self.mode() == Mode::Behind && !has_all {
             return None;
         }

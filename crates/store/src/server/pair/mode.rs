@@ -56,7 +56,13 @@ impl Mode {
     /// New mode of this node after the other node reported the mode `other`; `None`: no change. `is_first`: this node
     /// is the first of the list. `is_new`: the other node has restarted. `own`: the other node, too, has no records in
     /// each namespace where this node has none; `others`: the same with the nodes exchanged.
-    pub(super) fn next(self, peer_mode: Self, is_first: bool, is_new: bool, [own_covers, peer_covers]: [bool; 2]) -> Option<Self> {
+    pub(super) fn next(
+        self,
+        peer_mode: Self,
+        is_first: bool,
+        is_new: bool,
+        [own_covers, peer_covers]: [bool; 2],
+    ) -> Option<Self> {
         use Mode::*;
         Some(match (self, peer_mode) {
             // Not if this node was certainly ahead: in that case both nodes took over.
@@ -186,7 +192,8 @@ impl DeviceContents {
 
     /// Mode that the node has at the start; `None` for [`Mode::Starting`].
     pub(super) fn mode(&self) -> Option<Mode> {
-        let DeviceIdentity { device_sets, lost_blocks } = self.recorded.map_or(DeviceIdentity::default(), |of| of.devices);
+        let DeviceIdentity { device_sets, lost_blocks } =
+            self.recorded.map_or(DeviceIdentity::default(), |of| of.devices);
         // A new namespace gets no records before the mode is recorded with its set.
         let has_new = self.empty() != 0 && device_sets != self.devices.device_sets;
         let is_damaged = lost_blocks != self.devices.lost_blocks;

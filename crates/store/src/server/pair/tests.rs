@@ -257,8 +257,12 @@ fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
 #[test]
 fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
     let now = DeviceIdentity { device_sets: 7, lost_blocks: [2, 3] };
-    let mode = |recorded: Option<ModeRecord>, full| DeviceContents { recorded, devices: now, replicated: 6, nonempty: full }.mode();
-    let with = |sets, lost| move |mode| Some(ModeRecord { mode, devices: DeviceIdentity { device_sets: sets, lost_blocks: lost } });
+    let mode = |recorded: Option<ModeRecord>, full| {
+        DeviceContents { recorded, devices: now, replicated: 6, nonempty: full }.mode()
+    };
+    let with = |sets, lost| {
+        move |mode| Some(ModeRecord { mode, devices: DeviceIdentity { device_sets: sets, lost_blocks: lost } })
+    };
     let (same, new, here, elsewhere) = (with(7, [2, 3]), with(6, [2, 3]), with(7, [1, 3]), with(7, [2, 2]));
     use Mode::*;
     for (recorded, full, expected) in [
@@ -290,8 +294,10 @@ fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
 
 #[test]
 fn a_recorded_mode_is_read_as_it_was_written_and_as_earlier_versions_wrote_it() {
-    let recorded =
-        ModeRecord { mode: Mode::NewAhead, devices: DeviceIdentity { device_sets: u64::MAX - 1, lost_blocks: [1 << 40, 3] } };
+    let recorded = ModeRecord {
+        mode: Mode::NewAhead,
+        devices: DeviceIdentity { device_sets: u64::MAX - 1, lost_blocks: [1 << 40, 3] },
+    };
     assert_eq!(ModeRecord::read(&recorded.to_bytes()), Some(recorded));
     let devices = DeviceIdentity::default();
     assert_eq!(ModeRecord::read(&2_u64.to_be_bytes()), Some(ModeRecord { mode: Mode::Ahead, devices }));

@@ -64,7 +64,9 @@ impl Shard {
         loop {
             let Some(batch) = self.batches.get(batch_number) else { return };
             let ReplyAddress { connection: connection_number, serial, number } = batch.reply_address;
-            let Some(connection) = self.connections.get(connection_number).filter(|of| of.serial == serial && !of.is_closed) else {
+            let Some(connection) =
+                self.connections.get(connection_number).filter(|of| of.serial == serial && !of.is_closed)
+            else {
                 batch.keys_left = Vec::new().into_iter();
                 if batch.in_flight == 0 {
                     self.batches.remove(batch_number);

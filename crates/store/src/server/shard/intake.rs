@@ -211,7 +211,12 @@ impl Shard {
                 state.pair.answered(connection.process, mode_version, connection.heard_ns);
             }
             (NodeMessage::Image { number, namespace, digest, image }, Role::Inbound) => {
-                self.start_for_node(Origin::Node(reply_address(number)), namespace, digest, Work::Image(image.to_vec()))?;
+                self.start_for_node(
+                    Origin::Node(reply_address(number)),
+                    namespace,
+                    digest,
+                    Work::Image(image.to_vec()),
+                )?;
             }
             (NodeMessage::Done { number, result }, Role::Outbound(node)) if self.links[node] == Some(at) => {
                 self.on_done(number, result);
@@ -354,7 +359,11 @@ impl Shard {
         if self.core == 0 {
             *lock(&self.state.requests_at_loss) = None;
             let peer = &self.state.setup.cluster.nodes()[node];
-            self.state.inform("hb", "hb.c", format!("connected to node {} at {}:{}", peer.name(), peer.host, peer.port));
+            self.state.inform(
+                "hb",
+                "hb.c",
+                format!("connected to node {} at {}:{}", peer.name(), peer.host, peer.port),
+            );
         }
     }
 
@@ -382,7 +391,9 @@ impl Shard {
     /// Sends a message to a node. `false` if there is no link to that node.
     pub(super) fn send_to_node(&mut self, node: usize, message: &NodeMessage<'_>) -> bool {
         let Some(at) = self.links[node] else { return false };
-        let Some(connection) = self.connections.get(at).filter(|connection| !connection.is_closed) else { return false };
+        let Some(connection) = self.connections.get(at).filter(|connection| !connection.is_closed) else {
+            return false;
+        };
         message.put(connection.out());
         self.list(at);
         true

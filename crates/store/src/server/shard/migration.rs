@@ -122,7 +122,10 @@ impl Shard {
                     self.state.on_mode(self.state.pair.compared(comparison, self.core));
                     let (core, cores) = (self.core as u32, self.state.mailboxes.len() as u32);
                     if !comparison.is_sender {
-                        self.send_to_node(node, &NodeMessage::ComparedAll { comparison: comparison.changes, core, cores });
+                        self.send_to_node(
+                            node,
+                            &NodeMessage::ComparedAll { comparison: comparison.changes, core, cores },
+                        );
                     }
                 }
                 return u64::MAX;
@@ -229,7 +232,9 @@ impl Shard {
 
     /// True if this core is still comparing in this mode, so that the nodes are paired only after the record is copied.
     pub(super) fn may_copy_later(&self, mode_version: ModeVersion) -> bool {
-        let Some(CoreComparison { comparison, is_begun: true, is_over: false, .. }) = &self.migration else { return false };
+        let Some(CoreComparison { comparison, is_begun: true, is_over: false, .. }) = &self.migration else {
+            return false;
+        };
         comparison.is_sender && mode_version.mode == Mode::Ahead && comparison.changes == mode_version.changes
     }
 
@@ -250,7 +255,8 @@ impl Shard {
     /// Begins the comparison again, because a record could not be compared or copied.
     pub(super) fn compare_again(&mut self, result: ResultCode, key: Option<RecordKey>) {
         let current = self.state.pair.comparison();
-        let comparison = self.migration.as_ref().map(|migration| migration.comparison).filter(|of| Some(*of) == current);
+        let comparison =
+            self.migration.as_ref().map(|migration| migration.comparison).filter(|of| Some(*of) == current);
         match comparison {
             None if self.state.pair.mode() == Mode::Handing => self.state.pair.compare_again(),
             // This core already begins again for another reason.

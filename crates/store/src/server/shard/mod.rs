@@ -384,7 +384,9 @@ impl Shard {
                 self.state.warn("drv_ssd", "drv_ssd.c", format!("{{{name}}}{device} {}", remark.text));
             }
         }
-        for (at, _) in self.paused_listeners.extract_if(.., |(_, until_ns)| *until_ns <= self.now_ns).collect::<Vec<_>>() {
+        for (at, _) in
+            self.paused_listeners.extract_if(.., |(_, until_ns)| *until_ns <= self.now_ns).collect::<Vec<_>>()
+        {
             self.accept(at);
         }
         due_ns = self.paused_listeners.iter().fold(due_ns, |due_ns, (_, until_ns)| due_ns.min(*until_ns));
@@ -480,7 +482,8 @@ impl Shard {
     fn has_ended(&mut self) -> bool {
         let Some(since_ns) = self.stops_ns else { return false };
         let is_parting = self.now_ns.saturating_sub(since_ns) < PARTING_NS;
-        let all_answered = self.pending.len() == 0 && self.connections.iter().all(|(_, of)| of.is_closed || of.is_idle());
+        let all_answered =
+            self.pending.len() == 0 && self.connections.iter().all(|(_, of)| of.is_closed || of.is_idle());
         if !self.is_quiet && (all_answered || !is_parting) {
             self.is_quiet = true;
             if self.state.quiet_shards.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {

@@ -26,7 +26,8 @@ impl State {
     pub(in crate::server) fn check_takeover(&self, refused_ns: Option<u64>) {
         let now_ns = self.now_ns();
         let Some(since_ns) = self.pair.check_takeover(now_ns, refused_ns) else { return };
-        let ([requests_before, failed_before], [total, failed]) = (lock(&self.requests_at_loss).unwrap_or_default(), self.requests());
+        let ([requests_before, failed_before], [total, failed]) =
+            (lock(&self.requests_at_loss).unwrap_or_default(), self.requests());
         let takeover = Takeover {
             ms: now_ns.saturating_sub(since_ns) / 1_000_000,
             requests: total.saturating_sub(requests_before),
@@ -50,12 +51,17 @@ impl State {
     }
 
     /// Handles the greeting of a process of another node. `empty`: bits of its namespaces without records.
-    pub(in crate::server) fn on_greeting(&self, process: u64, mode_version: ModeVersion, empty_namespaces: u32, now_ns: u64) {
+    pub(in crate::server) fn on_greeting(
+        &self,
+        process: u64,
+        mode_version: ModeVersion,
+        empty_namespaces: u32,
+        now_ns: u64,
+    ) {
         self.on_mode(self.pair.on_greeting(process, mode_version, empty_namespaces, now_ns));
         let mode = self.pair.mode();
-        let clear = |node| {
-            format!("stop {node}, clear its devices and start it again: it then gets all records from its peer")
-        };
+        let clear =
+            |node| format!("stop {node}, clear its devices and start it again: it then gets all records from its peer");
         let text = match (mode, mode_version.mode) {
             (Mode::Ahead | Mode::NewAhead, Mode::Ahead | Mode::NewAhead) => {
                 format!("both nodes took over, and each has writes that the other lacks - {}", clear("one node"))

@@ -165,7 +165,10 @@ impl Shard {
         if target_core == self.core {
             self.execute(number, namespace, transaction, at_master);
         } else {
-            self.mail(target_core, Message::Transaction { from_core: self.core, number, namespace, transaction, at_master });
+            self.mail(
+                target_core,
+                Message::Transaction { from_core: self.core, number, namespace, transaction, at_master },
+            );
         }
     }
 
@@ -239,10 +242,12 @@ impl Shard {
                     self.receiver(mode_version, &transaction.digest).map(|receiver| replica = receiver).err()
                 }
                 (Work::Compare(_), Mode::Ahead) if !self.compares() => Some(ResultCode::UNAVAILABLE),
-                (Work::Compare(_), Mode::Paired | Mode::Ahead) => match self.receiver(mode_version, &transaction.digest) {
-                    Ok(None) => Some(ResultCode::UNAVAILABLE),
-                    receiver => receiver.map(|receiver| replica = receiver).err(),
-                },
+                (Work::Compare(_), Mode::Paired | Mode::Ahead) => {
+                    match self.receiver(mode_version, &transaction.digest) {
+                        Ok(None) => Some(ResultCode::UNAVAILABLE),
+                        receiver => receiver.map(|receiver| replica = receiver).err(),
+                    }
+                }
                 (Work::Version | Work::Image(_), Mode::Behind) if self.state.pair.is_recorded() => {
                     let counts = &mut self.counts.namespaces[usize::from(namespace)].migration;
                     counts.received += u64::from(matches!(transaction.work, Work::Image(_)));
@@ -300,8 +305,8 @@ impl Shard {
             let settings = &self.state.setup.config.namespaces[usize::from(namespace)];
             let is_asynchronous = settings.answers_before_replica && is_paired;
             let answer_number = if is_asynchronous { NO_ANSWER } else { number.into() };
-            let is_sent =
-                self.send_to_node(node, &NodeMessage::Image { number: answer_number, namespace, digest, image: &image });
+            let is_sent = self
+                .send_to_node(node, &NodeMessage::Image { number: answer_number, namespace, digest, image: &image });
             if !is_sent || is_asynchronous && !self.has_lease(node) {
                 reply = self.not_copied(number, (namespace, digest), reply, ResultCode::TIMEOUT);
             } else if !is_asynchronous && let Some(pending) = self.pending.get(number) {
@@ -351,7 +356,9 @@ impl Shard {
             Origin::Record(mode) => return self.on_record(mode, reply.result),
             Origin::Comparison { .. } | Origin::CopyAgain | Origin::NoClient => return,
         };
-        let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.is_closed) else { return };
+        let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.is_closed) else {
+            return;
+        };
         match origin {
             Origin::Single(_) => {
                 connection.answer(number, |out| message::put_reply(out, &reply));

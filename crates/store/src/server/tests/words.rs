@@ -85,7 +85,8 @@ fn two_nodes_without_all_records_are_logged_once_however_many_connections_they_h
         let Client(socket) = bench.client();
         let mut link = PlayedNode { node: other.node.clone(), socket, input: Vec::new() };
         let mut hello = Vec::new();
-        NodeMessage::Hello { id, mode_version: behind, process, empty_namespaces: 0, common: &common_lines }.put(&mut hello);
+        NodeMessage::Hello { id, mode_version: behind, process, empty_namespaces: 0, common: &common_lines }
+            .put(&mut hello);
         link.socket.write_all(&hello).unwrap();
         link.hear(|said, _| matches!(said, NodeMessage::Hello { .. }));
         assert_eq!(logged(&bench), lines, "process {process}");

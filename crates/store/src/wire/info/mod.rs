@@ -162,7 +162,8 @@ fn key(facts: &Facts) -> String {
 
 /// The cluster key, if the cluster has the requested size, and has no migrations or the request ignores them.
 fn stable(parameters: &str, facts: &Facts) -> String {
-    let argument = |name: &str| parameters.split(';').find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='));
+    let argument =
+        |name: &str| parameters.split(';').find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='));
     let size = (facts.node.peers.len() + 1).to_string();
     if argument("size").is_some_and(|wanted| wanted != size) {
         "ERROR::cluster-not-specified-size".to_owned()

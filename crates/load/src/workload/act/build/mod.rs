@@ -116,7 +116,8 @@ impl<D> Builder<'_, D> {
     /// Fields that the operations of a recorded stream on a device share, with buffers of its `class`-th class.
     fn request(&self, kind: OpKind, stream: &str, index: usize, class: u16) -> Request {
         let target = self.devices[index].target;
-        let cell = self.plan_offsets.cell_of(stream, target).expect("only lanes of streams that are recorded are built");
+        let cell =
+            self.plan_offsets.cell_of(stream, target).expect("only lanes of streams that are recorded are built");
         Request::new(kind, target, cell, self.plan_offsets.buffers(class))
     }
 

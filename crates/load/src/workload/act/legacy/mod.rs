@@ -164,7 +164,8 @@ fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'s
 /// a default in ACT 5.
 fn likeliest(lines: &Lines, candidates: &RangeInclusive<u8>) -> u8 {
     let newest = *candidates.end();
-    let mandatory_keys = ["num-queues", "threads-per-queue", "report-interval-sec", "large-block-op-kbytes", "record-bytes"];
+    let mandatory_keys =
+        ["num-queues", "threads-per-queue", "report-interval-sec", "large-block-op-kbytes", "record-bytes"];
     if newest == 5 && candidates.contains(&4) && mandatory_keys.iter().all(|key| lines.has(key)) { 4 } else { newest }
 }
 

@@ -159,9 +159,13 @@ impl Blocks {
         let data = &block[data_start..];
         match self.method {
             Method::Meta if self.job.verify.pattern.is_none() => true,
-            Method::Meta | Method::PatternHeader => {
-                self.has_pattern(data, BlockAddress { offset: address.offset + data_start as u64, offset_in_op: address.offset_in_op + data_start })
-            }
+            Method::Meta | Method::PatternHeader => self.has_pattern(
+                data,
+                BlockAddress {
+                    offset: address.offset + data_start as u64,
+                    offset_in_op: address.offset_in_op + data_start,
+                },
+            ),
             method => {
                 let stored = &block[header.bytes()..data_start];
                 let is_right = |digest: [u8; super::method::DIGEST_MAX]| digest[..stored.len()] == *stored;
@@ -182,7 +186,11 @@ impl Blocks {
         self.put_data(&mut scratch, address, header.seed);
         let is_own_data = scratch[data_start..] == block[data_start..];
         self.scratch[1] = scratch;
-        is_own_data || self.candidate_blocks(block, header, address).iter().any(|image| image[data_start..] == block[data_start..])
+        is_own_data
+            || self
+                .candidate_blocks(block, header, address)
+                .iter()
+                .any(|image| image[data_start..] == block[data_start..])
     }
 
     /// Compares sector by sector, so that no memory is needed for a whole block.
@@ -314,7 +322,10 @@ impl Blocks {
                 format!("foreign: the block of offset {offset}, length {len} (write {write} of job {job})")
             }
             () if job != self.number => {
-                format!("foreign: write {write} of job {job}, not write {expected_write} of this job, number {}", self.number)
+                format!(
+                    "foreign: write {write} of job {job}, not write {expected_write} of this job, number {}",
+                    self.number
+                )
             }
             () => {
                 let run = if header.sec == self.sec { "this run" } else { "an earlier run" };

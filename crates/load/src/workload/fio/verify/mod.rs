@@ -93,14 +93,18 @@ impl Verify {
         }
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let keeps_backlog = job.verify.backlog > 0 && job.reads_back();
-        let backlog_capacity = if keeps_backlog { job.verify.backlog.max(job.verify.batch) * 2 + job.in_flight_max() } else { 0 };
+        let backlog_capacity =
+            if keeps_backlog { job.verify.backlog.max(job.verify.batch) * 2 + job.in_flight_max() } else { 0 };
         Ok(Self {
             blocks: Blocks::new(job.clone(), thread.number as u16, since_1970.as_secs() as u32),
             write_table: job.reads_back().then(|| WriteTable::new(job.size_divisor(), areas)),
             // Data of an earlier run must not pass as data of this one.
             seed: seed ^ since_1970.as_nanos() as u64,
             writes: 0,
-            backlog: Backlog { unread_writes: VecDeque::with_capacity(backlog_capacity as usize), ..Backlog::default() },
+            backlog: Backlog {
+                unread_writes: VecDeque::with_capacity(backlog_capacity as usize),
+                ..Backlog::default()
+            },
             state,
             progress,
         })
@@ -171,7 +175,11 @@ impl Verify {
             let (area, block, blocks) = self.backlog.unread_writes.pop_front()?;
             let blocks_to_read = write_table.read(area, block, blocks);
             if blocks_to_read > 0 {
-                return Some((area, block as u64 * write_table.grain, (blocks_to_read as u64 * write_table.grain) as u32));
+                return Some((
+                    area,
+                    block as u64 * write_table.grain,
+                    (blocks_to_read as u64 * write_table.grain) as u32,
+                ));
             }
         }
         None
@@ -196,7 +204,8 @@ impl Verify {
     /// Checks data that was read. Error: a description of the damage.
     pub(super) fn check(&mut self, address: OpAddress, data: &[u8]) -> Result<(), String> {
         let Self { blocks, write_table, seed, progress, .. } = self;
-        let (grain, len) = (write_table.as_ref().map_or(data.len() as u64, |write_table| write_table.grain), blocks.len);
+        let (grain, len) =
+            (write_table.as_ref().map_or(data.len() as u64, |write_table| write_table.grain), blocks.len);
         let (mut first_damage, mut wrong_blocks, mut right_bytes) = (None, 0, 0);
         for (chunk, chunk_offset) in data.chunks(grain as usize).zip((0..).map(|number| number * grain)) {
             let index = ((address.area_offset + chunk_offset) / grain) as usize;

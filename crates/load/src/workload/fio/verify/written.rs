@@ -176,7 +176,11 @@ impl VerifyCounts {
         let last_writes = self.last_writes.get()?;
         let known = (self.writes_done.get() as usize).min(last_writes.len());
         let completed = last_writes[..known].iter().map(|[file, offset]| (file.get(), offset.get())).collect();
-        Some(State { writes: self.writes_begun.get(), depth: last_writes.len() as u32, last_writes: LastWrites::Done(completed) })
+        Some(State {
+            writes: self.writes_begun.get(),
+            depth: last_writes.len() as u32,
+            last_writes: LastWrites::Done(completed),
+        })
     }
 
     /// Prepares for writes with a queue of `depth`.

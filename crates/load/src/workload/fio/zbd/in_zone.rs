@@ -86,7 +86,8 @@ impl ZonedArea {
         let start_zone = self.index(at);
         let is_here = !job.random || state.zones[start_zone].write_pointer > state.zones[start_zone].start;
         let has_data = |zone: &Zone| zone.is_sequential && zone.has(1);
-        let Some(zone) = (if is_here { Some(start_zone) } else { self.nearest(state, job, start_zone, has_data) }) else {
+        let Some(zone) = (if is_here { Some(start_zone) } else { self.nearest(state, job, start_zone, has_data) })
+        else {
             return if job.time_based && !job.has_rates() { ZoneDecision::Wait } else { ZoneDecision::NoZone };
         };
         if !state.zones[zone].is_idle() {
@@ -131,9 +132,12 @@ impl ZonedArea {
                 // offset in the range.
                 let Range { start, end } = self.range;
                 let position = (start_zone - start) * open_zones().count() / (end - start);
-                let mut ready =
-                    open_zones().skip(position).chain(open_zones()).filter(|zone| has_room(&zones[*zone]) && can_take(&zones[*zone]));
-                let mut others = open_zones().chain((start_zone + 1..end).chain(start..start_zone).filter(|_| !is_full));
+                let mut ready = open_zones()
+                    .skip(position)
+                    .chain(open_zones())
+                    .filter(|zone| has_room(&zones[*zone]) && can_take(&zones[*zone]));
+                let mut others =
+                    open_zones().chain((start_zone + 1..end).chain(start..start_zone).filter(|_| !is_full));
                 ready.next().or_else(|| others.find(|zone| can_take(&zones[*zone])))
             }
         };

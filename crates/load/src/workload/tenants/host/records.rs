@@ -72,7 +72,8 @@ impl ExactStore {
             let (block_keys, other_keys) = keys_left.split_at((live_max as usize).min(keys_left.len()));
             let first_place = block * store.records_per_block;
             // Overwritten records look like records that are elsewhere.
-            let own_then_gone = block_keys.iter().chain(std::iter::repeat(&block_keys[0])).take(store.records_per_block as usize);
+            let own_then_gone =
+                block_keys.iter().chain(std::iter::repeat(&block_keys[0])).take(store.records_per_block as usize);
             store.keys[first_place as usize..].iter_mut().zip(own_then_gone).for_each(|(place, key)| *place = *key);
             (first_place..).zip(block_keys).for_each(|(place, key)| store.places[*key as usize] = place);
             store.live[block as usize] = block_keys.len() as u32;

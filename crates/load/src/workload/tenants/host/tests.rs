@@ -193,7 +193,8 @@ fn a_block_is_written_only_when_it_is_free_and_everything_is_somewhere() {
                 let write = host.next_block().unwrap();
                 assert_eq!(write.block, if write.cause == WriteCause::Client { client } else { defrag });
                 assert!(in_use[write.block as usize], "a buffer has its block already");
-                let next = if write.cause == WriteCause::Client { host.open_client_block } else { host.open_defrag_block };
+                let next =
+                    if write.cause == WriteCause::Client { host.open_client_block } else { host.open_defrag_block };
                 if let Reuse::Lowest = reuse {
                     assert!(free.iter().all(|block| *block >= next || host.vacated.iter().any(|(of, _)| of == block)));
                 }
