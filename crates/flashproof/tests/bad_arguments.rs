@@ -77,7 +77,7 @@ fn unknown_commands_and_options_are_named_and_missing_ones_too() {
     bench.flashproof::<&str>(&[]).expect(2);
     let keys = bench.flashproof(&["help", "keys"]).expect(0);
     assert!(keys.stdout.contains("record-bytes-range-max") && keys.stderr.is_empty(), "{}", keys.stdout);
-    bench.flashproof(&["help", "keys", "storge"]).expect_error(2, &["storage, index"]);
+    bench.flashproof(&["help", "keys", "storge"]).expect_error(2, &["no such test - give flashproof help keys storage"]);
     bench.flashproof(&["help", "no-such"]).expect_error(2, &["no command \"no-such\""]);
 }
 
@@ -197,7 +197,7 @@ fn a_disk_without_room_for_the_whole_run_is_told_before_it_begins() {
     let Some(_disk) = small_disk(&bench, "disk", 4096) else { return };
     let parts = [
         "starting a run in disk/run - the run needs about ",
-        " MB and 4.19 MB are free; free some space or give an --out with more room",
+        " MB, and 4.19 MB are free; free some space or give an --out with more room",
     ];
     bench.flashproof(&["storage", CONFIG, "--out", "disk/run"]).expect_error(3, &parts);
     assert!(!bench.exists("disk/run"), "nothing is left behind");
@@ -213,7 +213,7 @@ fn a_report_on_what_is_no_run_says_so() {
     bench.write(CONFIG, GOOD);
     bench
         .flashproof(&["report", "missing"])
-        .expect_error(3, &["reading missing - No such file or directory", "manifest.json of a run", "check the path"]);
+        .expect_error(3, &["reading missing - No such file or directory", "a directory with manifest.json (a run)", "check the path"]);
     bench
         .flashproof(&["report", CONFIG])
         .expect_error(3, &["reading test.conf - it is a file, and a run is a directory; give the directory of a run"]);

@@ -200,7 +200,7 @@ fn what_is_no_configuration_is_said_to_be_none() {
     symlink("nowhere", bench.path("dangling")).unwrap();
     storage("dangling").expect_errors(
         2,
-        &["cannot read the configuration dangling - No such file or directory (os error 2) - it is a link to something that is not there: check where it leads"],
+        &["cannot read the configuration dangling - No such file or directory (os error 2) - it is a link to a missing file: check its target"],
     );
     bench.write("empty", "");
     let ended = storage("empty").expect(2);

@@ -93,7 +93,7 @@ fn a_drive_is_found_to_be_what_it_is() {
     let again = bench.flashproof(&words(&line)).expect(0);
     assert_eq!(again.stdout, ended.stdout);
     let other = bench.flashproof(&words(&line.replace("2m", "3m"))).expect(2);
-    assert!(other.stderr.contains("time under load was \"2 min\" then and is \"3 min\" now"), "{}", other.stderr);
+    assert!(other.stderr.contains("time under load was \"2 min\", but is \"3 min\" now"), "{}", other.stderr);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_touched() {
         ("baseline sim: --duration 2m --quick", 2, "cannot be used with"),
         ("baseline sim: --bs 4097", 2, "multiple of 512"),
         ("baseline sim: --bs 1m", 2, "up to 131072"),
-        ("baseline sim:min-io=4096 --duration 2m --bs 1536", 2, "in multiples of 4096"),
+        ("baseline sim:min-io=4096 --duration 2m --bs 1536", 2, "needs multiples of 4096 bytes"),
         ("baseline sim: --max-depth 100", 2, "power of two"),
         ("baseline sim: --max-depth 65536", 2, "power of two"),
         ("baseline sim: --pts wsat", 2, "iops, throughput, latency and saturation"),

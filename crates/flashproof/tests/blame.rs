@@ -159,7 +159,7 @@ fn a_busy_process_that_holds_us_off_the_cpu_makes_it_our_lag_and_the_host_s_doin
     }
     // An operation that waits for a CPU is counted when it gets one, possibly in the next slice.
     let blame = bench.run().verdict.blame;
-    let off_cpu = |blame: &Blame| part(blame, Cause::Host).is_some_and(|host| host.contains("had no CPU"));
+    let off_cpu = |blame: &Blame| part(blame, Cause::Host).is_some_and(|host| host.contains("waited for a CPU"));
     assert!(blame.iter().any(off_cpu), "{:?}", blame.iter().map(|blame| &blame.sentence).collect::<Vec<_>>());
 }
 

@@ -43,7 +43,7 @@ fn alone_it_screens_a_simulated_drive_and_leaves_a_directory_that_it_finds_again
     }
     let again = certify(&bench, &[]).expect(0);
     assert!(
-        again.stderr.contains("ended before") && again.stdout == ended.stdout,
+        again.stderr.contains("is complete, with the result below") && again.stdout == ended.stdout,
         "{}\n{}",
         again.stderr,
         again.stdout
@@ -123,7 +123,7 @@ fn the_state_of_another_drive_or_of_other_terms_is_refused_by_name() {
     certify(&bench, &[&short[..], &["--fresh"]].concat()).expect(0);
     assert_eq!(series(&bench), state);
     assert!(bench.exists("series.2/stage-2/verdict.json"));
-    assert!(certify(&bench, &short).expect(0).stderr.contains("the series in series.2 ended before"));
+    assert!(certify(&bench, &short).expect(0).stderr.contains("the series in series.2 is complete"));
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn stage_2_may_be_slow_but_has_to_complete() {
     let more = ["--config", "one.conf", "--out", "more", "--load", "1.5", "--duration", "5m", "--sla", "99%>1ms"];
     let ended = certify(&bench, &more).expect(1);
     assert!(ended.stdout.contains("stage 2 failed: stopped because reads@sim:"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("it did not run to completion"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("the stage did not run to completion"), "{}", ended.stdout);
 }
 
 #[test]

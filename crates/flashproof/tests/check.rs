@@ -230,7 +230,7 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
         ("below = \"10ms\"", "at_least = \"10\"", "give below for a latency, or at_least for a rate"),
         ("metric = \"p99\"", "metric = \"mean\"", "a mean hides slow operations"),
         ("source = \"https://example.com\"\n", "", "a limit needs source, looked_up and standing"),
-        ("log-flushes", "log-syncs", "stream \"log-syncs\" is none of log-writes, log-flushes"),
+        ("log-flushes", "log-syncs", "there is no stream \"log-syncs\" - the streams are log-writes, log-flushes"),
         ("filename=log", "filename=../log", "filename=../log is not one name of letters"),
         ("filename=log\n", "", "it names no file"),
         ("size=16m\n", "", "it has no size in bytes"),

@@ -256,7 +256,7 @@ fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
     running.signal("INT");
     let ended = running.end().expect(3);
     let type_this = format!(
-        "type: asinfo -h 127.0.0.1 -p {port} -v 'set-config:context=namespace;id=test;enable-benchmarks-storage=false'; \
+        "run: asinfo -h 127.0.0.1 -p {port} -v 'set-config:context=namespace;id=test;enable-benchmarks-storage=false'; \
          asinfo -h 127.0.0.1 -p {port} -v 'log-set:id=0;drv_ssd=info'"
     );
     assert!(ended.errors()[0].ends_with(&type_this), "{}", ended.stderr);
@@ -568,7 +568,7 @@ fn what_cannot_be_is_refused_before_anybody_is_asked() {
     let bench = Bench::new();
     let collect = |more: &[&str]| bench.flashproof(&[&["size", "collect"], more].concat());
     collect(&[]).expect_error(2, &["no source to collect from - give --host HOST:PORT"]);
-    collect(&["--host", "a", "--every", "20", "--duration", "10"]).expect_error(2, &["gives no rate"]);
+    collect(&["--host", "a", "--every", "20", "--duration", "10"]).expect_error(2, &["cannot compute rates from one sample"]);
     for wrong in ["a:0", "[::1", "a b", ""] {
         collect(&["--host", wrong]).expect(2);
     }

@@ -283,7 +283,7 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
         (
             "fio --name=a --filename=victim --rw=randread --size=64m",
             2,
-            "cannot read 67108864 bytes of victim - it has 2097152 - lower size",
+            "cannot read 67108864 bytes of victim - it has only 2097152 - lower size",
         ),
         ("fio --name=a --filename=victim --write_bw_log=absent/x --log_avg_msec=1000", 3, "absent/x_bw.1.log"),
         ("fio --name=a --numjobs=512 --nrfiles=128 --size=1m", 2, "65536 files or more, but at most 1024 can be open"),
@@ -358,7 +358,7 @@ fn a_job_issues_from_the_cpus_it_names() {
     bench.flashproof(&words(&line)).expect(0);
     let line = format!("fio --name=a --filename=g --size=1m --rw=write --cpus_allowed={last},1023 --out=more");
     let refused = bench.flashproof(&words(&line)).expect(3);
-    assert!(refused.stderr.contains("there is no CPU 1023 to run on - name others"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("there is no CPU 1023 to run on - give other CPUs"), "{}", refused.stderr);
     assert!(!bench.path("g").exists(), "nothing is made before");
 }
 

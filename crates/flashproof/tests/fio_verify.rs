@@ -304,7 +304,7 @@ fn a_run_that_was_stopped_says_how_far_its_writes_came() {
     bench.write("local-a-0-verify.state", &state[..100]);
     let (code, messages) =
         run(&bench, "flashproof", "--bs=4k --size=1m --verify=crc32c --rw=read --verify_state_load=1");
-    assert!(code != 0 && messages.contains("it is damaged"), "{messages}");
+    assert!(code != 0 && messages.contains("the file is damaged"), "{messages}");
 }
 
 #[test]

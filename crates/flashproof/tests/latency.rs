@@ -85,7 +85,7 @@ fn compressed_and_piped_logs_give_the_same_table_whatever_their_names() {
     let half = bench.read("a.log");
     bench.write("half", &half[..half.len() / 2]);
     let ended = latency(&bench, &["-l", "half", "-t", "1"]).expect(0);
-    assert!(ended.stderr.contains("half is compressed and ends early"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("half is compressed and truncated"), "{}", ended.stderr);
     assert!(table(&ended.stdout).len() > 5);
 }
 
@@ -122,10 +122,10 @@ fn damage_names_file_line_what_was_expected_and_what_is_usable() {
         for (act, code) in [(true, 255), (false, 3)] {
             let arguments = ["-l", "bad.log", "-t", "2"];
             let ended = if act { as_act(&bench, &arguments) } else { latency(&bench, &arguments) }.expect(code);
-            let begins = format!("reading bad.log, line {}: expected {expected}; ", line(&damaged, to));
+            let begins = format!("cannot read all of bad.log, line {}: expected {expected}; ", line(&damaged, to));
             let [error] = ended.errors()[..] else { panic!("{}", ended.stderr) };
             assert!(error.starts_with(&begins), "{error}\n{begins}");
-            assert!(error.contains(&format!("the {usable} s before it are complete")), "{error}");
+            assert!(error.contains(&format!("the {usable} s before this line are complete")), "{error}");
             let rows = table(&ended.stdout).iter().take_while(|row| !row.starts_with("-----")).count();
             assert_eq!(rows, usable / 2);
         }
@@ -153,7 +153,7 @@ fn damage_in_reports_that_no_slice_ends_at_is_found_where_times_stand() {
     let log = bench.text(US);
     bench.write("twice.log", [&log[..], &log].concat());
     let ended = latency(&bench, &["-l", "twice.log", "-t", "10"]).expect(3);
-    assert!(ended.errors()[0].contains("the 24 s before it are complete"), "{}", ended.stderr);
+    assert!(ended.errors()[0].contains("the 24 s before this line are complete"), "{}", ended.stderr);
     bench.write("back.log", log.replace("after 17 sec:", "after 7 sec:"));
     let ended = latency(&bench, &["-l", "back.log", "-t", "10"]).expect(3);
     assert!(ended.errors()[0].contains("expected a time after 16 sec, found \"after 7 sec:\""), "{}", ended.stderr);
@@ -437,7 +437,7 @@ fn the_logs_of_several_configurations_are_named_and_shown_in_the_slices_of_their
     let several = "several configurations, each with its own log - give one of -l run/act-A.log, -l run/act-B.log, or \
                    all";
     let refused = latency(&bench, &["-l", OUT]).expect(2);
-    assert!(refused.stderr.contains("reading run - this run has ") && refused.stderr.contains(several), "{refused:?}");
+    assert!(refused.stderr.contains("cannot read run as one log - this run has ") && refused.stderr.contains(several), "{refused:?}");
     let ended = latency(&bench, &["-l", "run/act-A.log", "-l", "run/act-B.log", "--format", "json"]).expect(0);
     let json: Value = serde_json::from_str(&ended.stdout).unwrap();
     for log in json["logs"].as_array().unwrap() {

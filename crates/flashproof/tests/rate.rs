@@ -122,7 +122,7 @@ fn found(bench: &Bench, Rated { drive, sla, from }: &Rated) -> Result<(Option<f6
     let options = ["rate", "--out", SERIES, "--quiet", drive, "--from", from, "--sla", sla];
     let ended = Running::start(bench.prepare(&options)).end_within(LONG);
     let (conclusion, page) = (series(bench).conclusion.unwrap(), ended.stdout);
-    assert!(!conclusion.comparable && page.contains("flatters a drive"), "{page}");
+    assert!(!conclusion.comparable && page.contains("favours a drive"), "{page}");
     assert!(page.contains("not seen: stalls and garbage collection rarer than every "), "{page}");
     match (ended.code, conclusion.rating) {
         (Some(0), Some(rating)) => {
@@ -241,7 +241,7 @@ fn other_terms_are_refused_and_a_search_that_ended_shows_its_result_again() {
     assert!(other.stderr.contains("first load was \"0.1x\", but is \"0.2x\" now"), "{}", other.stderr);
     let drive = rate(&bench, &["sim:channels=2", "--from", "0.1"]).expect(2);
     assert!(
-        drive.stderr.contains("cannot resume the series in series - it is of serial sim:channels=1"),
+        drive.stderr.contains("cannot resume the series in series - it was begun with serial sim:channels=1"),
         "{}",
         drive.stderr
     );

@@ -101,7 +101,7 @@ fn what_cannot_be_run_is_refused_with_what_and_why() {
         (".", "it is a directory"),
         ("/dev/zero", "only regular files are read"),
         ("nul", "nul line 1: "),
-        ("binary", "it is no text"),
+        ("binary", "it is not UTF-8 text"),
         ("large", "at most 1048576 are read"),
     ] {
         bench.flashproof(&["storage", "tenants", path, "--device", "sim:"]).expect_error(2, &[why]);

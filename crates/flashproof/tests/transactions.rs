@@ -73,7 +73,7 @@ fn an_insertion_waits_for_a_slow_drive_and_what_is_measured_fails_where_it_canno
 fn a_rate_that_was_held_is_what_limits_whatever_else_is_busy() {
     let bench = Bench::new();
     let run = ["engine", "bench", "sim:capacity=1GiB", "--rows", "1k", "-k", "300", "--duration", "1"];
-    for (rate, limit) in [("1000", "limited by the rate that was asked for"), ("1000000", "limited by CPU")] {
+    for (rate, limit) in [("1000", "limited by the requested rate (-g)"), ("1000000", "limited by CPU")] {
         let out = format!("{OUT}-{rate}");
         let ended = bench.flashproof(&[&run[..], &["--out", &out, "-g", rate, "--sla", "99%>10s"]].concat());
         assert!(ended.stdout.contains(limit), "{rate}: {}\n{}", ended.stdout, ended.stderr);

@@ -186,7 +186,7 @@ fn a_write_is_answered_when_both_have_it() {
     // Data in memory when a node was killed is not fetched from the other, and the log says so.
     let alone = pair.start(1).unwrap();
     let said = alone.said();
-    assert!(said.contains("1001 records of an earlier run") && said.contains("not fetched"), "{said}");
+    assert!(said.contains("1001 records of an earlier run") && said.contains("does not fetch records"), "{said}");
     end(alone);
 }
 

@@ -143,7 +143,7 @@ fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
             &format!("--filename={slow} --rate_iops=5 --rate_iops_min=9 --runtime=20"),
             1,
             Code::Missed,
-            "reads a second in the",
+            "reads per second in the",
         ),
         (
             &format!("--filename={slow} --rate_iops=9 --rate_iops_min=5 --runtime=20"),
@@ -151,7 +151,7 @@ fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
             Code::NoLimits,
             "all operations completed",
         ),
-        (&format!("--filename={slow} --rate_min=1m --runtime=20"), 1, Code::Missed, "bytes of reads a second"),
+        (&format!("--filename={slow} --rate_min=1m --runtime=20"), 1, Code::Missed, "bytes of reads per second"),
         (
             "--filename=sim:read-mbps=5 --rw=read --rate=10m --bs=16m --iodepth=64 --runtime=6",
             1,

@@ -123,7 +123,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         (vec!["model", "micron.toml", "--sweep", "colour"], "without values"),
         (vec!["model", "/dev/zero"], "cannot read"),
         (vec!["probe", "sim:ftl+handles=1"], "it has 1 placement handle"),
-        (vec!["probe", "micron.toml"], "it is no NVMe drive"),
+        (vec!["probe", "micron.toml"], "it is not an NVMe drive"),
         (vec!["probe", "sim:ftl+handles=3", "--out", "micron.toml"], "it is there already"),
     ] {
         let ended = waf(&bench, &arguments);

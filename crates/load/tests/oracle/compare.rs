@@ -135,7 +135,7 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
 /// delays by this program. A line each.
 pub(crate) fn excuses(prompt: &Found, verdict: &Verdict) -> Vec<String> {
     let told = codes(verdict);
-    // Which operations fail when a drive goes away depends on their time of issue. The run has failed in any case.
+    // The operations that fail when a drive goes away depend on the time of issue. The run has failed in any case.
     let has_died = [&prompt.codes, &told].iter().any(|codes| codes.contains("lost") || codes.contains("device-gone"));
     let is_blamed = |code: &&&str| {
         let is_new = told.contains(**code) && !prompt.codes.contains(**code) && !prompt.open.contains(**code);

@@ -219,11 +219,14 @@ fn gone_on(dir: &Path, recorded: Series, mut new_series: Series, fixed_terms: &[
         new_series.terms.extend(recorded_term.cloned());
     }
     check_same(&recorded, &new_series).map_err(|differs| {
-        let advice = match differs.iter().any(|it| matches!(it, SeriesDifference::Drive { .. })) {
-            true => "put that drive back, or start a new series with --fresh or another --out",
-            false => "give the same options to resume, or start a new series with --fresh or another --out",
+        let line = |it: &SeriesDifference| {
+            let remedy = match it {
+                SeriesDifference::Drive { .. } => "put that drive back",
+                _ => "give the same options to resume",
+            };
+            let dir = dir.display();
+            format!("cannot resume the series in {dir} - {it} - {remedy}, or start a new series with --fresh or another --out")
         };
-        let line = |it: &SeriesDifference| format!("cannot resume the series in {} - {it} - {advice}", dir.display());
         Failure::usages(differs.iter().map(line).collect())
     })?;
     // The same drives may have new names now.

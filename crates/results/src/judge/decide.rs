@@ -237,7 +237,7 @@ impl ReasonLists {
                 )),
             // With more than 1 % of the gaps over the limit, the p99 of the gaps is over the limit.
             _ if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) => self.note(format!(
-                    "latencies are overstated: {} of {} completions may have been noticed over {limit_us} us late (5 % of the \
+                    "latencies are overstated: {} of {} completions may have been noticed more than {limit_us} us late (5 % of the \
                      tightest threshold); this does not change the verdict{}",
                     percent(judge.gaps_over as f64 / judge.gaps as f64),
                     Grouped(judge.gaps),
