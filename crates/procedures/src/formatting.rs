@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Both ends of a device can identify file systems, arrays and partition tables, even after the store's header replaced
-//! the first bytes: the next boot could assemble one. A header is written after both ends are cleared, so a device with
-//! a header has no such signature. The rest of the device is unchanged.
+//! the first bytes: the next boot could assemble an array. A header is written after both ends are cleared, so a device
+//! with a header has no such signature. The rest of the device is unchanged.
 
 use device::target::Target;
 use engine::threads::Threads;

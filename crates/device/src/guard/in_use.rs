@@ -110,7 +110,7 @@ impl TargetDevices {
         for (mount, seen_by) in &users.mounts {
             let by_number = self.node(mount.number).map(|node| node.which.clone());
             // Mounts of btrfs and others have a device number of their own. Then the source of the mount names the
-            // device. If the source is a file, the mount uses a loop device, which has its own check.
+            // block device. If the source is a file, the mount uses a loop device, which has its own check.
             let by_source = || {
                 let is_device = !fs::metadata(&mount.source).is_ok_and(|source| source.is_file());
                 is_device.then(|| self.find_path(&mount.source, roots)).flatten()

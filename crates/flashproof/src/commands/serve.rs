@@ -382,8 +382,8 @@ fn compare_header(wanted: &ExpectedDevice<'_>, bytes: &[u8], size_bytes: u64) ->
     }
 }
 
-/// Checks that the devices of a namespace either all have its records, from one set, or all have none. Without one of
-/// the devices, records would be missing; with a device of another set, older records would reappear.
+/// Checks that the devices of a namespace either all have its records, from one set, or none has records. Without one
+/// of the devices, records would be missing; with a device of another set, older records would reappear.
 fn check_sets(wanted: &[ExpectedDevice<'_>], kept: &[Option<DeviceHeader>]) -> Result<(), Failure> {
     for (this, header) in wanted.iter().zip(kept) {
         let of = &this.header.namespace;

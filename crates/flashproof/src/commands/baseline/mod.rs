@@ -3,7 +3,7 @@
 //! ```text
 //! options -> Request   form, devices, terms; nothing touched
 //!         -> SeriesDir the directory of the series, started or resumed
-//!         -> prep, doctor, and the devices opened for all of it
+//!         -> prep, doctor, and the devices opened for the whole series
 //!         -> per drive: form + its points -> its next job
 //!            the jobs furthest behind, at the same time -> a run -> a point for each drive
 //!         -> conclusion, report
@@ -248,7 +248,7 @@ fn run_jobs(
     Ok(ControlFlow::Continue(()))
 }
 
-/// `point` with the steady state of the drive, if the rounds `so_far` of its part are enough.
+/// `point` with the steady state of the drive, if there are enough rounds `so_far` of the same part of the baseline.
 fn with_rounds(point: Point, mut so_far: Vec<Point>) -> Point {
     let part = point.part;
     let test = Pts::ALL.into_iter().find(|test| test.has(&point));
