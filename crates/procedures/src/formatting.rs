@@ -1,4 +1,4 @@
-//! Formats devices for a record store: all of them, or as few as possible.
+//! Formats devices for a record store. If a device cannot be cleared, no device gets a header.
 //!
 //! ```text
 //! clear both ends of each device -> write the header of each

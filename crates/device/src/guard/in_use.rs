@@ -12,7 +12,7 @@
 //! The scan compares every descriptor of every process by device number (a file: by device and inode). No other check
 //! finds a database that opens its drives without `O_EXCL`. The scan cannot see processes of other PID namespaces,
 //! descriptors that exist only in the file table of an io_uring, and users inside the kernel. The watch on the I/O
-//! counters covers these.
+//! counters covers these users.
 
 use super::claim::mark_in_fdinfo;
 use super::refusal::{Objections, Reason};

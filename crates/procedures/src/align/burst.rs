@@ -391,9 +391,9 @@ impl RunObserver for BurstObserver {
 /// Writes with data per second, given the counted `writes` and `flushes` and the `expected` rate.
 ///
 /// With pwrite, the kernel counts the flush after a synchronous write as a write without data. With io_uring the flush
-/// is part of the write, and does not count as one. With pwrite, a drive without FUA gets both kinds of flush. One
-/// flush may serve several writes. Counters do not separate these cases, so the result is the possible value nearest to
-/// `expected`.
+/// is part of the write, and is not counted as a write of its own. With pwrite, a drive without FUA gets both kinds of
+/// flush. One flush may serve several writes. Counters do not separate these cases, so the result is the possible value
+/// nearest to `expected`.
 fn with_data(writes: f64, flushes: f64, expected: f64) -> f64 {
     expected.clamp((writes - flushes).max(0.0), writes.max(0.0))
 }

@@ -155,8 +155,8 @@ fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
     next
 }
 
-/// Runs `jobs` at the same time. Their steps are saved in `kept` before and after. `Continue`: each drive has a point,
-/// except drives whose run ended because another drive failed. `Break`: a signal ended the run.
+/// Runs `jobs` at the same time. Their steps are saved in `kept` before and after the run. `Continue`: each drive has a
+/// point, except drives whose run ended because another drive failed. `Break`: a signal ended the run.
 fn run_jobs(
     jobs: &[(usize, Job)],
     request: &Request,
