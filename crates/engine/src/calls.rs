@@ -17,9 +17,9 @@ use sys::call::{MapAccess, Mapped, perform_call};
 use sys::op::{Completion, Op, Outcome, Priority, TargetId};
 use sys::process::{RunDelay, set_io_priority};
 
-/// Service time, in harmless gaps, from which the run delay of the thread is looked up: a quarter of the tightest
-/// threshold. Shorter operations exceed the threshold only after a wait three times as long. A lookup costs a quarter
-/// of an operation.
+/// Minimum service time for a lookup of the thread's run delay, as a multiple of the harmless gap: 5 gaps are a quarter
+/// of the tightest threshold. A shorter operation exceeds the threshold only if the thread waited for more than 15
+/// gaps. A lookup costs a quarter of an operation.
 const LONG_GAPS: u64 = 5;
 
 /// Interval at which the run delay between operations is discarded, nanoseconds.

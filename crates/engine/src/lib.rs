@@ -1,9 +1,9 @@
 //! I/O engines: a clock and all targets of one shard behind one interface.
 //!
-//! The run loop is generic over [`IoEngine`]. The compiler builds it for io_uring and for [`sim`], whose operations are
-//! cheapest, and once for all other engines in a box, where a dynamic call per operation is negligible. [`uring`],
-//! [`aio`], [`threads`], [`calls`] and [`passthrough`] drive real devices. [`sim`] runs on virtual time, from event to
-//! event. [`net`] adds sockets to the ring of the targets.
+//! The run loop is generic over [`IoEngine`]. The compiler builds the loop for io_uring and for [`sim`], the engines
+//! with the cheapest operations. One more build serves all other engines, in a box: for them a dynamic call per
+//! operation is negligible. [`uring`], [`aio`], [`threads`], [`calls`] and [`passthrough`] drive real devices. [`sim`]
+//! runs on virtual time, from event to event. [`net`] adds sockets to the ring of the targets.
 
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
@@ -25,7 +25,7 @@ use std::ops::DerefMut;
 use sys::op::{Completion, Op};
 
 /// Maximum number of operations per submission to the kernel, and between two readings of the clock. The kernel issues
-/// a batch one by one, so in a long batch the last operation is issued later than its time stamp.
+/// the operations of a batch one by one, so in a long batch the last is issued later than its time stamp.
 pub const BATCH: usize = 8;
 
 /// Bounds of the sleep in [`IoEngine::reap`].

@@ -2,7 +2,7 @@
 //! namespace (`/dev/ng0n1`), which bypass the block layer. Failures have the NVMe status of the drive.
 //!
 //! The engine is a [`Queued`] ring of NVMe commands. For passthrough commands of root the kernel checks neither range
-//! nor permission, so this engine checks both before. Operations larger than the queue's limit are split into several
+//! nor permission, so this engine checks both first. Operations larger than the queue's limit are split into several
 //! commands, as in the block layer. The block device stays open and claimed during the run ([`device::nvme_generic`]).
 
 use crate::queued::{QueueSupport, Queued, Setup};

@@ -226,8 +226,9 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
         self.refused.push(Completion { token, buf, outcome, issued_ns, completed_ns: issued_ns, unseen_ns: 0 });
     }
 
-    /// Sets the issue time of operations that the queue returned to their first submission, when the device had no room
-    /// for them. The time until a helper thread issued them may be flashproof's lag, so this time counts as unseen.
+    /// For operations that the queue returned: sets the issue time to that of the first submission, when the device had
+    /// no room for them. The time until a helper thread issued them may be flashproof's lag, so this time counts as
+    /// unseen.
     fn backdate_issue(&mut self, completions: &mut [Completion]) {
         for completion in completions {
             let submitted_ns = self.submitted_ns.get_mut(completion.token as usize).and_then(Option::take);

@@ -63,7 +63,7 @@ pub struct Select {
     pub count: Option<usize>,
     /// Also drives that are mounted, held or open, for steps that only read.
     pub in_use: bool,
-    /// Allows a drive in several inventories: storage that hosts share, which all of them test together.
+    /// Allows a drive in several inventories: storage that several hosts share and test together.
     pub shared: bool,
 }
 

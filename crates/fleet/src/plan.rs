@@ -265,7 +265,7 @@ impl Plan {
 pub struct Share {
     /// Maximum number of concurrent tasks.
     pub at_once: u32,
-    /// Hosts whose tasks must have ended before.
+    /// Hosts whose tasks must end before the tasks of this host begin.
     pub waits_for: Vec<Host>,
 }
 

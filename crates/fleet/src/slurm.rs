@@ -87,8 +87,8 @@ pub fn submit(plan: &Plan, slurm: &Slurm, is_wanted: &dyn Fn(usize) -> bool) -> 
             if indices.is_empty() {
                 continue;
             }
-            // The array waits for other jobs of its host, because each job has its own limit, and for the hosts before
-            // it.
+            // The array waits for the hosts before it, and for other jobs of its own host, because each job has its own
+            // limit.
             let earlier_jobs =
                 share.waits_for.iter().chain([host]).filter_map(|host| jobs.get(host_text(host))).flatten();
             let earlier_jobs: Vec<&str> = earlier_jobs.map(String::as_str).collect();

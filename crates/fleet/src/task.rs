@@ -466,8 +466,8 @@ fn create_step_dir(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Moves results that cannot be resumed to `out.1`, `out.2`...: a single run starts again; a series is resumed unless
-/// it `is_repeated`.
+/// Sets aside results that cannot be resumed, as `out.1`, `out.2`... A single run starts again. A series is resumed,
+/// unless `is_repeated` is set because the user wants the step repeated.
 fn set_aside(results_dir: &Path, is_repeated: bool) -> io::Result<PathBuf> {
     if fs::symlink_metadata(results_dir).is_ok_and(|found| found.is_symlink()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the results are a symbolic link"));
@@ -500,7 +500,7 @@ fn result_in(results_dir: &Path) -> Option<RecordedResult> {
     }
 }
 
-/// The last line of an output that is not empty.
+/// The last non-empty line of an output.
 pub(crate) fn last_line(output: &Path) -> Option<String> {
     let mut file = files::open(output, files::Links::Refused).ok()?;
     let bytes = file.metadata().ok()?.len();

@@ -1,8 +1,8 @@
 //! The map between host units and flash units; for each superblock, the numbers of valid units and of erases.
 //!
 //! Validity is not stored: a flash unit is valid if its host unit maps to it. So an overwrite accesses only one random
-//! entry. Garbage collection checks each unit of its victim, with many such loads in flight at once. Superblock 0 is
-//! not part of the drive: its unit 0 means "not written".
+//! entry. Garbage collection looks up the host unit of each unit of its victim, with many of these loads in flight at
+//! once. Superblock 0 is not part of the drive: its unit 0 means "not written".
 //!
 //! The number of valid units of a closed superblock only falls. So an overwrite updates the minimum of a group of 256
 //! superblocks with one comparison, which is almost never true. To find the overall minimum, the group minima and one

@@ -1,5 +1,5 @@
-//! Reads the inputs of a command, and prints warnings: configurations of ACT's tests, of any ACT version, from a file
-//! or standard input; files of tenants; block traces.
+//! Reads the inputs of a command, and prints warnings about them. Inputs are configurations of ACT's tests (of any ACT
+//! version, from a file or standard input), files of tenants, and block traces.
 
 use device::observe::trace::{Request, TraceText};
 use load::workload::act::dialect::{FILE_BYTES_MAX, line_of};

@@ -1,12 +1,12 @@
-//! Formats devices for a record store: all of them, or as few as possible.
+//! Formats devices for a record store. If a device cannot be cleared, no device gets a header.
 //!
 //! ```text
 //! clear both ends of each device -> write the header of each
 //! ```
 //!
 //! Both ends of a device can identify file systems, arrays and partition tables, even after the store's header replaced
-//! the first bytes: the next boot could assemble one. A header is written after both ends are cleared, so a device with
-//! a header has no such signature. The rest of the device is unchanged.
+//! the first bytes: the next boot could assemble an array. A header is written after both ends are cleared, so a device
+//! with a header has no such signature. The rest of the device is unchanged.
 
 use device::target::Target;
 use engine::threads::Threads;

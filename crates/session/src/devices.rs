@@ -257,9 +257,9 @@ fn allowed(erase: &[String]) -> Vec<String> {
     erase_names(erase, std::env::var(ERASE_VARIABLE).ok().as_deref())
 }
 
-/// Checks that the guard agrees to the erasure of the real devices of `spec` if a series `writes`, without erasing
-/// anything, so that refusals come first. Returns `erase` plus the names agreed to, so that later consents ask no
-/// question. Without `ask`, only names in `erase` and in [`ERASE_VARIABLE`] agree.
+/// Checks that the guard agrees to the erasure of the real devices of `spec`, so that refusals come first; erases
+/// nothing. `writes`: true if the series writes; otherwise nothing is checked. Returns `erase` plus the names agreed
+/// to, so that later consents ask no question. Without `ask`, only names in `erase` and in [`ERASE_VARIABLE`] agree.
 pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String], may_ask: bool) -> Result<Vec<String>, Failure> {
     let request = |name: &DeviceName| Request {
         file_size_bytes: spec.file_size_bytes,

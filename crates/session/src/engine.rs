@@ -259,8 +259,8 @@ impl Engine {
         value
     }
 
-    /// Counts of records that the finished run read from a store or database; `None` unless it verified them or read
-    /// in batches.
+    /// Counts of records that the finished run read from a store or database; `None` unless the run verified records or
+    /// read them in batches.
     pub fn take_records_read(&self) -> Option<RecordsRead> {
         let (verification, in_batches) = match (&self.kind, &self.store) {
             (EngineKind::Client(settings), _) => (&settings.verification, settings.batch.is_some()),
@@ -497,7 +497,7 @@ impl EngineFacts {
 }
 
 /// Pacing of a sleeping thread that offers `iops` operations per second. The CPU cost of a wake-up bounds the period.
-/// The thread wakes for each operation if a period would gather too few and the CPU cost allows.
+/// The thread wakes for each operation if a period would gather too few operations and the CPU cost permits.
 fn sleep(wake_cost_ns: u64, iops: f64) -> Pacing {
     let period_ns = wake_cost_ns.saturating_mul(WAKE_SHARE).clamp(*PERIOD_NS.start(), *PERIOD_NS.end());
     let each_share = iops * wake_cost_ns as f64 / 1e9;

@@ -7,7 +7,7 @@
 //! | `F_SET_RW_HINT` | `threads` | Linux 6.16, FDP on | one: the hint is the inode's, which all writes share |
 //!
 //! A load with handles is refused here, before anything is written, if its device has none of these mechanisms. As a
-//! last guard, the engine refuses each such write (`EOPNOTSUPP`).
+//! last guard, the engine refuses each write whose handle cannot be carried (`EOPNOTSUPP`).
 
 use crate::failure::{Failure, collect_all};
 use device::nvme_generic::NvmeGeneric;

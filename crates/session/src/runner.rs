@@ -35,7 +35,8 @@ const SEEDS_APART: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct FailureLimits {
     /// Maximum number of failed operations before the run ends; any failed operation fails the run.
     pub max_errors: u64,
-    /// I/O timeout after the end: maximum time without completions of a device with operations in flight, seconds.
+    /// I/O timeout after the end of the run, seconds: a device with operations in flight may complete none for this
+    /// long.
     pub hang_sec: u32,
 }
 

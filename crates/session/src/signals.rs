@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Exit code of an interrupted run: it is invalid.
+/// Exit code of an interrupted run, which is invalid.
 const BROKEN_OFF: i32 = 4;
 
 /// Two SIGTERM within this time are one request: a batch scheduler signals every process of a job, and the parent of
@@ -112,8 +112,8 @@ impl Drop for Armed {
     }
 }
 
-/// Signals that end a command which must restore something before it exits. SIGHUP also ends such a command: without
-/// a terminal nobody could.
+/// Signals that end a command which must restore something before it exits. SIGHUP also ends such a command: without a
+/// terminal nobody could end it.
 pub struct EndSignals {
     signals: Receiver<i32>,
     first_signal: Cell<Option<i32>>,

@@ -91,7 +91,7 @@ pub struct Aio {
     pushed: Vec<u32>,
     /// Control blocks of the pushed operations.
     pointers: Vec<*mut ControlBlock>,
-    /// Completions of the kernel, with one entry more than can arrive.
+    /// Room for the kernel's completions: one entry more than can arrive.
     events: Vec<Event>,
     posted: usize,
     // Not `Send`: addresses of control blocks are passed to the kernel by one thread.
@@ -132,8 +132,8 @@ impl Aio {
         let mut begin = 0;
         while begin < self.pushed.len() {
             let pointers = &self.pointers[begin..];
-            // SAFETY: each points to a block of `blocks`, which never moves, and describes memory that its operation
-            // owns, which `slots` keeps until its completion.
+            // SAFETY: each pointer leads to an element of `blocks`, which never moves. The element describes memory of
+            // an operation, and `slots` keeps the operation until its completion.
             let submitted =
                 unsafe { libc::syscall(libc::SYS_io_submit, self.context, pointers.len(), pointers.as_ptr()) };
             let submitted_count = match succeed(submitted) {

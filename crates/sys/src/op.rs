@@ -156,8 +156,8 @@ pub struct Op {
     pub priority: Priority,
     /// Data of the operation; empty for a simulated drive, which stores no data.
     pub buf: Buf,
-    /// Number chosen by the issuer: below the engine's limit of operations in flight, and unique among these. Issuer
-    /// and engine index their tables with the token, so neither has to search.
+    /// Number chosen by the issuer: below the engine's limit of operations in flight, and unique in flight. Issuer and
+    /// engine index their tables with the token, so neither has to search.
     pub token: u32,
 }
 

@@ -47,7 +47,7 @@ const NOT_ISSUED: u64 = u64::MAX;
 /// An operation that is pushed or submitted, but not complete.
 struct InFlight<F: Form> {
     op: F::Op,
-    /// Time at which its first entry was submitted; [`NOT_ISSUED`] before.
+    /// Time at which its first entry was submitted; [`NOT_ISSUED`] until then.
     issued_ns: u64,
     /// Number of incomplete entries.
     entries: usize,

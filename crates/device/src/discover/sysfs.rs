@@ -175,7 +175,7 @@ pub(crate) fn loops(roots: &Roots) -> Vec<LoopDevice> {
     whole_disks(roots).filter_map(|dir| loop_at(&dir, roots)).collect()
 }
 
-/// Directories of all block devices but partitions, links resolved.
+/// Directories of all block devices except partitions, links resolved.
 fn whole_disks(roots: &Roots) -> impl Iterator<Item = SysDir> + use<> {
     let entries = fs::read_dir(roots.sys.join("block")).into_iter().flatten().flatten();
     entries.filter_map(|entry| fs::canonicalize(entry.path()).ok()).map(SysDir)

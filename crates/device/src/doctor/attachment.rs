@@ -3,7 +3,7 @@
 //! [`crate::observe::interrupts`] has the interrupt lines of a device and the counts per CPU; /proc/irq has the
 //! affinities. One CPU that takes all completions of a fast device saturates long before the device does: latency then
 //! rises with the load, as if the device were slow. With a queue for each CPU the kernel spreads NVMe interrupts
-//! itself, without irqbalance; for drives with few queues, HBAs and virtual disks irqbalance has to do so.
+//! itself, without irqbalance; irqbalance has to do so for HBAs, for virtual disks, and for drives with few queues.
 
 use super::{Check, DeviceState, Findings, own_status};
 use crate::discover::{Roots, SysDir};
@@ -307,8 +307,8 @@ fn is_administrative(name: &str) -> bool {
     is_admin_queue || name.ends_with("-config")
 }
 
-/// CPUs to which an interrupt is routed: the effective CPUs, or the allowed CPUs if those are unknown. Source:
-/// `Documentation/core-api/irq/irq-affinity.rst` of the kernel.
+/// CPUs to which an interrupt is routed: the effective CPUs, or the allowed CPUs if the effective CPUs are unknown.
+/// Source: `Documentation/core-api/irq/irq-affinity.rst` of the kernel.
 fn affinity(irq: u32, roots: &Roots) -> Option<CpuList> {
     let dir = roots.proc.join("irq").join(irq.to_string());
     let read = |name: &str| CpuList::read(&dir.join(name)).filter(|cpus| !cpus.is_empty());

@@ -134,11 +134,11 @@ fn has_capability(roots: &Roots, bit: u32) -> Option<bool> {
     Some(u64::from_str_radix(&mask, 16).ok()? >> bit & 1 == 1)
 }
 
-/// Percentage of CPU time from which steal may distort a result: a thread without a CPU for 10 ms issues all operations
-/// of that time late.
+/// Steal of this percentage of CPU time or more may distort a result: a thread without a CPU for 10 ms issues all
+/// operations of that time late.
 const STEAL_PCT: f64 = 1.0;
 
-/// Percentage of CPU time from which other programs may disturb the run.
+/// Other programs that use this percentage of CPU time or more may disturb the run.
 const BUSY_PCT: f64 = 50.0;
 
 /// Checks CPU steal and CPU load between two readings.

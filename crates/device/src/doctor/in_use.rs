@@ -62,11 +62,11 @@ pub(super) fn check_activity(
 
 const PLACE: &str = "run-directory-place";
 
-/// Free space for a warning below it. A run of a day takes about 100 MB per device (docs/run-directory.md); a run also
-/// checks for the space that it needs itself.
+/// The check warns of less free space than this. A run of a day takes about 100 MB per device (docs/run-directory.md);
+/// a run also checks for the space that it needs itself.
 const ENOUGH_BYTES: u64 = 1 << 30;
 
-/// Free space for a problem below it: less does not last an hour with several devices.
+/// Less free space than this is a problem: it does not last an hour with several devices.
 const LEAST_BYTES: u64 = 16 << 20;
 
 /// Checks the free space of the file system of `dir`, which need not exist yet.

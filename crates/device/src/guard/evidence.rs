@@ -193,7 +193,7 @@ fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
 }
 
 /// Reads samples of the `size_bytes` of `file`, which is open for direct I/O. Returns the evidence: data that `key`
-/// does not explain, for the reason `why` ([`explanation`]). Adds notes if not all samples could be read.
+/// does not explain; `why` is the reason ([`explanation`]). Adds notes if not all samples could be read.
 pub(super) fn gather(
     file: &File,
     size_bytes: u64,

@@ -1,15 +1,15 @@
 //! Examines one target, from its name to its contents. Makes every check and writes nothing.
 //!
 //! ```text
-//! name -> look_up (device or file) -> examine: users -> claim -> I/O of others -> contents
+//! name -> resolve_target (device or file) -> examine: users -> claim -> I/O of others -> contents
 //! ```
 //!
-//! Checks that open nothing come first, and their objections are reported together. The device is opened only if they
-//! had no objections, because closing a writable descriptor makes udev scan the disk.
+//! Checks that open nothing come first, and their objections are reported together. The device is opened only if these
+//! checks had no objections, because closing a writable descriptor makes udev scan the disk.
 //!
-//! A [`GuardReport`] is the guard's decision on a device, without a question to the user. Only the claim differs: a
-//! read-only descriptor takes the kernel's exclusive claim for a moment, and the device gets no mark. So an outlook is
-//! only valid at the moment of the examination; consent examines again.
+//! A [`GuardReport`] is the guard's decision on a device, without a question to the user. The examination differs from
+//! that for a consent only in the claim: a read-only descriptor takes the kernel's exclusive claim for a moment, and
+//! the device gets no mark. So a report is only valid at the moment of the examination; consent examines again.
 //!
 //! I/O counters show users that no other check finds. The counters in sysfs (`stat`, as in /proc/diskstats) are read
 //! twice; in between, a device that is to be erased must do no I/O. Field order: `Documentation/block/stat.rst`.
@@ -300,8 +300,8 @@ fn sample_contents(
     evidence::gather(file, read_bytes, explained, sampling, notes).map_err(failed)
 }
 
-/// Size of the target in its record. A device with another size is a different device; a file may grow, so its size is
-/// 0.
+/// Size of the target in its record. A device with another size is a different device; a file may grow, so its record
+/// has the size 0.
 pub(super) fn recorded_size(target: &ResolvedTarget, size_bytes: u64) -> u64 {
     match target.target_kind {
         TargetKind::Device { .. } => size_bytes,

@@ -12,7 +12,7 @@
 //! The scan compares every descriptor of every process by device number (a file: by device and inode). No other check
 //! finds a database that opens its drives without `O_EXCL`. The scan cannot see processes of other PID namespaces,
 //! descriptors that exist only in the file table of an io_uring, and users inside the kernel. The watch on the I/O
-//! counters covers these.
+//! counters covers these users.
 
 use super::claim::mark_in_fdinfo;
 use super::refusal::{Objections, Reason};
@@ -110,7 +110,7 @@ impl TargetDevices {
         for (mount, seen_by) in &users.mounts {
             let by_number = self.node(mount.number).map(|node| node.description.clone());
             // Mounts of btrfs and others have a device number of their own. Then the source of the mount names the
-            // device. If the source is a file, the mount uses a loop device, which has its own check.
+            // block device. If the source is a file, the mount uses a loop device, which has its own check.
             let by_source = || {
                 let is_device = !fs::metadata(&mount.source).is_ok_and(|source| source.is_file());
                 is_device.then(|| self.find_path(&mount.source, roots)).flatten()

@@ -56,7 +56,8 @@ const WATCH: Duration = Duration::from_secs(1);
 /// Maximum wait for a short-lived user (udev after a change, a run that just ended).
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// Number of random samples between the ends of a device. They miss data on 1 % of the device once in 30,000 runs.
+/// Number of random samples between the ends of a device. The samples miss data that covers 1 % of the device once in
+/// 30,000 runs.
 const SPOTS: u32 = 1024;
 
 /// Time limit for the random samples; a hard disk reads about 100 per second.
@@ -124,8 +125,8 @@ impl Guard {
 }
 
 impl Guard {
-    /// Consents to the writes of all `requests`, in their order, or of none. Takes about a second for any number of
-    /// devices.
+    /// Consents to the writes of all `requests`, or of none; the consents are in the order of the requests. Takes about
+    /// a second for any number of devices.
     ///
     /// Errors: each refused device, with all objections. In this case nothing was written and no file was created.
     pub fn consent(

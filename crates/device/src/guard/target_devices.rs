@@ -66,7 +66,7 @@ pub(super) struct TargetPart {
     /// Description, see [`Node::which`].
     pub(super) description: String,
     /// True if processes that opened it read-only count as users. Below the target they do not: daemons that manage the
-    /// paths of a drive keep these open for reading.
+    /// paths of a drive keep the paths open for reading.
     pub(super) readers_count: bool,
 }
 
@@ -324,8 +324,8 @@ impl Node {
         roots.dev.join(self.dir.node_name())
     }
 
-    /// Directories of the devices built on this device, except devices that lead to the target, and devices whose bytes
-    /// a volume manager or RAID keeps apart from those.
+    /// Directories of the devices built on this device. Left out: devices that lead to the target, and devices that a
+    /// volume manager or RAID keeps apart from them.
     pub(super) fn holders(&self) -> impl Iterator<Item = SysDir> {
         let is_own = |holder: &SysDir| {
             self.path_to_target.iter().any(|way| way.name() == holder.name() || lie_apart(way, holder))

@@ -86,8 +86,8 @@ impl InterruptsByCpu {
         Self { counts: self.counts.iter().zip(before).map(grown).collect() }
     }
 
-    /// The CPU with the most interrupts (the lowest number of equal ones), and its percentage of all interrupts; `None`
-    /// without interrupts.
+    /// The CPU with the most interrupts (the lowest number if several are equal), and its percentage of all interrupts;
+    /// `None` without interrupts.
     pub fn busiest(&self) -> Option<(usize, f64)> {
         let (cpu, count) = self.counts.iter().enumerate().max_by_key(|(cpu, count)| (**count, usize::MAX - cpu))?;
         let total = self.total();
@@ -95,8 +95,8 @@ impl InterruptsByCpu {
     }
 }
 
-/// Parses numbers separated by commas. The kernel's 32-bit counters wrap; [`InterruptsByCpu::since`] treats a wrap as a reset,
-/// once in 2^32 interrupts.
+/// Parses numbers separated by commas. The kernel's 32-bit counters wrap; [`InterruptsByCpu::since`] treats a wrap,
+/// once in 2^32 interrupts, as a reset.
 fn parse_counts(text: &str) -> Option<Vec<u64>> {
     text.trim().split(',').map(|count| count.parse().ok()).collect()
 }

@@ -2,8 +2,8 @@
 //! process.
 //!
 //! A PID alone does not identify a process, because the kernel reuses PIDs. PID, start time and boot ID together do.
-//! PIDs differ between containers, so only within one PID namespace a missing process has ended. Otherwise the caller
-//! has to check if the files of the process still grow.
+//! PIDs differ between containers, so a missing process has certainly ended only if it was in this PID namespace. For
+//! another namespace the caller has to check if the files of the process still grow.
 //!
 //! A measuring tool has to report its own cost. Threads that issue operations are recognised by name
 //! ([`ISSUING_PREFIX`]); each of them has a column. The CPU time of the process includes all threads.

@@ -162,7 +162,7 @@ impl QueueModel {
         if op.has_placement || matches!(op.kind, OpKind::WriteBack(_)) {
             return (now_ns, libc::EOPNOTSUPP);
         }
-        // The `channels` operations that end last hold the channels. The earliest of their ends frees a channel.
+        // With N channels, the N operations that end last hold them. The earliest of their ends frees a channel.
         // Refused operations end at once and do not count.
         let free_ns = self.completions.from_last(self.spec.channels as usize - 1).map_or(0, |(end_ns, _)| end_ns);
         let taken_ns = match op.kind {

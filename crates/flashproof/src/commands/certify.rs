@@ -9,8 +9,8 @@
 //!                 -> stages      one after another; series.json before and after each
 //!                 -> conclusion, report.html
 //! ```
-//! `conclusions::certify` defines the stages, their rules and the claims; `load::workload::act::staged` the load of a
-//! stage; the runner runs it. This module joins them, and keeps the state on disk.
+//! `conclusions::certify` defines the stages, their rules and the claims, and `load::workload::act::staged` the load of
+//! a stage. The runner runs this load. This module joins the three, and keeps the state on disk.
 
 use crate::args::CertifyArgs;
 use conclusions::certify::{self, Claim, Linearity, STAGE_SEC, StageResult};

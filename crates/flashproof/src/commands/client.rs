@@ -28,7 +28,7 @@ use sys::process;
 /// Default length of a run, seconds.
 const DURATION_SEC: u64 = 60;
 
-/// Upper bound on the length of an insertion, which ends when all keys are written, seconds.
+/// Upper bound on the length of an insertion, seconds. An insertion ends when all keys are written.
 const INSERT_SEC: u64 = 30 * 86_400;
 
 /// Transactions in flight per issuing thread.

@@ -43,7 +43,7 @@ pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failur
     Ok(ExitCode::from(if exported.unreadable.is_empty() { 0 } else { 3 }))
 }
 
-/// Result directory of each step of each drive, under the name that the export uses for `dir`, and the step's state.
+/// For each step of each drive: the path of its results, beginning with the name of the directory, and its state.
 fn step_states(status: &CampaignStatus, plan: &Plan, dir: &Path) -> Vec<(String, String)> {
     let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
     let steps = status.tasks.iter().flat_map(|task| task.steps.iter().map(move |step| (task.index, step)));

@@ -1,7 +1,7 @@
 //! `flashproof latency server`: tables of one histogram of a server's log, as asloglatency prints them.
 //!
 //! The table goes to standard output. Additional information (damage, a restart, available names) goes to standard
-//! error. Under the name asloglatency, its error messages go to standard output, too.
+//! error. Called as asloglatency, the program prints its error messages on standard output, too.
 
 use super::CompatMode;
 use super::latency::TableError;

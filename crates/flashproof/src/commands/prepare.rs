@@ -1,8 +1,9 @@
-//! `flashproof prep`, and `act_prep`; `flashproof doctor`: reports problems of this host and its devices that may
-//! distort a result, with remedies.
+//! `flashproof prep` and `act_prep`. Also `flashproof doctor`, which reports problems of this host and its devices that
+//! may distort a result, with remedies.
 //!
 //! The findings come from [`device::doctor`]; this module sorts them: the most harmful first, passed checks only
-//! counted. Without a device: the block devices of this machine, and which of them may be tested.
+//! counted. Without a device, `flashproof doctor` lists the block devices of this machine, and shows which may be
+//! tested.
 
 use super::done;
 use crate::args::{DoctorArgs, PrepArgs};
@@ -63,8 +64,8 @@ fn of_every_disk(out: &Path) -> Vec<Finding> {
     relevant_to_unnamed_disks(doctor::examine(Path::new("/"), &names, Some(out)))
 }
 
-/// Findings worth showing about disks that the user did not name. That such a disk is in use is only a note. For a disk
-/// in use, findings that matter only for a test (preparation, other activity) are dropped.
+/// Findings worth showing about disks that the user did not name. For such a disk, the finding that it is in use is
+/// only a note. For a disk in use, findings that matter only for a test (preparation, other activity) are dropped.
 fn relevant_to_unnamed_disks(findings: Vec<Finding>) -> Vec<Finding> {
     const OF_TESTS: [&str; 4] = ["preparation", "over-provisioning", "other-activity", "run-directory-place"];
     let is_refused = |finding: &Finding| finding.check == doctor::IN_USE && finding.level == Level::Problem;

@@ -386,8 +386,8 @@ fn compare_header(
     }
 }
 
-/// Checks that the devices of a namespace either all have its records, from one set, or all have none. Without one of
-/// the devices, records would be missing; with a device of another set, older records would reappear.
+/// Checks that the devices of a namespace either all have its records, from one set, or none has records. Without one
+/// of the devices, records would be missing; with a device of another set, older records would reappear.
 fn check_sets(expected: &[ExpectedDevice<'_>], existing: &[Option<DeviceHeader>]) -> Result<(), Failure> {
     for (device, header) in expected.iter().zip(existing) {
         let namespace = &device.header.namespace;

@@ -30,13 +30,13 @@ pub(crate) fn greedy(a: f64, b: usize) -> f64 {
 }
 
 /// As [`greedy`], for separate pools, each with a share `f` of the data and a share `r` of the writes. The victim is
-/// the block with the fewest valid pages of all pools.
+/// the block with the fewest valid pages, whichever pool it belongs to.
 pub(crate) fn greedy_apart(a: f64, b: usize, pools: &[(f64, f64)]) -> f64 {
     let mut harmonic = vec![0.0; b + 1];
     for i in 1..=b {
         harmonic[i] = harmonic[i - 1] + 1.0 / i as f64;
     }
-    // Blocks with v valid pages are collected at a common rate. If one of their pages is overwritten before, they are
+    // Blocks with v valid pages are collected at a common rate. If one of their pages is overwritten first, they are
     // collected with v - 1 valid pages. The rate determines the flash of all blocks and the write amplification.
     let of = |v: usize, rate: f64| {
         let (mut flash, mut written) = (0.0, 0.0);

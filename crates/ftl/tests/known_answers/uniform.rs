@@ -5,8 +5,8 @@ use crate::measured;
 use ftl::{Append, Spec, Victim};
 use sys::random::Random;
 
-/// Relative error against the closed form, of a drive with `superblocks` superblocks of data, of `pages` units each,
-/// after `passes` passes.
+/// Relative error of a simulated drive against the closed form, after `passes` passes. The drive has `superblocks`
+/// superblocks of data, with `pages` units each.
 fn error(victim: Victim, over_provisioning: f64, pages: u64, superblocks: u64, passes: u64) -> f64 {
     let superblock_bytes = pages * 4096;
     let append = Append::Shared;

@@ -4,7 +4,7 @@
 //! run      |- begins -|------- measured -------|- ends -|
 //! issued              sum of the cells of these intervals
 //! reached             diskstats     ...        diskstats     flushes apart
-//! requests            block_rq_issue: number of those with the size of a large block, if tracing is permitted
+//! requests            block_rq_issue: number of requests of the size of a large block, if tracing is permitted
 //! ```
 //!
 //! Simulated drives and files have only the cells: all issued I/O counts as reached.
@@ -138,9 +138,9 @@ impl BurstMeasurement {
         writes.map(requests_of).sum()
     }
 
-    /// The stream that fell furthest behind its offered rate; none if all are within the fraction `allowed`, or miss at
-    /// most 2 operations, the error at the edges of the period. Poisson arrivals may differ by four standard deviations
-    /// more.
+    /// The stream that fell furthest behind its offered rate. A stream counts only if its rate is short by more than
+    /// the fraction `allowed`, with Poisson arrivals plus four standard deviations, and by more than 2 operations, the
+    /// error at the edges of the period.
     pub(super) fn not_held(&self, allowed: f64, poisson: bool) -> Option<&StreamRates> {
         let falls_short = |it: &&StreamRates| {
             let missing = it.offered_per_sec - it.per_sec;
@@ -391,9 +391,10 @@ impl RunObserver for BurstObserver {
 
 /// Writes with data per second, given the counted `writes` and `flushes` and the `expected` rate.
 ///
-/// A flush after a synchronous write is counted as a write without data with pwrite, but not if it is part of the
-/// write (io_uring; with pwrite, a drive without FUA has both). One flush may serve several writes. Counters do not
-/// separate these cases, so the result is the possible value nearest to `expected`.
+/// With pwrite, the kernel counts the flush after a synchronous write as a write without data. With io_uring the flush
+/// is part of the write, and is not counted as a write of its own. With pwrite, a drive without FUA gets both kinds of
+/// flush. One flush may serve several writes. Counters do not separate these cases, so the result is the possible value
+/// nearest to `expected`.
 fn with_data(writes: f64, flushes: f64, expected: f64) -> f64 {
     expected.clamp((writes - flushes).max(0.0), writes.max(0.0))
 }

@@ -105,8 +105,8 @@ pub fn balanced(profile: &Profile, is_accepted: bool) -> Result<(), Failure> {
     }
 }
 
-/// Parses `r/s=N,w/s=N,rkB/s=N,wkB/s=N`, in any order. With f/s, flushes are subtracted from w/s if it includes them,
-/// which the size of writes shows if all are large blocks of `block_kib`.
+/// Parses `r/s=N,w/s=N,rkB/s=N,wkB/s=N`, in any order. With f/s, flushes are subtracted from w/s if w/s includes them.
+/// The mean size of a write shows this, if all writes are large blocks of `block_kib`.
 fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
     const KEYS: [&str; 5] = ["r/s", "w/s", "rkB/s", "wkB/s", "f/s"];
     let mut values = [None; 5];

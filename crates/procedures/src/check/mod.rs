@@ -274,8 +274,8 @@ impl Definition {
 }
 
 impl RunDefinition {
-    /// Length of a slice of the verdict, seconds. Published percentiles cover whole runs of about a minute. A rate has
-    /// to last, so the worst quarter of the run decides.
+    /// Length of a slice of the verdict, seconds. With a limit on a latency: the whole run, as in published
+    /// percentiles. Otherwise a quarter of the run, because a rate has to last: the worst quarter decides.
     pub fn slice_sec(&self) -> u64 {
         let mut limited = self.criteria.iter().filter(|criterion| criterion.deciding_limit().is_some());
         let uncapped_sec =

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Seconds of load that outlast the burst credits of a cloud volume, 30 minutes, and show the performance after them.
+/// Seconds of load after which the burst credits of a cloud volume (30 minutes) are used up, with time to measure.
 const CREDITS_SEC: u64 = 2_400;
 
 /// If the disk moved less than this fraction of the jobs' bytes, a cache or another layer above the disk answered.

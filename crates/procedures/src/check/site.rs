@@ -1,4 +1,4 @@
-//! The place of a check: a directory, in which it makes its own files, a device, or a simulated drive.
+//! The place of a check: a directory (the check makes its own files there), a device, or a simulated drive.
 //!
 //! Files lie in one directory, [`OWN_DIR`], that is locked while the check runs and removed at its end. The next check
 //! removes the files of a killed one. Files with other names than a check's are never removed.

@@ -1,10 +1,10 @@
 //! Runs the same job alternately with the real fio and flashproof, to check that both measure the same drive.
 //!
 //! ```text
-//! FioLoad, open devices -> RealFio::run -> Side of each direction   real_fio.rs
-//! FioLoad, Totals       -> ours         -> Side of our run
-//! logs of both          -> logged       -> Logged                   real_fio.rs
-//! rounds of both        -> compare      -> Checked
+//! FioLoad, open devices -> RealFio::run -> DirectionResults of fio          real_fio.rs
+//! FioLoad, Totals       -> ours         -> DirectionResults of flashproof
+//! logs of both          -> logged       -> LogSummary                       real_fio.rs
+//! rounds of both        -> compare      -> CrossCheckResult
 //! ```
 //!
 //! A difference counts only if it is larger than the differences between rounds of the same program. fio writes only to
@@ -90,7 +90,7 @@ pub struct DirectionResult {
     pub never_issued: u64,
 }
 
-/// Sides of `load`: entry, direction, and a side with only its name.
+/// Directions of the jobs of `load`: entry, direction, and a result without measured values.
 fn named_directions(load: &FioLoad) -> impl Iterator<Item = (usize, usize, DirectionResult)> {
     load.reported().into_iter().filter(|(_, kind, _)| *kind < DIRECTIONS.len()).map(|(entry, direction, _)| {
         let job = &load.entries[entry].job;
@@ -228,8 +228,8 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Compares the rounds `ours` and `theirs`; `fio` is the version of fio. Each round has the sides of a job, in the same
-/// order.
+/// Compares the rounds `ours` and `theirs`; `fio` is the version of fio. All rounds have results of the same
+/// directions, in the same order.
 pub fn compare(fio: &str, ours: &[Vec<DirectionResult>], theirs: &[Vec<DirectionResult>]) -> CrossCheckResult {
     let stream_count = ours.iter().chain(theirs).map(Vec::len).min().unwrap_or(0);
     let stream = |index: usize| {

@@ -307,8 +307,8 @@ fn log_words(thread: &JobClone, dir: &Path) -> Vec<String> {
     options
 }
 
-/// Logs of an entry of `load`, of one direction: those in `dir` that fio wrote, or without `dir` flashproof's. `None`:
-/// the entry has no logs.
+/// Logs of one direction of an entry of `load`: fio's logs in `dir`; without `dir`, flashproof's logs. `None`: the
+/// entry has no logs.
 pub(super) fn logged(load: &FioLoad, entry: usize, direction: usize, dir: Option<&Path>) -> Option<LogSummary> {
     let threads = load.entries[entry].threads.iter().map(|thread| &load.threads[*thread]);
     let (mut summary, mut sum, mut has_logs) = (LogSummary::default(), 0.0, false);

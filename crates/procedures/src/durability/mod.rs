@@ -1,8 +1,8 @@
 //! `check durability`: do acknowledged writes survive a power cut?
 //!
 //! ```text
-//! check -> Place (device, directory) -> Ask the witness -> no session waits: write::run, until the power is cut
-//!                                                       -> a session waits:  examine_session -> Durability
+//! check -> DurabilityTarget (device, directory) -> question to the witness
+//!          no session waits: write::run, until the power is cut;  a session waits: examine_session -> Durability
 //! ```
 //!
 //! The machine under test keeps no state: the witness and the sectors on the drive hold everything. [`witness`] runs on
@@ -97,7 +97,8 @@ pub struct Request<'a> {
     pub seconds: Option<u32>,
 }
 
-/// Writes until the power is cut. If a session waits for its examination, reads the session's writes, and concludes.
+/// Writes until the power is cut. If a session waits for its examination, reads the session's writes instead, and
+/// concludes.
 ///
 /// Errors: also if the writes ended before a cut.
 pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durability, Failure> {

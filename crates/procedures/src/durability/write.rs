@@ -394,7 +394,7 @@ struct Worker {
 /// Destination of a lane's writes.
 enum Writer {
     Direct(Arc<Target>),
-    /// Through the page cache of the target, which is kept open meanwhile.
+    /// Through the page cache of the target, which stays open for as long.
     Cached(File, #[expect(dead_code)] Arc<Target>),
     /// Files in a directory, and the directory's descriptor for fsync.
     Files(PathBuf, File),

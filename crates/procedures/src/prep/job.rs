@@ -108,7 +108,7 @@ impl Job {
         for piece in target.discard(start..size_bytes) {
             match piece {
                 Ok(end) => self.status.set_done(end - start),
-                // For a discard of the whole device, support was checked before.
+                // For a discard of the whole device, support was already checked.
                 Err(error) if !discard_first && error.is_unsupported() => {
                     console::warning(&format!(
                         "{}: {error}, so its last {} bytes stay allocated: they are not written, but the drive cannot \

@@ -293,9 +293,9 @@ pub fn single_load<W>(load: Load<W>, name: &str) -> Vec<NamedWorkload<W>> {
 }
 
 impl SeriesDir {
-    /// Runs the step `index`, which is recorded as running, into its directory, with the load, limits and heading of
-    /// `asked`, on its open devices, if any. `round`: number of a repetition, which gets its own directory within the
-    /// step's. Returns the verdict.
+    /// Runs the step `index`, which is recorded as running, into its directory. `asked` has the load, limits and
+    /// heading, and the devices if they are open already. `round`: number of a repetition, which gets its own directory
+    /// within the step's. Returns the verdict.
     ///
     /// Errors: the run did not begin, or could not be recorded; the step is then recorded as interrupted.
     pub fn run_step<W: Workload>(

@@ -198,7 +198,7 @@ impl WafRequest {
 }
 
 /// Default drive for this number of tenants. Its superblocks have a sixteenth of the size of a large drive's, so that
-/// it has as many superblocks, and an erase takes a sixteenth of the time.
+/// the default drive has as many superblocks as a large drive. An erase takes a sixteenth of the time.
 fn default_drive(tenants: usize) -> String {
     format!(
         "sim:ftl+capacity=16GiB+op=7%+unit=32KiB+superblock=16MiB+erase-us=300+reserve=1+append=per-handle+isolation=persistently+handles={}",

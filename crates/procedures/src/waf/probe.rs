@@ -103,7 +103,7 @@ impl ProbeReport {
         }
     }
 
-    /// The result for the screen; a real drive's is preceded by its description.
+    /// The result for the screen; for a real drive, after a description of the drive.
     pub fn text(&self) -> String {
         let mut table = Table::new("").text(["streams", "handles"]).numbers(["written", "device WAF", "if isolated"]);
         for Phase { streams, handles, written_bytes, waf, isolated_waf_max, .. } in &self.probe.phases {

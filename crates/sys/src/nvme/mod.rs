@@ -15,7 +15,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Bytes of both SMART pages.
+/// Bytes of a SMART page: 02h and C0h have the same size.
 pub const LOG_PAGE_BYTES: usize = 512;
 
 /// Bytes of every Identify structure.

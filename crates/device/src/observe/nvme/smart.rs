@@ -1,14 +1,14 @@
 //! The SMART / Health Information log page (02h), byte by byte.
 //!
-//! Source of all offsets: NVM Express Base Specification 2.0, figure 207. Counters of 16 bytes never
-//! wrap in a drive's life.
+//! Source of the offsets of page 02h: NVM Express Base Specification 2.0, figure 207. Counters of 16 bytes never wrap
+//! in a drive's life.
 //!
 //! Also bytes written over the drive's life, by hosts and to the media, from a log that has both.
 //!
 //! OCP's SMART log page (C0h) has the bytes written to the flash.
 //!
-//! Source of all offsets: OCP Datacenter NVMe SSD Specification 2.5, "SMART / Health Information Extended". Any vendor
-//! may use the number C0h, so a page counts only with the specification's GUID.
+//! Source of the offsets of page C0h: OCP Datacenter NVMe SSD Specification 2.5, "SMART / Health Information Extended".
+//! Any vendor may use the number C0h, so a page counts only with the specification's GUID.
 
 use super::{Controller, QueryError, little_endian};
 use results::written::Bytes;

@@ -76,7 +76,7 @@ pub struct Flags {
     pub sync: bool,
     /// `REQ_FUA`: completes only when the data is on the medium.
     pub fua: bool,
-    /// `REQ_PREFLUSH`: the cache is flushed before.
+    /// `REQ_PREFLUSH`: the cache is flushed before the request.
     pub preflush: bool,
     /// `REQ_META`: metadata of a file system.
     pub meta: bool,

@@ -195,7 +195,7 @@ impl Pairing {
         self.keep_bio(key, Pending { request, end_sector, flush_follows: false });
     }
 
-    /// If the bio of the request is missing, its insertion counts as its queue event.
+    /// If the bio of a request is missing, the insertion of the request counts as its queue event.
     fn insert(&mut self, event: &Event) {
         let key = (event.device, event.sector);
         let knows = |bio: &Pending| bio.request.op == event.op;

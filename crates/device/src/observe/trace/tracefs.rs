@@ -158,7 +158,7 @@ fn remove(path: &Path) -> io::Result<()> {
     fs::remove_dir(path)
 }
 
-/// A tracefs instance. Dropping this value removes the instance; its buffers must be closed before.
+/// A tracefs instance. Dropping this value removes the instance; its buffers must be closed first.
 #[derive(Debug)]
 pub(super) struct Instance {
     path: PathBuf,

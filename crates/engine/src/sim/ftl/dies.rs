@@ -24,11 +24,11 @@ pub(super) enum Work {
     Erase { slot: u16 },
 }
 
-/// The end of a die's current work, as an event. Void if the work is suspended before.
+/// The end of a die's current work, as an event. Void if the work is suspended first.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WorkEnd {
     die: u16,
-    /// Value of [`Die::count`] at the start of the work; after a suspension the two values differ.
+    /// Value of [`Die::count`] at the start of the work. If [`Die::count`] has changed since, the work was suspended.
     work_number: u32,
 }
 

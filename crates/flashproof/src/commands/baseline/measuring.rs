@@ -15,10 +15,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 
-/// Largest fraction of a run without a CPU that raises no doubt.
+/// Largest fraction of a run that threads may wait for a CPU without doubt about the result.
 const RUN_DELAY_MAX: f64 = 0.05;
 
-/// Smallest fraction of a job's depth in flight on average that raises no doubt.
+/// Smallest mean number in flight that raises no doubt, as a fraction of the job's depth.
 const DEPTH_KEPT: f64 = 0.8;
 
 /// Largest busy fraction of closed-loop threads that raises no doubt: above it, the threads limit the rate.
@@ -271,8 +271,8 @@ fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -
     }
 }
 
-/// Latency summary of `durations`. Another `unknown` operations took longer than all `durations`; percentiles that fall
-/// among the unknown operations are left out.
+/// Latency summary of `durations`. In addition, `unknown` operations took longer than all `durations`; percentiles that
+/// fall among the unknown operations are left out.
 fn latency(durations: &Durations, unknown: u64) -> Latency {
     if durations.is_empty() {
         return Latency::default();

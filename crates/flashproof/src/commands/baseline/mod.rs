@@ -3,7 +3,7 @@
 //! ```text
 //! options -> Request   form, devices, terms; nothing touched
 //!         -> SeriesDir the directory of the series, started or resumed
-//!         -> prep, doctor, and the devices opened for all of it
+//!         -> prep, doctor, and the devices opened for the whole series
 //!         -> per drive: form + its points -> its next job
 //!            the jobs furthest behind, at the same time -> a run -> a point for each drive
 //!         -> conclusion, report
@@ -156,8 +156,8 @@ fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
     next
 }
 
-/// Runs `jobs` at the same time. Their steps are saved in `kept` before and after. `Continue`: each drive has a point,
-/// except drives whose run ended because another drive failed. `Break`: a signal ended the run.
+/// Runs `jobs` at the same time. Their steps are saved in `kept` before and after the run. `Continue`: each drive has a
+/// point, except drives whose run ended because another drive failed. `Break`: a signal ended the run.
 fn run_jobs(
     jobs: &[(usize, Job)],
     request: &Request,
@@ -249,7 +249,7 @@ fn run_jobs(
     Ok(ControlFlow::Continue(()))
 }
 
-/// `point` with the steady state of the drive, if the rounds `so_far` of its part are enough.
+/// `point` with the steady state of the drive, if there are enough rounds `so_far` of the same part of the baseline.
 fn with_rounds(point: Point, mut so_far: Vec<Point>) -> Point {
     let part = point.part;
     let test = Pts::ALL.into_iter().find(|test| test.has(&point));

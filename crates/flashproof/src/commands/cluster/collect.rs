@@ -337,7 +337,7 @@ pub fn fetch(node: &Node, file: &str, folder: &Path) -> String {
         true => {
             format!("scp {} {}", shell_quoted(&format!("{host}:{file}")), shell_quoted(&target.display().to_string()))
         }
-        // The log goes to standard error, of a container or to systemd.
+        // The log goes to the server's standard error: to systemd, or to the log of a container.
         false => format!("(on {host}: the log goes to {}, see journalctl -u aerospike or docker logs)", quoted(file)),
     }
 }

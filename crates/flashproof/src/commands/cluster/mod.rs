@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! --host -> nodes, walked by their peers              store::nodes
-//!        -> settings that a sizing needs, changed     put_back.rs
+//!        -> settings that a sizing needs, changed     node_settings.rs
 //!        -> samples, a file per node                  collect.rs
-//!        -> settings restored, also after a signal    put_back.rs
+//!        -> settings restored, also after a signal    node_settings.rs
 //! ```
 //!
 //! `sizing::info` interprets the replies; this module opens no device.

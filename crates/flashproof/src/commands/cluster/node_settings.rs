@@ -6,9 +6,9 @@
 //! changes -> put-back.json in the folder, on disk -> set -> ... -> restore -> remove the file
 //! ```
 //!
-//! The file is written before any change, so the settings to restore are known however the program ends. A setting is
-//! restored only if it still has the collection's value: a later change by a user is intentional, and must stay. Of two
-//! simultaneous collections, the second finds the settings on, changes none, and restores none.
+//! put-back.json is written before any change, so the settings to restore are known however the program ends. A setting
+//! is restored only if it still has the collection's value: a later change by a user is intentional, and must stay. Of
+//! two simultaneous collections, the second finds the settings on, changes none, and restores none.
 
 use super::{build, shell_quoted};
 use results::files::{self, Links, ReplaceTarget};

@@ -89,7 +89,7 @@ struct Draft {
     source: Option<(String, Translation)>,
     /// Form in which the load was given.
     rates: Option<Rates>,
-    /// True if --scale was applied to the rates afterwards.
+    /// True if --scale was applied to these rates.
     is_scaled: bool,
     notes: Notes,
 }

@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 /// I/O errors after which a step ends early. A single error fails the step, so a failing drive needs no further load.
 const PATIENCE: FailureLimits = FailureLimits::with_errors(100);
 
-/// Consecutive steps limited by flashproof or its host after which the search ends.
+/// The search ends after this many consecutive steps that flashproof or its host limited.
 const OUR_LIMIT_MAX: u32 = 3;
 
 /// Number of ratings tried in a dry run, and their range: the first load divided by [`RANGE_BELOW`] to the highest load
@@ -109,8 +109,8 @@ impl SearchRun {
         (least_sec, most_sec)
     }
 
-    /// Runs a move and adds its result to the search. The step is saved in `kept` before and after. `Break`: a signal
-    /// ended the run.
+    /// Runs a move and adds its result to the search. The step is saved in `kept` before and after the run. `Break`: a
+    /// signal ended the run.
     pub fn run(
         &mut self,
         next_run: NextRun,

@@ -1,4 +1,4 @@
-//! A row from the record of its run, and the limiting resource; and servers of this process for rows over loopback.
+//! Computes a row and its limiting resource from the record of its run. Also has the servers for rows over loopback.
 
 use super::page::{LatencySummary, Row};
 use super::{Backend, RowInProgress, RowsRequest};
@@ -33,13 +33,13 @@ use store::server::{Cluster, Device, Limits, Node, Server, Setup, State};
 use store::{IoSnapshot, Namespace, Overload, Verification};
 use sys::process::process_cpu_ns;
 
-/// Busy fraction from which the CPU is the limit.
+/// The CPU is the limit if it is busy for at least this fraction of the time.
 const BUSY_MIN: f64 = 0.9;
 
 /// Fraction of the requested rate that counts as held.
 const HELD_MIN: f64 = 0.99;
 
-/// Fraction of the transactions in flight that must wait for the drive to make it the limit.
+/// The drive is the limit if at least this fraction of the transactions in flight waits for the drive.
 const AT_DRIVE_MIN: f64 = 0.5;
 
 /// I/O of the devices, and CPU time of this process, in a run.
