@@ -59,8 +59,8 @@ const ROUNDS: u64 = 10;
 
 /// Maximum ramp before a job counts, seconds. The ramp is a tenth of the job's time.
 const RAMP_SEC_MAX: u64 = 30;
-/// Jobs of at least this many seconds have a ramp of at least one second; shorter ones use the fraction of their last
-/// second.
+/// Jobs of at least this many seconds have a ramp of at least one second. Shorter jobs have a shorter ramp: the
+/// fractional part of their time in seconds.
 const RAMPED_SEC_MIN: u64 = 4;
 
 /// Maximum length of a job, and of the saturation, on virtual time, seconds: longer ones take long to compute and

@@ -61,8 +61,8 @@ impl LimitState {
         self.lag_ns + self.unseen_ns
     }
 
-    /// Number of operations charged to flashproof, of `count` that wait at `at_ns`, the first since `intended_ns`: in
-    /// proportion to flashproof's share of that wait.
+    /// Of `count` operations that wait at `at_ns`, the first of them since `intended_ns`: the number charged to
+    /// flashproof, in proportion to its share of that wait.
     pub(super) fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
         let behind_ns = at_ns.saturating_sub(intended_ns).max(1);
         let ours = u128::from(count) * u128::from(self.own_ns().min(behind_ns)) / u128::from(behind_ns);

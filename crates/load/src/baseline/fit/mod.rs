@@ -9,8 +9,8 @@
 //! Stalls too rare for short jobs are not fitted: a watch has measured these stalls ([`Stalls`]). Jobs that met a stall
 //! are compared only by values that a stall does not affect.
 //!
-//! The one idea: any model that reproduces the points may represent the drive, because it is used only between them. A
-//! parameter that no point determines gets an interval without an end.
+//! The one idea: any model that reproduces the points may represent the drive, because the model is used only between
+//! these points. A parameter that no point determines gets an interval without an end.
 
 mod first;
 mod replay;

@@ -224,7 +224,7 @@ mod tests {
         fill_random(&mut data, 0x88bb_0a8c_f6db_562e, None);
         assert_eq!(data[0xa8..0xb0], [0x34, 0x88, 0x01, 0x06, 0xbf, 0xff, 0xae, 0x50]);
         assert_eq!(data[0x70..0x78], [0xbe, 0xdd, 0x33, 0xea, 0x88, 0x07, 0x3d, 0x71]);
-        // A part is its beginning, down to bytes.
+        // A shorter buffer gets the same bytes from its beginning on.
         let mut part = [0; 4091];
         fill_random(&mut part, 0x88bb_0a8c_f6db_562e, None);
         assert_eq!(part[..4064], data[..4064]);

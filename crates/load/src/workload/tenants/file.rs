@@ -150,9 +150,9 @@ impl Tenants {
     }
 
     /// Indices and byte ranges of the tenants on `device`, which has `device_bytes`. Tenants that name no device are on
-    /// it if `is_default`.
+    /// this device if `is_default`.
     ///
-    /// Errors: they do not fit it, or overlap.
+    /// Errors: the tenants do not fit the device, or overlap.
     pub fn layout(
         &self,
         device: &str,

@@ -7,9 +7,9 @@
 //! is N ln(1 + G(L - K + 1) / G(K)) with two gamma variates. Then it holds K - 1, exactly. The blocks wait for their
 //! instants in a [`Wheel`], whose unit of time is a block of client writes.
 //!
-//! The drawn instants have exactly the distribution that single records would give. Two properties are given up: one
-//! record dies for each that is written, so the live records of all blocks are N only on average (the deviation is
-//! below the root of N); and records can die in a buffer before it is written.
+//! The drawn instants have exactly the distribution that single records would give. Two properties of a real store are
+//! given up. There, one record dies for each that is written; here the live records of all blocks are N only on average
+//! (the deviation is below the root of N). There, records can die in a buffer before it is written; here none does.
 
 use super::steady::StoreGeometry;
 use super::wheel::Wheel;
