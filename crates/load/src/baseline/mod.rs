@@ -115,11 +115,11 @@ impl BaselineRequest {
         shortest.planned(&[]).len() as u64 + saturation_sec
     }
 
-    /// Lower bound of the jobs per drive: parts with rounds count five rounds, and of SNIA's sizes only those that
-    /// every drive supports.
+    /// Lower bound of the jobs per drive: a part with rounds counts as five rounds, and a size of SNIA's counts only if
+    /// every drive supports it.
     pub fn jobs_min(&self) -> usize {
         let of_test = |test: &Pts| match test {
-            // The bytes written can end this test, too.
+            // This test can also end by the bytes written, after its first job.
             Pts::Saturation => 1,
             _ => ROUNDS_IN_WINDOW * test.jobs().iter().filter(|(_, bytes)| *bytes >= PAGE_BYTES).count(),
         };

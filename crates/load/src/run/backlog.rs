@@ -141,7 +141,7 @@ impl<W: BlockEngine> Shard<W> {
         self.lag_cause(*limit, name, whose, behind_ns)
     }
 
-    /// The cell of the operation that has held a slot of a limit longest, if for more than half of the allowed lag.
+    /// The cell of the operation that has held a slot of a limit longest, if that is more than half of the allowed lag.
     fn holder(&self, limit: u32) -> Option<u32> {
         let out = self.slots_in_flight().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
         let oldest = out.min_by_key(|slot| slot.eligible_ns)?;

@@ -16,7 +16,7 @@ use sys::process;
 
 type CallShard = Box<Shard<Calls>>;
 
-/// Period of the watching thread, which takes over a call that is still the same after a period.
+/// Period of the watching thread: this thread takes over a call that still runs after one period.
 const WATCH: Duration = Duration::from_millis(100);
 
 /// Shortest sleep of the watching thread during a call, whatever the pacing of the issuing thread.

@@ -84,8 +84,8 @@ pub trait Workload {
     /// Minimum size of each device, bytes: its largest operation.
     fn unit_bytes(&self) -> u64;
 
-    /// The placements of its kinds of writes on `device`; `None` for writes without a placement. A device that does not
-    /// support all of them is refused before anything is written.
+    /// The placements of this workload's kinds of writes on `device`; `None` for writes without a placement. A device
+    /// that does not support all of them is refused before anything is written.
     fn placements(&self, _device: &DeviceName) -> Vec<Option<Placement>> {
         self.writes().then_some(None).into_iter().collect()
     }

@@ -83,7 +83,7 @@ pub(super) struct ContentSource {
 }
 
 impl ContentSource {
-    /// Contents of writes of at least `min_bytes` to `area_bytes`.
+    /// Contents of writes of at least `min_bytes` to an area of `area_bytes`.
     pub(super) fn new(content: ContentOptions, min_bytes: u64, area_bytes: u64, seed: u64, shared_seed: u64) -> Self {
         let chunk = if content.chunk_bytes == 0 { min_bytes } else { content.chunk_bytes.min(min_bytes) };
         let set = (area_bytes.saturating_mul(content.working_set_pct) / 100 / min_bytes.max(1)).max(1);

@@ -223,8 +223,8 @@ impl Tenants {
     }
 }
 
-/// Offset in the text of `key`, for a tenant whose table begins at `start`: in its own table, among the defaults or at
-/// the top; else `start`.
+/// Offset of `key` in the text, for a tenant whose table begins at `start`: in that table, among the defaults or at the
+/// top; else `start`.
 fn offset_of(text: &str, start: usize, key: &str) -> usize {
     let within = |from: usize| {
         let mut offset = from;

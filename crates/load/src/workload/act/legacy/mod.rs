@@ -6,9 +6,9 @@
 //!                                                     changes, each with its reason
 //! ```
 //!
-//! The main idea: an old file becomes a current file line by line, with the numbers of its lines, and then goes through
-//! the parser that reads all files. Old defaults that differ from today's are written out. Settings that cannot be kept
-//! are reported.
+//! The main idea: an old file becomes a current file line by line, keeps its line numbers, and then goes through the
+//! parser that reads all files. Old defaults that differ from today's are written out. Settings that cannot be kept are
+//! reported.
 
 mod lines;
 mod translate;
@@ -138,7 +138,7 @@ fn test_of(lines: &Lines) -> Option<Test> {
     let only = |test| options_of(test).filter(lives).map(|spec| spec.name);
     let of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.tests == INDEX);
     let has = |test: Test| only(test).any(|key| lines.has(key));
-    // If keys of both tests are present, the parser reports the wrong ones.
+    // If keys of both tests are present, the parser reports the keys of the wrong test.
     match (has(Test::Storage), has(Test::Index) || lines.keys().any(of_index)) {
         (true, _) => Some(Test::Storage),
         (false, true) => Some(Test::Index),

@@ -20,8 +20,8 @@ use crate::keys::Keys;
 use crate::workload::CannotRun;
 use results::units::{self, Grouped};
 
-/// Blocks reserved for defragmentation when clients find none: the real engine's reserve (`DRV_DEFRAG_RESERVE`,
-/// Aerospike server, `drv_common.h`), one buffer of each kind, and one more.
+/// Blocks that only defragmentation may take: the real engine's reserve (`DRV_DEFRAG_RESERVE`, Aerospike server,
+/// `drv_common.h`), one buffer of each kind, and one more block.
 pub(super) const RESERVE: u64 = 8;
 
 /// Minimum number of blocks of a space: with fewer, chance decides whether the space fills up.
