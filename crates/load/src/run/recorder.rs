@@ -17,8 +17,8 @@ const SPARES: usize = 3;
 /// Failed operations reported one by one in each interval; the rest are only counted.
 const FAILURES_TOLD_MAX: u32 = 8;
 
-/// Minimum fraction of the time for which a lack of CPU raises a doubt: it can delay as many operations as the default
-/// limits allow above their tightest threshold. An idle machine is far below.
+/// From this fraction of the time on, a lack of CPU raises a doubt: the lack can delay as many operations as the
+/// default limits allow above their tightest threshold. An idle machine is far below.
 const RUN_DELAY_MIN: f64 = 0.05;
 
 /// Operations of a cell that this thread may have delayed because it lacked a CPU.

@@ -84,7 +84,7 @@ const TIMES_NEAR: [f64; PERCENTS.len()] = [0.05, 0.01, 0.03, 0.06, 0.20];
 /// Times are known to about a microsecond.
 const RESOLUTION_US: f64 = 1.0;
 
-/// Resolution of the latency histograms, as a fraction: all percentiles of a distribution may be off by it.
+/// Resolution of the latency histograms, as a fraction: all percentiles of a distribution may be off by this fraction.
 const STEP_OF_TIMES: f64 = 0.01;
 
 /// Steps of the search, as fractions of a parameter.

@@ -183,7 +183,7 @@ impl Workload for TenantLoad {
         for (shard, plan) in (0..shards).zip(&mut run.shards) {
             builder.reads(shard, plan);
         }
-        // Tenants take turns over the shards: no shard gets the blocks of all.
+        // Tenants take turns over the shards, so that no shard gets the blocks of all tenants.
         if tenant.writes != Rate::ZERO {
             builder.blocks(host, &mut run.shards[self.place % shards as usize]);
         }

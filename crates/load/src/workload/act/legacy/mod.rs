@@ -146,8 +146,8 @@ fn test_of(lines: &Lines) -> Option<Test> {
     }
 }
 
-/// The major versions that read every ACT key of the file. Errors: no version read all of them; two keys that exclude
-/// each other.
+/// The major versions that read every ACT key of the file. Errors: two keys that exclude each other, because no version
+/// read all keys.
 fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'static ActKey)> {
     let known: Vec<_> = lines.keys().filter_map(act_keys::find).collect();
     let newest = known.iter().max_by_key(|key| key.since.0);
