@@ -19,7 +19,7 @@ pub enum Keys {
     HotCold {
         /// Percent of the keys that are hot.
         keys_pct: f64,
-        /// Percent of the operations that they get.
+        /// Percent of the operations that hot keys get.
         traffic_pct: f64,
     },
     /// In ascending order.
@@ -145,8 +145,8 @@ pub(crate) struct Class {
 }
 
 impl Class {
-    /// `count` keys by class. The most popular Zipfian keys are a class each; other classes contain keys whose ranks
-    /// differ by 1 %.
+    /// `count` keys by class. The most popular Zipfian keys are a class each; the ranks in any other class differ by at
+    /// most 1 %.
     pub(crate) fn of(keys: Keys, count: u32) -> Vec<Self> {
         let key_count = f64::from(count);
         match keys {

@@ -68,7 +68,7 @@ pub struct BufferClass {
 /// written has its own buffer classes.
 #[derive(Debug, Clone, Default)]
 pub enum Fill {
-    /// Previous contents: for reads, and for writes of zeros, which buffers contain initially.
+    /// Contents stay as they are: for reads, and for writes of zeros (new buffers contain zeros).
     #[default]
     AsIs,
     /// A new salt for each write, filled in between operations, before the write is due.

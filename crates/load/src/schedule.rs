@@ -78,8 +78,8 @@ impl Schedule {
 
 /// Every `stride`-th operation, from the `first`, of an evenly spaced sequence.
 ///
-/// The sequence covers all devices (and shards) together, so that their parts are evenly interleaved and their number
-/// in any whole period is exact.
+/// The sequence covers all devices (and shards) together, so that the parts are evenly interleaved, and the number of
+/// operations in any whole period is exact.
 #[derive(Debug, Clone)]
 pub struct Even {
     /// Instant of the next operation as `whole + numerator / denominator` nanoseconds.
@@ -123,7 +123,7 @@ impl Even {
         Some(at_ns)
     }
 
-    /// The instant after the next `count`; `None` if it exceeds 64 bits of nanoseconds.
+    /// The instant that follows the next `count` instants; `None` if it exceeds 64 bits of nanoseconds.
     fn skip(&self, count: u64) -> Option<u64> {
         let step = self.step_ns.checked_mul(count.into())?;
         let numerator = self.step_numerator.checked_mul(count.into())?.checked_add(self.numerator)?;
@@ -171,8 +171,8 @@ impl Poisson {
     }
 }
 
-/// An even sequence as issued by a thread that sleeps until each instant: it wakes a little later, and does not sleep
-/// at all when an instant is already past.
+/// An even sequence as issued by a thread that sleeps until each instant: the thread wakes a little later, and does not
+/// sleep at all when an instant is already past.
 ///
 /// ACT's threads do so. All of them sleep until the same instants, and the differences between their wake-ups spread
 /// their bursts.

@@ -1,8 +1,8 @@
 //! Sizes drawn from any distribution, in one step each: Walker's alias method, in integers.
 //!
 //! ```text
-//! column      0        1        2        one random number picks the column and, by its other bits,
-//!          +------+ +------+ +------+    the part of it: below `keep_below` the column's own size,
+//! column      0        1        2        one random number picks the column, and its other bits pick
+//!          +------+ +------+ +------+    the part: below `keep_below` the column's own size,
 //!   other  |  C   | |      | |  A   |    above it the other size. All columns are equally high.
 //!          |------| |  B   | |------|
 //!    own   |  A   | |      | |  C   |

@@ -93,7 +93,7 @@ pub trait Stream: Debug + Send {
     fn stop(&mut self, _at_ns: u64) {}
 
     /// For a closed loop: the number of its operations that may be in flight at `now_ns`, up to its depth, and the
-    /// instant before which no further one begins. Called at the start of the run, and after each completion.
+    /// instant before which no further operation begins. Called at the start of the run, and after each completion.
     #[inline]
     fn width(&mut self, _now_ns: u64) -> (u32, u64) {
         (u32::MAX, 0)
@@ -164,7 +164,7 @@ pub const LOST: Outcome = Outcome::Short(0);
 /// Operations on a target: uniformly distributed offsets in multiples of a step, sizes of any distribution.
 #[derive(Debug, Clone)]
 pub struct Extent {
-    /// Fields that all operations share; its offset is the lowest.
+    /// Fields that all operations share. The offset in `request` is the lowest of all.
     pub request: Request,
     /// Distance between offsets.
     pub step_bytes: u64,

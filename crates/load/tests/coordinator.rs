@@ -122,7 +122,7 @@ fn a_sink_that_fails_ends_the_run_and_is_not_called_again() {
     assert_eq!(what.control.cause(), Some(EndCause::Failed { message: "disk full".into() }));
 }
 
-/// A sink that ends the run after interval `at`, `thinks` later in real time.
+/// A sink that ends the run after interval `at`, but first waits for `thinks` in real time.
 struct Enough {
     at: u64,
     thinks: Duration,

@@ -9,7 +9,7 @@ use std::io::{self, Read};
 
 /// Longest line that is read. Servers write lines of at most about 4 KiB.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
-/// NUL bytes in a row that are skipped, some seconds' worth: a sparse file may claim any size.
+/// Maximum number of consecutive NUL bytes to skip, which takes some seconds: a sparse file may claim any size.
 const NUL_BYTES_MAX: u64 = 4 << 30;
 /// Bytes per read; fits into a core's cache.
 const WINDOW_BYTES: usize = 256 << 10;

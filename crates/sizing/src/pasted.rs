@@ -273,7 +273,7 @@ impl OpenTable {
         (fits && are_rates && (1..=64).contains(&pct_over.len())).then(|| (pct_over.to_vec(), *rate))
     }
 
-    /// The finished table, computed from its slices if it has any: its line of averages gives a slice without
+    /// The finished table, computed from its slices if it has any, because its line of averages gives a slice without
     /// operations the same weight as others.
     fn closed(&mut self, pct_over: Vec<f64>, per_sec: f64) -> Option<Pasted> {
         let Self { name, unit, thresholds, slices } = std::mem::take(self);

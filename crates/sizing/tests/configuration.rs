@@ -149,7 +149,7 @@ fn records_that_are_committed_one_by_one_are_writes_of_their_own() {
 #[test]
 fn what_no_offset_can_bring_about_is_said() {
     let mut flushed = load("a", "/dev/nvme0n1", "nvme0n1", 3000.0);
-    // 75 large-block writes of 8 MiB a second of 1,500 records: beyond 1000 %.
+    // 75 large-block writes of 8 MiB per second at 1,500 record writes per second need an offset beyond 1000 %.
     (flushed.write_block_bytes, flushed.large_block_bytes) = (8 << 20, 8 << 20);
     let remarks = &configured(vec![flushed], "1")[0].0.remarks;
     assert!(remarks.iter().any(|remark| remark.contains("lbw-req-offset is 1000 %")), "{remarks:?}");

@@ -217,7 +217,7 @@ fn block_sizes_that_contradict_each_other_are_a_doubt() {
     let wrong = with("ce-8.0.0.15", told(128 << 10));
     assert!(wrong.doubts().iter().any(|doubt| doubt.contains("give --flush-size")), "{:?}", wrong.doubts());
     assert_eq!(with("ce-4.9.0.37", told(128 << 10)).doubts(), [""; 0]);
-    // Rotated: neither version nor configuration are in it, but partial writes, and 64 writes a block.
+    // The rotated log has neither version nor configuration, but it has partial writes, and 64 writes per block.
     let mut rotated = log("ce-8.0.0.15");
     rotated.starts.clear();
     let profile = profile_of(rotated, &wanted()).unwrap();
@@ -232,7 +232,7 @@ fn without_details_the_balance_is_not_checked_and_that_is_said() {
     assert!(profile.remarks.iter().any(|remark| remark.contains("drv_ssd to detail")), "{:?}", profile.remarks);
     let test = TestOptions { device: None, duration_sec: 60, factor: Factor::ONE };
     let made = configurations(&profile, &profile.nodes[0].id, &test).unwrap().remove(0);
-    // 189.9 written and 142.4 read; with details it is 44.1.
+    // 189.9 blocks written and 142.4 read, so 48 freed directly; with details the number is 44.1.
     assert!(made.text.contains("\ndirect-frees: 48\n") && made.remarks.is_empty(), "{:?} {}", made.remarks, made.text);
 }
 
@@ -274,7 +274,7 @@ fn of_two_servers_in_one_log_each_window_has_its_own() {
     assert!(profile.doubts()[0].contains("--write-block-size"), "{:?}", profile.doubts());
 }
 
-/// A log whose clock is set by so many seconds at `at`.
+/// A log whose clock is set by `seconds` at `at`, forward or back.
 fn stepped(at: &str, seconds: i64) -> ServerLog {
     let source = Source::open(&data("ce-4.9.0.37", "aerospike.log.zst"), "a test").unwrap();
     let mut text = String::new();

@@ -87,7 +87,7 @@ impl Job {
         }
         if let Some(rates) = self.rates {
             let rates = rates.map(|rate| rate.to_string());
-            // A single number would apply to reads and writes.
+            // A single number would apply to both reads and writes.
             options.push(("rate_iops", if is_mixed { rates.join(",") } else { per_direction(rates) }));
         }
         if self.poisson {

@@ -59,8 +59,8 @@ const ROUNDS: u64 = 10;
 
 /// Maximum ramp before a job counts, seconds. The ramp is a tenth of the job's time.
 const RAMP_SEC_MAX: u64 = 30;
-/// Jobs of at least this many seconds have a ramp of at least one second; shorter ones use the fraction of their last
-/// second.
+/// Jobs of at least this many seconds have a ramp of at least one second. Shorter jobs have a shorter ramp: the
+/// fractional part of their time in seconds.
 const RAMPED_SEC_MIN: u64 = 4;
 
 /// Maximum length of a job, and of the saturation, on virtual time, seconds: longer ones take long to compute and
@@ -115,11 +115,11 @@ impl BaselineRequest {
         shortest.planned(&[]).len() as u64 + saturation_sec
     }
 
-    /// Lower bound of the jobs per drive: parts with rounds count five rounds, and of SNIA's sizes only those that
-    /// every drive supports.
+    /// Lower bound of the jobs per drive: a part with rounds counts as five rounds, and a size of SNIA's counts only if
+    /// every drive supports it.
     pub fn jobs_min(&self) -> usize {
         let of_test = |test: &Pts| match test {
-            // The bytes written can end this test, too.
+            // This test can also end by the bytes written, after its first job.
             Pts::Saturation => 1,
             _ => ROUNDS_IN_WINDOW * test.jobs().iter().filter(|(_, bytes)| *bytes >= PAGE_BYTES).count(),
         };

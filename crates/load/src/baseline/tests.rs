@@ -62,7 +62,7 @@ fn what_is_let_through_after_a_pause_is_not_measured() {
         (ramp(&jobs[0]), jobs[0].line())
     };
     let has = |line: &str, options: &str| assert!(line.contains(options), "{line}");
-    // 95 s for 42 jobs, 405 for 70, 58,320 for as many: the rest is for the saturation and the watches.
+    // 95 s for 42 jobs; 405 s and 58,320 s for 70 jobs: the remaining time is for the saturation and the watches.
     let (ramp, line) = ramps(120);
     assert_eq!(ramp, (2, 261));
     has(&line, "--ramp_time=261ms --time_based=1 --runtime=2");
@@ -82,7 +82,7 @@ fn depths_go_up_to_the_limit_and_rates_follow_from_what_they_showed() {
     let once = [1, 2, 4, 8, 16, 32, 64, 128, 256];
     assert_eq!(depths, [once, once].concat());
     let profile = jobs.iter().find(|job| job.name == "95/5 of 128k").unwrap();
-    // At 8 of 10 channels it is 80 % of the highest.
+    // Depth 8 uses 8 of 10 channels and reaches only 80 % of the highest rate, so the profile has the next depth.
     assert_eq!((profile.depth, profile.read_pct), (16, 95));
     let rate = jobs.iter().find(|job| job.name == "reads at 50 % of their highest rate").unwrap();
     assert_eq!(rate.rates.unwrap()[0], 5_000);
@@ -195,7 +195,7 @@ fn tests_of_snia_run_in_whole_rounds_until_they_are_steady() {
     assert_eq!((jobs[46].bytes, jobs[56].bytes), ([1 << 20; 2], [128 << 10; 2]));
     assert!(jobs[..45].iter().all(|job| (job.depth, job.numjobs, job.random) == (1, 1, true)));
     assert!(jobs[45..].iter().all(|job| (job.depth, job.numjobs, job.random) == (32, 1, false)));
-    // Each of two drives at the same time has an entry of its own.
+    // Two drives that run at the same time have one entry each.
     let iops = BaselineRequest { pts: vec![Pts::Iops], ..form(600) }.next(&[], 1 << 30).unwrap();
     let sections = ["/dev/a", "/dev/b"].map(|device| iops.section(device, device));
     let load = runs(fio_jobs(&sections, &mut Vec::new())).unwrap().remove(0);
@@ -209,7 +209,7 @@ fn tests_of_snia_run_in_whole_rounds_until_they_are_steady() {
 fn the_write_saturation_of_snia_ends_with_four_times_the_capacity() {
     let test = BaselineRequest { pts: vec![Pts::Saturation], ..form(600) };
     let mut points = Vec::new();
-    // Never steady: each second round does half; 1.5 MB a second for 60 s are 90 MB a round.
+    // Never steady: every other round does half as much. 1.5 MB per second for 60 s are 90 MB per round.
     while let Some(job) = test.next(&points, 100_000_000) {
         let mut point = measured(&job);
         let writes = point.writes.as_mut().unwrap();
@@ -217,7 +217,7 @@ fn the_write_saturation_of_snia_ends_with_four_times_the_capacity() {
         points.push(point);
     }
     assert_eq!(points.len(), 5, "120 + 60 + 120 + 60 + 120 MB");
-    // For a drive that is never filled it ends when it is steady.
+    // If the drive is never filled, the test ends when the rate is steady.
     points.clear();
     while let Some(job) = test.next(&points, u64::MAX) {
         points.push(measured(&job));

@@ -61,8 +61,8 @@ impl LimitState {
         self.lag_ns + self.unseen_ns
     }
 
-    /// Number of operations charged to flashproof, of `count` that wait at `at_ns`, the first since `intended_ns`: in
-    /// proportion to flashproof's share of that wait.
+    /// Of `count` operations that wait at `at_ns`, the first of them since `intended_ns`: the number charged to
+    /// flashproof, in proportion to its share of that wait.
     pub(super) fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
         let wait_ns = at_ns.saturating_sub(intended_ns).max(1);
         let charged = u128::from(count) * u128::from(self.own_ns().min(wait_ns)) / u128::from(wait_ns);
@@ -141,7 +141,7 @@ impl<W: BlockEngine> Shard<W> {
         self.lag_cause(*limit, name, whose, behind_ns)
     }
 
-    /// The cell of the operation that has held a slot of a limit longest, if for more than half of the allowed lag.
+    /// The cell of the operation that has held a slot of a limit longest, if that is more than half of the allowed lag.
     fn holder(&self, limit: u32) -> Option<u32> {
         let in_flight = self.slots_in_flight().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
         let oldest = in_flight.min_by_key(|slot| slot.eligible_ns)?;

@@ -70,7 +70,7 @@ impl Buffers {
         !self.are_empty && matches!(self.classes[usize::from(request.buffers)].fill, Fill::ByStream)
     }
 
-    /// Returns a buffer, and leaves an empty one.
+    /// Takes back `buf`, and leaves an empty buffer in its place.
     #[inline]
     pub(super) fn give(&mut self, class: u16, buf: &mut Buf) {
         if self.are_empty {

@@ -16,7 +16,7 @@ use sys::process;
 
 type CallShard = Box<Shard<Calls>>;
 
-/// Period of the watching thread, which takes over a call that is still the same after a period.
+/// Period of the watching thread: this thread takes over a call that still runs after one period.
 const WATCH: Duration = Duration::from_millis(100);
 
 /// Shortest sleep of the watching thread during a call, whatever the pacing of the issuing thread.
@@ -88,7 +88,7 @@ impl ShardExchange {
         self.changed.notify_all();
     }
 
-    /// Waits a period, or until the desk is closed. Returns the shard if the current call already ran before the
+    /// Waits a period, or until the exchange is closed. Returns the shard if the current call already ran before the
     /// period: `calls` is the number of calls begun by then.
     fn overdue(&self, calls: &mut u64) -> Option<CallShard> {
         let contents = self.lock();
@@ -112,7 +112,7 @@ pub(super) struct Issuer {
     exchange: Arc<ShardExchange>,
 }
 
-/// Closes the desk also when its thread panics, so that the other thread does not wait forever.
+/// Closes the exchange also when one of its threads panics, so that the other thread does not wait forever.
 impl Drop for Issuer {
     fn drop(&mut self) {
         self.exchange.close();
@@ -120,8 +120,8 @@ impl Drop for Issuer {
 }
 
 impl Issuer {
-    /// Starts the issuing thread, with `name`, on `cpus`. `caller`, called on it, makes the function that performs its
-    /// calls. Errors: the thread does not start.
+    /// Starts the issuing thread, with `name`, on `cpus`. On that thread, `caller` makes the function that performs the
+    /// system calls. Errors: the thread does not start.
     pub(super) fn start<P: FnMut(Op) -> Completion>(
         name: String,
         cpus: Vec<u32>,

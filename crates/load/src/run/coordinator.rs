@@ -227,7 +227,7 @@ fn merge(feeds: &[Feed], control: &Control, sink: &mut dyn Sink) -> Result<(), R
             control.stop(EndCause::Failed { message: error.to_string() });
             result = Err(RunError::Sink(error));
         }
-        // Returned only after the sink's reaction: in virtual time, a shard that gets its interval back relies on that.
+        // Returned only after the sink has reacted: in virtual time, a shard relies on this order.
         intervals.into_iter().for_each(|(feed, interval)| feed.give_back(interval));
     }
 }

@@ -88,7 +88,7 @@ pub struct Shard<W> {
 }
 
 /// Turns of the loop in which virtual time has to advance by [`VIRTUAL_NS_MIN`]. Each turn handles all completions of
-/// an instant: no drive has a hundred million of these per second.
+/// an instant: no drive has completions at a hundred million instants per second.
 const VIRTUAL_TURNS: u64 = 1_000_000;
 const VIRTUAL_NS_MIN: u64 = 10_000_000;
 

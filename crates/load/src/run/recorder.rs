@@ -17,8 +17,8 @@ const SPARES: usize = 3;
 /// Failed operations reported one by one in each interval; the rest are only counted.
 const FAILURES_TOLD_MAX: u32 = 8;
 
-/// Fraction of the time without a CPU that raises a doubt: it may affect as many operations as the default limits allow
-/// over their tightest threshold. An idle machine is far below.
+/// From this fraction of the time on, a lack of CPU raises a doubt: the lack can delay as many operations as the
+/// default limits allow above their tightest threshold. An idle machine is far below.
 const RUN_DELAY_MIN: f64 = 0.05;
 
 /// Operations of a cell that this thread may have delayed because it lacked a CPU.
@@ -344,8 +344,8 @@ impl Recorder {
     }
 
     /// Charges flashproof for the fraction `share` of the interval in which the thread had no CPU: that fraction of the
-    /// operations may have been delayed, and that fraction of the operations that have waited since. The operations
-    /// that were late when the interval began are charged too: they are done first.
+    /// interval's operations may have been delayed. Of the operations that still wait, up to `CpuDelays::ops` are
+    /// charged. The operations that were late when the interval began are charged too, because they are done first.
     fn excuse(&mut self, share: f64) {
         for (cell, delays) in self.current.cells.iter_mut().zip(&mut self.cpu_delays) {
             let scheduled_ops =

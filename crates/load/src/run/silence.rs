@@ -9,7 +9,7 @@ struct Device {
     in_flight: u32,
     /// Time of the last completion, nanoseconds since the run began.
     last_back_ns: u64,
-    /// Time since which an answer is due: of the last completion, or of an operation submitted to the idle device.
+    /// Time since which an answer is due: the time of the last completion, or of a submission to the idle device.
     since_ns: u64,
     /// Operations in flight before the last one that was issued in time.
     usual_in_flight: u32,

@@ -68,7 +68,7 @@ pub struct Layout<'a> {
 impl<'a> Layout<'a> {
     /// `tenants` arranged on the flash of `drive`.
     ///
-    /// Errors: they do not fit, or there are too few handles.
+    /// Errors: the tenants do not fit, or there are too few handles.
     pub fn new(arrangement: Arrangement, tenants: &'a Tenants, drive: &FtlDrive) -> Result<Self, CannotRun> {
         let spec = &drive.spec;
         check_writes(tenants)?;

@@ -1,5 +1,5 @@
-//! Measures a real drive's write amplification while tenants write to it, octile by octile of each drive fill, until it
-//! is steady.
+//! Measures a real drive's write amplification while tenants write to it, octile by octile of each drive fill, until
+//! the amplification is steady.
 //!
 //! The progress of a fill follows from the bytes that flashproof writes. The drive's counters, read after each octile,
 //! give the bytes that the drive wrote to its media.
@@ -79,7 +79,7 @@ impl Meter {
         &self.found
     }
 
-    /// Bytes written by flashproof, and host bytes counted by the drive in whole octiles.
+    /// Bytes written by flashproof so far, and host bytes that the drive counted up to the last whole octile.
     pub fn host_bytes(&self) -> (u64, u64) {
         let counted = self.last_counters.since(self.first_counters).map_or(0, |since| since.host);
         (self.written_bytes, counted)

@@ -2,9 +2,9 @@
 //!
 //! The one idea: after the data of one handle was deallocated, its superblocks are empty if they hold nothing else, and
 //! writing that data again moves nothing. Any moved data belongs to other handles. If data is moved a second time, too,
-//! other handles' data is moved on each pass, and mixing cannot be detected. A stream alone on the drive that
-//! overwrites in order empties one superblock after the other; data moved then was collected too early. In each case a
-//! drive that isolates handles moves nothing, so the expected result is known without a model of the drive.
+//! other handles' data is moved on each pass, and mixing cannot be detected. A stream that is alone on the drive and
+//! overwrites in order empties one superblock after the other; any data moved then was collected too early. In each
+//! case a drive that isolates handles moves nothing, so the expected result is known without a model of the drive.
 //!
 //! [`Probed`] is the interface to a drive: a simulated one here, a real one elsewhere. The drive's count of host bytes
 //! has to match the bytes written; otherwise another program wrote too. A small difference (a drive that counts in
@@ -31,7 +31,7 @@ const PASSES: u32 = 4;
 /// One random write out of this many goes to a cold stream.
 const COLD_EVERY: u64 = 5;
 /// Drive fills that a probe writes: the hot range in order ([`PASSES`] times, once measured, twice after it was
-/// deallocated, and once beside as many random cold writes), everything twice, and four drives at random.
+/// deallocated, and once beside as many random cold writes), everything twice, and four drive fills at random.
 pub const DRIVE_FILLS: f64 = ((PASSES as u64 + 7) * HOT_PCT + 2 * COLD_PCT + 4 * 100) as f64 / 100.0;
 
 /// A drive as the probe sees it. Positions and lengths are in commands, all of the same size.
@@ -262,7 +262,7 @@ impl<D: Probed> Streams<'_, D> {
         Ok(())
     }
 
-    /// Runs a phase and records its cost; `is_known`: an isolating drive moves nothing in it.
+    /// Runs a phase and records its cost; `is_known`: an isolating drive moves nothing in this phase.
     fn measure(
         &mut self,
         streams: &'static str,

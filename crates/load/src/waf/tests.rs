@@ -7,7 +7,7 @@ use crate::workload::tenants::Tenants;
 use engine::sim::{DriveSpec, FtlDrive};
 use ftl::{Append, Isolation, Spec};
 
-/// Four tenants of the seed's write blocks with these weights and this fill.
+/// Four tenants with the write blocks of `examples/tenants/micron-2024-op*.toml`, these weights and this fill.
 fn tenants(weights: [u32; 4], fill_pct: u32, keys: &str) -> Tenants {
     let mut text = format!(
         "operations-per-sec = 40000\n[defaults]\nmix = \"ycsb-a\"\nrecord-bytes = 1100\nfill-pct = {fill_pct}\nkeys = \
@@ -48,7 +48,7 @@ fn found(arrangement: Arrangement, tenants: &Tenants, spec: &Spec, seed: u64) ->
     (found, experiment)
 }
 
-/// `examples/tenants/seed-*.toml` and docs/waf.md: assumptions under which the published pair of 1.84 and 1.08 comes out.
+/// `micron-2024-op*.toml` and docs/waf.md: assumptions under which the published pair of 1.84 and 1.08 comes out.
 #[test]
 fn the_seeds_pair_follows_from_assumptions_that_are_said() {
     for (weights, fill_pct, over_provisioning) in [([5, 7, 9, 11], 40, 0.145), ([4, 3, 2, 1], 50, 0.22)] {
@@ -172,7 +172,7 @@ fn a_drive_that_is_hardly_written_is_not_steady() {
     );
 }
 
-/// Wait times of the seed's tenants on a small drive in its steady state, and the WAF before.
+/// WAF of the tenants of `micron-2024-op14.toml` in the steady state of a small drive, then their wait times.
 fn with_time(arrangement: Arrangement, drive: &FtlDrive) -> (Option<f64>, TimedResult) {
     let tenants = tenants([5, 7, 9, 11], 40, "uniform");
     let layout = Layout::new(arrangement, &tenants, drive).unwrap();

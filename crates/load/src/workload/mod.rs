@@ -84,8 +84,8 @@ pub trait Workload {
     /// Minimum size of each device, bytes: its largest operation.
     fn unit_bytes(&self) -> u64;
 
-    /// The placements of its kinds of writes on `device`; `None` for writes without a placement. A device that does not
-    /// support all of them is refused before anything is written.
+    /// The placements of this workload's kinds of writes on `device`; `None` for writes without a placement. A device
+    /// that does not support all of them is refused before anything is written.
     fn placements(&self, _device: &DeviceName) -> Vec<Option<Placement>> {
         self.writes().then_some(None).into_iter().collect()
     }
@@ -101,8 +101,8 @@ pub trait Workload {
         Extras::default()
     }
 
-    /// Adds its load and its records on `devices`, the devices of its spec, to `run`. Returns the configuration in
-    /// force.
+    /// Adds this workload's load and records on `devices` (the devices of its spec) to `run`. Returns the configuration
+    /// in force.
     ///
     /// Errors: a device that cannot take the load.
     fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built;
@@ -166,8 +166,8 @@ pub struct Extras {
 }
 
 impl RunSpec {
-    /// A run on `device_names`, not files, with a report every second, no bound on lag, and defaults for everything
-    /// else.
+    /// A run on the devices `device_names` (not files), with a report every second, no bound on lag, and defaults for
+    /// everything else.
     pub fn new(device_names: Vec<DeviceName>, duration_sec: u64) -> Self {
         Self {
             device_names,

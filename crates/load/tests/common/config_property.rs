@@ -7,8 +7,8 @@ use load::workload::act::options::Test;
 use load::workload::act::reference::Document;
 use load::workload::act::{ActConfig, ConfigErrors, Derived, derive, echo, parse};
 
-/// Parses `bytes` as the configuration of either test, translates them by their keys and as the file of
-/// some ACT, and asserts what must hold of the results. Returns true for a file that is valid by its keys.
+/// Parses `bytes` as the configuration of each test, translates them with the ACT version that the keys show and with a
+/// given one, and asserts what must hold of the results. Returns true for a file that is valid by its keys.
 pub(crate) fn assert_parser_property(bytes: &[u8]) -> bool {
     for test in Test::ALL {
         match parse(test, "input.conf", bytes) {
@@ -19,7 +19,7 @@ pub(crate) fn assert_parser_property(bytes: &[u8]) -> bool {
             Err(errors) => assert_errors(&errors),
         }
     }
-    // A single version per input, chosen by its length: with all six, the fuzzer would try a third of the inputs.
+    // A single version per input, chosen by its length: with all six, the fuzzer would try only a third as many inputs.
     let given = MAJORS.cycle().nth(bytes.len() % MAJORS.count());
     let mut is_valid = false;
     for act in [None, given] {

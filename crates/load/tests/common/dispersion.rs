@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn where_windows_begin_is_averaged_out() {
-        // Ten events over 60 of every 500: a window of 100 holds a burst whole at some places and cuts it at
-        // others, always at the same spot.
+        // Ten events within 60 of every 500. At some offsets the windows of 100 hold each burst whole, at others they
+        // cut every burst at the same spot.
         let bursts: Vec<u64> =
             (0..10_000).flat_map(|burst| (0..10).map(move |index| burst * 500 + index * 6)).collect();
         let whole = dispersion(&bursts, 100).unwrap().index();

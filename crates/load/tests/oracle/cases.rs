@@ -6,8 +6,8 @@ use results::judge::Verdict;
 
 const MS: u64 = 1_000_000;
 
-/// A closed loop of `depth` operations, one at a time, which thinks for 5 ms before each, on a drive that takes 0.1 ms for all but
-/// one or two.
+/// A closed loop of `depth` operations under a limit of one slot, with a pause of 5 ms before each operation. The drive
+/// takes 0.1 ms for all operations but `others`.
 fn closed(
     depth: u32,
     sla: &'static str,
@@ -64,7 +64,7 @@ fn a_remainder_in_which_a_device_is_silent_is_judged_though_nothing_was_wanted_i
 
 #[test]
 fn a_lost_operation_of_a_closed_loop_belongs_to_the_slice_in_which_it_was_issued() {
-    // Operation 390 holds the only slot from 999.5 ms on for 50 ms, and the next one for ever.
+    // Operation 390 holds the only slot from 999.5 ms on for 50 ms, and operation 391 holds it for ever.
     let verdict = closed(2, "50%>500ms", 1, 3, &[(390, Some(50 * MS)), (391, None)]);
     let over: Vec<_> = verdict.groups[0].slices.iter().map(|slice| slice.judged_over[0]).collect();
     assert_eq!(over, [0, 1, 0]);
@@ -84,7 +84,7 @@ fn what_a_stream_wanted_before_its_end_while_this_program_was_away_is_held_again
         duration_sec: 9,
         hang_sec: 2,
         signal_ns: None,
-        // Ends half a second after the last instant at which waiting operations may be issued.
+        // This absence ends half a second after the last instant at which waiting operations may be issued.
         away_ns: vec![(4_800 * MS, 6_500 * MS)],
     };
     let verdict = run(&draw, 1).verdict;

@@ -52,7 +52,7 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
         let told = verdict.groups.iter().find(|told| told.stream == stream && told.device == device);
         let mut told: Vec<_> =
             told.iter().flat_map(|told| &told.slices).map(|slice| (slice.wanted, slice.judged_over.clone())).collect();
-        // An operation issued at the instant of the end, on the border of two slices, may stand in either.
+        // An operation issued at the instant of the end, on the border of two slices, may be in either slice.
         if found.ends_on_border && told.len() == group.slices.len() + 1 && told.len() > 1 {
             let (wanted, over) = told.pop().unwrap_or_default();
             let last = told.last_mut().unwrap();

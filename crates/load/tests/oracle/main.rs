@@ -183,7 +183,7 @@ fn excuses(draw: &Draw, seed: u64) -> Vec<String> {
 }
 
 /// In up to two of a thousand draws the verdict blames a drive wrongly. The drive is at its limit or stalls just after
-/// the end, and without a lack of CPU seconds before, it would have completed the load.
+/// the end. If the program had not lacked a CPU some seconds before, the drive would have completed the load.
 #[test]
 fn absences_of_this_program_fail_no_drive() {
     for_each_draw(|seed| Draw::of_edges(seed).with_absences(seed), excuses, 3);

@@ -9,8 +9,8 @@
 //! 3. Late (streams with a limit of lateness): more than 0.1 % completed later than this limit.
 //! 4. Silence (judged closed loops): the time in which a device has operations in flight and completes none for longer
 //!    than the loosest limit must stay below that limit's share of the slice.
-//! 5. Below its rate (streams with a minimum rate): fewer operations per second succeeded in a stretch, on all devices
-//!    together.
+//! 5. Below its rate (streams with a minimum rate): fewer operations per second succeeded in a stretch (a slice, or
+//!    two joined slices), on all devices together.
 //!
 //! For each judged stream, the share of slow operations must stay below each limit, on each device and over all
 //! devices.
@@ -101,7 +101,7 @@ pub(crate) struct Found {
     pub(crate) open: BTreeSet<&'static str>,
 }
 
-/// A stretch that is judged as one.
+/// Slices that are judged together.
 struct Stretch {
     first: usize,
     last: usize,

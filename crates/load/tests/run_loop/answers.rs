@@ -13,7 +13,7 @@ fn a_freeze_of_one_second_makes_a_thousand_slow_operations_of_a_thousand_a_secon
     let over_1ms = cell.counts.judged_over[0];
     // The backlog takes the 32 channels another 3 ms, in which a few more come late.
     assert!((998..=1004).contains(&over_1ms), "{over_1ms} operations over 1 ms");
-    // The operations were frozen evenly over the second: 64 ms and less for the last 64 of them.
+    // Operations were due evenly during the freeze of a second: the last 64 of them took 64 ms or less.
     assert!((935..=941).contains(&cell.counts.judged_over[2]), "{:?}", cell.counts.judged_over);
 }
 

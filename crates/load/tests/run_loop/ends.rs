@@ -133,7 +133,7 @@ fn a_stream_that_cannot_go_on_ends_the_run_and_what_was_due_counts_as_not_done()
 
 #[test]
 fn what_is_in_flight_at_an_early_end_may_take_longer_than_its_interval() {
-    // A second each, one at a time: when the lag ends the run 512 of them are still to come.
+    // A second each, one at a time: when the lag ends the run, 512 operations are still to come.
     let drive = "sim:channels=1+read-us=1000000+jitter-pct=0+read-mbps=0";
     let settings = Settings { max_lag_ns: 2 * SEC, ..settings(3600) };
     let ran = even_reads(drive, 1000, (512, false), settings);

@@ -59,7 +59,7 @@ fn a_stream_that_waits_for_its_own_operations_waits_for_the_device_and_not_for_u
     assert!(cell.counts.ops >= 500 && cell.wait.max() > 4 * SEC, "{} done, {} ns", cell.counts.ops, cell.wait.max());
 }
 
-/// A program that has no CPU during `held`: a wait that begins within `held` lasts at least until its end.
+/// A program that has no CPU during `held`: a wait that begins within `held` lasts at least until the end of `held`.
 fn held_off(drive: &str, held: Range<u64>) -> impl BlockEngine {
     let reap = move |engine: &mut SimEngine, wait, out: &mut _| {
         let is_held = held.contains(&engine.now());
@@ -85,7 +85,7 @@ fn unseen(drive: &str, look_ns: u64) -> impl BlockEngine {
 
 #[test]
 fn a_program_held_off_the_cpu_blames_itself_and_not_the_device() {
-    // 1,000 a second, held off for 1.5 s: 1,500 are issued late, in a heap that fills all 64 slots.
+    // 1,000 a second, held off for 1.5 s: 1,500 are issued late, all at once, and fill all 64 slots.
     let engine = held_off("sim:jitter-pct=0", 3 * SEC..4 * SEC + SEC / 2);
     let plan = plan(vec![(reads(0, 1), even(1_000, 0, 1))], 64, false);
     let ran = run_in(engine, plan, settings(10), &layout(1, 1));

@@ -141,7 +141,7 @@ fn what_no_offset_reaches_stays_at_the_end_of_its_range() {
 
 #[test]
 fn another_rule_explains_an_offset_that_is_off() {
-    // Sizes are really log-uniform: with the paper's rule all large blocks are a quarter too many.
+    // Sizes are really log-uniform: with the paper's rule there are a quarter too many large blocks.
     let truth = config("size-within-bucket: log-uniform\n");
     let target = asked(&truth, 512);
     let config = config("");

@@ -5,7 +5,7 @@
 //! NODE.info, or output of an asinfo script  --InfoReplies-->  input of a profile
 //! ```
 //!
-//! Such a file is text: a line `# 20261120T230225Z` before the replies of that instant, then `name<TAB>value`
+//! `NODE.info` is a text file: a line `# 20261120T230225Z` before the replies of that instant, then `name<TAB>value`
 //! lines as the server sent them. `# host`, `# build` and other comments may stand anywhere. The newest value of each
 //! name is kept.
 //!

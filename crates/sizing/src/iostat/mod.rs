@@ -116,8 +116,8 @@ pub struct DeviceRates {
 
 /// Writes with data per second, out of all `writes` per second, which may include `flushes`.
 ///
-/// A synchronous write and its flush are two writes and two flushes on a drive with a volatile cache and no FUA, two
-/// and one with FUA. The size of writes decides between the cases, if all are large blocks of `block_kib`.
+/// On a drive with a volatile cache, a synchronous write with its flush counts as two writes and two flushes, or with
+/// FUA as two writes and one flush. The size of writes decides, if all writes are large blocks of `block_kib`.
 pub fn writes_with_data(writes: f64, flushes: f64, written_kib: f64, block_kib: Option<f64>) -> f64 {
     let off = |writes: f64| block_kib.map_or(0.0, |block_kib| (written_kib / writes / block_kib).ln().abs());
     let possible = [writes - flushes / 2.0, writes - flushes, writes].into_iter().filter(|writes| *writes >= 0.0);

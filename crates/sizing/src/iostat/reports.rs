@@ -96,7 +96,7 @@ impl Collector {
         self.moment = Some(ReportTime { date, of_banner, time, offset });
     }
 
-    /// Begins a table. If its columns differ from those of the open report, it is part of that report.
+    /// Begins a table. A table whose columns differ from those of the open report is part of that report.
     pub(super) fn table(&mut self, fields: impl IntoIterator<Item = Field>) {
         if fields.into_iter().any(|field| self.has[field as usize]) {
             self.close();

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! The rules are asloglatency's (11.2), so that a table is the same to the byte: a slice ends at the first histogram
-//! that is at least the slice length, less a second, after the end of the previous slice; times are the log's own
-//! clock, in whole seconds; the last histogram counts if a line follows it. A histogram without a namespace is the sum
-//! over all namespaces. asloglatency reads buckets up to 16 of latencies, and up to 25 of sizes and numbers of
+//! whose distance from the end of the previous slice is at least the slice length less a second; times are the log's
+//! own clock, in whole seconds; the last histogram counts if a line follows it. A histogram without a namespace is the
+//! sum over all namespaces. asloglatency reads buckets up to 16 of latencies, and up to 25 of sizes and numbers of
 //! records, so larger values are missing from its shares. Restarts and damage, which asloglatency does not report, are
 //! in the remarks.
 

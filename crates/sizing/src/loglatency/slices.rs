@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// Maximum time between the dumps of all namespaces in one tick.
 const TOGETHER: SignedDuration = SignedDuration::from_secs(5);
-/// Distance from the log's end at which a table for `From::Tail` begins.
+/// Distance from the log's end at which a table for `TableStart::Tail` begins.
 const TAIL: SignedDuration = SignedDuration::from_mins(5);
 
 /// Counts between two dumps.
@@ -207,7 +207,7 @@ struct Groups<'a> {
     dumps: &'a [ScannedDump],
     /// Number of dumps before `dumps`.
     taken: usize,
-    /// True if a line follows the last one.
+    /// True if a line follows the last dump.
     followed: bool,
     together: bool,
     skips_partial: bool,

@@ -58,7 +58,7 @@ impl ServerLog {
 pub fn drive_of(device: &str) -> String {
     let name = device.strip_prefix("/dev/").unwrap_or(device);
     let whole = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    // A name that ends in a digit has a p before the number of its partition.
+    // If the drive's name ends in a digit, a p comes before the partition's number.
     let numbered = whole.strip_suffix('p').filter(|disk| disk.ends_with(|c: char| c.is_ascii_digit()));
     let is_lettered = ["sd", "vd", "xvd", "hd"]
         .iter()

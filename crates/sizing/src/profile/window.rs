@@ -32,7 +32,7 @@ const HOLE_SEC: i64 = 60;
 /// The same minimum as a multiple of the usual distance between the lines of the series.
 const LINES_MISSING: i32 = 3;
 
-/// Maximum difference of two counts that still counts as the same rate, in standard deviations: 2 up and 2 down.
+/// Maximum difference of two counts whose rates are taken as equal, in standard deviations: 2 up and 2 down.
 const SCATTER: f64 = 4.0;
 
 /// Windows with at least this fraction of the busiest one's load count as equally busy.
@@ -41,7 +41,7 @@ const AS_BUSY: f64 = 0.95;
 /// Why there is no window.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WindowError {
-    /// Nothing was counted twice.
+    /// No counter has two lines.
     #[error(
         "{log}: no load counter was logged twice without a restart in between - a rate needs two lines, \
          and the server logs them every 10 s: give a longer log"

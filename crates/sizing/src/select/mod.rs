@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The one idea: a drive that sustained certain rates of reads, writes, bytes read and bytes written, all at once and
-//! within its limits, sustains any load that is lower in all four. So the largest of the four ratios gives the number
-//! of drives. If the drive ran this very load, or a multiple of it, all four ratios agree and the number is measured;
-//! otherwise it is an estimate that errs on the safe side for sizes in between.
+//! within its limits, sustains any load that is lower in all four. So the largest of the four ratios of load to drive
+//! gives the number of drives. If the drive ran this very load, or a multiple of it, all four ratios agree and the
+//! number is measured; otherwise it is an estimate that errs on the safe side for sizes in between.
 
 use crate::align::RequestedLoad;
 use crate::drive_io::DriveIo;
@@ -27,7 +27,7 @@ const DAYS_PER_YEAR: f64 = 365.0;
 /// Default tolerance of an alignment, as a fraction: the rates of an aligned load are no more accurate.
 const ALIGNED: f64 = 0.02;
 
-/// Maximum quotient of the largest and the smallest of the four ratios of two loads that count as the same mix.
+/// Two loads count as the same mix if the largest of their four ratios is at most this many times the smallest.
 const SAME_MIX: f64 = 1.05;
 
 /// Demand of a cluster.
@@ -120,8 +120,8 @@ impl Limit {
     /// The limits of a load, in the order of its numbers.
     const OF_LOAD: [Self; 4] = [Self::Reads, Self::Writes, Self::ReadBandwidth, Self::WriteBandwidth];
 
-    /// Fraction of a drive that is ignored when rounding up. A load is known to the tolerance of alignment; for
-    /// capacity and wear only rounding errors are ignored.
+    /// Fraction of a drive that is ignored when rounding up. A load is known only to within the tolerance of alignment;
+    /// for capacity and wear only rounding errors are ignored.
     fn slack(self) -> f64 {
         if Self::OF_LOAD.contains(&self) { ALIGNED } else { 1e-9 }
     }

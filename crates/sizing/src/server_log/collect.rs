@@ -47,7 +47,7 @@ pub(super) struct Collector {
     last: Option<Stamp>,
     /// The time before the last jump forward.
     before_jump: Option<Timestamp>,
-    /// Histograms and drive lines whose counts went back beyond [`RESTARTS_MAX`].
+    /// Histograms and drive lines left out because they follow a restart beyond [`RESTARTS_MAX`].
     not_noted: u64,
     section: Vec<String>,
     keys: usize,
@@ -491,7 +491,7 @@ impl Collector {
         if self.kept < self.kept_max {
             return;
         }
-        // Thins to three quarters of the maximum, so that the next line does not trigger it again.
+        // Thins to three quarters of the maximum, so that the next line does not cause another thinning.
         let span = self.log.span.map_or(SignedDuration::ZERO, |(begin, end)| end.duration_since(begin));
         while self.kept > self.kept_max / 4 * 3 && self.distance <= span {
             self.distance = (self.distance * 2).max(THINNED);

@@ -20,7 +20,7 @@ use std::io::Read;
 
 /// Maximum bytes read to find the node of a file: a ticker line comes every 10 s.
 const PROBED_BYTES: usize = 1 << 20;
-/// Maximum bytes before the first line with a time, without skipped ones.
+/// Maximum bytes before the first line with a time, not counting skipped bytes.
 const UNSTAMPED_BYTES_MAX: u64 = 16 << 20;
 /// The same maximum including NUL bytes and long lines.
 const SKIPPED_BYTES_MAX: u64 = 64 << 30;

@@ -180,7 +180,7 @@ impl DriveCounts<'_> {
         })
     }
 
-    /// The counters of a line logged at `at`; `None` if one is missing that every version prints.
+    /// The counters of a line logged at `at`; `None` if a counter that every version prints is missing.
     pub(crate) fn at(&self, at: Timestamp) -> Option<DriveLine> {
         let (writes, reads) = (["write", "w-tot"], ["defrag-read", "defrag-tot"]);
         let defrag_writes = ["defrag-write", "defrag-w-tot"];

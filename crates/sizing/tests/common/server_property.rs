@@ -23,7 +23,7 @@ fn source(name: &str, bytes: &[u8], piece: usize) -> Option<Source> {
     Source::new(name, Box::new(Pieces(Cursor::new(bytes.to_vec()), piece)), "flashproof").ok()
 }
 
-/// Reads `bytes` as all of them, and asserts the properties. Returns true if they are one of them.
+/// Reads `bytes` as each of these inputs, and asserts the properties. Returns true if any reader accepts them.
 pub(crate) fn assert_server_property(bytes: &[u8]) -> bool {
     let log = assert_log(bytes);
     let table = assert_table(bytes);
@@ -32,7 +32,7 @@ pub(crate) fn assert_server_property(bytes: &[u8]) -> bool {
     log | table | iostat | pasted
 }
 
-/// Whatever was read, a profile is made of it, or it is said why not.
+/// Asserts that a profile is derived from the log, or that the error says why not.
 fn assert_profile(bytes: &[u8], log: &ServerLog) {
     let iostat = source("a", bytes, usize::MAX).and_then(|source| iostat::read(source, None).ok());
     let iostats: BTreeMap<_, _> = iostat.map(|iostat| (derive::id(log), iostat)).into_iter().collect();
@@ -103,7 +103,7 @@ fn assert_log(bytes: &[u8]) -> bool {
     assert_profile(bytes, log);
     let in_pieces = read_log(&[("a", bytes)], 7).unwrap_or_default();
     assert_eq!(format!("{logs:?}"), format!("{in_pieces:?}"), "in pieces of 7 bytes it is the same");
-    // Rotated anywhere it is the same log, if all of it reads.
+    // A log that is rotated at any byte reads as the same log, if both parts can be read.
     let at = bytes.len() * usize::from(bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte))) / 256;
     let plain = results::act_log::Compression::of(&bytes[at..]) == results::act_log::Compression::Plain;
     if log.remarks.is_empty()

@@ -11,7 +11,7 @@ const STALL_FACTOR: f64 = 4.0;
 const STALL_US: f64 = 500.0;
 /// Fewer stalls than this do not determine a period.
 const STALLS_MIN: f64 = 3.0;
-/// Minimum window of a limit: with shorter ones, operations are practically evenly spaced.
+/// Minimum window of a limit: in shorter windows, operations are practically evenly spaced.
 const WINDOW_US: f64 = 2_000.0;
 
 /// A value below this fraction of another is clearly lower.
@@ -37,8 +37,8 @@ fn pure<'a>(data: &'a [ComparedPoint<'_>], direction: usize) -> Vec<Pure<'a>> {
 
 /// Measurements of one direction.
 struct Way {
-    /// Latency of a small operation at the lowest depth, microseconds (the median; above depth 1 the first percentile),
-    /// and its bytes.
+    /// Latency of a small operation at the lowest depth, microseconds, and its bytes. If that depth is 1, the latency
+    /// is the median, otherwise the first percentile.
     alone_us: f64,
     bytes: f64,
     /// MB/s from the difference in latency between small and large operations.
@@ -107,7 +107,7 @@ fn stalls(data: &[ComparedPoint<'_>]) -> Option<(f64, f64)> {
             if length_us > (STALL_FACTOR * at(results, 98.0)).max(STALL_US) {
                 lengths_us.push(length_us);
             }
-            // Mean square around the median, minus the share of the 98 % of operations that are normal.
+            // Mean square around the median, minus what the 98 % of normal operations contribute to that mean.
             let mean_square = times.stdev_us.powi(2) + (times.mean_us - usual_us).powi(2);
             let usual_square = ((at(results, 98.0) - at(results, 1.0)) / 2.0).powi(2) / 3.0;
             stall_squares
@@ -122,8 +122,8 @@ fn stalls(data: &[ComparedPoint<'_>]) -> Option<(f64, f64)> {
     (stalls >= STALLS_MIN).then(|| (length_us / 1e3, (seconds / stalls).max(length_us * 1.1 / 1e6)))
 }
 
-/// Starting points of the search; `stalls_known`: a watch has measured the stalls. Empty without points of reads alone
-/// and of writes alone.
+/// Starting points of the search; `stalls_known`: a watch has measured the stalls. Empty if there are no points of
+/// reads alone, or none of writes alone.
 pub(super) fn starts(data: &[ComparedPoint<'_>], stalls_known: bool) -> Vec<Values> {
     let (Some(reads), Some(writes)) = (Way::of(data, 0), Way::of(data, 1)) else { return Vec::new() };
     let ways = [&reads, &writes];
@@ -160,9 +160,9 @@ pub(super) fn starts(data: &[ComparedPoint<'_>], stalls_known: bool) -> Vec<Valu
             let mut values = Values::default();
             for (way, indices) in ways.into_iter().zip(WAY) {
                 values[indices.us] = way.alone_us;
-                // IOPS are limited if small operations move fewer bytes per second than large ones; bandwidth is
-                // limited if large ones have fewer IOPS than small ones. Without saturated large ones, either may be
-                // limited.
+                // IOPS are limited if small operations move fewer bytes per second than large operations; bandwidth is
+                // limited if large operations have fewer IOPS than small ones. If no large operations saturate the
+                // drive, either may be limited.
                 let by_ops = ops_alone || way.small_mbps < FEWER * way.max_mbps;
                 let by_bytes = !ops_alone && (!by_ops || way.large_iops < FEWER * way.max_iops);
                 values[indices.iops] = if by_ops { way.max_iops } else { 0.0 };

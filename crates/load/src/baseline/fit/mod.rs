@@ -9,8 +9,8 @@
 //! Stalls too rare for short jobs are not fitted: a watch has measured these stalls ([`Stalls`]). Jobs that met a stall
 //! are compared only by values that a stall does not affect.
 //!
-//! The one idea: any model that reproduces the points may represent the drive, because it is used only between them. A
-//! parameter that no point determines gets an interval without an end.
+//! The one idea: any model that reproduces the points may represent the drive, because the model is used only between
+//! these points. A parameter that no point determines gets an interval without an end.
 
 mod first;
 mod replay;
@@ -84,7 +84,7 @@ const TIMES_NEAR: [f64; PERCENTS.len()] = [0.05, 0.01, 0.03, 0.06, 0.20];
 /// Times are known to about a microsecond.
 const RESOLUTION_US: f64 = 1.0;
 
-/// Resolution of the latency histograms, as a fraction: all percentiles of a distribution may be off by it.
+/// Resolution of the latency histograms, as a fraction: all percentiles of a distribution may be off by this fraction.
 const STEP_OF_TIMES: f64 = 0.01;
 
 /// Steps of the search, as fractions of a parameter.

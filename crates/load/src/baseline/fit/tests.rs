@@ -66,7 +66,7 @@ fn parameters_are_found_again() {
         for (name, value) in drive["sim:".len()..].split('+').filter_map(|given| given.split_once('=')) {
             let value: f64 = value.parse().unwrap();
             let found = fit.parameters.iter().find(|parameter| parameter.name == name);
-            // No job of this baseline meets the bandwidths of a drive that has none.
+            // If the drive has no bandwidth limit, no job of this baseline meets one, so the parameter is not found.
             let Some(found) = found else {
                 assert_eq!(value, 0.0);
                 continue;
@@ -86,7 +86,7 @@ fn parameters_are_found_again() {
 #[test]
 fn a_job_that_is_run_again_meets_as_many_stalls_as_it_has_periods() {
     let drive = "sim:channels=2+read-us=700+jitter-pct=0+stall-ms=7+stall-every-s=0.25";
-    // 5 s hold 20 stalls, each of which holds up as many operations as there are in flight, up to both channels.
+    // 5 s hold 20 stalls, each of which holds up the operations in flight, at most one on each of the two channels.
     for (depth, held_up) in [(1, 20), (2, 40)] {
         let point = point(drive, Part::Depth, depth, [Some((4096, None)), None]);
         let (times, seconds) = Job::of(&point).unwrap().all(&drive.parse().unwrap(), 5_000_000_000);

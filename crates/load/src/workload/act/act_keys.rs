@@ -1,4 +1,4 @@
-//! Every key that any ACT release read, with the releases that read it and its fate.
+//! Every key that any ACT release read: the first and last release with the key, and the key's later fate.
 //!
 //! Source: the option names in the sources of all releases in ACT's repository, from the first
 //! (2012, here ACT 1) to 6.6. docs/act-keys.md is this table.

@@ -67,7 +67,7 @@ pub(crate) const WHITE_SPACE: [char; 3] = [' ', '\t', '\r'];
 /// `#`.
 const HELPER_TITLE: &[u8] = b"act config file for testing ";
 
-/// The line of `bytes` that gives `key`, from 1; `None` if the key has its default.
+/// Number (from 1) of the line of `bytes` that gives `key`; `None` if the key has its default.
 pub fn line_of(bytes: &[u8], key: &str) -> Option<usize> {
     lines(bytes).flatten().find(|line| line.key == key).map(|line| line.number)
 }

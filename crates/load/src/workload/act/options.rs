@@ -358,7 +358,7 @@ fn check_range(spec: &OptionSpec, number: u64) -> Result<(), ValueProblem> {
     }
 }
 
-/// A whole number in decimal digits, as in ACT with an optional plus sign.
+/// A whole number in decimal digits with an optional plus sign, as in ACT.
 ///
 /// Errors: not a whole number, or too large for 64 bits.
 pub(super) fn whole_number(value: &str) -> Result<u64, ValueProblem> {

@@ -20,7 +20,7 @@ pub struct Parsed {
 ///
 /// `file` is only used in messages. More than [`FILE_BYTES_MAX`] bytes are refused without parsing, so a caller can
 /// stop reading there, even if the file is a whole drive. Errors: every error of the file, one line each, in the order
-/// of its lines and then those without a line. A contradiction is reported only if both values could be read.
+/// of the file's lines; errors without a line come last. A contradiction is reported only if both values could be read.
 pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigErrors> {
     let config = ActConfig::new(test);
     let mut reader = Reader { config, seen_keys: HashMap::new(), problems: Vec::new(), warnings: Vec::new() };
@@ -52,7 +52,7 @@ pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigError
 /// State of reading a file.
 struct Reader {
     config: ActConfig,
-    /// Per known key: its first line, and if its value could be read.
+    /// Per known key: its first line, and whether its value could be read.
     seen_keys: HashMap<&'static str, SeenKey>,
     problems: Vec<(Option<usize>, Problem)>,
     warnings: Vec<(Option<usize>, String)>,

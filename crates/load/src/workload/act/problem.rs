@@ -1,7 +1,7 @@
 //! Errors of a configuration.
 //!
-//! Each is one line: file and line, key, value found, allowed values, remedy. Values of the file are quoted, escaped
-//! and cut, so that no input can break the line.
+//! Each error is one line: file and line, key, value found, allowed values, remedy. Values of the file are quoted,
+//! escaped and cut, so that no input can break the line.
 
 use super::dialect::Quoted;
 use std::fmt;

@@ -19,7 +19,7 @@ pub const LOAD_1X: [(&str, u64); 2] =
 /// Large-block rates of a live database; only their ratio matters, so they are not scaled.
 ///
 /// If they were scaled and rounded separately, their ratio would change, and with it the share of large-block reads:
-/// half of 3 of 4 blocks would be 2 of 2. Large blocks follow `write-reqs-per-sec`, which is scaled.
+/// at half the load, 3 of 4 blocks would become 2 of 2. Large blocks follow `write-reqs-per-sec`, which is scaled.
 const RATIO_KEYS: [&str; 2] = ["total-lbw-per-sec", "direct-frees"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -52,8 +52,8 @@ macro_rules! options {
         ///
         /// A field for each key of the option table, which holds the ranges and advice; keys that the test does not
         /// read keep their defaults. As in ACT, the defaults are incomplete: devices and a duration have to be given. A
-        /// configuration that a program changed must pass [`check`](super::check()) again, as
-        /// [`derive`](super::derive()) makes sure.
+        /// configuration that a program changed must pass [`check`](super::check()) again; [`derive`](super::derive())
+        /// calls it.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct ActConfig {
             /// The test that the configuration is for.
@@ -169,7 +169,7 @@ options! {
         help: "Size of the blocks in which the database flushes and defragments.",
         advice: "Take the database's write-block size or flush size.",
     }
-    // The maximum keeps every exact rate in 64 bits; it is far above that of any cluster.
+    // The maximum keeps every exact rate in 64 bits, and is far above the replication factor of any cluster.
     "replication-factor" => replication_factor: u32 [
         kind: from(1, 1_000_000), default: OptionDefault::Value("1"), tests: BOTH,
     ] {

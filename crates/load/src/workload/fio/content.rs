@@ -83,7 +83,7 @@ pub(super) struct ContentSource {
 }
 
 impl ContentSource {
-    /// Contents of writes of at least `min_bytes` to `area_bytes`.
+    /// Contents of writes of at least `min_bytes` to an area of `area_bytes`.
     pub(super) fn new(content: ContentOptions, min_bytes: u64, area_bytes: u64, seed: u64, shared_seed: u64) -> Self {
         let chunk = if content.chunk_bytes == 0 { min_bytes } else { content.chunk_bytes.min(min_bytes) };
         let set_buffers = (area_bytes.saturating_mul(content.working_set_pct) / 100 / min_bytes.max(1)).max(1);
@@ -226,7 +226,7 @@ mod tests {
         fill_random(&mut data, 0x88bb_0a8c_f6db_562e, None);
         assert_eq!(data[0xa8..0xb0], [0x34, 0x88, 0x01, 0x06, 0xbf, 0xff, 0xae, 0x50]);
         assert_eq!(data[0x70..0x78], [0xbe, 0xdd, 0x33, 0xea, 0x88, 0x07, 0x3d, 0x71]);
-        // A part is its beginning, down to bytes.
+        // A shorter buffer gets the same bytes from its beginning on.
         let mut part = [0; 4091];
         fill_random(&mut part, 0x88bb_0a8c_f6db_562e, None);
         assert_eq!(part[..4064], data[..4064]);

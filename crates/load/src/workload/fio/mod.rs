@@ -3,7 +3,7 @@
 //! ```text
 //! command line, job files -> sections   text.rs
 //!                         -> jobs       job.rs, set.rs by the table in options.rs, values by value.rs, parse.rs
-//!                         -> runs       one for all jobs up to a stonewall: a FioLoad: load.rs; clones: thread.rs
+//!                         -> runs       one FioLoad for all jobs up to a stonewall: load.rs; clones: thread.rs
 //!                            streams    areas, buffers, start times: lanes.rs; operations: stream.rs
 //!                                       order, sizes and maps: area.rs, pattern.rs; zones written in order: zbd.rs
 //!                                       priorities: priority.rs; logs of operations: iolog.rs

@@ -80,7 +80,7 @@ pub enum Distribution {
     Uniform,
     /// The k-th most popular block gets operations in proportion to k^-theta, for this theta.
     Zipf(f64),
-    /// The fraction h of the blocks gets the fraction 1 - h of the operations, and so on within it, for this h.
+    /// A fraction h of the blocks gets 1 - h of the operations, and likewise within that fraction, for this h.
     Pareto(f64),
     /// The mean of twelve uniform offsets, shifted by up to half of this percentage of the range to either side.
     Normal(f64),
@@ -329,7 +329,7 @@ mod tests {
         pareto.sort_by(|a, b| b.total_cmp(a));
         for part in [0.2_f64, 0.04] {
             let seen: f64 = pareto[..(1_000.0 * part) as usize].iter().sum::<f64>() / 400_000.0;
-            // 20 % of the blocks get 80 %, 20 % of these 80 % of that.
+            // 20 % of the blocks get 80 % of the operations, and 20 % of those blocks get 80 % of those operations.
             let wanted = part.powf(0.8_f64.ln() / 0.2_f64.ln());
             assert!((seen - wanted).abs() < 0.005, "{part}: {seen}, not {wanted}");
         }

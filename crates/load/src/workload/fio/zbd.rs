@@ -39,7 +39,7 @@ pub struct ZbdOptions {
     /// Maximum open zones of all jobs, and of a clone; 0: no limit but the device's.
     pub open_max: u64,
     pub job_open_max: u64,
-    /// Fraction of the range with data above which zones are reset before they are full; and resets per write above it.
+    /// If more than this fraction of the range has data, zones not yet full are reset; and resets per write.
     pub reset_threshold: f64,
     pub reset_frequency: f64,
 }

@@ -1,5 +1,5 @@
-//! Preparation: a device is written from end to end, and samples of it are read back, by the run loop
-//! with streams of its own.
+//! Preparation: the run loop writes a device from end to end and reads back samples of it, with the streams of this
+//! module.
 //!
 //! [`Sweep`] writes, [`Sample`] reads; both end, and with them the run. The written data are a function of seed, pass
 //! and offset ([`Content`]), so that a later process can resume or compare. The caller chooses the order of passes and

@@ -8,8 +8,8 @@
 //! In the steady state of a drive that collects its oldest or emptiest superblock, the probability that a unit is still
 //! valid falls exponentially with the fraction of the flash that was written after it (Desnoyers, "Analytic modeling of
 //! SSD write performance", 2012). The mean probability is capacity / flash, which fixes the exponent. So the pass is
-//! cut into regions, each with its share of lasting writes, at random places. A write that does not last is the first
-//! of the two writes of its block; the second is in a later region.
+//! cut into regions. Each region has its share of lasting writes, and all writes go to random places. A write that does
+//! not last is the first of the two writes of its block; the second is in a later region.
 //!
 //! Every write follows from its number, so a pass resumes anywhere. The counts before each region are the only table.
 //! Counting uses additions and multiplications alone, which give the same bits on every machine.
@@ -20,8 +20,8 @@ use sys::random::Random;
 /// Regions of a pass, each with one share of lasting writes: steps of 0.1 % of the flash.
 const REGIONS: u64 = 1024;
 
-/// Maximum cache size: the bytes of the pass divided by this. All of the newest writes, up to the cache size, last,
-/// unlike in the steady state.
+/// Maximum cache size: the bytes of the pass divided by this. Unlike in the steady state, all of the newest writes that
+/// fit the cache are lasting writes.
 const CACHE_SHARE: u64 = 8;
 
 /// Rounds of the permutation.
@@ -46,7 +46,7 @@ pub struct Order {
     blocks: u64,
     /// Writes in a region; fewer in the last.
     region: u64,
-    /// A block that is first written in a region is written again at the earliest this many regions later.
+    /// The second write of a block is at the earliest this many regions after its first write.
     lead: u64,
     /// Counts before each region, and after the last.
     region_counts: Vec<Counts>,
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn the_oldest_region_lasts_as_the_closed_form_says() {
-        // FIFO under uniform writes, WAF of Desnoyers 2012 by Lambert's W, computed apart.
+        // WAF of FIFO under uniform writes (Desnoyers 2012), computed separately with Lambert's W.
         for (over_provisioning, waf) in [(0.07, 7.785_2), (0.15, 4.007_1), (0.28, 2.480_1)] {
             let order = order(1 << 20, over_provisioning, 0, 1).unwrap();
             let lasting = order.region_counts[1].lasting as f64 / order.region as f64;

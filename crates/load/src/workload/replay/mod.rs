@@ -41,7 +41,7 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 /// Maximum operations in flight of a stream on a device.
 const SLOTS_MAX: u64 = 1_024;
 
-/// A number of slots below this, limited by memory, is reported.
+/// If memory limits the slots to fewer than this, the number is reported.
 const SLOTS_REPORTED_BELOW: u64 = 16;
 
 /// A trace to replay, and its targets.

@@ -150,9 +150,9 @@ impl Tenants {
     }
 
     /// Indices and byte ranges of the tenants on `device`, which has `device_bytes`. Tenants that name no device are on
-    /// it if `is_default`.
+    /// this device if `is_default`.
     ///
-    /// Errors: they do not fit it, or overlap.
+    /// Errors: the tenants do not fit the device, or overlap.
     pub fn layout(
         &self,
         device: &str,
@@ -223,8 +223,8 @@ impl Tenants {
     }
 }
 
-/// Offset in the text of `key`, for a tenant whose table begins at `start`: in its own table, among the defaults or at
-/// the top; else `start`.
+/// Offset of `key` in the text, for a tenant whose table begins at `start`: in that table, among the defaults or at the
+/// top; else `start`.
 fn offset_of(text: &str, start: usize, key: &str) -> usize {
     let find_in = |table_start: usize| {
         let mut offset = table_start;

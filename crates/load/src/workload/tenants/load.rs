@@ -8,9 +8,9 @@
 //!             defrag-writes   of every block that their live records fill
 //! ```
 //!
-//! Defragmentation follows the client's write in its slot, so it keeps up by itself and its rates are the model's. The
-//! store counts as long in use when a run begins: earlier data are not read back, only their positions matter. On a
-//! real drive, [`TenantFill`] first writes the space once from its beginning to its end.
+//! Defragmentation follows the client's write in its slot, so it keeps up by itself and its rates are the model's. At
+//! the start of a run, the store is taken to have been in use for long: earlier data are not read back, only their
+//! positions matter. On a real drive, [`TenantFill`] first writes the space once from its beginning to its end.
 
 use super::host::{BlockWrite, Step, StoreModel, WriteCause};
 use super::{Tenant, Tenants};
@@ -57,7 +57,7 @@ pub struct TenantLoad {
 impl TenantLoad {
     /// All of `tenants`; those that name no device are on `default`.
     ///
-    /// Errors: one has no device, or an invalid simulated drive.
+    /// Errors: a tenant has no device, or an invalid simulated drive.
     pub fn all(tenants: Tenants, default: Option<&DeviceName>) -> Result<Vec<Self>, CannotRun> {
         let tenants = Arc::new(tenants);
         let load = |(index, tenant): (usize, &Tenant)| {
@@ -183,7 +183,7 @@ impl Workload for TenantLoad {
         for (shard, plan) in (0..shards).zip(&mut run.shards) {
             builder.reads(shard, plan);
         }
-        // Tenants take turns over the shards: no shard gets the blocks of all.
+        // Tenants take turns over the shards, so that no shard gets the blocks of all tenants.
         if tenant.writes != Rate::ZERO {
             builder.blocks(store, &mut run.shards[self.index % shards as usize]);
         }
@@ -353,7 +353,7 @@ impl Stream for Blocks {
 pub struct TenantFill(pub TenantLoad);
 
 impl TenantFill {
-    /// Bytes that it writes on a device of that size. Errors: it does not fit.
+    /// Bytes that the fill writes on a device of `device_bytes`. Errors: the tenant does not fit.
     pub fn bytes(&self, device_bytes: u64) -> Result<u64, CannotRun> {
         let range = self.0.range(device_bytes)?;
         Ok(range.end - range.start)

@@ -111,7 +111,7 @@ choice! {
         /// The block that has been free longest, as in the real engine.
         #[default]
         Fifo = "fifo",
-        /// The one with the lowest address.
+        /// The free block with the lowest address.
         Lowest = "lowest",
         Random = "random",
     }

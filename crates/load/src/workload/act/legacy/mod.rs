@@ -6,9 +6,9 @@
 //!                                                     changes, each with its reason
 //! ```
 //!
-//! The main idea: an old file becomes a current file line by line, with the numbers of its lines, and then goes through
-//! the parser that reads all files. Old defaults that differ from today's are written out. Settings that cannot be kept
-//! are reported.
+//! The main idea: an old file becomes a current file line by line, keeps its line numbers, and then goes through the
+//! parser that reads all files. Old defaults that differ from today's are written out. Settings that cannot be kept are
+//! reported.
 
 mod lines;
 mod translate;
@@ -138,7 +138,7 @@ fn test_of(lines: &Lines) -> Option<Test> {
     let keys_of = |test| options_of(test).filter(is_distinctive).map(|spec| spec.name);
     let of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.tests == INDEX);
     let has_key_of = |test: Test| keys_of(test).any(|key| lines.has(key));
-    // If keys of both tests are present, the parser reports the wrong ones.
+    // If keys of both tests are present, the parser reports the keys of the wrong test.
     match (has_key_of(Test::Storage), has_key_of(Test::Index) || lines.keys().any(of_index)) {
         (true, _) => Some(Test::Storage),
         (false, true) => Some(Test::Index),
@@ -146,8 +146,8 @@ fn test_of(lines: &Lines) -> Option<Test> {
     }
 }
 
-/// The major versions that read every ACT key of the file. Errors: no version read all of them; two keys that exclude
-/// each other.
+/// The major versions that read every ACT key of the file. Errors: two keys that exclude each other, because no version
+/// read all keys.
 fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'static ActKey)> {
     let known_keys: Vec<_> = lines.keys().filter_map(act_keys::find).collect();
     let newest = known_keys.iter().max_by_key(|key| key.since.0);

@@ -205,8 +205,8 @@ impl Blocks {
         })
     }
 
-    /// The complete blocks to which `header` of `block` may belong: flashproof's block, and fio's, which derives the
-    /// data of a whole operation from one seed.
+    /// The complete blocks to which `header` of `block` may belong: flashproof's block, and fio's block. fio derives
+    /// the data of a whole operation from one seed.
     fn candidate_blocks(&self, block: &[u8], header: &Header, address: BlockAddress) -> Vec<Vec<u8>> {
         let bytes = header.bytes();
         let finished = |mut image: Vec<u8>| {

@@ -15,10 +15,10 @@
 //!
 //! state file
 //! version, 8 bytes; bytes after this header, 8; crc32c of them, 8
-//! version 3: completions below, 8; depth, 4; files, 4 | version 7: depth, 4; nothing, 4
+//! version 3: number of completions, 8; depth, 4; files, 4 | version 7: depth, 4; nothing, 4
 //! writes begun, 8; number of the job, 8; state of fio's generator, 56; name of the job, 64
-//! version 3: file and offset of the last completions, 16 for each of depth * files
-//! version 7: numbers of the writes in flight or failed, 8 for each of depth
+//! version 3: file and offset of the last completions, 16 each, depth * files of them
+//! version 7: numbers of the writes in flight or failed, 8 each, depth of them
 //! ```
 //!
 //! All little-endian, as on the machines that flashproof runs on. The digest of a block follows its header.

@@ -61,7 +61,7 @@ pub(super) struct Verify {
     progress: Arc<Progress>,
 }
 
-/// Writes that are read back before all are done (`verify_backlog`).
+/// Writes that are read back before all writes are done (`verify_backlog`).
 #[derive(Debug, Default)]
 struct Backlog {
     /// Writes done since the last batch was read back.

@@ -248,7 +248,7 @@ impl StoreModel {
 
     /// The next step: a pending step of defragmentation, else a client block.
     ///
-    /// Errors: its space is full, which is final.
+    /// Errors: the store's space is full, which is final.
     #[inline]
     pub fn step(&mut self) -> Result<Step, CannotRun> {
         match self.defrag_step()? {

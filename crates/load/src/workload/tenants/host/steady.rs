@@ -1,12 +1,12 @@
 //! Values derived from a tenant's fill and low-water mark by arithmetic.
 //!
 //! Under uniform keys each record of a block is equally likely to be updated next, so in a store of N records a block
-//! keeps its L live records for N / L updates. A block is written with R records and collected when it holds fewer than
-//! K (the low-water mark), with K - 1 of them. Hence
+//! keeps its L live records for N / L updates. A block is written with R records. It is collected when it holds fewer
+//! than K live records (K is the low-water mark), so with K - 1. Hence
 //!
 //! ```text
 //! a block lives for      N (1/R + 1/(R-1) + ... + 1/K)         updates
-//! blocks in use          N (1/R + ... + 1/K) / (R - K + 1)     Little: one is written for each R - K + 1 updates
+//! blocks in use          N (1/R + ... + 1/K) / (R - K + 1)     Little's law: one is written for each R - K + 1 updates
 //! engine WA              R / (R - K + 1), which is 1 / (1 - x) with x = (K - 1) / R
 //! ```
 //!
@@ -20,8 +20,8 @@ use crate::keys::Keys;
 use crate::workload::CannotRun;
 use results::units::{self, Grouped};
 
-/// Blocks reserved for defragmentation when clients find none: the real engine's reserve (`DRV_DEFRAG_RESERVE`,
-/// Aerospike server, `drv_common.h`), one buffer of each kind, and one more.
+/// Blocks that only defragmentation may take: the real engine's reserve (`DRV_DEFRAG_RESERVE`, Aerospike server,
+/// `drv_common.h`), one buffer of each kind, and one more block.
 pub(super) const RESERVE: u64 = 8;
 
 /// Minimum number of blocks of a space: with fewer, chance decides whether the space fills up.

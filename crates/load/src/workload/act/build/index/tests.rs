@@ -62,7 +62,7 @@ fn rates_are_exact_totals_over_devices_and_shards() {
     }
     let mut act = build(&ActConfig { arrival: Arrivals::Act, ..config() }, 1);
     assert_eq!(wanted(&mut act, "service-threads"), 10 * 8_500);
-    // 8 threads in bundles of 200 operations, each beginning at once.
+    // 8 threads in bundles of 200 operations; each thread begins at once.
     assert!(wanted(&mut act, "cache-threads").abs_diff(2 * 5 * 8_500) <= 8 * 200);
 }
 

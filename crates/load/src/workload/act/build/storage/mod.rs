@@ -228,7 +228,7 @@ impl Builder<'_, StorageDerived> {
         Uniform { extent: self.extent(stream, index), random: self.random(stream, index, shard) }
     }
 
-    /// Record operations, by device: each device has this shard's part of its schedule, or of its
+    /// Record operations, with a lane for each device: this shard's part of the device's schedule, or of its
     /// depth.
     fn records(&self, shard: u32, plan: &mut Plan) {
         for (index, limit) in self.client_limits(shard, plan).into_iter().enumerate() {
@@ -297,8 +297,8 @@ impl Builder<'_, StorageDerived> {
         sizes.max().unwrap_or(0).max(1)
     }
 
-    /// The buffers that the lanes of a plan from `first_lane` on need. `record_slots`: maximum record operations in
-    /// flight.
+    /// The buffers for the lanes of a plan, beginning with lane `first_lane`. `record_slots`: maximum record operations
+    /// in flight.
     fn buffers(&self, shard: u32, plan: &Plan, first_lane: usize, record_slots: u32) -> Vec<BufferClass> {
         let slots_of = |stream: usize, index: usize| -> u32 {
             let name = self.name(stream, index);
