@@ -28,7 +28,7 @@ fn browser() -> Option<&'static str> {
     found.copied()
 }
 
-/// Opens `page` in `browser` with a profile of its own, until its scripts have nothing left to do.
+/// Opens `page` in `browser` with a separate profile, until the scripts of the page have nothing left to do.
 fn open(browser: &str, page: &Path, arguments: &[&str]) -> Output {
     let profile = tempfile::tempdir().unwrap();
     let output = Command::new(browser)

@@ -5,7 +5,7 @@
 //!
 //! * the kind of target: a simulated drive has no kernel before it, and behind a server neither time is visible;
 //! * the kernel's disk statistics (`r_await`, `w_await`) cover the whole lifetime of requests, in the I/O scheduler and
-//!   in the device. Other service time passed before the requests existed, for example under a cgroup's limit;
+//!   in the device. Other service time lies before the requests existed, for example under a cgroup's limit;
 //! * the trace shows both stages of each request, in samples.
 //!
 //! Time in the kernel while the device held its maximum number of requests is charged to the device: see [`FullDeviceSums`].
