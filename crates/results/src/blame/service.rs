@@ -8,7 +8,7 @@
 //!   in the device. Other service time lies before the requests existed, for example under a cgroup's limit;
 //! * the trace shows both stages of each request, in samples.
 //!
-//! Time in the kernel while the device held its maximum number of requests is charged to the device: see [`FullDeviceSums`].
+//! Time in the kernel while the device was full is charged to the device: see [`FullDeviceSums`].
 
 use super::Cause;
 use super::accumulate::FullDeviceSums;
