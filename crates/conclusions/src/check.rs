@@ -273,8 +273,8 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
         // A mean cannot be judged, because it includes this program's delays.
         Metric::Mean => (figure, None),
         Metric::Iops | Metric::Bandwidth => {
-            // A closed loop starts with a burst, as large as the number of operations that complete after its end. The
-            // judge subtracts this burst, too.
+            // A closed loop starts with a burst, as large as the number of operations that complete after the loop
+            // ends. The judge subtracts this burst, too.
             let total = verdict.streams.iter().find(|stream| stream.name == criterion.stream);
             let burst_ops = total.filter(|stream| stream.offered_iops == 0.0).map_or(0, |stream| stream.overtime);
             let rate = |slice: &SliceShares| {

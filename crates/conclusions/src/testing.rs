@@ -91,7 +91,7 @@ pub fn baseline(scale: f64) -> Vec<Point> {
     points
 }
 
-/// A finished step at `multiple` times the load of 1x, whose run directory has the same name.
+/// A finished step at `multiple` times the load of 1x. The run directory has the name of the step.
 pub fn step(name: impl Into<String>, multiple: f64, outcome: Outcome) -> Step {
     let name = name.into();
     let planned = Step::planned(name.clone(), name, multiple, vec![0], 10, Rule::Limits).begun(1);

@@ -106,7 +106,7 @@ impl Found {
         self.drives.iter().filter_map(|drive| drive.octiles.get(octile).copied()).sum()
     }
 
-    /// Sum over all drives in the drive fills from `from`, counted from 0, to before `to`.
+    /// Sum over all drives in the drive fills `from..to`, counted from 0.
     pub fn fills(&self, from: usize, to: usize) -> Bytes {
         (from * OCTILES_PER_FILL..to * OCTILES_PER_FILL).map(|octile| self.octile_sum(octile)).sum()
     }

@@ -1,4 +1,4 @@
-//! Writes runs of a day on drives that do not exist, one for each drive, as measured input of an export:
+//! Writes runs of a day on fictitious drives, one run for each drive, to measure how fast an export reads them:
 //!
 //! ```text
 //! cargo run --release -p flashproof-export --example days -- DIR 5

@@ -72,7 +72,7 @@ impl TemporaryFile {
         ExportError::Parquet { path: self.path.clone(), source }
     }
 
-    /// Gives the file its name. Returns its bytes.
+    /// Renames the file to its final name. Returns the size of the file, bytes.
     pub(crate) fn rename(self) -> Result<u64> {
         let failed = |error| ExportError::io("renaming a temporary file to", &self.path)(error);
         let bytes = fs::metadata(&self.temporary).map_err(failed)?.len();

@@ -217,7 +217,7 @@ fn a_killed_run_and_a_damaged_one_have_their_outcome_and_their_rows() {
     Shape { end: None, ..SHORT }.write(&at("killed"));
     Shape { seed: 2, ..SHORT }.write(&at("damaged"));
     Shape { seed: 3, ..SHORT }.write(&at("cut"));
-    // A value in the middle of one, and the end of the other in the middle of a line.
+    // In `damaged`, a value in the middle is changed; `cut` ends in the middle of a line.
     let text = fs::read_to_string(at("damaged").join(INTERVALS)).unwrap();
     fs::write(at("damaged").join(INTERVALS), text.replacen("\n300,reads,0,100,", "\n300,reads,0,101,", 1)).unwrap();
     let text = fs::read(at("cut").join(INTERVALS)).unwrap();

@@ -1,4 +1,4 @@
-//! The queries of docs/data.md, run by DuckDB on a population of drives whose answers are known.
+//! The queries of docs/data.md, run by DuckDB on a population of drives for which the answers are known.
 
 use crate::docs::PATH;
 use crate::round_trip::{exported, write_rating};
@@ -72,7 +72,7 @@ fn write_population(dir: &Path) {
     }
 }
 
-/// Directory of DuckDB for Python, installed by scripts/client-setup; `None`, said aloud, without it.
+/// Directory of DuckDB for Python, installed by scripts/client-setup; `None`, with a message, without DuckDB.
 fn duckdb() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
     let module = target.join("duckdb");
@@ -109,7 +109,7 @@ fn queries() -> Vec<String> {
     page.split("```sql\n").skip(1).map(|block| block.split("```").next().unwrap().to_owned()).collect()
 }
 
-/// The durations that reports show, of devices for which `is_of` the position of their drive.
+/// The durations that reports show, of the devices for which `is_of` is true. `is_of` gets the index of the device.
 fn recorded(dir: &Path, kind: HlogKind, is_of: impl Fn(usize) -> bool) -> Latencies {
     let manifest = manifest(dir).unwrap();
     let mut sum = latencies();
@@ -144,7 +144,7 @@ fn percentiles_are_those_of_reports_to_the_bucket() {
             )
         };
         let answers = answers(&duckdb, &out, &quantiles.iter().map(query).collect::<Vec<_>>());
-        // The least of all is shown as the lower end of its bucket.
+        // The minimum (q = 0) is shown as the lower end of its bucket.
         let wanted = quantiles.map(|q| json!([[recorded.value_at_quantile(f64::max(q, 1e-9))]]));
         assert_eq!(answers, wanted, "{name}");
     }
@@ -171,12 +171,12 @@ fn every_question_of_the_page_has_the_known_answer() {
         ns as f64 / 1e3
     }
 
-    // 1: 600 / 50 of 600 over 64 ms, of which 0.1 % may be.
+    // 1: 12 of 600 operations, 2 %, take over 64 ms: 20 times the limit of 0.1 %.
     let worst = &answers[1];
     assert_eq!(serials(worst)[..2], ["S01", "R1"]);
     assert!((worst[0][1].as_f64().unwrap() - 20.0).abs() < 1e-9 && worst[1][1] == 0.0, "{worst}");
 
-    // 2: of each firmware, from the logs of the runs.
+    // 2: the percentile of each firmware; that of A1 is computed from the logs of the runs.
     let mut a1 = recorded(&dir.join("h1"), HlogKind::Service, |_| true);
     a1.add(recorded(&dir.join("h2"), HlogKind::Service, |device| device >= 2)).unwrap();
     a1.add(recorded(&dir.join("h3"), HlogKind::Service, |_| true)).unwrap();
@@ -203,7 +203,7 @@ fn every_question_of_the_page_has_the_known_answer() {
     let hot = json!([["S07", 40.0, 22 * 3_600, bucket_us(128)], ["S07", 70.0, 2 * 3_600, bucket_us(384)],]);
     assert_eq!(answers[5], hot);
 
-    // 6: its median is 220 us above that of all others.
+    // 6: the median of h3 is 220 us higher than the median of all other hosts.
     assert_eq!(answers[6], json!([["h3", 4, bucket_us(220 + MEDIAN_US)]]));
 
     // 7: the lag of h2 decides about S08, which takes 528 us.

@@ -1,5 +1,5 @@
-//! Pages in a real browser: every chart is drawn, nothing goes wrong, nothing is fetched, it fits a
-//! phone and prints.
+//! Pages in a real browser: every chart is drawn, no script fails, nothing is fetched, and a page fits on a phone and
+//! on paper.
 
 use crate::support::{SHORT, Shape, write_baseline, write_run, write_series};
 use conclusions::series::Purpose;
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
 
-/// Names that a browser of this family has.
+/// Programs that are tried: all start a browser of Chromium's family.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
 /// Runs one browser at a time: on a small machine two at once are slower than two in turn.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// A browser; `None`, said aloud, where there is none.
+/// The browser to test with; `None`, with a message, if there is none.
 fn browser() -> Option<&'static str> {
     let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success());
     let found = BROWSERS.iter().find(is_there);
@@ -28,7 +28,7 @@ fn browser() -> Option<&'static str> {
     found.copied()
 }
 
-/// Opens `page` in `browser` with a profile of its own, until its scripts have nothing left to do.
+/// Opens `page` in `browser` with a separate profile, until the scripts of the page have nothing left to do.
 fn open(browser: &str, page: &Path, arguments: &[&str]) -> Output {
     let profile = tempfile::tempdir().unwrap();
     let output = Command::new(browser)
@@ -49,7 +49,7 @@ fn attribute<'a>(dom: &'a str, name: &str) -> &'a str {
     dom[start..].split('"').next().unwrap()
 }
 
-/// Everything that holds for any page. Gives its number of charts.
+/// Checks what must hold for every page. Returns the number of charts of the page.
 fn check(browser: &str, page: &Path) -> usize {
     let output = open(browser, page, &["--dump-dom"]);
     let (dom, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr).into_owned());
@@ -64,7 +64,7 @@ fn check(browser: &str, page: &Path) -> usize {
     expected
 }
 
-/// The page in a frame as wide as a small phone: by how much it is wider than that.
+/// Number of pixels by which the page is wider than a frame as wide as a small phone.
 fn overflow_px(browser: &str, page: &Path) -> i64 {
     let frame = page.with_extension("phone.html");
     let html = format!(
@@ -85,7 +85,8 @@ fn overflow_px(browser: &str, page: &Path) -> i64 {
     attribute(&dom, "data-overflow").parse().unwrap()
 }
 
-/// Runs `script` beside the page, which it finds in a frame as `inside`; gives what it returns.
+/// Shows the page in a frame, and runs `script` outside the frame. In `script`, `inside` is the window of the page.
+/// Returns the result of `script`.
 fn beside(browser: &str, page: &Path, script: &str) -> String {
     let frame = page.with_extension("beside.html");
     let html = format!(
@@ -234,7 +235,7 @@ fn the_curves_of_a_baseline_are_drawn_with_their_depths_and_fit_a_phone() {
     assert!(check(browser, &page) >= 12);
     let overflow = overflow_px(browser, &page);
     assert!(overflow <= 0, "{overflow} px wider than a phone");
-    // A tick at each depth, as far apart as the depths are times each other; the knees between them.
+    // Each depth has a tick. Depths double from tick to tick, so the ticks are evenly spaced. Two marks: the knees.
     let script = "
         const svg = inside.document.querySelector('[id*=depth-iops] svg');
         const texts = [...svg.querySelectorAll('text')].filter((text) => text.getAttribute('text-anchor') === 'middle');

@@ -1,4 +1,4 @@
-//! A series is judged again from its runs: its record is believed for the worse, never for the better.
+//! A series is judged again from its runs. The runs can make the recorded outcome worse, never better.
 
 use crate::support::{SHORT, Shape, write_series};
 use conclusions::series::{Purpose, Series, State};

@@ -1,7 +1,7 @@
-//! The JSON of reports is what `docs/*.schema.json` say, and those are made from the types.
+//! The JSON of reports matches `docs/*.schema.json`, and these schemas are generated from the types.
 //!
-//! The validators that there are bring 60 crates along, so the dozen keywords that the schema uses are
-//! checked here; one that is not known fails the test, so that nothing in the schema goes unchecked.
+//! Existing validators depend on 60 crates, so this test itself checks the dozen keywords that the schemas use. An
+//! unknown keyword fails the test, so that no part of a schema stays unchecked.
 
 use crate::support::{SHORT, Shape, write_baseline, write_run, write_series};
 use conclusions::durability::judge::Durability;
@@ -48,7 +48,7 @@ fn mistakes(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String
             "const" => found.push(format!("{at}: {value} is not {rule}")),
             "enum" if rule.as_array().unwrap().contains(value) => {}
             "enum" => found.push(format!("{at}: {value} is none of {rule}")),
-            // Bounds are of numbers, whatever else a value may be.
+            // Bounds apply to numbers only; a value may also be of another type.
             "minimum" | "maximum" if !value.is_number() => {}
             "minimum" if value.as_f64() >= rule.as_f64() => {}
             "minimum" => found.push(format!("{at}: {value} is below {rule}")),
@@ -179,7 +179,7 @@ fn a_run_is_what_the_schema_says() {
     write_run(&run, Shape { slow_every: 3, devices: &["a", "b"], ..SHORT });
     let mut value = assert_valid(&Document::read(&[&run]).unwrap());
     assert_eq!(value["reports"][0]["verdict"]["outcome"], "fail");
-    // The check itself works: a field that lacks, one of another kind and a word that nobody knows are found.
+    // The check itself works: it finds a missing field, a field of another type, and an unknown word.
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     value["made_by"] = 1.into();
     assert_eq!(mistakes(&schema, &schema, &value, "").len(), 1);
@@ -316,7 +316,7 @@ fn damaged_runs_are_reported_as_far_as_they_are_whole() {
         let banners = value["reports"][0]["banners"].to_string();
         assert!(banners.contains(words), "{file}: {banners}");
         if file == "intervals.csv" {
-            // The reason stands first, not a number of which it says that it tells nothing.
+            // The reason comes first, not the number that this reason makes meaningless.
             let html = document.html();
             let first = html.split("class=\"decided\">").nth(1).unwrap().split("</p>").next().unwrap();
             assert!(first.contains("does not follow from intervals.csv"), "{first}");

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 pub struct DeviceNumbers {
     pub device: String,
     pub stream: String,
-    /// By threshold: worst share in a complete slice, as a fraction. In a run without a complete slice: in the slice.
+    /// By threshold: worst share of the complete slices, or of the incomplete slice if there is no complete one; a
+    /// fraction.
     pub shares: Vec<f64>,
     /// True if all shares are below their limits.
     pub within_limits: bool,

@@ -62,7 +62,7 @@ pub fn next_line(input: &mut impl BufRead, bytes_max: u64, line: &mut Vec<u8>) -
     Ok(true)
 }
 
-/// Like [`open`], for a path given by a user. A process substitution of the shell (`--log <(zcat LOG)`) may be a pipe.
+/// Like [`open`], for a user's path. `/dev/stdin` and `/dev/fd/N` (`--log <(zcat LOG)`) may be pipes.
 pub fn open_user_path(path: &Path, links: Links) -> io::Result<File> {
     if path.starts_with("/dev/fd") || path.starts_with("/dev/stdin") { File::open(path) } else { open(path, links) }
 }
@@ -114,7 +114,7 @@ pub enum ReplaceTarget {
     Own,
     /// Like `Own`, but readable by this user only.
     OwnPrivate,
-    /// A file named by the user: links to the file, its owner and its permissions are kept.
+    /// A file named by the user: the owner, the permissions, and links to the file are kept.
     UserFile,
 }
 

@@ -128,7 +128,7 @@ impl Column {
         !matches!(self.source(), Source::Host | Source::Process | Source::Thread)
     }
 
-    /// The column of `of`: the kernel name of a device, or the name of a thread; empty for host and process.
+    /// The column of the object `of`: the kernel name of a device, or the name of a thread; empty for host and process.
     pub fn of(self, of: &str) -> ColumnOf {
         ColumnOf { column: self, owner: of.to_owned() }
     }

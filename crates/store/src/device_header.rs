@@ -26,7 +26,7 @@ pub const WRITTEN_BYTES: usize = 4096;
 /// Minimum number of blocks of a space: those reserved for defragmentation, and some for records.
 const BLOCKS_MIN: u64 = 8;
 
-/// Maximum number of cores: the space behind the header has room for the marks of so many.
+/// Maximum number of cores: the space behind the header has room for the marks of this many cores.
 const CORES_MAX: u16 = ((DEVICE_HEADER_BYTES - WRITTEN_BYTES as u64) / MARKS_BYTES) as u16;
 
 const MAGIC: &[u8; 16] = b"flashproof store";

@@ -296,7 +296,8 @@ pub(crate) struct BlockWalk {
     piece: Option<Piece>,
     /// Offset of the current unreadable part, and its bytes that are not records.
     flaw: Option<(usize, usize)>,
-    /// Bytes that may still be spent on wrong checksums. Without a limit, crafted bytes could force one at every unit.
+    /// Bytes that may still be spent on wrong checksums. Without a limit, crafted bytes could force the computation of
+    /// a checksum at every unit.
     patience: usize,
 }
 

@@ -91,7 +91,7 @@ struct Seen {
     expired: u64,
     raided: u64,
     errors: u64,
-    /// Stories that ended on a damaged device, those of them with reported losses, and records lost.
+    /// Stories that ended on a damaged device; stories among them with reported losses; records lost.
     damaged: u64,
     found: u64,
     lost_to_damage: u64,

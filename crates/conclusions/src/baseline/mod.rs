@@ -131,9 +131,9 @@ pub fn job_name(device: usize) -> String {
     format!("drive-{}", device + 1)
 }
 
-/// Judges the job on device number `device` of the series, which is called `name`, from the `verdict` on a run of
-/// several jobs. Only failed operations of the job fail the job; the achieved rate is a result, not a criterion. A run
-/// that ended early is not a measurement, whichever drive ended it.
+/// Judges the job `name` on device number `device` of the series, from the `verdict` on a run of several jobs. Only
+/// failed operations of the job fail the job; the achieved rate is a result, not a criterion. A run that ended early is
+/// not a measurement, whichever drive ended it.
 pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> StageResult {
     let prefix = format!("{}-", job_name(device));
     let drive_streams = verdict.streams.iter().filter(|stream| stream.name.starts_with(&prefix));

@@ -134,7 +134,7 @@ impl Durability {
     }
 }
 
-/// Why no power cut is known to have hit the writes; `None` if a power cut did.
+/// Why it is uncertain that a power cut hit the writes; `None` if it is certain.
 fn no_cut(record: &Record, after_cut: &StateAfterCut) -> Option<String> {
     let session = &record.session;
     if let Some((why, failed)) = &record.end

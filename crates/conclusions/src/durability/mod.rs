@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! machine under test                                    witness, on another machine
-//! layout, Session ----------------------- Begin ----->  Register, a file
+//! layout, Session ----------------------- Begin ----->  sessions in a file
 //! write, flush returned, "durable up to" - Durable -->
 //! the power is cut                                      Record
 //! Ask -----------------------------------------------> Record

@@ -145,7 +145,7 @@ impl Model<'_> {
         groups.into_iter().map(|((a, b), members)| ((a.to_owned(), b.to_owned()), members)).collect()
     }
 
-    /// Examines firmwares: compares the medians of the hosts with a firmware with the medians of all other hosts.
+    /// Examines firmwares: compares the medians of the hosts that have the firmware with those of all other hosts.
     fn firmwares(&mut self) {
         let mut firmwares = self.by_label(|labels| (&labels.firmware, ""));
         firmwares.retain(|((name, _), _)| !name.is_empty());

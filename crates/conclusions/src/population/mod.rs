@@ -40,7 +40,7 @@
 //! among the groups' medians, and more than three quarters of its drives share the slowness. The slowness of the group
 //! is then subtracted, so that a drive must be slow within its group. Groups are compared with groups: ten drives of a
 //! host are one observation. Two or three firmwares are too few to estimate a spread, so Student's test compares the
-//! medians of the hosts with a firmware with the medians of the other hosts.
+//! medians of the hosts that have the firmware with those of the other hosts.
 //!
 //! # Not seen
 //!
@@ -326,8 +326,8 @@ pub struct DriveLatencies {
 
 impl DriveLatencies {
     /// Reads the service times in `dir` of the judged stream with the highest offered rate, or, if a stream is a closed
-    /// loop, with the most operations; in the usual tests, the reads. Errors: the manifest or the log is missing or
-    /// damaged.
+    /// loop, with the most operations. In the usual tests this is the stream of reads. Errors: the manifest or the log
+    /// is missing or damaged.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let layout = manifest(dir)?.layout();
         let any_judged = layout.streams.iter().any(|info| info.judged);

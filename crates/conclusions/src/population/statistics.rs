@@ -145,9 +145,9 @@ pub fn compare(first: &[f64], second: &[f64], confidence: f64) -> Option<Compari
     })
 }
 
-/// Mann-Whitney's test for larger values in `second` than in `first`, which must have only finite values, at least one
-/// each. Returns U, true if the p-values are exact, and the one-sided p-values for larger and for smaller values in
-/// `second`.
+/// Mann-Whitney's test for larger values in `second` than in `first`. Both populations must have at least one value,
+/// and only finite values. Returns U, true if the p-values are exact, and the one-sided p-values for larger and for
+/// smaller values in `second`.
 fn rank_test(first: &[f64], second: &[f64]) -> (f64, bool, [f64; 2]) {
     let (ranks, ties) = double_ranks(first, second);
     let sum: usize = ranks[first.len()..].iter().sum();

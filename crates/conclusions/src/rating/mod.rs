@@ -1,8 +1,8 @@
 //! A rating: the highest multiple of a load that a drive holds in steady state.
 //!
 //! ```text
-//! Search ──next()──> Move: try, recover, confirm ──run, with a Watcher──> Seen ──held(), not_held()──> Search ...
-//!                └──> Finding
+//! Search ──next()──> NextRun ──run, with a Watcher──> StepOutcome ──record_held(), record_not_held()──> Search ...
+//!                └──> SearchResult, at the end
 //! ```
 //!
 //! The search climbs from below. A load is never more than one step beyond the highest load held, because an overdriven
@@ -43,7 +43,7 @@ const UNRECOVERED_MAX: u32 = 5;
 /// Significant digits of a multiple.
 const DIGITS: i32 = 3;
 
-/// Rounds a multiple to three significant digits, as all loads of a search are. Anything but a finite number above 0
+/// Rounds a multiple to three significant digits, as for all loads of a search. Anything but a finite number above 0
 /// becomes 1.
 pub fn three_digits(multiple: f64) -> f64 {
     if !(multiple.is_finite() && multiple > 0.0) {
@@ -116,8 +116,8 @@ pub struct Search {
     confirmed: Option<f64>,
     not_held: Option<f64>,
     growth: usize,
-    /// Number of steps down since a load held in a try was not confirmed; `None` before. Then every load is judged over
-    /// a whole slice.
+    /// Number of steps down since the confirmation of a tried load failed; `None` before the failure. After the
+    /// failure, every load is judged over a whole slice.
     shrinkage: Option<usize>,
     unrecovered: u32,
     /// True if the drive was overdriven and has not recovered yet.

@@ -157,7 +157,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// A watcher of a step of at most `step_sec`, whose run `manifest` describes.
+    /// A watcher of a step of at most `step_sec`. `manifest` describes the run of the step.
     pub fn new(manifest: &Manifest, target: StepPurpose, step_sec: u64) -> Self {
         let rounds = Rounds::new(manifest);
         let devices = manifest.devices.len().max(1) as f64;
@@ -226,7 +226,7 @@ impl Watcher {
         match &verdict.end {
             End::Interrupted { .. } => Some((StepOutcome::Interrupted, verdict.end.to_string())),
             _ if verdict.is_broken() => Some((StepOutcome::Broken, reason())),
-            // If a device or limit had caused the lag, the run had failed. So this program's own lag stopped the run.
+            // A lag caused by a device or limit would have failed the run. So this program's own lag stopped the run.
             end if !end.is_complete() && verdict.outcome == Outcome::Fail => Some((StepOutcome::Failed, reason())),
             end if !end.is_complete() => Some((StepOutcome::OurLimit, reason())),
             _ if self.rounds.count() == 0 => {

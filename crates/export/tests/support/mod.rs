@@ -11,7 +11,7 @@ use results::times::Times;
 use serde_json::json;
 use std::path::Path;
 
-/// A drive, and how long it takes.
+/// A drive with its service times.
 #[derive(Clone)]
 pub struct Drive {
     pub serial: &'static str,
@@ -43,7 +43,7 @@ pub struct Shape<'a> {
     pub slice_sec: u64,
     /// Operations per interval and device of each stream.
     pub ops: &'a [(&'static str, u64)],
-    /// Lateness of issuing in microseconds, as `service_us` of a drive.
+    /// Lateness of issuing in microseconds, by the same arguments as `service_us` of a drive.
     pub lag_us: fn(u64, u64) -> u64,
     pub seed: u64,
     pub multiple: Option<f64>,

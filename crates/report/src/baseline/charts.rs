@@ -5,7 +5,7 @@ use crate::charts::{Axis, Chart, Line, Mark, Points, Style};
 use conclusions::baseline::{Done, Mix, Part, Percentile, Point, curves, highest_rate, knee};
 use conclusions::series::Step;
 
-/// A chart of the rates at each depth, and one of the latencies for each mix.
+/// A chart of the rates at each depth, and for each mix a chart of the latencies.
 pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
     let curves = curves(points, Part::Depth);
     let x = || Axis::log("queue depth", "");

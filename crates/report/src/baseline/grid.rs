@@ -71,7 +71,7 @@ fn rates(cells: &[&Point], direction: Direction) -> Vec<f64> {
     rates
 }
 
-/// Words for a rate of one direction: its percentage of the highest rate of these operations alone.
+/// Words for a rate of one direction: its percentage of the highest rate of a job with this direction alone.
 fn rate_label(cells: &[&Point], points: &[Point], direction: Direction) -> impl Fn(f64) -> String + use<> {
     let highest = single_direction(cells, points, direction).map(|(_, highest)| highest);
     move |wanted| match highest {

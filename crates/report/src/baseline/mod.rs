@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The one idea: everything comes from the points in `series.json`, except the saturation's timeline, which comes from
-//! its run. Includes predictions, and the used fraction of a drive with the possible gain from another layout.
+//! its run. The report includes predictions, and the used fraction of a drive with the possible gain from another
+//! layout.
 
 mod beside;
 mod charts;

@@ -128,7 +128,7 @@ const WRITTEN: [WafCounters; 3] = [
     },
 ];
 
-/// Write amplification of each drive that counts bytes written to its media, if it was written to.
+/// Write amplification of each drive that hosts wrote to, and that counts the bytes written to its media.
 pub(crate) fn device_waf(changes: &[Change]) -> Vec<DeviceWaf> {
     let mut wafs: Vec<DeviceWaf> = Vec::new();
     for written in &WRITTEN {

@@ -31,7 +31,7 @@ pub struct ChartResolution {
 }
 
 impl ChartResolution {
-    /// The detail at which a page of `runs` runs stays readable and quick to open.
+    /// The resolution at which a page stays readable and quick to open, by the number of its runs.
     pub fn of_runs(runs: usize) -> Self {
         let share = |whole: usize, least: usize| (whole / runs.max(1)).max(least);
         Self { points_max: share(1_500, 300), columns_max: share(300, 120) }

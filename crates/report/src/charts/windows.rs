@@ -108,8 +108,8 @@ impl Durations {
 }
 
 impl Windows {
-    /// Reads the undamaged part of the log of `kind` in `dir`, whose run lasted `ran_sec`. `heat`: also counts for
-    /// heat maps.
+    /// Reads the undamaged part of the log of `kind` in `dir`, whose run lasted `ran_sec`. `heat`: also collects the
+    /// counts of heat maps.
     pub(crate) fn read(
         dir: &Path,
         layout: &Layout,

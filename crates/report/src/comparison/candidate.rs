@@ -72,7 +72,7 @@ pub struct TestFacts {
     pub sla: String,
     /// Arrival of operations: `paced`, `poisson`, `act`.
     pub arrival: Option<String>,
-    /// Name of the series' step that this run is.
+    /// Name of the step, if this run is a step of a series.
     pub step: Option<String>,
 }
 

@@ -296,9 +296,9 @@ pub struct PublishedRank {
     pub higher: usize,
     /// Number of published ratings.
     pub of: usize,
-    /// The next higher ones, the highest first.
+    /// The next higher published ratings, the highest first.
     pub above: Vec<PublishedRating>,
-    /// The next ones that are equal or lower, the highest first.
+    /// The next published ratings that are equal or lower, the highest first.
     pub below: Vec<PublishedRating>,
     /// Caveat: the published ratings lasted longer.
     pub caveat: Option<String>,

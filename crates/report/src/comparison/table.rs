@@ -14,7 +14,7 @@ use std::fmt;
 /// A comparison as rows of text.
 struct Rows {
     table: Table,
-    /// The reasons for empty cells, which refer to them as `[1]`, `[2]`...
+    /// The reasons for empty cells. A cell refers to its reason as `[1]`, `[2]`...
     notes: Vec<String>,
 }
 

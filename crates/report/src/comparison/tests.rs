@@ -312,7 +312,7 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
     assert_eq!(candidate.test.value().unwrap().step.as_deref(), Some("30x"));
     assert_eq!(candidate.load.value().unwrap().x_per_device, Some(30.0));
     assert_eq!(candidate.place.value().unwrap().x, 30.0);
-    // A series without comparable result is not ranked, and a search without a rating has none.
+    // A series whose result is not comparable has no rank; a search that found no rating has no rating.
     let rated = series.conclusion.clone().unwrap();
     series.conclusion = Some(Conclusion { comparable: false, rating: None, ..rated });
     series.write(&dir).unwrap();

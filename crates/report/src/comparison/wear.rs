@@ -159,7 +159,7 @@ impl RunTotals {
     }
 }
 
-/// True if a stream writes. Its name decides, because a run directory does not record the kind of operation.
+/// True if a stream writes. The name decides, because a run directory does not record the kind of operation.
 pub(super) fn is_writing(stream: &str) -> bool {
     stream.contains("write")
 }

@@ -1,7 +1,7 @@
 //! fio's output at the end of its jobs, from recorded data: normal, JSON, terse.
 //!
 //! ```text
-//! Interval -> Totals (by stream) -> Page (jobs with their kinds) -> normal.rs (also terse), json.rs
+//! Interval -> Totals (by stream) -> FioReport (jobs with their kinds) -> normal.rs (also terse), json.rs
 //! ```
 //!
 //! The main idea: fields with fio's names have fio's meaning; additional fields (`wait`, `lag`) have other names. An
@@ -17,7 +17,7 @@ use hdrhistogram::Histogram;
 use results::cell::Interval;
 use results::judge::RunResult;
 
-/// fio's version whose formats these are.
+/// Version of fio whose output formats are printed.
 pub const FIO_VERSION: &str = "fio-3.33";
 
 /// Reads, writes, trims, flushes.
@@ -236,7 +236,7 @@ impl<'a> FioReport<'a> {
         jobs.filter_map(|job| Some((job.kinds[kind].filter(|kind| kind.ops > 0)?, job.own_ns()))).collect()
     }
 
-    /// Mean bandwidth of `kind`, at index `at` of a job's kinds, as a percentage of the whole `group`'s.
+    /// Mean bandwidth of `kind` as a percentage of the bandwidth of the whole `group`; `at` is the index of the kind.
     fn bandwidth_percent(&self, kind: &KindStats, group: usize, at: usize) -> f64 {
         let all: f64 = self.of_group(group, at).iter().map(|(kind, ns)| kind.bytes as f64 * 1e9 / *ns as f64).sum();
         (kind.bandwidth.mean() * 1024.0 * 100.0 / all.max(1.0)).min(100.0)
@@ -246,7 +246,7 @@ impl<'a> FioReport<'a> {
 /// Names of the depth buckets.
 const LEVELS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
 
-/// Shorter periods give no bandwidth sample, nanoseconds.
+/// Minimum length of a period that gives a bandwidth sample, nanoseconds.
 const SAMPLE_NS_MIN: u64 = 500_000_000;
 
 /// A histogram of a whole run.
@@ -362,7 +362,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Totals whose kinds each sum up this many consecutive streams.
+    /// Totals by kind. `streams` has, for each kind, the number of consecutive streams that the kind sums up.
     pub fn joined(streams: impl IntoIterator<Item = usize>) -> Self {
         let streams: Vec<_> = streams.into_iter().collect();
         Self { kinds: vec![KindStats::default(); streams.len()], ran_ns: 0, streams }

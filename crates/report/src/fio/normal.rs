@@ -211,7 +211,7 @@ fn scale(min_ns: u64, max_ns: u64, deviation_ns: f64) -> (&'static str, u64) {
     }
 }
 
-/// Percentiles that a line has room for.
+/// Number of percentile fields in a line.
 const PERCENTILES: usize = 20;
 
 /// The report as lines of fields.

@@ -98,7 +98,7 @@ fn title_and_reason(report: &Report) -> (&str, String) {
     }
 }
 
-/// Several reports in a table, each with a link to its own.
+/// A table with a row for each of several reports; each row links to its report.
 fn overview(document: &Document) -> Markup {
     let rows = document.reports.iter().enumerate().map(|(number, report)| {
         let (title, decided) = title_and_reason(report);

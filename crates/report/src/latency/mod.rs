@@ -1,8 +1,8 @@
 //! Latency tables from ACT's logs: the share of operations over each threshold, slice by slice.
 //!
 //! ```text
-//! log -> Source (header) -> Log (counts by slice) -> table | csv | json | markdown
-//!                                                 -> sla: pass or fail
+//! log -> LogReader (header) -> Log (counts by slice) -> table | csv | json | markdown
+//!                                                    -> sla: pass or fail
 //! ```
 //!
 //! The one idea: a slice is the difference of two reports, so only the reports at the ends of slices are read from a

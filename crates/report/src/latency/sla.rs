@@ -63,7 +63,7 @@ fn device_and_stream<'a>(header: &Header, name: &'a str) -> (Option<&'a str>, &'
     }
 }
 
-/// The buckets of a log that the table of `choice` and the SLA, if there is one, need; ascending.
+/// The buckets of a log that are needed for the table of `choice`, and for the SLA if there is one; ascending.
 ///
 /// Errors: a threshold lies between two edges of the log's buckets.
 pub fn edges(log: &str, scale: ActScale, choice: &TableOptions, sla: Option<&Sla>) -> Result<Vec<usize>, LatencyError> {

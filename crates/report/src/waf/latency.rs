@@ -53,9 +53,10 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Latencies of one operation of a tenant's clients: recorded in `seconds`, and outstanding at their end.
+    /// Latencies of one kind of operation of a tenant's clients. `cell` was recorded in `seconds`; `end` is the final
+    /// backlog.
     pub fn new((tenant, operation): (&str, &str), cell: &results::cell::Cell, end: Backlog, seconds: f64) -> Self {
-        // Operations that completed later or never were outstanding at the end: in flight, waiting or late.
+        // Operations that completed later, or never, are in the backlog at the end: in flight, waiting or late.
         let done_ops = cell.counts.ops - cell.counts.overtime;
         let late = end.waiting.saturating_add(end.late).max(cell.counts.unissued);
         let scheduled_ops =

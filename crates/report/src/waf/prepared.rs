@@ -1,5 +1,5 @@
-//! Preparations for random writes on a simulated drive: the bytes that each writes, and how far from the steady state
-//! it leaves the drive.
+//! Preparations for random writes on a simulated drive: for each preparation, the bytes written, and the distance of
+//! the drive from the steady state afterwards.
 
 use crate::bars::Bars;
 use crate::charts::{Axis, Chart, Line, Points, Section, Style};

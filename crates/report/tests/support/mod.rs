@@ -37,7 +37,7 @@ pub struct Shape<'a> {
     pub intervals: u64,
     pub interval_sec: u64,
     pub devices: &'a [&'a str],
-    /// Every so many intervals one operation in ten takes 100 ms; 0: never.
+    /// In one of this many intervals, one operation in ten takes 100 ms; 0: never.
     pub slow_every: u64,
     pub telemetry: bool,
 }
@@ -98,7 +98,7 @@ pub fn write_run(dir: &Path, shape: Shape<'_>) {
     writer.finish(&judge.verdict(&End::Completed)).unwrap();
 }
 
-/// Rises slowly; the temperature cannot be read.
+/// A value that rises slowly; empty for the temperature, which cannot be read.
 fn value(column: &str, index: u64) -> String {
     if column.ends_with("temperature_celsius") { String::new() } else { (10 + index % 50).to_string() }
 }
@@ -123,7 +123,7 @@ pub fn write_series(dir: &Path, purpose: Purpose, steps: &[(&str, f64, Outcome, 
     series.write(dir).unwrap();
 }
 
-/// Writes a baseline of `drives`, each with its name and what it does, at its end; the run of all its jobs is short.
+/// Writes a finished baseline of `drives`: name, and `scale` as in `baseline_series`. All jobs share one short run.
 pub fn write_baseline(dir: &Path, drives: &[(&str, f64)]) -> Series {
     std::fs::create_dir(dir).unwrap();
     let names: Vec<&str> = drives.iter().map(|(name, _)| *name).collect();

@@ -345,7 +345,7 @@ impl FullnessTracker {
     }
 }
 
-/// Number of columns at the beginning of [`EXPLAINING_COLUMNS`] whose mean over slow operations is evidence against the host.
+/// Number of first columns of [`EXPLAINING_COLUMNS`]: their means over slow operations are evidence against the host.
 const EVIDENCE: usize = 6;
 
 /// The columns of telemetry.csv that explain slow operations.

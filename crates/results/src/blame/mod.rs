@@ -94,8 +94,8 @@ impl BlamedSlice<'_> {
 
     /// Lower bound of the mean service time of the operations whose service alone was over the threshold.
     ///
-    /// The sum of the service times of all operations is known. The service time of each other operation is below the
-    /// smallest threshold that it did not reach. These upper bounds are subtracted.
+    /// The sum of the service times of all operations over the threshold is known. The service time of each other
+    /// operation is below the smallest threshold that it did not reach. These upper bounds are subtracted from the sum.
     fn served_slowly_ns(&self) -> u64 {
         let service_over = &self.counts.service_over;
         let limits = self.plan.sla.limits();
@@ -124,7 +124,7 @@ struct Shares {
     wait: f64,
     /// Service, and waits for a slot held by operations slow in service.
     service: f64,
-    /// Part of `service` that was such a wait.
+    /// Part of `service`: these waits for a slot.
     behind_slow_ops: f64,
     failed: f64,
 }
@@ -149,7 +149,7 @@ impl Shares {
             behind_slow_ops: 0.0,
         };
         // Operations that never completed are charged to the larger delay of the other operations: this program's or
-        // the wait. Without any delay they were issued and did not complete, so they are charged to service.
+        // the wait. Without any delay, such operations were issued and did not complete, so service is charged.
         if ours_ns > wait_ns {
             shares.own_delay += never_completed;
         } else if wait_ns > 0.0 {
@@ -259,8 +259,8 @@ fn note_if_over_without_cause(subject: &BlamedSlice<'_>, largest: &mut BlamePart
 /// as many as the default limit allows over its tightest threshold.
 const STEAL_PCT_MIN: f64 = 5.0;
 
-/// Minimum time in which this program's threads were runnable without a CPU that counts as evidence, percent, for the
-/// same reason.
+/// Minimum run-queue wait that counts as evidence, percent: time in which this program's threads were runnable without
+/// a CPU. For the same reason.
 const RUNQUEUE_WAIT_PCT_MIN: f64 = 5.0;
 
 /// Minimum utilisation at which all CPUs together count as full: a thread that becomes runnable rarely finds an idle

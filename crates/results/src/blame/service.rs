@@ -5,10 +5,10 @@
 //!
 //! * the kind of target: a simulated drive has no kernel before it, and behind a server neither time is visible;
 //! * the kernel's disk statistics (`r_await`, `w_await`) cover the whole lifetime of requests, in the I/O scheduler and
-//!   in the device. Other service time passed before the requests existed, for example under a cgroup's limit;
+//!   in the device. Other service time lies before the requests existed, for example under a cgroup's limit;
 //! * the trace shows both stages of each request, in samples.
 //!
-//! Time in the kernel while the device held its maximum number of requests is charged to the device: see [`FullDeviceSums`].
+//! Time in the kernel while the device was full is charged to the device: see [`FullDeviceSums`].
 
 use super::Cause;
 use super::accumulate::FullDeviceSums;
@@ -19,8 +19,8 @@ use crate::judge::TestedObject;
 use crate::telemetry::{TraceKind, TraceSize};
 use crate::units::{Grouped, count, duration, percent_whole};
 
-/// Minimum share of service time outside all requests to blame the kernel. A smaller share can result from merging: the
-/// kernel merges neighbouring operations, so that requests carry two operations each.
+/// Minimum share of service time outside all requests at which the kernel is blamed. A smaller share can result from
+/// merging: the kernel merges neighbouring operations, so that requests carry two operations each.
 const OUTSIDE_MIN: f64 = 0.5;
 
 /// Minimum share of this program's operations that the kernel's statistics must show. Below this share, the statistics
@@ -264,8 +264,8 @@ impl SampleEstimate {
     }
 }
 
-/// Fraction of the slow operations' service time that passed before they became requests, behind a full device; with
-/// the evidence. `None` if there was no such time.
+/// Fraction of the slow operations' service time that passed before the operations became requests, behind a full
+/// device; with the evidence. `None` if there was no such time.
 fn behind_full(subject: &BlamedSlice<'_>) -> Option<(f64, String)> {
     let slow = &subject.counts.slow;
     let service_ns = subject.at(&slow.service_ns).saturating_sub(subject.at(&slow.unseen_ns));

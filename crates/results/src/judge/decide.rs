@@ -223,7 +223,8 @@ impl ReasonLists {
 
     /// Collects doubts caused by this program's timing. Times end when a completion is seen, so a long gap between two
     /// polls makes the device look slower than it is, never faster. Operations issued late go out in a burst, which the
-    /// device must not be charged for. A pass stands despite both; a failure caused by them becomes invalid.
+    /// device must not be charged for. A pass stands despite such gaps and bursts; a failure caused by them becomes
+    /// invalid.
     fn add_timing_doubts(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let limit_us = judge.gap_limit_ns() / 1000;
         match (bounds.judged, &bounds.lower_bound) {
@@ -322,7 +323,7 @@ impl End {
     }
 }
 
-/// Describes the fraction of their runnable time in which the issuing threads had no CPU; empty if it is small.
+/// Describes the fraction of the issuing threads' runnable time without a CPU; empty if the fraction is small.
 fn without_cpu(judge: &Judge) -> String {
     let share = judge.run_delay_ns as f64 / judge.run_delay_ns.saturating_add(judge.cpu_ns).max(1) as f64;
     match share {

@@ -69,9 +69,9 @@ pub fn shortfall(scheduled_ops: u64, backlog: &Backlog, per_sec: f64) -> Option<
 }
 
 impl Judge {
-    /// The streams whose load was not carried out, on each device: streams delayed by the device or a limit before
-    /// streams delayed by this program, then streams that waited for no other stream first, then the largest missing
-    /// fraction first.
+    /// The streams whose load was not carried out, on each device. Sorted: delayed by the device or a limit before
+    /// delayed by this program; then without a wait for another stream before with such a wait; then by missing
+    /// fraction, largest first.
     pub(super) fn undone(&self, end: &End) -> Vec<Undone> {
         let mut undone: Vec<_> = self.device_groups().filter_map(|group| self.undone_of(group, end)).collect();
         let missing = |of: &Undone| of.missed as f64 / of.wanted.max(1) as f64;
@@ -221,8 +221,8 @@ impl Judge {
         unit: &'static str,
     ) -> Option<(String, f64)> {
         let slice_ns = self.plan.slice_sec.saturating_mul(1_000_000_000);
-        // A closed loop starts with a burst, as large as the number of operations that complete after its end. The
-        // burst is subtracted from the first window.
+        // A closed loop starts with a burst, as large as the number of operations that complete after the loop ends.
+        // The burst is subtracted from the first window.
         let total = group.total();
         let is_closed = self.plan.streams[group.stream].offered_iops == 0.0;
         let burst_fraction = if is_closed { total.overtime as f64 / total.ops.max(1) as f64 } else { 0.0 };
@@ -256,8 +256,8 @@ impl Judge {
         !self.plan.simulated && share >= 1.0 - delayed
     }
 
-    /// The complete `bad` window of a group with the largest count `of`, and a text that names its slice and the first
-    /// bad slice.
+    /// Among the complete windows of a group for which `bad` is true, the window with the largest count `of`; and a
+    /// text that names the slice of this window and the first bad slice.
     fn worst_window(
         &self,
         group: &GroupCounts,

@@ -6,8 +6,8 @@
 //! run directory read back
 //! ```
 //!
-//! A run is cut into slices of equal length (an hour). For each slice, judged stream, threshold, and for each device
-//! and all devices together, the judge computes the share of operations over the threshold. The worst share decides.
+//! A run is cut into slices of equal length (an hour). For each slice, judged stream and threshold, the judge computes
+//! the share of operations over the threshold: on each device, and on all devices together. The worst share decides.
 //! Shares are compared as pairs of whole numbers, without rounding.
 //!
 //! Shares represent the load only if the whole load was carried out: see `load`.

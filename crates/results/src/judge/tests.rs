@@ -43,7 +43,7 @@ impl Run {
         self
     }
 
-    /// The same run, of which nothing was seen yet, by another plan.
+    /// The same run, still without intervals, judged by another plan.
     fn planned(mut self, change: impl FnOnce(&mut JudgePlan)) -> Self {
         let mut plan = self.judge.plan().clone();
         change(&mut plan);
@@ -51,7 +51,7 @@ impl Run {
         self
     }
 
-    /// Appends one second in which each device gets `fast` reads of 0.1 ms, and device 0 `slow` of 2 ms too.
+    /// Appends one second in which each device gets `fast` reads of 0.1 ms, and device 0 also `slow` reads of 2 ms.
     fn second(&mut self, fast: u64, slow: u64) -> &mut Self {
         let mut interval = self.interval();
         for device in 0..self.layout.devices.len() {
@@ -149,7 +149,7 @@ fn a_remainder_is_judged_with_the_slice_before_it_and_alone_from_3000_operations
 
 #[test]
 fn when_no_slice_is_complete_the_incomplete_one_is_judged_and_said_so() {
-    // 10 % of what a slice of 10 s wants at 1,000 a second.
+    // 10 % of the operations due in a slice of 10 s at 1,000/s.
     let verdict = Run::new(1, 10, 7200).second(100, 1_000).stopped(End::Interrupted { signal: "SIGINT".into() });
     assert_eq!((verdict.outcome, verdict.partial), (Outcome::Fail, true));
     assert_eq!(
@@ -180,7 +180,7 @@ fn a_slice_cut_short_fails_only_if_the_whole_of_it_could_not_have_passed() {
     );
     // 900 of 17,001 are more than 5 %, of 18,001 less.
     assert_eq!((stopped(16).outcome, stopped(18).outcome), (Outcome::Fail, Outcome::Invalid));
-    // A run that ends before its slice does would not have wanted more.
+    // With a slice longer than the run, no further operations would have come due.
     let mut run = Run::new(1, 3600, 16);
     assert_eq!(run.second(1_000, 900).stopped(End::Unrecorded).outcome, Outcome::Fail);
     assert_eq!(run.verdict().outcome, Outcome::Fail, "and what is over is judged as it is");
@@ -192,7 +192,7 @@ proptest::proptest! {
     fn a_run_that_was_stopped_has_not_failed_if_its_rest_could_have_made_it_pass(
         seconds in proptest::collection::vec((0_u64..1_000, 0_u64..400), 1..12), slice_sec in 1_u64..8
     ) {
-        // Each second wants the rate's 1,000 operations.
+        // 1,000 operations are due in each second.
         let duration_sec = 12;
         let mut run = Run::new(1, slice_sec, duration_sec);
         for (_, slow) in &seconds {
@@ -217,7 +217,7 @@ fn a_closed_stream_that_was_stopped_has_no_rate_to_fail_by() {
     assert_eq!(run.verdict().outcome, Outcome::Fail);
 }
 
-/// A second with 1,000 fast reads, and 500 unjudged large-block writes, of which `missed` were not back in time.
+/// A second with 1,000 fast reads, and 500 unjudged large-block writes, of which `missed` did not complete in time.
 fn missing(run: &mut Run, missed: u64, ours: u64) {
     run.add(|interval| {
         (0..1_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
@@ -496,7 +496,7 @@ fn operations_that_were_issued_late_make_a_failure_invalid_only_when_they_would_
     let late = |lag_ns: u64| {
         judged(|interval| {
             for n in 0..10_000_u64 {
-                // 6 % take 2 ms, in the heap that was issued late.
+                // 6 % take 2 ms, in the burst that was issued late.
                 let (issued_ns, service_ns) = if n < 600 { (lag_ns, 2 * MS) } else { (0, MS / 10) };
                 interval.cells[0].record(&Times::new(0, 0, issued_ns, issued_ns + service_ns), 0, 1536);
             }

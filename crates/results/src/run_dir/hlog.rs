@@ -39,7 +39,7 @@ const UNIT_NS: u64 = 1024;
 /// HdrHistogram's tools expect the maximum in milliseconds, but histograms in nanoseconds.
 const NS_PER_MS: f64 = 1e6;
 
-/// Number of report intervals in a window: the smallest number of at least 10 s that divides a round of `round_sec`. A
+/// Number of report intervals in a window: the shortest window of at least 10 s that divides a round of `round_sec`. A
 /// round shorter than 10 s is one window. `round_sec` is a multiple of the report interval, or 0 without rounds.
 pub(super) fn window_intervals(report_interval_sec: u64, round_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);

@@ -156,7 +156,7 @@ impl Spells {
         self.count == 1 && !self.is_slow
     }
 
-    /// The worse of both for each field: the larger number, the longer times.
+    /// For each field, the worse value of `self` and `other`: the larger number, the longer times.
     pub fn worse_of(self, other: Self) -> Self {
         Self {
             count: self.count.max(other.count),
@@ -349,7 +349,7 @@ impl Rounds {
     }
 }
 
-/// Sets the percentiles of round number `round` from the collected histograms, and clears these.
+/// Sets the percentiles of round number `round` from the collected histograms, and clears the histograms.
 fn close(series: &mut [Series], current: &mut [(CellCounts, Latencies)], round: usize) {
     for (series, (_, service)) in series.iter_mut().zip(current) {
         if let Some(round) = series.rounds.get_mut(round).filter(|_| !service.is_empty()) {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! once a second, or when a node lacked a partition that it had reported:
-//!   nodes that answer -> generations -> if changed: peers, partitions, racks -> Map
+//!   nodes that answer -> generations -> if changed: peers, partitions, racks -> PartitionMap
 //!   other nodes, unknown peers, seeds -> a separate thread -> nodes that answer
 //! ```
 //!

@@ -188,7 +188,7 @@ impl BatchPart {
 
     /// The keys that `entry` answers: one key, or all keys left if it is the last entry.
     ///
-    /// Errors: `entry` answers an unknown or answered key, or is the last and leaves some without an answer.
+    /// Errors: `entry` answers an unknown or answered key, or is the last entry and leaves keys without an answer.
     pub(super) fn answered(&mut self, entry: &Entry<'_>) -> Result<Vec<IndexedDigest>, Malformed> {
         let error = Malformed::Body("records of a batch");
         match entry.is_last {

@@ -1,7 +1,7 @@
 //! A client with Aerospike's protocol, as an engine of the run loop, for this crate's server or any real server.
 //!
 //! ```text
-//! operation -> Issuer -> Transaction -> its partition's node -> a connection -> Net (one ring per thread)
+//! operation -> Issuer -> Transaction -> its partition's node -> a connection -> NetEngine (one ring per thread)
 //! Cluster (threads): owners of the partitions; new connections
 //! ```
 //!
@@ -109,7 +109,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Client number `shard.0` of `shard.1`. Makes enough connections for the transactions in flight of `setup`.
+    /// Client number `shard.0` of `shard.1`. Makes enough connections for `in_flight_max` transactions of `setup`.
     ///
     /// Errors: a node refuses; no io_uring.
     pub fn new(settings: ClientSettings, shard: (usize, usize), setup: Setup) -> io::Result<Self> {

@@ -97,8 +97,8 @@ pub struct Stored {
 }
 
 impl ClientSettings {
-    /// Reads the record of `key` and describes it. `None` if there is no record, or one that a benchmark does not
-    /// write.
+    /// Reads the record of `key` and describes it. `None` if there is no record, or if no benchmark writes such a
+    /// record.
     ///
     /// Errors: a sentence, if the record's node cannot be queried or sends an unexpected reply.
     pub fn probe_record(&self, key: u64) -> Result<Option<Stored>, String> {

@@ -1,7 +1,7 @@
 //! Routes to the nodes: connections, and requests that wait for one.
 //!
-//! Also handles replies, and requests whose reply is lost or late: each ends its transaction, or the request is sent to
-//! another node.
+//! Also handles replies, and requests whose reply is lost or late. Either the transaction then ends, or the request is
+//! sent to another node.
 
 use super::Client;
 use super::cluster::connect_node;

@@ -127,8 +127,8 @@ fn sizing_reads_from_the_log_what_was_counted_and_it_balances() {
         (2_000_000, 600, 6_000, Some(2_400))
     );
     let detail = last.detail.unwrap();
-    // As in the captured servers' logs: written = queued for defragmentation and freed at once, minus the blocks that
-    // became free.
+    // As in the captured servers' logs: while the number of free blocks is constant, blocks written = blocks queued for
+    // defragmentation + blocks freed directly.
     let (first_detail, difference) =
         (first.detail.unwrap(), |of: fn(&server_log::DriveLine) -> u64| of(last) - of(first));
     assert_eq!(

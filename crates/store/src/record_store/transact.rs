@@ -238,10 +238,10 @@ impl Store {
         self.save(number, &record, false, Reply::of(ResultCode::OK), now_ns)
     }
 
-    /// Replies to a comparison with the image of a record whose version differs at the other node. A greater version of
-    /// the other node may be a write that nobody acknowledged; then this node's record gets an even greater version.
-    /// The reply has the version of the image; 0: no image. Errors: the other version is more than a day ahead of this
-    /// node's clock.
+    /// Replies to a comparison. If the other node has a different version, the reply has the image of this node's
+    /// record. A greater version of the other node may be a write that nobody acknowledged; then this node's record
+    /// gets an even greater version. The reply has the version of the image; 0: no image. Errors: the other version is
+    /// more than a day ahead of this node's clock.
     fn reply_to_compare(
         &mut self,
         number: u64,

@@ -91,7 +91,7 @@ pub(crate) struct Blocks {
     renewing: usize,
     /// Number of free blocks that still have to be checked for old versions.
     to_empty: usize,
-    /// Blocks before the pristine ones that have no header on the device.
+    /// Blocks that have no header on the device, except the pristine blocks.
     headerless: BTreeSet<u32>,
     /// Blocks in use again that are not written yet, with their new sequence numbers, in this order.
     unwritten: VecDeque<(u32, u64)>,
@@ -201,7 +201,7 @@ impl Blocks {
         next
     }
 
-    /// Records that these bounds are durable.
+    /// Notes that these bounds are durable.
     pub(crate) fn announce(&mut self, bounds: &Bounds) {
         for (block, ended) in bounds.next.into_iter().filter(|(block, _)| (*block as usize) < self.blocks.len()) {
             let known = self.announced.entry(block).or_default();
@@ -216,7 +216,7 @@ impl Blocks {
         !is_used || self.announced.get(&block).is_some_and(|ended| self.get(block).sequence <= *ended)
     }
 
-    /// Records that the header with this sequence number is on the device.
+    /// Notes that the header with this sequence number is on the device.
     pub(crate) fn written(&mut self, block: u32, sequence: u64) {
         self.get_mut(block).sequence = sequence;
         self.headerless.remove(&block);

@@ -2,10 +2,10 @@
 //! ([`query`]). Independent of sockets and stores.
 //!
 //! ```text
-//! bytes -> frame::take -> Info      -> info                                -> text
-//!                         Message   -> request::parse -> Command           -> transactions -> message::put_reply
-//!                                                     -> Fault::Refused    -> message::put_refusal
-//!                         the others                                       -> message::put_unsupported
+//! bytes -> frame::take -> Info      -> info                                    -> text
+//!                         Message   -> request::parse -> Command               -> transactions -> message::put_reply
+//!                                                     -> MessageError::Refused -> message::put_refusal
+//!                         the others                                           -> message::put_unsupported
 //!          Malformed: the connection is closed
 //! ```
 

@@ -88,7 +88,7 @@ fn a_window_holds_four_slow_spells_of_this_step_or_of_earlier_ones() {
 
 #[test]
 fn a_step_ends_once_no_rest_of_it_could_make_up_for_its_slow_operations() {
-    // 5 % of the step's 50,000 operations are 2,500, which 60 and three times 900 exceed.
+    // 5 % of the step's 50,000 operations are 2,500; 60 plus three times 900 slow operations exceed this.
     let (judged, enough) = step(TRY, RATE, |round| if round < 3 { 10 + 10 * round } else { 900 });
     assert_eq!((judged.seen, judged.rounds), (StepOutcome::Failed, 6));
     assert_eq!(judged.why, "46.0 % of reads on d over 1ms in 6 s (limit 5 %), so the whole step cannot pass");
@@ -169,7 +169,7 @@ fn a_slice_in_whose_second_half_the_drive_gets_worse_is_held_and_said_to_get_wor
     );
     let (judged, _) = step(StepPurpose::Whole, RATE, |round| if round < 25 { 10 } else { 40 });
     assert!(!judged.why.contains("getting worse"), "worse, and within the limit: {}", judged.why);
-    // The second half has a stall more by chance: no conclusion.
+    // The second half has one stall more than the first, by chance: no conclusion.
     let (judged, _) = step(StepPurpose::Whole, RATE, |round| if round % 10 == 7 || round == 33 { 600 } else { 0 });
     assert_eq!(judged.seen, StepOutcome::Failed, "{}", judged.why);
     let (judged, _) = step(StepPurpose::Whole, RATE, |round| if round % 10 == 9 { 450 } else { 0 });

@@ -57,7 +57,7 @@ impl<R: Read> HeaderLines<'_, R> {
         }
     }
 
-    /// Reads the line `title`. Skips empty lines and the index test's number of CPUs before it.
+    /// Reads the line `title`. Skips empty lines before the title, and the line with the index test's number of CPUs.
     fn title(&mut self, title: &str) -> Result<(), ReadError> {
         loop {
             let line = self.next(title)?;

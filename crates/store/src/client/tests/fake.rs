@@ -50,7 +50,7 @@ pub(super) struct State {
     pub(super) most_at_once: AtomicU32,
     pub(super) owned: Mutex<String>,
     pub(super) peers: Mutex<String>,
-    /// Counts as both generations.
+    /// The server reports this as the generation of the peers and of the partitions.
     pub(super) generation: AtomicU32,
     pub(super) racks: Mutex<String>,
     /// Answers instead of the server, if it can.

@@ -48,14 +48,14 @@
 //! within [`SILENCE_NS`] of the first node's last answer: later, the first node may have taken over before it died.
 //! Silence may mean a network split or a stopped process, and the other node may still serve clients. Then one node
 //! must not write, and both must know which one: the first node of the list takes over after [`SILENCE_NS`], the second
-//! never. A reset by anything but the node's host defeats the proof: a firewall that rejects, a forwarded port, or an
-//! address that moved to another host.
+//! never. A refusal that does not come from the node's host defeats the proof: from a firewall, through a forwarded
+//! port, or at an address that moved to another host.
 //!
 //! **Lease.** With `write-commit-level-override master`, an acknowledgement does not need the replica. Such a node
 //! acknowledges writes until [`LEASE_NS`] after it sent the last message that the other node answered in mode `Paired`.
 //! The node checks this at each acknowledgement, by its own monotonic clock. The first node takes over [`SILENCE_NS`]
-//! after it received the last message, which is one second after any lease ends. Clocks need not agree; they only have
-//! to run at about the same speed.
+//! after it received the last message: one second after any lease has ended. Clocks need not agree; they only have to
+//! run at about the same speed.
 
 mod mode;
 
@@ -208,8 +208,7 @@ impl Pair {
     }
 
     /// True if a connection that was greeted at this number of mode changes is older than the last takeover by this
-    /// node. Nobody has acknowledged
-    /// the writes that come on such a connection.
+    /// node. Nobody has acknowledged the writes on such a connection.
     pub(super) fn is_past(&self, changes: u16) -> bool {
         is_earlier(changes, self.takeover_changes.load(Ordering::SeqCst))
     }

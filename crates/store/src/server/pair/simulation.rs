@@ -285,7 +285,7 @@ impl Story {
         }
     }
 
-    /// Sends a record again whose last write the other node may lack.
+    /// Sends again a record whose last write the other node may lack.
     fn copy_again(&mut self, at: usize) {
         let Some(running) = &mut self.running[at] else { return };
         if running.pair.mode() != Mode::Paired {
@@ -298,8 +298,8 @@ impl Story {
         }
     }
 
-    /// Copies a record or tombstone. If the other node has a greater version, which nobody acknowledged, with a new
-    /// one.
+    /// Copies a record or tombstone. If the other node has a greater version, which nobody acknowledged, the copy gets
+    /// a new version.
     fn copy_record(&mut self, at: usize, key: usize) {
         let [own, other] = [at, 1 - at].map(|at| self.devices[at].get(key));
         if own.version.max(other.version) > 0 {

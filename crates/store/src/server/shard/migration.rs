@@ -14,9 +14,9 @@
 //!
 //! The second part tracks **writes in flight to the other node**, reads that wait for such writes, and records whose
 //! last write the other node may lack. A linearizable read must not return a write that a takeover can undo, and the
-//! refusal of a write must not reveal such a write. So both wait for the last write of the record that is in flight. If
-//! it is unknown whether the other node has a write, the record is sent again. Until then, such reads and refusals are
-//! answered as unavailable.
+//! refusal of a write must not reveal such a write. So the read and the refusal wait for the last write in flight of
+//! the record. If it is unknown whether the other node has a write, the record is sent again. Until then, such reads
+//! and refusals are answered as unavailable.
 
 use super::super::cluster::NodeMessage;
 use super::super::pair::{Comparison, Mode, ModeVersion};
@@ -424,7 +424,7 @@ impl Shard {
         }
     }
 
-    /// Sends records again whose last write the other node may lack. Returns the time of the next step.
+    /// Sends again the records whose last write the other node may lack. Returns the time of the next step.
     pub(super) fn copy_again(&mut self) -> u64 {
         if self.copies.suspect_copies.is_empty() {
             return u64::MAX;

@@ -158,7 +158,8 @@ impl State {
 }
 
 impl Shard {
-    /// Called when all records of this core are indexed. The core with the record of this node's mode reads that first.
+    /// Called when all records of this core are indexed. The core with the record of this node's mode reads this record
+    /// first.
     pub(super) fn indexed(&mut self) {
         let Some((namespace, core)) = self.state.record_place() else { return self.ready(None) };
         if core != self.core {

@@ -293,7 +293,7 @@ impl Shard {
     fn stored(&mut self, number: u32, mut reply: Reply) {
         let Some(pending) = self.pending.get(number) else { return };
         let (namespace, digest) = (pending.namespace, pending.digest);
-        // A write with a replica that returns no image has changed nothing.
+        // A write with a replica has changed nothing if the store's reply has no image.
         let has_changed = reply.image.is_some() || pending.node.is_none();
         let is_written = pending.is_writing && reply.result == ResultCode::OK && has_changed;
         if pending.is_careful && !is_written {

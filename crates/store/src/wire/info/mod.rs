@@ -311,7 +311,7 @@ fn transactions(pairs: &mut Pairs, origin: &str, counts: &Transactions) {
     }
 }
 
-/// `get-config:`, of all or of a context.
+/// `get-config:` for all contexts, or for one context.
 fn get_config(parameters: &str, facts: &Facts) -> String {
     match parameter(parameters, "context") {
         None => [service(facts), network(facts)].join(";"),
