@@ -58,7 +58,7 @@ fn page_of(args: &LogLatencyArgs, manner: CompatMode, page: &mut String) -> Resu
     if args.format == Format::Table {
         *page += &wanted.title(&names.join(", "));
     }
-    wanted.from = args::log_from(&args.from).map_err(|words| {
+    wanted.start = args::log_from(&args.from).map_err(|words| {
         refused(words, "give head, tail, a time like 'Sep 22 2011 22:40:14', or -3600 for an hour before the end")
     })?;
     let found = loglatency::scan(sources, &wanted).map_err(Failure::usage)?;
@@ -136,10 +136,10 @@ fn parse_request(args: &LogLatencyArgs, manner: CompatMode) -> Result<HistogramQ
         histogram,
         namespace,
         slice_sec,
-        from: TableStart::Head,
+        start: TableStart::Head,
         duration_sec,
         buckets,
-        every,
+        threshold_step: every,
         as_asloglatency,
     })
 }
@@ -154,7 +154,7 @@ fn missing_histogram(found: &ScanResult, wanted: &HistogramQuery, table: &Table,
     let (head, tail) = (found.head.unwrap_or_default(), found.tail.unwrap_or_default());
     if found.number() > 0 {
         let from = table.asked_from.map_or_else(|| "its start".to_owned(), |from| from.to_string());
-        let tried = if wanted.from == TableStart::Tail { "; without -f the last 5 minutes are shown" } else { "" };
+        let tried = if wanted.start == TableStart::Tail { "; without -f the last 5 minutes are shown" } else { "" };
         return format!(
             "cannot show {} of {logs} - the log has none from {from} on; the log spans {head} to {tail}{tried} - give \
              -f head",
