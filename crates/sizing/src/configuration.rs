@@ -87,12 +87,12 @@ pub fn configurations(
         return Err(ConfigurationError::NoNode { wanted: node.to_owned(), found });
     }
     let namespaces: BTreeSet<&str> = of_node.iter().map(|load| load.namespace.as_str()).collect();
-    let of = |namespace: &str| of_node.iter().copied().filter(|load| load.namespace == namespace).collect::<Vec<_>>();
-    let made =
-        namespaces.into_iter().map(|namespace| NamespaceLoad::of(profile, of(namespace)).configuration(profile, test));
+    let loads_of = |namespace: &str| of_node.iter().copied().filter(|load| load.namespace == namespace).collect::<Vec<_>>();
+    let configurations =
+        namespaces.into_iter().map(|namespace| NamespaceLoad::of(profile, loads_of(namespace)).configuration(profile, test));
     // An idle namespace must not prevent the configurations of the others.
-    let (made, idle): (Vec<_>, Vec<_>) = made.partition(|made| !matches!(made, Err(ConfigurationError::NoLoad { .. })));
-    if made.is_empty() { idle.into_iter().collect() } else { made.into_iter().collect() }
+    let (configurations, idle): (Vec<_>, Vec<_>) = configurations.partition(|made| !matches!(made, Err(ConfigurationError::NoLoad { .. })));
+    if configurations.is_empty() { idle.into_iter().collect() } else { configurations.into_iter().collect() }
 }
 
 /// The part of a namespace on one of its drives.
@@ -108,21 +108,21 @@ struct NamespaceLoad<'a> {
 impl<'a> NamespaceLoad<'a> {
     fn of(profile: &'a Profile, loads: Vec<&'a DeviceLoad>) -> Self {
         let drives: BTreeSet<&str> = loads.iter().map(|load| load.drive.as_str()).collect();
-        let on =
+        let target_of =
             |drive: &&str| profile.drives.iter().find(|target| target.node == loads[0].node && target.drive == **drive);
         // Assumes the same factor for all namespaces of a drive.
-        let targets = drives.iter().map(on).collect::<Option<Vec<_>>>().unwrap_or_default();
-        let seen: Option<f64> = targets.iter().map(|target| target.iostat.map(|io| io.read_kib_per_sec)).sum();
-        let all = targets.iter().flat_map(|target| profile.loads_on(target));
-        let large: f64 = all.map(|load| load.io(0.0).read_kib_per_sec).sum();
-        let lower: f64 = targets.iter().map(|target| target.predicted.read_kib_per_sec).sum::<f64>() - large;
-        let read_bytes = seen.map(|seen| (seen - large) / lower).filter(|factor| factor.is_finite() && *factor > 0.0);
+        let targets = drives.iter().map(target_of).collect::<Option<Vec<_>>>().unwrap_or_default();
+        let iostat_kib: Option<f64> = targets.iter().map(|target| target.iostat.map(|io| io.read_kib_per_sec)).sum();
+        let all_loads = targets.iter().flat_map(|target| profile.loads_on(target));
+        let large_kib: f64 = all_loads.map(|load| load.io(0.0).read_kib_per_sec).sum();
+        let lower_kib: f64 = targets.iter().map(|target| target.predicted.read_kib_per_sec).sum::<f64>() - large_kib;
+        let read_bytes = iostat_kib.map(|seen| (seen - large_kib) / lower_kib).filter(|factor| factor.is_finite() && *factor > 0.0);
         Self { loads, drives, read_bytes }
     }
 
     /// Average per drive.
-    fn sum(&self, of: impl Fn(&DeviceLoad) -> f64) -> f64 {
-        self.loads.iter().map(|load| of(load)).sum::<f64>() / self.drives.len() as f64
+    fn sum(&self, rate_of: impl Fn(&DeviceLoad) -> f64) -> f64 {
+        self.loads.iter().map(|load| rate_of(load)).sum::<f64>() / self.drives.len() as f64
     }
 
     /// I/O of a drive for this namespace, under iostat's names.
@@ -134,11 +134,11 @@ impl<'a> NamespaceLoad<'a> {
     fn configuration(&self, profile: &Profile, test: &TestOptions) -> Result<Configuration, ConfigurationError> {
         let first = self.loads[0];
         let namespace = || first.namespace.clone();
-        let refused = |problems: String| ConfigurationError::Refused { namespace: namespace(), problems };
+        let refused_error = |problems: String| ConfigurationError::Refused { namespace: namespace(), problems };
         let (reads, writes) = (self.sum(|load| load.reads_per_sec), self.sum(|load| load.writes_per_sec));
         let (lbr, lbw) = (self.sum(|l| l.large_block_reads_per_sec), self.sum(|l| l.large_block_writes_per_sec));
-        let whole = |rate: f64| (rate.round() as u32).max(u32::from(rate > 0.0));
-        if whole(reads) == 0 && whole(writes) == 0 {
+        let whole_rate = |rate: f64| (rate.round() as u32).max(u32::from(rate > 0.0));
+        if whole_rate(reads) == 0 && whole_rate(writes) == 0 {
             return Err(ConfigurationError::NoLoad { namespace: namespace() });
         }
         // In a steady state, blocks that are written but not read for defragmentation are freed directly.
@@ -149,56 +149,56 @@ impl<'a> NamespaceLoad<'a> {
         let large_block_bytes = large_block_bytes(first);
         let mut config = ActConfig {
             test_duration_sec: test.duration_sec,
-            read_reqs_per_sec: whole(reads),
-            write_reqs_per_sec: whole(writes),
+            read_reqs_per_sec: whole_rate(reads),
+            write_reqs_per_sec: whole_rate(writes),
             record_bytes: 0,
             large_block_op_kbytes: u32::try_from(large_block_bytes / 1024).unwrap_or(u32::MAX),
             // Large-block rates derive from writes, so a read-only namespace has none.
             no_defrag_reads: lbr <= 0.0,
-            total_lbw_per_sec: whole(lbw),
+            total_lbw_per_sec: whole_rate(lbw),
             // If all blocks were freed directly, there would be no large-block reads for the offset to scale.
-            direct_frees: whole(direct_frees).min(whole(lbw).saturating_sub(u32::from(lbr > 0.0))),
+            direct_frees: whole_rate(direct_frees).min(whole_rate(lbw).saturating_sub(u32::from(lbr > 0.0))),
             commit_to_device: first.commit_to_device,
             ..ActConfig::default()
         };
         let device = test.device.clone().map_or_else(|| "/dev/disk/by-id/PUT-YOUR-DRIVE-HERE".parse(), Ok);
-        config.device_names = device.map(|device| vec![device]).map_err(|error| refused(error.to_string()))?;
-        for (key, wanted, sizes) in [
+        config.device_names = device.map(|device| vec![device]).map_err(|error| refused_error(error.to_string()))?;
+        for (key, ops_per_sec, sizes) in [
             ("storage-read-histogram", config.read_reqs_per_sec, &first.read_sizes_pct_over),
             ("storage-write-histogram", config.write_reqs_per_sec, &first.write_sizes_pct_over),
         ] {
-            if wanted > 0 {
-                config.set(key, &histogram(sizes)).map_err(|problem| refused(problem.to_string()))?;
+            if ops_per_sec > 0 {
+                config.set(key, &histogram(sizes)).map_err(|problem| refused_error(problem.to_string()))?;
             }
         }
-        let did = self.cluster_io();
-        let offsets = solve(&config, MIN_IO_BYTES, &did, &Distortion::NONE);
+        let measured_io = self.cluster_io();
+        let offsets = solve(&config, MIN_IO_BYTES, &measured_io, &Distortion::NONE);
         config = offsets.applied(&config);
-        let asked = |config: &ActConfig| {
+        let requested_io_of = |config: &ActConfig| {
             let load = RequestedLoad::of(config, MIN_IO_BYTES);
-            load.map(|load| load.io()).map_err(|problems| refused(sentences(problems)))
+            load.map(|load| load.io()).map_err(|problems| refused_error(sentences(problems)))
         };
-        let baseline = asked(&config)?;
-        let remarks = remarks(first, &offsets, &did, &baseline);
-        let plain = RequestedLoad::of(&Offsets { read_size: 100, ..offsets }.applied(&config), MIN_IO_BYTES);
-        let reads = plain.map_or_else(|_| "too many".to_owned(), |load| rate(load.io().read_kib_per_sec));
-        let (read, by) = (
-            rate(did.read_kib_per_sec),
+        let baseline = requested_io_of(&config)?;
+        let remarks = remarks(first, &offsets, &measured_io, &baseline);
+        let unscaled_load = RequestedLoad::of(&Offsets { read_size: 100, ..offsets }.applied(&config), MIN_IO_BYTES);
+        let reads = unscaled_load.map_or_else(|_| "too many".to_owned(), |load| rate(load.io().read_kib_per_sec));
+        let (read_rate, source_note) = (
+            rate(measured_io.read_kib_per_sec),
             match self.read_bytes {
                 Some(_) => " by iostat",
                 None => " if each read has the smallest size of its bucket (--iostat gives the real number)",
             },
         );
-        let sizes = format!("at 100 % the model reads {reads} kB/s; the cluster's drive read {read} kB/s{by}");
-        scale(&mut config, test.factor).map_err(|errors| refused(sentences(errors)))?;
-        let asks = asked(&config)?;
+        let sizes = format!("at 100 % the model reads {reads} kB/s; the cluster's drive read {read_rate} kB/s{source_note}");
+        scale(&mut config, test.factor).map_err(|errors| refused_error(sentences(errors)))?;
+        let requested_io = requested_io_of(&config)?;
         let text = self.document(profile, test, config, &sizes).to_string();
         Ok(Configuration {
             namespace: namespace(),
             drives: self.drives.len(),
             text,
-            requested_io: asks,
-            cluster_io: did,
+            requested_io,
+            cluster_io: measured_io,
             remarks,
         })
     }
@@ -209,11 +209,11 @@ impl<'a> NamespaceLoad<'a> {
         let offsets = Offsets::of(&config);
         let mut document = Document::new(config);
         let node = profile.nodes.iter().find(|node| node.id == first.node);
-        let when = node.map(|node| format!(", {} to {}", node.window.from, node.window.to)).unwrap_or_default();
+        let window_text = node.map(|node| format!(", {} to {}", node.window.from, node.window.to)).unwrap_or_default();
         let times = if test.factor == Factor::ONE { String::new() } else { format!("{} times ", test.factor) };
         let (DeviceLoad { namespace, node, .. }, tool) = (first, &profile.tool);
         let load =
-            format!("{times}the load of namespace {namespace} on one drive of node {node}{when}. Written by {tool}.");
+            format!("{times}the load of namespace {namespace} on one drive of node {node}{window_text}. Written by {tool}.");
         document.paragraph(&load);
         let devices: Vec<&str> = self.loads.iter().map(|load| load.device.as_str()).collect();
         document.paragraph(&format!("From {} ({}).", profile.sources.join(", "), devices.join(", ")));
@@ -228,18 +228,18 @@ impl<'a> NamespaceLoad<'a> {
         }
         document.paragraph("ERASES THE DRIVE in device-names. flashproof asks first, and refuses a drive in use.");
         let (count, drives) = (self.loads.len(), self.drives.len());
-        let part = match (count, drives) {
+        let sum_note = match (count, drives) {
             (1, _) => String::new(),
             (_, 1) => format!("; the value is the sum of {count} devices on one drive"),
             _ => format!("; the value is the sum of {count} devices, divided by {drives} drives"),
         };
         let origin = &first.origin;
-        let each = |what: &str| {
-            if count == 1 { what.to_owned() } else { format!("{what} (only {}){part}", first.device) }
+        let per_device = |what: &str| {
+            if count == 1 { what.to_owned() } else { format!("{what} (only {}){sum_note}", first.device) }
         };
         let mut note = |key, text: String| document.note(key, &format!("Here: {text}."));
-        note("read-reqs-per-sec", each(&origin.reads));
-        note("write-reqs-per-sec", format!("{}{part}", origin.writes));
+        note("read-reqs-per-sec", per_device(&origin.reads));
+        note("write-reqs-per-sec", format!("{}{sum_note}", origin.writes));
         note("storage-read-histogram", origin.sizes.clone());
         note("storage-write-histogram", origin.sizes.clone());
         let mut block = origin.large_block.clone();
@@ -251,14 +251,14 @@ impl<'a> NamespaceLoad<'a> {
             );
         }
         note("large-block-op-kbytes", block);
-        let (lbw, lbw_origin) = (self.sum(|l| l.large_block_writes_per_sec), each(&origin.large_block_writes));
+        let (lbw, lbw_origin) = (self.sum(|l| l.large_block_writes_per_sec), per_device(&origin.large_block_writes));
         note("total-lbw-per-sec", format!("{lbw:.1}, {lbw_origin}"));
-        note("direct-frees", each(&origin.direct_frees));
+        note("direct-frees", per_device(&origin.direct_frees));
         let offset = |pct: u32, what: &str| {
             format!("at 100 % the model issues {:.1} % of the cluster's {what}", 1e4 / f64::from(pct))
         };
         let lbr = offset(offsets.large_block_reads, "large-block reads");
-        note("lbr-req-offset", format!("{lbr} ({})", each(&origin.large_block_reads)));
+        note("lbr-req-offset", format!("{lbr} ({})", per_device(&origin.large_block_reads)));
         note("lbw-req-offset", offset(offsets.large_block_writes, "large-block writes"));
         note("read-size-offset", sizes.to_owned());
         document
@@ -280,33 +280,33 @@ fn large_block_bytes(load: &DeviceLoad) -> u64 {
 }
 
 /// Describes offsets that sizes within their buckets cannot explain, and numbers that no offset can match.
-fn remarks(load: &DeviceLoad, offsets: &Offsets, did: &DriveIo, asks: &DriveIo) -> Vec<String> {
+fn remarks(load: &DeviceLoad, offsets: &Offsets, measured_io: &DriveIo, requested_io: &DriveIo) -> Vec<String> {
     let namespace = &load.namespace;
-    let used = |key: &str| match key {
+    let is_used = |key: &str| match key {
         "read-size-offset" => load.reads_per_sec > 0.0,
         "lbr-req-offset" => load.large_block_reads_per_sec > 0.0,
         _ => load.writes_per_sec > 0.0,
     };
-    let implausible = offsets.by_key().into_iter().filter(|(key, pct)| used(key) && !PLAUSIBLE_PCT.contains(pct));
+    let implausible = offsets.by_key().into_iter().filter(|(key, pct)| is_used(key) && !PLAUSIBLE_PCT.contains(pct));
     let implausible = implausible.map(|(key, pct)| {
-        let why = match key {
+        let cause = match key {
             "lbw-req-offset" => "blocks flushed before they were full, or filled again by defragmentation",
             "lbr-req-offset" => "defragmentation that did not keep pace with the writes",
             _ => "sizes concentrated at one end of their buckets",
         };
         format!(
-            "{namespace}.conf: {key} is {pct} %, far from 100 % - possible cause: {why}. Check the cluster for that"
+            "{namespace}.conf: {key} is {pct} %, far from 100 % - possible cause: {cause}. Check the cluster for that"
         )
     });
-    let both = did.numbers().into_iter().zip(asks.numbers()).zip(NAMES);
-    let off = both.filter(|((did, asks), _)| (did - asks).abs() > NEAR * did.abs().max(asks.abs()));
-    let off = off.map(|((did, asks), name)| {
+    let pairs = measured_io.numbers().into_iter().zip(requested_io.numbers()).zip(NAMES);
+    let mismatches = pairs.filter(|((did, asks), _)| (did - asks).abs() > NEAR * did.abs().max(asks.abs()));
+    let mismatches = mismatches.map(|((did, asks), name)| {
         format!(
             "{namespace}.conf: requests {asks:.1} {name}, but the cluster's drive did {did:.1} - no offset makes them \
              equal: check the sizes of records and of large blocks"
         )
     });
-    implausible.chain(off).collect()
+    implausible.chain(mismatches).collect()
 }
 
 /// A rate per second, as a whole number.
@@ -319,6 +319,6 @@ fn histogram(pct_over: &[f64]) -> String {
     pct_over.iter().map(|pct| format!("{pct:.2}")).collect::<Vec<_>>().join(",")
 }
 
-fn sentences<T: ToString>(all: Vec<T>) -> String {
-    all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+fn sentences<T: ToString>(items: Vec<T>) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -53,7 +53,7 @@ pub struct Lines<R> {
     window: Vec<u8>,
     begin: usize,
     end: usize,
-    ended: bool,
+    is_at_eof: bool,
     /// Number of the last line, from 1.
     pub number: u64,
     pub read_bytes: u64,
@@ -71,7 +71,7 @@ impl<R: Read> Lines<R> {
             window,
             begin: 0,
             end: 0,
-            ended: false,
+            is_at_eof: false,
             number: 0,
             read_bytes: 0,
             skipped: Skipped::default(),
@@ -160,7 +160,7 @@ impl<R: Read> Lines<R> {
 
     /// Appends data to the window; false at the end.
     fn fill(&mut self) -> io::Result<bool> {
-        if self.ended {
+        if self.is_at_eof {
             return Ok(false);
         }
         self.window.copy_within(self.begin..self.end, 0);
@@ -168,7 +168,7 @@ impl<R: Read> Lines<R> {
         loop {
             match self.input.read(&mut self.window[self.end..]) {
                 Ok(0) => {
-                    self.ended = true;
+                    self.is_at_eof = true;
                     return Ok(false);
                 }
                 Ok(length) => {

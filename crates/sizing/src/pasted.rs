@@ -98,16 +98,16 @@ pub fn is_pasted(path: &Path) -> bool {
 
 /// Reads tables, and the lines of a log between them, as the log of one node.
 pub fn read(sources: Vec<Source>) -> Result<ServerLog, PastedError> {
-    let (mut tables, mut rest, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut tables, mut log_bytes, mut names) = (Vec::new(), Vec::new(), Vec::new());
     for source in sources {
         let (name, input) = source.into_parts();
-        let read = tables_of(input, &mut tables, &mut rest);
+        let read = tables_of(input, &mut tables, &mut log_bytes);
         read.map_err(|source| ReadError { name: name.clone(), source })?;
         names.push(name);
     }
     let mut log = ServerLog::default();
-    if !rest.is_empty() {
-        let source = Source::new(&names.join(", "), Box::new(Cursor::new(rest)), "")?;
+    if !log_bytes.is_empty() {
+        let source = Source::new(&names.join(", "), Box::new(Cursor::new(log_bytes)), "")?;
         let logs = server_log::read(vec![source])?;
         [log] = <[_; 1]>::try_from(logs).map_err(|several| PastedError::SeveralNodes(several.len()))?;
     }
@@ -121,30 +121,30 @@ pub fn read(sources: Vec<Source>) -> Result<ServerLog, PastedError> {
 
 /// Adds tables to a log that lacks their histograms.
 fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
-    let to = log.span.map_or(Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24), |(_, last)| last);
+    let log_end = log.span.map_or(Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24), |(_, last)| last);
     // Counters start again at a restart.
     if let Some(restart) = log.restarts.pop() {
-        log.drives.values_mut().for_each(|lines| lines.retain(|line| line.at >= restart));
+        log.drives.values_mut().for_each(|lines| lines.retain(|line| line.timestamp >= restart));
         log.drives.retain(|_, lines| !lines.is_empty());
     }
     // drv_ssd lines may be of another day than the tables; a single line covers the 20 s before it, at any time.
     for lines in log.drives.values_mut() {
-        let Some(last) = lines.last().map(|line| line.at) else { continue };
-        lines.retain(|line| last.duration_since(line.at) <= SignedDuration::from_hours(24));
-        lines.iter_mut().for_each(|line| line.at += to.duration_since(last));
+        let Some(last) = lines.last().map(|line| line.timestamp) else { continue };
+        lines.retain(|line| last.duration_since(line.timestamp) <= SignedDuration::from_hours(24));
+        lines.iter_mut().for_each(|line| line.timestamp += log_end.duration_since(last));
     }
-    let of_lines = log.drives.values().filter_map(|lines| Some(to.duration_since(lines.first()?.at).as_secs_f64()));
+    let of_lines = log.drives.values().filter_map(|lines| Some(log_end.duration_since(lines.first()?.timestamp).as_secs_f64()));
     let of_tables = tables.iter().map(|table| table.seconds);
     let seconds = of_lines.chain(of_tables).fold(0.0, f64::max).clamp(60.0, SECONDS_MAX).round();
-    let from = to - SignedDuration::from_secs_f64(seconds);
+    let log_begin = log_end - SignedDuration::from_secs_f64(seconds);
     for table in tables.into_iter().filter(|table| table.per_sec >= 0.0) {
         let unit = table.unit.unwrap_or(if table.name.ends_with("-size") { Unit::Bytes } else { Unit::Millis });
         if unit == Unit::Bytes {
             check_columns(&table)?;
         }
         let total = (table.per_sec * seconds).round();
-        let over = |pct: f64| (total * (pct / 100.0).clamp(0.0, 1.0)).round() as u64;
-        let edges: Vec<u64> = table.pct_over.iter().map(|pct| over(*pct)).chain([0]).collect();
+        let count_over = |pct: f64| (total * (pct / 100.0).clamp(0.0, 1.0)).round() as u64;
+        let edges: Vec<u64> = table.pct_over.iter().map(|pct| count_over(*pct)).chain([0]).collect();
         let first = total as u64 - edges[0].min(total as u64);
         let buckets: Vec<u64> =
             [first].into_iter().chain(edges.windows(2).map(|pair| pair[0].saturating_sub(pair[1]))).collect();
@@ -155,14 +155,14 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
                 table.name
             ));
         }
-        let dump = |at, counts: &[u64]| Dump { at, unit, total: counts.iter().sum(), buckets: counts.to_vec() };
-        let dumps = vec![dump(from, &[]), dump(to, &buckets)];
+        let dump = |at, counts: &[u64]| Dump { timestamp: at, unit, total: counts.iter().sum(), buckets: counts.to_vec() };
+        let dumps = vec![dump(log_begin, &[]), dump(log_end, &buckets)];
         if log.histograms.contains_key(&table.name) {
             log.remarks.push(format!("there are several tables of {}: the first is used", table.name));
         }
         log.histograms.entry(table.name).or_insert(dumps);
     }
-    (log.span, log.is_averages) = (Some((from, to)), true);
+    (log.span, log.is_averages) = (Some((log_begin, log_end)), true);
     log.restarts.clear();
     log.clock_steps.clear();
     Ok(())
@@ -188,20 +188,20 @@ struct OpenTable {
     slices: Vec<(f64, Vec<f64>, f64)>,
 }
 
-fn tables_of(input: impl Read, tables: &mut Vec<Pasted>, rest: &mut Vec<u8>) -> std::io::Result<()> {
+fn tables_of(input: impl Read, tables: &mut Vec<Pasted>, log_bytes: &mut Vec<u8>) -> std::io::Result<()> {
     let mut lines = Lines::new(input);
-    let mut open = OpenTable::default();
+    let mut open_table = OpenTable::default();
     while let Some(line) = lines.next_line()? {
         let text = String::from_utf8_lossy(line.bytes);
         let words: Vec<&str> = text.split_whitespace().collect();
-        match open.take(&text, &words) {
+        match open_table.take(&text, &words) {
             LineKind::Average(pct_over, per_sec) if tables.len() < TABLES_MAX => {
-                tables.extend(open.closed(pct_over, per_sec));
+                tables.extend(open_table.closed(pct_over, per_sec));
             }
             // Other lines belong to a log, or are dropped.
-            LineKind::Not if rest.len() < REST_BYTES_MAX && is_of_a_log(&words) => {
-                rest.extend_from_slice(line.bytes);
-                rest.push(b'\n');
+            LineKind::Not if log_bytes.len() < REST_BYTES_MAX && is_of_a_log(&words) => {
+                log_bytes.extend_from_slice(line.bytes);
+                log_bytes.push(b'\n');
             }
             LineKind::Part | LineKind::Average(..) | LineKind::Not => {}
         }
@@ -279,11 +279,11 @@ impl OpenTable {
         let Self { name, unit, thresholds, slices } = std::mem::take(self);
         let count: f64 = slices.iter().map(|(seconds, _, rate)| seconds * rate).sum();
         let seconds: f64 = slices.iter().map(|(seconds, ..)| seconds).sum();
-        let even = slices.iter().all(|(_, pct, _)| pct.len() == pct_over.len());
-        let weighed =
+        let has_equal_columns = slices.iter().all(|(_, pct, _)| pct.len() == pct_over.len());
+        let weighted_pct =
             |column: usize| slices.iter().map(|(seconds, pct, rate)| pct[column] * seconds * rate / count).sum::<f64>();
-        let (pct_over, per_sec, seconds) = match count > 0.0 && seconds > 0.0 && even {
-            true => ((0..pct_over.len()).map(weighed).collect(), count / seconds, seconds),
+        let (pct_over, per_sec, seconds) = match count > 0.0 && seconds > 0.0 && has_equal_columns {
+            true => ((0..pct_over.len()).map(weighted_pct).collect(), count / seconds, seconds),
             false => (pct_over, per_sec, SECONDS),
         };
         let name = name.filter(|name| !name.contains(|c: char| c.is_control() || is_unprintable(c)))?;

@@ -249,7 +249,7 @@ fn a_window_that_somebody_chose_is_looked_at_too() {
     late.histograms
         .iter_mut()
         .filter(|(name, _)| name.contains("-size"))
-        .for_each(|(_, dumps)| dumps.retain(|d| d.at > on));
+        .for_each(|(_, dumps)| dumps.retain(|d| d.timestamp > on));
     let wanted = ProfileOptions {
         from: "2026-11-20T23:04:05Z".parse().ok(),
         to: "2026-11-20T23:09:00Z".parse().ok(),
@@ -262,7 +262,7 @@ fn a_window_that_somebody_chose_is_looked_at_too() {
 #[test]
 fn of_two_servers_in_one_log_each_window_has_its_own() {
     let mut upgraded = log("ce-4.9.0.37");
-    let of_new = Start { at: upgraded.span.unwrap().1, ..log("ce-8.0.0.15").starts.remove(0) };
+    let of_new = Start { timestamp: upgraded.span.unwrap().1, ..log("ce-8.0.0.15").starts.remove(0) };
     upgraded.starts.push(of_new);
     let profile = profile_of(upgraded.clone(), &wanted()).unwrap();
     assert_eq!((profile.loads[0].write_block_bytes, profile.nodes[0].build.as_deref()), (128 << 10, Some("4.9.0.37")));
@@ -349,7 +349,7 @@ fn iostat_of_a_part_of_the_window_is_said_and_the_advice_is_about_it() {
     let golden = golden_window(&golden("ce-8.0.0.15"));
     let says = |sentences: &[String], what: &str| sentences.iter().any(|sentence| sentence.contains(what));
     assert!(!says(&with_iostat(iostat.clone(), &golden).remarks, "iostat shows"));
-    iostat.reports.retain(|report| report.at > Some(begins));
+    iostat.reports.retain(|report| report.timestamp > Some(begins));
     let part = with_iostat(iostat.clone(), &golden);
     assert!(says(&part.remarks, "loop2: iostat shows") && part.doubts().is_empty(), "{:?}", part.remarks);
     iostat.reports.iter_mut().flat_map(|report| &mut report.devices).for_each(|device| device.r_s *= 1.3);
@@ -383,7 +383,7 @@ fn histograms_that_were_turned_on_late_are_looked_at_where_they_are() {
     for (name, dumps) in
         late.histograms.iter_mut().filter(|(name, _)| name.contains("device-") || name.contains("/dev/"))
     {
-        dumps.retain(|dump| dump.at >= from);
+        dumps.retain(|dump| dump.timestamp >= from);
         assert!(!dumps.is_empty(), "{name}");
     }
     let profile = profile_of(late, &wanted()).unwrap();

@@ -58,7 +58,7 @@ fn page_of(args: &LogLatencyArgs, compat_mode: CompatMode, page: &mut String) ->
     if args.format == Format::Table {
         *page += &query.title(&names.join(", "));
     }
-    query.from = args::log_from(&args.from).map_err(|words| {
+    query.start = args::log_from(&args.from).map_err(|words| {
         refused(words, "give head, tail, a time like 'Sep 22 2011 22:40:14', or -3600 for an hour before the end")
     })?;
     let scan_result = loglatency::scan(sources, &query).map_err(Failure::usage)?;
@@ -136,10 +136,10 @@ fn parse_request(args: &LogLatencyArgs, compat_mode: CompatMode) -> Result<Histo
         histogram,
         namespace,
         slice_sec,
-        from: TableStart::Head,
+        start: TableStart::Head,
         duration_sec,
         buckets,
-        every,
+        threshold_step: every,
         as_asloglatency,
     })
 }
@@ -154,7 +154,7 @@ fn missing_histogram(scan_result: &ScanResult, query: &HistogramQuery, table: &T
     let (head, tail) = (scan_result.head.unwrap_or_default(), scan_result.tail.unwrap_or_default());
     if scan_result.number() > 0 {
         let from = table.asked_from.map_or_else(|| "its start".to_owned(), |from| from.to_string());
-        let tail_hint = if query.from == TableStart::Tail { "; without -f the last 5 minutes are shown" } else { "" };
+        let tail_hint = if query.start == TableStart::Tail { "; without -f the last 5 minutes are shown" } else { "" };
         return format!(
             "cannot show {} of {logs} - the log has none from {from} on; the log spans {head} to {tail}{tail_hint} - give \
              -f head",

@@ -32,7 +32,7 @@ pub(crate) struct Durations {
     pub(crate) moments: Vec<Option<PointQuantiles>>,
     /// Histogram of the whole run.
     pub(crate) total: Latencies,
-    since: Latencies,
+    since_point: Latencies,
     /// Counts by column, then by row.
     columns: Vec<Vec<u64>>,
 }
@@ -53,23 +53,23 @@ pub(crate) struct Windows {
 
 impl Durations {
     fn new() -> Self {
-        Self { moments: Vec::new(), total: cell::latencies(), since: cell::latencies(), columns: Vec::new() }
+        Self { moments: Vec::new(), total: cell::latencies(), since_point: cell::latencies(), columns: Vec::new() }
     }
 
     /// Adds a window to the point `point`, which never decreases from call to call.
     fn add(&mut self, histogram: &Latencies, point: usize) {
         self.close(point);
         // Another program may have written other bounds: `add` grows the histogram or takes what fits.
-        let _ = self.since.add(histogram);
+        let _ = self.since_point.add(histogram);
         let _ = self.total.add(histogram);
     }
 
     /// Ends the points before `point`.
     fn close(&mut self, point: usize) {
-        if !self.since.is_empty() && point > self.moments.len() {
-            let Quantiles { p50_ns, p90_ns, p99_ns, p999_ns, max_ns, .. } = Quantiles::from(&self.since);
+        if !self.since_point.is_empty() && point > self.moments.len() {
+            let Quantiles { p50_ns, p90_ns, p99_ns, p999_ns, max_ns, .. } = Quantiles::from(&self.since_point);
             self.moments.push(Some([p50_ns, p90_ns, p99_ns, p999_ns, max_ns].map(|ns| ns as f64 / 1e6)));
-            self.since.reset();
+            self.since_point.reset();
         }
         self.moments.resize(point.max(self.moments.len()), None);
     }

@@ -79,21 +79,21 @@ impl Offsets {
 
 /// Deviation of each of the four numbers from its target, as a fraction of the target; 100 % if the target is 0 and
 /// the number is not.
-pub fn errors(target: &DriveIo, found: &DriveIo) -> [f64; 4] {
-    let (target, found) = (target.numbers(), found.numbers());
+pub fn errors(target: &DriveIo, measured: &DriveIo) -> [f64; 4] {
+    let (target, found) = (target.numbers(), measured.numbers());
     std::array::from_fn(|n| relative(target[n], found[n]))
 }
 
 /// The largest absolute deviation of [`errors`].
-pub fn worst(target: &DriveIo, found: &DriveIo) -> f64 {
-    errors(target, found).into_iter().map(f64::abs).fold(0.0, f64::max)
+pub fn worst(target: &DriveIo, measured: &DriveIo) -> f64 {
+    errors(target, measured).into_iter().map(f64::abs).fold(0.0, f64::max)
 }
 
-fn relative(target: f64, found: f64) -> f64 {
+fn relative(target: f64, measured: f64) -> f64 {
     match target {
-        0.0 if found == 0.0 => 0.0,
+        0.0 if measured == 0.0 => 0.0,
         0.0 => 1.0,
-        target => found / target - 1.0,
+        target => measured / target - 1.0,
     }
 }
 
@@ -138,7 +138,7 @@ impl RequestedLoad {
         let derived = derive_storage(config)?;
         let record_bytes = [derived.record_stored_bytes_min, derived.record_stored_bytes_max];
         let StorageDerived { read_sizes, write_sizes, large_block_bytes, .. } = derived;
-        let drawn = |rate: f64, sizes: Option<HistogramSizes>, step_bytes: u32| {
+        let record_ops = |rate: f64, sizes: Option<HistogramSizes>, step_bytes: u32| {
             if rate <= 0.0 {
                 return Ops::default();
             }
@@ -152,9 +152,9 @@ impl RequestedLoad {
         };
         let write_step_bytes = min_io_bytes.max(config.commit_min_bytes);
         Ok(Self {
-            reads: drawn(derived.read_rate.per_sec_f64(), read_sizes, min_io_bytes),
+            reads: record_ops(derived.read_rate.per_sec_f64(), read_sizes, min_io_bytes),
             large_block_reads: Ops::blocks(derived.large_block_read_rate.per_sec_f64(), large_block_bytes),
-            commits: drawn(derived.commit_write_rate.per_sec_f64(), write_sizes, write_step_bytes),
+            commits: record_ops(derived.commit_write_rate.per_sec_f64(), write_sizes, write_step_bytes),
             large_block_writes: Ops::blocks(derived.large_block_write_rate.per_sec_f64(), large_block_bytes),
             poisson: config.arrival == Arrival::Poisson,
         })
@@ -238,21 +238,21 @@ impl Distortion {
     pub const NONE: Self = Self([1.0; 4]);
 
     /// Distortion of a burst. A number that was not requested, or did not reach the device at all, has factor 1.
-    pub fn of(asked: &DriveIo, reached: &DriveIo) -> Self {
-        let (asked, reached) = (asked.numbers(), reached.numbers());
-        Self(std::array::from_fn(|n| if asked[n] > 0.0 && reached[n] > 0.0 { reached[n] / asked[n] } else { 1.0 }))
+    pub fn of(requested: &DriveIo, reached: &DriveIo) -> Self {
+        let (requested, reached) = (requested.numbers(), reached.numbers());
+        Self(std::array::from_fn(|n| if requested[n] > 0.0 && reached[n] > 0.0 { reached[n] / requested[n] } else { 1.0 }))
     }
 
     /// The I/O that reaches the device if `asked` is requested.
-    pub fn applied(&self, asked: &DriveIo) -> DriveIo {
-        let asked = asked.numbers();
-        DriveIo::from(std::array::from_fn(|n| asked[n] * self.0[n]))
+    pub fn applied(&self, requested: &DriveIo) -> DriveIo {
+        let requested = requested.numbers();
+        DriveIo::from(std::array::from_fn(|n| requested[n] * self.0[n]))
     }
 
     /// The I/O to request so that `wanted` reaches the device.
-    fn undone(&self, wanted: &DriveIo) -> DriveIo {
-        let wanted = wanted.numbers();
-        DriveIo::from(std::array::from_fn(|n| wanted[n] / self.0[n]))
+    fn undone(&self, target: &DriveIo) -> DriveIo {
+        let target_numbers = target.numbers();
+        DriveIo::from(std::array::from_fn(|n| target_numbers[n] / self.0[n]))
     }
 }
 
@@ -261,61 +261,61 @@ impl Distortion {
 ///
 /// Errors: none; `config` must be valid.
 pub fn solve(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, distortion: &Distortion) -> Offsets {
-    let wanted = distortion.undone(target);
+    let requested = distortion.undone(target);
     let mut solved = Offsets::of(config);
     let load = |offsets: Offsets| RequestedLoad::of(&offsets.applied(config), min_io_bytes).ok();
     if config.commit_to_device {
-        commits_for(&mut solved, &wanted, &load);
+        commits_for(&mut solved, &requested, &load);
     } else {
-        solved.large_block_writes = blocks_for(&solved, &wanted, &load).unwrap_or(solved.large_block_writes);
+        solved.large_block_writes = blocks_for(&solved, &requested, &load).unwrap_or(solved.large_block_writes);
     }
     if let Some(full) = load(Offsets { large_block_reads: 100, ..solved })
         && full.large_block_reads.per_sec > 0.0
     {
-        let missing = wanted.reads_per_sec - full.reads.per_sec;
+        let missing = requested.reads_per_sec - full.reads.per_sec;
         solved.large_block_reads = nearest(missing / full.large_block_reads.per_sec, "lbr-req-offset");
     }
     if config.read_reqs_per_sec > 0 {
         let read = |read_size: u32| Some(load(Offsets { read_size, ..solved })?.io().read_kib_per_sec);
-        solved.read_size = bisect_pct(wanted.read_kib_per_sec, "read-size-offset", &read);
+        solved.read_size = bisect_pct(requested.read_kib_per_sec, "read-size-offset", &read);
     }
     solved
 }
 
 /// The offset of large-block writes if all writes are large blocks: the mean of the offset for w/s and the offset for
 /// wkB/s. Both are equal if large blocks have the right size.
-fn blocks_for(at: &Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<RequestedLoad>) -> Option<u32> {
-    let full = load(Offsets { large_block_writes: 100, ..*at })?.io();
-    let by = [wanted.writes_per_sec / full.writes_per_sec, wanted.written_kib_per_sec / full.written_kib_per_sec];
+fn blocks_for(offsets: &Offsets, requested: &DriveIo, load: &dyn Fn(Offsets) -> Option<RequestedLoad>) -> Option<u32> {
+    let full = load(Offsets { large_block_writes: 100, ..*offsets })?.io();
+    let by = [requested.writes_per_sec / full.writes_per_sec, requested.written_kib_per_sec / full.written_kib_per_sec];
     let mean = (by[0] + by[1]) / 2.0;
     mean.is_finite().then(|| nearest(mean, "lbw-req-offset"))
 }
 
 /// Both offsets of writes with commit-to-device: for every write size, tries the number of large blocks that w/s and
 /// wkB/s then require. Among equally close results, the smaller change wins.
-fn commits_for(solved: &mut Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<RequestedLoad>) {
+fn commits_for(solved: &mut Offsets, requested: &DriveIo, load: &dyn Fn(Offsets) -> Option<RequestedLoad>) {
     /// Cost of doubling or halving an offset, as a fraction of the target: a change must improve the result by more.
     const WORTH: f64 = 0.002;
-    let mut best = f64::INFINITY;
+    let mut best_cost = f64::INFINITY;
     for write_size in range("write-size-offset") {
-        let at = Offsets { write_size, large_block_writes: 100, ..*solved };
-        let Some(full) = load(at) else { break };
+        let offsets = Offsets { write_size, large_block_writes: 100, ..*solved };
+        let Some(full) = load(offsets) else { break };
         let blocks = full.large_block_writes.per_sec;
         let nearest_to = |missing: f64| nearest(missing / blocks, "lbw-req-offset");
-        let by_count = nearest_to(wanted.writes_per_sec - full.commits.per_sec);
-        let rest_kib = wanted.written_kib_per_sec - full.commits.per_sec * full.commits.mean_bytes / 1024.0;
+        let by_count = nearest_to(requested.writes_per_sec - full.commits.per_sec);
+        let rest_kib = requested.written_kib_per_sec - full.commits.per_sec * full.commits.mean_bytes / 1024.0;
         let by_bytes = nearest_to(rest_kib * 1024.0 / full.large_block_writes.mean_bytes);
         for large_block_writes in [by_count, by_bytes, by_count.midpoint(by_bytes)] {
             let share = f64::from(large_block_writes) / 100.0;
             let writes_per_sec = full.commits.per_sec + blocks * share;
             let written =
                 full.io().written_kib_per_sec - (1.0 - share) * blocks * full.large_block_writes.mean_bytes / 1024.0;
-            let off = |found: f64, wanted: f64| relative(wanted, found).abs();
+            let deviation = |found: f64, wanted: f64| relative(wanted, found).abs();
             let change = [write_size, large_block_writes].map(|pct| (f64::from(pct) / 100.0).log2().abs());
-            let cost = off(writes_per_sec, wanted.writes_per_sec).max(off(written, wanted.written_kib_per_sec))
+            let cost = deviation(writes_per_sec, requested.writes_per_sec).max(deviation(written, requested.written_kib_per_sec))
                 + WORTH * (change[0] + change[1]);
-            if cost < best {
-                best = cost;
+            if cost < best_cost {
+                best_cost = cost;
                 *solved = Offsets { write_size, large_block_writes, ..*solved };
             }
         }
@@ -324,16 +324,16 @@ fn commits_for(solved: &mut Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) ->
 
 /// The whole percent of `key` at which the non-decreasing `found` is nearest to `wanted`. A percent for which `found`
 /// returns `None` is too large.
-fn bisect_pct(wanted: f64, key: &str, found: &dyn Fn(u32) -> Option<f64>) -> u32 {
-    let all = range(key);
-    let (mut below, mut above) = (*all.start(), *all.end() + 1);
+fn bisect_pct(target: f64, key: &str, value_at: &dyn Fn(u32) -> Option<f64>) -> u32 {
+    let percents = range(key);
+    let (mut low, mut high) = (*percents.start(), *percents.end() + 1);
     // Bisects for the largest percent that does not exceed `wanted`; the next one may be nearer.
-    while above - below > 1 {
-        let middle = below.midpoint(above);
-        if found(middle).is_some_and(|found| found <= wanted) { below = middle } else { above = middle }
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        if value_at(middle).is_some_and(|found| found <= target) { low = middle } else { high = middle }
     }
-    let off = |pct: u32| found(pct).map_or(f64::INFINITY, |found| (found - wanted).abs());
-    if all.contains(&above) && off(above) < off(below) { above } else { below }
+    let distance = |pct: u32| value_at(pct).map_or(f64::INFINITY, |found| (found - target).abs());
+    if percents.contains(&high) && distance(high) < distance(low) { high } else { low }
 }
 
 /// A factor as the nearest whole percent that `key` allows.
@@ -362,8 +362,8 @@ pub fn other_rules(
     // The current size offsets, fitted to the configured rule, may be too large for another rule.
     let write_size_offset = if config.commit_to_device { 100 } else { config.write_size_offset };
     let sizes = ActConfig { read_size_offset: 100, write_size_offset, ..config.clone() };
-    let others = [Paper, LogUniform, Uniform, Lower, Upper].into_iter().filter(|it| *it != config.size_within_bucket);
-    let solved = others.map(|size_within_bucket| {
+    let other_distributions = [Paper, LogUniform, Uniform, Lower, Upper].into_iter().filter(|it| *it != config.size_within_bucket);
+    let solved = other_distributions.map(|size_within_bucket| {
         let other = ActConfig { size_within_bucket, ..sizes.clone() };
         (size_within_bucket, solve(&other, min_io_bytes, target, distortion))
     });

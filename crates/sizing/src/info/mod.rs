@@ -60,21 +60,21 @@ pub fn read_file(path: &Path) -> io::Result<InfoReplies> {
 pub fn read_folder(dir: &Path) -> io::Result<Vec<InfoReplies>> {
     let mut paths: Vec<_> = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
     paths.sort();
-    let ends = |ending: &str| {
+    let paths_ending = |ending: &str| {
         let paths = paths.iter().filter(move |path| path.to_string_lossy().trim_end_matches(".gz").ends_with(ending));
         paths.map(|path| path.as_path()).collect::<Vec<_>>()
     };
-    let nodes = ends(FILE_ENDING);
+    let nodes = paths_ending(FILE_ENDING);
     if !nodes.is_empty() {
         return nodes.into_iter().map(read_file).collect();
     }
-    let mut together = InfoReplies::default();
-    for path in ends(".txt") {
-        together.read(&path.display().to_string(), Input::new(files::open(path, Links::Followed)?)?)?;
+    let mut replies = InfoReplies::default();
+    for path in paths_ending(".txt") {
+        replies.read(&path.display().to_string(), Input::new(files::open(path, Links::Followed)?)?)?;
     }
     // Any text file can be read. Only a file with a node's or namespace's name is a node.
-    let is_node = together.node_id.is_some() || !together.namespaces.is_empty();
-    Ok(if is_node { vec![together] } else { Vec::new() })
+    let is_node = replies.node_id.is_some() || !replies.namespaces.is_empty();
+    Ok(if is_node { vec![replies] } else { Vec::new() })
 }
 
 impl InfoReplies {
@@ -157,10 +157,10 @@ pub fn header_text(tool: &str, host: &str, node: &str, build: Option<Build>) -> 
 }
 
 /// A sample in a node's file: the replies of one instant, by name.
-pub fn sample_text(at: SystemTime, replies: &[(String, String)]) -> String {
+pub fn sample_text(timestamp: SystemTime, replies: &[(String, String)]) -> String {
     // A clock after the year 9999 is invalid: no time line.
-    let at = Timestamp::try_from(at).map(|at| at.strftime("# %Y%m%dT%H%M%S%.3fZ\n").to_string());
-    let mut text = at.unwrap_or_default();
+    let time_line = Timestamp::try_from(timestamp).map(|at| at.strftime("# %Y%m%dT%H%M%S%.3fZ\n").to_string());
+    let mut text = time_line.unwrap_or_default();
     for (name, value) in replies {
         text.extend([name, "\t", value, "\n"]);
     }
@@ -244,14 +244,14 @@ pub struct StorageDevice {
 impl Namespace {
     /// Stores the reply to `namespace/NS` or to a query of the namespace's configuration.
     fn take(&mut self, reply: &str) {
-        let mut named = Vec::new();
+        let mut device_values = Vec::new();
         for (name, value) in pairs(reply) {
-            named.extend(DeviceKey::of(name).map(|place| (place, value)));
+            device_values.extend(DeviceKey::of(name).map(|place| (place, value)));
             self.newest.insert(name.to_owned(), value.to_owned());
         }
-        named.retain(|(place, _)| matches!(place.field, "" | "shadow"));
-        if !named.is_empty() {
-            self.devices = storage_devices(&named);
+        device_values.retain(|(place, _)| matches!(place.field, "" | "shadow"));
+        if !device_values.is_empty() {
+            self.devices = storage_devices(&device_values);
         }
     }
 
@@ -331,8 +331,8 @@ impl<'a> DeviceKey<'a> {
 }
 
 /// The devices in their order.
-fn storage_devices(named: &[(DeviceKey<'_>, &str)]) -> Vec<StorageDevice> {
-    let names = named.iter().filter(|(place, _)| place.field.is_empty()).take(DEVICES_MAX);
+fn storage_devices(device_values: &[(DeviceKey<'_>, &str)]) -> Vec<StorageDevice> {
+    let names = device_values.iter().filter(|(place, _)| place.field.is_empty()).take(DEVICES_MAX);
     let mut devices: Vec<_> = names
         .enumerate()
         .map(|(position, (place, name))| {
@@ -341,7 +341,7 @@ fn storage_devices(named: &[(DeviceKey<'_>, &str)]) -> Vec<StorageDevice> {
         })
         .collect();
     devices.sort_by_key(|(index, _)| *index);
-    for (place, shadow) in named.iter().filter(|(place, _)| place.field == "shadow") {
+    for (place, shadow) in device_values.iter().filter(|(place, _)| place.field == "shadow") {
         if let Some((_, device)) = devices.iter_mut().find(|(index, _)| Some(*index) == place.index) {
             device.shadow = Some((*shadow).to_owned());
         }

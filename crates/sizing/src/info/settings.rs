@@ -126,17 +126,17 @@ impl NodeSettings<'_> {
     pub fn settings(&self) -> Vec<(Setting, Option<String>, &'static str)> {
         let mut settings = Vec::new();
         let on_devices: Vec<_> = self.namespaces.iter().filter(|(_, config)| is_on_devices(config)).collect();
-        let old = Setting::OldBenchmarks;
+        let old_benchmarks = Setting::OldBenchmarks;
         for (namespace, config) in &on_devices {
             let setting = Setting::Benchmarks { namespace: (*namespace).to_owned() };
             let value = setting.value(config);
-            if value.is_some() || old.value(self.service).is_none() {
+            if value.is_some() || old_benchmarks.value(self.service).is_none() {
                 settings.push((setting, value, "true"));
             }
         }
         if settings.is_empty() && !on_devices.is_empty() {
-            let value = old.value(self.service);
-            settings.push((old, value, "true"));
+            let value = old_benchmarks.value(self.service);
+            settings.push((old_benchmarks, value, "true"));
         }
         for (sink, file, levels) in &self.sinks {
             let setting = Setting::LogLevel { sink: *sink, file: (*file).to_owned() };
@@ -162,12 +162,12 @@ fn is_on_devices(config: &str) -> bool {
 
 /// Info names of the configuration, queried once.
 pub fn once_names(build: Option<Build>, namespaces: &[String], sinks: impl Iterator<Item = u32>) -> Vec<String> {
-    let once =
+    let fixed_names =
         ["edition", "version", "features", "cluster-name", "service", "services", "peers-clear-std", "status", "logs"];
     let contexts = ["get-config:context=service", "get-config:context=network"];
     let of_namespaces = namespaces.iter().map(|namespace| get_config(build, namespace));
     let of_sinks = sinks.map(|sink| format!("log/{sink}"));
-    once.into_iter().chain(contexts).map(str::to_owned).chain(of_namespaces).chain(of_sinks).collect()
+    fixed_names.into_iter().chain(contexts).map(str::to_owned).chain(of_namespaces).chain(of_sinks).collect()
 }
 
 /// Info names of counters, queried repeatedly.

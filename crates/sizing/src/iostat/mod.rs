@@ -52,7 +52,7 @@ pub enum IostatError {
 ///
 /// `near`: a day near the reports, if known; it decides between 3 April and 4 March. Errors: unreadable, or without a
 /// report with reads and writes.
-pub fn read(source: Source, near: Option<Date>) -> Result<Iostat, IostatError> {
+pub fn read(source: Source, near_date: Option<Date>) -> Result<Iostat, IostatError> {
     let (name, mut input) = source.into_parts();
     let read_error = |source| ReadError { name: name.clone(), source };
     let mut first = Vec::new();
@@ -60,15 +60,15 @@ pub fn read(source: Source, near: Option<Date>) -> Result<Iostat, IostatError> {
     let is_json = first.trim_ascii_start().starts_with(b"{");
     let bytes = io::Cursor::new(first).chain(&mut input);
     let mut collector = Collector::new(&name);
-    let found = match is_json {
+    let table_result = match is_json {
         true => table::read_json(bytes, &mut collector),
         false => table::read(&mut Lines::new(bytes), &mut collector),
     };
-    let found = found.map_err(read_error)?;
+    let found = table_result.map_err(read_error)?;
     if input.is_cut() {
         collector.add_remark("the compressed data is truncated: it is read as far as it goes".to_owned());
     }
-    let (iostat, reports) = collector.finish(near);
+    let (iostat, reports) = collector.finish(near_date);
     match reports {
         0 => Err(IostatError::NotIostat { name, found }),
         _ => Ok(iostat),
@@ -88,7 +88,7 @@ pub struct Iostat {
 #[derive(Debug, Clone)]
 pub struct Report {
     /// Print time, by the clock and zone of the machine; `None`: the report has no time (iostat without -t).
-    pub at: Option<DateTime>,
+    pub timestamp: Option<DateTime>,
     /// The zone of that clock, if the time includes it (S_TIME_FORMAT=ISO).
     pub offset: Option<Offset>,
     /// One line per device.
@@ -180,12 +180,12 @@ fn classify_first(run: &[Report]) -> FirstReport {
         rates.map(|rate| (rate * 100.0).round() as u64).collect::<BTreeSet<u64>>()
     };
     let (first, rest) = (rates(std::slice::from_ref(first)), rates(rest));
-    let fitting =
+    let count_fitting =
         |rates: &BTreeSet<u64>, seconds| rates.iter().filter(|rate| is_of(**rate as f64 / 100.0, seconds)).count();
     // Probability that this many numbers are multiples of 1/`seconds` by chance.
     let by_chance = |count: usize, seconds: u32| (f64::from(seconds) / 100.0).powi(count as i32);
-    let printed = run.windows(2).filter_map(|pair| Some(pair[1].at?.duration_since(pair[0].at?).as_secs()));
-    let tried = match printed.min() {
+    let printed = run.windows(2).filter_map(|pair| Some(pair[1].timestamp?.duration_since(pair[0].timestamp?).as_secs()));
+    let intervals = match printed.min() {
         Some(seconds) => {
             let seconds = u32::try_from(seconds).unwrap_or(0);
             seconds..=seconds.min(INTERVALS_MAX)
@@ -193,10 +193,10 @@ fn classify_first(run: &[Report]) -> FirstReport {
         None => 1..=INTERVALS_MAX,
     };
     // On a busy host some intervals last 10.01 s.
-    let most = |seconds: &u32| *seconds > 0 && fitting(&rest, *seconds) * 10 >= rest.len() * MOST_OF_TEN;
-    let Some(seconds) = tried.into_iter().find(most) else { return FirstReport::Unknown };
-    let of_rest = fitting(&rest, seconds);
-    let of_first = fitting(&first, seconds);
+    let fits_most = |seconds: &u32| *seconds > 0 && count_fitting(&rest, *seconds) * 10 >= rest.len() * MOST_OF_TEN;
+    let Some(seconds) = intervals.into_iter().find(fits_most) else { return FirstReport::Unknown };
+    let of_rest = count_fitting(&rest, seconds);
+    let of_first = count_fitting(&first, seconds);
     if by_chance(of_rest, seconds) > CHANCE_MAX {
         return FirstReport::Unknown;
     }

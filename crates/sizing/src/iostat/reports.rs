@@ -47,11 +47,11 @@ pub(super) struct Collector {
     name: String,
     /// Reports, their times, and whether each is the first one after a banner.
     reports: Vec<(Vec<DeviceRates>, Option<ReportTime>, bool)>,
-    open: Vec<(String, [Option<f64>; FIELDS])>,
+    open_rows: Vec<(String, [Option<f64>; FIELDS])>,
     /// Index of each device in the open report.
-    places: HashMap<String, usize>,
+    row_indexes: HashMap<String, usize>,
     /// True for each field that the open report has so far.
-    has: [bool; FIELDS],
+    has_field: [bool; FIELDS],
     devices_over: u64,
     moment: Option<ReportTime>,
     /// The date of the last banner.
@@ -60,7 +60,7 @@ pub(super) struct Collector {
     first: bool,
     dates: Vec<WrittenDate>,
     rows: usize,
-    left_out: u64,
+    reports_dropped: u64,
     unread: u64,
     without_x: u64,
     incomplete: u64,
@@ -98,28 +98,28 @@ impl Collector {
 
     /// Begins a table. A table whose columns differ from those of the open report is part of that report.
     pub(super) fn table(&mut self, fields: impl IntoIterator<Item = Field>) {
-        if fields.into_iter().any(|field| self.has[field as usize]) {
+        if fields.into_iter().any(|field| self.has_field[field as usize]) {
             self.close();
         }
     }
 
     /// A line of a table.
     pub(super) fn row(&mut self, row: Row<'_>) {
-        let mut place = self.places.get(row.device).copied();
+        let mut index = self.row_indexes.get(row.device).copied();
         // The device is repeated: tables were pasted without the lines between them.
-        if place.is_some_and(|at| self.open[at].1.iter().zip(row.fields).any(|(a, b)| a.is_some() && b.is_some())) {
+        if index.is_some_and(|at| self.open_rows[at].1.iter().zip(row.fields).any(|(a, b)| a.is_some() && b.is_some())) {
             self.close();
-            place = None;
+            index = None;
         }
-        match place {
-            Some(at) => self.open[at].1.iter_mut().zip(row.fields).for_each(|(field, value)| *field = field.or(value)),
-            None if self.open.len() == DEVICES_MAX => return self.devices_over += 1,
+        match index {
+            Some(at) => self.open_rows[at].1.iter_mut().zip(row.fields).for_each(|(field, value)| *field = field.or(value)),
+            None if self.open_rows.len() == DEVICES_MAX => return self.devices_over += 1,
             None => {
-                self.places.insert(row.device.to_owned(), self.open.len());
-                self.open.push((row.device.to_owned(), row.fields));
+                self.row_indexes.insert(row.device.to_owned(), self.open_rows.len());
+                self.open_rows.push((row.device.to_owned(), row.fields));
             }
         }
-        self.has.iter_mut().zip(row.fields).for_each(|(has, value)| *has |= value.is_some());
+        self.has_field.iter_mut().zip(row.fields).for_each(|(has, value)| *has |= value.is_some());
     }
 
     /// Counts an unreadable line.
@@ -135,22 +135,22 @@ impl Collector {
 
     /// Ends the report.
     pub(super) fn close(&mut self) {
-        if self.open.is_empty() {
+        if self.open_rows.is_empty() {
             return;
         }
-        let rows = std::mem::take(&mut self.open);
-        self.places.clear();
-        self.has = Default::default();
-        let all = rows.len();
+        let rows = std::mem::take(&mut self.open_rows);
+        self.row_indexes.clear();
+        self.has_field = Default::default();
+        let row_count = rows.len();
         let devices: Vec<DeviceRates> = rows.into_iter().filter_map(|(device, fields)| rates(device, fields)).collect();
-        self.incomplete += (all - devices.len()) as u64;
+        self.incomplete += (row_count - devices.len()) as u64;
         let first = std::mem::take(&mut self.first);
         let moment = self.moment.take();
         if devices.is_empty() {
             return;
         }
         if self.rows + devices.len() > ROWS_MAX {
-            self.left_out += 1;
+            self.reports_dropped += 1;
             return;
         }
         self.rows += devices.len();
@@ -158,67 +158,67 @@ impl Collector {
     }
 
     /// All reports, and their number including the removed ones that cover the time since boot.
-    pub(super) fn finish(mut self, near: Option<Date>) -> (Iostat, usize) {
+    pub(super) fn finish(mut self, near_date: Option<Date>) -> (Iostat, usize) {
         self.close();
-        let (order, sure) = time::order(&self.dates, near);
+        let (order, is_sure) = time::order(&self.dates, near_date);
         let mut last: Option<DateTime> = None;
-        let mut back = 0_u64;
+        let mut steps_back = 0_u64;
         let mut firsts = Vec::new();
         let mut reports = Vec::with_capacity(self.reports.len());
-        for (at, (devices, moment, first)) in std::mem::take(&mut self.reports).into_iter().enumerate() {
+        for (index, (devices, moment, first)) in std::mem::take(&mut self.reports).into_iter().enumerate() {
             if first {
-                firsts.push(at);
+                firsts.push(index);
                 last = None;
             }
             let offset = moment.and_then(|moment| moment.offset);
-            let at = moment.and_then(|ReportTime { date, of_banner, time, .. }| {
+            let timestamp = moment.and_then(|ReportTime { date, of_banner, time, .. }| {
                 let date = date?.date(order)?;
                 // After a banner, times have no date, so midnights must be counted.
                 Some(if of_banner { time::after(last, date, time) } else { date.to_datetime(time) })
             });
-            back += u64::from(at.is_some_and(|at| last.is_some_and(|last| at < last)));
-            last = at.or(last);
-            reports.push(Report { at, offset, devices });
+            steps_back += u64::from(timestamp.is_some_and(|at| last.is_some_and(|last| at < last)));
+            last = timestamp.or(last);
+            reports.push(Report { timestamp, offset, devices });
         }
-        let found = reports.len();
+        let report_count = reports.len();
         let dropped = super::drop_firsts(&mut reports, &firsts);
         dropped.into_iter().for_each(|sentence| self.add_remark(sentence));
-        if !sure && let Some(date) = self.dates.first().and_then(|date| date.date(order)) {
+        if !is_sure && let Some(date) = self.dates.first().and_then(|date| date.date(order)) {
             self.add_remark(format!(
                 "its dates can be read in two ways (day or month first); the first one is read as {date}"
             ));
         }
-        for (number, what) in [
+        for (number, description) in [
             (self.unread, "line that cannot be read, left out"),
             (self.incomplete, "row that lacks reads or writes, left out"),
             (self.without_x, "table of iostat without -x, left out"),
             (self.devices_over, "row beyond the 4096 devices that a report can have, left out"),
-            (self.left_out, "report beyond the memory limit, left out"),
-            (back, "report earlier than the one before it"),
+            (self.reports_dropped, "report beyond the memory limit, left out"),
+            (steps_back, "report earlier than the one before it"),
         ] {
             if number > 0 {
-                let (noun, rest) = what.split_once(' ').unwrap_or((what, ""));
+                let (noun, rest) = description.split_once(' ').unwrap_or((description, ""));
                 self.add_remark(format!("{} {rest}", count(number, noun)));
             }
         }
-        if reports.iter().any(|report| report.at.is_none()) {
+        if reports.iter().any(|report| report.timestamp.is_none()) {
             self.add_remark(
                 "reports have no time, so all of them are used; with iostat -t only those of the window are".to_owned(),
             );
         }
-        (Iostat { reports, remarks: self.remarks }, found)
+        (Iostat { reports, remarks: self.remarks }, report_count)
     }
 }
 
 fn rates(device: String, fields: [Option<f64>; FIELDS]) -> Option<DeviceRates> {
-    let of = |field: Field| fields[field as usize];
+    let value_of = |field: Field| fields[field as usize];
     Some(DeviceRates {
         device,
-        r_s: of(Field::Reads)?,
-        w_s: of(Field::Writes)?,
-        rkb_s: of(Field::ReadKib)?,
-        wkb_s: of(Field::WrittenKib)?,
-        f_s: of(Field::Flushes),
-        d_s: of(Field::Discards),
+        r_s: value_of(Field::Reads)?,
+        w_s: value_of(Field::Writes)?,
+        rkb_s: value_of(Field::ReadKib)?,
+        wkb_s: value_of(Field::WrittenKib)?,
+        f_s: value_of(Field::Flushes),
+        d_s: value_of(Field::Discards),
     })
 }

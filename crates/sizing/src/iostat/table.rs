@@ -15,14 +15,14 @@ use serde_json::{Map, Value};
 use std::io::{self, Read};
 
 struct Column {
-    at: usize,
+    word_index: usize,
     field: Field,
     /// Factor that converts the column to a rate per second, or to KiB per second.
     factor: f64,
 }
 
 struct Header {
-    words: usize,
+    word_count: usize,
     device: usize,
     columns: Vec<Column>,
 }
@@ -47,13 +47,13 @@ pub(super) fn field(name: &str) -> Option<(Field, f64)> {
 
 /// Reads text to its end. Returns a description of its beginning, for an error message.
 pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> io::Result<String> {
-    let mut found = None;
+    let mut description = None;
     let mut header: Option<Header> = None;
     // Old versions with `-h` put a long name on its own line.
     let mut name_before = String::new();
     while let Some(line) = lines.next_line()? {
         let Ok(text) = std::str::from_utf8(line.bytes) else {
-            found.get_or_insert_with(|| "binary data".to_owned());
+            description.get_or_insert_with(|| "binary data".to_owned());
             collector.unread();
             continue;
         };
@@ -61,8 +61,8 @@ pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> 
         if text.is_empty() {
             continue;
         }
-        if found.is_none() {
-            found = Some(format!("first {}", quoted(&text.chars().take(60).collect::<String>())));
+        if description.is_none() {
+            description = Some(format!("first {}", quoted(&text.chars().take(60).collect::<String>())));
         }
         if let Some(banner) = text.strip_prefix("Linux ") {
             header = None;
@@ -97,27 +97,27 @@ pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> 
         collector
             .add_remark(format!("{} long lines and {} NUL bytes are skipped", skipped.long_lines, skipped.nul_bytes));
     }
-    Ok(found.unwrap_or_else(|| "nothing".to_owned()))
+    Ok(description.unwrap_or_else(|| "nothing".to_owned()))
 }
 
 fn header_of(words: &[&str]) -> Option<Header> {
-    let column = |(at, name): (usize, &&str)| field(name).map(|(field, factor)| Column { at, field, factor });
+    let column = |(at, name): (usize, &&str)| field(name).map(|(field, factor)| Column { word_index: at, field, factor });
     let columns: Vec<Column> = words.iter().enumerate().filter_map(column).collect();
     if columns.len() < 2 {
         return None;
     }
     // `--pretty` puts the name after the numbers.
-    let device = if columns[0].at == 0 { words.len() - 1 } else { 0 };
-    Some(Header { words: words.len(), device, columns })
+    let device = if columns[0].word_index == 0 { words.len() - 1 } else { 0 };
+    Some(Header { word_count: words.len(), device, columns })
 }
 
 /// A device's numbers. `None`: an unrelated or truncated line.
 fn row<'a>(header: &Header, words: &[&'a str], name_before: &'a str) -> Option<Row<'a>> {
     let mut words = words.to_vec();
-    if words.len() + 1 == header.words && !name_before.is_empty() && number(words[0], 1.0).is_some() {
+    if words.len() + 1 == header.word_count && !name_before.is_empty() && number(words[0], 1.0).is_some() {
         words.insert(0, name_before);
     }
-    if words.len() != header.words {
+    if words.len() != header.word_count {
         return None;
     }
     let device = words[header.device];
@@ -128,7 +128,7 @@ fn row<'a>(header: &Header, words: &[&'a str], name_before: &'a str) -> Option<R
     }
     let mut row = Row { device, fields: [None; FIELDS] };
     for column in &header.columns {
-        row.fields[column.field as usize] = Some(number(words[column.at], column.factor)?);
+        row.fields[column.field as usize] = Some(number(words[column.word_index], column.factor)?);
     }
     Some(row)
 }
@@ -170,7 +170,7 @@ struct JsonScanner {
     report: Vec<u8>,
     too_long: bool,
     host: Vec<u8>,
-    begun: bool,
+    is_begun: bool,
 }
 
 #[derive(Deserialize)]
@@ -198,7 +198,7 @@ pub(super) fn read_json<R: Read>(mut input: R, collector: &mut Collector) -> io:
 
 impl JsonScanner {
     fn byte(&mut self, byte: u8, collector: &mut Collector) {
-        let mut closes = false;
+        let mut is_closing = false;
         if self.in_string {
             self.in_string = byte != b'"' || self.escaped;
             self.escaped = byte == b'\\' && !self.escaped;
@@ -209,11 +209,11 @@ impl JsonScanner {
                     self.depth += 1;
                     if self.depth == HOST_DEPTH {
                         self.host.clear();
-                        self.begun = false;
+                        self.is_begun = false;
                     }
                 }
                 b'}' | b']' => {
-                    closes = self.depth == REPORT_DEPTH;
+                    is_closing = self.depth == REPORT_DEPTH;
                     self.depth = self.depth.saturating_sub(1);
                 }
                 _ => {}
@@ -222,20 +222,20 @@ impl JsonScanner {
         if self.depth == HOST_DEPTH && self.host.len() < 4096 {
             self.host.push(byte);
         }
-        if self.depth >= REPORT_DEPTH || closes {
+        if self.depth >= REPORT_DEPTH || is_closing {
             self.too_long |= self.report.len() >= REPORT_BYTES_MAX;
             if !self.too_long {
                 self.report.push(byte);
             }
         }
-        if closes {
+        if is_closing {
             self.report(collector);
         }
     }
 
     /// Reads a complete report.
     fn report(&mut self, collector: &mut Collector) {
-        if !std::mem::replace(&mut self.begun, true) {
+        if !std::mem::replace(&mut self.is_begun, true) {
             let host = String::from_utf8_lossy(&self.host);
             let date = host.split_once("\"date\"").and_then(|(_, rest)| rest.split('"').nth(1));
             collector.banner(date.and_then(time::written));
@@ -286,14 +286,14 @@ impl JsonScanner {
 
 /// Replaces each comma between two digits, outside of strings, by a point.
 fn without_decimal_commas(bytes: &[u8]) -> Vec<u8> {
-    let mut out = bytes.to_vec();
+    let mut result = bytes.to_vec();
     let mut in_string = false;
     for at in 1..bytes.len().saturating_sub(1) {
         in_string ^= bytes[at] == b'"';
         let digits = bytes[at - 1].is_ascii_digit() && bytes[at + 1].is_ascii_digit();
         if bytes[at] == b',' && digits && !in_string {
-            out[at] = b'.';
+            result[at] = b'.';
         }
     }
-    out
+    result
 }

@@ -47,9 +47,9 @@ fn captured_text_and_json_say_the_same_of_the_same_minutes() {
             // Two runs of iostat side by side wrote the two outputs.
             let (text, json) = (&a.devices[0], &b.devices[0]);
             assert!((text.r_s / json.r_s - 1.0).abs() < 0.02 && text.f_s.is_some() && json.f_s.is_some());
-            assert_eq!(a.at, b.at);
+            assert_eq!(a.timestamp, b.timestamp);
         }
-        assert_eq!(text.reports[0].at, at(begin));
+        assert_eq!(text.reports[0].timestamp, at(begin));
         assert_eq!(text.remarks.len(), 1, "{:?}", text.remarks);
         assert!(text.remarks[0].contains("the first report is used"), "{:?}", text.remarks);
     }
@@ -112,7 +112,7 @@ fn times_are_read_in_the_ways_of_locales() {
             format!("Linux 5.4 (host) \t{banner} \t_x86_64_\t(2 CPU)\n\n{line}\n{NEW}{}", new_row("sda", "1.00"));
         let text = format!("{text}\n{line}\n{NEW}{}", new_row("sda", "2.00"));
         let iostat = read_near(&text, near.map(|near| near.parse().unwrap())).unwrap();
-        assert_eq!(iostat.reports.last().unwrap().at, at(expected), "{line}: {:?}", iostat.remarks);
+        assert_eq!(iostat.reports.last().unwrap().timestamp, at(expected), "{line}: {:?}", iostat.remarks);
         let unclear = iostat.remarks.iter().any(|remark| remark.contains("can be read in two ways"));
         assert_eq!(unclear, banner == "04/03/26" && near.is_none(), "{:?}", iostat.remarks);
     }
@@ -120,7 +120,7 @@ fn times_are_read_in_the_ways_of_locales() {
     let report = |time: &str| format!("Time: {time}\n{NEW}{}\n", new_row("sda", "1.00"));
     let text =
         format!("Linux 3.10 (h) \t11/20/2026 \tx\n{}{}{}", report("23:59:40"), report("23:59:50"), report("00:00:00"));
-    assert_eq!(read_text(text).unwrap().reports[2].at, at("2026-11-21T00:00:00"));
+    assert_eq!(read_text(text).unwrap().reports[2].timestamp, at("2026-11-21T00:00:00"));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn json_reads_cut_off_anywhere_in_one_line_and_with_decimal_commas() {
     for cut in [5000, 10_001, 20_007] {
         let cut_off = read_text(&text[..cut]).unwrap();
         let (a, b) = (cut_off.reports, &whole.reports);
-        assert!(a.len() >= cut / 600 && a.iter().zip(b).all(|(a, b)| a.at == b.at && a.devices == b.devices));
+        assert!(a.len() >= cut / 600 && a.iter().zip(b).all(|(a, b)| a.timestamp == b.timestamp && a.devices == b.devices));
         assert!(cut_off.remarks.iter().any(|remark| remark.contains("iostat was killed")), "{:?}", cut_off.remarks);
     }
     let compact: String = text.lines().map(str::trim).collect();

@@ -57,10 +57,10 @@ pub(super) fn moment(line: &str) -> Option<(Option<WrittenDate>, Time, Option<Of
     let number = |at: usize| groups[at].1.parse::<i8>().ok();
     let (mut hour, minute, second) = (number(clock)?, number(clock + 1)?, number(clock + 2)?);
     let lower = line.to_lowercase();
-    let has = |words: [&str; 4]| words.iter().any(|word| lower.contains(word));
-    if has(["pm", "p.m", "下午", "午後"]) {
+    let has_word = |words: [&str; 4]| words.iter().any(|word| lower.contains(word));
+    if has_word(["pm", "p.m", "下午", "午後"]) {
         hour = hour % 12 + 12;
-    } else if has(["am", "a.m", "上午", "午前"]) && hour <= 12 {
+    } else if has_word(["am", "a.m", "上午", "午前"]) && hour <= 12 {
         hour %= 12;
     }
     let time = Time::new(hour, minute, second, 0).ok()?;
@@ -118,7 +118,7 @@ fn groups(text: &str) -> Vec<(usize, &str)> {
 
 /// Order of day and month in the dates, and true if it is certain: by a date that fits one order only, by times that
 /// never go back, or by being near `near`.
-pub(super) fn order(dates: &[WrittenDate], near: Option<Date>) -> (Order, bool) {
+pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, bool) {
     let unclear: Vec<_> = dates.iter().filter(|date| !date.year_first && !date.day_first).collect();
     let fits = |order| unclear.iter().all(|date| date.date(order).is_some());
     let span = |order| {
@@ -127,11 +127,11 @@ pub(super) fn order(dates: &[WrittenDate], near: Option<Date>) -> (Order, bool) 
         dates.is_sorted().then(|| first.until(*last).map(|span| span.get_days()).ok()).flatten()
     };
     let distance = |order| {
-        let days = |order| Some(near?.until(unclear.first()?.date(order)?).ok()?.get_days().abs());
+        let days = |order| Some(near_date?.until(unclear.first()?.date(order)?).ok()?.get_days().abs());
         days(Order::MonthDay).and(days(Order::DayMonth)).and(days(order))
     };
     // The order with the smaller result of `by`; `None`: both orders have the same result, or neither has one.
-    let shorter = |by: &dyn Fn(Order) -> Option<i32>| match (by(Order::MonthDay), by(Order::DayMonth)) {
+    let smaller_order = |by: &dyn Fn(Order) -> Option<i32>| match (by(Order::MonthDay), by(Order::DayMonth)) {
         (Some(a), Some(b)) if a == b => None,
         (Some(a), b) if b.is_none_or(|b| a < b) => Some(Order::MonthDay),
         (None, None) => None,
@@ -141,8 +141,8 @@ pub(super) fn order(dates: &[WrittenDate], near: Option<Date>) -> (Order, bool) 
         return (Order::MonthDay, true);
     }
     // Dates that span months in one order span days in the other.
-    let fitting = shorter(&|order| fits(order).then_some(0));
-    let sure = fitting.or_else(|| shorter(&span)).or_else(|| shorter(&distance));
+    let fitting_order = smaller_order(&|order| fits(order).then_some(0));
+    let sure = fitting_order.or_else(|| smaller_order(&span)).or_else(|| smaller_order(&distance));
     match sure {
         Some(order) => (order, true),
         None => (Order::MonthDay, unclear.iter().all(|date| date.parts[0] == date.parts[1])),

@@ -31,13 +31,13 @@ pub struct HistogramQuery {
     /// Length of a slice, s.
     pub slice_sec: i64,
     /// Start of the table.
-    pub from: TableStart,
+    pub start: TableStart,
     /// Length of the table, s.
     pub duration_sec: Option<i64>,
     /// Number of thresholds.
     pub buckets: usize,
     /// Step between two thresholds shown.
-    pub every: usize,
+    pub threshold_step: usize,
     /// True to reproduce asloglatency's errors, too: slices across restarts of the server, and batch sizes shown as
     /// milliseconds.
     pub as_asloglatency: bool,
@@ -84,7 +84,7 @@ impl HistogramQuery {
 
     /// The thresholds shown, each by its power of two.
     pub fn thresholds(&self) -> Vec<usize> {
-        (0..self.buckets_read()).step_by(self.every.max(1)).take(self.buckets).collect()
+        (0..self.buckets_read()).step_by(self.threshold_step.max(1)).take(self.buckets).collect()
     }
 
     /// True if the name includes a namespace: `{test}-read`. As in asloglatency, a drive's histogram
@@ -134,13 +134,13 @@ impl Table {
     /// asloglatency's message for a table without a slice.
     pub fn no_slice(&self) -> String {
         let seconds = if self.slice_sec > 1 { self.slice_sec - 1 } else { self.slice_sec };
-        let (days, rest) = (seconds / 86_400, seconds % 86_400);
+        let (days, rest_sec) = (seconds / 86_400, seconds % 86_400);
         let days = match days {
             0 => String::new(),
             1 => "1 day, ".to_owned(),
             days => format!("{days} days, "),
         };
-        format!("could not find {days}{}:{:02}:{:02} of data", rest / 3600, rest / 60 % 60, rest % 60)
+        format!("could not find {days}{}:{:02}:{:02} of data", rest_sec / 3600, rest_sec / 60 % 60, rest_sec % 60)
     }
 }
 
@@ -166,12 +166,12 @@ impl fmt::Display for Table {
             return writeln!(f, "{}", self.no_slice());
         };
         write!(f, "{underline}{}{}", line("avg", "", average, *rate), line("max", "", largest, *largest_rate))?;
-        let Some((before, after, at)) = self.unit_change else { return Ok(()) };
-        let at = time(at);
+        let Some((unit_before, unit_after, local_time)) = self.unit_change else { return Ok(()) };
+        let time_text = time(local_time);
         writeln!(
             f,
-            "WARNING: asloglatency stopped early because latency units have changed from {before} to {after}.\n\
-             Use 'asloglatency -h <histogram> -f '{at}'' to bypass this problem."
+            "WARNING: asloglatency stopped early because latency units have changed from {unit_before} to {unit_after}.\n\
+             Use 'asloglatency -h <histogram> -f '{time_text}'' to bypass this problem."
         )
     }
 }

@@ -22,7 +22,7 @@ const TOGETHER_SEC: i64 = 5;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ScannedDump {
     /// By the log's own clock, whole seconds.
-    pub(super) at: DateTime,
+    pub(super) local_time: DateTime,
     /// Index of the dump's name among the wanted names.
     pub(super) series: usize,
     pub(super) unit: Unit,
@@ -53,9 +53,9 @@ impl ScanResult {
 }
 
 /// Reads logs of one node to their ends, in the order of time.
-pub fn scan(sources: Vec<Source>, wanted: &HistogramQuery) -> Result<ScanResult, LogError> {
+pub fn scan(sources: Vec<Source>, query: &HistogramQuery) -> Result<ScanResult, LogError> {
     let (files, empty) = order::in_order(sources)?;
-    let mut scanner = Scanner::new(wanted);
+    let mut scanner = Scanner::new(query);
     if !empty.is_empty() {
         scanner.add_remark(format!("empty files: {}", empty.join(", ")));
     }
@@ -66,13 +66,13 @@ pub fn scan(sources: Vec<Source>, wanted: &HistogramQuery) -> Result<ScanResult,
 }
 
 struct Scanner<'a> {
-    wanted: &'a HistogramQuery,
+    query: &'a HistogramQuery,
     dump: Finder<'static>,
     stamps: Stamps,
-    found: ScanResult,
-    open: Option<(ScannedDump, u64)>,
+    result: ScanResult,
+    open_dump: Option<(ScannedDump, u64)>,
     incomplete: u64,
-    left_out: u64,
+    dumps_dropped: u64,
     repeats: Repeats,
     repeated: u64,
     cut_line: Vec<u8>,
@@ -81,15 +81,15 @@ struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    fn new(wanted: &'a HistogramQuery) -> Self {
+    fn new(query: &'a HistogramQuery) -> Self {
         Self {
-            wanted,
+            query,
             dump: Finder::new(DUMP),
             stamps: Stamps::default(),
-            found: ScanResult::default(),
-            open: None,
+            result: ScanResult::default(),
+            open_dump: None,
             incomplete: 0,
-            left_out: 0,
+            dumps_dropped: 0,
             repeats: Repeats::default(),
             repeated: 0,
             cut_line: Vec::new(),
@@ -99,7 +99,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn add_remark(&mut self, sentence: String) {
-        self.found.remarks.push(sentence);
+        self.result.remarks.push(sentence);
     }
 
     fn file(&mut self, file: &mut LogFile) -> Result<(), LogError> {
@@ -137,18 +137,18 @@ impl<'a> Scanner<'a> {
             self.repeated += 1;
             return None;
         }
-        let (stamp, rest) = self.stamps.split(line)?;
-        self.found.tail = Some(stamp.local);
-        self.found.head.get_or_insert(stamp.local);
-        self.found.followed = true;
-        if let Some((dumped, counted)) = &mut self.open {
-            let parts = text::parts(rest);
+        let (stamp, message) = self.stamps.split(line)?;
+        self.result.tail = Some(stamp.local);
+        self.result.head.get_or_insert(stamp.local);
+        self.result.followed = true;
+        if let Some((dumped, counted)) = &mut self.open_dump {
+            let parts = text::parts(message);
             let buckets = parts.filter(|parts| parts.file == b"hist.c").and_then(|parts| text::buckets(parts.text));
-            let seconds = stamp.local.duration_since(dumped.at).as_secs().abs();
-            if let Some((found, number)) =
+            let seconds = stamp.local.duration_since(dumped.local_time).as_secs().abs();
+            if let Some((bucket_counts, length)) =
                 buckets.filter(|(found, _)| dumped.buckets.len() <= found[0].0 && seconds <= TOGETHER_SEC)
             {
-                for (bucket, count) in &found[..number] {
+                for (bucket, count) in &bucket_counts[..length] {
                     dumped.buckets.resize(bucket + 1, 0);
                     dumped.buckets[*bucket] = *count;
                     *counted = counted.saturating_add(*count);
@@ -156,26 +156,26 @@ impl<'a> Scanner<'a> {
                 // A dump at the end of the log counts only if another line follows it.
                 if *counted >= dumped.total {
                     self.close();
-                    self.found.followed = false;
+                    self.result.followed = false;
                 }
                 return None;
             }
         }
-        let Some(at) = self.dump.find(rest) else { return text::parts(rest).and_then(text::node_id) };
+        let Some(at) = self.dump.find(message) else { return text::parts(message).and_then(text::node_id) };
         self.close();
-        self.begin(&rest[at + DUMP.len()..], stamp.local);
+        self.begin(&message[at + DUMP.len()..], stamp.local);
         None
     }
 
     /// Handles the line that names a histogram.
-    fn begin(&mut self, text: &[u8], at: DateTime) {
+    fn begin(&mut self, text: &[u8], local_time: DateTime) {
         if !self.is_wanted(text) {
-            if self.found.dumps.is_empty()
-                && self.found.names.len() < NAMES_MAX
+            if self.result.dumps.is_empty()
+                && self.result.names.len() < NAMES_MAX
                 && let Some(header) = text::dump_header(text)
-                && !self.found.names.contains(header.name)
+                && !self.result.names.contains(header.name)
             {
-                self.found.names.insert(header.name.to_owned());
+                self.result.names.insert(header.name.to_owned());
             }
             return;
         }
@@ -188,63 +188,63 @@ impl<'a> Scanner<'a> {
             self.series.push(header.name.to_owned());
             self.series.len() - 1
         });
-        let at = at.round(jiff::civil::DateTimeRound::new().smallest(jiff::Unit::Second).mode(jiff::RoundMode::Trunc));
-        let dumped = ScannedDump { at: at.unwrap_or_default(), series, unit, total: header.total, buckets: Vec::new() };
-        self.open = Some((dumped, 0));
+        let rounded_time = local_time.round(jiff::civil::DateTimeRound::new().smallest(jiff::Unit::Second).mode(jiff::RoundMode::Trunc));
+        let dumped = ScannedDump { local_time: rounded_time.unwrap_or_default(), series, unit, total: header.total, buckets: Vec::new() };
+        self.open_dump = Some((dumped, 0));
         if header.total == 0 {
             self.close();
-            self.found.followed = false;
+            self.result.followed = false;
         }
     }
 
     /// True if a line with this `text` belongs to the histogram.
     fn is_wanted(&self, text: &[u8]) -> bool {
-        let wanted = self.wanted;
+        let query = self.query;
         let is_name =
-            |text: &[u8]| text.strip_prefix(wanted.histogram.as_bytes()).is_some_and(|it| it.starts_with(b" "));
+            |text: &[u8]| text.strip_prefix(query.histogram.as_bytes()).is_some_and(|it| it.starts_with(b" "));
         // Splits off the name in braces.
         let split = || {
             let rest = text.strip_prefix(b"{")?;
             let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-            let end = match &wanted.namespace {
+            let end = match &query.namespace {
                 Some(namespace) => namespace.len(),
                 None => rest.iter().take_while(|byte| is_of_name(byte)).count(),
             };
             let (namespace, rest) = rest.split_at_checked(end)?;
             Some((namespace, rest.strip_prefix(b"}-")?))
         };
-        match &wanted.namespace {
+        match &query.namespace {
             Some(wanted) => split().is_some_and(|(found, rest)| found == wanted.as_bytes() && is_name(rest)),
-            None => is_name(text) || !wanted.names_a_namespace() && split().is_some_and(|(_, rest)| is_name(rest)),
+            None => is_name(text) || !query.names_a_namespace() && split().is_some_and(|(_, rest)| is_name(rest)),
         }
     }
 
     fn close(&mut self) {
-        let Some((mut dumped, counted)) = self.open.take() else { return };
+        let Some((mut dumped, counted)) = self.open_dump.take() else { return };
         // Old versions count while they print, so small differences are accepted.
         if counted < dumped.total || counted - dumped.total > dumped.total / 1000 {
             self.incomplete += 1;
-        } else if self.found.dumps.len() >= DUMPS_MAX {
-            self.left_out += 1;
+        } else if self.result.dumps.len() >= DUMPS_MAX {
+            self.dumps_dropped += 1;
         } else {
-            self.found.names.clear();
+            self.result.names.clear();
             dumped.buckets.shrink_to_fit();
-            self.found.dumps.push(dumped);
+            self.result.dumps.push(dumped);
         }
     }
 
     fn finish(mut self) -> ScanResult {
         self.close();
         let memory = "beyond the memory limit, left out; give the files one by one";
-        for (number, of, what) in [
+        for (number, noun, note) in [
             (self.incomplete, "histogram", "without all of its buckets, left out"),
-            (self.left_out, "histogram", memory),
+            (self.dumps_dropped, "histogram", memory),
             (self.repeated, "line", "equal to the one before, left out"),
         ] {
             if number > 0 {
-                self.add_remark(format!("{} {what}", count(number, of)));
+                self.add_remark(format!("{} {note}", count(number, noun)));
             }
         }
-        self.found
+        self.result
     }
 }

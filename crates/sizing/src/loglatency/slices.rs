@@ -57,56 +57,56 @@ pub struct Table {
 struct Counts {
     /// Index of the tick's first dump among all dumps.
     first: usize,
-    at: DateTime,
+    local_time: DateTime,
     unit: Unit,
     total: u64,
     buckets: Vec<u64>,
 }
 
-pub fn table(found: &ScanResult, wanted: &HistogramQuery) -> Table {
-    let tail = found.tail.unwrap_or_default();
-    let before = |duration| tail.checked_sub(duration).unwrap_or(DateTime::MIN);
-    let asked_from = match wanted.from {
+pub fn table(scan_result: &ScanResult, query: &HistogramQuery) -> Table {
+    let tail = scan_result.tail.unwrap_or_default();
+    let before_tail = |duration| tail.checked_sub(duration).unwrap_or(DateTime::MIN);
+    let asked_from = match query.start {
         TableStart::Head => None,
-        TableStart::Tail => Some(before(TAIL)),
+        TableStart::Tail => Some(before_tail(TAIL)),
         TableStart::Before(seconds) => {
-            Some(before(SignedDuration::from_secs(seconds)).max(found.head.unwrap_or_default()))
+            Some(before_tail(SignedDuration::from_secs(seconds)).max(scan_result.head.unwrap_or_default()))
         }
-        TableStart::At(at) => Some(at.max(found.head.unwrap_or_default())),
+        TableStart::At(at) => Some(at.max(scan_result.head.unwrap_or_default())),
     };
     let asked_from = asked_from.map(whole_seconds);
-    let thresholds = wanted.thresholds();
+    let thresholds = query.thresholds();
     let mut table = Table {
-        histogram: wanted.histogram.clone(),
-        namespace: wanted.namespace.clone(),
+        histogram: query.histogram.clone(),
+        namespace: query.namespace.clone(),
         asked_from,
-        unit: wanted.unit_name(Unit::Millis),
+        unit: query.unit_name(Unit::Millis),
         thresholds: thresholds.iter().map(|bucket| 1 << bucket).collect(),
-        slice_sec: wanted.slice_sec,
+        slice_sec: query.slice_sec,
         ..Table::default()
     };
-    let mut gaps = gaps(found, wanted).into_iter().peekable();
-    let mut counts = Groups::new(found, wanted);
+    let mut gaps = gaps(scan_result, query).into_iter().peekable();
+    let mut counts = Groups::new(scan_result, query);
     let Some(mut old) = counts.next_from(asked_from.unwrap_or(DateTime::MIN)) else { return table };
-    if counts.together && later(old.at, TOGETHER.as_secs()) >= tail {
+    if counts.is_summed && later(old.local_time, TOGETHER.as_secs()) >= tail {
         // Dumps of other namespaces may not be written yet.
         return table;
     }
-    table.from = Some(old.at);
-    table.unit = wanted.unit_name(old.unit);
-    let end = wanted.duration_sec.map(|seconds| later(old.at, seconds));
+    table.from = Some(old.local_time);
+    table.unit = query.unit_name(old.unit);
+    let end = query.duration_sec.map(|seconds| later(old.local_time, seconds));
     // Ticks may come slightly early.
-    let length = if wanted.slice_sec > 1 { wanted.slice_sec - 1 } else { wanted.slice_sec };
+    let length = if query.slice_sec > 1 { query.slice_sec - 1 } else { query.slice_sec };
     let mut is_first = true;
     let (mut operations, mut seconds) = (0.0, 0);
-    'slices: while end.is_none_or(|end| end > old.at) {
-        let before = counts.clone();
-        let Some(mut new) = counts.next_from(later(old.at, length)) else { break };
-        let unit = wanted.unit_name(new.unit);
+    'slices: while end.is_none_or(|end| end > old.local_time) {
+        let counts_before = counts.clone();
+        let Some(mut new) = counts.next_from(later(old.local_time, length)) else { break };
+        let unit = query.unit_name(new.unit);
         if std::mem::take(&mut is_first) {
             table.unit = unit;
         } else if table.unit != unit {
-            table.unit_change = Some((table.unit, unit, new.at));
+            table.unit_change = Some((table.unit, unit, new.local_time));
             break;
         }
         while let Some(gap) = gaps.next_if(|gap| gap.until.0 <= new.first) {
@@ -115,8 +115,8 @@ pub fn table(found: &ScanResult, wanted: &HistogramQuery) -> Table {
             }
             let of_its_kind = if gap.is_restart { &mut table.restarts } else { &mut table.clock_steps };
             of_its_kind.push((gap.after, gap.until.1));
-            if !wanted.as_asloglatency {
-                counts = before;
+            if !query.as_asloglatency {
+                counts = counts_before;
                 counts.skip_to(gap.until.0);
                 let Some(first) = counts.next_from(DateTime::MIN) else { break 'slices };
                 old = first;
@@ -131,12 +131,12 @@ pub fn table(found: &ScanResult, wanted: &HistogramQuery) -> Table {
     }
     if !table.slices.is_empty() {
         let number = table.slices.len() as f64;
-        let of = |fold: &dyn Fn(f64, f64) -> f64, at: usize| {
+        let fold_column = |fold: &dyn Fn(f64, f64) -> f64, at: usize| {
             table.slices.iter().map(|slice| slice.pct_over[at]).fold(0.0, fold)
         };
         let columns = 0..thresholds.len();
-        let average = columns.clone().map(|at| of(&|a, b| a + b, at) / number).collect();
-        let largest = columns.map(|at| of(&f64::max, at)).collect();
+        let average = columns.clone().map(|at| fold_column(&|a, b| a + b, at) / number).collect();
+        let largest = columns.map(|at| fold_column(&f64::max, at)).collect();
         let rate = table.slices.iter().map(|slice| slice.ops_per_sec).fold(0.0, f64::max);
         table.average = Some((average, operations / seconds as f64));
         table.largest = Some((largest, rate));
@@ -152,13 +152,13 @@ struct Gap {
     is_restart: bool,
 }
 
-fn gaps(found: &ScanResult, wanted: &HistogramQuery) -> Vec<Gap> {
-    let mut groups = Groups::new(found, wanted);
-    let all: Vec<Counts> = std::iter::from_fn(|| groups.next_from(DateTime::MIN)).collect();
-    let distances: Vec<f64> = all.windows(2).map(|pair| pair[1].at.duration_since(pair[0].at).as_secs_f64()).collect();
-    let growths: Vec<f64> = all.windows(2).map(|pair| pair[1].total as f64 - pair[0].total as f64).collect();
+fn gaps(scan_result: &ScanResult, query: &HistogramQuery) -> Vec<Gap> {
+    let mut groups = Groups::new(scan_result, query);
+    let all_counts: Vec<Counts> = std::iter::from_fn(|| groups.next_from(DateTime::MIN)).collect();
+    let distances: Vec<f64> = all_counts.windows(2).map(|pair| pair[1].local_time.duration_since(pair[0].local_time).as_secs_f64()).collect();
+    let growths: Vec<f64> = all_counts.windows(2).map(|pair| pair[1].total as f64 - pair[0].total as f64).collect();
     let mut gaps = Vec::new();
-    for (at, pair) in all.windows(2).enumerate() {
+    for (at, pair) in all_counts.windows(2).enumerate() {
         let [last, next] = pair else { continue };
         let went_back = next.buckets.iter().zip(&last.buckets).any(|(next, last)| next < last);
         // The total does not depend on the unit.
@@ -172,7 +172,7 @@ fn gaps(found: &ScanResult, wanted: &HistogramQuery) -> Vec<Gap> {
                 || order::usual(&growths, at).is_some_and(too_few)
         });
         if is_restart || stepped {
-            gaps.push(Gap { after: last.at, until: (next.first, next.at), is_restart });
+            gaps.push(Gap { after: last.local_time, until: (next.first, next.local_time), is_restart });
         }
     }
     gaps
@@ -187,18 +187,18 @@ fn slice(old: &Counts, new: &mut Counts, thresholds: &[usize]) -> Slice {
     });
     let percentages: Vec<f64> = percentages.collect();
     let over = |bucket: &usize| percentages[bucket + 1..].iter().sum::<f64>();
-    let seconds = new.at.duration_since(old.at).as_secs();
+    let seconds = new.local_time.duration_since(old.local_time).as_secs();
     // An empty sum is -0, and `+ 0.0` makes it 0.
     let pct_over = thresholds.iter().map(|bucket| over(bucket) + 0.0).collect();
-    Slice { to: new.at, seconds, pct_over, ops_per_sec: total / seconds as f64 }
+    Slice { to: new.local_time, seconds, pct_over, ops_per_sec: total / seconds as f64 }
 }
 
-fn later(at: DateTime, seconds: i64) -> DateTime {
-    at.saturating_add(SignedDuration::from_secs(seconds))
+fn later(local_time: DateTime, seconds: i64) -> DateTime {
+    local_time.saturating_add(SignedDuration::from_secs(seconds))
 }
 
-fn whole_seconds(at: DateTime) -> DateTime {
-    at.with().subsec_nanosecond(0).build().unwrap_or(at)
+fn whole_seconds(local_time: DateTime) -> DateTime {
+    local_time.with().subsec_nanosecond(0).build().unwrap_or(local_time)
 }
 
 /// Groups the dumps of one tick: one of each namespace.
@@ -206,10 +206,10 @@ fn whole_seconds(at: DateTime) -> DateTime {
 struct Groups<'a> {
     dumps: &'a [ScannedDump],
     /// Number of dumps before `dumps`.
-    taken: usize,
+    dumps_before: usize,
     /// True if a line follows the last dump.
     followed: bool,
-    together: bool,
+    is_summed: bool,
     skips_partial: bool,
     /// Number of dumps in the previous tick.
     last_number: usize,
@@ -217,29 +217,29 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    fn new(found: &'a ScanResult, wanted: &HistogramQuery) -> Self {
-        let together = wanted.namespace.is_none() && !wanted.names_a_namespace();
+    fn new(scan_result: &'a ScanResult, query: &HistogramQuery) -> Self {
+        let is_summed = query.namespace.is_none() && !query.names_a_namespace();
         Self {
-            dumps: &found.dumps,
-            taken: 0,
-            followed: found.followed,
-            together,
-            skips_partial: together && !wanted.as_asloglatency,
+            dumps: &scan_result.dumps,
+            dumps_before: 0,
+            followed: scan_result.followed,
+            is_summed,
+            skips_partial: is_summed && !query.as_asloglatency,
             last_number: 0,
-            buckets: wanted.buckets_read(),
+            buckets: query.buckets_read(),
         }
     }
 
     /// Continues at the dump with index `first` among all dumps.
     fn skip_to(&mut self, first: usize) {
-        self.dumps = &self.dumps[first - self.taken..];
-        self.taken = first;
+        self.dumps = &self.dumps[first - self.dumps_before..];
+        self.dumps_before = first;
     }
 
-    fn next_from(&mut self, from: DateTime) -> Option<Counts> {
+    fn next_from(&mut self, start: DateTime) -> Option<Counts> {
         loop {
-            self.skip_to(self.taken + self.dumps.iter().position(|dump| dump.at >= from)?);
-            let index = self.taken;
+            self.skip_to(self.dumps_before + self.dumps.iter().position(|dump| dump.local_time >= start)?);
+            let index = self.dumps_before;
             let (group, rest) = self.dumps.split_at(self.number_of(self.dumps));
             self.skip_to(index + group.len());
             let (is_last, number) = (rest.is_empty(), group.len());
@@ -253,7 +253,7 @@ impl<'a> Groups<'a> {
             self.last_number = number;
             let (first, last) = (group.first()?, group.last()?);
             let mut counts =
-                Counts { first: index, at: first.at, unit: last.unit, total: 0, buckets: vec![0; self.buckets] };
+                Counts { first: index, local_time: first.local_time, unit: last.unit, total: 0, buckets: vec![0; self.buckets] };
             for dump in group {
                 counts.total = counts.total.saturating_add(dump.total);
                 let both = counts.buckets.iter_mut().zip(&dump.buckets);
@@ -266,8 +266,8 @@ impl<'a> Groups<'a> {
     /// Number of leading dumps that belong to one tick.
     fn number_of(&self, dumps: &[ScannedDump]) -> usize {
         let Some(first) = dumps.first() else { return 0 };
-        let until = first.at.saturating_add(TOGETHER);
-        let same = |dump: &&ScannedDump| dump.series != first.series && dump.at <= until;
-        1 + if self.together { dumps[1..].iter().take_while(same).count() } else { 0 }
+        let until = first.local_time.saturating_add(TOGETHER);
+        let same = |dump: &&ScannedDump| dump.series != first.series && dump.local_time <= until;
+        1 + if self.is_summed { dumps[1..].iter().take_while(same).count() } else { 0 }
     }
 }

@@ -35,10 +35,10 @@ fn wanted(command: &str) -> (HistogramQuery, String) {
         histogram: String::new(),
         namespace: None,
         slice_sec: 10,
-        from: TableStart::Tail,
+        start: TableStart::Tail,
         duration_sec: None,
         buckets: 3,
-        every: 3,
+        threshold_step: 3,
         as_asloglatency: true,
     };
     let mut log = String::new();
@@ -48,10 +48,10 @@ fn wanted(command: &str) -> (HistogramQuery, String) {
             "-h" => wanted.histogram = value,
             "-N" => wanted.namespace = Some(value),
             "-t" => wanted.slice_sec = seconds(&value).unwrap(),
-            "-f" => wanted.from = from(&value),
+            "-f" => wanted.start = from(&value),
             "-d" => wanted.duration_sec = seconds(&value),
             "-n" => wanted.buckets = value.parse().unwrap(),
-            "-e" => wanted.every = value.parse().unwrap(),
+            "-e" => wanted.threshold_step = value.parse().unwrap(),
             "-l" => log = value,
             other => panic!("{other}"),
         }

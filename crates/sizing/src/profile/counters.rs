@@ -29,8 +29,8 @@ impl Window {
     }
 
     /// True if `at` is within the window, ends included.
-    pub fn contains(&self, at: Timestamp) -> bool {
-        (self.from..=self.to).contains(&at)
+    pub fn contains(&self, timestamp: Timestamp) -> bool {
+        (self.from..=self.to).contains(&timestamp)
     }
 }
 
@@ -38,15 +38,15 @@ impl Window {
 /// cover together. `None`: no two samples have different times.
 fn ends<'a, S>(
     samples: &'a [S],
-    at: fn(&S) -> Timestamp,
+    time_of: fn(&S) -> Timestamp,
     window: Window,
     steps: &[Timestamp],
 ) -> Option<(Vec<(&'a S, &'a S)>, f64)> {
-    let from = samples.partition_point(|sample| at(sample) < window.from);
-    let to = samples.partition_point(|sample| at(sample) <= window.to);
-    let runs = samples.get(from..to)?.chunk_by(|one, next| !is_between(steps, at(one), at(next)));
+    let first_index = samples.partition_point(|sample| time_of(sample) < window.from);
+    let end_index = samples.partition_point(|sample| time_of(sample) <= window.to);
+    let runs = samples.get(first_index..end_index)?.chunk_by(|one, next| !is_between(steps, time_of(one), time_of(next)));
     let ends: Vec<(&S, &S)> = runs.filter_map(|run| Some((run.first()?, run.last()?))).collect();
-    let seconds = ends.iter().map(|(first, last)| at(last).duration_since(at(first)).as_secs_f64()).sum();
+    let seconds = ends.iter().map(|(first, last)| time_of(last).duration_since(time_of(first)).as_secs_f64()).sum();
     (seconds > 0.0).then_some((ends, seconds))
 }
 
@@ -63,10 +63,10 @@ impl HistogramCounts {
     /// Difference of two dumps; `None` if the window has fewer than two, or the counts went back. Counts and time
     /// across a clock step are left out.
     pub fn of(dumps: &[Dump], window: Window, steps: &[Timestamp]) -> Option<Self> {
-        let (ends, seconds) = ends(dumps, |dump| dump.at, window, steps)?;
-        let longest = ends.iter().map(|(_, last)| last.buckets.len()).max().unwrap_or(0);
+        let (pairs, seconds) = ends(dumps, |dump| dump.timestamp, window, steps)?;
+        let longest = pairs.iter().map(|(_, last)| last.buckets.len()).max().unwrap_or(0);
         let (mut count, mut buckets) = (0, vec![0; longest]);
-        for (first, last) in ends {
+        for (first, last) in pairs {
             count += last.total.checked_sub(first.total)?;
             for (bucket, grown) in buckets.iter_mut().enumerate() {
                 let at = |dump: &Dump| dump.buckets.get(bucket).copied().unwrap_or(0);
@@ -121,27 +121,27 @@ impl BlockRates {
     /// Growth between the first and the last line within `window`, except across steps of the clock; for a single line
     /// in a log of averages, the rates that it printed for the last 20 s.
     pub fn of(lines: &[DriveLine], window: Window, log: &ServerLog) -> Option<Self> {
-        let Some((ends, seconds)) = ends(lines, |line| line.at, window, &log.clock_steps) else {
-            let mut inside = lines.iter().filter(|line| window.contains(line.at));
+        let Some((pairs, seconds)) = ends(lines, |line| line.timestamp, window, &log.clock_steps) else {
+            let mut inside = lines.iter().filter(|line| window.contains(line.timestamp));
             return inside.next().filter(|_| log.is_averages && inside.next().is_none()).map(Self::printed);
         };
-        let told = |of: fn(&DriveLine) -> Option<u64>| {
-            let grown = ends.iter().map(|(first, last)| Some(of(last)? as f64 - of(first)? as f64));
+        let rate_of = |of: fn(&DriveLine) -> Option<u64>| {
+            let grown = pairs.iter().map(|(first, last)| Some(of(last)? as f64 - of(first)? as f64));
             Some(grown.sum::<Option<f64>>()? / seconds)
         };
         Some(Self {
             seconds,
-            writes: told(|line| Some(line.writes))?,
-            defrag_reads: told(|line| Some(line.defrag_reads))?,
-            defrag_writes: told(|line| line.defrag_writes),
-            defrag_q: told(|line| Some(line.defrag_q))?,
-            io_skips: told(|line| Some(line.detail?.defrag_io_skips)),
-            direct_frees: told(|line| Some(line.detail?.direct_frees)),
-            partial_flushes: told(|line| {
+            writes: rate_of(|line| Some(line.writes))?,
+            defrag_reads: rate_of(|line| Some(line.defrag_reads))?,
+            defrag_writes: rate_of(|line| line.defrag_writes),
+            defrag_q: rate_of(|line| Some(line.defrag_q))?,
+            io_skips: rate_of(|line| Some(line.detail?.defrag_io_skips)),
+            direct_frees: rate_of(|line| Some(line.detail?.direct_frees)),
+            partial_flushes: rate_of(|line| {
                 let detail = line.detail?;
                 Some(detail.partial_writes? + detail.defrag_partial_writes.unwrap_or(0))
             }),
-            free_wblocks: told(|line| Some(line.free_wblocks))?,
+            free_wblocks: rate_of(|line| Some(line.free_wblocks))?,
         })
     }
 
@@ -214,33 +214,33 @@ pub fn of_device(
     let lines = log.drives.get(key).map_or(&[][..], Vec::as_slice);
     let blocks_per_sec = BlockRates::of(lines, window, log).map(|blocks| blocks.writes);
     let dumps = log.histograms.get(&format!("{{{namespace}}}-{device}-write"));
-    let counted = dumps.and_then(|dumps| HistogramCounts::of(dumps, window, &log.clock_steps));
-    let ios_per_sec = counted.map(|counted| counted.per_sec());
+    let io_counts = dumps.and_then(|dumps| HistogramCounts::of(dumps, window, &log.clock_steps));
+    let ios_per_sec = io_counts.map(|counted| counted.per_sec());
     let ios_a_block = ios_per_sec.zip(blocks_per_sec).and_then(|(ios, blocks)| power_of_two(ios / blocks));
     let start = log.start_of(window);
     let logged = start.and_then(|start| start.write_block_bytes.get(device).copied());
-    let told = (facts.write_block_bytes, logged);
-    let found = |block_bytes: u64, io_bytes: u64, origin: String| {
+    let stated_bytes = (facts.write_block_bytes, logged);
+    let block_sizes = |block_bytes: u64, io_bytes: u64, origin: String| {
         // Two sources of a block's size must agree.
-        let assumed = told.0.zip(told.1).filter(|(here, logged)| here != logged).map(|(here, logged)| {
+        let assumed = stated_bytes.0.zip(stated_bytes.1).filter(|(here, logged)| here != logged).map(|(here, logged)| {
             let fixed = "from 7.1 on they always are 8 MiB: give --flush-size";
             let fixed = if logged == FIXED_BLOCK_BYTES { fixed } else { "give the right --write-block-size" };
-            let (here, by, logged) = (kib(here), &facts.origin, kib(logged));
+            let (stated_size, source_name, logged) = (kib(here), &facts.origin, kib(logged));
             format!(
-                "{device}: write blocks are {here} according to {by}, but {logged} according to the log of the \
+                "{device}: write blocks are {stated_size} according to {source_name}, but {logged} according to the log of the \
                  server's start \
                  - {fixed}"
             )
         });
         BlockSizes { block_bytes, io_bytes, origin, assumed }
     };
-    let guessed = |block_bytes: u64, io_bytes: u64, what: &str, option: &str| {
+    let assumed_sizes = |block_bytes: u64, io_bytes: u64, quantity: &str, option: &str| {
         let size = kib(io_bytes);
         let assumed = Some(format!(
-            "{device}: {what} is assumed to be {size} - no input states it: give the log with the server's start, the server's \
+            "{device}: {quantity} is assumed to be {size} - no input states it: give the log with the server's start, the server's \
              configuration by --info, or {option}"
         ));
-        BlockSizes { block_bytes, io_bytes, origin: format!("{what}, assumed"), assumed }
+        BlockSizes { block_bytes, io_bytes, origin: format!("{quantity}, assumed"), assumed }
     };
     // True if write blocks are always 8 MiB. The version decides; if it is unknown, features of such versions do:
     // flush-size, counts of partial writes, several writes per block.
@@ -250,31 +250,31 @@ pub fn of_device(
         None => {
             facts.flush_bytes.is_some()
                 || logged == Some(FIXED_BLOCK_BYTES)
-                || lines.iter().any(|line| window.contains(line.at) && partial(line))
+                || lines.iter().any(|line| window.contains(line.timestamp) && partial(line))
                 || (facts.commit_to_device != Some(true) && ios_a_block.is_some_and(|ios| ios > 1))
         }
     };
     if is_fixed {
-        let block_bytes = told.1.unwrap_or(FIXED_BLOCK_BYTES);
+        let block_bytes = stated_bytes.1.unwrap_or(FIXED_BLOCK_BYTES);
         return match (facts.flush_bytes, ios_a_block.filter(|ios| *ios <= block_bytes / 512)) {
-            (Some(io_bytes), _) => found(block_bytes, io_bytes, format!("flush-size, from {}", facts.origin)),
+            (Some(io_bytes), _) => block_sizes(block_bytes, io_bytes, format!("flush-size, from {}", facts.origin)),
             (None, Some(ios)) => {
                 let block = kib(block_bytes);
                 let origin = format!("flush-size: the device's histogram has {ios} writes for each block of {block}");
-                found(block_bytes, block_bytes / ios, origin)
+                block_sizes(block_bytes, block_bytes / ios, origin)
             }
-            (None, None) => guessed(block_bytes, FLUSH_BYTES, "flush-size", "--flush-size"),
+            (None, None) => assumed_sizes(block_bytes, FLUSH_BYTES, "flush-size", "--flush-size"),
         };
     }
     let by_iostat = blocks_per_sec.and_then(|blocks| power_of_two(kib_written_per_sec? * 1024.0 / blocks));
     let sources = [
-        (told.0, format!("write-block-size, from {}", facts.origin)),
-        (told.1, "write-block-size, from the log of the server's start".to_owned()),
+        (stated_bytes.0, format!("write-block-size, from {}", facts.origin)),
+        (stated_bytes.1, "write-block-size, from the log of the server's start".to_owned()),
         (by_iostat, "iostat's wkB/s divided by drv_ssd's block writes".to_owned()),
     ];
     match sources.into_iter().find_map(|(bytes, origin)| Some((bytes?, origin))) {
-        Some((bytes, origin)) => found(bytes, bytes, origin),
-        None => guessed(BLOCK_BYTES, BLOCK_BYTES, "write-block-size", "--write-block-size"),
+        Some((bytes, origin)) => block_sizes(bytes, bytes, origin),
+        None => assumed_sizes(BLOCK_BYTES, BLOCK_BYTES, "write-block-size", "--write-block-size"),
     }
 }
 
@@ -301,7 +301,7 @@ mod tests {
 
     fn dump(second: i64, buckets: &[u64]) -> Dump {
         let at = Timestamp::from_second(second).unwrap();
-        Dump { at, unit: Unit::Bytes, total: buckets.iter().sum(), buckets: buckets.to_vec() }
+        Dump { timestamp: at, unit: Unit::Bytes, total: buckets.iter().sum(), buckets: buckets.to_vec() }
     }
 
     fn window(from: i64, to: i64) -> Window {

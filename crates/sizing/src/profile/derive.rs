@@ -14,7 +14,7 @@ const COVERED: f64 = 0.6;
 /// Suffix of the namespace that stands for the shadow devices of another.
 const SHADOW: &str = "-shadow";
 
-pub fn profile(sources: &Sources, wanted: &ProfileOptions) -> Result<Profile, SizingError> {
+pub fn profile(sources: &Sources, options: &ProfileOptions) -> Result<Profile, SizingError> {
     if sources.logs.is_empty() {
         return Err(SizingError::NoLog);
     }
@@ -22,14 +22,14 @@ pub fn profile(sources: &Sources, wanted: &ProfileOptions) -> Result<Profile, Si
     if let Some(stray) = sources.iostats.keys().find(|node| !ids.contains(node)) {
         return Err(SizingError::NoNode { wanted: stray.clone(), found: ids });
     }
-    let found: BTreeSet<String> = sources.logs.iter().flat_map(ServerLog::namespaces).collect();
-    if let Some(stray) = wanted.namespaces.iter().find(|namespace| !found.contains(*namespace)) {
-        return Err(SizingError::NoNamespace { wanted: stray.clone(), found: found.into_iter().collect() });
+    let known_namespaces: BTreeSet<String> = sources.logs.iter().flat_map(ServerLog::namespaces).collect();
+    if let Some(stray) = options.namespaces.iter().find(|namespace| !known_namespaces.contains(*namespace)) {
+        return Err(SizingError::NoNamespace { wanted: stray.clone(), found: known_namespaces.into_iter().collect() });
     }
     let mut profile =
         Profile { format: FORMAT, tool: sources.tool.clone(), sources: sources.names.clone(), ..Profile::default() };
     for log in &sources.logs {
-        NodeSources { sources, wanted, log, id: id(log) }.add_to(&mut profile)?;
+        NodeSources { sources, options, log, id: id(log) }.add_to(&mut profile)?;
     }
     Ok(profile)
 }
@@ -42,7 +42,7 @@ pub fn id(log: &ServerLog) -> String {
 impl ServerLog {
     /// The server's last start before the end of `window`; `None`: it is not in the log.
     pub fn start_of(&self, window: Window) -> Option<&Start> {
-        self.starts.iter().rev().find(|start| start.at < window.to)
+        self.starts.iter().rev().find(|start| start.timestamp < window.to)
     }
 
     /// The namespaces that are on devices, according to the log. Old versions name none in their drv_ssd lines.
@@ -57,16 +57,16 @@ impl ServerLog {
 /// The drive of a device, by the kernel's names of partitions: `/dev/nvme0n1p2` is on `nvme0n1`.
 pub fn drive_of(device: &str) -> String {
     let name = device.strip_prefix("/dev/").unwrap_or(device);
-    let whole = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let disk_name = name.trim_end_matches(|c: char| c.is_ascii_digit());
     // If the drive's name ends in a digit, a p comes before the partition's number.
-    let numbered = whole.strip_suffix('p').filter(|disk| disk.ends_with(|c: char| c.is_ascii_digit()));
+    let numbered = disk_name.strip_suffix('p').filter(|disk| disk.ends_with(|c: char| c.is_ascii_digit()));
     let is_lettered = ["sd", "vd", "xvd", "hd"]
         .iter()
-        .filter_map(|kind| whole.strip_prefix(kind))
+        .filter_map(|kind| disk_name.strip_prefix(kind))
         .any(|letters| !letters.is_empty() && letters.chars().all(|c| c.is_ascii_lowercase()));
     match numbered {
-        Some(disk) if whole != name => disk.to_owned(),
-        _ if is_lettered => whole.to_owned(),
+        Some(disk) if disk_name != name => disk.to_owned(),
+        _ if is_lettered => disk_name.to_owned(),
         _ => name.to_owned(),
     }
 }
@@ -74,7 +74,7 @@ pub fn drive_of(device: &str) -> String {
 /// Sources of one node.
 struct NodeSources<'a> {
     sources: &'a Sources,
-    wanted: &'a ProfileOptions,
+    options: &'a ProfileOptions,
     log: &'a ServerLog,
     id: String,
 }
@@ -84,24 +84,24 @@ impl NodeSources<'_> {
         let (log, id) = (self.log, &self.id);
         let stored = log.namespaces();
         let devices = self.devices(&stored, &mut profile.remarks);
-        let asked = |name: &String| {
+        let is_selected = |name: &String| {
             let namespace = name.strip_suffix(SHADOW).filter(|namespace| stored.contains(*namespace)).unwrap_or(name);
-            self.wanted.namespaces.is_empty() || self.wanted.namespaces.iter().any(|asked| asked == namespace)
+            self.options.namespaces.is_empty() || self.options.namespaces.iter().any(|asked| asked == namespace)
         };
         let has_sizes = |namespace: &String| log.histograms.contains_key(&format!("{{{namespace}}}-device-read-size"));
-        if !devices.iter().any(|(namespace, _)| asked(namespace)) {
+        if !devices.iter().any(|(namespace, _)| is_selected(namespace)) {
             return Err(SizingError::NoDevices { log: id.clone() });
         }
-        let namespaces: Vec<String> = stored.iter().filter(|namespace| asked(namespace)).cloned().collect();
+        let namespaces: Vec<String> = stored.iter().filter(|namespace| is_selected(namespace)).cloned().collect();
         if let Some(namespace) = namespaces.iter().find(|namespace| !has_sizes(namespace)) {
             return Err(SizingError::StorageHistogramsOff { log: id.clone(), namespace: namespace.clone() });
         }
-        let window = match (self.wanted.from, self.wanted.to) {
+        let window = match (self.options.from, self.options.to) {
             _ if log.is_averages => log.span.map(|(from, to)| Window { from, to }).unwrap_or_default(),
             (Some(from), Some(to)) => {
-                let wanted = Window { from, to };
-                let window = window::check(log, id, wanted)?;
-                if window != wanted {
+                let requested = Window { from, to };
+                let window = window::check(log, id, requested)?;
+                if window != requested {
                     let Window { from: first, to: last } = window;
                     profile.remarks.push(format!(
                         "node {id}: {from} to {to} was requested, but the log covers only {first} to {last}"
@@ -113,11 +113,11 @@ impl NodeSources<'_> {
             bounds => {
                 // The load is needed for the time that iostat covers.
                 let iostat = self.sources.iostats.get(id);
-                let seen = iostat.map(|iostat| sources::span(iostat, log.span, self.wanted.iostat_zone));
-                let seen = seen.transpose().map_err(|error| self.iostat(error))?.flatten();
-                let bounds = (bounds.0.or(seen.map(|seen| seen.from)), bounds.1.or(seen.map(|seen| seen.to)));
-                let found = window::find(log, id, &namespaces, self.wanted.at_least_sec, bounds);
-                found.map_err(|error| match seen {
+                let iostat_span = iostat.map(|iostat| sources::span(iostat, log.span, self.options.iostat_zone));
+                let iostat_span = iostat_span.transpose().map_err(|error| self.iostat(error))?.flatten();
+                let bounds = (bounds.0.or(iostat_span.map(|seen| seen.from)), bounds.1.or(iostat_span.map(|seen| seen.to)));
+                let found = window::find(log, id, &namespaces, self.options.at_least_sec, bounds);
+                found.map_err(|error| match iostat_span {
                     Some(Window { from, to }) => SizingError::WhileIostat { error: Box::new(error), from, to },
                     None => error.into(),
                 })?
@@ -136,14 +136,14 @@ impl NodeSources<'_> {
         }
         let build = log.start_of(window).and_then(|start| start.build.clone());
         profile.nodes.push(Node { id: id.clone(), build, window });
-        let ours: BTreeSet<String> =
-            devices.iter().filter(|(of, _)| asked(of)).map(|(_, device)| self.drive(device)).collect();
-        let of_ours: BTreeSet<(String, String)> =
-            devices.iter().filter(|(_, device)| ours.contains(&self.drive(device))).cloned().collect();
-        let mut seen = self.seen(&of_ours, window)?;
+        let selected_drives: BTreeSet<String> =
+            devices.iter().filter(|(of, _)| is_selected(of)).map(|(_, device)| self.drive(device)).collect();
+        let drive_devices: BTreeSet<(String, String)> =
+            devices.iter().filter(|(_, device)| selected_drives.contains(&self.drive(device))).cloned().collect();
+        let mut iostat_means = self.seen(&drive_devices, window)?;
         let mut loads = Vec::new();
-        for (namespace, device) in &of_ours {
-            if !asked(namespace) && !has_sizes(namespace) {
+        for (namespace, device) in &drive_devices {
+            if !is_selected(namespace) && !has_sizes(namespace) {
                 profile.assumptions.push(format!(
                     "namespace {namespace} is also on {device}, but its storage histograms are off: the drive's \
                      predicted load lacks its load - turn these histograms on"
@@ -151,10 +151,10 @@ impl NodeSources<'_> {
                 continue;
             }
             let sharers = devices.iter().filter(|(other, _)| other == namespace).count();
-            let alone = devices.iter().filter(|(_, other)| self.drive(other) == self.drive(device)).count() == 1;
-            let written = seen.get(&self.drive(device)).filter(|_| alone).map(IostatMeans::written_kib_per_sec);
+            let is_alone = devices.iter().filter(|(_, other)| self.drive(other) == self.drive(device)).count() == 1;
+            let written = iostat_means.get(&self.drive(device)).filter(|_| is_alone).map(IostatMeans::written_kib_per_sec);
             let (load, assumed, device_checks) = self.load(namespace, device, sharers, window, written)?;
-            if !asked(namespace) {
+            if !is_selected(namespace) {
                 loads.push(load);
                 continue;
             }
@@ -173,9 +173,9 @@ impl NodeSources<'_> {
             loads.iter().filter_map(|load| self.shadow(load, window, &mut profile.remarks)).collect();
         for shadow in shadows {
             // A shadow device may be of another kind, and not in iostat's output.
-            if !seen.contains_key(&shadow.drive) {
+            if !iostat_means.contains_key(&shadow.drive) {
                 let device = [(shadow.namespace.clone(), shadow.device.clone())].into();
-                seen.extend(self.seen(&device, window).unwrap_or_default());
+                iostat_means.extend(self.seen(&device, window).unwrap_or_default());
             }
             loads.push(shadow);
         }
@@ -183,9 +183,9 @@ impl NodeSources<'_> {
         for drive in drives {
             let of_drive: Vec<&DeviceLoad> = loads.iter().filter(|load| load.drive == drive).collect();
             let predicted: DriveIo = of_drive.iter().map(|load| load.io(1.0)).sum();
-            let iostat = seen.get(&drive).map(|seen| seen.io(predicted.write_kib()));
-            let others = of_drive.iter().filter(|load| !asked(&load.namespace)).map(|load| (*load).clone()).collect();
-            let missing_sec = seen.get(&drive).map_or(0.0, |seen| seen.missing_sec);
+            let iostat = iostat_means.get(&drive).map(|seen| seen.io(predicted.write_kib()));
+            let other_loads = of_drive.iter().filter(|load| !is_selected(&load.namespace)).map(|load| (*load).clone()).collect();
+            let missing_sec = iostat_means.get(&drive).map_or(0.0, |seen| seen.missing_sec);
             if missing_sec > 0.0 {
                 let (shown_sec, sec) = (window.seconds() - missing_sec, window.seconds());
                 profile.remarks.push(format!(
@@ -193,11 +193,11 @@ impl NodeSources<'_> {
                      compared with those of the whole window"
                 ));
             }
-            let target = DriveTarget { node: id.clone(), predicted, iostat, drive, others };
+            let target = DriveTarget { node: id.clone(), predicted, iostat, drive, others: other_loads };
             profile.checks.extend(super::of_drive(&target, &of_drive, missing_sec > 0.0));
             profile.drives.push(target);
         }
-        profile.loads.extend(loads.into_iter().filter(|load| asked(&load.namespace)));
+        profile.loads.extend(loads.into_iter().filter(|load| is_selected(&load.namespace)));
         Ok(())
     }
 
@@ -246,10 +246,10 @@ impl NodeSources<'_> {
     /// Namespaces and their devices. A line without a namespace belongs to the only namespace; if there are several,
     /// the line is left out.
     fn devices(&self, stored: &BTreeSet<String>, remarks: &mut Vec<String>) -> BTreeSet<(String, String)> {
-        let only = stored.first().filter(|_| stored.len() == 1);
+        let only_namespace = stored.first().filter(|_| stored.len() == 1);
         let (id, mut devices) = (&self.id, BTreeSet::new());
         for (namespace, device) in self.log.drives.keys() {
-            let namespace = if namespace.is_empty() { only } else { Some(namespace) };
+            let namespace = if namespace.is_empty() { only_namespace } else { Some(namespace) };
             devices.extend(namespace.map(|namespace| (namespace.clone(), device.clone())));
             if namespace.is_none() {
                 let why = "name no namespace, and there are several: these lines are left out";
@@ -264,7 +264,7 @@ impl NodeSources<'_> {
     }
 
     fn drive(&self, device: &str) -> String {
-        self.wanted.drives.get(device).cloned().unwrap_or_else(|| drive_of(device))
+        self.options.drives.get(device).cloned().unwrap_or_else(|| drive_of(device))
     }
 
     /// iostat's numbers of each drive.
@@ -277,7 +277,7 @@ impl NodeSources<'_> {
         let mut by_drive: BTreeMap<String, Vec<String>> = BTreeMap::new();
         devices.iter().for_each(|(_, device)| by_drive.entry(self.drive(device)).or_default().push(device.clone()));
         let mean = |(drive, devices): (String, Vec<String>)| {
-            let mean = sources::mean(iostat, &drive, &devices, window, self.wanted.iostat_zone);
+            let mean = sources::mean(iostat, &drive, &devices, window, self.options.iostat_zone);
             mean.map(|seen| (drive, seen)).map_err(|error| self.iostat(error))
         };
         by_drive.into_iter().map(mean).collect()
@@ -288,11 +288,11 @@ impl NodeSources<'_> {
     }
 
     fn facts(&self, namespace: &str, window: Window) -> NamespaceFacts {
-        let told = |node: &str| self.sources.facts.get(&(node.to_owned(), namespace.to_owned())).cloned();
-        let told = told(&self.id).or_else(|| told("")).unwrap_or_default();
+        let facts_of = |node: &str| self.sources.facts.get(&(node.to_owned(), namespace.to_owned())).cloned();
+        let stated_facts = facts_of(&self.id).or_else(|| facts_of("")).unwrap_or_default();
         match self.log.start_of(window) {
-            Some(start) => told.or(NamespaceFacts::of_start(start, namespace)),
-            None => told,
+            Some(start) => stated_facts.or(NamespaceFacts::of_start(start, namespace)),
+            None => stated_facts,
         }
     }
 
@@ -316,7 +316,7 @@ impl NodeSources<'_> {
         };
         let (reads, writes) = (sized("read")?, sized("write")?);
         let (id, sized_sec, sec) = (&self.id, reads.seconds, window.seconds());
-        let part = (sized_sec / sec < COVERED).then(|| {
+        let coverage_doubt = (sized_sec / sec < COVERED).then(|| {
             format!(
                 "node {id}, {{{namespace}}}: its histograms of sizes cover {sized_sec:.0} s of the window's {sec:.0} \
                  s - were \
@@ -386,7 +386,7 @@ impl NodeSources<'_> {
             direct_frees_per_sec: drive_rates.direct_frees.map(|blocks| blocks * ios_a_block),
             partial_flushes_per_sec: drive_rates.partial_flushes,
             commit_to_device,
-            used_bytes: lines.iter().rev().find(|line| window.contains(line.at)).map(|line| line.used_bytes),
+            used_bytes: lines.iter().rev().find(|line| window.contains(line.timestamp)).map(|line| line.used_bytes),
             replication_factor: facts.replication_factor,
             origin: Origin {
                 reads: device_reads
@@ -406,7 +406,7 @@ impl NodeSources<'_> {
         let both_reads = device_reads.filter(|_| sharers == 1).map(|counted| [counted.per_sec(), reads.per_sec()]);
         let [lbr, writes] = [device_lbr, device_writes].map(|counted| Some(counted?.per_sec()));
         let device_checks = super::of_device(&load, &drive_rates, ios_a_block, both_reads, lbr, writes);
-        let assumed = [assumed, part].into_iter().flatten().collect();
+        let assumed = [assumed, coverage_doubt].into_iter().flatten().collect();
         Ok((load, assumed, device_checks))
     }
 }

@@ -285,7 +285,7 @@ fn of_device(
 ///
 /// `partly`: iostat covers only part of the window.
 fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Check> {
-    let Some(seen) = target.iostat else { return Vec::new() };
+    let Some(iostat_io) = target.iostat else { return Vec::new() };
     let predicted = target.predicted;
     let advice = if partly {
         "iostat covers only part of the window: give its complete output, or a window within its time (--from, --to)"
@@ -308,16 +308,16 @@ fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Ch
     let commits = loads.iter().any(|load| load.commit_to_device);
     // Record sizes are known only to their bucket.
     let written = predicted.written_kib_per_sec;
-    let least = if commits { written / 2.0 } else { written };
+    let written_min = if commits { written / 2.0 } else { written };
     // Other programs read a little from any drive.
     let is_idle = |seen: f64, predicted: f64| predicted == 0.0 && seen < 1.0;
     let idle =
-        [is_idle(seen.reads_per_sec, predicted.reads_per_sec), is_idle(seen.writes_per_sec, predicted.writes_per_sec)];
+        [is_idle(iostat_io.reads_per_sec, predicted.reads_per_sec), is_idle(iostat_io.writes_per_sec, predicted.writes_per_sec)];
     let checks = [
-        check("r/s", "record reads + large-block reads", seen.reads_per_sec, [predicted.reads_per_sec; 2]),
-        check("w/s without flushes", "writes of the server", seen.writes_per_sec, [predicted.writes_per_sec; 2]),
-        check("rkB/s", "sizes of reads at the edges of their buckets", seen.read_kib_per_sec, read_kib),
-        check("wkB/s", "large-block writes x their size", seen.written_kib_per_sec, [least, written]),
+        check("r/s", "record reads + large-block reads", iostat_io.reads_per_sec, [predicted.reads_per_sec; 2]),
+        check("w/s without flushes", "writes of the server", iostat_io.writes_per_sec, [predicted.writes_per_sec; 2]),
+        check("rkB/s", "sizes of reads at the edges of their buckets", iostat_io.read_kib_per_sec, read_kib),
+        check("wkB/s", "large-block writes x their size", iostat_io.written_kib_per_sec, [written_min, written]),
     ];
     checks.into_iter().enumerate().filter(|(n, _)| !idle[n % 2]).map(|(_, check)| check).collect()
 }

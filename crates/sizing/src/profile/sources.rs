@@ -206,11 +206,11 @@ pub fn mean(iostat: &Iostat, drive: &str, devices: &[String], window: Window, zo
     let (reports, missing_sec) = within(iostat, window, zone)?;
     // The line of the drive, else the lines of its partitions.
     let lines = iostat.reports.iter().flat_map(|report| &report.devices);
-    let found: BTreeSet<&str> = lines.map(|rates| &*rates.device).collect();
+    let shown_devices: BTreeSet<&str> = lines.map(|rates| &*rates.device).collect();
     let partitions = devices.iter().map(|device| device.trim_start_matches("/dev/")).collect();
-    let names: Vec<&str> = if found.contains(drive) { vec![drive] } else { partitions };
-    if names.is_empty() || !names.iter().all(|name| found.contains(name)) {
-        let found = found.into_iter().map(str::to_owned).collect();
+    let names: Vec<&str> = if shown_devices.contains(drive) { vec![drive] } else { partitions };
+    if names.is_empty() || !names.iter().all(|name| shown_devices.contains(name)) {
+        let found = shown_devices.into_iter().map(str::to_owned).collect();
         return Err(IostatMismatch::OtherDevices { drive: drive.to_owned(), found });
     }
     Ok(IostatMeans { missing_sec, ..mean_of(&reports, &names) })
@@ -247,7 +247,7 @@ pub fn span(iostat: &Iostat, of_log: Option<(Timestamp, Timestamp)>, zone: Offse
 
 /// Print times of the reports, by their own zone if known, else by `zone`; empty if one of them has no time.
 fn times(iostat: &Iostat, zone: Offset) -> Vec<Timestamp> {
-    let at = |report: &Report| report.at.and_then(|at| report.offset.unwrap_or(zone).to_timestamp(at).ok());
+    let at = |report: &Report| report.timestamp.and_then(|at| report.offset.unwrap_or(zone).to_timestamp(at).ok());
     iostat.reports.iter().map(at).collect::<Option<_>>().unwrap_or_default()
 }
 
@@ -261,19 +261,19 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>
     let clock = SignedDuration::from_secs(CLOCK_SEC);
     // A report covers the time since the previous one. The first probably covers as long a time as the second.
     let length = |index: usize| lengths.get(index.saturating_sub(1)).copied().unwrap_or_default();
-    let inside =
+    let is_inside =
         |index: &usize| times[*index] - length(*index) >= window.from - clock && times[*index] <= window.to + clock;
-    let indices: Vec<usize> = (0..times.len()).filter(inside).collect();
+    let indices: Vec<usize> = (0..times.len()).filter(is_inside).collect();
     let reports: Vec<&Report> = indices.iter().map(|index| &iostat.reports[*index]).collect();
     let seconds = |index: usize| length(index).as_secs_f64();
-    let shown: f64 = indices.iter().map(|index| seconds(*index)).sum();
+    let covered_sec: f64 = indices.iter().map(|index| seconds(*index)).sum();
     let longest = indices.iter().map(|index| seconds(*index)).fold(0.0, f64::max);
     if reports.is_empty() {
         let (first, last) = (times[0], times[times.len() - 1]);
         return Err(IostatMismatch::OtherTime { first, last, from: window.from, to: window.to });
     }
     // Up to one interval may be missing at each end.
-    let missing = window.seconds() - shown;
+    let missing = window.seconds() - covered_sec;
     Ok((reports, if missing > 2.0 * (longest + CLOCK_SEC as f64) { missing } else { 0.0 }))
 }
 
@@ -293,7 +293,7 @@ mod tests {
             d_s: None,
         };
         let report =
-            |devices: &&[(&str, f64)]| Report { at: None, offset: None, devices: devices.iter().map(rates).collect() };
+            |devices: &&[(&str, f64)]| Report { timestamp: None, offset: None, devices: devices.iter().map(rates).collect() };
         Iostat { reports: reports.iter().map(report).collect(), remarks: Vec::new() }
     }
 

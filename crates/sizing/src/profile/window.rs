@@ -85,8 +85,8 @@ pub fn find(
     bounds: (Option<Timestamp>, Option<Timestamp>),
 ) -> Result<Window, WindowError> {
     let series = series(log, namespaces);
-    let inside = |at: &Timestamp| bounds.0.is_none_or(|from| *at >= from) && bounds.1.is_none_or(|to| *at <= to);
-    let instants = || series.iter().flat_map(|series| &series.points).map(|(at, _)| *at).filter(|at| inside(at));
+    let is_inside = |at: &Timestamp| bounds.0.is_none_or(|from| *at >= from) && bounds.1.is_none_or(|to| *at <= to);
+    let instants = || series.iter().flat_map(|series| &series.points).map(|(at, _)| *at).filter(|at| is_inside(at));
     let (Some(first), Some(last)) = (instants().min(), instants().max()) else {
         return Err(WindowError::NoCounters { log: name.to_owned() });
     };
@@ -106,16 +106,16 @@ pub fn find(
     let longest = longest.ok_or_else(|| WindowError::NoCounters { log: name.to_owned() })?;
     windows.retain(|steady| steady.cells as i64 * CELL_SEC >= i64::from(at_least_sec));
     let busiest = windows.iter().map(|steady| steady.ops_per_sec).fold(0.0, f64::max);
-    let best = windows.into_iter().filter(|steady| steady.ops_per_sec >= AS_BUSY * busiest).max_by_key(|s| s.cells);
-    best.map(|steady| steady.settled(&series, at_least_sec)).ok_or_else(|| {
+    let longest_busy = windows.into_iter().filter(|steady| steady.ops_per_sec >= AS_BUSY * busiest).max_by_key(|s| s.cells);
+    longest_busy.map(|steady| steady.settled(&series, at_least_sec)).ok_or_else(|| {
         let seconds = longest.cells as i64 * CELL_SEC;
-        let ended = longest.ended_by.map_or_else(String::new, |(series, before, after)| {
+        let end_text = longest.ended_by.map_or_else(String::new, |(series, before, after)| {
             format!(", until {series} changed from {before:.0} to {after:.0} per second")
         });
         WindowError::NotSteady {
             log: name.to_owned(),
             wanted: span(at_least_sec.into()),
-            longest: format!("{} from {}{ended}", span(seconds as u64), longest.window.from),
+            longest: format!("{} from {}{end_text}", span(seconds as u64), longest.window.from),
             at_least: format!("{seconds}s"),
         }
     })
@@ -142,12 +142,12 @@ pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, Wind
 pub fn unsteady(log: &ServerLog, name: &str, namespaces: &[String], window: Window) -> Option<String> {
     let cells = (window.seconds() as i64 / CELL_SEC) as usize;
     series(log, namespaces).into_iter().find_map(|series| {
-        let (rates, what) = (rates(&series, window.from, cells), &series.name);
-        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let (rates, series_name) = (rates(&series, window.from, cells), &series.name);
+        let lowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = rates.iter().copied().fold(0.0, f64::max);
-        (largest - least > UNSTEADY * largest + scatter(largest)).then(|| {
+        (largest - lowest > UNSTEADY * largest + scatter(largest)).then(|| {
             format!(
-                "node {name}: the window is not steady: {what} varied between {least:.0} and {largest:.0} per second - \
+                "node {name}: the window is not steady: {series_name} varied between {lowest:.0} and {largest:.0} per second - \
                  choose a steady window, or omit --from and --to to search for one"
             )
         })
@@ -157,38 +157,38 @@ pub fn unsteady(log: &ServerLog, name: &str, namespaces: &[String], window: Wind
 /// The counters that must be steady: record reads and writes of each namespace, blocks written and read on each
 /// device.
 fn series(log: &ServerLog, namespaces: &[String]) -> Vec<Series> {
-    let mut all = Vec::new();
+    let mut all_series = Vec::new();
     for namespace in namespaces {
-        for what in ["device-read-size", "device-write-size", "read", "write"] {
-            let name = format!("{{{namespace}}}-{what}");
+        for histogram in ["device-read-size", "device-write-size", "read", "write"] {
+            let name = format!("{{{namespace}}}-{histogram}");
             if let Some(dumps) = log.histograms.get(&name) {
-                let points = dumps.iter().map(|dump| (dump.at, dump.total)).collect();
-                all.push(Series { name, points: without_steps(points, &log.clock_steps) });
+                let points = dumps.iter().map(|dump| (dump.timestamp, dump.total)).collect();
+                all_series.push(Series { name, points: without_steps(points, &log.clock_steps) });
             }
         }
     }
     for ((namespace, device), lines) in &log.drives {
         if namespaces.contains(namespace) || namespace.is_empty() {
             let counted = |of: fn(&DriveLine) -> u64| {
-                without_steps(lines.iter().map(|line| (line.at, of(line))).collect(), &log.clock_steps)
+                without_steps(lines.iter().map(|line| (line.timestamp, of(line))).collect(), &log.clock_steps)
             };
-            all.push(Series { name: format!("write of {device}"), points: counted(|line| line.writes) });
-            all.push(Series { name: format!("defrag-read of {device}"), points: counted(|line| line.defrag_reads) });
+            all_series.push(Series { name: format!("write of {device}"), points: counted(|line| line.writes) });
+            all_series.push(Series { name: format!("defrag-read of {device}"), points: counted(|line| line.defrag_reads) });
         }
     }
-    all.retain(|series| series.points.len() > 1);
-    all
+    all_series.retain(|series| series.points.len() > 1);
+    all_series
 }
 
 /// Points of a counter, corrected as if the counter had grown across each clock step at its rate before: across a step
 /// no rate can be computed.
 fn without_steps(mut points: Vec<(Timestamp, u64)>, steps: &[Timestamp]) -> Vec<(Timestamp, u64)> {
-    let (mut rate, mut before, mut grown_by) = (None, points.first().copied(), 0.0);
+    let (mut rate, mut previous, mut grown_by) = (None, points.first().copied(), 0.0);
     for point in points.iter_mut().skip(1) {
-        let (from, last) = before.replace(*point).unwrap_or(*point);
-        let (seconds, grown) = (point.0.duration_since(from).as_secs_f64(), point.1 as f64 - last as f64);
+        let (previous_time, previous_value) = previous.replace(*point).unwrap_or(*point);
+        let (seconds, grown) = (point.0.duration_since(previous_time).as_secs_f64(), point.1 as f64 - previous_value as f64);
         match rate {
-            Some(rate) if is_between(steps, from, point.0) => grown_by += rate * seconds - grown,
+            Some(rate) if is_between(steps, previous_time, point.0) => grown_by += rate * seconds - grown,
             _ => rate = Some((grown / seconds).max(0.0)),
         }
         point.1 = (point.1 as f64 + grown_by).round() as u64;
@@ -239,13 +239,13 @@ struct SteadyWindow {
 impl SteadyWindow {
     /// The window without its unsettled start and end, but never shorter than `at_least_sec`.
     fn settled(&self, series: &[Series], at_least_sec: u32) -> Window {
-        let spare = self.cells.saturating_sub(at_least_sec.div_ceil(CELL_SEC as u32) as usize);
+        let spare_cells = self.cells.saturating_sub(at_least_sec.div_ceil(CELL_SEC as u32) as usize);
         let mut rates: Vec<Vec<f64>> =
             series.iter().map(|series| rates(series, self.window.from, self.cells)).collect();
         let cut = |rates: &[Vec<f64>], most: usize| rates.iter().map(|rates| unsettled(rates, most)).max().unwrap_or(0);
-        let begin = cut(&rates, spare.min(self.cells / 2));
+        let begin = cut(&rates, spare_cells.min(self.cells / 2));
         rates.iter_mut().for_each(|rates| rates.reverse());
-        let end = cut(&rates, (spare - begin).min(self.cells / 4));
+        let end = cut(&rates, (spare_cells - begin).min(self.cells / 4));
         let cell = SignedDuration::from_secs(CELL_SEC);
         Window { from: self.window.from + cell * begin as i32, to: self.window.to - cell * end as i32 }
     }
@@ -253,8 +253,8 @@ impl SteadyWindow {
 
 /// Number of leading values, at most `most`, to leave out of the mean: the number that minimises its squared standard
 /// error.
-fn unsettled(values: &[f64], most: usize) -> usize {
-    let last = most.min(values.len().saturating_sub(2));
+fn unsettled(values: &[f64], count_max: usize) -> usize {
+    let last = count_max.min(values.len().saturating_sub(2));
     let (mut sum, mut squares, mut best) = (0.0, 0.0, (f64::INFINITY, 0));
     for (cut, value) in values.iter().enumerate().rev() {
         (sum, squares) = (sum + value, squares + value * value);
@@ -279,22 +279,22 @@ fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<St
         SteadyWindow { window, cells: to - from, ops_per_sec: rates.iter().map(mean).sum(), ended_by }
     };
     let mut bands: Vec<Band> = rates.iter().map(|rates| Band::new(rates)).collect();
-    let (mut windows, mut from) = (Vec::new(), 0);
-    for to in 0..cells {
-        bands.iter_mut().for_each(|band| band.push(to));
+    let (mut windows, mut first_cell) = (Vec::new(), 0);
+    for end_cell in 0..cells {
+        bands.iter_mut().for_each(|band| band.push(end_cell));
         let mut left = bands.iter().position(|band| !band.holds());
-        if let Some(left) = left.filter(|_| to > from) {
-            let ended_by = (series[left].name.clone(), rates[left][to - 1], rates[left][to]);
-            windows.push(steady(from, to, Some(ended_by)));
+        if let Some(left) = left.filter(|_| end_cell > first_cell) {
+            let ended_by = (series[left].name.clone(), rates[left][end_cell - 1], rates[left][end_cell]);
+            windows.push(steady(first_cell, end_cell, Some(ended_by)));
         }
         while left.is_some() {
-            from += 1;
-            bands.iter_mut().for_each(|band| band.drop_before(from));
+            first_cell += 1;
+            bands.iter_mut().for_each(|band| band.drop_before(first_cell));
             left = bands.iter().position(|band| !band.holds());
         }
     }
-    if cells > from {
-        windows.push(steady(from, cells, None));
+    if cells > first_cell {
+        windows.push(steady(first_cell, cells, None));
     }
     windows
 }
@@ -373,7 +373,7 @@ mod tests {
         let (mut total, mut second, mut dumps) = (0, 0, Vec::new());
         let mut dump = |second: i64, total: u64| {
             let at = Timestamp::from_second(second).unwrap();
-            dumps.push(Dump { at, unit: Unit::Bytes, total, buckets: vec![0, total] });
+            dumps.push(Dump { timestamp: at, unit: Unit::Bytes, total, buckets: vec![0, total] });
         };
         for (rate, seconds) in phases {
             for _ in 0..seconds / 10 {
@@ -434,13 +434,13 @@ mod tests {
         let mut holed = log(&[(1000, 300), (5000, 900), (1000, 300)]);
         // A rotated file is missing: 600 of the 900 s.
         let dumps = holed.histograms.values_mut().next().unwrap();
-        dumps.retain(|dump| !(400..1000).contains(&dump.at.as_second()));
+        dumps.retain(|dump| !(400..1000).contains(&dump.timestamp.as_second()));
         let (from, to) = found(&holed, 180).unwrap();
         assert!(to <= 390 || from >= 1000, "{from} to {to}");
         let mut far = log(&[(1000, 300)]);
         let dumps = far.histograms.values_mut().next().unwrap();
         let mut last = dumps.last().unwrap().clone();
-        last.at = "9026-01-01T00:00:00Z".parse().unwrap();
+        last.timestamp = "9026-01-01T00:00:00Z".parse().unwrap();
         dumps.push(last);
         assert_eq!(found(&far, 180), Ok((0, 300)), "a hole of seven thousand years is skipped");
     }
@@ -451,7 +451,7 @@ mod tests {
         let restart = Timestamp::from_second(505).unwrap();
         twice.restarts.push(restart);
         let dumps = twice.histograms.values_mut().next().unwrap();
-        dumps.iter_mut().filter(|dump| dump.at > restart).for_each(|dump| dump.total -= 500_000);
+        dumps.iter_mut().filter(|dump| dump.timestamp > restart).for_each(|dump| dump.total -= 500_000);
         let (from, to) = found(&twice, 180).unwrap();
         assert!(to <= 505 && to - from >= 460, "{from} to {to}");
         let across = Window { from: Timestamp::UNIX_EPOCH, to: Timestamp::from_second(700).unwrap() };

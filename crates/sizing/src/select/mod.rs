@@ -56,14 +56,14 @@ impl Demand {
     pub fn of(profile: &Profile) -> Self {
         let mut nodes: BTreeMap<&str, Vec<DriveIo>> = BTreeMap::new();
         profile.drives.iter().for_each(|drive| nodes.entry(&drive.node).or_default().push(drive.io()));
-        let used = |node: &str| {
+        let used_bytes_of = |node: &str| {
             let drives = profile.drives.iter().filter(|drive| drive.node == node);
             let loads = drives.flat_map(|drive| profile.loads_on(drive));
             let used: Option<u64> = loads.map(|load| load.used_bytes).sum();
             used.filter(|bytes| *bytes > 0)
         };
         let nodes = nodes.into_iter();
-        let node = |(node, drives): (&str, _)| NodeDemand { node: node.to_owned(), drives, used_bytes: used(node) };
+        let node = |(node, drives): (&str, _)| NodeDemand { node: node.to_owned(), drives, used_bytes: used_bytes_of(node) };
         Self { nodes: nodes.map(node).collect() }
     }
 
@@ -163,22 +163,22 @@ pub fn need(demand: &Demand, supply: &Supply, terms: &SizingTerms) -> Option<Nee
 
 /// Drives that a node needs by each limit. Unknown limits are left out.
 fn shares(node: &NodeDemand, supply: &Supply, terms: &SizingTerms) -> Vec<(f64, Limit)> {
-    let (asked, does) = (node.io().numbers(), supply.io.numbers());
-    let by = |n: usize| if does[n] > 0.0 { asked[n] * terms.scale / does[n] } else { f64::INFINITY };
-    let load = (0..4).filter(|n| asked[*n] > 0.0).map(|n| (by(n), Limit::OF_LOAD[n]));
+    let (needed, supplied) = (node.io().numbers(), supply.io.numbers());
+    let ratio_of = |n: usize| if supplied[n] > 0.0 { needed[n] * terms.scale / supplied[n] } else { f64::INFINITY };
+    let load = (0..4).filter(|n| needed[*n] > 0.0).map(|n| (ratio_of(n), Limit::OF_LOAD[n]));
     let room = supply.capacity_bytes.map(|bytes| bytes * terms.fill).zip(node.used_bytes);
     let room = room.map(|(room, used)| (used as f64 * terms.data_scale / room, Limit::Capacity));
-    let written = asked[3] * 1024.0 * terms.scale * DAY_SEC * DAYS_PER_YEAR * terms.years;
+    let written = needed[3] * 1024.0 * terms.scale * DAY_SEC * DAYS_PER_YEAR * terms.years;
     let wear = supply.rated_bytes.filter(|_| written > 0.0).map(|rated| (written / rated, Limit::Wear));
     load.chain(room).chain(wear).collect()
 }
 
 /// Multiple of the cluster's busiest drive's load that the drive sustains; `None` without load.
 pub fn times_the_busiest(demand: &Demand, supply: &Supply) -> Option<f64> {
-    let does = supply.io.numbers();
+    let supplied = supply.io.numbers();
     let times = |io: &DriveIo| {
         let asked = io.numbers();
-        (0..4).filter(|n| asked[*n] > 0.0).map(|n| does[n] / asked[n]).min_by(f64::total_cmp)
+        (0..4).filter(|n| asked[*n] > 0.0).map(|n| supplied[n] / asked[n]).min_by(f64::total_cmp)
     };
     demand.nodes.iter().flat_map(|node| &node.drives).filter_map(times).min_by(f64::total_cmp)
 }
@@ -198,12 +198,12 @@ pub fn published(x: f64) -> DriveIo {
 }
 
 /// True if the drive's measured I/O is this cluster's load, or a multiple of it: all four numbers have the same ratio.
-pub fn is_same_mix(demand: &Demand, did: &DriveIo) -> bool {
-    let (mean, did) = (demand.mean().numbers(), did.numbers());
-    if (0..4).any(|n| (mean[n] > 0.0) != (did[n] > 0.0)) {
+pub fn is_same_mix(demand: &Demand, measured: &DriveIo) -> bool {
+    let (mean, measured_numbers) = (demand.mean().numbers(), measured.numbers());
+    if (0..4).any(|n| (mean[n] > 0.0) != (measured_numbers[n] > 0.0)) {
         return false;
     }
-    let times = (0..4).filter(|n| mean[*n] > 0.0).map(|n| did[n] / mean[n]);
+    let times = (0..4).filter(|n| mean[*n] > 0.0).map(|n| measured_numbers[n] / mean[n]);
     let (least, most) = times.fold((f64::INFINITY, 0.0_f64), |(least, most), x| (least.min(x), most.max(x)));
     most <= least * SAME_MIX
 }

@@ -37,28 +37,28 @@ const STARTS_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     log: ServerLog,
-    strange: Oddities,
+    oddities: Oddities,
     stamps: Stamps,
     /// The histogram to which the next buckets belong.
-    open: Option<OpenDump>,
+    open_dump: Option<OpenDump>,
     /// The unfinished last line of a file: the next file may have the rest.
     cut_line: Vec<u8>,
     repeats: Repeats,
-    last: Option<Stamp>,
+    last_stamp: Option<Stamp>,
     /// The time before the last jump forward.
     before_jump: Option<Timestamp>,
     /// Histograms and drive lines left out because they follow a restart beyond [`RESTARTS_MAX`].
     not_noted: u64,
     section: Vec<String>,
     keys: usize,
-    kept: usize,
+    kept_count: usize,
     kept_at_start: usize,
     /// Times of lines whose successor has higher counts but no later time.
     went_back: BTreeSet<Timestamp>,
     kept_max: usize,
     distance: SignedDuration,
     nul_bytes: u64,
-    long: (u64, u64),
+    long_lines: (u64, u64),
     other_node: Option<LogError>,
 }
 
@@ -91,7 +91,7 @@ impl Collector {
 
     /// Adds a remark.
     pub(super) fn add_remark(&mut self, sentence: String) {
-        self.strange.add_remark(sentence);
+        self.oddities.add_remark(sentence);
     }
 
     /// Reads a file to its end. `head`: text before its first line with a time, which may be the rest of the previous
@@ -121,19 +121,19 @@ impl Collector {
         }
         let skipped = lines.skipped;
         self.nul_bytes += skipped.nul_bytes;
-        self.long.0 += skipped.long_lines;
-        self.long.1 += skipped.long_bytes;
+        self.long_lines.0 += skipped.long_lines;
+        self.long_lines.1 += skipped.long_bytes;
         Ok(())
     }
 
     /// Joins `head` to the unfinished last line of the previous file, if there is one.
-    fn join(&mut self, head: &[u8], place: LinePosition<'_>) {
+    fn join(&mut self, head: &[u8], position: LinePosition<'_>) {
         let cut = std::mem::take(&mut self.cut_line);
         if cut.is_empty() {
-            return self.strange.count(Oddity::Unstamped, place, head);
+            return self.oddities.count(Oddity::Unstamped, position, head);
         }
-        self.strange.count(Oddity::Joined, place, head);
-        self.line(Line { bytes: &[&cut[..], head].concat(), is_complete: true }, place);
+        self.oddities.count(Oddity::Joined, position, head);
+        self.line(Line { bytes: &[&cut[..], head].concat(), is_complete: true }, position);
     }
 
     /// Completes the log.
@@ -142,7 +142,7 @@ impl Collector {
         let file = self.log.files.last().cloned().unwrap_or_default();
         // A number at the very end of the file may be truncated.
         if cut.last().is_some_and(u8::is_ascii_digit) {
-            self.strange.add_remark(format!(
+            self.oddities.add_remark(format!(
                 "{file}: the last line is incomplete and left out; the server may still be writing it"
             ));
         } else if !cut.is_empty() {
@@ -151,149 +151,149 @@ impl Collector {
         self.close(LinePosition { file: &file, line: 0 });
         if self.nul_bytes > 0 {
             let bytes = Grouped(self.nul_bytes);
-            self.strange.add_remark(format!(
+            self.oddities.add_remark(format!(
                 "{bytes} NUL bytes before lines, skipped: the log was truncated (copytruncate) while the server wrote \
                  to it"
             ));
         }
-        if self.long.0 > 0 {
-            let (lines, bytes) = (count(self.long.0, "line"), Grouped(self.long.1));
-            self.strange
+        if self.long_lines.0 > 0 {
+            let (lines, bytes) = (count(self.long_lines.0, "line"), Grouped(self.long_lines.1));
+            self.oddities
                 .add_remark(format!("{lines} of more than {LINE_BYTES_MAX} bytes, {bytes} bytes in total, skipped"));
         }
         if self.not_noted > 0 {
             let (times, lines) = (Grouped(RESTARTS_MAX as u64), lines_of_series(self.not_noted));
-            self.strange.add_remark(format!(
+            self.oddities.add_remark(format!(
                 "counters went back more than {times} times: several nodes in one file? {lines} with further resets \
                  left out"
             ));
         }
         if !self.distance.is_zero() {
             let sec = self.distance.as_secs();
-            self.strange.add_remark(format!(
+            self.oddities.add_remark(format!(
                 "the log exceeds the memory limit: histograms and drive lines closer than {sec} s to the one before \
                  are left out"
             ));
         }
-        let dumps = self.log.histograms.values().map(|dumps| dumps.iter().map(|dump| dump.at).collect());
-        let lines = self.log.drives.values().map(|lines| lines.iter().map(|line| line.at).collect());
+        let dumps = self.log.histograms.values().map(|dumps| dumps.iter().map(|dump| dump.timestamp).collect());
+        let lines = self.log.drives.values().map(|lines| lines.iter().map(|line| line.timestamp).collect());
         let series: Vec<Vec<Timestamp>> = dumps.chain(lines).collect();
         for instants in series {
             add_steps(&mut self.log.clock_steps, &instants, |at| self.went_back.contains(at));
         }
-        self.log.remarks = self.strange.remarks();
+        self.log.remarks = self.oddities.remarks();
         self.log
     }
 
-    fn line(&mut self, line: Line<'_>, place: LinePosition<'_>) {
-        let Some((stamp, rest)) = self.stamps.split(line.bytes) else {
+    fn line(&mut self, line: Line<'_>, position: LinePosition<'_>) {
+        let Some((stamp, after_stamp)) = self.stamps.split(line.bytes) else {
             if !line.bytes.is_empty() {
-                self.strange.count(Oddity::Unstamped, place, line.bytes);
+                self.oddities.count(Oddity::Unstamped, position, line.bytes);
             }
             return;
         };
-        let at = self.time(stamp, place);
-        let Some(parts) = text::parts(rest) else { return };
-        let (is_histogram, is_drive) = (parts.file == b"hist.c", parts.context.starts_with(b"drv_"));
+        let timestamp = self.time(stamp, position);
+        let Some(message) = text::parts(after_stamp) else { return };
+        let (is_histogram, is_drive) = (message.file == b"hist.c", message.context.starts_with(b"drv_"));
         if (is_histogram || is_drive) && self.repeats.is_repeat(line.bytes) {
-            return self.strange.count(Oddity::Repeated, place, line.bytes);
+            return self.oddities.count(Oddity::Repeated, position, line.bytes);
         }
-        match parts {
-            _ if is_histogram => self.histogram(parts.text, at, place),
-            _ if is_drive => self.drive(parts.text, at, place),
+        match message {
+            _ if is_histogram => self.histogram(message.text, timestamp, position),
+            _ if is_drive => self.drive(message.text, timestamp, position),
             LogMessage { context: b"config", .. } => {
-                self.node(parts, place);
-                self.configuration(parts.text);
+                self.node(message, position);
+                self.configuration(message.text);
             }
-            _ if parts.text.starts_with(b"NODE-ID ") => self.node(parts, place),
+            _ if message.text.starts_with(b"NODE-ID ") => self.node(message, position),
             _ => {
-                if let Some(build) = text::start(parts.text) {
-                    self.start(build, at, place);
+                if let Some(build) = text::start(message.text) {
+                    self.start(build, timestamp, position);
                 }
             }
         }
     }
 
     /// The instant of a line. Handles changes of the clock and the time zone.
-    fn time(&mut self, stamp: Stamp, place: LinePosition<'_>) -> Timestamp {
-        let at = stamp.instant();
-        let Some(last) = self.last.replace(stamp) else {
-            self.log.span = Some((at, at));
-            return at;
+    fn time(&mut self, stamp: Stamp, position: LinePosition<'_>) -> Timestamp {
+        let timestamp = stamp.instant();
+        let Some(last) = self.last_stamp.replace(stamp) else {
+            self.log.span = Some((timestamp, timestamp));
+            return timestamp;
         };
         if last == stamp {
-            return at;
+            return timestamp;
         }
         if last.offset != stamp.offset {
             let (from, to) = (last.offset, stamp.offset);
-            self.strange.add_remark(format!("{place}: the time zone of the log changes from GMT{from} to GMT{to}"));
+            self.oddities.add_remark(format!("{position}: the time zone of the log changes from GMT{from} to GMT{to}"));
         }
-        let step = at.duration_since(last.instant());
+        let step = timestamp.duration_since(last.instant());
         if step > CLOCK_JUMP {
             self.before_jump = Some(last.instant());
-            if at >= CLOCK_SET && self.log.span.is_some_and(|(begin, _)| begin < CLOCK_SET) {
-                self.clock_was_set(at, place);
+            if timestamp >= CLOCK_SET && self.log.span.is_some_and(|(begin, _)| begin < CLOCK_SET) {
+                self.clock_was_set(timestamp, position);
             }
         } else if step < -CLOCK_SLACK {
-            self.clock_went_back(at, step, place);
+            self.clock_went_back(timestamp, step, position);
         }
         if let Some((begin, end)) = &mut self.log.span {
-            *end = (*end).max(at);
-            if at >= CLOCK_SET || *begin < CLOCK_SET {
-                *begin = (*begin).min(at);
+            *end = (*end).max(timestamp);
+            if timestamp >= CLOCK_SET || *begin < CLOCK_SET {
+                *begin = (*begin).min(timestamp);
             }
         }
-        at
+        timestamp
     }
 
     /// Drops entries logged before the machine's clock was set: their true time is unknown.
-    fn clock_was_set(&mut self, at: Timestamp, place: LinePosition<'_>) {
-        let left_out = self.keep_only(|kept| kept >= CLOCK_SET);
-        self.log.span = Some((at, at));
-        self.strange.add_remark(format!("{place}: the clock was set to {at}; {left_out} with earlier times left out"));
+    fn clock_was_set(&mut self, timestamp: Timestamp, position: LinePosition<'_>) {
+        let dropped_text = self.keep_only(|kept| kept >= CLOCK_SET);
+        self.log.span = Some((timestamp, timestamp));
+        self.oddities.add_remark(format!("{position}: the clock was set to {timestamp}; {dropped_text} with earlier times left out"));
     }
 
     /// Handles a step back. If the earlier lines had a wrong, later date, they are dropped. Otherwise new lines are
     /// ignored until the clock reaches the previous time again.
-    fn clock_went_back(&mut self, at: Timestamp, step: SignedDuration, place: LinePosition<'_>) {
-        let back = span(step.unsigned_abs().as_secs());
-        if self.before_jump.take().is_none_or(|before| before > at) {
-            self.strange.add_remark(format!("{place}: the clock of the log goes back by {back}, to {at}"));
+    fn clock_went_back(&mut self, timestamp: Timestamp, step: SignedDuration, position: LinePosition<'_>) {
+        let step_text = span(step.unsigned_abs().as_secs());
+        if self.before_jump.take().is_none_or(|before| before > timestamp) {
+            self.oddities.add_remark(format!("{position}: the clock of the log goes back by {step_text}, to {timestamp}"));
             return;
         }
-        let left_out = self.keep_only(|kept| kept <= at);
+        let dropped_text = self.keep_only(|kept| kept <= timestamp);
         if let Some((_, end)) = &mut self.log.span {
-            *end = at;
+            *end = timestamp;
         }
-        self.strange.add_remark(format!(
-            "{place}: earlier lines have times up to {back} later; {left_out} with such times left out"
+        self.oddities.add_remark(format!(
+            "{position}: earlier lines have times up to {step_text} later; {dropped_text} with such times left out"
         ));
     }
 
     /// Drops all entries whose time `keeps` rejects. Returns the number of dropped histograms and drive lines, in
     /// words.
     fn keep_only(&mut self, keeps: impl Fn(Timestamp) -> bool) -> String {
-        let before = self.kept;
-        self.log.histograms.values_mut().for_each(|dumps| dumps.retain(|dump| keeps(dump.at)));
-        self.log.drives.values_mut().for_each(|lines| lines.retain(|line| keeps(line.at)));
+        let kept_before = self.kept_count;
+        self.log.histograms.values_mut().for_each(|dumps| dumps.retain(|dump| keeps(dump.timestamp)));
+        self.log.drives.values_mut().for_each(|lines| lines.retain(|line| keeps(line.timestamp)));
         self.log.restarts.retain(|restart| keeps(*restart));
         self.count_kept();
-        lines_of_series((before - self.kept) as u64)
+        lines_of_series((kept_before - self.kept_count) as u64)
     }
 
-    fn histogram(&mut self, text: &[u8], at: Timestamp, place: LinePosition<'_>) {
+    fn histogram(&mut self, text: &[u8], timestamp: Timestamp, position: LinePosition<'_>) {
         if let Some(header) = text.strip_prefix(text::DUMP) {
-            self.close(place);
+            self.close(position);
             match text::dump_header(header) {
                 Some(DumpHeader { name, total, unit: Ok(unit) }) => {
-                    let dump = Dump { at, unit, total, buckets: Vec::new() };
-                    self.open = Some(OpenDump { name: name.to_owned(), dump, counted: 0 });
+                    let dump = Dump { timestamp, unit, total, buckets: Vec::new() };
+                    self.open_dump = Some(OpenDump { name: name.to_owned(), dump, counted: 0 });
                     if total == 0 {
-                        self.close(place);
+                        self.close(position);
                     }
                 }
-                Some(_) => self.strange.count(Oddity::UnknownUnit, place, text),
-                None => self.strange.count(Oddity::Unread, place, text),
+                Some(_) => self.oddities.count(Oddity::UnknownUnit, position, text),
+                None => self.oddities.count(Oddity::Unread, position, text),
             }
             return;
         }
@@ -301,62 +301,62 @@ impl Collector {
         if !text.trim_ascii_start().starts_with(b"(") {
             return;
         }
-        let Some((found, count)) = text::buckets(text) else { return self.strange.count(Oddity::Unread, place, text) };
-        let found = &found[..count];
+        let Some((bucket_pairs, count)) = text::buckets(text) else { return self.oddities.count(Oddity::Unread, position, text) };
+        let bucket_pairs = &bucket_pairs[..count];
         // Buckets that do not ascend, or a much later line, belong to another histogram.
         let follows = |open: &OpenDump| {
-            open.dump.buckets.len() <= found[0].0 && at.duration_since(open.dump.at).abs() <= TOGETHER
+            open.dump.buckets.len() <= bucket_pairs[0].0 && timestamp.duration_since(open.dump.timestamp).abs() <= TOGETHER
         };
-        if self.open.as_ref().is_some_and(|open| !follows(open)) {
-            self.close(place);
+        if self.open_dump.as_ref().is_some_and(|open| !follows(open)) {
+            self.close(position);
         }
-        let Some(open) = &mut self.open else { return self.strange.count(Oddity::LostBuckets, place, text) };
-        for (bucket, count) in found {
-            if open.dump.buckets.len() <= *bucket {
-                open.dump.buckets.resize(bucket + 1, 0);
+        let Some(open_dump) = &mut self.open_dump else { return self.oddities.count(Oddity::LostBuckets, position, text) };
+        for (bucket, count) in bucket_pairs {
+            if open_dump.dump.buckets.len() <= *bucket {
+                open_dump.dump.buckets.resize(bucket + 1, 0);
             }
-            open.dump.buckets[*bucket] = *count;
-            open.counted = open.counted.saturating_add(*count);
+            open_dump.dump.buckets[*bucket] = *count;
+            open_dump.counted = open_dump.counted.saturating_add(*count);
         }
-        if open.counted == open.dump.total || open.dump.buckets.len() == BUCKETS {
-            self.close(place);
+        if open_dump.counted == open_dump.dump.total || open_dump.dump.buckets.len() == BUCKETS {
+            self.close(position);
         }
     }
 
     /// Ends the histogram that is open.
-    fn close(&mut self, place: LinePosition<'_>) {
-        let Some(OpenDump { name, mut dump, counted }) = self.open.take() else { return };
+    fn close(&mut self, position: LinePosition<'_>) {
+        let Some(OpenDump { name, mut dump, counted }) = self.open_dump.take() else { return };
         let difference = dump.total.abs_diff(counted);
         if difference > dump.total / 1000 {
-            return self.strange.count(Oddity::IncompleteDump, place, name.as_bytes());
+            return self.oddities.count(Oddity::IncompleteDump, position, name.as_bytes());
         }
         if difference > 0 {
-            self.strange.count(Oddity::UnevenDump, place, name.as_bytes());
+            self.oddities.count(Oddity::UnevenDump, position, name.as_bytes());
         }
         if self.log.histograms.len() >= SERIES_MAX && !self.log.histograms.contains_key(&name) {
-            return self.strange.count(Oddity::Unread, place, name.as_bytes());
+            return self.oddities.count(Oddity::Unread, position, name.as_bytes());
         }
         dump.buckets.shrink_to_fit();
         if let Some(last) = self.log.histograms.get(&name).and_then(|dumps| dumps.last())
-            && dump.at <= last.at
+            && dump.timestamp <= last.timestamp
         {
-            self.strange.count(Oddity::NotLater, place, name.as_bytes());
+            self.oddities.count(Oddity::NotLater, position, name.as_bytes());
             if dump.total > last.total {
-                self.went_back.insert(last.at);
+                self.went_back.insert(last.timestamp);
             }
             return;
         }
         let dumps = self.log.histograms.entry(name).or_default();
         if let Some(last) = dumps.last() {
-            let (began, unit_changed) = (began_anew(last, &dump), last.unit != dump.unit);
-            if began && !note_restart(&mut self.log.restarts, last.at, dump.at) {
+            let (has_restarted, unit_changed) = (began_anew(last, &dump), last.unit != dump.unit);
+            if has_restarted && !note_restart(&mut self.log.restarts, last.timestamp, dump.timestamp) {
                 self.not_noted += 1;
                 return;
             }
             if unit_changed {
                 let changed = format!("from {} to {}", last.unit, dump.unit);
-                self.strange.count(Oddity::UnitChanged, place, changed.as_bytes());
-            } else if !began && dump.at.duration_since(last.at) < self.distance {
+                self.oddities.count(Oddity::UnitChanged, position, changed.as_bytes());
+            } else if !has_restarted && dump.timestamp.duration_since(last.timestamp) < self.distance {
                 return;
             }
         }
@@ -364,57 +364,57 @@ impl Collector {
         self.keep();
     }
 
-    fn drive(&mut self, text: &[u8], at: Timestamp, place: LinePosition<'_>) {
+    fn drive(&mut self, text: &[u8], timestamp: Timestamp, position: LinePosition<'_>) {
         if memchr::memmem::find(text, text::WBLOCKS.as_bytes()).is_some() {
             let Some((device, bytes)) = text::wblocks(text) else {
-                return self.strange.count(Oddity::Unread, place, text);
+                return self.oddities.count(Oddity::Unread, position, text);
             };
             if let Some(before) = self.started().write_block_bytes.insert(device.to_owned(), bytes)
                 && before != bytes
             {
-                self.strange
-                    .add_remark(format!("{place}: the write blocks of {device} change from {before} to {bytes} bytes"));
+                self.oddities
+                    .add_remark(format!("{position}: the write blocks of {device} change from {before} to {bytes} bytes"));
             }
             return;
         }
         if !text::is_drive_line(text) {
             return;
         }
-        let Some(line) = text::drive_line(text) else { return self.strange.count(Oddity::Unread, place, text) };
+        let Some(line) = text::drive_line(text) else { return self.oddities.count(Oddity::Unread, position, text) };
         let key = (line.namespace.to_owned(), line.device.to_owned());
         if let Some(detail) = line.detail() {
             match self.log.drives.get_mut(&key).and_then(|lines| lines.last_mut()) {
-                Some(of) if of.detail.is_none() && at.duration_since(of.at).abs() <= TOGETHER => {
+                Some(of) if of.detail.is_none() && timestamp.duration_since(of.timestamp).abs() <= TOGETHER => {
                     of.detail = Some(detail);
                     of.printed.defrag_io_skips = line.rate(&["defrag-io-skips"]);
                     of.printed.direct_frees = line.rate(&["direct-frees"]);
                 }
                 // The drive line that this detail belongs to was left out.
-                _ if !self.distance.is_zero() || self.strange.number(Oddity::NotLater) > 0 => {}
-                _ => self.strange.count(Oddity::Unread, place, text),
+                _ if !self.distance.is_zero() || self.oddities.number(Oddity::NotLater) > 0 => {}
+                _ => self.oddities.count(Oddity::Unread, position, text),
             }
             return;
         }
-        let Some(line) = line.at(at) else { return self.strange.count(Oddity::Unread, place, text) };
+        let Some(line) = line.at(timestamp) else { return self.oddities.count(Oddity::Unread, position, text) };
         if self.log.drives.len() >= SERIES_MAX && !self.log.drives.contains_key(&key) {
-            return self.strange.count(Oddity::Unread, place, text);
+            return self.oddities.count(Oddity::Unread, position, text);
         }
         let lines = self.log.drives.entry(key).or_default();
         if let Some(last) = lines.last() {
-            if line.at <= last.at {
-                self.strange.count(Oddity::NotLater, place, text);
+            if line.timestamp <= last.timestamp {
+                self.oddities.count(Oddity::NotLater, position, text);
                 if line.writes > last.writes {
-                    self.went_back.insert(last.at);
+                    self.went_back.insert(last.timestamp);
                 }
                 return;
             }
-            let began = line.writes < last.writes || line.defrag_reads < last.defrag_reads;
-            if began {
-                if !note_restart(&mut self.log.restarts, last.at, line.at) {
+            let has_restarted = line.writes < last.writes || line.defrag_reads < last.defrag_reads;
+            if has_restarted {
+                if !note_restart(&mut self.log.restarts, last.timestamp, line.timestamp) {
                     self.not_noted += 1;
                     return;
                 }
-            } else if line.at.duration_since(last.at) < self.distance {
+            } else if line.timestamp.duration_since(last.timestamp) < self.distance {
                 return;
             }
         }
@@ -422,27 +422,27 @@ impl Collector {
         self.keep();
     }
 
-    fn start(&mut self, build: &str, at: Timestamp, place: LinePosition<'_>) {
-        self.close(place);
+    fn start(&mut self, build: &str, timestamp: Timestamp, position: LinePosition<'_>) {
+        self.close(position);
         self.section.clear();
         self.keys = 0;
         // A start without counters before it is not a restart.
-        let is_last = self.log.span.is_some_and(|(_, end)| end == at);
+        let is_last = self.log.span.is_some_and(|(_, end)| end == timestamp);
         let restarts = &mut self.log.restarts;
-        if self.kept > 0 && is_last && restarts.len() < RESTARTS_MAX && restarts.last().is_none_or(|last| *last < at) {
-            restarts.push(at);
+        if self.kept_count > 0 && is_last && restarts.len() < RESTARTS_MAX && restarts.last().is_none_or(|last| *last < timestamp) {
+            restarts.push(timestamp);
         }
         let starts = &mut self.log.starts;
         let last = starts.last().and_then(|last| last.build.clone());
         // No window contains a start without later counters.
-        if std::mem::replace(&mut self.kept_at_start, self.kept) == self.kept {
+        if std::mem::replace(&mut self.kept_at_start, self.kept_count) == self.kept_count {
             starts.pop();
         } else if starts.len() >= STARTS_MAX {
             starts.remove(0);
         }
-        starts.push(Start::of(at, Some(build.to_owned())));
+        starts.push(Start::of(timestamp, Some(build.to_owned())));
         if let Some(before) = last.filter(|before| before != build) {
-            self.strange.add_remark(format!("{place}: the server's version changes from {before} to {build}"));
+            self.oddities.add_remark(format!("{position}: the server's version changes from {before} to {build}"));
         }
     }
 
@@ -455,9 +455,9 @@ impl Collector {
         &mut self.log.starts[last]
     }
 
-    fn node(&mut self, parts: LogMessage<'_>, place: LinePosition<'_>) {
-        let Some(id) = text::node_id(parts) else { return };
-        self.other_node = same_node(&mut self.log.node_id, id, place.file, place.line).err();
+    fn node(&mut self, message: LogMessage<'_>, position: LinePosition<'_>) {
+        let Some(id) = text::node_id(message) else { return };
+        self.other_node = same_node(&mut self.log.node_id, id, position.file, position.line).err();
     }
 
     /// Reads a line of the configuration file: `namespace test {`, `write-block-size 128K`, `}`.
@@ -468,7 +468,7 @@ impl Collector {
             self.section.pop();
             return;
         }
-        let opens = text.ends_with('{');
+        let opens_section = text.ends_with('{');
         let text = text.strip_suffix('{').unwrap_or(text).trim();
         if let [namespace, ..] = &self.section[..]
             && let Some(namespace) = namespace.strip_prefix("namespace ")
@@ -480,23 +480,23 @@ impl Collector {
             keys.entry(key).or_default().push(value);
             self.keys += 1;
         }
-        if opens && self.section.len() < 16 {
+        if opens_section && self.section.len() < 16 {
             self.section.push(text.to_owned());
         }
     }
 
     /// Counts a new entry, and thins all series if there are too many.
     fn keep(&mut self) {
-        self.kept += 1;
-        if self.kept < self.kept_max {
+        self.kept_count += 1;
+        if self.kept_count < self.kept_max {
             return;
         }
         // Thins to three quarters of the maximum, so that the next line does not cause another thinning.
         let span = self.log.span.map_or(SignedDuration::ZERO, |(begin, end)| end.duration_since(begin));
-        while self.kept > self.kept_max / 4 * 3 && self.distance <= span {
+        while self.kept_count > self.kept_max / 4 * 3 && self.distance <= span {
             self.distance = (self.distance * 2).max(THINNED);
             self.thin(true);
-            if self.kept > self.kept_max / 4 * 3 {
+            if self.kept_count > self.kept_max / 4 * 3 {
                 self.thin(false);
             }
         }
@@ -506,17 +506,17 @@ impl Collector {
     fn thin(&mut self, restarts: bool) {
         let restarts = if restarts { &self.log.restarts[..] } else { &[] };
         for dumps in self.log.histograms.values_mut() {
-            thin(dumps, |dump| dump.at, self.distance, restarts);
+            thin(dumps, |dump| dump.timestamp, self.distance, restarts);
         }
         for lines in self.log.drives.values_mut() {
-            thin(lines, |line| line.at, self.distance, restarts);
+            thin(lines, |line| line.timestamp, self.distance, restarts);
         }
         self.count_kept();
     }
 
     fn count_kept(&mut self) {
         let dumps: usize = self.log.histograms.values().map(Vec::len).sum();
-        self.kept = dumps + self.log.drives.values().map(Vec::len).sum::<usize>();
+        self.kept_count = dumps + self.log.drives.values().map(Vec::len).sum::<usize>();
     }
 }
 
@@ -525,13 +525,13 @@ fn lines_of_series(number: u64) -> String {
 }
 
 /// Drops entries closer than `distance` to the previous one, unless a restart is between them.
-fn thin<T>(series: &mut Vec<T>, at: impl Fn(&T) -> Timestamp, distance: SignedDuration, restarts: &[Timestamp]) {
+fn thin<T>(series: &mut Vec<T>, time_of: impl Fn(&T) -> Timestamp, distance: SignedDuration, restarts: &[Timestamp]) {
     let mut last: Option<Timestamp> = None;
-    series.retain(|of| {
-        let at = at(of);
-        let keeps = last.is_none_or(|last| at.duration_since(last) >= distance || is_between(restarts, last, at));
+    series.retain(|entry| {
+        let timestamp = time_of(entry);
+        let keeps = last.is_none_or(|last| timestamp.duration_since(last) >= distance || is_between(restarts, last, timestamp));
         if keeps {
-            last = Some(at);
+            last = Some(timestamp);
         }
         keeps
     });

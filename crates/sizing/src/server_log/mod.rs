@@ -58,7 +58,7 @@ pub struct ServerLog {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
     /// Time.
-    pub at: Timestamp,
+    pub timestamp: Timestamp,
     /// Version: `8.0.0.15`.
     pub build: Option<String>,
     /// Bytes of a write block by device.
@@ -68,8 +68,8 @@ pub struct Start {
 }
 
 impl Start {
-    pub(crate) fn of(at: Timestamp, build: Option<String>) -> Self {
-        Self { at, build, write_block_bytes: BTreeMap::new(), configuration: BTreeMap::new() }
+    pub(crate) fn of(timestamp: Timestamp, build: Option<String>) -> Self {
+        Self { timestamp, build, write_block_bytes: BTreeMap::new(), configuration: BTreeMap::new() }
     }
 }
 
@@ -99,7 +99,7 @@ impl fmt::Display for Unit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dump {
     /// Time.
-    pub at: Timestamp,
+    pub timestamp: Timestamp,
     /// Unit of its values.
     pub unit: Unit,
     /// Total count.
@@ -112,7 +112,7 @@ pub struct Dump {
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriveLine {
     /// Time.
-    pub at: Timestamp,
+    pub timestamp: Timestamp,
     /// Bytes of live records.
     pub used_bytes: u64,
     /// Write blocks that are free.
@@ -186,13 +186,13 @@ pub enum LogError {
 /// Stores the id of the node that logged a line. `name`, `line`: file and number of the line, for the error.
 ///
 /// Errors: earlier lines are of another node.
-pub(crate) fn same_node(known: &mut Option<String>, other: String, name: &str, line: u64) -> Result<(), LogError> {
-    match known {
-        Some(node) if *node != other => {
-            Err(LogError::SeveralNodes { name: name.to_owned(), line, node: node.clone(), other })
+pub(crate) fn same_node(node_id: &mut Option<String>, id: String, name: &str, line: u64) -> Result<(), LogError> {
+    match node_id {
+        Some(node) if *node != id => {
+            Err(LogError::SeveralNodes { name: name.to_owned(), line, node: node.clone(), other: id })
         }
         _ => {
-            *known = Some(other);
+            *node_id = Some(id);
             Ok(())
         }
     }
@@ -228,7 +228,7 @@ enum Oddity {
 
 impl Oddity {
     fn text(self, number: u64) -> String {
-        let (what, then) = match self {
+        let (noun, effect) = match self {
             Self::Unstamped => ("line", "without a time, left out"),
             Self::IncompleteDump => ("histogram", "without all of its buckets, left out"),
             Self::UnevenDump => {
@@ -246,7 +246,7 @@ impl Oddity {
             Self::Repeated => ("line", "of a histogram or a drive, equal to the one before, left out"),
             Self::Joined => ("line", "in two parts, at the end of one file and the start of the next, joined"),
         };
-        format!("{} {then}", count(number, what))
+        format!("{} {effect}", count(number, noun))
     }
 }
 
@@ -268,7 +268,7 @@ struct Oddities {
     kinds: BTreeMap<Oddity, (u64, String)>,
     /// Oddities that occur once, as sentences.
     sentences: Vec<String>,
-    left_out: u64,
+    sentences_dropped: u64,
 }
 
 /// Maximum number of sentences kept.
@@ -276,10 +276,10 @@ const SAID_MAX: usize = 200;
 
 impl Oddities {
     /// Counts an oddity of `kind`, and stores the position of the first one.
-    fn count(&mut self, kind: Oddity, place: LinePosition<'_>, what: &[u8]) {
+    fn count(&mut self, kind: Oddity, position: LinePosition<'_>, quote: &[u8]) {
         let (number, _) = self.kinds.entry(kind).or_insert_with(|| {
-            let text: String = String::from_utf8_lossy(what).chars().take(QUOTED_CHARS).collect();
-            (0, format!("{place}: {}", quoted(&text)))
+            let text: String = String::from_utf8_lossy(quote).chars().take(QUOTED_CHARS).collect();
+            (0, format!("{position}: {}", quoted(&text)))
         });
         *number += 1;
     }
@@ -291,13 +291,13 @@ impl Oddities {
 
     /// Adds a remark.
     fn add_remark(&mut self, sentence: String) {
-        if self.sentences.len() < SAID_MAX { self.sentences.push(sentence) } else { self.left_out += 1 }
+        if self.sentences.len() < SAID_MAX { self.sentences.push(sentence) } else { self.sentences_dropped += 1 }
     }
 
     fn remarks(self) -> Vec<String> {
         let mut remarks = self.sentences;
-        if self.left_out > 0 {
-            remarks.push(format!("and {} more such remarks", self.left_out));
+        if self.sentences_dropped > 0 {
+            remarks.push(format!("and {} more such remarks", self.sentences_dropped));
         }
         let kind = |(kind, (number, first)): (Oddity, _)| format!("{}; the first: {first}", kind.text(number));
         remarks.extend(self.kinds.into_iter().map(kind));

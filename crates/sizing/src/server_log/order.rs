@@ -43,19 +43,19 @@ pub(crate) struct LogFile {
 ///
 /// Errors: a file cannot be read, or is not a log of the database; all files are empty.
 pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<LogFile>, Vec<String>), LogError> {
-    let (mut begun, mut empty) = (Vec::new(), Vec::new());
+    let (mut files, mut empty) = (Vec::new(), Vec::new());
     for source in sources {
         match begin(source)? {
-            Ok(file) => begun.push(file),
+            Ok(file) => files.push(file),
             Err(name) => empty.push(name),
         }
     }
-    if begun.is_empty() {
+    if files.is_empty() {
         return Err(LogError::NotServerLog { name: empty.join(", "), found: "no data".to_owned() });
     }
     // If two files begin in the same second, the one that begins within a line is the later.
-    begun.sort_by_key(|file| (file.begin, !file.head.is_empty()));
-    Ok((begun, empty))
+    files.sort_by_key(|file| (file.begin, !file.head.is_empty()));
+    Ok((files, empty))
 }
 
 /// Logs that are being read, by the id of their node.
@@ -65,12 +65,12 @@ type Nodes = Vec<(Option<String>, Collector)>;
 ///
 /// Empty files, which rotation leaves, are named in a remark. Errors: a file cannot be read, or is not a log.
 pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
-    let (begun, empty) = in_order(sources)?;
-    let ids: BTreeSet<_> = begun.iter().filter_map(|file| file.node.clone()).collect();
-    let only = (ids.len() == 1).then(|| ids.into_iter().next()).flatten();
+    let (files, empty) = in_order(sources)?;
+    let ids: BTreeSet<_> = files.iter().filter_map(|file| file.node.clone()).collect();
+    let only_node = (ids.len() == 1).then(|| ids.into_iter().next()).flatten();
     let mut nodes = Nodes::new();
-    for file in begun {
-        read_to_end(file, only.as_ref(), &mut nodes)?;
+    for file in files {
+        read_to_end(file, only_node.as_ref(), &mut nodes)?;
     }
     let mut logs: Vec<ServerLog> = nodes.into_iter().map(|(_, collector)| collector.finish()).collect();
     logs.sort_by(|a, b| (&a.node_id, &a.files).cmp(&(&b.node_id, &b.files)));
@@ -85,12 +85,12 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
 fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
     let (name, input) = source.into_parts();
     let mut lines = Lines::new(input);
-    let (mut stamps, mut head, mut found) = (Stamps::default(), Vec::new(), None);
+    let (mut stamps, mut head, mut description) = (Stamps::default(), Vec::new(), None);
     let (mut unstamped, mut unstamped_bytes) = (0, 0);
     let mut first = None;
-    let (mut kept, mut count, mut node) = (Vec::new(), 0, None);
+    let (mut probed, mut count, mut node) = (Vec::new(), 0, None);
     // A time before the machine's clock was set is useless, so the search continues.
-    while kept.len() < PROBED_BYTES && (node.is_none() || first.is_some_and(|first| first < CLOCK_SET)) {
+    while probed.len() < PROBED_BYTES && (node.is_none() || first.is_some_and(|first| first < CLOCK_SET)) {
         let number = lines.number + 1;
         let (skipped, read) = (lines.skipped, lines.read_bytes);
         let Some(line) = lines.next_line().map_err(|source| ReadError { name: name.clone(), source })? else { break };
@@ -98,7 +98,7 @@ fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
             first = first.filter(|first| *first >= CLOCK_SET).or(Some(stamp.instant()));
             node = node.or_else(|| text::parts(rest).and_then(text::node_id));
         } else if first.is_none() {
-            found.get_or_insert_with(|| described(line.bytes));
+            description.get_or_insert_with(|| described(line.bytes));
             if number == 1 && skipped.nul_bytes == 0 {
                 head = line.bytes.to_vec()
             } else {
@@ -110,9 +110,9 @@ fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
             }
             continue;
         }
-        kept.extend_from_slice(line.bytes);
+        probed.extend_from_slice(line.bytes);
         if line.is_complete {
-            kept.push(b'\n');
+            probed.push(b'\n');
         }
         count += 1;
     }
@@ -123,10 +123,10 @@ fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
         }
         let (nul_bytes, lines) = (skipped.nul_bytes, count_of(skipped.long_lines, "line"));
         let skipped = format!("{nul_bytes} NUL bytes and {lines} of more than {LINE_BYTES_MAX} bytes");
-        let found = found.unwrap_or(skipped);
+        let found = description.unwrap_or(skipped);
         return Err(LogError::NotServerLog { name, found });
     };
-    lines.unread(&kept, count);
+    lines.unread(&probed, count);
     Ok(Ok(LogFile { name, head, unstamped, begin, node, lines }))
 }
 
@@ -138,14 +138,14 @@ fn described(line: &[u8]) -> String {
 
 /// Reads a file into the log of its node. A file that names no node belongs to the only node, or to one whose files it
 /// does not overlap.
-fn read_to_end(mut file: LogFile, only: Option<&String>, nodes: &mut Nodes) -> Result<(), LogError> {
-    let node = file.node.as_ref().or(only).cloned();
+fn read_to_end(mut file: LogFile, only_node: Option<&String>, nodes: &mut Nodes) -> Result<(), LogError> {
+    let node = file.node.as_ref().or(only_node).cloned();
     let overlaps = |collector: &Collector| collector.end().is_some_and(|end| file.begin.duration_since(end) < -SLACK);
-    let belongs = |(id, collector): &(Option<String>, Collector)| match file.node {
+    let is_same_log = |(id, collector): &(Option<String>, Collector)| match file.node {
         Some(_) => *id == node,
         None => (*id == node || id.is_none()) && !overlaps(collector),
     };
-    let at = match nodes.iter().position(belongs) {
+    let index = match nodes.iter().position(is_same_log) {
         Some(at) => at,
         None => {
             let overlaps_only = file.node.is_none() && nodes.iter().any(|(id, _)| *id == node);
@@ -153,12 +153,12 @@ fn read_to_end(mut file: LogFile, only: Option<&String>, nodes: &mut Nodes) -> R
             nodes.len() - 1
         }
     };
-    let collector = &mut nodes[at].1;
-    if let (Some(end), Some(before)) = (collector.end(), collector.files().last())
+    let collector = &mut nodes[index].1;
+    if let (Some(end), Some(previous_file)) = (collector.end(), collector.files().last())
         && overlaps(collector)
     {
         let (name, early) = (&file.name, span(end.duration_since(file.begin).as_secs().unsigned_abs()));
-        let what = format!("{name} begins {early} before the end of {before}: lines in both files are read once");
+        let what = format!("{name} begins {early} before the end of {previous_file}: lines in both files are read once");
         collector.add_remark(what);
     }
     if file.unstamped > 0 {

@@ -87,7 +87,7 @@ fn the_captured_logs_read_whole_and_without_a_remark() {
     let drive = &log.drives[&("test".to_owned(), "/dev/loop2".to_owned())];
     assert_eq!(drive.len(), 31);
     // As printed at 23:07:05.
-    let line = drive.iter().find(|line| line.at == at("2026-11-20T23:07:05.478Z")).unwrap();
+    let line = drive.iter().find(|line| line.timestamp == at("2026-11-20T23:07:05.478Z")).unwrap();
     assert_eq!((line.used_bytes, line.free_wblocks, line.writes), (893_760_160, 112, 914));
     assert_eq!((line.defrag_reads, line.defrag_writes), (776, Some(372)));
     let detail = line.detail.unwrap();
@@ -117,9 +117,9 @@ fn lines_of_every_version_are_read() {
     assert_eq!((namespace.as_str(), device.as_str()), ("", "/www/aerospike/data/er.dat"));
     assert_eq!((found[0].used_bytes, found[0].free_wblocks, found[0].defrag_writes), (1_013_766_400, 15_169, Some(0)));
     let query = &read_one(lines[3]).histograms["query"];
-    assert_eq!((query[0].at, query[0].total), (at("2015-06-29T19:15:17Z"), 0));
+    assert_eq!((query[0].timestamp, query[0].total), (at("2015-06-29T19:15:17Z"), 0));
     let (_, found) = drive(lines[5]);
-    assert_eq!(found[0].at, at("2022-07-12T14:39:13Z"));
+    assert_eq!(found[0].timestamp, at("2022-07-12T14:39:13Z"));
     assert_eq!(found[0].shadow_write_q, Some(0));
 
     let mut odd = lines[2].replace("w-q 0 w-tot 0 (0.0/s)", "n-w 3, w-q 7 w-tot 99 (1.5/s)");
@@ -172,7 +172,7 @@ fn counters_that_go_back_and_starts_are_restarts_once() {
     let later = |at: &str| start.replace("00:01:00", at).replace("4.9", "8.0");
     let twice = read_one([start, &before, &later("00:01:00"), &later("00:01:03"), &log(70, 3, 1)].concat());
     let starts = twice.starts.iter().map(|start| start.build.as_deref().unwrap()).collect::<Vec<_>>();
-    assert_eq!((starts, twice.starts[1].at), (vec!["4.9.0.37", "8.0.0.37"], at("2026-11-20T00:01:03Z")));
+    assert_eq!((starts, twice.starts[1].timestamp), (vec!["4.9.0.37", "8.0.0.37"], at("2026-11-20T00:01:03Z")));
 }
 
 #[test]
@@ -199,12 +199,12 @@ fn a_step_of_the_clock_shows_in_the_distance_of_lines() {
         let odd: Vec<_> = reads
             .windows(2)
             .filter(|pair| {
-                let seconds = pair[1].at.duration_since(pair[0].at).as_secs();
+                let seconds = pair[1].timestamp.duration_since(pair[0].timestamp).as_secs();
                 (pair[1].total - pair[0].total) as i64 != seconds / 2
             })
             .collect();
         assert_eq!((odd.len(), stepped.clock_steps.len()), (1, 1), "{step}: {:?}", stepped.clock_steps);
-        assert!((odd[0][0].at..odd[0][1].at).contains(&stepped.clock_steps[0]), "{step}");
+        assert!((odd[0][0].timestamp..odd[0][1].timestamp).contains(&stepped.clock_steps[0]), "{step}");
     }
     // A changed ticker interval, or a log given twice, is not a clock step.
     let slower: String = (0..20).map(|i| ticks(200 + 30 * i, 20 + i)).collect();
@@ -284,7 +284,7 @@ fn what_is_strange_is_counted_and_the_rest_is_read() {
 fn a_clock_that_goes_back_leaves_out_what_is_not_later() {
     let odd = read_one([log(3600, 10, 1), log(3000, 10, 11), log(3720, 10, 30)].concat());
     let reads = &odd.histograms["{test}-read"];
-    assert!(reads.is_sorted_by(|a, b| a.at < b.at));
+    assert!(reads.is_sorted_by(|a, b| a.timestamp < b.timestamp));
     assert_eq!((reads.len(), odd.restarts.len()), (20, 0));
     let remarks = odd.remarks.join("\n");
     assert!(
@@ -308,7 +308,7 @@ fn units_and_zones_that_change_are_said() {
     let text = [log(0, 5, 1), log(3650, 5, 6).replace(" GMT:", " GMT+0100:")].concat();
     let odd = read_one(&text);
     assert!(odd.remarks[0].contains("zone of the log changes"), "{:?}", odd.remarks);
-    assert_eq!(odd.histograms["{test}-read"][5].at, at("2026-11-20T00:00:50Z"));
+    assert_eq!(odd.histograms["{test}-read"][5].timestamp, at("2026-11-20T00:00:50Z"));
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn too_much_is_thinned_and_said() {
     let log = collector.finish();
     let reads = &log.histograms["{test}-read"];
     assert!((8..=25).contains(&reads.len()), "{}", reads.len());
-    assert!(reads.windows(2).all(|pair| pair[1].at.duration_since(pair[0].at).as_secs() >= 60));
+    assert!(reads.windows(2).all(|pair| pair[1].timestamp.duration_since(pair[0].timestamp).as_secs() >= 60));
     assert!(log.remarks[0].contains("closer than"), "{:?}", log.remarks);
 }
 
@@ -397,7 +397,7 @@ fn two_nodes_in_one_file_are_said_once_and_take_no_more_memory() {
         let reads = &log.histograms["{test}-read"];
         assert!(times_said == 1 || (100..5_000).contains(&reads.len()), "{}", reads.len());
         let noted = |after, until| log.restarts.iter().any(|restart| after < *restart && *restart <= until);
-        assert!(reads.windows(2).all(|pair| pair[0].total <= pair[1].total || noted(pair[0].at, pair[1].at)));
+        assert!(reads.windows(2).all(|pair| pair[0].total <= pair[1].total || noted(pair[0].timestamp, pair[1].timestamp)));
         let said = log.remarks.iter().filter(|remark| remark.contains("several nodes in one file?")).count();
         assert_eq!(said, times_said, "{:?}", log.remarks);
     }

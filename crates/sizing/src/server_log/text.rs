@@ -81,7 +81,7 @@ const BUCKETS_OF_LINE_MAX: usize = 16;
 
 /// Reads ` (04: 0000001707) (05: 0000001582)`: buckets and their counts. `None` for any other line.
 pub(crate) fn buckets(text: &[u8]) -> Option<([(usize, u64); BUCKETS_OF_LINE_MAX], usize)> {
-    let mut found = [(0, 0); BUCKETS_OF_LINE_MAX];
+    let mut pairs = [(0, 0); BUCKETS_OF_LINE_MAX];
     let mut count = 0;
     let mut rest = text.trim_ascii();
     while !rest.is_empty() {
@@ -89,15 +89,15 @@ pub(crate) fn buckets(text: &[u8]) -> Option<([(usize, u64); BUCKETS_OF_LINE_MAX
         let close = memchr(b')', inner)?;
         let colon = memchr(b':', &inner[..close])?;
         let bucket = digits(&inner[..colon])? as usize;
-        *found.get_mut(count)? = (bucket, digits(inner[colon + 1..close].trim_ascii_start())?);
+        *pairs.get_mut(count)? = (bucket, digits(inner[colon + 1..close].trim_ascii_start())?);
         // Buckets must ascend.
-        if bucket >= BUCKETS || count > 0 && found[count - 1].0 >= bucket {
+        if bucket >= BUCKETS || count > 0 && pairs[count - 1].0 >= bucket {
             return None;
         }
         count += 1;
         rest = inner[close + 1..].trim_ascii_start();
     }
-    (count > 0).then_some((found, count))
+    (count > 0).then_some((pairs, count))
 }
 
 /// A line with the counters of a drive.
@@ -185,7 +185,7 @@ impl DriveCounts<'_> {
         let (writes, reads) = (["write", "w-tot"], ["defrag-read", "defrag-tot"]);
         let defrag_writes = ["defrag-write", "defrag-w-tot"];
         Some(DriveLine {
-            at,
+            timestamp: at,
             used_bytes: self.count(&["used-bytes", "used"])?,
             free_wblocks: self.count(&["free-wblocks"])?,
             shadow_write_q: self.count(&["shadow-write-q"]),
@@ -248,10 +248,10 @@ pub(crate) fn start(text: &[u8]) -> Option<&str> {
 }
 
 /// The node's id, from a ticker line or from lines of the start.
-pub(crate) fn node_id(parts: LogMessage<'_>) -> Option<String> {
-    let id = match parts.text.strip_prefix(b"NODE-ID ") {
+pub(crate) fn node_id(message: LogMessage<'_>) -> Option<String> {
+    let id = match message.text.strip_prefix(b"NODE-ID ") {
         Some(id) => id,
-        None if parts.context == b"config" => parts.text.strip_prefix(b"node-id ")?,
+        None if message.context == b"config" => message.text.strip_prefix(b"node-id ")?,
         None => return None,
     };
     let digits = id.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
@@ -357,8 +357,8 @@ pub(super) fn split(line: &[u8]) -> Option<(Stamp, &[u8])> {
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
-    fn exact(&mut self, wanted: &[u8]) -> Option<()> {
-        self.0 = self.0.strip_prefix(wanted)?;
+    fn exact(&mut self, expected: &[u8]) -> Option<()> {
+        self.0 = self.0.strip_prefix(expected)?;
         Some(())
     }
 
@@ -368,11 +368,11 @@ impl Bytes<'_> {
         (count > 0).then_some(())
     }
 
-    fn digits(&mut self, least: usize, most: usize) -> Option<u32> {
-        let count = self.0.iter().take(most).take_while(|byte| byte.is_ascii_digit()).count();
+    fn digits(&mut self, digits_min: usize, digits_max: usize) -> Option<u32> {
+        let count = self.0.iter().take(digits_max).take_while(|byte| byte.is_ascii_digit()).count();
         let value = self.0[..count].iter().fold(0_u32, |value, byte| value * 10 + u32::from(byte - b'0'));
         self.0 = &self.0[count..];
-        (count >= least).then_some(value)
+        (count >= digits_min).then_some(value)
     }
 
     /// A month by its name, or three or more letters of it.
