@@ -280,9 +280,10 @@ fn what_iostat_printed_is_a_target_and_its_flushes_are_no_writes() {
     let ended = align(&bench, &example(&[]), "iostat.txt", &[]).expect(0);
     assert!(ended.stdout.contains("drive nvme0n1 in 2 reports of iostat.txt"), "{}", ended.stdout);
     assert_eq!((row(&ended, "r/s")[0], row(&ended, "w/s")[0]), (11_789.0, 1548.0), "{}", ended.stdout);
-    for (more, why) in
-        [(["--drive", "nvme1n1"], "these devices: nvme0n1, nvme1n1"), (["--node", "A"], "cannot use --node - it selects from a profile")]
-    {
+    for (more, why) in [
+        (["--drive", "nvme1n1"], "these devices: nvme0n1, nvme1n1"),
+        (["--node", "A"], "cannot use --node - it selects from a profile"),
+    ] {
         align(&bench, &example(&[]), "iostat.txt", &[&more[..], &["--force"]].concat()).expect_error(2, &[why]);
     }
 }

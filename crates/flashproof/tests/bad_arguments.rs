@@ -77,7 +77,9 @@ fn unknown_commands_and_options_are_named_and_missing_ones_too() {
     bench.flashproof::<&str>(&[]).expect(2);
     let keys = bench.flashproof(&["help", "keys"]).expect(0);
     assert!(keys.stdout.contains("record-bytes-range-max") && keys.stderr.is_empty(), "{}", keys.stdout);
-    bench.flashproof(&["help", "keys", "storge"]).expect_error(2, &["no such test - give flashproof help keys storage"]);
+    bench
+        .flashproof(&["help", "keys", "storge"])
+        .expect_error(2, &["no such test - give flashproof help keys storage"]);
     bench.flashproof(&["help", "no-such"]).expect_error(2, &["no command \"no-such\""]);
 }
 
@@ -211,9 +213,10 @@ fn a_disk_without_room_for_the_whole_run_is_told_before_it_begins() {
 fn a_report_on_what_is_no_run_says_so() {
     let bench = Bench::new();
     bench.write(CONFIG, GOOD);
-    bench
-        .flashproof(&["report", "missing"])
-        .expect_error(3, &["reading missing - No such file or directory", "a directory with manifest.json (a run)", "check the path"]);
+    bench.flashproof(&["report", "missing"]).expect_error(
+        3,
+        &["reading missing - No such file or directory", "a directory with manifest.json (a run)", "check the path"],
+    );
     bench
         .flashproof(&["report", CONFIG])
         .expect_error(3, &["reading test.conf - it is a file, and a run is a directory; give the directory of a run"]);

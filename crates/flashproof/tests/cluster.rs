@@ -568,7 +568,8 @@ fn what_cannot_be_is_refused_before_anybody_is_asked() {
     let bench = Bench::new();
     let collect = |more: &[&str]| bench.flashproof(&[&["size", "collect"], more].concat());
     collect(&[]).expect_error(2, &["no source to collect from - give --host HOST:PORT"]);
-    collect(&["--host", "a", "--every", "20", "--duration", "10"]).expect_error(2, &["cannot compute rates from one sample"]);
+    collect(&["--host", "a", "--every", "20", "--duration", "10"])
+        .expect_error(2, &["cannot compute rates from one sample"]);
     for wrong in ["a:0", "[::1", "a b", ""] {
         collect(&["--host", wrong]).expect(2);
     }

@@ -437,7 +437,10 @@ fn the_logs_of_several_configurations_are_named_and_shown_in_the_slices_of_their
     let several = "several configurations, each with its own log - give one of -l run/act-A.log, -l run/act-B.log, or \
                    all";
     let refused = latency(&bench, &["-l", OUT]).expect(2);
-    assert!(refused.stderr.contains("cannot read run as one log - this run has ") && refused.stderr.contains(several), "{refused:?}");
+    assert!(
+        refused.stderr.contains("cannot read run as one log - this run has ") && refused.stderr.contains(several),
+        "{refused:?}"
+    );
     let ended = latency(&bench, &["-l", "run/act-A.log", "-l", "run/act-B.log", "--format", "json"]).expect(0);
     let json: Value = serde_json::from_str(&ended.stdout).unwrap();
     for log in json["logs"].as_array().unwrap() {

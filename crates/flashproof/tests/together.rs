@@ -67,7 +67,10 @@ fn a_host_that_is_lost_late_or_slow_by_its_own_fault_makes_the_whole_invalid_and
     let lost = with(&|part| part.missing = Some("its process is gone".to_owned()));
     assert_eq!(lost, (Outcome::Invalid, "n2 has no result: its process is gone".to_owned()));
     let late = with(&|part| part.clock_ahead_ms -= 700);
-    assert_eq!(late, (Outcome::Invalid, "n2 began 700 ms from the agreed start; at most 500 ms are allowed".to_owned()));
+    assert_eq!(
+        late,
+        (Outcome::Invalid, "n2 began 700 ms from the agreed start; at most 500 ms are allowed".to_owned())
+    );
     // Without its end the run of a host is one that was killed.
     let killed = bench.path("killed");
     support::tool("cp", &["-r", parts[1].dir.to_str().unwrap(), killed.to_str().unwrap()]).unwrap();

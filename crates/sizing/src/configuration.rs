@@ -87,11 +87,14 @@ pub fn configurations(
         return Err(ConfigurationError::NoNode { wanted: node.to_owned(), found });
     }
     let namespaces: BTreeSet<&str> = of_node.iter().map(|load| load.namespace.as_str()).collect();
-    let loads_of = |namespace: &str| of_node.iter().copied().filter(|load| load.namespace == namespace).collect::<Vec<_>>();
-    let configurations =
-        namespaces.into_iter().map(|namespace| NamespaceLoad::of(profile, loads_of(namespace)).configuration(profile, test));
+    let loads_of =
+        |namespace: &str| of_node.iter().copied().filter(|load| load.namespace == namespace).collect::<Vec<_>>();
+    let configurations = namespaces
+        .into_iter()
+        .map(|namespace| NamespaceLoad::of(profile, loads_of(namespace)).configuration(profile, test));
     // An idle namespace must not prevent the configurations of the others.
-    let (configurations, idle): (Vec<_>, Vec<_>) = configurations.partition(|made| !matches!(made, Err(ConfigurationError::NoLoad { .. })));
+    let (configurations, idle): (Vec<_>, Vec<_>) =
+        configurations.partition(|made| !matches!(made, Err(ConfigurationError::NoLoad { .. })));
     if configurations.is_empty() { idle.into_iter().collect() } else { configurations.into_iter().collect() }
 }
 
@@ -116,7 +119,8 @@ impl<'a> NamespaceLoad<'a> {
         let all_loads = targets.iter().flat_map(|target| profile.loads_on(target));
         let large_kib: f64 = all_loads.map(|load| load.io(0.0).read_kib_per_sec).sum();
         let lower_kib: f64 = targets.iter().map(|target| target.predicted.read_kib_per_sec).sum::<f64>() - large_kib;
-        let read_bytes = iostat_kib.map(|seen| (seen - large_kib) / lower_kib).filter(|factor| factor.is_finite() && *factor > 0.0);
+        let read_bytes =
+            iostat_kib.map(|seen| (seen - large_kib) / lower_kib).filter(|factor| factor.is_finite() && *factor > 0.0);
         Self { loads, drives, read_bytes }
     }
 
@@ -189,7 +193,8 @@ impl<'a> NamespaceLoad<'a> {
                 None => " if each read has the smallest size of its bucket (--iostat gives the real number)",
             },
         );
-        let sizes = format!("at 100 % the model reads {reads} kB/s; the cluster's drive read {read_rate} kB/s{source_note}");
+        let sizes =
+            format!("at 100 % the model reads {reads} kB/s; the cluster's drive read {read_rate} kB/s{source_note}");
         scale(&mut config, test.factor).map_err(|errors| refused_error(sentences(errors)))?;
         let requested_io = requested_io_of(&config)?;
         let text = self.document(profile, test, config, &sizes).to_string();
@@ -212,8 +217,9 @@ impl<'a> NamespaceLoad<'a> {
         let window_text = node.map(|node| format!(", {} to {}", node.window.from, node.window.to)).unwrap_or_default();
         let times = if test.factor == Factor::ONE { String::new() } else { format!("{} times ", test.factor) };
         let (DeviceLoad { namespace, node, .. }, tool) = (first, &profile.tool);
-        let load =
-            format!("{times}the load of namespace {namespace} on one drive of node {node}{window_text}. Written by {tool}.");
+        let load = format!(
+            "{times}the load of namespace {namespace} on one drive of node {node}{window_text}. Written by {tool}."
+        );
         document.paragraph(&load);
         let devices: Vec<&str> = self.loads.iter().map(|load| load.device.as_str()).collect();
         document.paragraph(&format!("From {} ({}).", profile.sources.join(", "), devices.join(", ")));

@@ -133,7 +133,8 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
         lines.retain(|line| last.duration_since(line.timestamp) <= SignedDuration::from_hours(24));
         lines.iter_mut().for_each(|line| line.timestamp += log_end.duration_since(last));
     }
-    let of_lines = log.drives.values().filter_map(|lines| Some(log_end.duration_since(lines.first()?.timestamp).as_secs_f64()));
+    let of_lines =
+        log.drives.values().filter_map(|lines| Some(log_end.duration_since(lines.first()?.timestamp).as_secs_f64()));
     let of_tables = tables.iter().map(|table| table.seconds);
     let seconds = of_lines.chain(of_tables).fold(0.0, f64::max).clamp(60.0, SECONDS_MAX).round();
     let log_begin = log_end - SignedDuration::from_secs_f64(seconds);
@@ -155,7 +156,8 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
                 table.name
             ));
         }
-        let dump = |at, counts: &[u64]| Dump { timestamp: at, unit, total: counts.iter().sum(), buckets: counts.to_vec() };
+        let dump =
+            |at, counts: &[u64]| Dump { timestamp: at, unit, total: counts.iter().sum(), buckets: counts.to_vec() };
         let dumps = vec![dump(log_begin, &[]), dump(log_end, &buckets)];
         if log.histograms.contains_key(&table.name) {
             log.remarks.push(format!("there are several tables of {}: the first is used", table.name));

@@ -240,7 +240,9 @@ impl Distortion {
     /// Distortion of a burst. A number that was not requested, or did not reach the device at all, has factor 1.
     pub fn of(requested: &DriveIo, reached: &DriveIo) -> Self {
         let (requested, reached) = (requested.numbers(), reached.numbers());
-        Self(std::array::from_fn(|n| if requested[n] > 0.0 && reached[n] > 0.0 { reached[n] / requested[n] } else { 1.0 }))
+        Self(std::array::from_fn(
+            |n| if requested[n] > 0.0 && reached[n] > 0.0 { reached[n] / requested[n] } else { 1.0 },
+        ))
     }
 
     /// The I/O that reaches the device if `asked` is requested.
@@ -312,7 +314,8 @@ fn commits_for(solved: &mut Offsets, requested: &DriveIo, load: &dyn Fn(Offsets)
                 full.io().written_kib_per_sec - (1.0 - share) * blocks * full.large_block_writes.mean_bytes / 1024.0;
             let deviation = |found: f64, wanted: f64| relative(wanted, found).abs();
             let change = [write_size, large_block_writes].map(|pct| (f64::from(pct) / 100.0).log2().abs());
-            let cost = deviation(writes_per_sec, requested.writes_per_sec).max(deviation(written, requested.written_kib_per_sec))
+            let cost = deviation(writes_per_sec, requested.writes_per_sec)
+                .max(deviation(written, requested.written_kib_per_sec))
                 + WORTH * (change[0] + change[1]);
             if cost < best_cost {
                 best_cost = cost;
@@ -362,7 +365,8 @@ pub fn other_rules(
     // The current size offsets, fitted to the configured rule, may be too large for another rule.
     let write_size_offset = if config.commit_to_device { 100 } else { config.write_size_offset };
     let sizes = ActConfig { read_size_offset: 100, write_size_offset, ..config.clone() };
-    let other_distributions = [Paper, LogUniform, Uniform, Lower, Upper].into_iter().filter(|it| *it != config.size_within_bucket);
+    let other_distributions =
+        [Paper, LogUniform, Uniform, Lower, Upper].into_iter().filter(|it| *it != config.size_within_bucket);
     let solved = other_distributions.map(|size_within_bucket| {
         let other = ActConfig { size_within_bucket, ..sizes.clone() };
         (size_within_bucket, solve(&other, min_io_bytes, target, distortion))

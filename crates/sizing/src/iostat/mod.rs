@@ -184,7 +184,8 @@ fn classify_first(run: &[Report]) -> FirstReport {
         |rates: &BTreeSet<u64>, seconds| rates.iter().filter(|rate| is_of(**rate as f64 / 100.0, seconds)).count();
     // Probability that this many numbers are multiples of 1/`seconds` by chance.
     let by_chance = |count: usize, seconds: u32| (f64::from(seconds) / 100.0).powi(count as i32);
-    let printed = run.windows(2).filter_map(|pair| Some(pair[1].timestamp?.duration_since(pair[0].timestamp?).as_secs()));
+    let printed =
+        run.windows(2).filter_map(|pair| Some(pair[1].timestamp?.duration_since(pair[0].timestamp?).as_secs()));
     let intervals = match printed.min() {
         Some(seconds) => {
             let seconds = u32::try_from(seconds).unwrap_or(0);

@@ -107,12 +107,15 @@ impl Collector {
     pub(super) fn row(&mut self, row: Row<'_>) {
         let mut index = self.row_indexes.get(row.device).copied();
         // The device is repeated: tables were pasted without the lines between them.
-        if index.is_some_and(|at| self.open_rows[at].1.iter().zip(row.fields).any(|(a, b)| a.is_some() && b.is_some())) {
+        if index.is_some_and(|at| self.open_rows[at].1.iter().zip(row.fields).any(|(a, b)| a.is_some() && b.is_some()))
+        {
             self.close();
             index = None;
         }
         match index {
-            Some(at) => self.open_rows[at].1.iter_mut().zip(row.fields).for_each(|(field, value)| *field = field.or(value)),
+            Some(at) => {
+                self.open_rows[at].1.iter_mut().zip(row.fields).for_each(|(field, value)| *field = field.or(value))
+            }
             None if self.open_rows.len() == DEVICES_MAX => return self.devices_over += 1,
             None => {
                 self.row_indexes.insert(row.device.to_owned(), self.open_rows.len());

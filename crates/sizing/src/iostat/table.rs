@@ -101,7 +101,8 @@ pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> 
 }
 
 fn header_of(words: &[&str]) -> Option<Header> {
-    let column = |(at, name): (usize, &&str)| field(name).map(|(field, factor)| Column { word_index: at, field, factor });
+    let column =
+        |(at, name): (usize, &&str)| field(name).map(|(field, factor)| Column { word_index: at, field, factor });
     let columns: Vec<Column> = words.iter().enumerate().filter_map(column).collect();
     if columns.len() < 2 {
         return None;

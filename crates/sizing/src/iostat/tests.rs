@@ -170,7 +170,9 @@ fn json_reads_cut_off_anywhere_in_one_line_and_with_decimal_commas() {
     for cut in [5000, 10_001, 20_007] {
         let cut_off = read_text(&text[..cut]).unwrap();
         let (a, b) = (cut_off.reports, &whole.reports);
-        assert!(a.len() >= cut / 600 && a.iter().zip(b).all(|(a, b)| a.timestamp == b.timestamp && a.devices == b.devices));
+        assert!(
+            a.len() >= cut / 600 && a.iter().zip(b).all(|(a, b)| a.timestamp == b.timestamp && a.devices == b.devices)
+        );
         assert!(cut_off.remarks.iter().any(|remark| remark.contains("iostat was killed")), "{:?}", cut_off.remarks);
     }
     let compact: String = text.lines().map(str::trim).collect();

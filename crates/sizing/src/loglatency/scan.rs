@@ -188,8 +188,15 @@ impl<'a> Scanner<'a> {
             self.series.push(header.name.to_owned());
             self.series.len() - 1
         });
-        let rounded_time = local_time.round(jiff::civil::DateTimeRound::new().smallest(jiff::Unit::Second).mode(jiff::RoundMode::Trunc));
-        let dumped = ScannedDump { local_time: rounded_time.unwrap_or_default(), series, unit, total: header.total, buckets: Vec::new() };
+        let rounded_time = local_time
+            .round(jiff::civil::DateTimeRound::new().smallest(jiff::Unit::Second).mode(jiff::RoundMode::Trunc));
+        let dumped = ScannedDump {
+            local_time: rounded_time.unwrap_or_default(),
+            series,
+            unit,
+            total: header.total,
+            buckets: Vec::new(),
+        };
         self.open_dump = Some((dumped, 0));
         if header.total == 0 {
             self.close();

@@ -155,7 +155,8 @@ struct Gap {
 fn gaps(scan_result: &ScanResult, query: &HistogramQuery) -> Vec<Gap> {
     let mut groups = Groups::new(scan_result, query);
     let all_counts: Vec<Counts> = std::iter::from_fn(|| groups.next_from(DateTime::MIN)).collect();
-    let distances: Vec<f64> = all_counts.windows(2).map(|pair| pair[1].local_time.duration_since(pair[0].local_time).as_secs_f64()).collect();
+    let distances: Vec<f64> =
+        all_counts.windows(2).map(|pair| pair[1].local_time.duration_since(pair[0].local_time).as_secs_f64()).collect();
     let growths: Vec<f64> = all_counts.windows(2).map(|pair| pair[1].total as f64 - pair[0].total as f64).collect();
     let mut gaps = Vec::new();
     for (at, pair) in all_counts.windows(2).enumerate() {
@@ -252,8 +253,13 @@ impl<'a> Groups<'a> {
             }
             self.last_number = number;
             let (first, last) = (group.first()?, group.last()?);
-            let mut counts =
-                Counts { first: index, local_time: first.local_time, unit: last.unit, total: 0, buckets: vec![0; self.buckets] };
+            let mut counts = Counts {
+                first: index,
+                local_time: first.local_time,
+                unit: last.unit,
+                total: 0,
+                buckets: vec![0; self.buckets],
+            };
             for dump in group {
                 counts.total = counts.total.saturating_add(dump.total);
                 let both = counts.buckets.iter_mut().zip(&dump.buckets);

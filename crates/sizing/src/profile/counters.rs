@@ -44,7 +44,8 @@ fn ends<'a, S>(
 ) -> Option<(Vec<(&'a S, &'a S)>, f64)> {
     let first_index = samples.partition_point(|sample| time_of(sample) < window.from);
     let end_index = samples.partition_point(|sample| time_of(sample) <= window.to);
-    let runs = samples.get(first_index..end_index)?.chunk_by(|one, next| !is_between(steps, time_of(one), time_of(next)));
+    let runs =
+        samples.get(first_index..end_index)?.chunk_by(|one, next| !is_between(steps, time_of(one), time_of(next)));
     let ends: Vec<(&S, &S)> = runs.filter_map(|run| Some((run.first()?, run.last()?))).collect();
     let seconds = ends.iter().map(|(first, last)| time_of(last).duration_since(time_of(first)).as_secs_f64()).sum();
     (seconds > 0.0).then_some((ends, seconds))

@@ -115,7 +115,8 @@ impl NodeSources<'_> {
                 let iostat = self.sources.iostats.get(id);
                 let iostat_span = iostat.map(|iostat| sources::span(iostat, log.span, self.options.iostat_zone));
                 let iostat_span = iostat_span.transpose().map_err(|error| self.iostat(error))?.flatten();
-                let bounds = (bounds.0.or(iostat_span.map(|seen| seen.from)), bounds.1.or(iostat_span.map(|seen| seen.to)));
+                let bounds =
+                    (bounds.0.or(iostat_span.map(|seen| seen.from)), bounds.1.or(iostat_span.map(|seen| seen.to)));
                 let found = window::find(log, id, &namespaces, self.options.at_least_sec, bounds);
                 found.map_err(|error| match iostat_span {
                     Some(Window { from, to }) => SizingError::WhileIostat { error: Box::new(error), from, to },
@@ -152,7 +153,8 @@ impl NodeSources<'_> {
             }
             let sharers = devices.iter().filter(|(other, _)| other == namespace).count();
             let is_alone = devices.iter().filter(|(_, other)| self.drive(other) == self.drive(device)).count() == 1;
-            let written = iostat_means.get(&self.drive(device)).filter(|_| is_alone).map(IostatMeans::written_kib_per_sec);
+            let written =
+                iostat_means.get(&self.drive(device)).filter(|_| is_alone).map(IostatMeans::written_kib_per_sec);
             let (load, assumed, device_checks) = self.load(namespace, device, sharers, window, written)?;
             if !is_selected(namespace) {
                 loads.push(load);
@@ -184,7 +186,8 @@ impl NodeSources<'_> {
             let of_drive: Vec<&DeviceLoad> = loads.iter().filter(|load| load.drive == drive).collect();
             let predicted: DriveIo = of_drive.iter().map(|load| load.io(1.0)).sum();
             let iostat = iostat_means.get(&drive).map(|seen| seen.io(predicted.write_kib()));
-            let other_loads = of_drive.iter().filter(|load| !is_selected(&load.namespace)).map(|load| (*load).clone()).collect();
+            let other_loads =
+                of_drive.iter().filter(|load| !is_selected(&load.namespace)).map(|load| (*load).clone()).collect();
             let missing_sec = iostat_means.get(&drive).map_or(0.0, |seen| seen.missing_sec);
             if missing_sec > 0.0 {
                 let (shown_sec, sec) = (window.seconds() - missing_sec, window.seconds());

@@ -311,8 +311,10 @@ fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Ch
     let written_min = if commits { written / 2.0 } else { written };
     // Other programs read a little from any drive.
     let is_idle = |seen: f64, predicted: f64| predicted == 0.0 && seen < 1.0;
-    let idle =
-        [is_idle(iostat_io.reads_per_sec, predicted.reads_per_sec), is_idle(iostat_io.writes_per_sec, predicted.writes_per_sec)];
+    let idle = [
+        is_idle(iostat_io.reads_per_sec, predicted.reads_per_sec),
+        is_idle(iostat_io.writes_per_sec, predicted.writes_per_sec),
+    ];
     let checks = [
         check("r/s", "record reads + large-block reads", iostat_io.reads_per_sec, [predicted.reads_per_sec; 2]),
         check("w/s without flushes", "writes of the server", iostat_io.writes_per_sec, [predicted.writes_per_sec; 2]),

@@ -292,8 +292,11 @@ mod tests {
             f_s: None,
             d_s: None,
         };
-        let report =
-            |devices: &&[(&str, f64)]| Report { timestamp: None, offset: None, devices: devices.iter().map(rates).collect() };
+        let report = |devices: &&[(&str, f64)]| Report {
+            timestamp: None,
+            offset: None,
+            devices: devices.iter().map(rates).collect(),
+        };
         Iostat { reports: reports.iter().map(report).collect(), remarks: Vec::new() }
     }
 

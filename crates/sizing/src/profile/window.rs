@@ -106,7 +106,8 @@ pub fn find(
     let longest = longest.ok_or_else(|| WindowError::NoCounters { log: name.to_owned() })?;
     windows.retain(|steady| steady.cells as i64 * CELL_SEC >= i64::from(at_least_sec));
     let busiest = windows.iter().map(|steady| steady.ops_per_sec).fold(0.0, f64::max);
-    let longest_busy = windows.into_iter().filter(|steady| steady.ops_per_sec >= AS_BUSY * busiest).max_by_key(|s| s.cells);
+    let longest_busy =
+        windows.into_iter().filter(|steady| steady.ops_per_sec >= AS_BUSY * busiest).max_by_key(|s| s.cells);
     longest_busy.map(|steady| steady.settled(&series, at_least_sec)).ok_or_else(|| {
         let seconds = longest.cells as i64 * CELL_SEC;
         let end_text = longest.ended_by.map_or_else(String::new, |(series, before, after)| {
@@ -173,7 +174,8 @@ fn series(log: &ServerLog, namespaces: &[String]) -> Vec<Series> {
                 without_steps(lines.iter().map(|line| (line.timestamp, of(line))).collect(), &log.clock_steps)
             };
             all_series.push(Series { name: format!("write of {device}"), points: counted(|line| line.writes) });
-            all_series.push(Series { name: format!("defrag-read of {device}"), points: counted(|line| line.defrag_reads) });
+            all_series
+                .push(Series { name: format!("defrag-read of {device}"), points: counted(|line| line.defrag_reads) });
         }
     }
     all_series.retain(|series| series.points.len() > 1);
@@ -186,7 +188,8 @@ fn without_steps(mut points: Vec<(Timestamp, u64)>, steps: &[Timestamp]) -> Vec<
     let (mut rate, mut previous, mut grown_by) = (None, points.first().copied(), 0.0);
     for point in points.iter_mut().skip(1) {
         let (previous_time, previous_value) = previous.replace(*point).unwrap_or(*point);
-        let (seconds, grown) = (point.0.duration_since(previous_time).as_secs_f64(), point.1 as f64 - previous_value as f64);
+        let (seconds, grown) =
+            (point.0.duration_since(previous_time).as_secs_f64(), point.1 as f64 - previous_value as f64);
         match rate {
             Some(rate) if is_between(steps, previous_time, point.0) => grown_by += rate * seconds - grown,
             _ => rate = Some((grown / seconds).max(0.0)),

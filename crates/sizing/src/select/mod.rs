@@ -63,7 +63,8 @@ impl Demand {
             used.filter(|bytes| *bytes > 0)
         };
         let nodes = nodes.into_iter();
-        let node = |(node, drives): (&str, _)| NodeDemand { node: node.to_owned(), drives, used_bytes: used_bytes_of(node) };
+        let node =
+            |(node, drives): (&str, _)| NodeDemand { node: node.to_owned(), drives, used_bytes: used_bytes_of(node) };
         Self { nodes: nodes.map(node).collect() }
     }
 

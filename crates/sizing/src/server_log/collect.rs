@@ -250,7 +250,9 @@ impl Collector {
     fn clock_was_set(&mut self, timestamp: Timestamp, position: LinePosition<'_>) {
         let dropped_text = self.keep_only(|kept| kept >= CLOCK_SET);
         self.log.span = Some((timestamp, timestamp));
-        self.oddities.add_remark(format!("{position}: the clock was set to {timestamp}; {dropped_text} with earlier times left out"));
+        self.oddities.add_remark(format!(
+            "{position}: the clock was set to {timestamp}; {dropped_text} with earlier times left out"
+        ));
     }
 
     /// Handles a step back. If the earlier lines had a wrong, later date, they are dropped. Otherwise new lines are
@@ -258,7 +260,8 @@ impl Collector {
     fn clock_went_back(&mut self, timestamp: Timestamp, step: SignedDuration, position: LinePosition<'_>) {
         let step_text = span(step.unsigned_abs().as_secs());
         if self.before_jump.take().is_none_or(|before| before > timestamp) {
-            self.oddities.add_remark(format!("{position}: the clock of the log goes back by {step_text}, to {timestamp}"));
+            self.oddities
+                .add_remark(format!("{position}: the clock of the log goes back by {step_text}, to {timestamp}"));
             return;
         }
         let dropped_text = self.keep_only(|kept| kept <= timestamp);
@@ -301,16 +304,21 @@ impl Collector {
         if !text.trim_ascii_start().starts_with(b"(") {
             return;
         }
-        let Some((bucket_pairs, count)) = text::buckets(text) else { return self.oddities.count(Oddity::Unread, position, text) };
+        let Some((bucket_pairs, count)) = text::buckets(text) else {
+            return self.oddities.count(Oddity::Unread, position, text);
+        };
         let bucket_pairs = &bucket_pairs[..count];
         // Buckets that do not ascend, or a much later line, belong to another histogram.
         let follows = |open: &OpenDump| {
-            open.dump.buckets.len() <= bucket_pairs[0].0 && timestamp.duration_since(open.dump.timestamp).abs() <= TOGETHER
+            open.dump.buckets.len() <= bucket_pairs[0].0
+                && timestamp.duration_since(open.dump.timestamp).abs() <= TOGETHER
         };
         if self.open_dump.as_ref().is_some_and(|open| !follows(open)) {
             self.close(position);
         }
-        let Some(open_dump) = &mut self.open_dump else { return self.oddities.count(Oddity::LostBuckets, position, text) };
+        let Some(open_dump) = &mut self.open_dump else {
+            return self.oddities.count(Oddity::LostBuckets, position, text);
+        };
         for (bucket, count) in bucket_pairs {
             if open_dump.dump.buckets.len() <= *bucket {
                 open_dump.dump.buckets.resize(bucket + 1, 0);
@@ -372,8 +380,9 @@ impl Collector {
             if let Some(before) = self.started().write_block_bytes.insert(device.to_owned(), bytes)
                 && before != bytes
             {
-                self.oddities
-                    .add_remark(format!("{position}: the write blocks of {device} change from {before} to {bytes} bytes"));
+                self.oddities.add_remark(format!(
+                    "{position}: the write blocks of {device} change from {before} to {bytes} bytes"
+                ));
             }
             return;
         }
@@ -429,7 +438,11 @@ impl Collector {
         // A start without counters before it is not a restart.
         let is_last = self.log.span.is_some_and(|(_, end)| end == timestamp);
         let restarts = &mut self.log.restarts;
-        if self.kept_count > 0 && is_last && restarts.len() < RESTARTS_MAX && restarts.last().is_none_or(|last| *last < timestamp) {
+        if self.kept_count > 0
+            && is_last
+            && restarts.len() < RESTARTS_MAX
+            && restarts.last().is_none_or(|last| *last < timestamp)
+        {
             restarts.push(timestamp);
         }
         let starts = &mut self.log.starts;
@@ -529,7 +542,8 @@ fn thin<T>(series: &mut Vec<T>, time_of: impl Fn(&T) -> Timestamp, distance: Sig
     let mut last: Option<Timestamp> = None;
     series.retain(|entry| {
         let timestamp = time_of(entry);
-        let keeps = last.is_none_or(|last| timestamp.duration_since(last) >= distance || is_between(restarts, last, timestamp));
+        let keeps =
+            last.is_none_or(|last| timestamp.duration_since(last) >= distance || is_between(restarts, last, timestamp));
         if keeps {
             last = Some(timestamp);
         }

@@ -158,7 +158,8 @@ fn read_to_end(mut file: LogFile, only_node: Option<&String>, nodes: &mut Nodes)
         && overlaps(collector)
     {
         let (name, early) = (&file.name, span(end.duration_since(file.begin).as_secs().unsigned_abs()));
-        let what = format!("{name} begins {early} before the end of {previous_file}: lines in both files are read once");
+        let what =
+            format!("{name} begins {early} before the end of {previous_file}: lines in both files are read once");
         collector.add_remark(what);
     }
     if file.unstamped > 0 {

@@ -397,7 +397,9 @@ fn two_nodes_in_one_file_are_said_once_and_take_no_more_memory() {
         let reads = &log.histograms["{test}-read"];
         assert!(times_said == 1 || (100..5_000).contains(&reads.len()), "{}", reads.len());
         let noted = |after, until| log.restarts.iter().any(|restart| after < *restart && *restart <= until);
-        assert!(reads.windows(2).all(|pair| pair[0].total <= pair[1].total || noted(pair[0].timestamp, pair[1].timestamp)));
+        assert!(
+            reads.windows(2).all(|pair| pair[0].total <= pair[1].total || noted(pair[0].timestamp, pair[1].timestamp))
+        );
         let said = log.remarks.iter().filter(|remark| remark.contains("several nodes in one file?")).count();
         assert_eq!(said, times_said, "{:?}", log.remarks);
     }

@@ -83,9 +83,9 @@ fn assert_log(bytes: &[u8]) -> bool {
     let restarted = |after, until| log.restarts.iter().any(|restart| after < *restart && *restart <= until);
     for dumps in log.histograms.values() {
         for pair in dumps.windows(2) {
-            assert!(pair[0].at < pair[1].at, "times ascend");
+            assert!(pair[0].timestamp < pair[1].timestamp, "times ascend");
             let grows = pair[0].total <= pair[1].total;
-            assert!(grows || restarted(pair[0].at, pair[1].at), "what goes back is a restart");
+            assert!(grows || restarted(pair[0].timestamp, pair[1].timestamp), "what goes back is a restart");
         }
         let differs = |dump: &server_log::Dump| {
             let counted = dump.buckets.iter().fold(0_u64, |sum, count| sum.saturating_add(*count));
@@ -95,8 +95,8 @@ fn assert_log(bytes: &[u8]) -> bool {
     }
     for lines in log.drives.values() {
         for pair in lines.windows(2) {
-            assert!(pair[0].at < pair[1].at, "times ascend");
-            assert!(pair[0].writes <= pair[1].writes || restarted(pair[0].at, pair[1].at));
+            assert!(pair[0].timestamp < pair[1].timestamp, "times ascend");
+            assert!(pair[0].writes <= pair[1].writes || restarted(pair[0].timestamp, pair[1].timestamp));
         }
     }
     log.remarks.iter().for_each(|remark| assert_one_line(remark));
@@ -123,10 +123,10 @@ fn assert_table(bytes: &[u8]) -> bool {
         histogram: "{test}-read".to_owned(),
         namespace: None,
         slice_sec: 10,
-        from: TableStart::Head,
+        start: TableStart::Head,
         duration_sec: None,
         buckets: 8,
-        every: 1,
+        threshold_step: 1,
         as_asloglatency: false,
     };
     let Some(Ok(found)) = source("a", bytes, usize::MAX).map(|source| loglatency::scan(vec![source], &wanted)) else {
@@ -147,7 +147,7 @@ fn assert_table(bytes: &[u8]) -> bool {
     {
         let read = pasted::read(source("a", page.as_bytes(), 5).into_iter().collect()).unwrap();
         let dumps = &read.histograms["{test}-read"];
-        let seconds = dumps[1].at.duration_since(dumps[0].at).as_secs_f64();
+        let seconds = dumps[1].timestamp.duration_since(dumps[0].timestamp).as_secs_f64();
         let again = dumps[1].total as f64 / seconds;
         assert!((again - rate).abs() <= 0.1 + rate / 100.0, "{again}\n{page}");
     }
@@ -182,7 +182,7 @@ fn assert_pasted(bytes: &[u8]) -> bool {
         }
         Ok(log) => {
             assert_profile(bytes, &log);
-            let times_ascend = |dumps: &Vec<server_log::Dump>| dumps.is_sorted_by(|a, b| a.at < b.at);
+            let times_ascend = |dumps: &Vec<server_log::Dump>| dumps.is_sorted_by(|a, b| a.timestamp < b.timestamp);
             assert!(log.histograms.values().all(times_ascend), "{log:?}");
             assert_eq!(format!("{log:?}"), format!("{:?}", read(7).unwrap()), "in pieces of 7 bytes it is the same");
             log.is_averages
