@@ -270,7 +270,7 @@ pub enum SeriesDifference {
     Term { name: String, then: String, now: String },
 }
 
-/// Checks that `then`, the record in a directory, and `now`, the requested series, are the same series.
+/// Checks that `recorded`, the record in a directory, and `requested`, the requested series, are the same series.
 ///
 /// Names of devices may differ, because a drive can have another name after a reboot. Errors: all differences.
 pub fn check_same(recorded: &Series, requested: &Series) -> Result<(), Vec<SeriesDifference>> {

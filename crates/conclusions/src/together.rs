@@ -84,7 +84,7 @@ pub enum MultiHostError {
     Read(#[from] RunDirError),
 }
 
-/// Judges the runs of `parts` as one test, for an agreed start at `agreed_unix_ms` of the file server's clock.
+/// Judges the runs of `host_runs` as one test, for an agreed start at `agreed_unix_ms` of the file server's clock.
 ///
 /// A host that is missing, did not finish, began at another time, or has an INVALID run makes the test INVALID, and a
 /// reason names the host.

@@ -136,7 +136,7 @@ impl Target {
         &self.opened.notes
     }
 
-    /// Directs all later operations through the page cache. `drops`: drops the target's cached pages first.
+    /// Directs all later operations through the page cache. `drops_cache`: drops the target's cached pages first.
     pub fn use_page_cache(&self, drops_cache: bool) -> io::Result<()> {
         if drops_cache {
             self.drop_cached();

@@ -10,7 +10,7 @@ const NEAR: usize = 8;
 /// kilobytes.
 #[derive(Debug, Clone)]
 pub struct EventQueue<K, T> {
-    /// The first `taken` items are already removed.
+    /// The first `popped` items are already removed.
     items: Vec<(K, T)>,
     popped: usize,
 }

@@ -61,7 +61,7 @@ pub trait IoEngine {
     /// Submits an operation, now or in the next [`IoEngine::reap`], as is cheaper. The completion has the issue time.
     fn submit(&mut self, op: Self::Op);
 
-    /// Submits queued operations, waits within the bounds of `wait`, and appends completions to `out`.
+    /// Submits queued operations, waits within the bounds of `wait`, and appends completions to `completions`.
     ///
     /// Blocks at most until `wait.until_ns` plus the kernel's timer slack. An error is an error of the engine, not of
     /// an operation, and is final.

@@ -24,7 +24,7 @@ impl<E> Default for EnginePool<E> {
 }
 
 impl<E> EnginePool<E> {
-    /// Lends engine `number`; `open` creates the engine if the pool lacks it.
+    /// Lends engine `index`; `open` creates the engine if the pool lacks it.
     pub fn lend(self: &Arc<Self>, index: usize, open: impl FnOnce() -> io::Result<E>) -> io::Result<Pooled<E>> {
         let existing = self.engines().get_mut(index).and_then(Option::take);
         Ok(Pooled { engine: Some(existing.map_or_else(open, Ok)?), index, pool: self.clone() })
@@ -34,7 +34,7 @@ impl<E> EnginePool<E> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `look` with each engine that is not lent.
+    /// Calls `visit` with each engine that is not lent.
     pub fn each(&self, visit: impl FnMut(&mut E)) {
         self.engines().iter_mut().flatten().for_each(visit);
     }

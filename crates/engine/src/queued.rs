@@ -97,7 +97,7 @@ impl Setup {
 }
 
 impl<Q: Queue> Queued<Q> {
-    /// An engine on `queue`. `beside`: helper threads, for a queue that may return operations.
+    /// An engine on `queue`. `helper_threads`: helper threads, for a queue that may return operations.
     pub(crate) fn on(
         queue: Q,
         targets: Vec<Arc<Target>>,

@@ -121,7 +121,7 @@ fn properties(table: &Table) -> Result<WriterProperties, ParquetError> {
 }
 
 impl Files {
-    /// Creates the files of the part `part` in `dir`.
+    /// Creates the files of the part `part_index` in `dir`.
     pub(crate) fn create(dir: &Path, part_index: usize) -> Result<Self> {
         let file = |table: &'static Table| {
             let (written, writer) = create(table, dir, &part_index.to_string())?;

@@ -80,11 +80,11 @@ pub struct Exported {
     pub unreadable: Vec<String>,
 }
 
-/// Exports the runs and series in `dirs`, or below them, and the tasks of campaigns to the tables of `out`.
+/// Exports the runs and series in `dirs`, or below them, and the tasks of campaigns to the tables of `out_dir`.
 ///
 /// A run that cannot be read is named in the result, and the other runs are exported. Errors: a directory of `dirs` has
-/// no run; `out` has foreign files, or an earlier export and `force` is false; a file cannot be written. After an error
-/// the tables in `out` are unchanged.
+/// no run; `out_dir` has foreign files, or an earlier export and `force` is false; a file cannot be written. After an error
+/// the tables in `out_dir` are unchanged.
 pub fn export(dirs: &[PathBuf], tasks: &[TaskRow<'_>], out_dir: &Path, force: bool) -> Result<Exported> {
     let mut sources = Sources::default();
     dirs.iter().try_for_each(|dir| sources.add(dir))?;

@@ -65,7 +65,7 @@ struct Cli {
     command: Command,
 }
 
-/// A command with its options. [`help::GROUPS`] assigns the heading in the help.
+/// A command with its options. `help::GROUPS` assigns the heading in the help.
 #[derive(Subcommand)]
 pub enum Command {
     /// Run ACT's storage test, or record stores that share a drive

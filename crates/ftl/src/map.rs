@@ -63,7 +63,7 @@ impl UnitMap {
         Some(self.flash_of[unit as usize]).filter(|&flash| flash != NOWHERE)
     }
 
-    /// Maps `count` host units from `unit` on to flash units from `flash` on. `left` gets the previous superblock of
+    /// Maps `count` host units from `unit` on to flash units from `flash` on. `release` gets the previous superblock of
     /// each unit; 0 if the unit was not mapped.
     #[inline]
     pub(crate) fn write(&mut self, unit: u32, flash: u32, count: u32, mut release: impl FnMut(u32)) {
@@ -89,8 +89,8 @@ impl UnitMap {
         self.superblock_of(place)
     }
 
-    /// Moves the valid units among `count` flash units from `from` on to consecutive flash units from `to` on. Returns
-    /// the number of moved units. If `LISTENS`, `read` gets each of them.
+    /// Moves the valid units among `count` flash units from `from_flash` on to consecutive flash units from `to_flash` on. Returns
+    /// the number of moved units. If `LISTENS`, `on_read` gets each of them.
     #[inline]
     pub(crate) fn relocate<const LISTENS: bool>(
         &mut self,

@@ -64,7 +64,7 @@ impl Factor {
         self.share(2, 1)
     }
 
-    /// `self` * `devices` / `of`, rounded to the nearest billionth. With this factor the load of `of` devices equals
+    /// `self` * `devices` / `target_devices`, rounded to the nearest billionth. With this factor the load of `target_devices` devices equals
     /// `self` times the load of `devices` devices.
     ///
     /// Errors: the factor is 0, or too large.

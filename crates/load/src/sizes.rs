@@ -43,7 +43,7 @@ impl SizeTable {
         let total_weight: u128 = weights.iter().map(|(_, weight)| u128::from(*weight)).sum();
         let bytes_max = weights.last().map_or(0, |(bytes, _)| *bytes);
         let count = weights.len() as u128;
-        // The height of a column is `full`; all of them together are full * count.
+        // The height of a column is `total_weight`; all of them together are full * count.
         let (mut small, mut large): (Vec<_>, Vec<_>) = weights
             .iter()
             .map(|(bytes, weight)| (*bytes, u128::from(*weight) * count))

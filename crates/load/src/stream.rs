@@ -123,7 +123,7 @@ pub trait Stream: Debug + Send {
         }
     }
 
-    /// Discards the next `arrivals`, which will never be issued: calls `lost` with the cell of each of these operations
+    /// Discards the next `arrivals`, which will never be issued: calls `on_lost` with the cell of each of these operations
     /// and their followers, with a count.
     fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
         match self.only_cell() {

@@ -6,7 +6,7 @@ use results::units;
 /// Maximum width of an explanation, columns.
 const COLUMNS: usize = 110;
 
-/// All findings other than `ok` and `unknown`, the most severe first, and the number of the others; with `all`, all of
+/// All findings other than `ok` and `unknown`, the most severe first, and the number of the others; with `with_all`, all of
 /// them.
 pub fn page(findings: &[Finding], with_all: bool) -> String {
     let count = |level| findings.iter().filter(|finding| finding.level == level).count() as u64;

@@ -119,7 +119,7 @@ pub(crate) fn add_window(streams: &mut [Histogram], layout: &Layout, window: &Wi
     }
 }
 
-/// A table in milliseconds, one line for each stream and duration: the columns `shown` of the [`QUANTILES`].
+/// A table in milliseconds, one line for each stream and duration: the columns `quantile_names` of the [`QUANTILES`].
 pub fn in_milliseconds(streams: &[StreamLatencies], name_width: usize, quantile_names: &[&str]) -> Table {
     let rows = streams.iter().flat_map(|stream| {
         let names = [stream.stream.as_str(), "", ""];

@@ -203,7 +203,7 @@ impl Cell {
         Self { text: text.into(), style: CellStyle::Code }
     }
 
-    /// A field of a heat map: `part` from 0 (lightest) to 1 (darkest).
+    /// A field of a heat map: `fraction` from 0 (lightest) to 1 (darkest).
     pub fn shaded(text: impl Into<String>, fraction: f64) -> Self {
         let shade = (fraction.clamp(0.0, 1.0) * SHADES as f64).round() as usize;
         Self { text: text.into(), style: CellStyle::Shade(shade) }

@@ -55,7 +55,7 @@ pub(crate) fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) 
     groups
 }
 
-/// Each of `all` once, at its first position.
+/// Each of `items` once, at its first position.
 pub(crate) fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     grouped(items.into_iter().map(|one| (one, ()))).into_iter().map(|(one, _)| one).collect()
 }

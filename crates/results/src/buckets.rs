@@ -96,7 +96,7 @@ impl ActBuckets {
 /// Largest number of thresholds that a run can be judged by.
 pub const THRESHOLDS_MAX: usize = 8;
 
-/// Counts the duration in `over` for each of the ascending `thresholds_ns` that the duration reaches.
+/// Counts the duration in `over_counts` for each of the ascending `thresholds_ns` that the duration reaches.
 ///
 /// "Over 1 ms" means `duration >= 1 ms`, as in ACT, whose bucket 0 ends at 0.999999 ms.
 #[inline]

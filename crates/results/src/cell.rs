@@ -132,7 +132,7 @@ impl Cell {
         self.record_over_all(n, 0);
     }
 
-    /// Records `n` operations that were never issued; this program delayed `ours` of them.
+    /// Records `n` operations that were never issued; this program delayed `own_delayed` of them.
     pub fn record_unissued(&mut self, n: u64, own_delayed: u64) {
         self.counts.unissued += n;
         self.record_missed(n, own_delayed);
@@ -147,7 +147,7 @@ impl Cell {
         self.record_over_all(1, 0);
     }
 
-    /// Records `n` operations that did not complete in time; without delays by this program, `ours` of them would have.
+    /// Records `n` operations that did not complete in time; without delays by this program, `own_delayed` of them would have.
     pub fn record_missed(&mut self, n: u64, own_delayed: u64) {
         self.counts.missed += n;
         self.counts.missed_least += n.saturating_sub(own_delayed);
@@ -359,7 +359,7 @@ pub struct EarlierSliceOps {
     pub counts: CellCounts,
 }
 
-/// Adds `more` to the entry in `all` for the same cell and slice.
+/// Adds `more` to the entry in `entries` for the same cell and slice.
 pub fn add_carried(entries: &mut Vec<EarlierSliceOps>, more: EarlierSliceOps) {
     match entries.iter_mut().find(|known| (known.cell, known.slice) == (more.cell, more.slice)) {
         Some(known) => known.counts.add(&more.counts),
@@ -373,7 +373,7 @@ impl Interval {
         Self::of_cells(layout, None)
     }
 
-    /// An empty interval of a shard that records only the cells `used`; `None`: all cells.
+    /// An empty interval of a shard that records only the cells `used_cells`; `None`: all cells.
     pub fn of_cells(layout: &Layout, used_cells: Option<&[u32]>) -> Self {
         let cell = |index: usize| {
             let (stream, thresholds_ns) = (&layout.streams[index / layout.devices.len()], layout.thresholds_ns.clone());

@@ -53,7 +53,7 @@ impl Limit {
         ThresholdText(self.threshold_ns).to_string()
     }
 
-    /// True if `over` of `wanted` operations reach the limit. Exact.
+    /// True if `over_ops` of `total_ops` operations reach the limit. Exact.
     pub fn is_exceeded(&self, over_ops: u64, total_ops: u64) -> bool {
         total_ops > 0
             && u128::from(over_ops) * u128::from(WHOLE_PPB) >= u128::from(total_ops) * u128::from(self.share_max_ppb)
@@ -117,7 +117,7 @@ impl Sla {
         }
     }
 
-    /// Joins all limits; `of` combines the shares of limits with the same threshold. Without limits:
+    /// Joins all limits; `combine` combines the shares of limits with the same threshold. Without limits:
     /// [`Self::UNLIMITED`]. `u64::max` gives the thresholds to count, `u64::min` the strictest limits.
     ///
     /// Errors: more thresholds than cells can count.

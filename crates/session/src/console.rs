@@ -68,7 +68,7 @@ pub fn notice(text: &str) {
 }
 
 /// Draws on standard error, over the previous drawing; names in `text` must be printable. If the terminal is too
-/// slow, only the newest drawing is written. The `first` drawing is always written: later ones go over it.
+/// slow, only the newest drawing is written. The `is_first` drawing is always written: later ones go over it.
 pub fn draw(text: String, is_first: bool) {
     if is_first { STDERR.print_text(text) } else { STDERR.draw(text) }
 }

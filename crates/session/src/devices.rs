@@ -232,7 +232,7 @@ fn open_targets<'w, W: Workload + 'w>(
 }
 
 /// The guard's consent to all `requests`, or to none. `erase` names devices that may be erased. Prints what will be
-/// erased, and warns of names that match neither `requests` nor `others`.
+/// erased, and warns of names that match neither `requests` nor `other_devices`.
 pub fn consent(requests: &[Request], erase: &[String], other_devices: &[String]) -> Result<Vec<WriteConsent>, Failure> {
     let allowed_names = allowed(erase);
     let guard = Guard::new(None);
@@ -259,7 +259,7 @@ fn allowed(erase: &[String]) -> Vec<String> {
 
 /// Checks that the guard agrees to the erasure of the real devices of `spec`, so that refusals come first; erases
 /// nothing. `writes`: true if the series writes; otherwise nothing is checked. Returns `erase` plus the names agreed
-/// to, so that later consents ask no question. Without `ask`, only names in `erase` and in [`ERASE_VARIABLE`] agree.
+/// to, so that later consents ask no question. Without `may_ask`, only names in `erase` and in [`ERASE_VARIABLE`] agree.
 pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String], may_ask: bool) -> Result<Vec<String>, Failure> {
     let request = |name: &DeviceName| Request {
         file_size_bytes: spec.file_size_bytes,
@@ -275,7 +275,7 @@ pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String], may_ask: bool) -
 }
 
 /// The guard's examination of all `requests`, without a consent. `erase` names devices that may be erased. Returns
-/// `erase` plus the names agreed to. `ask`: questions on the terminal are allowed.
+/// `erase` plus the names agreed to. `may_ask`: questions on the terminal are allowed.
 pub fn agree(requests: &[Request], erase: &[String], may_ask: bool) -> Result<Vec<String>, Failure> {
     let preset_answers = EraseAnswers::named(allowed(erase));
     let mut answers = if may_ask { preset_answers.or_ask(ask_on_terminal) } else { preset_answers };

@@ -425,7 +425,7 @@ pub struct EngineFacts {
 }
 
 impl EngineFacts {
-    /// Facts of `engine` before its start. The engine has `shards` issuing threads, `synchronous` of which perform
+    /// Facts of `engine` before its start. The engine has `shards` issuing threads, `synchronous_threads` of which perform
     /// system calls.
     ///
     /// `iops`: operations per second that the load offers, over all threads.

@@ -142,7 +142,7 @@ struct Latency {
 }
 
 impl Latency {
-    /// Adds `histogram` (`times` is 1) or subtracts it (-1).
+    /// Adds `histogram` (`weight` is 1) or subtracts it (-1).
     fn add(&mut self, bounds_ns: &[u64], histogram: &Latencies, weight: i64) {
         self.counts.resize(bounds_ns.len() + 1, 0);
         for step in histogram.iter_recorded() {

@@ -167,7 +167,7 @@ impl WriteProgress {
     /// Bytes between two readings of the clock.
     const LOOK_BYTES: u64 = 8 << 20;
 
-    /// Progress of `what`, for a total of `total_bytes`.
+    /// Progress of `label`, for a total of `total_bytes`.
     pub fn new(label: String, total_bytes: u64) -> Self {
         let began = Instant::now();
         Self { label, total_bytes, done_bytes: 0, began, printed_at: began, is_terminal: console::stderr_is_terminal() }

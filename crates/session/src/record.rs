@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tempfile::TempDir;
 
-/// Performs the run of `request`, a test called `what`, and shows its verdict. The run directory is `out`, or the
-/// default of `manner`.
+/// Performs the run of `request`, a test called `test_name`, and shows its verdict. The run directory is `out_dir`, or the
+/// default of `compat_mode`.
 pub fn record<W: Workload>(
     test_name: &str,
     out_dir: Option<&Path>,

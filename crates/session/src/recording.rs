@@ -92,7 +92,7 @@ pub struct Recording<'a> {
 }
 
 impl<'a> Recording<'a> {
-    /// Records the run of `manifest` into `dir`; `watch` can end it.
+    /// Records the run of `manifest` into `dir`; `observer` can end it.
     pub fn new(
         dir: PathBuf,
         manifest: Manifest,
@@ -395,7 +395,7 @@ fn lines_of_act(end: &End) -> Vec<String> {
     }
 }
 
-/// Prints, if `wanted`, the last addition to ACT's log. A closed reader does not end the run.
+/// Prints, if `is_enabled`, the last addition to ACT's log. A closed reader does not end the run.
 fn print_act(is_enabled: bool, writer: &Writer) -> Result<(), SinkError> {
     if !is_enabled {
         return Ok(());

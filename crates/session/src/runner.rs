@@ -172,7 +172,7 @@ impl RunOutcome {
     }
 }
 
-/// Performs a run. `watch` may end it early; a signal ends it through `switch`.
+/// Performs a run. `observer` may end it early; a signal ends it through `signal_handler`.
 ///
 /// Errors: the run did not begin.
 pub fn run<W: Workload>(
@@ -268,7 +268,7 @@ pub fn run<W: Workload>(
 /// Length of a run's slices, seconds; `wanted_sec`: the requested length. Prints a note if the report interval makes
 /// the slices longer.
 ///
-/// Errors: slices longer by more than a tenth, unless the run behaves `as_act`.
+/// Errors: slices longer by more than a tenth, unless the run behaves `is_act_mode`.
 pub fn length_of_slices(
     wanted_sec: u64,
     duration_sec: u64,

@@ -58,12 +58,12 @@ pub struct Armed(SignalHandler);
 
 impl SignalHandler {
     /// Handles SIGINT and SIGTERM. A signal ignored at program start stays ignored, as nohup and a shell's `&`
-    /// intend. `left`: the state after a second signal, for the message.
+    /// intend. `abort_note`: the state after a second signal, for the message.
     ///
     /// SIGHUP means that the terminal is gone, and ends nothing: the results of a day's run are in its run directory,
     /// and `flashproof report status` shows its progress. A pending question gets an end of file from the terminal.
     ///
-    /// `manner`: with ACT's and fio's behaviour the program is killed by the signal's default action.
+    /// `compat_mode`: with ACT's and fio's behaviour the program is killed by the signal's default action.
     pub fn install(abort_note: &'static str, compat_mode: CompatMode) -> Result<Self, Failure> {
         let handler = Self::default();
         let listening = handler.clone();
@@ -121,7 +121,7 @@ pub struct EndSignals {
 
 impl EndSignals {
     /// Handles SIGINT, SIGTERM and SIGHUP, except those ignored at program start. A second signal ends the program at
-    /// once. `left`: the state after that, for the message.
+    /// once. `abort_note`: the state after that, for the message.
     pub fn listen(abort_note: String) -> Result<Self, Failure> {
         let (sender, signals) = mpsc::channel();
         handle_signals(abort_note, CompatMode::Native, false, move |signal| {
@@ -157,8 +157,8 @@ impl EndSignals {
     }
 }
 
-/// Calls `first` on the first of the signals that were not ignored at program start. A second signal ends the program
-/// as `manner` demands. `left`: the state after that, for the message. `outlives_terminal`: SIGHUP only causes a note.
+/// Calls `on_first_signal` on the first of the signals that were not ignored at program start. A second signal ends the program
+/// as `compat_mode` demands. `abort_note`: the state after that, for the message. `outlives_terminal`: SIGHUP only causes a note.
 fn handle_signals(
     abort_note: String,
     compat_mode: CompatMode,

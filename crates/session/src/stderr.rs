@@ -51,7 +51,7 @@ struct Piece {
 }
 
 impl StderrWriter {
-    /// A writer to `out`.
+    /// A writer to `output`.
     pub(crate) fn new(output: impl Write + Send + 'static) -> Self {
         let shared = Arc::new(Shared::default());
         let writer_shared = shared.clone();

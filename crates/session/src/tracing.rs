@@ -36,7 +36,7 @@ const LENGTH: Duration = Duration::from_millis(500);
 /// Measurement that is missing without samples.
 const UNMEASURED: &str = "the split of latencies between kernel queue and device";
 
-/// The devices to trace; `None` if there are none, or tracing is not `wanted`.
+/// The devices to trace; `None` if there are none, or tracing is not `is_enabled`.
 ///
 /// Devices that cannot be traced are reported to the user and added to `unmeasured`; simulated drives are not
 /// mentioned.
@@ -253,7 +253,7 @@ fn is_whole(request: &Request, within: Range<u64>) -> bool {
     moves_data && request.completed_ns.is_some() && request.queued_ns.is_some_and(|ns| within.contains(&ns))
 }
 
-/// Starts a trace of the devices at `places` and of their disks.
+/// Starts a trace of the devices at `positions` and of their disks.
 pub fn start(positions: &[BlockPosition], options: Options) -> Result<Trace, TraceError> {
     let mut numbers: Vec<DeviceNumber> = positions.iter().flat_map(|place| [place.device_number, place.disk]).collect();
     numbers.sort_unstable();

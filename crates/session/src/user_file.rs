@@ -88,7 +88,7 @@ pub fn check_page(path: &Path) -> Result<PathKind, Failure> {
     }
 }
 
-/// Writes `text` to `path`; `what` names the content in messages. Without `text`, only checks whether writing could
+/// Writes `text` to `path`; `content_name` names the content in messages. Without `text`, only checks whether writing could
 /// work. An existing file is replaced only with `force`.
 pub fn write_file(content_name: &str, path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
     let existing = path_kind(path, "name another file")?;
@@ -103,7 +103,7 @@ pub fn write_file(content_name: &str, path: &Path, text: Option<&str>, force: bo
     written.map_err(|error| Failure::environment(not_written(content_name, path, &error)))
 }
 
-/// Message that `what` cannot be written to `path`, with the remedy.
+/// Message that `content_name` cannot be written to `path`, with the remedy.
 pub fn not_written(content_name: &str, path: &Path, error: &io::Error) -> String {
     let remedy = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space there, or name a file on another file system",
@@ -150,7 +150,7 @@ fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
     }
 }
 
-/// True if the file is empty or an earlier output, which `begins` recognises by its first bytes.
+/// True if the file is empty or an earlier output, which `has_mark` recognises by its first bytes.
 pub fn is_ours(path: &Path, has_mark: impl Fn(&str) -> bool) -> bool {
     let mut head = Vec::new();
     let read_result =
@@ -167,7 +167,7 @@ fn exists(path: &Path) -> Failure {
     refused(path, "it is there already", "name another file, or give --force to replace it")
 }
 
-/// Opens `name`; "-" is standard input. `what` describes the input in messages; `on_stdin` tells how to name standard
+/// Opens `name`; "-" is standard input. `content_name` describes the input in messages; `on_stdin` tells how to name standard
 /// input.
 ///
 /// Opens only regular files and descriptors that are open already: a FIFO in a directory could block forever.

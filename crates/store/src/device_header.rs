@@ -65,7 +65,7 @@ pub enum HeaderCheck {
 }
 
 impl DeviceHeader {
-    /// The header of device number `index` among the `devices` of `namespace`, on `cores` cores. `set` is random and
+    /// The header of device number `index` among the `devices` of `namespace`, on `cores` cores. `device_set` is random and
     /// the same for all devices. Before formatting or planning, add the device's size with [`Self::sized`].
     pub fn new(namespace: &Namespace, devices: u16, index: u16, cores: u16, device_set: u64) -> Self {
         let (namespace, write_block_bytes) = (namespace.name.clone(), namespace.write_block_bytes);

@@ -147,7 +147,7 @@ impl<E: BlockEngine> Embedded<E> {
         self.turn_until(until_ns, Store::is_idle)
     }
 
-    /// Repeats [`Self::turn`] until `is_so` is true for the store, or until `end_ns`.
+    /// Repeats [`Self::turn`] until `condition` is true for the store, or until `end_ns`.
     fn turn_until(&mut self, end_ns: u64, condition: fn(&Store) -> bool) -> io::Result<()> {
         while !condition(&self.store) && self.engine.now() < end_ns {
             self.poll();

@@ -231,7 +231,7 @@ struct BackoffQueue {
 }
 
 impl BackoffQueue {
-    /// Schedules the next retry of `token`, issued at `issued_ns` and delayed `before` times. `false`: fail it instead.
+    /// Schedules the next retry of `token`, issued at `issued_ns` and delayed `retries` times. `false`: fail it instead.
     fn hold(&mut self, token: u32, retries: u32, issued_ns: u64, now_ns: u64) -> bool {
         if !self.overload.waits.load(Ordering::Relaxed) || now_ns.saturating_sub(issued_ns) > PATIENCE_NS {
             return false;

@@ -118,7 +118,7 @@ impl RecordSpec {
         digest(&self.set, particle::INTEGER, &key.to_be_bytes())
     }
 
-    /// The transaction that reads the record of `key`, or writes it for the `write`-th time.
+    /// The transaction that reads the record of `key`, or writes it for the `write_number`-th time.
     pub fn transaction(&self, kind: OpKind, key: u64, write_number: u32) -> Transaction {
         let work = match kind {
             OpKind::Write => Work::Write(Write {
@@ -185,7 +185,7 @@ impl RecordSpec {
         }
     }
 
-    /// The difference of `bins` from the `write`-th write of `key`, if at least half of the bytes match.
+    /// The difference of `bins` from the `write_number`-th write of `key`, if at least half of the bytes match.
     pub(crate) fn torn_write(&self, key: u64, write_number: u32, bins: &[u8]) -> Option<WrongRecord> {
         let (torn, equal) = self.differs(key, self.stamp(write_number), bins)?;
         (2 * equal >= self.bytes() as usize).then_some(torn)

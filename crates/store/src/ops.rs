@@ -146,7 +146,7 @@ impl<'a> Bins<'a> {
     }
 }
 
-/// Applies `ops` to a record with the bins `old`. With `answers_each` each operation has an entry in the reply.
+/// Applies `ops` to a record with the bins `old_bins`. With `answers_each` each operation has an entry in the reply.
 pub(crate) fn apply(old_bins: &[u8], ops: &[u8], single_bin: bool, answers_each: bool) -> Result<Applied, ResultCode> {
     let list = entries(old_bins).map(|bin| Bin { name: bin.name, particle: bin.particle, value: bin.value.into() });
     let mut bins = Bins { list: list.collect(), positions: HashMap::new(), single_bin, answers_each };

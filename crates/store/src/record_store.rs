@@ -236,7 +236,7 @@ impl Store {
         self.index.get(digest).filter(|entry| !entry.is_tombstone() && !is_over(entry)).copied()
     }
 
-    /// Executes a transaction, or starts the read that it needs. `held`: the transaction is a write listed in `busy`.
+    /// Executes a transaction, or starts the read that it needs. `holds_key`: the transaction is a write listed in `busy`.
     fn begin(
         &mut self,
         (number, transaction): NumberedTransaction,

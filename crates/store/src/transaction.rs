@@ -117,7 +117,7 @@ pub struct Write {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Delete {
     pub generation: Generation,
-    /// As [`Write::image`].
+    /// As [`Write::wants_image`].
     pub wants_image: bool,
 }
 

@@ -83,7 +83,7 @@ impl Verifier {
         Some(writes.sent)
     }
 
-    /// Handles the answer to a write. `done`: the write succeeded; `in_doubt`: the write may still be executed. Returns
+    /// Handles the answer to a write. `is_done`: the write succeeded; `in_doubt`: the write may still be executed. Returns
     /// the token of the next waiting write of the key.
     pub(crate) fn end_write(&mut self, key: u64, is_done: bool, in_doubt: bool) -> Option<u32> {
         let writes = self.keys.get_mut(&key)?;

@@ -163,7 +163,7 @@ impl Aio {
         self.posted += 1;
     }
 
-    /// Takes the completions of the kernel, and waits for `least` of them until `until_ns`.
+    /// Takes the completions of the kernel, and waits for `completions_min` of them until `until_ns`.
     fn collect(&mut self, completions_min: usize, until_ns: u64) -> io::Result<()> {
         let room = self.events.len() - self.posted;
         let left_ns = until_ns.saturating_add(self.epoch_ns).saturating_sub(monotonic_ns());

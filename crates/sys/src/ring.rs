@@ -101,7 +101,7 @@ pub(crate) mod sealed {
             in_flight_max
         }
 
-        /// Builds entry `number` of an operation, from 0. The entry is valid as long as the operation's memory and the
+        /// Builds entry `entry_index` of an operation, from 0. The entry is valid as long as the operation's memory and the
         /// form are neither moved nor freed.
         fn entry(&mut self, op: &mut Self::Op, entry_index: usize) -> Self::Entry;
 
@@ -513,7 +513,7 @@ fn entry(op: &mut Op, is_block_device: bool) -> squeue::Entry {
     }
 }
 
-/// Entry for a discard of `len` bytes at `start` (`blkdev_uring_cmd` of the kernel's block/ioctl.c): the start is in
+/// Entry for a discard of `len` bytes at `offset` (`blkdev_uring_cmd` of the kernel's block/ioctl.c): the start is in
 /// `addr`, the length in `addr3`. `addr3` is the first field of the command bytes. The crate io_uring has no setter for
 /// `addr` of a command, so the start is written into the entry directly.
 fn discard(file: Fixed, offset: u64, len: u64) -> squeue::Entry {

@@ -216,7 +216,7 @@ fn chance(count: f64) -> (f64, f64) {
     (least.max(0.0), bound(count + 1.0, 1.96))
 }
 
-/// Quantile `part` of the values.
+/// Quantile `quantile` of the values.
 fn at(mut values: Vec<f64>, quantile: f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values.get((quantile * values.len().saturating_sub(1) as f64).round() as usize).copied().unwrap_or_default()

@@ -121,7 +121,7 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
 
 /// The next stage to run; `None` if the series is finished.
 ///
-/// A failed stage ends the series unless `all` stages are requested: later stages cannot compensate for the failure,
+/// A failed stage ends the series unless `all_stages` stages are requested: later stages cannot compensate for the failure,
 /// and twice the load would only wear a drive that did not hold the load.
 pub fn next(series: &Series, all_stages: bool) -> Option<usize> {
     let has = |step: &Step, outcome| step.state == State::Done && step.outcome == Some(outcome);
@@ -358,7 +358,7 @@ impl Claim {
 }
 
 /// The stages, in order, of a certification for `multiple` times the load of 1x. Two stages of `stage_sec` seconds on
-/// device number `single`; with several `devices`, both stages again on all devices.
+/// device number `single_device`; with several `devices`, both stages again on all devices.
 pub fn stages(multiple: f64, devices: usize, single_device: usize, stage_sec: u64) -> Vec<Step> {
     let all_devices = (devices > 1).then(|| (0..devices).collect::<Vec<_>>());
     let loads = [(1.0, Rule::Limits), (2.0, Rule::Completes)];

@@ -143,7 +143,7 @@ impl WitnessSessions {
         self.change(&message, &mut own_session)
     }
 
-    /// Applies a message that changes a session. `own` is the session of the connection. Errors: the message is
+    /// Applies a message that changes a session. `own_session` is the session of the connection. Errors: the message is
     /// refused, and nothing has changed.
     pub fn change(&mut self, message: &Message, own_session: &mut Option<SessionId>) -> Result<(), String> {
         match message {
@@ -223,7 +223,7 @@ impl WitnessSessions {
         }
         let of_subject = |record: &&Record| record.session.subject == subject && record.judged.is_none();
         let found_record = found_id.and_then(|id| self.find(id));
-        // If the drive lost its whole last session, `found` is an older session, which was already examined.
+        // If the drive lost its whole last session, `found_record` is an older session, which was already examined.
         let unjudged = found_record.filter(|record| record.judged.is_none());
         let unjudged = unjudged.or_else(|| self.records.iter().rev().find(of_subject));
         Reply::Record(unjudged.or(found_record).cloned().map(Box::new))

@@ -77,7 +77,7 @@ impl Spread {
         Self { count, mean, deviation, skewness: skewness.max(0.0) }
     }
 
-    /// Probability that any of `of` values is at least `distance` beyond the mean.
+    /// Probability that any of `value_count` values is at least `distance` beyond the mean.
     fn p(&self, distance: f64, value_count: f64) -> f64 {
         let standard = distance / self.width();
         // Solves standard = t + (t^2 - 1) skewness / 6.

@@ -171,7 +171,7 @@ impl Search {
         if self.confirmed == Some(held) { Err(self.finding(stop)) } else { Ok(NextRun::Confirm(held)) }
     }
 
-    /// Records that the load of `moved` was held. `whole`: true if over a whole slice.
+    /// Records that the load of `run` was held. `is_whole_slice`: true if over a whole slice.
     pub fn record_held(&mut self, run: NextRun, is_whole_slice: bool) {
         let multiple = run.multiple();
         if let NextRun::Recover(_) = run {
@@ -187,7 +187,7 @@ impl Search {
         }
     }
 
-    /// Records that the load of `moved` was not held, or the drive did not recover. `overdrove`: true if the load may
+    /// Records that the load of `run` was not held, or the drive did not recover. `overdrove`: true if the load may
     /// have left the drive slower than before.
     pub fn record_not_held(&mut self, run: NextRun, overdrove: bool) {
         let multiple = run.multiple();
@@ -250,7 +250,7 @@ impl Details {
     }
 }
 
-/// The conclusion of the search in `series` with the result `finding`. `alone` has phrases: reasons not to compare the
+/// The conclusion of the search in `series` with the result `finding`. `not_comparable` has phrases: reasons not to compare the
 /// rating with published ratings.
 pub fn conclude(series: &Series, finding: &SearchResult, sla: &Sla, not_comparable: &[String]) -> Conclusion {
     let steps: Vec<_> = series.steps.iter().filter_map(|step| Some((step, Details::of(step)?))).collect();

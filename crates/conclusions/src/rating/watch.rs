@@ -133,7 +133,7 @@ struct AtLimit<'a> {
 }
 
 impl AtLimit<'_> {
-    /// Number of operations that `over` counts, and of due operations.
+    /// Number of operations that `count_of` counts, and of due operations.
     fn sums(&self, count_of: fn(&Round) -> &[u64; THRESHOLDS_MAX]) -> (u64, u64) {
         sums(self.rounds, |round| count_of(round)[self.index])
     }
@@ -424,7 +424,7 @@ impl Watcher {
     }
 }
 
-/// Number of operations that `over` counts, and of due operations.
+/// Number of operations that `count_of` counts, and of due operations.
 fn sums(rounds: &[Round], count_of: impl Fn(&Round) -> u64) -> (u64, u64) {
     rounds.iter().fold((0, 0), |(sum, wanted), round| (sum + count_of(round), wanted + round.scheduled_ops))
 }

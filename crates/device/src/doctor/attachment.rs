@@ -251,8 +251,8 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
     judge_interrupts(&lines, &cpus, &online, &by_cpu, irqbalance_runs(roots), check);
 }
 
-/// Judges the interrupt lines `lines`. `cpus`: CPUs to which the lines are routed; `counted`: interrupts per CPU since
-/// boot; `balanced`: true if irqbalance runs, `None` if unknown.
+/// Judges the interrupt lines `lines`. `cpus`: CPUs to which the lines are routed; `by_cpu`: interrupts per CPU since
+/// boot; `has_irqbalance`: true if irqbalance runs, `None` if unknown.
 fn judge_interrupts(
     lines: &[u32],
     cpus: &CpuList,

@@ -38,7 +38,7 @@ pub(super) fn check(device: &DeviceState, roots: &Roots, findings: &mut Findings
     }
 }
 
-/// Checks for I/O of other programs, between two readings of the counters at a distance of `apart`.
+/// Checks for I/O of other programs, between two readings of the counters at a distance of `interval`.
 pub(super) fn check_activity(
     before: Option<Counters>,
     after: Option<Counters>,

@@ -235,7 +235,7 @@ struct Findings {
 }
 
 impl Findings {
-    /// Begins the check `name`; `why`: the reason why it matters.
+    /// Begins the check `name`; `reason`: the reason why it matters.
     fn check(&mut self, name: &'static str, reason: &'static str) -> Check<'_> {
         Check { findings: self, name, reason }
     }

@@ -62,7 +62,7 @@ impl<'a> EraseAnswers<'a> {
         Self { device_names: names.into_iter().collect(), asker: None }
     }
 
-    /// Asks about all other devices by calling `ask`.
+    /// Asks about all other devices by calling `asker`.
     #[must_use]
     pub fn or_ask(mut self, asker: impl FnMut(&Question<'_>) -> Option<String> + 'a) -> Self {
         self.asker = Some(Box::new(asker));
@@ -179,7 +179,7 @@ impl<'a> DeviceNames<'a> {
         self.lasting.iter().find(|name| name.other_devices.is_empty())
     }
 
-    /// The name that consents to the erasure: the lasting name, or `given` (the name on the command line) if there is
+    /// The name that consents to the erasure: the lasting name, or `device_name` (the name on the command line) if there is
     /// none.
     pub(super) fn lasting_erase_name<'b>(&'b self, device_name: &'b str) -> &'b str {
         self.unique_lasting_name().map_or(device_name, |name| &name.text)

@@ -182,7 +182,7 @@ fn mark(file: &File, open_mode: OpenMode) -> Result<(), Reason> {
     }
 }
 
-/// Repeats `attempt` until it succeeds, fails with an error that `again` does not accept, or `limit` has passed.
+/// Repeats `attempt` until it succeeds, fails with an error that `is_retryable` does not accept, or `limit` has passed.
 fn retry<T>(
     limit: Duration,
     is_retryable: impl Fn(&io::Error) -> bool,

@@ -34,7 +34,7 @@ pub enum Evidence {
     Aerospike { namespace: Option<String> },
     /// A device of flashproof's own record engine, with its namespace.
     RecordStore { namespace: Option<String> },
-    /// Foreign data in `samples` of `of` samples. `first_at`: offset of the first such sector; `why`: why no record
+    /// Foreign data in `samples` of `samples_tried` samples. `first_at`: offset of the first such sector; `why`: why no record
     /// explains the data.
     Data { samples: u32, samples_tried: u32, first_at: u64, why: String },
     /// Unreadable samples, whose contents are unknown. `first_at`: offset of the first such sample; `error`: the
@@ -48,7 +48,7 @@ impl Evidence {
         !matches!(self, Self::Data { .. } | Self::Unreadable { .. })
     }
 
-    /// True if `found` has a store of flashproof's own record engine, and no data of another owner. The store's header
+    /// True if `evidence` has a store of flashproof's own record engine, and no data of another owner. The store's header
     /// alone proves nothing, because it can survive under data written later.
     pub(super) fn is_store_alone(evidence: &[Self]) -> bool {
         evidence.iter().any(|one| matches!(one, Self::RecordStore { .. }))

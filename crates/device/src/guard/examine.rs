@@ -405,7 +405,7 @@ pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
     })
 }
 
-/// Watches the devices at `dirs` for the time `watch`. Error: a device did I/O. `Ok(false)`: a device has no counters.
+/// Watches the devices at `dirs` for the time `watch_time`. Error: a device did I/O. `Ok(false)`: a device has no counters.
 fn moves(dirs: &[&SysDir], watch_time: Duration) -> Result<bool, Reason> {
     let read_counters = || dirs.iter().map(|dir| Counters::of(dir)).collect::<Option<Vec<_>>>();
     let Some(before) = read_counters() else { return Ok(false) };

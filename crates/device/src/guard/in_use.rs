@@ -263,7 +263,7 @@ struct Export {
     controller: Option<String>,
 }
 
-/// Finds exported parts of `subject`.
+/// Finds exported parts of `devices`.
 pub(super) fn check_exports(devices: &TargetDevices, roots: &Roots, findings: &mut Objections) {
     let config = SysDir::new(roots.sys.join("kernel/config"));
     for (module, config_dir) in [("nvmet", config.child("nvmet")), ("target_core_mod", config.child("target"))] {
@@ -281,7 +281,7 @@ pub(super) fn check_exports(devices: &TargetDevices, roots: &Roots, findings: &m
 }
 
 impl Export {
-    /// Description of the exported part of `subject`.
+    /// Description of the exported part of `devices`.
     fn find(&self, devices: &TargetDevices, roots: &Roots) -> Option<String> {
         let by_number = self.number.and_then(|number| devices.node(number));
         let by_controller = || {

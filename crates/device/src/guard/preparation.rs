@@ -401,7 +401,7 @@ impl Records {
         Ok(is_same)
     }
 
-    /// Records that a run with the purpose `what` writes to a prepared device, so that the preparation no longer
+    /// Records that a run with the purpose `purpose` writes to a prepared device, so that the preparation no longer
     /// describes its contents.
     pub(super) fn note_writing(&self, identity: &str, purpose: &str) -> Result<(), StateError> {
         let was_prepared = self.find(identity).is_some_and(|record| record.prepared.is_some());

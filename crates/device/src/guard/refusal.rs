@@ -55,7 +55,7 @@ impl Objections {
         }
     }
 
-    /// True if a mount of `which` was found.
+    /// True if a mount of `description` was found.
     pub(super) fn is_mounted(&self, description: &str) -> bool {
         self.reasons.iter().any(|reason| matches!(reason, Reason::Mounted { which: known, .. } if known == description))
     }

@@ -63,7 +63,7 @@ pub(super) enum Overlap {
 /// A part of the target to which a descriptor or path refers.
 #[derive(Debug)]
 pub(super) struct TargetPart {
-    /// Description, see [`Node::which`].
+    /// Description, see [`Node::description`].
     pub(super) description: String,
     /// True if processes that opened it read-only count as users. Below the target they do not: daemons that manage the
     /// paths of a drive keep the paths open for reading.
@@ -111,8 +111,8 @@ impl TargetDevices {
         Self { files: vec![file], ..Self::default() }
     }
 
-    /// Adds a device with everything that shares bytes with it. `way`: the device built on it towards the target;
-    /// `None` for the target. `exact`: true if the target covers the whole device.
+    /// Adds a device with everything that shares bytes with it. `upper_disk`: the device built on it towards the target;
+    /// `None` for the target. `is_exact`: true if the target covers the whole device.
     fn add(
         &mut self,
         machine: &Machine<'_>,

@@ -34,7 +34,7 @@ pub fn lines_of(root: &Path, number: DeviceNumber) -> Vec<u32> {
     lines
 }
 
-/// Interrupt lines of the nearest device from `place` upwards that has lines, below `top`.
+/// Interrupt lines of the nearest device from `device_dir` upwards that has lines, below `devices_dir`.
 fn lines_above(device_dir: &Path, devices_dir: &Path) -> Vec<u32> {
     let above = device_dir.ancestors().take_while(|place| place.starts_with(devices_dir) && *place != devices_dir);
     above.map(lines_at).find(|lines| !lines.is_empty()).unwrap_or_default()

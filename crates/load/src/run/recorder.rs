@@ -224,7 +224,7 @@ impl Recorder {
         self.current.record_gap(unseen_ns);
     }
 
-    /// Records a failed operation due at `intended_ns`; `why`: the error in its data, if its data is wrong.
+    /// Records a failed operation due at `intended_ns`; `data_error`: the error in its data, if its data is wrong.
     pub(super) fn failed(&mut self, request: &Request, intended_ns: u64, outcome: Outcome, data_error: Option<String>) {
         let &Request { cell, kind, offset, len, .. } = request;
         self.record(cell, intended_ns, |cell| cell.record_errors(1));

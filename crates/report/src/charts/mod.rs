@@ -172,7 +172,7 @@ impl Chart {
         Self { id: identifier(&id.into()), title: title.into(), x, y, ..Self::default() }
     }
 
-    /// The same chart without data, because of `why`.
+    /// The same chart without data, because of `reason`.
     pub(crate) fn without_data(self, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self { key: format!("Not drawn: {reason}"), absent: Some(reason), lines: Vec::new(), heat: None, ..self }

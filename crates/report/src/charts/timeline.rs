@@ -131,7 +131,7 @@ impl Timeline {
         self.gap_ms.any()
     }
 
-    /// The line of a column; `of` is the kernel name of a device, or empty for host and process.
+    /// The line of a column; `owner` is the kernel name of a device, or empty for host and process.
     pub(crate) fn column(&self, column: Column, owner: &str) -> Option<&ColumnLine> {
         let is_it = |known: &ColumnOf| known.column == column && known.owner == owner;
         self.columns.iter().find(|line| line.column_of.as_ref().is_some_and(is_it))

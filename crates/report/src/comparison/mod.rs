@@ -62,10 +62,10 @@ impl Comparison {
     }
 }
 
-/// Compares the runs or series in `dirs`, with the operator's data `given`, and ranks them in `ratings` (highest
+/// Compares the runs or series in `dirs`, with the operator's data `operator_data`, and ranks them in `ratings` (highest
 /// first).
 ///
-/// Errors: a directory has neither a run nor a series, a run is named twice, or `given` names an unknown candidate. If
+/// Errors: a directory has neither a run nor a series, a run is named twice, or `operator_data` names an unknown candidate. If
 /// a run is damaged, its undamaged part is shown, with a warning.
 pub fn compare(
     dirs: &[CandidateDir],
@@ -177,12 +177,12 @@ impl<T> ValueOrReason<T> {
         }
     }
 
-    /// Applies `of` to the value; a missing value keeps its reason.
+    /// Applies `f` to the value; a missing value keeps its reason.
     pub fn map<U>(&self, f: impl FnOnce(&T) -> U) -> ValueOrReason<U> {
         self.and_then(|value| ValueOrReason::Value(f(value)))
     }
 
-    /// Applies `of`, which returns a cell, to the value; a missing value keeps its reason.
+    /// Applies `f`, which returns a cell, to the value; a missing value keeps its reason.
     pub fn and_then<U>(&self, f: impl FnOnce(&T) -> ValueOrReason<U>) -> ValueOrReason<U> {
         match self {
             Self::Value(value) => f(value),

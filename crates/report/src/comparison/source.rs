@@ -55,7 +55,7 @@ impl CandidateSource {
         }
     }
 
-    /// A directory without a representative run, because of `why`.
+    /// A directory without a representative run, because of `reason`.
     fn without_run(name: String, dir: &Path, kind: CandidateKind, reason: &str) -> Self {
         Self {
             name,
@@ -215,7 +215,7 @@ const IGNORED_SETTINGS: &str = "device-names num-devices report-interval-sec mic
 /// Names of candidates, grouped by value.
 type Values<'a> = BTreeMap<String, Vec<&'a str>>;
 
-/// A sentence on the differences in `what` between `things`; `empty` is the word for an empty value. `None` if all are
+/// A sentence on the differences in `aspect` between `objects`; `empty` is the word for an empty value. `None` if all are
 /// equal.
 fn difference(objects: &str, aspect: &str, values: &Values<'_>, empty: &str) -> Option<String> {
     let text = |(value, names): (&String, &Vec<&str>)| {

@@ -113,7 +113,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// CPU usage of `ops` of `all` operations: the total, scaled by ops / all.
+    /// CPU usage of `ops` of `total_ops` operations: the total, scaled by ops / all.
     pub fn part(self, ops: u64, total_ops: u64) -> Self {
         let scaled = |whole: u64| (u128::from(whole) * u128::from(ops) / u128::from(total_ops.max(1))) as u64;
         Self {

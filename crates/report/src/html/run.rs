@@ -14,7 +14,7 @@ use maud::{Markup, html};
 use results::finding::{Finding, Level};
 use results::units;
 
-/// The run under a heading of `level`; anchors in the page begin with `place`.
+/// The run under a heading of `level`; anchors in the page begin with `anchor_prefix`.
 pub(super) fn article(run: &RunReport, anchor_prefix: &str, level: usize, plots: &mut Plots) -> Markup {
     let sublevel = level + 1;
     let other_reasons: Vec<_> = run.result.others().collect();
@@ -83,7 +83,7 @@ fn one_slice(run: &RunReport) -> Option<Bars> {
     (groups.iter().all(|group| group.slices.len() <= 1) && !bars.is_empty()).then_some(bars)
 }
 
-/// The table, or `other` if it has no rows.
+/// The table, or `placeholder` if it has no rows.
 fn unless_empty(table: Table, placeholder: Markup) -> Markup {
     html! { @if table.is_empty() { (placeholder) } @else { (table) } }
 }
@@ -196,7 +196,7 @@ fn method(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     section(format!("{anchor_prefix}method"), level, "Method and limits", content)
 }
 
-/// The series; anchors in the page begin with `place`.
+/// The series; anchors in the page begin with `anchor_prefix`.
 pub(super) fn series_article(report: &SeriesReport, anchor_prefix: &str, plots: &mut Plots) -> Markup {
     let certify = report.series.purpose == Purpose::Certify;
     // Only the runs of a certification are shown in the page: a search shows its curve, a baseline its drives.

@@ -83,7 +83,7 @@ impl<R: Read> LogReader<R> {
         (*DEFAULTS.iter().find(has).unwrap_or(&DEFAULTS[0])).to_owned()
     }
 
-    /// The histogram called `wanted`, or else the only one whose name begins with `wanted`, as ACT's script finds it.
+    /// The histogram called `requested_name`, or else the only one whose name begins with `requested_name`, as ACT's script finds it.
     fn resolve(&self, requested_name: &str) -> Result<Histogram, LatencyError> {
         let names = self.reader.names();
         let starting: Vec<usize> = (0..names.len()).filter(|index| names[*index].starts_with(requested_name)).collect();
@@ -161,7 +161,7 @@ impl Log {
         }
     }
 
-    /// Notes that the slices after `before`, up to `last`, are missing.
+    /// Notes that the slices after `slice_before`, up to `last`, are missing.
     fn note_missing(&mut self, slice_before: u64, last: u64) {
         if last > slice_before {
             self.missing.push(slice_before + 1..=last);

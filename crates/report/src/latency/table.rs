@@ -186,7 +186,7 @@ fn line(tag: &str, columns: &[ColumnGroup<'_>], cells: impl Iterator<Item = Cell
 /// A statistic over the values of all slices; slices without operations are left out.
 pub(super) type Summary = fn(&mut dyn Iterator<Item = f64>) -> Option<f64>;
 
-/// Applies the statistic `of` to each column of a group, over the slices that have a number.
+/// Applies the statistic `statistic` to each column of a group, over the slices that have a number.
 fn summary(cells: &[Cells], statistic: Summary) -> Cells {
     let edges = cells.first().map_or(0, |cells| cells.percents.len());
     let percents = (0..edges).map(|edge| statistic(&mut cells.iter().filter_map(|cells| cells.percents[edge])));

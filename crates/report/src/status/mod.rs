@@ -26,7 +26,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Reads the status of the run or series in `dir` at `now`. `look` returns the state of a process.
+    /// Reads the status of the run or series in `dir` at `now`. `state_of` returns the state of a process.
     ///
     /// Errors: `dir` has neither a run nor a series, or its manifest or series record is damaged.
     pub fn read(dir: &Path, now: SystemTime, state_of: &dyn Fn(&Process) -> ProcessState) -> Result<Self, RunDirError> {
@@ -96,7 +96,7 @@ pub struct SeriesStatus {
 }
 
 impl SeriesStatus {
-    /// Reads the status of the series in `dir` at `now`. `look` returns the state of a process.
+    /// Reads the status of the series in `dir` at `now`. `state_of` returns the state of a process.
     fn read(dir: &Path, now: SystemTime, state_of: &dyn Fn(&Process) -> ProcessState) -> Result<Self, RunDirError> {
         let Some(mut series) = Series::read(dir)? else {
             return Err(results::run_dir::manifest(dir).err().unwrap_or_else(|| disappeared_error(dir)));

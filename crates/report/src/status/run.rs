@@ -128,7 +128,7 @@ pub struct RunStatus {
 }
 
 impl RunStatus {
-    /// Reads the status of the run in `dir` at `now`. `look` returns the state of a process.
+    /// Reads the status of the run in `dir` at `now`. `state_of` returns the state of a process.
     pub fn read(dir: &Path, now: SystemTime, state_of: &dyn Fn(&Process) -> ProcessState) -> Result<Self, RunDirError> {
         let manifest = run_dir::manifest(dir)?;
         // Check this first: a verdict that is written while the tables are read does not match the tables.

@@ -129,7 +129,7 @@ impl<R: Read> fmt::Debug for Input<R> {
     }
 }
 
-/// Reader of the raw bytes of the file. `ended` is set once the end was reached.
+/// Reader of the raw bytes of the file. `is_at_eof` is set once the end was reached.
 struct Raw<R> {
     first: Cursor<Vec<u8>>,
     source: R,

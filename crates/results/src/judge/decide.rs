@@ -61,7 +61,7 @@ impl Judge {
     }
 }
 
-/// The verdict of a run with this `end`. If another workload ended the run, `elsewhere` describes why.
+/// The verdict of a run with this `end`. If another workload ended the run, `other_workload_end` describes why.
 fn verdict(judge: &Judge, end: &End, other_workload_end: Option<&str>) -> Verdict {
     let end = &judge.corrected_end(end);
     let (decided_by, worst) = worst_shares(judge, end, |counts| &counts.judged_over);

@@ -23,12 +23,12 @@ use std::fmt;
 /// At most one in this many due operations may be missing or late.
 const ALLOWED_ONE_IN: u64 = 1_000;
 
-/// True if `count` is more than 0.1 % of `wanted`. Exact.
+/// True if `count` is more than 0.1 % of `total`. Exact.
 fn is_too_many(count: u64, total: u64) -> bool {
     u128::from(count) * u128::from(ALLOWED_ONE_IN) > u128::from(total)
 }
 
-/// True if `missed` of `wanted` operations are too many for the load to count as carried out.
+/// True if `missed` of `total` operations are too many for the load to count as carried out.
 fn is_not_carried_out(missed: u64, total: u64) -> bool {
     missed > 1 && is_too_many(missed, total)
 }
@@ -54,7 +54,7 @@ impl fmt::Display for Shortfall {
     }
 }
 
-/// Overdue operations of a stream with `per_sec` operations per second. `wanted` operations were due in the period that
+/// Overdue operations of a stream with `per_sec` operations per second. `scheduled_ops` operations were due in the period that
 /// ends now, and `backlog` is outstanding at its end. `None` if the number of overdue operations is allowed. At most
 /// `per_sec` times the grace period came due within the grace period; older operations are overdue.
 pub fn shortfall(scheduled_ops: u64, backlog: &Backlog, per_sec: f64) -> Option<Shortfall> {
@@ -210,8 +210,8 @@ impl Judge {
         self.judged_groups().filter(is_whole).filter_map(of_group).collect()
     }
 
-    /// A sentence about the complete window of `group` with the lowest rate, and this rate as a fraction of `least`;
-    /// `None` if no rate is below `least` per second.
+    /// A sentence about the complete window of `group` with the lowest rate, and this rate as a fraction of `rate_min`;
+    /// `None` if no rate is below `rate_min` per second.
     fn below(
         &self,
         group: &GroupCounts,
@@ -256,7 +256,7 @@ impl Judge {
         !self.plan.simulated && share >= 1.0 - delayed
     }
 
-    /// Among the complete windows of a group for which `bad` is true, the window with the largest count `of`; and a
+    /// Among the complete windows of a group for which `is_bad` is true, the window with the largest count `count_of`; and a
     /// text that names the slice of this window and the first bad slice.
     fn worst_window(
         &self,

@@ -131,7 +131,7 @@ pub(super) fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
     format!("{BEFORE}{:08x}{AFTER}{rest}", crc32fast::hash(rest.as_bytes())).into_bytes()
 }
 
-/// Reads a file of format version `known` or older; `None` if the file does not exist.
+/// Reads a file of format version `newest_version` or older; `None` if the file does not exist.
 ///
 /// Errors: the file is damaged or of a later version, or a system call failed.
 pub fn read<T: DeserializeOwned>(path: &Path, newest_version: u32) -> Result<Option<T>, RunDirError> {

@@ -277,9 +277,9 @@ impl WindowBuckets<'_> {
     }
 }
 
-/// Reads a log of the run in `dir` and calls `each` for every line, oldest first. Memory does not grow with the log.
+/// Reads a log of the run in `dir` and calls `on_window` for every line, oldest first. Memory does not grow with the log.
 ///
-/// A torn last line is dropped. Errors: the file cannot be read, is not a log of `layout`, or is damaged; `each` then
+/// A torn last line is dropped. Errors: the file cannot be read, is not a log of `layout`, or is damaged; `on_window` then
 /// got the lines before the damage.
 pub fn each_window(
     dir: &Path,
@@ -342,7 +342,7 @@ fn end_of(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Calls `each` for every window of a log, or only for the windows of `stream`. Not generic, because a generic function
+/// Calls `on_window` for every window of a log, or only for the windows of `stream`. Not generic, because a generic function
 /// would be compiled in the calling crate, with less optimisation.
 fn windows(
     mut lines: WholeLines,

@@ -121,7 +121,7 @@ pub struct Manifest {
     pub process: Option<Process>,
 }
 
-/// Time left until `all` operations are done, in the unit of `elapsed`, if the rate stays as it was during the `done`
+/// Time left until `total_ops` operations are done, in the unit of `elapsed`, if the rate stays as it was during the `done_ops`
 /// operations; `None` if no operation is done.
 pub fn time_left(total_ops: u64, done_ops: u64, elapsed: f64) -> Option<f64> {
     (done_ops > 0).then(|| total_ops.saturating_sub(done_ops) as f64 * elapsed / done_ops as f64)

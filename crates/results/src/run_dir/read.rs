@@ -55,7 +55,7 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     read_each(dir, manifest(dir)?, &mut |_, _| {})
 }
 
-/// Like [`read`], for a run whose manifest is already read. Calls `each` for every whole interval.
+/// Like [`read`], for a run whose manifest is already read. Calls `on_interval` for every whole interval.
 pub fn read_each(dir: &Path, manifest: Manifest, on_interval: EachInterval) -> Result<Run, RunDirError> {
     let mut damage = Vec::new();
     let recorded_verdict: Option<Verdict> = match file::read(&dir.join(VERDICT), VERDICT_FORMAT_VERSION) {

@@ -72,7 +72,7 @@ pub struct Round {
     pub achieved_iops: f64,
     /// By threshold: operations whose `wait + service` was over the threshold.
     pub judged_over: [u64; THRESHOLDS_MAX],
-    /// Lower bound of `over`: without delays that this program may have caused.
+    /// Lower bound of `judged_over`: without delays that this program may have caused.
     pub judged_least_over: [u64; THRESHOLDS_MAX],
     /// By threshold: operations whose `wait + lag + service` was over the threshold.
     pub response_over: [u64; THRESHOLDS_MAX],

@@ -245,13 +245,13 @@ impl Distortion {
         ))
     }
 
-    /// The I/O that reaches the device if `asked` is requested.
+    /// The I/O that reaches the device if `requested` is requested.
     pub fn applied(&self, requested: &DriveIo) -> DriveIo {
         let requested = requested.numbers();
         DriveIo::from(std::array::from_fn(|n| requested[n] * self.0[n]))
     }
 
-    /// The I/O to request so that `wanted` reaches the device.
+    /// The I/O to request so that `target` reaches the device.
     fn undone(&self, target: &DriveIo) -> DriveIo {
         let target_numbers = target.numbers();
         DriveIo::from(std::array::from_fn(|n| target_numbers[n] / self.0[n]))
@@ -325,12 +325,12 @@ fn commits_for(solved: &mut Offsets, requested: &DriveIo, load: &dyn Fn(Offsets)
     }
 }
 
-/// The whole percent of `key` at which the non-decreasing `found` is nearest to `wanted`. A percent for which `found`
+/// The whole percent of `key` at which the non-decreasing `value_at` is nearest to `target`. A percent for which `value_at`
 /// returns `None` is too large.
 fn bisect_pct(target: f64, key: &str, value_at: &dyn Fn(u32) -> Option<f64>) -> u32 {
     let percents = range(key);
     let (mut low, mut high) = (*percents.start(), *percents.end() + 1);
-    // Bisects for the largest percent that does not exceed `wanted`; the next one may be nearer.
+    // Bisects for the largest percent that does not exceed `target`; the next one may be nearer.
     while high - low > 1 {
         let middle = low.midpoint(high);
         if value_at(middle).is_some_and(|found| found <= target) { low = middle } else { high = middle }

@@ -50,7 +50,7 @@ pub enum IostatError {
 
 /// Reads the output of one machine's iostat, from one run or several.
 ///
-/// `near`: a day near the reports, if known; it decides between 3 April and 4 March. Errors: unreadable, or without a
+/// `near_date`: a day near the reports, if known; it decides between 3 April and 4 March. Errors: unreadable, or without a
 /// report with reads and writes.
 pub fn read(source: Source, near_date: Option<Date>) -> Result<Iostat, IostatError> {
     let (name, mut input) = source.into_parts();

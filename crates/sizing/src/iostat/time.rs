@@ -117,7 +117,7 @@ fn groups(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// Order of day and month in the dates, and true if it is certain: by a date that fits one order only, by times that
-/// never go back, or by being near `near`.
+/// never go back, or by being near `near_date`.
 pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, bool) {
     let unclear: Vec<_> = dates.iter().filter(|date| !date.year_first && !date.day_first).collect();
     let fits = |order| unclear.iter().all(|date| date.date(order).is_some());

@@ -28,7 +28,7 @@ impl Window {
         self.to.duration_since(self.from).as_secs_f64()
     }
 
-    /// True if `at` is within the window, ends included.
+    /// True if `timestamp` is within the window, ends included.
     pub fn contains(&self, timestamp: Timestamp) -> bool {
         (self.from..=self.to).contains(&timestamp)
     }

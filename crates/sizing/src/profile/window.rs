@@ -254,7 +254,7 @@ impl SteadyWindow {
     }
 }
 
-/// Number of leading values, at most `most`, to leave out of the mean: the number that minimises its squared standard
+/// Number of leading values, at most `count_max`, to leave out of the mean: the number that minimises its squared standard
 /// error.
 fn unsettled(values: &[f64], count_max: usize) -> usize {
     let last = count_max.min(values.len().saturating_sub(2));

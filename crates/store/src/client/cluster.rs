@@ -100,7 +100,7 @@ pub struct Cluster {
 pub(super) type ConnectResult = Result<Connection, (i32, String)>;
 
 impl Cluster {
-    /// Finds the cluster that has one of `seeds` as a node, for `namespace`. `alternate`: use the nodes' alternate
+    /// Finds the cluster that has one of `seeds` as a node, for `namespace`. `uses_alternate`: use the nodes' alternate
     /// addresses.
     ///
     /// Errors: a sentence, if no seed answers or the cluster has no such namespace.
@@ -140,7 +140,7 @@ impl Cluster {
         self.map.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Starts a thread that connects to `node`, and sends `slot` and the connection to `made`.
+    /// Starts a thread that connects to `node`, and sends `slot` and the connection to `result_sender`.
     pub(super) fn connect(&self, node: Node, slot: usize, result_sender: Sender<(usize, ConnectResult)>, waker: Waker) {
         let (access, error_sender) = (self.access.clone(), result_sender.clone());
         let spawned = spawn("connect", move || {
@@ -170,7 +170,7 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), String>
     spawned.map(drop).map_err(|error| format!("cannot start a thread for cluster queries - {error}"))
 }
 
-/// Keeps `map` up to date until the sender of `asked` is dropped; a message triggers a query at once.
+/// Keeps `map` up to date until the sender of `refresh_receiver` is dropped; a message triggers a query at once.
 fn keep_map_current(mut poller: ClusterPoller, map: &Mutex<Arc<PartitionMap>>, refresh_receiver: &Receiver<()>) {
     loop {
         match refresh_receiver.recv_timeout(TEND) {

@@ -64,7 +64,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// True if the connection can take a request. `most`: maximum number of requests in flight.
+    /// True if the connection can take a request. `pipeline_max`: maximum number of requests in flight.
     pub(super) fn takes(&self, pipeline_max: usize) -> bool {
         // Requests behind one that has timed out would time out, too.
         let is_stuck = self.pending_replies.front().is_some_and(|first| first.token.is_none());

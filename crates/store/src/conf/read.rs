@@ -43,7 +43,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Sets `into`, or adds a problem if the value is invalid. Returns true, because the directive is known.
+    /// Sets `setting`, or adds a problem if the value is invalid. Returns true, because the directive is known.
     fn set<T>(&mut self, setting: &mut T, directive: &Directive<'_>, value: Result<T, String>) -> bool {
         match value {
             Ok(value) => *setting = value,
@@ -58,7 +58,7 @@ impl Reader {
         true
     }
 
-    /// Reads the directives of a block. `known` handles one directive, and returns `false` if its name is unknown. This
+    /// Reads the directives of a block. `handle` handles one directive, and returns `false` if its name is unknown. This
     /// method returns true, because the block itself is known.
     fn block(
         &mut self,

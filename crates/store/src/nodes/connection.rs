@@ -132,7 +132,7 @@ trait ReadWrite: Read + Write {}
 
 impl<T: Read + Write> ReadWrite for T {}
 
-/// Fills `buffer`. `had`: bytes of the reply received before.
+/// Fills `buffer`. `received_before`: bytes of the reply received before.
 fn receive(stream: &mut impl Read, buffer: &mut [u8], received_before: usize, timeout: Duration) -> Result<(), String> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -54,7 +54,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster of `nodes`; `own` is the index of this node.
+    /// A cluster of `nodes`; `own_index` is the index of this node.
     pub fn new(nodes: Vec<Node>, own_index: usize) -> Self {
         let owners = (0..PARTITIONS).map(|partition| owners(&nodes, partition)).collect();
         Self { nodes, own_index, owners }
@@ -78,7 +78,7 @@ impl Cluster {
         self.owners[usize::from(partition)][0]
     }
 
-    /// True if this node is the master of `partition` (`place` 0) or its replica (1).
+    /// True if this node is the master of `partition` (`copy` 0) or its replica (1).
     pub fn has(&self, partition: u16, copy: usize) -> bool {
         copy < self.nodes.len().min(2) && self.owners[usize::from(partition)][copy] == self.own_index
     }

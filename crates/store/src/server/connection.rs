@@ -62,7 +62,7 @@ pub(super) struct Connection {
     pub(super) is_closed: bool,
     /// Number of the oldest unanswered request.
     first_number: u64,
-    /// Requests from `first` on, each with its reply if the reply is ready but not due.
+    /// Requests from `first_number` on, each with its reply if the reply is ready but not due.
     pending_replies: VecDeque<Option<Vec<u8>>>,
     /// The batch among these requests, always the last one, and the approximate bytes of memory that it takes.
     pub(super) batch: Option<(u32, usize)>,
@@ -210,7 +210,7 @@ impl Connection {
         input
     }
 
-    /// Stores the rest of `input` after `taken` bytes.
+    /// Stores the rest of `input` after `consumed` bytes.
     pub(super) fn keep_input(&mut self, mut input: Vec<u8>, consumed: usize) {
         if consumed == input.len() && input.capacity() > KEPT_BYTES {
             input = Vec::new();

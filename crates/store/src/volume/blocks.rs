@@ -413,7 +413,7 @@ impl Blocks {
         (entry.sequence, entry.state, entry.is_empty) = (0, State::Bad, false);
     }
 
-    /// Sorts the blocks after the cold start, which has read the blocks before `end`. Blocks in `renew` have to get an
+    /// Sorts the blocks after the cold start, which has read the blocks before `end`. Blocks in `blocks_to_renew` have to get an
     /// empty header.
     pub(crate) fn start(&mut self, end: u32, blocks_to_renew: &BTreeSet<u32>) {
         self.used = end;

@@ -358,7 +358,7 @@ impl Volume {
         self.enqueue(number);
     }
 
-    /// Start value of the checksum of the record at `place`.
+    /// Start value of the checksum of the record at `location`.
     pub(crate) fn seed_of(&self, location: RecordLocation) -> u32 {
         seed_at(self.blocks.get(location.block).seed, location.offset as usize * UNIT)
     }

@@ -43,7 +43,7 @@ impl Volume {
         }
     }
 
-    /// Triggers the write of the record at `place`, and sends `reply` once the record is on the device.
+    /// Triggers the write of the record at `location`, and sends `reply` once the record is on the device.
     pub(crate) fn answer_when_durable(&mut self, location: RecordLocation, number: u64, reply: Reply) {
         let index = self.blocks.get(location.block).buffer;
         let Some(buffer) = self.buffers.get_mut(index as usize).and_then(Option::as_mut) else { return };

@@ -128,7 +128,7 @@ impl Fdp {
         controller.fdp(&node).map_err(|error| error.to_string())
     }
 
-    /// The answer; on an error the default value, after a note that `what` is unknown.
+    /// The answer; on an error the default value, after a note that `item` is unknown.
     fn known<T: Default>(&mut self, item: &str, result: Result<T, QueryError>) -> T {
         result.unwrap_or_else(|error| {
             self.unknown.push(format!("{item}: {error}"));

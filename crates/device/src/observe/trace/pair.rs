@@ -258,7 +258,7 @@ impl Pairing {
         self.keep_issued(key, Pending { request, end_sector, flush_follows });
     }
 
-    /// Takes the oldest bio with the event's operation at `sector`. Its part beyond `end` stays for the next request.
+    /// Takes the oldest bio with the event's operation at `sector`. Its part beyond `end_sector` stays for the next request.
     fn take_bio(&mut self, event: &Event, sector: u64, end_sector: u64) -> Option<Pending> {
         let key = (event.device, sector);
         // If several bios begin at this sector, the bio that ends with the request belongs to the request.

@@ -121,7 +121,7 @@ impl Collection {
     }
 }
 
-/// Index of a free entry of `all`; adds an entry if there is none.
+/// Index of a free entry of `slots`; adds an entry if there is none.
 fn vacant<T: Default>(slots: &mut Vec<T>, is_free: impl Fn(&T) -> bool) -> u16 {
     let index = slots.iter().position(is_free).unwrap_or_else(|| {
         slots.push(T::default());

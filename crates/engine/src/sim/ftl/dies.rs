@@ -28,7 +28,7 @@ pub(super) enum Work {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WorkEnd {
     die: u16,
-    /// Value of [`Die::count`] at the start of the work. If [`Die::count`] has changed since, the work was suspended.
+    /// Value of [`Die::work_number`] at the start of the work. If [`Die::work_number`] has changed since, the work was suspended.
     work_number: u32,
 }
 

@@ -193,7 +193,7 @@ impl FtlModel {
         [&HostOpCounters::COLUMNS[..], &Self::COLUMNS].concat()
     }
 
-    /// A preconditioned drive with the parameters of `drive` and of its FTL `of`. Uses the seed of `drive`, or `seed`
+    /// A preconditioned drive with the parameters of `drive` and of its FTL `ftl_drive`. Uses the seed of `drive`, or `seed`
     /// if `drive` has none. Errors: an invalid FTL; never for a description that was parsed from text, because the
     /// parser checks it.
     pub fn new(drive: &DriveSpec, ftl_drive: &FtlDrive, seed: u64) -> Result<Self, SpecError> {
@@ -204,7 +204,7 @@ impl FtlModel {
         Ok(Self::with_ftl(drive, ftl_drive, ftl, random))
     }
 
-    /// As [`Self::new`], with an existing `ftl` in its current state. The spec of `ftl` must equal the spec in `of`.
+    /// As [`Self::new`], with an existing `ftl` in its current state. The spec of `ftl` must equal the spec in `ftl_drive`.
     pub fn with_ftl(drive: &DriveSpec, ftl_drive: &FtlDrive, ftl: Ftl, random: Random) -> Self {
         Self {
             controller_ns: ftl_drive.flash.controller_ns.max(1),

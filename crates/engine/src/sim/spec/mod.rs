@@ -188,7 +188,7 @@ impl DriveSpec {
         is_bad || is_unlucky
     }
 
-    /// The first parameter in `given` that has no effect, the reason, and advice.
+    /// The first parameter in `given_names` that has no effect, the reason, and advice.
     fn without_effect(&self, given_names: &[&str]) -> Option<(&'static str, &'static str, &'static str)> {
         if given_names.contains(&"slow-factor") && self.slow_after_ns.is_none() {
             return Some((

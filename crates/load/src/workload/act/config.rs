@@ -40,7 +40,7 @@ impl ActConfig {
         self.text(key)?.parse().ok()
     }
 
-    /// Sets values that depend on which keys were given. `given` returns true for a given key.
+    /// Sets values that depend on which keys were given. `is_given` returns true for a given key.
     pub fn apply_dependent_defaults(&mut self, is_given: &dyn Fn(&str) -> bool) {
         // A histogram gives the sizes, so a default size must not apply.
         if self.has_histograms() && !is_given("record-bytes") {

@@ -185,7 +185,7 @@ impl Reader {
     }
 }
 
-/// Sorts `found` by line; entries without a line come last.
+/// Sorts `messages` by line; entries without a line come last.
 pub(super) fn located<T>(file: &str, mut messages: Vec<(Option<usize>, T)>) -> Vec<Located<T>> {
     messages.sort_by_key(|(line, _)| line.unwrap_or(usize::MAX));
     messages.into_iter().map(|(line, what)| Located { file: file.into(), line, what }).collect()

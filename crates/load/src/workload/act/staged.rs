@@ -122,7 +122,7 @@ impl BaseLoad {
     }
 }
 
-/// Multiplies all rates by `factor` and by `devices` / `of`. Bounds on operations in flight scale with the devices
+/// Multiplies all rates by `factor` and by `devices` / `base_devices`. Bounds on operations in flight scale with the devices
 /// alone.
 fn scale_to_devices(
     config: &mut ActConfig,

@@ -392,7 +392,7 @@ pub fn nearest(test: Test, unknown: &str) -> Option<&'static str> {
     similar(&unknown.to_lowercase().replace('_', "-"), options_of(test).map(|spec| spec.name))
 }
 
-/// The name most similar to `meant`; `None` if nothing is close: more than a third of the letters differ and no name
+/// The name most similar to `word`; `None` if nothing is close: more than a third of the letters differ and no name
 /// begins with it.
 pub(in crate::workload) fn similar(word: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     // Longer words resemble no name, and the cost grows with the product of the lengths.

@@ -61,7 +61,7 @@ impl Area {
         }
     }
 
-    /// Offset and length of the next operation, at most `wanted` bytes. `jumps`: true for a new random offset, false to
+    /// Offset and length of the next operation, at most `len_max` bytes. `is_jump`: true for a new random offset, false to
     /// continue after the last operation.
     #[inline]
     pub(super) fn next(
@@ -111,7 +111,7 @@ fn map_of(maps: &mut [RandomMap], direction: usize) -> &mut RandomMap {
     &mut maps[direction.min(last)]
 }
 
-/// Offset of the next operation in a range of `len` bytes: `skip` bytes after `last`, the end of the previous
+/// Offset of the next operation in a range of `len` bytes: `skip` bytes after `last_end`, the end of the previous
 /// operation. As in fio, the first operation begins at 0, and an operation that would leave the range wraps to its
 /// other end.
 fn wrapped_offset(last_end: u64, skip: i64, len: u64) -> u64 {
@@ -120,8 +120,8 @@ fn wrapped_offset(last_end: u64, skip: i64, len: u64) -> u64 {
     next.or(again).unwrap_or(0)
 }
 
-/// The area of the device `shape` for the lane of a clone that issues `directions`. `parts`: number of devices or files
-/// that share the job's `size`. `begin` overrides the job's `offset`.
+/// The area of the device `shape` for the lane of a clone that issues `directions`. `sharers`: number of devices or files
+/// that share the job's `size`. `start_override` overrides the job's `offset`.
 pub(super) fn new_area(
     thread: &JobClone,
     directions: &[usize],
@@ -261,7 +261,7 @@ pub(super) struct StridedWindows {
 }
 
 impl ZoneOptions {
-    /// Length of a window, and its movement over the range that begins at byte `first` of a device of `whole` bytes.
+    /// Length of a window, and its movement over the range that begins at byte `start` of a device of `device_bytes` bytes.
     /// `None` without `zonemode=strided`. Errors: sizes that do not fit.
     pub(super) fn of(self, start: u64, device_bytes: u64) -> Result<Option<(u64, StridedWindows)>, String> {
         if !self.strided {

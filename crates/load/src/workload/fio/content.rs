@@ -196,7 +196,7 @@ impl BytePattern {
         Ok(&text[end..])
     }
 
-    /// Fills `data` with the pattern, from byte `from` of the block at `offset` on.
+    /// Fills `data` with the pattern, from byte `start_byte` of the block at `offset` on.
     pub(super) fn fill(&self, data: &mut [u8], start_byte: usize, offset: u64) {
         let len = self.bytes.len();
         let mut at = 0;

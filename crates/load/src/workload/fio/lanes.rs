@@ -32,7 +32,7 @@ pub(super) struct LaneBuilder<'a> {
 }
 
 impl LaneBuilder<'_> {
-    /// Adds the lanes of `thread`, at index `at` of all threads, to `plan`.
+    /// Adds the lanes of `thread`, at index `thread_index` of all threads, to `plan`.
     pub(super) fn add(&self, thread: &JobClone, thread_index: usize, plan: &mut Plan) -> Result<(), CannotRun> {
         let job = &thread.job;
         let cannot = |why: String| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name)));

@@ -79,7 +79,7 @@ pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
     if problems.is_empty() { Ok(runs) } else { Err(problems) }
 }
 
-/// Splits the jobs between two stonewalls into runs by `wait_for`. `before`: jobs of earlier runs.
+/// Splits the jobs between two stonewalls into runs by `wait_for`. `earlier_runs`: jobs of earlier runs.
 fn split_by_wait_for(jobs: Vec<Job>, earlier_runs: &[Vec<Job>]) -> Result<Vec<Vec<Job>>, Vec<Problem>> {
     let mut runs: Vec<Vec<Job>> = vec![Vec::new()];
     let has_job = |jobs: &[Job], name: &str| jobs.iter().any(|job| job.name == name);

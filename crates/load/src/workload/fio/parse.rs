@@ -33,7 +33,7 @@ impl OptionValue<'_> {
         }
     }
 
-    /// A number from `least` to `most`, with the suffixes of sizes.
+    /// A number from `min` to `max`, with the suffixes of sizes.
     pub(super) fn count(self, min: u64, max: u64) -> Result<u64, String> {
         match number(self.text, Unit::Kilo(self.kb_base))? {
             value if value < min => Err(format!("the value is below the minimum of {min}")),
@@ -150,7 +150,7 @@ pub(super) fn memory_nodes(file: &str) -> Option<String> {
     std::fs::read_to_string(format!("/sys/devices/system/node/{file}")).ok()
 }
 
-/// CPUs of the NUMA nodes in a list, `0,2-5`. `about` reads a file in sysfs's directory of NUMA nodes.
+/// CPUs of the NUMA nodes in a list, `0,2-5`. `read_node_file` reads a file in sysfs's directory of NUMA nodes.
 pub(super) fn cpus_of_nodes(text: &str, read_node_file: impl Fn(&str) -> Option<String>) -> Result<Vec<u32>, String> {
     let mut cpu_list = Vec::new();
     for node in cpus(text)? {

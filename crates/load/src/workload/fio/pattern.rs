@@ -228,7 +228,7 @@ impl RandomMap {
         units / 8 + units / 500
     }
 
-    /// The next unvisited unit from `wanted` on, wrapping around. Once all units are visited, the map is cleared.
+    /// The next unvisited unit from `start` on, wrapping around. Once all units are visited, the map is cleared.
     pub(super) fn next_unvisited(&mut self, start: u64) -> u64 {
         if self.unvisited == 0 {
             self.clear();

@@ -303,7 +303,7 @@ impl FioStream {
                 return Some(self.flush(area, kind));
             }
         }
-        // A flush that follows a write may complete after the main phase. Then `at` is the number of files, and there
+        // A flush that follows a write may complete after the main phase. Then `area` is the number of files, and there
         // is nothing to drop.
         if let (Phase::Flush(area), OpKind::FlushFile, false) = (self.state.phase, request.kind, self.thread.job.direct)
             && area < self.areas.len()

@@ -147,7 +147,7 @@ struct Expression<'t> {
 }
 
 impl Expression<'_> {
-    /// The next character, if it is one of `any`.
+    /// The next character, if it is one of `characters`.
     fn takes(&mut self, characters: &str) -> Option<char> {
         self.remaining = self.remaining.trim_start();
         let taken = self.remaining.chars().next().filter(|next| characters.contains(*next))?;

@@ -147,7 +147,7 @@ impl Order {
         self.region_counts[(writes / self.region) as usize].lasting
     }
 
-    /// Offset of one of the `of` blocks that [`Self::lasting`] counted.
+    /// Offset of one of the `counted` blocks that [`Self::lasting`] counted.
     pub fn lasting_offset(&self, number: u64, counted: u64) -> u64 {
         let region = self.region_counts.partition_point(|counts| counts.lasting < counted);
         let second = self.region_counts[region.min(self.region_counts.len() - 1)].rewrites;
@@ -163,7 +163,7 @@ impl Order {
     }
 }
 
-/// The counts before each region of `all` writes to `blocks`, and after the last.
+/// The counts before each region of `total_writes` writes to `blocks`, and after the last.
 fn counts(blocks: u64, total_writes: u64, region: u64, lead: u64) -> Vec<Counts> {
     let regions = total_writes.div_ceil(region);
     // Lasting writes of each region, the newest first, if their share falls by `factor` from region to region. Blocks

@@ -48,7 +48,7 @@ impl Sweep {
         Self { next_position: start, end, device_bytes: end, order: None, pending, mark }
     }
 
-    /// Performs the writes of `order` from position `from` on, on a device of `reached` bytes.
+    /// Performs the writes of `order` from position `start` on, on a device of `device_bytes` bytes.
     pub(super) fn ordered(start: u64, order: Arc<Order>, device_bytes: u64, mark: Arc<AtomicU64>) -> Self {
         let end = order.writes() * u64::from(order.block_bytes());
         Self { device_bytes, order: Some(order), ..Self::new(start..end, mark) }

@@ -90,7 +90,7 @@ fn wrong<T>(key: &'static str, why: impl Into<String>) -> Result<T, KeyError> {
     Err(KeyError { key, why: why.into() })
 }
 
-/// `value` if it `fits`; otherwise an error that asks for a value of `key` as described by `wanted`.
+/// `value` if it `is_valid`; otherwise an error that asks for a value of `key` as described by `expected`.
 fn fitting<T: std::fmt::Display>(
     key: &'static str,
     value: T,

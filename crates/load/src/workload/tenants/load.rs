@@ -77,7 +77,7 @@ impl TenantLoad {
         tenants.tenants.iter().enumerate().map(load).collect()
     }
 
-    /// Tenant number `place` of `tenants`, on `device`, with a store that continues in its current state.
+    /// Tenant number `index` of `tenants`, on `device`, with a store that continues in its current state.
     pub fn in_use(tenants: Arc<Tenants>, index: usize, device: DeviceName, store: StoreModel) -> Self {
         Self { tenants, index, device, is_default: false, store: Some(store) }
     }
@@ -240,7 +240,7 @@ impl Builder<'_> {
         phase(2 * self.plan_offsets.workload + stream)
     }
 
-    /// Slots for up to `most` operations, limited by memory, engine and the device's queue.
+    /// Slots for up to `slots_max` operations, limited by memory, engine and the device's queue.
     fn slots(&self, slots_max: u64, bytes: u32) -> u32 {
         let queue = u64::from(self.device.queue_requests.unwrap_or(u32::MAX));
         let carried = u64::from(self.choices.in_flight_max.unwrap_or(u32::MAX)).min(queue);

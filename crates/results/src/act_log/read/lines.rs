@@ -103,7 +103,7 @@ impl<R: Read> Lines<R> {
         Ok(Some(Line { number: self.number, text, has_newline: bytes.ends_with(b"\n") }))
     }
 
-    /// The next line for which `wanted` is true; other lines before it are queued in `messages`.
+    /// The next line for which `predicate` is true; other lines before it are queued in `messages`.
     pub(super) fn next_of(
         &mut self,
         predicate: impl Fn(&Line) -> bool,

@@ -136,7 +136,7 @@ pub(super) struct Pair {
     takes_over: bool,
     is_first: bool,
     cores: usize,
-    /// Encoded mode of this node, with the number of changes. Changed only with `words` locked.
+    /// Encoded mode of this node, with the number of changes. Changed only with `state` locked.
     mode_number: AtomicU16,
     /// Number of mode changes at the last takeover by this node.
     takeover_changes: AtomicU16,
@@ -213,7 +213,7 @@ impl Pair {
         is_earlier(changes, self.takeover_changes.load(Ordering::SeqCst))
     }
 
-    /// Role of this node for a partition: 0 master, 1 replica, `None` neither. `copies`: the namespace has two copies
+    /// Role of this node for a partition: 0 master, 1 replica, `None` neither. `has_copies`: the namespace has two copies
     /// of each record.
     pub(super) fn role(&self, cluster: &Cluster, partition: u16, has_copies: bool) -> Option<usize> {
         match self.mode() {
@@ -246,13 +246,13 @@ impl Pair {
         lock(&self.state).empty_namespaces[0]
     }
 
-    /// True if the nodes would wait for each other for ever. `other`: the other node's mode.
+    /// True if the nodes would wait for each other for ever. `peer_mode`: the other node's mode.
     pub(super) fn is_stuck(&self, peer_mode: Mode) -> bool {
         let covers = lock(&self.state).covers();
         self.mode().is_stuck(peer_mode, covers)
     }
 
-    /// Handles the greeting of a process of the other node. `empty`: bits of its namespaces without records. Returns
+    /// Handles the greeting of a process of the other node. `empty_namespaces`: bits of its namespaces without records. Returns
     /// this node's new mode, if the mode changes.
     pub(super) fn on_greeting(
         &self,
@@ -481,7 +481,7 @@ impl Pair {
         (is_over && state.other_cores > 0).then(|| self.set(&mut state, Mode::Handing))
     }
 
-    /// Notes that a core of this node has no pending write left that the other node must get. `number`: this node's
+    /// Notes that a core of this node has no pending write left that the other node must get. `changes`: this node's
     /// mode changes.
     pub(in crate::server) fn drained(&self, changes: u16, core: usize) {
         let mut state = lock(&self.state);

@@ -53,9 +53,9 @@ impl Mode {
         matches!(self, Mode::Starting | Mode::Fresh | Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead)
     }
 
-    /// New mode of this node after the other node reported the mode `other`; `None`: no change. `is_first`: this node
-    /// is the first of the list. `is_new`: the other node has restarted. `own`: the other node, too, has no records in
-    /// each namespace where this node has none; `others`: the same with the nodes exchanged.
+    /// New mode of this node after the other node reported the mode `peer_mode`; `None`: no change. `is_first`: this node
+    /// is the first of the list. `is_new`: the other node has restarted. `own_covers`: the other node, too, has no records in
+    /// each namespace where this node has none; `peer_covers`: the same with the nodes exchanged.
     pub(super) fn next(
         self,
         peer_mode: Self,

@@ -174,7 +174,7 @@ impl Shard {
         self.state.setup.cluster.others().next().map(|(node, _)| node)
     }
 
-    /// The node that must also get a write of this record, if there is one. `word`: this node's mode when the write
+    /// The node that must also get a write of this record, if there is one. `mode_version`: this node's mode when the write
     /// began, paired or ahead. Errors: that node is not connected, or cannot take more writes now.
     pub(super) fn receiver(&mut self, mode_version: ModeVersion, digest: &Digest) -> Result<Option<usize>, ResultCode> {
         if mode_version.mode == Mode::Paired {

@@ -68,7 +68,7 @@ impl Blocks {
         Self { job, method, number, len, sec, scratch: std::array::from_fn(|_| Vec::with_capacity(len)) }
     }
 
-    /// Fills `block` with the contents that the write `wanted` puts at `place`.
+    /// Fills `block` with the contents that the write `origin` puts at `address`.
     pub(super) fn put(&self, block: &mut [u8], address: BlockAddress, origin: WriteOrigin) {
         self.put_straight(block, address, origin);
         self.swap_header(block);
@@ -111,7 +111,7 @@ impl Blocks {
         }
     }
 
-    /// Checks a block. `wanted`: the write that it should come from, if known.
+    /// Checks a block. `origin`: the write that it should come from, if known.
     pub(super) fn check(
         &mut self,
         block: &[u8],
@@ -141,7 +141,7 @@ impl Blocks {
         is_wanted && self.is_here(&header, address) && self.has_right_data(block, &header, address)
     }
 
-    /// True if a header belongs to a block of this job at `place`.
+    /// True if a header belongs to a block of this job at `address`.
     fn is_here(&self, header: &Header, address: BlockAddress) -> bool {
         header.offset == address.offset && self.is_of_job(header)
     }
@@ -179,7 +179,7 @@ impl Blocks {
         }
     }
 
-    /// True if the data of `block`, from byte `from` on, was generated from the seed in its header.
+    /// True if the data of `block`, from byte `data_start` on, was generated from the seed in its header.
     fn is_data_of(&mut self, block: &[u8], data_start: usize, header: &Header, address: BlockAddress) -> bool {
         let mut scratch = std::mem::take(&mut self.scratch[1]);
         scratch.resize(block.len(), 0);
@@ -288,7 +288,7 @@ impl Blocks {
         (text, expected)
     }
 
-    /// The block that `wanted` writes, with its header at the beginning.
+    /// The block that `origin` writes, with its header at the beginning.
     fn right(&self, address: BlockAddress, origin: WriteOrigin) -> Vec<u8> {
         let mut image = vec![0; self.len];
         self.put_straight(&mut image, address, origin);

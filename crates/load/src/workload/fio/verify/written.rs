@@ -90,7 +90,7 @@ impl WriteTable {
         }
     }
 
-    /// Begins to read back `block`, if it is due, and the following blocks of the same write, at most `most` in all.
+    /// Begins to read back `block`, if it is due, and the following blocks of the same write, at most `max_blocks` in all.
     /// Returns their number.
     pub(super) fn read(&mut self, area: usize, block: usize, max_blocks: usize) -> usize {
         let entries = &mut self.areas[area][block..];
@@ -122,7 +122,7 @@ impl WriteTable {
         self.areas[area][blocks].iter_mut().for_each(|entry| *entry &= !(READING | OUTDATED));
     }
 
-    /// The next blocks to read back in this round, at most `most`: area, first block, number of blocks.
+    /// The next blocks to read back in this round, at most `max_blocks`: area, first block, number of blocks.
     pub(super) fn next(&mut self, max_blocks: usize) -> Option<(usize, usize, usize)> {
         loop {
             let (area, block) = self.cursor;

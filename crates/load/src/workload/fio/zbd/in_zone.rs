@@ -26,7 +26,7 @@ impl ZonedArea {
         ((offset / self.table.zone_bytes) as usize).clamp(self.range.start, self.range.end - 1)
     }
 
-    /// Chooses the actual offset of an operation that `job` generated for `at`. Reads and writes get at most `wanted`
+    /// Chooses the actual offset of an operation that `job` generated for `at`. Reads and writes get at most `len_max`
     /// bytes, in whole `unit`s.
     fn decide(&self, job: &Job, direction: usize, at: u64, len_max: u64, unit: u64) -> ZoneDecision {
         let mut state = locked(&self.table.state);
@@ -203,7 +203,7 @@ impl ZonedArea {
         }
     }
 
-    /// An operation completed. After a reset for a write of `wanted` bytes, returns the offset and length reserved for
+    /// An operation completed. After a reset for a write of `write_len` bytes, returns the offset and length reserved for
     /// the write.
     ///
     /// Error: why the zone cannot be used any more.
@@ -249,7 +249,7 @@ impl ZonedArea {
 }
 
 impl FioStream {
-    /// The operation of `held`, at an offset that the zones accept. `None`: the operation has to wait, or no zone
+    /// The operation of `waiting_op`, at an offset that the zones accept. `None`: the operation has to wait, or no zone
     /// accepts it.
     pub(in super::super) fn make_in_zone(&mut self, waiting_op: (usize, usize, u64, u64)) -> Option<(usize, Request)> {
         let (direction, area, offset, len_max) = waiting_op;

@@ -94,7 +94,7 @@ pub struct StoreModel {
     /// Records that wait in the defrag buffer.
     waiting: u64,
     expected_engine_wa: f64,
-    /// Collected blocks. Each is free again once `moved` reaches the number beside it.
+    /// Collected blocks. Each is free again once `records_moved` reaches the number beside it.
     vacated: VecDeque<(u32, u64)>,
     records_moved: u64,
     counters: HostCounters,

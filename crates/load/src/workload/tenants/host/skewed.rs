@@ -32,7 +32,7 @@ pub(super) struct SkewedStore {
     mark: Gamma,
     wheel: Wheel,
     /// By block: for client blocks, the time of the write, and the share of the records written then that are alive
-    /// when the block is collected. The share is 0 for defragmentation's blocks, whose survivors' deaths are in `ends`.
+    /// when the block is collected. The share is 0 for defragmentation's blocks, whose survivors' deaths are in `death_times`.
     block_writes: Box<[(u32, f32)]>,
     death_times: Box<[u32]>,
     /// Deaths of records that wait to be written by defragmentation.

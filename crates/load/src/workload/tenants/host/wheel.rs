@@ -17,7 +17,7 @@ pub(super) struct Wheel {
     bits: u32,
     /// By span, including later turns of the wheel: instants and blocks.
     spans: Box<[Vec<(u32, u32)>]>,
-    /// Current span, by instant: first entry in `here`. Each entry there is a block and the next entry.
+    /// Current span, by instant: first entry in `entries`. Each entry there is a block and the next entry.
     first_entries: Box<[u32]>,
     entries: Vec<(u32, u32)>,
     /// The emptied list of a span, for reuse.
@@ -70,7 +70,7 @@ impl Wheel {
         self.entries.push((block, next_entry));
     }
 
-    /// Advances to the next instant: due blocks are appended to `ready`.
+    /// Advances to the next instant: due blocks are appended to `due_blocks`.
     #[inline]
     pub(super) fn advance(&mut self, due_blocks: &mut Vec<u32>) {
         self.now = self.now.wrapping_add(1);
