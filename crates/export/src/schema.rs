@@ -400,7 +400,7 @@ tables! {
         value: &'a [f64],
     }
 
-    /// A row for each bucket that is not empty of a latency histogram: windows of 10 s or more, as recorded.
+    /// A row for each non-empty bucket of a latency histogram. Windows are as recorded: 10 s or more.
     pub(crate) HistogramRow = "histograms" {
         /// Run
         run_id: &'a str,

@@ -135,7 +135,7 @@ fn a_wrong_block_size_is_said_and_not_fitted() {
 #[test]
 fn an_offset_that_hides_something_needs_a_reason_which_is_then_written() {
     let bench = Bench::new();
-    // I/O with sizes log-uniform in their buckets: the paper's rule gives 28 % too many large blocks.
+    // I/O with sizes log-uniform in their buckets: the paper's rule gives too many large blocks.
     let config = format!("{}seed: 1\n", example(&["lbr-req", "lbw-req"]));
     let target = "r/s=11443,w/s=1211,rkB/s=374552,wkB/s=155056";
     let ended = align(&bench, &config, target, &[]).expect(4);
