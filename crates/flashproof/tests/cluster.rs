@@ -582,7 +582,7 @@ fn what_cannot_be_is_refused_before_anybody_is_asked() {
     let server = InfoServer::start(OF_8_0);
     let host = server.host();
     collect(&["--host", &host, "--namespace", "none"])
-        .expect_error(2, &["no node has the namespace \"none\" - they have \"test\""]);
+        .expect_error(2, &["no node has the namespace \"none\" - the nodes have \"test\""]);
 }
 
 #[test]
