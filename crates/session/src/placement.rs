@@ -64,7 +64,7 @@ pub(crate) fn by_streams(placements: &Kinds, targets: &[Arc<Target>]) -> Result<
     carrier(placement_requests(placements, targets).map(check))
 }
 
-/// Checks that the placement lists of `generics` suffice.
+/// Checks that each namespace in `generics` has enough placement handles.
 pub(crate) fn by_directives(
     placements: &Kinds,
     targets: &[Arc<Target>],

@@ -25,7 +25,8 @@ pub struct QueueModel {
     /// By direction, reads first: instant from which the data path is free. With limits per window: end of the time
     /// charged to the limit.
     path_free_ns: [u64; 2],
-    /// By direction: operations that wait for their windows, with the start of the window, in ascending order.
+    /// For each direction: operations that wait for their window to begin, each with the start of its window, sorted by
+    /// that start.
     limited: [VecDeque<(u64, QueuedOp)>; 2],
     random: Random,
     op_counters: HostOpCounters,

@@ -214,9 +214,9 @@ fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
             "it has no histograms, which offsets need - \"flashproof size profile\" writes such a configuration from a \
              cluster's log",
         ),
-        _ if config.arrival == Arrival::Closed => {
-            refused("with arrival: closed the device determines the rates, not the configuration - leave arrival out")
-        }
+        _ if config.arrival == Arrival::Closed => refused(
+            "\"arrival: closed\" lets the device determine the rates, so they cannot be configured - leave arrival out",
+        ),
         _ if config.tomb_raider => refused(
             "with tomb-raider: yes a device is read as fast as possible - align without tomb-raider, then set it again",
         ),

@@ -435,7 +435,7 @@ impl Collector {
         self.close(position);
         self.section.clear();
         self.keys = 0;
-        // A start without counters before it is not a restart.
+        // If no counters come before a start, this start is not a restart.
         let is_last = self.log.span.is_some_and(|(_, end)| end == timestamp);
         let restarts = &mut self.log.restarts;
         if self.kept_count > 0

@@ -92,7 +92,7 @@ impl Collection {
         Some(std::mem::take(&mut step_counts.filled))
     }
 
-    /// Keeps the memory of a step's list of stripes for reuse.
+    /// Takes back the list of stripes of a step, so that its memory is reused.
     pub(super) fn give_back(&mut self, step: u16, mut filled: Vec<(u32, u32)>) {
         filled.clear();
         self.steps[usize::from(step)].filled = filled;
