@@ -201,7 +201,7 @@ fn without_a_cut_nothing_is_told_and_the_files_go() {
     tester.wait_to_hear(" writes to data");
     drop(witness);
     let ended = tester.end().expect(3);
-    assert!(ended.stderr.contains("the witness ") && ended.stderr.contains(" failed ("), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("the witness {address} failed (")), "{}", ended.stderr);
     let (mut witness, _) = self::witness(&bench, &address);
     let ended = bench.flashproof(&command).expect(4);
     assert!(ended.stdout.contains("ended before any cut (the witness ended, which also ended"), "{}", ended.stdout);

@@ -298,8 +298,7 @@ fn step_status(
         }
         Event::Skipped { why } => (StepState::Skipped, why.clone()),
         Event::Begun(begun) => {
-            let status =
-                Status::read(results, SystemTime::now(), &|process| process_state(process, Path::new("/"))).ok();
+            let status = Status::read(results, SystemTime::now(), &process_state).ok();
             match is_running(begun, status.as_ref(), queued, has_queue) {
                 true => {
                     this.left_sec = status.as_ref().and_then(left_sec);
@@ -331,8 +330,7 @@ fn step_status(
 /// True if the command of a begun step still runs: its process is alive on this host, or the scheduler says so, or its
 /// results still grow.
 fn is_running(step_start: &StepStart, status: Option<&Status>, queued: Option<&QueuedTask>, has_queue: bool) -> bool {
-    let state =
-        step_start.process.as_ref().map_or(ProcessState::Unknown, |process| process_state(process, Path::new("/")));
+    let state = step_start.process.as_ref().map_or(ProcessState::Unknown, process_state);
     match state {
         ProcessState::Running | ProcessState::Stopped => true,
         ProcessState::Gone => false,

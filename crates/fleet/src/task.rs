@@ -381,9 +381,9 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
             _ => None,
         });
         let orphan = holder.filter(|(_, begun)| begun.job.is_some() && begun.job.as_deref() == job);
-        let pid = orphan.and_then(|(_, begun)| begun.process.as_ref()).filter(|process| {
-            process_state(process, Path::new("/")) == ProcessState::Running && process.pid != std::process::id()
-        });
+        let pid = orphan
+            .and_then(|(_, begun)| begun.process.as_ref())
+            .filter(|process| process_state(process) == ProcessState::Running && process.pid != std::process::id());
         match pid {
             Some(process) if began.elapsed() < ORPHAN_WAIT => {
                 if !std::mem::replace(&mut has_asked, true) {
@@ -487,7 +487,7 @@ fn result_in(results_dir: &Path) -> Option<RecordedResult> {
     if let Ok(Some(check)) = Check::read(results_dir) {
         return Some((check.outcome, None, check.sentence));
     }
-    match Status::read(results_dir, SystemTime::now(), &|process| process_state(process, Path::new("/"))).ok()? {
+    match Status::read(results_dir, SystemTime::now(), &process_state).ok()? {
         Status::Run(run) => {
             let facts = results::run_dir::manifest(results_dir).ok()?.device_facts;
             let serial = facts.first().and_then(|facts| facts["serial"].as_str()).map(str::to_owned);

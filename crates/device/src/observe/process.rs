@@ -33,8 +33,13 @@ pub fn this_process() -> Option<Process> {
     Some(Process { pid, start_ticks, boot_id: boot_id(root)?, pid_namespace: pid_namespace(root) })
 }
 
-/// State of `process` on this machine, from `/proc` below `root` (`/` except in tests).
-pub fn process_state(process: &Process, root: &Path) -> ProcessState {
+/// State of `process`, as seen from this machine.
+pub fn process_state(process: &Process) -> ProcessState {
+    state_below(process, Path::new("/"))
+}
+
+/// State of `process`, from `/proc` below `root`.
+fn state_below(process: &Process, root: &Path) -> ProcessState {
     match boot_id(root) {
         None => return ProcessState::Unknown,
         Some(boot_id) if boot_id != process.boot_id => return ProcessState::Elsewhere,
@@ -277,7 +282,7 @@ mod tests {
     #[test]
     fn a_process_is_its_number_its_beginning_and_the_machines_start() {
         let root = machine(LINE);
-        let alive = |process: &Process| process_state(process, root.root());
+        let alive = |process: &Process| state_below(process, root.root());
         assert_eq!(alive(&process()), ProcessState::Running);
         assert_eq!(
             alive(&Process { start_ticks: 4243, ..process() }),
@@ -297,7 +302,7 @@ mod tests {
         assert_eq!(alive(&Process { boot_id: "other".to_owned(), ..process() }), ProcessState::Elsewhere);
         root.remove("proc/1");
         assert_eq!(alive(&Process { pid: 78, ..process() }), ProcessState::Unknown, "others are hidden");
-        assert_eq!(process_state(&process(), Path::new("/nowhere")), ProcessState::Unknown);
+        assert_eq!(state_below(&process(), Path::new("/nowhere")), ProcessState::Unknown);
     }
 
     #[test]
@@ -309,24 +314,24 @@ mod tests {
             ("D", ProcessState::Running),
         ] {
             let root = machine(&LINE.replacen(" R ", &format!(" {state} "), 1));
-            assert_eq!(process_state(&process(), root.root()), alive, "{state}");
+            assert_eq!(state_below(&process(), root.root()), alive, "{state}");
         }
         let root = machine("77 (torn");
-        assert_eq!(process_state(&process(), root.root()), ProcessState::Unknown);
+        assert_eq!(state_below(&process(), root.root()), ProcessState::Unknown);
     }
 
     #[test]
     fn this_process_runs_and_a_child_is_gone_once_it_ended() {
         let Some(this) = this_process() else { return println!("skipped: /proc does not tell of processes here") };
         let root = Path::new("/");
-        assert_eq!(process_state(&this, root), ProcessState::Running);
+        assert_eq!(state_below(&this, root), ProcessState::Running);
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let start_ticks = stat(root, child.id()).unwrap().unwrap().start_ticks;
         let process = Process { pid: child.id(), start_ticks, ..this };
-        assert_eq!(process_state(&process, root), ProcessState::Running);
+        assert_eq!(state_below(&process, root), ProcessState::Running);
         drop(child.stdin.take());
         child.wait().unwrap();
-        assert_eq!(process_state(&process, root), ProcessState::Gone);
+        assert_eq!(state_below(&process, root), ProcessState::Gone);
     }
 }
 

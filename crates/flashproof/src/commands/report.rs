@@ -134,11 +134,7 @@ const SLEEP_PER_READ: u32 = 50;
 pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let mut statuses = Vec::new();
     watch(args.watch, args.json, || {
-        statuses = args
-            .dirs
-            .iter()
-            .map(|dir| Status::read(dir, SystemTime::now(), &|process| process_state(process, Path::new("/"))))
-            .collect();
+        statuses = args.dirs.iter().map(|dir| Status::read(dir, SystemTime::now(), &process_state)).collect();
         let mut texts = Vec::new();
         for status in statuses.iter().flatten() {
             texts.push(text(status, args).map_err(Failure::environment)?);

@@ -19,8 +19,8 @@ pub use run::{Request, perform};
 use serde::Deserialize;
 use session::failure::Failure;
 use session::runner::cpus;
-pub(crate) use site::OwnDir;
 pub use site::{OWN_DIR, Site};
+pub(crate) use site::{OwnDir, directory_or_device};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -59,13 +59,7 @@ impl Site {
         if path.starts_with(SIM_PREFIX) {
             return Ok(Self::ranges(path, files, Vec::new()));
         }
-        let metadata = fs::metadata(path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => cannot("there is no such directory or device; check the name".into()),
-            _ => cannot(error.to_string()),
-        })?;
-        if metadata.is_file() {
-            return Err(cannot("it is a file; name its directory, where the check creates its own files".into()));
-        }
+        let metadata = directory_or_device(path).map_err(cannot)?;
         if !metadata.is_dir() {
             let facts = discover(path, &Roots::default()).map_err(|error| cannot(error.to_string()))?;
             let disks = facts.number.map(|number| disks_beneath(number, &Roots::default()));
@@ -115,6 +109,18 @@ fn may_have_credits(disk: &DeviceFacts) -> bool {
     let name = disk.kernel_name.as_deref().unwrap_or_default();
     let model = disk.model.as_deref().unwrap_or_default().to_lowercase();
     NAMES_OF_VIRTUAL.iter().any(|begin| name.starts_with(begin)) || VIRTUAL.iter().any(|word| model.contains(word))
+}
+
+/// Metadata of a path that can be checked. Errors: the reason, a phrase with a remedy.
+pub(crate) fn directory_or_device(path: &str) -> Result<fs::Metadata, String> {
+    let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => "there is no such directory or device; check the name".to_owned(),
+        _ => error.to_string(),
+    })?;
+    match metadata.is_file() {
+        true => Err("it is a file; name its directory, where the check creates its own files".to_owned()),
+        false => Ok(metadata),
+    }
 }
 
 /// The directory of a check's files, locked. Removed with its files when dropped, unless `stays` is set.

@@ -11,7 +11,7 @@
 pub mod witness;
 mod write;
 
-use crate::check::OwnDir;
+use crate::check::{OwnDir, directory_or_device};
 use clap::Args;
 use conclusions::durability::examine::{Counts, Slot, examine, find_session};
 use conclusions::durability::judge::{Claims, Durability, StateAfterCut};
@@ -314,13 +314,7 @@ impl DurabilityTarget {
                 "cannot check the durability of a simulated drive - it stores no data - name a device or a directory",
             ));
         }
-        let metadata = fs::metadata(path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => cannot("there is no such directory or device; check the name".into()),
-            _ => cannot(error.to_string()),
-        })?;
-        if metadata.is_file() {
-            return Err(cannot("it is a file; name its directory, where the check creates its own files".into()));
-        }
+        let metadata = directory_or_device(path).map_err(cannot)?;
         let (dir, disk, identity) = if metadata.is_dir() {
             let disks = disks_beneath(DevNum::of_stat(metadata.dev()), &Roots::default());
             // Several disks may have different claims.
