@@ -306,7 +306,8 @@ fn files_on_a_disk_are_made_without_root_and_removed_at_the_end_and_after_a_kill
     running.signal("KILL");
     running.end();
     assert!(own_dir.join("log").exists(), "a killed check leaves its file");
-    nobody.flashproof(&bench, &arguments(&third)).expect_judged();
+    let ended = nobody.flashproof(&bench, &arguments(&third));
+    assert!(matches!(ended.code, Some(0 | 1 | 4)), "{} {}", ended.stdout, ended.stderr);
     assert!(!own_dir.exists(), "the next one removes it");
 
     bench.write("large.toml", own(|text| text.replace("size=16m", "size=1g")));
