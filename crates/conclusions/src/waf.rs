@@ -39,7 +39,7 @@ pub struct Prepared {
     /// Write amplification in each octile of the following drive fills of random overwrites, divided by the
     /// steady-state value.
     pub after: Vec<f64>,
-    /// Distribution of the valid shares of superblocks: ascending, at equal steps of the flash.
+    /// Shares of valid data in the superblocks, ascending, sampled at equal fractions of the flash.
     pub valid: Vec<f64>,
     /// Mean difference of `valid` from the steady-state distribution.
     pub distance: f64,

@@ -61,7 +61,7 @@ pub struct Select {
     pub serials: Vec<String>,
     /// Maximum number of drives, taken in the order of hosts and paths.
     pub count: Option<usize>,
-    /// Also drives that are mounted, held or open, for steps that only read.
+    /// Also selects drives that are mounted, held or open, for steps that only read.
     pub in_use: bool,
     /// Allows a drive in several inventories: storage that several hosts share and test together.
     pub shared: bool,
@@ -296,7 +296,7 @@ fn steps(
         }
         let bad = |why: String| source.mistake(location.clone(), format!("step {name}: {why}"));
         let words = shlex::split(&run).ok_or_else(|| bad("run has a quotation mark without its partner".to_owned()))?;
-        // Only a step that begins together may name no drive: clients of a database need none.
+        // A step with `together` may omit the drive, because clients of a database need none.
         if together.is_none() && !words.iter().any(|word| word.contains(DRIVE)) {
             return Err(bad(format!("run names no drive - write {DRIVE} where the drive belongs")));
         }

@@ -51,7 +51,7 @@ pub enum Event {
     Refused {
         why: String,
     },
-    /// The step is not run, because of an earlier one.
+    /// The step is not run, because of the result of an earlier step.
     Skipped {
         why: String,
     },
@@ -191,7 +191,7 @@ impl TaskLock {
         if fs::symlink_metadata(dir).map_err(failed)?.is_symlink() {
             return Err(failed(io::Error::new(ErrorKind::InvalidInput, "it is a symbolic link")));
         }
-        // On a file, because network file systems have no locks on directories.
+        // The lock is on a file, because network file systems have no locks on directories.
         let lock = files::open_to_append(&dir.join(LOCK)).map_err(failed)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: lock }),

@@ -12,8 +12,8 @@ use std::fmt;
 /// the same, so a lower rate means a backlog. The end of a run can cut off 1 %.
 const ACHIEVED_MIN: f64 = 0.99;
 
-/// Minimum ratio of the p99 together to the p99 alone that is reported. A convention: the p99 of equal drives, and of
-/// different hours of a drive, differs by some tens of percent, but rarely by 50 %.
+/// Minimum reported ratio: p99 together, divided by p99 alone. A convention: the p99 of equal drives, and of different
+/// hours of a drive, differs by some tens of percent, but rarely by 50 %.
 const P99_RATIO_MAX: f64 = 1.5;
 
 /// A device tested together with others, compared with a device tested alone.

@@ -29,7 +29,7 @@ pub struct Counts {
     pub foreign: u64,
     /// Lost, stale, torn or foreign writes for which a later write of the same lane is there.
     pub reordered: u64,
-    /// Distance of the oldest gone write from the last acknowledged write of its lane, in writes, counting both.
+    /// Distance from the oldest failed write to the last acknowledged write of its lane, in writes, counting both.
     pub reach: u64,
     /// Writes that are there, although they were not acknowledged: allowed.
     pub unacknowledged: u64,

@@ -115,8 +115,8 @@ fn sorted(values: &[f64]) -> Vec<(f64, usize)> {
     sorted
 }
 
-/// The outliers above the other values. `alpha` is the probability that normal values have any outlier. At most a
-/// quarter of the values, or one value, can be outliers.
+/// The outliers above the other values. `alpha` is the probability that normal values have any outlier. Up to a quarter
+/// of the values can be outliers; among fewer than eight values, one.
 pub(super) fn above(values: &[f64], alpha: f64) -> Vec<Outlier> {
     let sorted = sorted(values);
     let clean = without_outliers(&sorted, alpha);
@@ -361,8 +361,8 @@ mod tests {
 
     #[test]
     fn outliers_that_hide_each_other_are_those_of_nist() {
-        // Mirrored, the skewness is negative and is not corrected. 2.5 % on one side is 5 % on both; scipy: 0.0430 on
-        // both.
+        // The mirrored values have a negative skewness, which is not corrected. 2.5 % on one side is 5 % on both sides.
+        // scipy has 0.0430 for both sides.
         let mirrored: Vec<(f64, usize)> = ROSNER.iter().rev().map(|value| -value).zip(0..).collect();
         assert_eq!(without_outliers(&mirrored, 0.025), &mirrored[3..]);
         assert_eq!(without_outliers(&mirrored, 0.0215), &mirrored[..]);

@@ -14,9 +14,10 @@
 //! record.
 //!
 //! While loads are held, the next load is 1.25, then 1.5, then 2 times the last one. Once a load was not held, the next
-//! load is the geometric mean of the highest load held and the lowest load not held, until these are within the
-//! resolution. Then the highest load held is confirmed over a whole slice. If the confirmation fails, short tries show
-//! too little of this drive: the search goes down by increasing steps, and judges each further load over a whole slice.
+//! load is the geometric mean of the highest load held and the lowest load not held, until these two loads are within
+//! the resolution. Then the highest load held is confirmed over a whole slice. If the confirmation fails, short tries
+//! show too little of this drive: the search goes down by increasing steps, and judges each further load over a whole
+//! slice.
 //!
 //! The conclusion has the rating, its margin, and why the next load failed. The conclusion depends only on the record
 //! of the series, so every reader of the record gets the same words.
