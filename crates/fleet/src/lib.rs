@@ -67,7 +67,7 @@ fn ask_to_end(pid: u32) {
     let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, Signal::TERM));
 }
 
-/// Failure of the environment: `tried`, and why it failed. `advice` is used unless the error has its own advice.
+/// Failure of the environment: the `attempt`, and why it failed. `advice` is used unless the error has its own advice.
 fn failed(attempt: impl Display, error: &io::Error, advice: &str) -> Failure {
     Failure::environment(format!("{attempt} - {error} - {}", sys::remedy(error, advice)))
 }

@@ -28,8 +28,8 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
             .iter()
             .map(|(step, result)| format!("{step}, all drives together: {}", result.text().trim_end())),
     );
-    // The last step that measured more than half of the drives. Drives are compared in one step only: other steps have
-    // another history.
+    // The last step that measured more than half of the drives. Drives are compared in one step only, because the
+    // drives have another history of writes at other steps.
     let step = plan.campaign.steps.iter().rev().map(|step| step.name.as_str()).find(|step| {
         let measured = (0..drives.len())
             .filter(|index| result(plan, &status, *index, step).is_some_and(|dir| compared_run(&dir).is_some()));
@@ -118,7 +118,7 @@ fn rating(plan: &Plan, status: &CampaignStatus, index: usize) -> Option<f64> {
     plan.campaign.steps.iter().rev().find_map(step_rating)
 }
 
-/// The run in `dir` with the same load for all drives: the run itself, or the first run of a series.
+/// The run in `dir` whose load is the same for all drives: the run itself, or the first run of a series.
 fn compared_run(dir: &Path) -> Option<PathBuf> {
     match dir_kind(dir).ok()? {
         DirKind::Run => Some(dir.to_owned()),

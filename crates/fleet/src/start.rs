@@ -120,7 +120,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Output of a task, in its directory.
 const LOG: &str = "task.log";
 
-/// Runs the tasks `wanted`, and waits for them or for a signal.
+/// Runs the tasks `waiting`, until they end or a signal arrives.
 ///
 /// Errors: a drive is on another host; a task cannot be started.
 fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {

@@ -60,8 +60,8 @@ pub fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
         .map_err(|error| Failure::usage(format!("cannot read the configuration from standard input - {error}")))
 }
 
-/// Translates the `bytes` of the file `path`, a configuration of any ACT version, as far as its keys determine the
-/// version.
+/// Translates the `bytes` of the file `path`, a configuration of any ACT version. `reading` can name the test and the
+/// version; otherwise the keys determine both.
 pub fn translation_of(path: &Path, bytes: &[u8], reading: &ReadOptions) -> Result<Translation, Failure> {
     let name = path.display().to_string();
     if let Some(zero_offset) = bytes.iter().position(|byte| *byte == 0) {

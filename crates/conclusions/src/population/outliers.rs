@@ -10,9 +10,9 @@
 //!
 //! Scores of healthy drives are somewhat skewed if the strength of garbage collection differs by factors. So a distance
 //! is first reduced by the second term of Cornish and Fisher's expansion, with the skewness of the remaining values, if
-//! that is positive. Without this correction one in 25 simulated healthy populations had a false alarm, with it one in
-//! 100. The skewness is estimated from the middle 90 %: with the tails, each of five slow drives would widen the
-//! threshold for the others.
+//! this skewness is positive. In one of 100 simulated healthy populations there was a false alarm; without this
+//! correction, in one of 25. The skewness is estimated from the middle 90 %: with the tails, each of five slow drives
+//! would widen the threshold for the others.
 //!
 //! Source: Rosner 1983, "Percentage points for a generalized ESD many-outlier procedure".
 //!

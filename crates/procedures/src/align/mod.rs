@@ -218,7 +218,7 @@ fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
             "\"arrival: closed\" lets the device determine the rates, so they cannot be configured - leave arrival out",
         ),
         _ if config.tomb_raider => refused(
-            "with tomb-raider: yes a device is read as fast as possible - align without tomb-raider, then set it again",
+            "with \"tomb-raider: yes\" a device is read as fast as possible - align without tomb-raider, then set it again",
         ),
         _ => Ok(()),
     }
@@ -270,7 +270,8 @@ impl<'a> Bursts<'a> {
         Ok(Self { args, signal_handler, dir, _temp_dir, positions, seconds, findings: None, count: 0 })
     }
 
-    /// Runs bursts until the target is met, no whole percent comes nearer, or the number of rounds is reached.
+    /// Runs bursts until the target is met, no offset in whole percent comes nearer, or the number of rounds is
+    /// reached.
     fn rounds(&mut self, config: ActConfig, target: &Target) -> Result<Vec<Round>, Failure> {
         let tolerance = self.args.within;
         let mut rounds = vec![self.run(config)?];
@@ -378,8 +379,7 @@ impl<'a> Bursts<'a> {
     }
 }
 
-/// Parent directory of the bursts' directories, and a guard that deletes the directory at the end, unless the user
-/// named it.
+/// Parent directory of the bursts' directories. If the user did not name a directory, a guard deletes it at the end.
 fn parent_dir(args: &Alignment) -> Result<(PathBuf, Option<TempDir>), Failure> {
     let Some(dir) = &args.out_dir else {
         let temp_dir = tempfile::Builder::new().prefix("flashproof-align-").tempdir().map_err(|error| {

@@ -89,8 +89,8 @@ impl Page<'_> {
             && (ours.per_sec - counted).abs() > LARGE_READS_OFF * counted.max(ours.per_sec)
         {
             notes.push(format!(
-                "the server counted {} large-block reads per second, but here are {}: they replace missing or excess \
-                 record reads in r/s - check read-reqs-per-sec",
+                "the server counted {} large-block reads per second, but here are {}: the difference replaces missing \
+                 or excess record reads in r/s - check read-reqs-per-sec",
                 number(counted),
                 number(ours.per_sec)
             ));

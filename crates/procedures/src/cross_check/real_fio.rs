@@ -133,7 +133,7 @@ impl RealFio {
         }
     }
 
-    /// Runs `load` once, only on the descriptors of `open`. `None`: a signal ended it.
+    /// Runs `load` once, only on the descriptors of `devices`. `None`: a signal ended fio.
     ///
     /// Errors: a device is missing in `open`, or not open for writing; fio failed.
     pub fn run(
@@ -315,7 +315,7 @@ pub(super) fn logged(load: &FioLoad, entry: usize, direction: usize, dir: Option
     for thread in threads {
         let job = &thread.job;
         let path = |prefix: &str, ending: &str| match dir {
-            // fio numbers the jobs of this run alone.
+            // fio's job numbers count only the jobs of this run.
             Some(dir) => dir.join(format!("{PREFIX}_{ending}.{}.log", thread.number + 1 - load.threads[0].number)),
             None => log_of(thread, prefix, ending),
         };

@@ -262,7 +262,7 @@ impl Connection {
     }
 
     /// The next line, without its line feed; `None` at the end of the connection. Errors: also no line within
-    /// `patience`.
+    /// `timeout`.
     pub(super) fn receive(&mut self, timeout: Duration) -> Result<Option<Vec<u8>>, String> {
         let deadline = Instant::now() + timeout;
         loop {

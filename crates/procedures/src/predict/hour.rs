@@ -108,7 +108,7 @@ impl<'a> HourSearch<'a> {
         Ok(Self { steady, stalled, period_sec, load, signal_handler, temp_dir, iops: 0.0, runs: 0 })
     }
 
-    /// The highest load held, starting the search at `from`; `None`: not even [`LEAST`] is held, or a signal came.
+    /// The highest load held, starting the search at `start`; `None`: not even [`LEAST`] is held, or a signal came.
     pub(super) fn highest(&mut self, start: f64) -> Result<Option<f64>, Failure> {
         let (mut held, mut not_held, mut multiple, mut step) =
             (None::<f64>, None::<f64>, start.clamp(LEAST, MOST), FIRST_STEP);

@@ -97,7 +97,7 @@ pub(super) struct Resume {
 }
 
 impl Resume {
-    /// The preparation of the device of `facts`, from its record; `beginning` applies to a new preparation.
+    /// The preparation of the device of `facts`, from its record; `start_params` apply to a new preparation.
     ///
     /// Errors: why the preparation is refused, and what to do.
     pub(super) fn of(
@@ -196,7 +196,7 @@ fn check_same_drive(facts: &DeviceFacts, recorded: Option<&Prepared>, records: &
     }
 }
 
-/// Refuses if `wanted` would write different data than `prepared` wrote so far.
+/// Refuses if `options` would write other data than the data that `prepared` has written so far.
 fn check_same_work(facts: &DeviceFacts, prepared: &Prepared, options: &PrepOptions) -> Result<(), String> {
     let DeviceFacts { path, size_bytes, .. } = facts;
     let refuse = |why: String, instead: &str| {

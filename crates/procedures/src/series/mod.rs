@@ -178,8 +178,8 @@ impl Drives {
         }
     }
 
-    /// Devices to prepare now. A device without a lasting name is prepared only at the start of a series: if the series
-    /// has `begun`, that was done already.
+    /// Devices to prepare now. A device without a lasting name is prepared only at the start of a series: if
+    /// `has_begun`, it is prepared already.
     pub fn to_prepare(&self, has_begun: bool) -> Vec<String> {
         let now = self.unprepared.iter().filter(|(_, is_recordable)| *is_recordable || !has_begun);
         now.map(|(name, _)| name.clone()).collect()
@@ -206,7 +206,8 @@ fn file(name: &str, size_bytes: u64) -> Identity {
     Identity { name: name.to_owned(), model: None, serial: None, size_bytes, simulated: false }
 }
 
-/// Identity of a device: its serial number, with the partition or namespace; or, without one, another lasting name.
+/// Identity of a device: its serial number, with the partition or namespace; or, without a serial number, another
+/// lasting name.
 fn identity(facts: &DeviceFacts) -> Identity {
     let part = match (&facts.partition, facts.nsid) {
         (Some(part), _) => format!(" partition {} at {}", part.index, part.start_bytes),

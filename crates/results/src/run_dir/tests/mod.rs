@@ -113,7 +113,7 @@ fn interval(manifest: &Manifest, index: u64) -> Interval {
     interval
 }
 
-/// Values for the columns that [`begin`] names.
+/// A telemetry line of two values.
 fn telemetry(index: u64) -> Vec<String> {
     vec![format!("{index}.5"), String::new()]
 }
