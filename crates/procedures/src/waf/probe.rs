@@ -123,7 +123,7 @@ impl ProbeReport {
                      writes\n";
         }
         self.probe.found.iter().for_each(|found| text += &wrapped(found.sentence(), "  ", 110));
-        let why = if self.ended_early.is_some() { "the probe ended early" } else { "the above hides it" };
+        let why = if self.ended_early.is_some() { "the probe ended early" } else { "the behaviour above hides it" };
         for behaviour in unknown {
             text += &wrapped(&format!("unknown, {why}: {}", behaviour.sentence()), "  ", 110);
         }
@@ -343,7 +343,8 @@ fn remarks(report: &ProbeReport, subject: &ProbedDrive) -> Vec<String> {
     let mut remarks = Vec::new();
     if report.probe.found.contains(&Behaviour::MixesHandles) && subject.may_mix() {
         remarks.push(
-            "the drive reports a handle as initially isolated, so garbage collection may mix its data with others"
+            "the drive reports a handle as initially isolated, so garbage collection may mix the \
+             data of this handle with other data"
                 .to_owned(),
         );
     }

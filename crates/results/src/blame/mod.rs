@@ -148,8 +148,9 @@ impl Shares {
             failed,
             behind_slow_ops: 0.0,
         };
-        // Operations that never completed are charged to the larger delay of the other operations: this program's or
-        // the wait. Without any delay, such operations were issued and did not complete, so service is charged.
+        // Operations that never completed are charged to the larger delay of the other operations: this program's
+        // delay, or the wait. Without any delay, such operations were issued and did not complete, so service is
+        // charged.
         if ours_ns > wait_ns {
             shares.own_delay += never_completed;
         } else if wait_ns > 0.0 {
@@ -260,7 +261,7 @@ fn note_if_over_without_cause(subject: &BlamedSlice<'_>, largest: &mut BlamePart
 const STEAL_PCT_MIN: f64 = 5.0;
 
 /// Minimum run-queue wait that counts as evidence, percent: time in which this program's threads were runnable without
-/// a CPU. For the same reason.
+/// a CPU. The reason is that of [`STEAL_PCT_MIN`].
 const RUNQUEUE_WAIT_PCT_MIN: f64 = 5.0;
 
 /// Minimum utilisation at which all CPUs together count as full: a thread that becomes runnable rarely finds an idle

@@ -21,7 +21,7 @@ use crate::cell::{GRACE_NS, StreamInfo};
 use crate::counts::CellCounts;
 use crate::units::{self, Grouped, ThresholdText, percent};
 
-/// Minimum fraction of the time without a CPU that messages report.
+/// Messages report the time without a CPU if it is at least this fraction of the runnable time.
 const RUN_DELAY_REPORTED_MIN: f64 = 0.05;
 
 /// If a stream achieved a smaller fraction of its offered rate although its load was done, the verdict has a note.

@@ -140,7 +140,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next entry. Skips reports that are not `time_filter`, and records how the log ends.
+    /// The next entry. Skips reports for whose time `time_filter` is false, and records how the log ends.
     fn step(&mut self, time_filter: &dyn Fn(u64) -> bool) -> Option<Result<Entry, ReadError>> {
         if let Some(message) = self.messages.pop() {
             return Some(Ok(Entry::Message(message)));
