@@ -186,7 +186,7 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error())
 }
 
-/// Maximum number of runs named in a message; only the number of the others is shown.
+/// Maximum number of runs named in a message. Further runs are only counted.
 const NAMED_MAX: usize = 5;
 
 /// Contents of a directory.
