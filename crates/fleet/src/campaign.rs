@@ -45,7 +45,7 @@ pub struct Step {
     pub words: Vec<String>,
     /// Seconds after which the step is stopped.
     pub limit_sec: u32,
-    /// Steps that must have succeeded before this one.
+    /// Steps that must have succeeded before this step.
     pub after: Vec<String>,
     /// All drives begin this step at the same instant, this many seconds after the last drive is ready.
     pub together_sec: Option<u32>,

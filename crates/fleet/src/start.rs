@@ -175,7 +175,7 @@ fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts a task in a separate process, which ends with this one.
+/// Starts a task in a separate process, which ends with this process.
 fn start(plan: &Plan, index: usize) -> Result<Child, Failure> {
     let dir = plan.task_dir(index);
     let started = || -> io::Result<Child> {

@@ -58,7 +58,7 @@ const TAIL_BYTES: u64 = 8 << 10;
 /// Longest sentence taken from a step's output, characters.
 const SENTENCE_CHARS_MAX: usize = 300;
 
-/// Runs the steps of task `index` that have not ended: all of them, or the one named `only`.
+/// Runs the steps of task `index` that have not ended; with `only`, just the step of this name.
 ///
 /// Exit code: 0 if each step has a result, whatever the result is; 3 if a step could not run; or [`STOPPED`].
 pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Failure> {

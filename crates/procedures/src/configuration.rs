@@ -54,7 +54,7 @@ pub fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
         return read_configuration(path);
     }
     let mut bytes = Vec::new();
-    // One byte more than the maximum, so that the parser reports a file that is too long.
+    // Reads one byte more than the maximum, so that the parser reports a file that is too long.
     let read = io::stdin().lock().take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
     read.map(|_| bytes)
         .map_err(|error| Failure::usage(format!("cannot read the configuration from standard input - {error}")))

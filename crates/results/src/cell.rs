@@ -1,7 +1,7 @@
 //! The data recorded of one stream on one device in one interval, and the interval itself.
 //!
-//! One shard fills a [`Cell`] on the hot path: no allocation, no lock, no atomics. At the end of an interval, a shard
-//! hands over its whole [`Interval`] and takes a clean one. Another thread merges, writes and clears intervals.
+//! A single shard fills a [`Cell`] on the hot path: no allocation, no lock, no atomics. At the end of an interval, a
+//! shard hands over its whole [`Interval`] and takes a clean one. Another thread merges, writes and clears intervals.
 
 use crate::buckets::{ActBuckets, ActScale, DURATION_MAX_NS, THRESHOLDS_MAX, count_over};
 use crate::counts::CellCounts;
@@ -181,8 +181,8 @@ impl Cell {
         }
     }
 
-    /// Subtracts `ops` operations from the lower bounds of slow and missing operations: they may have been slow because
-    /// this program was late, or because its thread had no CPU.
+    /// Subtracts `ops` operations from the lower bounds of slow and missing operations: these operations may have been
+    /// slow because this program was late, or because its thread had no CPU.
     pub fn lower_least_bounds(&mut self, ops: u64) {
         let least = self.counts.judged_least_over.iter_mut().chain([&mut self.counts.missed_least]);
         least.for_each(|least| *least = least.saturating_sub(ops));

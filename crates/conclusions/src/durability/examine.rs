@@ -71,8 +71,8 @@ pub enum Slot<'a> {
     Unreadable,
 }
 
-/// Examines lane number `lane_number`, whose writes up to `acknowledged` were acknowledged. `read` reads a slot and passes
-/// its content to a callback.
+/// Examines lane number `lane_number`, whose writes up to `acknowledged` were acknowledged. `read` reads a slot and
+/// passes its content to a callback.
 pub fn examine<E>(
     session: SessionId,
     lane_number: u32,
@@ -169,8 +169,8 @@ pub enum Sector {
     Foreign,
 }
 
-/// Stamps the sectors of `buf` as write number `sequence` in `slot` of lane number `lane_number`. Other bytes of `buf` are
-/// kept.
+/// Stamps the sectors of `buf` as write number `sequence` in `slot` of lane number `lane_number`. Other bytes of `buf`
+/// are kept.
 pub fn stamp(buf: &mut [u8], session: SessionId, lane_number: u32, lane: &Lane, slot: u64, sequence: u64) {
     for (index, sector) in (0_u32..).zip(buf.chunks_exact_mut(SECTOR)) {
         sector[..CRC_AT][..56].copy_from_slice(&header(session, lane_number, lane, slot, sequence, index));

@@ -163,7 +163,7 @@ pub struct PowerCounts {
 pub struct Session {
     pub format_version: u32,
     pub id: SessionId,
-    /// Machine and target. The witness finds the session by these if the target lost its own record.
+    /// Machine and target. The witness finds the session by this text if the target lost its own record.
     pub subject: String,
     /// Device or directory, as the user named it.
     pub path: String,

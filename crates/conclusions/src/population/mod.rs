@@ -326,9 +326,9 @@ pub struct DriveLatencies {
 }
 
 impl DriveLatencies {
-    /// Reads the service times in `dir` of the judged stream with the highest offered rate, or, if a stream is a closed
-    /// loop, with the most operations. In the usual tests this is the stream of reads. Errors: the manifest or the log
-    /// is missing or damaged.
+    /// Reads the service times in `dir` of one judged stream: the stream with the highest offered rate or, if any
+    /// stream is a closed loop, the stream with the most operations. In the usual tests this is the stream of reads.
+    /// Errors: the manifest or the log is missing or damaged.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let layout = manifest(dir)?.layout();
         let any_judged = layout.streams.iter().any(|info| info.judged);

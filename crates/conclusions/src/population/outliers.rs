@@ -18,7 +18,7 @@
 //!
 //! Scores are computed from the latencies of windows, relative to the peers' latencies at the same time and load. This
 //! takes two passes over the windows of a model's drives. The first pass finds the center of each cell (ten minutes of
-//! time, a tenth of load): the median of the drives' medians. The second pass reduces each drive to its scores. The
+//! time, a tenth of load): the median of the drives' medians. The second pass computes the scores of each drive. The
 //! memory is three numbers for each drive and cell; windows are not stored.
 
 use super::statistics::{student_quantile, student_tail};

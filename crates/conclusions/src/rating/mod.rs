@@ -251,8 +251,8 @@ impl Details {
     }
 }
 
-/// The conclusion of the search in `series` with the result `finding`. `not_comparable` has phrases: reasons not to compare the
-/// rating with published ratings.
+/// The conclusion of the search in `series` with the result `finding`. `not_comparable` has phrases: reasons not to
+/// compare the rating with published ratings.
 pub fn conclude(series: &Series, finding: &SearchResult, sla: &Sla, not_comparable: &[String]) -> Conclusion {
     let steps: Vec<_> = series.steps.iter().filter_map(|step| Some((step, Details::of(step)?))).collect();
     let last_details = |multiple: Option<f64>, rule: &dyn Fn(&Step, &Details) -> bool| {

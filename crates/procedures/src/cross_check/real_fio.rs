@@ -1,4 +1,4 @@
-//! One run of the installed fio, and the logs that both programs wrote: lines, operations, means.
+//! A run of the installed fio, and the logs that both programs wrote: lines, operations, means.
 
 use super::{DIRECTIONS, DirectionResult, PERCENTILES, named_directions};
 use crate::fio::log_of;

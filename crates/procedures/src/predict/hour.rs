@@ -2,8 +2,8 @@
 //!
 //! Without rare stalls, every second of the drive is alike, so a short run represents the hour. With rare stalls, the
 //! hour consists of windows with and without a stall. One run measures the shares of slow operations in windows with a
-//! stall, another run the shares in windows without one. The hour's shares are the mix of both, weighted by the number
-//! of stalls per hour.
+//! stall, another run the shares in windows without a stall. The hour's shares are the mix of both, weighted by the
+//! number of stalls per hour.
 
 use super::PredictedLoad;
 use crate::series::{self, Base1x};

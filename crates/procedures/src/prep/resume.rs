@@ -19,7 +19,7 @@ pub struct PrepOptions {
     pub zeros: bool,
     pub fills: u32,
     pub use_pct: u32,
-    /// One pass of salt in the order of random writes, on a drive that is discarded if possible.
+    /// A single pass of salt in the order of random writes, on a drive that is discarded if possible.
     pub random: Option<RandomWrites>,
     /// `None`: any seed.
     pub seed: Option<u64>,

@@ -185,7 +185,7 @@ impl Drives {
         now.map(|(name, _)| name.clone()).collect()
     }
 
-    /// One line per drive: its size, and the preparation if it is one of `to_prepare`.
+    /// A line for each drive: its size, and the preparation if the drive is in `to_prepare`.
     pub fn plan(&self, to_prepare: &[String]) -> String {
         let line = |drive: &Identity| {
             let first = match to_prepare.contains(&drive.name) {

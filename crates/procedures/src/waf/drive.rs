@@ -114,7 +114,7 @@ impl MeasuredDrive {
         remarks
     }
 
-    /// Lifetime counters of the drive. Errors: it no longer reports them.
+    /// Lifetime counters of the drive. Errors: the drive no longer reports these counters.
     pub(super) fn read_counters(&self) -> Result<Bytes, String> {
         match self.controller.lifetime_bytes() {
             Ok(Some((bytes, by))) if by == self.counted_by => Ok(bytes),

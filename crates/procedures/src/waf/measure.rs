@@ -145,7 +145,7 @@ fn arrangements(
     Ok(plans)
 }
 
-/// One arrangement on the drive.
+/// An arrangement on the drive.
 struct ArrangementRun<'a> {
     waf_request: &'a WafRequest,
     measurement: &'a Measurement,

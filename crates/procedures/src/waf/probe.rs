@@ -132,7 +132,7 @@ impl ProbeReport {
     }
 }
 
-/// One hot stream and two cold streams.
+/// Maximum number of handles in use: for one hot stream and two cold streams.
 const HANDLES_MAX: usize = 3;
 
 /// Minimum size of the namespace in reclaim units, so that the hot stream fills and invalidates four units.

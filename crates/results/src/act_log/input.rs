@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn zstd_windows_beyond_the_memory_that_is_promised_are_refused_with_what_to_do() {
-        // One frame without a checksum: the window descriptor and a single empty raw block, marked as the last.
+        // A frame without a checksum: the window descriptor and a single empty raw block, marked as the last.
         let frame = |window: u8| [&ZSTD_MAGIC[..], &[0, window, 1, 0, 0]].concat();
         let descriptor = |log: u8, eighths: u8| (log - 10) << 3 | eighths;
         assert_eq!(read(&frame(descriptor(25, 0))).0.unwrap(), b"");

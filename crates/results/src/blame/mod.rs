@@ -94,7 +94,7 @@ impl BlamedSlice<'_> {
 
     /// Lower bound of the mean service time of the operations whose service alone was over the threshold.
     ///
-    /// The sum of the service times of all operations over the threshold is known. The service time of each other
+    /// The sum of the service times of all operations over the threshold is known. The service time of every other
     /// operation is below the smallest threshold that it did not reach. These upper bounds are subtracted from the sum.
     fn served_slowly_ns(&self) -> u64 {
         let service_over = &self.counts.service_over;

@@ -256,8 +256,8 @@ impl Judge {
         !self.plan.simulated && share >= 1.0 - delayed
     }
 
-    /// Among the complete windows of a group for which `is_bad` is true, the window with the largest count `count_of`; and a
-    /// text that names the slice of this window and the first bad slice.
+    /// Among the complete windows of a group for which `is_bad` is true, the window with the largest count `count_of`;
+    /// and a text that names the slice of this window and the first bad slice.
     fn worst_window(
         &self,
         group: &GroupCounts,

@@ -87,7 +87,7 @@ impl Deciding {
     }
 }
 
-/// One slice of one group.
+/// A slice of a group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SliceShares {
     /// Number of the slice, from 1.
@@ -527,7 +527,7 @@ pub enum End {
         /// Number of failed operations allowed.
         errors_max: u64,
     },
-    /// Operations were issued so late that the load was no longer the configured one.
+    /// Operations were issued so late that the load was no longer the configured load.
     LagExceeded {
         /// Stream and device that were late: `reads@/dev/nvme0n1`.
         lane: String,
