@@ -341,7 +341,7 @@ fn in_order(source: &Source<'_>, mut steps: Vec<(Range<usize>, Step)>) -> Result
     let names: Vec<String> = steps.iter().map(|(_, step)| step.name.clone()).collect();
     for (at, step) in &steps {
         if let Some(unknown) = step.after.iter().find(|after| !names.contains(after)) {
-            let why = format!("step {}: after names {}, but there is no such step", step.name, quoted(unknown));
+            let why = format!("step {}: \"after\" names {}, but there is no such step", step.name, quoted(unknown));
             return Err(source.mistake(at.clone(), why));
         }
     }
@@ -451,7 +451,7 @@ mod tests {
             ),
             (
                 &format!("name = \"x\"\n{STEP}after = [\"q\"]\n"),
-                "c.toml:2: step a: after names \"q\", but there is no such step",
+                "c.toml:2: step a: \"after\" names \"q\", but there is no such step",
             ),
             (&format!("name = \"x\"\n{STEP}[consent]\nerase = [\"S\",\n\"S\"]\n"), "c.toml:8: \"S\" is listed twice"),
             (&format!("name = \"x\"\n{STEP}[limits]\nper_host = 0\n"), "c.toml:6: a limit of 0 lets nothing run"),

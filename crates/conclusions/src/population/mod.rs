@@ -282,7 +282,7 @@ pub enum Reason {
     FewGroups { factor: f64, groups: usize },
     /// The drives differ so much, or are so few, that only a slowdown above this factor can be found.
     #[error(
-        "among {drives} drives with this spread, only a drive {} times as slow or slower can be found; add drives", units::number(*factor)
+        "among {drives} drives with this spread, only a drive at least {} times as slow can be found; add drives", units::number(*factor)
     )]
     Insensitive { factor: f64, drives: usize },
 }

@@ -346,7 +346,8 @@ fn spells(details: &Details, sla: &Sla) -> String {
         return format!("no slow spells at {multiple}x: no report interval had a share at a limit");
     }
     let few = details.judged.spells.iter().any(|spells| (1..SPELLS_IN_WINDOW as u64).contains(&spells.count));
-    let few = if few { "; fewer than four spells do not show how often they come: use a longer --slice" } else { "" };
+    let few =
+        if few { "; fewer than four spells do not show how often spells occur: use a longer --slice" } else { "" };
     format!("slow spells at {multiple}x (report intervals with a share at a limit): {}{few}", spell_texts.join("; "))
 }
 
@@ -592,7 +593,7 @@ mod tests {
              64ms, at most 5 min apart"
         );
         assert!(of([spells(1, 0.0), spells(899, 4.0), Spells::default()]).ends_with(
-            "one over 1ms, after 60 s; 899 over 8ms, at most 4 s apart; fewer than four spells do not show how often they come: use \
+            "one over 1ms, after 60 s; 899 over 8ms, at most 4 s apart; fewer than four spells do not show how often spells occur: use \
              a longer --slice"
         ));
     }

@@ -357,7 +357,7 @@ impl Watcher {
                     let (share, threshold) = (units::percent(share(response)), at_limit.limit.threshold_text());
                     let group = &at_limit.series.group;
                     let why =
-                        format!("with this program's own lag {share} of {group} over {threshold} (limit {limit_text}): this lag would decide");
+                        format!("with this program's own lag, {share} of {group} are over {threshold} (limit {limit_text}): this lag would decide");
                     Some((StepOutcome::OurLimit, why))
                 }
                 false => None,

@@ -371,7 +371,7 @@ impl<'a> Bursts<'a> {
             let [issued, reached] = [&issued_rates, &measurement.reached].map(|io| units::number(io.numbers()[n]));
             return Err(Failure::invalid(format!(
                 "{}: {issued} were issued, but {reached} reached the device - another program uses the device, or a \
-                 page cache answered - end that use; an offset would only hide it",
+                 page cache answered - end that use; an offset would only hide the difference",
                 NAMES[n]
             )));
         }

@@ -124,7 +124,7 @@ impl Page<'_> {
         match n {
             0 => match full_load.map(|load| self.target.io.reads_per_sec - load.large_block_reads.per_sec) {
                 Some(reads) if reads > 0.0 => format!(
-                    "large-block reads cannot close the difference - read-reqs-per-sec: {} would, instead of {}",
+                    "large-block reads cannot close the difference - read-reqs-per-sec: {} would (now {})",
                     number(reads),
                     config.read_reqs_per_sec
                 ),

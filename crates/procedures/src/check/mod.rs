@@ -345,7 +345,7 @@ fn parse_criterion(run: &str, written_criterion: WrittenCriterion) -> Result<Cri
         (None, Some(least), false) => {
             Some(parse_number(&least, BYTES).map_err(|why| format!("at_least = {least:?}: {why}"))? as f64)
         }
-        _ => return Err("give below for a latency, or at_least for a rate (only one of them)".into()),
+        _ => return Err("give \"below\" for a latency, or \"at_least\" for a rate (only one of them)".into()),
     };
     if limit.is_some() && metric == Metric::Mean {
         return Err(

@@ -261,7 +261,7 @@ impl<'a> Observations<'a> {
         let watch = self.watch?;
         let drift_text = watch.drift().or_else(|| drift_between(watch, self.second_watch?))?;
         let reason = format!(
-            "{drift_text}: the drive's behaviour after an hour is unknown - measure it again once it has settled"
+            "{drift_text}: the drive's behaviour after an hour is unknown - measure the drive again once it has settled"
         );
         Some(Declined { cause: DeclinedBy::Drift, reason })
     }
@@ -360,8 +360,8 @@ impl<'a> Observations<'a> {
         remarks.push(
             match saturated {
                 true => "the baseline wrote until the drive was steady, and writes did not become slower: no garbage collection was seen",
-                false => "the baseline did not write until the drive was steady: it lacks garbage collection, which \
-                          will lower the rating",
+                false => "the baseline did not write until the drive was steady, so the prediction lacks garbage \
+                          collection, which will lower the rating",
             }
             .to_owned(),
         );

@@ -356,7 +356,7 @@ fn remarks(report: &ProbeReport, subject: &ProbedDrive) -> Vec<String> {
                 .to_owned(),
         );
     }
-    remarks.push("all data on the drive are erased; `flashproof prep` prepares it for a test".to_owned());
+    remarks.push("all data on the drive are erased; `flashproof prep` prepares the drive for a test".to_owned());
     remarks
 }
 

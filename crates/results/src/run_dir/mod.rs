@@ -78,7 +78,7 @@ pub enum RunDirError {
     Occupied { dir: PathBuf, found: String },
     /// Too little space for the whole run.
     #[error(
-        "starting a run in {} - the run needs about {}, and {} are free; free some space or give an --out with more room",
+        "starting a run in {} - the run needs about {}, but only {} are free; free some space or give an --out with more room",
         .dir.display(), bytes(*.needed_bytes as f64), bytes(*.free_bytes as f64)
     )]
     NoRoom { dir: PathBuf, needed_bytes: u64, free_bytes: u64 },

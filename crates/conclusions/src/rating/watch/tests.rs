@@ -204,7 +204,7 @@ fn what_our_own_lag_would_decide_is_no_rating() {
     assert_eq!(judged.seen, StepOutcome::OurLimit);
     assert_eq!(
         judged.why,
-        "with this program's own lag 7.00 % of reads on d over 1ms (limit 5 %): this lag would decide"
+        "with this program's own lag, 7.00 % of reads on d are over 1ms (limit 5 %): this lag would decide"
     );
 }
 
