@@ -293,7 +293,7 @@ mod tests {
         };
         for (record, after, says) in [
             (record(None, None), after("now", None, false), "all 64 acknowledged writes are there"),
-            (record(None, None), after("before", None, false), "this machine was never restarted"),
+            (record(None, None), after("before", None, false), "this machine has not been restarted"),
             (record(None, None), after("before", None, true), "all 64 "),
             (
                 record(None, Some(("it was closed", false))),
