@@ -23,7 +23,7 @@ pub(crate) const LOCK: &str = ".lock";
 /// Longest line read; a longer line is damage.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// Maximum lines read of one journal: a step has three, and three more per repetition.
+/// Maximum number of lines read of one journal: a step has three lines, and three more for each repetition.
 const LINES_MAX: usize = 100_000;
 
 /// A line: an event of a step.

@@ -167,7 +167,8 @@ fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
         let identifiers = identifiers.filter(|name| **name != planned_drive.path);
         names.extend(identifiers.map(|name| (name.clone(), format!("drive-{:04}", index + 1))));
         for host in [Some(drive.host.as_str()), planned.host.as_deref()].into_iter().flatten() {
-            // The first label of an IP address is a bare number, which may occur anywhere.
+            // The first label of an IP address is a bare number, which may occur anywhere, so the whole address is
+            // replaced.
             let is_name = |label: &&str| !label.bytes().all(|byte| byte.is_ascii_digit());
             let host = host.split('.').next().filter(is_name).unwrap_or(host);
             if !host.is_empty() && !hosts.contains(&host) {

@@ -232,7 +232,7 @@ fn cut(first: usize, second: usize, beyond: f64) -> Option<usize> {
 /// "95 % of these drives hold at least 48x": a one-sided tolerance bound.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToleranceBound {
-    /// Share of the drives, 0.95.
+    /// Share of the drives, such as 0.95.
     pub share: f64,
     /// At least `share` of all such drives have at least this value.
     pub bound: f64,

@@ -85,7 +85,7 @@ pub struct DirectionResult {
     pub latency_ns: [u64; PERCENTILES.len()],
     /// CPU time of the whole run per operation, nanoseconds.
     pub cpu_ns: f64,
-    /// Longest wait for the queue depth limit; fio has no such time.
+    /// Longest wait for the queue depth limit; fio does not measure this wait.
     pub wait_max_ns: u64,
     /// Operations scheduled and never issued; fio does not count them.
     pub never_issued: u64,

@@ -322,7 +322,7 @@ pub(super) fn logged(load: &FioLoad, entry: usize, direction: usize, dir: Option
         for (prefix, ending) in [(&job.logs[1], "clat"), (&job.hist_log, "clat_hist")] {
             let Some(prefix) = prefix else { continue };
             has_logs = true;
-            // An unreadable log counts as empty, so it differs.
+            // An unreadable log counts as empty, so the comparison shows a difference.
             let file = File::open(path(prefix, ending)).map(BufReader::new);
             for line in file.into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
                 let fields: Vec<_> = line.split(',').map_while(|field| field.trim().parse::<f64>().ok()).collect();

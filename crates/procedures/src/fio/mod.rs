@@ -87,8 +87,8 @@ pub struct Layout {
     pub load: FioLoad,
 }
 
-/// Settles the file sizes of `load`, and returns the files to write first. `known_sizes` has the sizes of the files of
-/// earlier runs. The sizes of this run's files are added.
+/// Settles the file sizes of `load`, and returns the files to write first. `known_sizes` has the files of earlier runs
+/// with their sizes; the files of this run are inserted.
 ///
 /// Errors: a missing file of unknown size; files and devices in one run.
 pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, u64>) -> Result<Vec<Layout>, Failure> {

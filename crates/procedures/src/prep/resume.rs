@@ -44,7 +44,7 @@ pub struct RandomWrites {
     /// Over-provisioning (T - U) / U of the whole drive; `None`: assumed from usual flash sizes.
     pub over_provisioning: Option<f64>,
     pub block_bytes: u32,
-    /// `None`: 1 GiB, and at most 1/64 of the part in use.
+    /// `None`: 1 GiB, but at most 1/64 of the part in use.
     pub cache_bytes: Option<u64>,
 }
 

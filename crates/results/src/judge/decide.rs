@@ -357,7 +357,7 @@ fn worst_shares(judge: &Judge, end: &End, selector: CountSelector) -> (Option<De
         let shares = windows.iter().filter(|window| window.counts.counted_ops() > 0);
         let shares = shares.map(|window| shares_of(judge, end, group, window, selector).collect());
         let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Deciding::joined)) else { continue };
-        // The first slice over any limit, even if another limit is the worst.
+        // The first slice over any limit, even if the worst share belongs to another limit.
         let first_slice = of_group.iter().flatten().filter_map(|worst| worst.first_slice).min();
         let worst = of_group.iter().flatten().cloned().reduce(Deciding::worse);
         let worst = worst.map(|worst| Deciding { first_slice, ..worst });

@@ -353,7 +353,7 @@ pub struct RunResult {
     /// Records read from a database, if records were verified or read in batches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub records_read: Option<RecordsRead>,
-    /// Verdicts on the single workloads of a run with several.
+    /// Verdicts on the single workloads of a run with several workloads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadVerdict>,
     /// Phrases: parts of the run that the outcome does not cover.
