@@ -100,7 +100,7 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends all tasks: waiting ones leave the queue, running ones stop within seconds with partial results.
+/// Ends all tasks: waiting tasks leave the queue, running tasks stop within seconds with partial results.
 pub fn cancel(plan: &Plan) -> Result<(), Failure> {
     let mark = plan.dir.join(CANCELLED);
     files::replace(&mark, b"", ReplaceTarget::Own).map_err(|error| {

@@ -1,7 +1,7 @@
 //! Steps that all drives begin at the same instant: agrees on this instant, and judges the results as one test.
 //!
-//! Each task writes a file when it is ready. The first task waits for the files of all and writes the start time, by
-//! the clock of the file server. Each host converts the start time to its own clock.
+//! Each task writes a file when it is ready. The first task waits for the files of all tasks and writes the start time,
+//! by the clock of the file server. Each host converts the start time to its own clock.
 
 use crate::campaign::Step;
 use crate::journal::{Event, Journal};

@@ -156,7 +156,7 @@ pub struct StageResult {
 
 /// Judges a stage by `rule`, given the `verdict` on its run.
 ///
-/// [`Rule::Completes`] and [`Rule::Recovers`] ignore slow operations, but not failed, lost or missing ones.
+/// [`Rule::Completes`] and [`Rule::Recovers`] ignore slow operations, but not failed, lost or missing operations.
 pub fn judge_stage(rule: Rule, verdict: &Verdict) -> StageResult {
     match rule {
         Rule::Limits => by_limits(verdict),

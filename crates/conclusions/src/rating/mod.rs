@@ -212,7 +212,7 @@ impl Search {
         }
     }
 
-    /// Ends the search for a reason outside of it: operations failed, or a load could not be generated.
+    /// Ends the search for a reason outside the search: operations failed, or a load could not be generated.
     pub fn stop(&mut self, stop: Stop) {
         self.stop = Some(stop);
     }

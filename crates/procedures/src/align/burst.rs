@@ -48,7 +48,7 @@ pub(super) fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Op
     Ok(BlockPosition::of(index, &facts))
 }
 
-/// Largest request of the place's queue, KiB.
+/// Largest request of the queue of the device at `position`, KiB.
 fn max_request_kib(position: &BlockPosition) -> Option<u64> {
     let (major, minor) = position.disk;
     queue_attribute(DevNum { major, minor }, "max_sectors_kb", &Roots::default())?.parse().ok()

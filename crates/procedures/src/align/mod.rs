@@ -51,7 +51,7 @@ const UNSEEN: f64 = 0.01;
 const UNSEEN_SEC: f64 = 0.05;
 /// Maximum number of attempts for a burst that is disturbed by a lack of CPU.
 const DISTURBED_MAX: usize = 4;
-/// Smallest I/O of a device, until the real one is known, bytes.
+/// Smallest I/O of a device, until the real size is known, bytes.
 const SECTOR_BYTES: u32 = 512;
 
 /// Request for an alignment.
@@ -309,7 +309,7 @@ impl<'a> Bursts<'a> {
         self.check_burst(&round).map(|()| round)
     }
 
-    /// Runs a burst once. Errors: it did not complete.
+    /// Runs a burst once. Errors: the burst did not complete.
     fn run_burst(&mut self, config: ActConfig) -> Result<Round, Failure> {
         self.count += 1;
         let seconds = u32::try_from(self.seconds + BEGINS_SEC + ENDS_SEC).unwrap_or(u32::MAX);
@@ -379,7 +379,8 @@ impl<'a> Bursts<'a> {
     }
 }
 
-/// Parent directory of the bursts' directories. If the user did not name a directory, a guard deletes it at the end.
+/// Parent directory of the bursts' directories. If the user did not name a directory, it is temporary, and a guard
+/// deletes it at the end.
 fn parent_dir(args: &Alignment) -> Result<(PathBuf, Option<TempDir>), Failure> {
     let Some(dir) = &args.out_dir else {
         let temp_dir = tempfile::Builder::new().prefix("flashproof-align-").tempdir().map_err(|error| {

@@ -251,7 +251,7 @@ fn plain(name: &str) -> String {
     parts.join("-")
 }
 
-/// A name of at most [`NAME_CHARS_MAX`] characters; if cut, with a hash of the whole.
+/// A name of at most [`NAME_CHARS_MAX`] characters; if cut, with a hash of the whole name.
 fn shortened(name: String) -> String {
     if name.len() <= NAME_CHARS_MAX {
         return name;
