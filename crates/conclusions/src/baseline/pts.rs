@@ -23,7 +23,7 @@ const SATURATION_TRACKED: usize = 31;
 /// A test of the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pts {
-    /// Random operations: seven mixes of eight sizes.
+    /// Random operations: seven mixes of reads and writes, each with eight sizes.
     Iops,
     /// Sequential reads and writes of 1024 KiB.
     Throughput,

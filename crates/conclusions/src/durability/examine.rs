@@ -153,7 +153,7 @@ pub fn examine<E>(
 const MAGIC: [u8; 8] = *b"FLPDURA1";
 const SECTOR: usize = SECTOR_BYTES as usize;
 const CRC_AT: usize = SECTOR - 4;
-/// Bytes of magic number and session, which are constant in a session: even a sector torn inside has them.
+/// Bytes of magic number and session, which are constant in a session: even a partly written sector has them.
 const HEAD: usize = 24;
 
 /// Content of a sector.

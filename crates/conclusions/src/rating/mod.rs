@@ -415,7 +415,7 @@ mod tests {
             assert_eq!(finding.stop, Stop::Found, "{truth}");
             let (held, not_held) = (finding.held.unwrap(), finding.not_held.unwrap());
             assert!(held <= truth && truth < not_held, "{held} {truth} {not_held}");
-            // Three digits that begin with 1 are as coarse as 1 %.
+            // Just above 1, 10 and 100, neighbouring multiples of three digits differ by 1 %.
             assert!(not_held / held <= 1.021, "{held} {not_held}");
             assert!(moves.len() <= 26, "{truth}: {} moves", moves.len());
         }

@@ -454,7 +454,7 @@ mod tests {
     fn where_flushes_hide_writes_it_is_known_that_they_are_as_issued() {
         for (writes, flushes, reached, as_issued) in [
             // Half of the writes were merged or split, or another program wrote as many: the counters do not
-            // distinguish this.
+            // distinguish these cases.
             (150, 100, 100.0, true),
             (100, 50, 100.0, true),
             // Without flushes, or with more writes than flushes explain, the counted number is used.

@@ -29,10 +29,10 @@ const NEAR: f64 = 1.01;
 /// First step factor of a search. Each further step is the square of the previous one.
 const FIRST_STEP: f64 = 1.05;
 
-/// Operations of a run without stalls, and bounds of its length, seconds.
+/// Operations of a run without rare stalls, and bounds of its length, seconds.
 const OPS: f64 = 300_000.0;
 const RUN_SEC: std::ops::RangeInclusive<f64> = 2.0..=120.0;
-/// Minimum number of limit windows, or of frequent stalls, in such a run.
+/// Minimum number of limit windows, or of frequent stalls, in a run without rare stalls.
 const PERIODS: f64 = 20.0;
 
 /// Length of a window with a stall as a multiple of the stall, so that the backlog is gone before the next stall.
@@ -68,7 +68,7 @@ pub(super) struct HourSearch<'a> {
     steady: Base1x,
     /// The drive with a stall in each window, the length of a window in seconds, and the number of stalls in the hour.
     stalled: Option<(Base1x, f64, f64)>,
-    /// Minimum length of a run without stalls that covers the drive's periodic behaviour, seconds.
+    /// Minimum length of a run without rare stalls that covers the drive's periodic behaviour, seconds.
     period_sec: f64,
     load: &'a PredictedLoad,
     signal_handler: &'a SignalHandler,

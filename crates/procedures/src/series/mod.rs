@@ -100,7 +100,7 @@ pub fn new_series(
     }
 }
 
-/// Names of devices that a series of loads like `base` may erase: [`erasable`].
+/// Names of devices that a series of loads like `base` may erase: see [`erasable`].
 pub fn may_erase(base: &Base1x, no_prep: bool, options: &Options) -> Result<Vec<String>, Failure> {
     let writes = |workload: ActWorkload| workload.writes();
     let writes = !no_prep || ActWorkload::of(base.config().clone()).map_or(true, writes);

@@ -261,7 +261,7 @@ fn note_if_over_without_cause(subject: &BlamedSlice<'_>, largest: &mut BlamePart
 const STEAL_PCT_MIN: f64 = 5.0;
 
 /// Minimum run-queue wait that counts as evidence, percent: time in which this program's threads were runnable without
-/// a CPU. The reason is that of [`STEAL_PCT_MIN`].
+/// a CPU. Chosen for the same reason as [`STEAL_PCT_MIN`].
 const RUNQUEUE_WAIT_PCT_MIN: f64 = 5.0;
 
 /// Minimum utilisation at which all CPUs together count as full: a thread that becomes runnable rarely finds an idle

@@ -175,7 +175,7 @@ struct Bounds<'a> {
     judged: Option<&'a Deciding>,
     /// Without delays that this program may have caused.
     lower_bound: Option<Deciding>,
-    /// With this program's own lag.
+    /// The worst share by wait + lag + service: with this program's own lag.
     response: Option<Deciding>,
 }
 

@@ -52,7 +52,7 @@ pub struct Steadiness {
     pub steady_since_round: Option<usize>,
     /// True if all metrics were steady over the last five rounds.
     pub steady_at_end: bool,
-    /// Spread of each metric over the last five rounds; empty if there are fewer.
+    /// Spread of each metric over the last five rounds; empty if there are fewer rounds.
     pub windows: Vec<Window>,
     /// Lasting shifts of metrics, oldest first.
     pub change_points: Vec<ChangePoint>,
