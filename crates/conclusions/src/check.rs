@@ -81,7 +81,7 @@ impl TryFrom<String> for Metric {
             ("iops", _) => Ok(Self::Iops),
             ("bandwidth", _) => Ok(Self::Bandwidth),
             (_, Some(percent)) if percent > 0.0 && percent < 100.0 => Ok(Self::Percentile(percent)),
-            _ => Err(format!("{text:?} is not a metric: give p50, p99, p99.9 or the like, mean, iops or bandwidth")),
+            _ => Err(format!("{text:?} is not a metric: give a percentile such as p99.9, or mean, iops, bandwidth")),
         }
     }
 }
@@ -154,9 +154,9 @@ impl Criterion {
     }
 }
 
-/// Minimum time without any completion that counts as a freeze, nanoseconds. Percentiles hide a freeze, because a
-/// closed loop issues nothing during it, so the verdict counts freezes by time. Stalls of some milliseconds are not
-/// freezes, because no published limit applies to single stalls.
+/// Minimum time without any completion that counts as a freeze, nanoseconds. A closed loop issues nothing during a
+/// freeze, so percentiles hide the freeze. The verdict therefore counts freezes by time. Stalls of some milliseconds
+/// are not freezes, because no published limit applies to single stalls.
 const FREEZE_NS: u64 = 500_000_000;
 
 /// Limits of the stream `name` from the `criteria` of a run; `None` if no criterion limits the stream.
@@ -200,7 +200,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// The percentile, even if there were few operations.
+    /// The latency at percentile `percent`, nanoseconds, even if there were few operations.
     fn percentile_ns(&self, percent: f64) -> Option<f64> {
         self.percentiles_ns.iter().find(|(of, _)| *of == percent).map(|(_, ns)| *ns as f64)
     }
@@ -273,8 +273,8 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
         // A mean cannot be judged, because it includes this program's delays.
         Metric::Mean => (figure, None),
         Metric::Iops | Metric::Bandwidth => {
-            // A closed loop starts with a burst, as large as the number of operations that complete after the loop
-            // ends. The judge subtracts this burst, too.
+            // A closed loop starts with a burst of as many operations as complete after the end of the loop. The
+            // verdict also subtracts this burst.
             let total = verdict.streams.iter().find(|stream| stream.name == criterion.stream);
             let burst_ops = total.filter(|stream| stream.offered_iops == 0.0).map_or(0, |stream| stream.overtime);
             let rate = |slice: &SliceShares| {

@@ -1,14 +1,14 @@
 //! Percentiles that a number of operations can resolve.
 //!
 //! The 99.9th percentile of 500 operations is the longest operation, which describes a single event and not the drive.
-//! So a percentile is shown only if operations lie beyond it, and compared only if these are enough to exclude chance.
-//! Every output of percentiles of single runs uses this module.
+//! So a percentile is shown only if operations lie beyond it, and compared only if enough lie beyond it to exclude
+//! chance. Every output of percentiles of single runs uses this module.
 
 /// Minimum number of operations beyond a percentile to show the percentile.
 pub const BEYOND_RESOLVED: f64 = 1.0;
 
 /// Minimum number of operations beyond a percentile to compare the percentile with that of another drive or program.
-/// Fewer can be chance.
+/// With fewer, a difference can be chance.
 pub const BEYOND_COMPARED: f64 = 10.0;
 
 /// Number of operations, out of `count`, beyond the percentile: above it, or below it for percentiles under 50.
@@ -27,7 +27,7 @@ pub fn is_compared(count: u64, percent: f64) -> bool {
 }
 
 fn at_least(count: u64, percent: f64, beyond_min: f64) -> bool {
-    // 99.9 % of 1,000 are not exactly 999 in binary.
+    // In binary floating point, 99.9 % of 1,000 is not exactly 999.
     beyond(count, percent) >= beyond_min - 1e-6
 }
 

@@ -22,7 +22,7 @@ pub const SLOPE_MAX: f64 = 0.02;
 /// The steady-state rule, in words.
 pub fn steady_rule() -> String {
     format!(
-        "over {ROUNDS_IN_WINDOW} drive fills, write amplification ranges over at most {} of its average, and its best straight line moves \
+        "over {ROUNDS_IN_WINDOW} drive fills, the range of write amplification is at most {} of its average, and its best straight line moves \
          by at most {} of the average, for all drives together and for each drive",
         percent_exact(RANGE_MAX),
         percent_exact(SLOPE_MAX)
@@ -39,7 +39,7 @@ pub struct Prepared {
     /// Write amplification in each octile of the following drive fills of random overwrites, divided by the
     /// steady-state value.
     pub after: Vec<f64>,
-    /// Distribution of the valid shares of superblocks: ascending, at equal steps of the flash.
+    /// Shares of valid data in the superblocks, ascending, sampled at equal fractions of the flash.
     pub valid: Vec<f64>,
     /// Mean difference of `valid` from the steady-state distribution.
     pub distance: f64,

@@ -199,7 +199,7 @@ fn a_disk_without_room_for_the_whole_run_is_told_before_it_begins() {
     let Some(_disk) = small_disk(&bench, "disk", 4096) else { return };
     let parts = [
         "starting a run in disk/run - the run needs about ",
-        " MB, and 4.19 MB are free; free some space or give an --out with more room",
+        " MB, but only 4.19 MB are free; free some space or give an --out with more room",
     ];
     bench.flashproof(&["storage", CONFIG, "--out", "disk/run"]).expect_error(3, &parts);
     assert!(!bench.exists("disk/run"), "nothing is left behind");

@@ -227,7 +227,7 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
     for (from, to, says) in [
         ("seconds = 2\njobs", "seconds = 0\njobs", "seconds = 0 is not between 1 and 604800"),
         ("metric = \"p99\"", "metric = \"p100\"", "\"p100\" is not a metric"),
-        ("below = \"10ms\"", "at_least = \"10\"", "give below for a latency, or at_least for a rate"),
+        ("below = \"10ms\"", "at_least = \"10\"", "give \"below\" for a latency, or \"at_least\" for a rate"),
         ("metric = \"p99\"", "metric = \"mean\"", "a mean hides slow operations"),
         ("source = \"https://example.com\"\n", "", "a limit needs source, looked_up and standing"),
         ("log-flushes", "log-syncs", "there is no stream \"log-syncs\" - the streams are log-writes, log-flushes"),

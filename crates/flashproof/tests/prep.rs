@@ -271,7 +271,7 @@ fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
     let short = pass_bytes - (written() - before);
     assert!([1536, 3072].contains(&short), "{short}");
     assert_eq!(record(&case.bench)["prepared"]["random"]["pass_bytes"], json!(pass_bytes));
-    let says = "random writes of 4096 bytes, 3776512 in all (over-provisioning 20.0 % of the logical capacity";
+    let says = "random writes of 4096 bytes, 3776512 bytes in all (over-provisioning 20.0 % of the logical capacity";
     assert!(ended.stdout.contains(says), "{}", ended.stdout);
 
     case.prep(&["--verify"]).expect(0);

@@ -45,7 +45,7 @@ pub struct Step {
     pub words: Vec<String>,
     /// Seconds after which the step is stopped.
     pub limit_sec: u32,
-    /// Steps that must have succeeded before this one.
+    /// Steps that must have succeeded before this step.
     pub after: Vec<String>,
     /// All drives begin this step at the same instant, this many seconds after the last drive is ready.
     pub together_sec: Option<u32>,
@@ -61,7 +61,7 @@ pub struct Select {
     pub serials: Vec<String>,
     /// Maximum number of drives, taken in the order of hosts and paths.
     pub count: Option<usize>,
-    /// Also drives that are mounted, held or open, for steps that only read.
+    /// Also selects drives that are mounted, held or open, for steps that only read.
     pub in_use: bool,
     /// Allows a drive in several inventories: storage that several hosts share and test together.
     pub shared: bool,
@@ -296,7 +296,7 @@ fn steps(
         }
         let bad = |why: String| source.mistake(location.clone(), format!("step {name}: {why}"));
         let words = shlex::split(&run).ok_or_else(|| bad("run has a quotation mark without its partner".to_owned()))?;
-        // Only a step that begins together may name no drive: clients of a database need none.
+        // A step with `together` may omit the drive, because clients of a database need none.
         if together.is_none() && !words.iter().any(|word| word.contains(DRIVE)) {
             return Err(bad(format!("run names no drive - write {DRIVE} where the drive belongs")));
         }
@@ -341,7 +341,7 @@ fn in_order(source: &Source<'_>, mut steps: Vec<(Range<usize>, Step)>) -> Result
     let names: Vec<String> = steps.iter().map(|(_, step)| step.name.clone()).collect();
     for (at, step) in &steps {
         if let Some(unknown) = step.after.iter().find(|after| !names.contains(after)) {
-            let why = format!("step {}: after names {}, but there is no such step", step.name, quoted(unknown));
+            let why = format!("step {}: \"after\" names {}, but there is no such step", step.name, quoted(unknown));
             return Err(source.mistake(at.clone(), why));
         }
     }
@@ -451,7 +451,7 @@ mod tests {
             ),
             (
                 &format!("name = \"x\"\n{STEP}after = [\"q\"]\n"),
-                "c.toml:2: step a: after names \"q\", but there is no such step",
+                "c.toml:2: step a: \"after\" names \"q\", but there is no such step",
             ),
             (&format!("name = \"x\"\n{STEP}[consent]\nerase = [\"S\",\n\"S\"]\n"), "c.toml:8: \"S\" is listed twice"),
             (&format!("name = \"x\"\n{STEP}[limits]\nper_host = 0\n"), "c.toml:6: a limit of 0 lets nothing run"),

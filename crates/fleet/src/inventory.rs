@@ -35,8 +35,8 @@ pub struct Inventory {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Drive {
-    /// Name that stays with the drive: serial number, world-wide name if several drives share the serial number, or
-    /// the path of a device without either.
+    /// Permanent name of the drive: the serial number; the world-wide name if several drives share the serial number;
+    /// the path of a device that has neither.
     pub id: String,
     /// Path on its host, or `sim:...`.
     pub path: String,
@@ -235,7 +235,7 @@ impl Inventory {
                 drive.numa_node.map_or("-".to_owned(), |node| node.to_string()),
                 drive.wear_percent.map_or("-".to_owned(), |percent| format!("{percent} %")),
                 drive.state.text().to_owned(),
-                // The advice follows the last semicolon.
+                // Drops the advice, which follows the last semicolon.
                 drive.why.as_deref().map_or("", |why| why.rsplit_once("; ").map_or(why, |(why, _)| why)).to_owned(),
             ]
         };

@@ -23,7 +23,7 @@ pub(crate) const LOCK: &str = ".lock";
 /// Longest line read; a longer line is damage.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// Maximum lines read of one journal: a step has three, and three more per repetition.
+/// Maximum number of lines read of one journal: a step has three lines, and three more for each repetition.
 const LINES_MAX: usize = 100_000;
 
 /// A line: an event of a step.
@@ -51,7 +51,7 @@ pub enum Event {
     Refused {
         why: String,
     },
-    /// The step is not run, because of an earlier one.
+    /// The step is not run, because of the result of an earlier step.
     Skipped {
         why: String,
     },
@@ -191,7 +191,7 @@ impl TaskLock {
         if fs::symlink_metadata(dir).map_err(failed)?.is_symlink() {
             return Err(failed(io::Error::new(ErrorKind::InvalidInput, "it is a symbolic link")));
         }
-        // On a file, because network file systems have no locks on directories.
+        // The lock is on a file, because network file systems have no locks on directories.
         let lock = files::open_to_append(&dir.join(LOCK)).map_err(failed)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: lock }),

@@ -51,9 +51,9 @@ pub fn host_name() -> String {
     node.or_else(|| kernel().map(short)).unwrap_or_else(|| "localhost".to_owned())
 }
 
-/// A command of the running program, even if the installed one was upgraded since. Appends its output to `log`, has no
-/// input, and ends with the thread that starts it. Signals of the terminal do not reach the command: that thread passes
-/// them on.
+/// A command of the running program, even if the installed program has been upgraded since. Appends its output to
+/// `log`, has no input, and ends with the thread that starts it. Signals of the terminal do not reach the command: the
+/// thread passes them on.
 fn own_command(log: &Path) -> io::Result<Command> {
     let log = files::open_to_append(log)?;
     let mut command = Command::new("/proc/self/exe");
@@ -67,7 +67,7 @@ fn ask_to_end(pid: u32) {
     let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, Signal::TERM));
 }
 
-/// Failure of the environment: `tried`, and why it failed. `advice` is used unless the error has its own advice.
+/// Failure of the environment: the `attempt`, and why it failed. `advice` is used unless the error has its own advice.
 fn failed(attempt: impl Display, error: &io::Error, advice: &str) -> Failure {
     Failure::environment(format!("{attempt} - {error} - {}", sys::remedy(error, advice)))
 }

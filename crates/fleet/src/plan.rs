@@ -39,7 +39,7 @@ pub struct PlannedDrive {
     pub drive: Drive,
 }
 
-/// Fixed by the first start. Task N is `drives[N]`.
+/// Content of the plan file, fixed by the first start. Task N is `drives[N]`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct PlanFile {
     format_version: u32,
@@ -269,8 +269,8 @@ pub struct Share {
     pub waits_for: Vec<Host>,
 }
 
-/// Lowers the shares of the hosts `in_it` until at most `limit` tasks run at once. If there are more hosts than
-/// `limit`, the hosts form `limit` queues, and the hosts of a queue run one after the other.
+/// Lowers the shares of the hosts for which `is_member` is true, until at most `limit` tasks run at once. If there are
+/// more hosts than `limit`, the hosts form `limit` queues, and the hosts of a queue run one after the other.
 fn divide(shares: &mut BTreeMap<Host, Share>, limit: u32, is_member: impl Fn(&Host) -> bool) {
     let hosts: Vec<Host> = shares.keys().filter(|host| is_member(host)).cloned().collect();
     let lanes = (limit as usize).min(hosts.len());
@@ -390,7 +390,7 @@ mod tests {
         let mut plan = read(campaign(2, &format!("{STEP}{domain}")).path()).unwrap();
         plan.drives.iter_mut().zip(["n1", "n2"]).for_each(|(drive, host)| drive.host = Some(host.to_owned()));
         assert_eq!(plan.shares()[&Some("n2".to_owned())].waits_for, [Some("n1".to_owned())]);
-        // Two tasks at once, but one host behind the other.
+        // Two tasks may run at once, but one host waits for the other.
         plan.campaign.steps[0].together_sec = Some(9);
         assert!(plan.check_together().is_err());
     }

@@ -28,8 +28,8 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
             .iter()
             .map(|(step, result)| format!("{step}, all drives together: {}", result.text().trim_end())),
     );
-    // The last step that measured more than half of the drives. Drives are compared in one step only: other steps have
-    // another history.
+    // The last step that measured more than half of the drives. Drives are compared in one step only, because the
+    // drives have another history of writes at other steps.
     let step = plan.campaign.steps.iter().rev().map(|step| step.name.as_str()).find(|step| {
         let measured = (0..drives.len())
             .filter(|index| result(plan, &status, *index, step).is_some_and(|dir| compared_run(&dir).is_some()));
@@ -118,7 +118,7 @@ fn rating(plan: &Plan, status: &CampaignStatus, index: usize) -> Option<f64> {
     plan.campaign.steps.iter().rev().find_map(step_rating)
 }
 
-/// The run in `dir` with the same load for all drives: the run itself, or the first run of a series.
+/// The run in `dir` whose load is the same for all drives: the run itself, or the first run of a series.
 fn compared_run(dir: &Path) -> Option<PathBuf> {
     match dir_kind(dir).ok()? {
         DirKind::Run => Some(dir.to_owned()),
@@ -167,7 +167,8 @@ fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
         let identifiers = identifiers.filter(|name| **name != planned_drive.path);
         names.extend(identifiers.map(|name| (name.clone(), format!("drive-{:04}", index + 1))));
         for host in [Some(drive.host.as_str()), planned.host.as_deref()].into_iter().flatten() {
-            // The first label of an IP address is a bare number, which may occur anywhere.
+            // The first label of an IP address is a bare number, which may occur anywhere, so the whole address is
+            // replaced.
             let is_name = |label: &&str| !label.bytes().all(|byte| byte.is_ascii_digit());
             let host = host.split('.').next().filter(is_name).unwrap_or(host);
             if !host.is_empty() && !hosts.contains(&host) {

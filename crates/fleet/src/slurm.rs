@@ -67,7 +67,8 @@ fn queued(line: &str) -> Option<QueuedTask> {
     })
 }
 
-/// Submits the tasks `wanted`, which are not in the queue, as one or more arrays per host. Returns the number of tasks.
+/// Submits the tasks for which `is_wanted` is true, none of which is in the queue, as one or more arrays per host.
+/// Returns the number of tasks.
 pub fn submit(plan: &Plan, slurm: &Slurm, is_wanted: &dyn Fn(usize) -> bool) -> Result<usize, Failure> {
     let folder = plan.dir.join("slurm");
     std::fs::create_dir_all(&folder).map_err(|error| {
@@ -105,7 +106,7 @@ fn chunks(tasks: &[usize]) -> impl Iterator<Item = &[usize]> {
     tasks.chunk_by(|a, b| a / ARRAY_TASKS_MAX == b / ARRAY_TASKS_MAX)
 }
 
-/// Submits one array that waits for the jobs `before`. Returns the job number.
+/// Submits one array that waits for the jobs `earlier_jobs`. Returns the job number.
 fn array(
     plan: &Plan,
     slurm: &Slurm,

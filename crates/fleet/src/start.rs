@@ -100,7 +100,7 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends all tasks: waiting ones leave the queue, running ones stop within seconds with partial results.
+/// Ends all tasks: waiting tasks leave the queue, running tasks stop within seconds with partial results.
 pub fn cancel(plan: &Plan) -> Result<(), Failure> {
     let mark = plan.dir.join(CANCELLED);
     files::replace(&mark, b"", ReplaceTarget::Own).map_err(|error| {
@@ -120,7 +120,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Output of a task, in its directory.
 const LOG: &str = "task.log";
 
-/// Runs the tasks `wanted`, and waits for them or for a signal.
+/// Runs the tasks `waiting`, until they end or a signal arrives.
 ///
 /// Errors: a drive is on another host; a task cannot be started.
 fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
@@ -175,7 +175,7 @@ fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts a task in a separate process, which ends with this one.
+/// Starts a task in a separate process, which ends with this process.
 fn start(plan: &Plan, index: usize) -> Result<Child, Failure> {
     let dir = plan.task_dir(index);
     let started = || -> io::Result<Child> {

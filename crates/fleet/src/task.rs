@@ -58,7 +58,7 @@ const TAIL_BYTES: u64 = 8 << 10;
 /// Longest sentence taken from a step's output, characters.
 const SENTENCE_CHARS_MAX: usize = 300;
 
-/// Runs the steps of task `index` that have not ended: all of them, or the one named `only`.
+/// Runs the steps of task `index` that have not ended; with `only`, just the step of this name.
 ///
 /// Exit code: 0 if each step has a result, whatever the result is; 3 if a step could not run; or [`STOPPED`].
 pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Failure> {
@@ -86,7 +86,7 @@ pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Fa
     for step in plan.campaign.steps.iter().filter(|step| only.is_none_or(|only| step.name == only)) {
         match task.step(step)? {
             AfterStep::Go => {}
-            // Steps that do not depend on this one still run.
+            // Steps that do not depend on this step still run.
             AfterStep::Refused => code = 3,
             AfterStep::Exit(code) => return Ok(ExitCode::from(code)),
         }
@@ -313,7 +313,8 @@ impl Task<'_> {
 /// Outcome of a run or series, the serial number of its drive if known, and its conclusion.
 type RecordedResult = (Outcome, Option<String>, String);
 
-/// The event at the end of a command, by its `status`, the reason why it was `stopped`, and the result `found`.
+/// The event at the end of a command, from its `status`, the `stop_reason` if the task stopped it, and its `recorded`
+/// result.
 fn conclusion(
     status: ExitStatus,
     stop_reason: Option<String>,
@@ -326,7 +327,7 @@ fn conclusion(
         return Event::Stopped { why: stop_reason.unwrap_or_else(|| format!("its process was killed ({status})")) };
     };
     match (exit, stop_reason, recorded) {
-        // Ended by the task's signal: without a verdict, resumed later.
+        // The task's signal ended the command without a verdict: the step is resumed later.
         (4, Some(why), _) => Event::Stopped { why },
         (2 | 3 | 70, Some(why), None) => Event::Stopped { why: format!("{why}; {}", last_line()) },
         (2 | 3 | 70, ..) => Event::Refused { why: last_line() },
@@ -355,7 +356,7 @@ pub(crate) fn read_journal(dir: &Path) -> Result<Journal, Failure> {
     Journal::read(dir).map_err(|error| cannot("cannot read the journal of the task", dir, &error))
 }
 
-/// Slurm's name of the task; `None` outside of its jobs.
+/// Slurm's name of the task; `None` outside a job of Slurm.
 fn job() -> Option<String> {
     let variable = |name| std::env::var(name).ok().filter(|text: &String| !text.is_empty());
     match (variable("SLURM_ARRAY_JOB_ID"), variable("SLURM_ARRAY_TASK_ID")) {
@@ -395,7 +396,7 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
                 }
                 thread::sleep(POLL_INTERVAL);
             }
-            // By /proc, the orphan has ended, but its lock is not released yet.
+            // According to /proc, the orphan has ended, but its lock is not released yet.
             None if has_asked && began.elapsed() < ORPHAN_WAIT => thread::sleep(POLL_INTERVAL),
             _ => {
                 let holder_text = holder.map_or_else(String::new, |(at, begun)| {
@@ -417,7 +418,8 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
 
 /// The path of the task's drive on this host.
 ///
-/// Errors: this is another host, or the drive is missing; one sentence that names the drive in its place.
+/// Errors: the drive belongs to another host, or is missing. One sentence, which names the drive found at the path, if
+/// any.
 fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
     let Drive { id, path, .. } = &planned.drive;
     let this_host = host_name();
@@ -482,7 +484,7 @@ fn set_aside(results_dir: &Path, is_repeated: bool) -> io::Result<PathBuf> {
     Ok(results_dir.to_owned())
 }
 
-/// The result of the run or series in `out`; `None` if there is none.
+/// The result of the run or series in `results_dir`; `None` if there is none.
 fn result_in(results_dir: &Path) -> Option<RecordedResult> {
     if let Ok(Some(check)) = Check::read(results_dir) {
         return Some((check.outcome, None, check.sentence));

@@ -1,7 +1,7 @@
-//! Steps that all drives begin at the same instant: the agreement on it, and the result as one test.
+//! Steps that all drives begin at the same instant: agrees on this instant, and judges the results as one test.
 //!
-//! Each task writes a file when it is ready. The first task waits for the files of all and writes the start time, by
-//! the clock of the file server. Each host converts the start time to its own clock.
+//! Each task writes a file when it is ready. The first task waits for the files of all tasks and writes the start time,
+//! by the clock of the file server. Each host converts the start time to its own clock.
 
 use crate::campaign::Step;
 use crate::journal::{Event, Journal};
@@ -33,7 +33,7 @@ pub(crate) struct Barrier {
 }
 
 impl Barrier {
-    /// The barrier of task `index` for the start after `resets` repetitions; a repetition is always of all tasks.
+    /// The barrier of task `index` for the start after `resets` repetitions. A repetition always covers all tasks.
     pub(crate) fn new(plan: &Plan, step: &str, resets: usize, index: usize, ahead_ms: i64) -> Self {
         let dir = plan.dir.join("together").join(format!("{step}.{}", resets + 1));
         Self { dir, tasks: plan.drives.len(), index, ahead_ms }

@@ -54,14 +54,14 @@ pub fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
         return read_configuration(path);
     }
     let mut bytes = Vec::new();
-    // One byte more than the maximum, so that the parser reports a file that is too long.
+    // Reads one byte more than the maximum, so that the parser reports a file that is too long.
     let read = io::stdin().lock().take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
     read.map(|_| bytes)
         .map_err(|error| Failure::usage(format!("cannot read the configuration from standard input - {error}")))
 }
 
-/// Translates the `bytes` of the file `path`, a configuration of any ACT version, as far as its keys determine the
-/// version.
+/// Translates the `bytes` of the file `path`, a configuration of any ACT version. `reading` can name the test and the
+/// version; otherwise the keys determine both.
 pub fn translation_of(path: &Path, bytes: &[u8], reading: &ReadOptions) -> Result<Translation, Failure> {
     let name = path.display().to_string();
     if let Some(zero_offset) = bytes.iter().position(|byte| *byte == 0) {

@@ -4,9 +4,9 @@
 //! clear both ends of each device -> write the header of each
 //! ```
 //!
-//! Both ends of a device can identify file systems, arrays and partition tables, even after the store's header replaced
-//! the first bytes: the next boot could assemble an array. A header is written after both ends are cleared, so a device
-//! with a header has no such signature. The rest of the device is unchanged.
+//! Both ends of a device can have signatures of file systems, arrays and partition tables. A signature can remain after
+//! the store's header has replaced the first bytes, and the next boot could assemble an array. A header is written
+//! after both ends are cleared, so a device with a header has no such signature. The rest of the device is unchanged.
 
 use device::target::Target;
 use engine::threads::Threads;
@@ -28,8 +28,8 @@ const BYTES_MAX: usize = 1 << 20;
 /// Timeout of a transfer.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Formats `devices`, which must have consent to erasure, with these headers. Errors: a write failed, a sentence. While
-/// devices are being cleared, none has a header.
+/// Formats `devices`, which must have consent to erasure, with these headers. Errors: a sentence about a failed write.
+/// While devices are being cleared, none has a header.
 pub fn format(devices: &[(Arc<Target>, DeviceHeader)]) -> Result<(), String> {
     let failed = |target: &Target, error| format!("cannot format {} - {error}", target.name());
     for (target, _) in devices {

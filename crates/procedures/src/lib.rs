@@ -1,5 +1,5 @@
-//! Procedures on drives: each takes a request to its result, with several runs or none. Requests that consist of
-//! options only define their names and help ([`clap::Args`]).
+//! Procedures on drives. Each procedure turns a request into a result, by several runs or none. A request that consists
+//! only of options also defines the names and the help of these options ([`clap::Args`]).
 //!
 //! * [`configuration`]: reads configurations
 //! * [`prep`]: writes whole drives, and reads a sample back
@@ -7,7 +7,7 @@
 //! * [`predict`]: the rating of a drive from its baseline
 //! * [`waf`]: write amplification, modelled and measured; how a drive handles placement
 //! * [`align`]: adjusts a configuration until a drive receives the I/O that a cluster's drive received
-//! * [`cross_check`]: the same jobs by fio, and both results
+//! * [`cross_check`]: runs the same jobs with fio, and compares the results
 //! * [`fio`]: fio's jobs as runs
 //! * [`check`]: is a disk good enough for a database
 //! * [`formatting`]: formats devices for a record store

@@ -82,7 +82,7 @@ pub struct Selection {
 pub struct SelectionInput<'a> {
     /// Runs and series.
     pub candidates: &'a [CandidateDir],
-    /// Texts that names of drives with published ratings contain, or `all`.
+    /// Parts of the names of drives with published ratings, or `all`.
     pub published: &'a [String],
     /// List of published ratings; `None`: the built-in list.
     pub ratings: Option<&'a Path>,
@@ -192,7 +192,8 @@ fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &SizingTerms,
     }
     if candidate.load.value().is_some_and(|load| !load.highest) {
         remarks.push(
-            "a run shows a load that a drive holds, not the highest: fewer drives may do (flashproof rate finds it)"
+            "a run shows a load that a drive holds, not its highest load: fewer drives may do (flashproof rate finds \
+             the highest load)"
                 .to_owned(),
         );
     }
@@ -331,7 +332,7 @@ impl Selection {
     pub fn notes(&self, bullet: &str) -> String {
         let Self { demand, terms, choices, .. } = self;
         let mut lines = vec![format!(
-            "now: {} on {}; one holds: multiple of the busiest drive's load; prices are for all nodes together",
+            "now: {} on {}; \"one holds\" is a multiple of the busiest drive's load; prices are for all nodes together",
             results::units::count(demand.drives() as u64, "drive"),
             results::units::count(demand.nodes.len() as u64, "node"),
         )];

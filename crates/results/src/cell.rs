@@ -1,7 +1,7 @@
 //! The data recorded of one stream on one device in one interval, and the interval itself.
 //!
-//! One shard fills a [`Cell`] on the hot path: no allocation, no lock, no atomics. At the end of an interval, a shard
-//! hands over its whole [`Interval`] and takes a clean one. Another thread merges, writes and clears intervals.
+//! A single shard fills a [`Cell`] on the hot path: no allocation, no lock, no atomics. At the end of an interval, a
+//! shard hands over its whole [`Interval`] and takes a clean one. Another thread merges, writes and clears intervals.
 
 use crate::buckets::{ActBuckets, ActScale, DURATION_MAX_NS, THRESHOLDS_MAX, count_over};
 use crate::counts::CellCounts;
@@ -37,7 +37,8 @@ pub struct Cell {
     /// Waits for a free slot.
     pub wait: Latencies,
     /// Service times of the operations that waited (also in `service`), and their `wait + service`; allocated with the
-    /// first such operation. Together with `service` they give the distribution of `wait + service` of all operations.
+    /// first such operation. Together with `service`, these two histograms give the distribution of `wait + service` of
+    /// all operations.
     pub waited: Option<Box<[Latencies; 2]>>,
     /// Delays of the issue by this program.
     pub lag: Latencies,
@@ -147,7 +148,8 @@ impl Cell {
         self.record_over_all(1, 0);
     }
 
-    /// Records `n` operations that did not complete in time; without delays by this program, `own_delayed` of them would have.
+    /// Records `n` operations that did not complete in time; without delays by this program, `own_delayed` of them
+    /// would have completed in time.
     pub fn record_missed(&mut self, n: u64, own_delayed: u64) {
         self.counts.missed += n;
         self.counts.missed_least += n.saturating_sub(own_delayed);
@@ -179,8 +181,8 @@ impl Cell {
         }
     }
 
-    /// Subtracts `ops` operations from the lower bounds of slow and missing operations: they may have been slow because
-    /// this program was late, or because its thread had no CPU.
+    /// Subtracts `ops` operations from the lower bounds of slow and missing operations: these operations may have been
+    /// slow because this program was late, or because its thread had no CPU.
     pub fn lower_least_bounds(&mut self, ops: u64) {
         let least = self.counts.judged_least_over.iter_mut().chain([&mut self.counts.missed_least]);
         least.for_each(|least| *least = least.saturating_sub(ops));
@@ -271,7 +273,7 @@ pub struct StreamInfo {
     /// Limits of this stream; `None`: the limits of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<StreamLimits>,
-    /// Start of the stream's load, nanoseconds since the run began. The stream is judged from there.
+    /// Start of the stream's load, nanoseconds since the run began. The stream is judged from this time on.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub from_ns: u64,
     /// Latest end of the stream's load, nanoseconds since the run began; `None`: the end of the run.
@@ -517,7 +519,8 @@ mod tests {
         let mut interval = Interval::new(&layout);
         let reads = crate::testing::layout(&[("reads", true)], 1.0, ["d"]).streams.remove(0);
         interval.cells = vec![Cell::new(&reads, layout.thresholds_ns.clone()); 2];
-        // Due at 0. Issued at once; after a wait of 3 us; 5 us late; after both delays, and seen 7 us late.
+        // Four operations due at 0: issued at once; after a wait of 3 us; 5 us late; after both delays, with a
+        // completion seen 7 us late.
         for (cell, eligible_ns, issued_ns, unseen_ns) in
             [(0, 0, 0, 0), (0, 3_000, 3_000, 0), (1, 0, 5_000, 0), (0, 3_000, 8_000, 7_000)]
         {

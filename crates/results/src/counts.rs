@@ -51,9 +51,9 @@ pub struct CellCounts {
     pub judged_over: [u64; THRESHOLDS_MAX],
     /// Lower bound of `judged_over`; the true count lies between the two. Three delays are subtracted if their sum
     /// exceeds [`harmless_gap_ns`](crate::cell::harmless_gap_ns): the time in which the operation's completion may have
-    /// been unseen, the same for earlier completions on its slot, and the time in which the device cleared a backlog of
-    /// operations issued late. Operations issued late by the tightest threshold or more are not counted, because they
-    /// met a load that was not the configured one.
+    /// been unseen, the same time for earlier completions on the operation's slot, and the time in which the device
+    /// cleared a backlog of operations issued late. Operations issued late by the tightest threshold or more are not
+    /// counted, because the load that they met was not the configured load.
     pub judged_least_over: [u64; THRESHOLDS_MAX],
     /// By threshold, then zeros: operations whose `wait + lag + service` was over the threshold; failed, lost and never
     /// issued operations as in `judged_over`.

@@ -197,9 +197,9 @@ impl Temporary {
 
     /// Copies owner and permissions of the replaced file before any content is written.
     fn copy_owner_and_mode(&self, replaced: &Metadata) -> io::Result<()> {
-        // Only root can change the owner. Files of other users keep their creator as owner.
+        // Only root can change the owner. Without root, the new file belongs to the user who runs this program.
         let _ = fchown(&self.file, Some(replaced.uid()), Some(replaced.gid()));
-        // After the owner, because changing the owner clears some permission bits.
+        // The mode is set after the owner, because changing the owner clears some permission bits.
         self.file.set_permissions(Permissions::from_mode(replaced.mode() & 0o7777))
     }
 }

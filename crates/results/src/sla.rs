@@ -76,7 +76,7 @@ pub struct Sla {
 /// Limits of a stream that differ from the limits of the run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamLimits {
-    /// Latency limits; `None`: none. The thresholds are also thresholds of the run.
+    /// Latency limits; `None`: no latency limits. The thresholds are also thresholds of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sla: Option<Sla>,
     /// Minimum number of successful operations per second in each slice, on all devices together.

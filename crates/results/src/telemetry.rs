@@ -2,7 +2,7 @@
 //!
 //! Each column of telemetry.csv is declared once, with source, name and unit. Writers (the samplers of kernel, drives,
 //! host and process) and readers (charts, blame, status, comparison) use a [`Column`]; only this module has its name.
-//! docs/telemetry.md explains each column, and a test compares the two.
+//! docs/telemetry.md explains each column, and a test compares the page with the declarations.
 //!
 //! The lines of trace.csv are samples of the block layer: the time of requests in the kernel and in the device.
 

@@ -15,7 +15,7 @@ pub struct Metric {
     pub kind: MetricKind,
     /// Operation mix.
     pub mix: Mix,
-    /// Value, in the unit of `what`.
+    /// Value, in the unit of `kind`.
     pub value: f64,
 }
 
@@ -114,7 +114,7 @@ pub fn highest_rate(points: &[Point], mix: Mix) -> Option<f64> {
     highest(&of(Part::Depth).collect::<Vec<_>>()).or_else(by_profile).or_else(any).filter(|iops| *iops > 0.0)
 }
 
-/// The point of a curve of rates whose offered rate is nearest to half of `highest`.
+/// The point with the offered rate nearest to half of `highest`, in a curve of rates.
 fn at_half<'a>(curve: &[&'a Point], highest: Option<f64>) -> Option<&'a Point> {
     let highest = highest?;
     let share = |point: &&Point| point.offered_iops().unwrap_or(0.0) / highest;
@@ -162,7 +162,7 @@ pub fn outliers(kind: MetricKind, values: &[Option<f64>]) -> Vec<Outlier> {
     values.iter().enumerate().filter_map(far).collect()
 }
 
-/// Maximum number of listed doubts; only the number of the others is shown.
+/// Maximum number of doubts listed. Further doubts are only counted.
 const DOUBTS_SHOWN_MAX: usize = 5;
 
 /// Key of the doubts in the conclusion's details.
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(value(MetricKind::Knee, "random reads, 4 KiB"), Some(32.0), "29 in flight would do");
         assert_eq!(value(MetricKind::Knee, "random writes, 4 KiB"), Some(4.0));
         assert_eq!(value(MetricKind::P99AtHalf, "random reads, 4 KiB"), Some(462.0), "80 us / 0.52 * 3");
-        // At half of the rate after saturation, not of the initial 50,000/s.
+        // The p99 at half of the rate after saturation, not at half of the initial 50,000/s.
         assert_eq!(value(MetricKind::P99AtHalf, "random writes, 4 KiB"), Some(462.0));
         assert_eq!(value(MetricKind::Sustained, "random writes, 4 KiB"), Some(25_000.0), "the last of six rounds");
         assert_eq!(value(MetricKind::Iops, "random 95 % reads, 128 KiB"), Some(7_629.0));

@@ -1,11 +1,11 @@
-//! The measurements of a baseline, a [`Point`] for each fio job, and predictions from these.
+//! The measurements of a baseline (a [`Point`] for each fio job), and predictions from these points.
 //!
 //! A baseline is a [`Series`](crate::series::Series) whose steps are runs of fio jobs. The measurements of a job are in
 //! the details of its step. So reports, comparisons and predictions need only `series.json`, on any machine, years
 //! later.
 //!
 //! This module reads the points of a series, judges jobs, finds jobs in doubt (by their own numbers, or compared with
-//! other queue depths), and computes a lower bound of the jobs left.
+//! other queue depths), and computes a lower bound of the number of jobs left.
 //!
 //! A [`Prediction`] is a rating computed from the points of a baseline, without a search.
 
@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 /// A job at a queue depth is in doubt if its rate is below this fraction of the rate at a smaller depth.
 const FALLEN: f64 = 0.8;
 
-/// Name of the series term with the minimum number of jobs per drive. Parts with rounds count as five rounds.
+/// Name of the series term with the minimum number of jobs per drive. A part with rounds counts as five rounds.
 pub const JOBS: &str = "jobs for each drive, at least";
 
 /// Jobs in doubt among those of a baseline.
@@ -87,8 +87,8 @@ pub fn point_of(step: &Step) -> Option<Point> {
     (step.state == State::Done).then(|| serde_json::from_value(step.details.clone()).ok()).flatten()
 }
 
-/// Lower bound of the jobs left: rounds continue until a drive is steady, and a failed drive has no jobs left. `None`
-/// if the series does not record its number of jobs.
+/// Lower bound of the number of jobs left: the rounds until a drive is steady can be more than five. A failed drive has
+/// no jobs left. `None` if the series does not record its number of jobs.
 pub fn jobs_left(series: &Series) -> Option<u64> {
     let (_, jobs) = series.terms.iter().find(|(name, _)| name == JOBS)?;
     let healthy_devices: Vec<_> = (0..series.devices.len()).filter(|device| !has_failed(series, *device)).collect();
@@ -100,7 +100,8 @@ pub fn jobs_left(series: &Series) -> Option<u64> {
     Some(jobs_total.saturating_sub(done).max(is_open) * is_open)
 }
 
-/// The points of a device with their step numbers. Adds a doubt to queue depths that did less than a smaller depth.
+/// The points of a device with their step numbers. Adds a doubt to each queue depth with a clearly lower rate than a
+/// smaller depth.
 fn measured(series: &Series, device: usize) -> Vec<(usize, Point)> {
     let steps = series.steps.iter().enumerate().filter(|(_, step)| step.devices.contains(&device));
     let mut measured: Vec<_> = steps.filter_map(|(number, step)| Some((number, point_of(step)?))).collect();
@@ -111,7 +112,7 @@ fn measured(series: &Series, device: usize) -> Vec<(usize, Point)> {
     measured
 }
 
-/// The doubt about a queue depth that did clearly less than a smaller depth of the same mix.
+/// The doubt about a queue depth whose rate is clearly lower than that of a smaller depth with the same mix.
 fn doubt_by_smaller_depth(point: &Point, points: &[(usize, Point)]) -> Option<String> {
     let sweep = points.iter().map(|(_, other)| other).filter(|_| point.part == Part::Depth);
     let smaller_depths = sweep.filter(|other| other.part == Part::Depth && other.depth < point.depth);
@@ -254,7 +255,7 @@ mod tests {
     fn the_knee_is_the_least_depth_that_does_nine_tenths() {
         let reads = |depth, iops| point(Part::Depth, depth, Some((4_096.0, None, iops, 80.0)), None);
         let points = [reads(32, 90_000.0), reads(1, 9_000.0), reads(16, 85_499.0), reads(64, 100_000.0)];
-        // Nine tenths of 95,000: the median of the two rates near the best.
+        // The knee needs 85,500: nine tenths of 95,000, the median of the two highest rates.
         assert_eq!(knee(&points.iter().collect::<Vec<_>>()), Some(&points[0]));
         assert_eq!(knee(&[&reads(1, 0.0)]), None, "nothing was done");
         assert_eq!(knee(&[]), None);
@@ -287,7 +288,7 @@ mod tests {
         series.terms.push((JOBS.to_owned(), all.to_string()));
         assert_eq!(jobs_left(&series), Some(0), "it is at its end");
         series.conclusion = None;
-        // Six rounds of the saturation are done, of which five were planned.
+        // Six rounds of saturation are done; five were planned.
         assert_eq!(jobs_left(&series), Some(2));
         series.steps.truncate(series.steps.len() - 7);
         assert_eq!(jobs_left(&series), Some(9));

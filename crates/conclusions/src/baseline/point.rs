@@ -107,8 +107,9 @@ pub struct Latency {
     /// The longest, microseconds.
     pub max_us: f64,
     /// Values at [`Latency::PERCENTILES`], microseconds; empty without operations. If operations never completed, the
-    /// list ends where these begin: they took longer than `max_us`. Values near both ends can depend on few operations,
-    /// or on one: [`Done::service_at`] and [`Done::answer_at`] return only percentiles with enough operations.
+    /// list ends where these operations begin, because they took longer than `max_us`. Values near both ends can depend
+    /// on few operations, or on one: [`Done::service_at`] and [`Done::answer_at`] return only percentiles with enough
+    /// operations.
     pub percentiles_us: Vec<f64>,
 }
 
@@ -119,8 +120,8 @@ impl Latency {
         99.99, 99.999, 100.0,
     ];
 
-    /// The percentile `percent`, microseconds; `None` if this percentile is not stored or unknown, or without
-    /// operations.
+    /// The percentile `percent`, microseconds; `None` without operations, or if this percentile is unknown or not
+    /// stored.
     pub fn at(&self, percent: f64) -> Option<f64> {
         let at = Self::PERCENTILES.iter().position(|known| *known == percent)?;
         self.percentiles_us.get(at).copied()

@@ -1,9 +1,9 @@
 //! SNIA's Performance Test Specification: the jobs of a round, the steady-state rule, and the result tables.
 //!
 //! A round runs each job of a test once. Some jobs are tracked from round to round. The drive is steady if, over five
-//! rounds, each tracked value ranges over at most 20 % of its average, and the best straight line moves by at most 10 %
-//! of the average. The tables are averages over these five rounds. Nobody has certified that these results conform to
-//! the specification.
+//! rounds, each tracked value meets two conditions: its range is at most 20 % of its average, and its best straight
+//! line rises or falls by at most 10 % of the average. The tables are averages over these five rounds. Nobody has
+//! certified that these results conform to the specification.
 //!
 //! Source: SNIA SSS PTS 2.0.2, definition of steady state, and the sections on IOPS, throughput, latency and write
 //! saturation.
@@ -23,7 +23,7 @@ const SATURATION_TRACKED: usize = 31;
 /// A test of the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pts {
-    /// Random operations: seven mixes of eight sizes.
+    /// Random operations: seven mixes of reads and writes, each with eight sizes.
     Iops,
     /// Sequential reads and writes of 1024 KiB.
     Throughput,

@@ -25,7 +25,7 @@ const SEPARATE_MAX: f64 = 0.85;
 /// Minimum number of pauses for a known period.
 pub const PAUSES_MIN: u64 = 3;
 
-/// Minimum usual gap between two pauses, seconds, at which a double gap cannot result from the boundaries of seconds.
+/// If the usual gap between two pauses is at least this long (seconds), rounding to whole seconds cannot double a gap.
 const LONG_GAP_SEC: f64 = 3.0;
 
 /// Number of equal parts of a watch whose medians are compared.
@@ -260,7 +260,8 @@ mod tests {
 
     #[test]
     fn pauses_in_two_seconds_are_one_stall_or_two_by_what_all_wait_for() {
-        // Either a stall of 0.2 s from 0.9 s, 3.9 s... on, half of it in the next second; or two stalls in two seconds.
+        // Either one stall of 0.2 s begins at 0.9 s, 3.9 s and so on, and its second half is in the next second. Or
+        // each of the two seconds has its own stall.
         let watch = watch(|at| (100.0, [2e5, 1e5, 300.0][(at % 3) as usize]));
         let every = |every_s: f64| watch.stalls(210.0, 100.0 + 2e5 / 2.0 * 0.2 / every_s).unwrap().every_s.value;
         assert!((every(3.0) - 3.0).abs() < 0.01 && (every(1.5) - 1.5).abs() < 0.01, "{} {}", every(3.0), every(1.5));

@@ -12,8 +12,8 @@ use std::fmt;
 /// the same, so a lower rate means a backlog. The end of a run can cut off 1 %.
 const ACHIEVED_MIN: f64 = 0.99;
 
-/// Minimum ratio of the p99 together to the p99 alone that is reported. A convention: the p99 of equal drives, and of
-/// different hours of a drive, differs by some tens of percent, but rarely by 50 %.
+/// Minimum reported ratio: p99 together, divided by p99 alone. A convention: the p99 of equal drives, and of different
+/// hours of a drive, differs by some tens of percent, but rarely by 50 %.
 const P99_RATIO_MAX: f64 = 1.5;
 
 /// A device tested together with others, compared with a device tested alone.
@@ -71,10 +71,14 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
     let over_limit = ratios.iter().find(|ratio| !ratio.together.within_limits);
     let rate = match achieved {
         Some((worst, achieved)) => format!(
-            "{} achieves {:.1} % of {} alone",
+            "{} achieves {:.1} % of {} achieved alone",
             worst.together.device,
             achieved * 100.0,
-            if is_itself(worst) { "its rate".to_owned() } else { format!("the rate of {}", worst.alone.device) }
+            if is_itself(worst) {
+                "the rate that it".to_owned()
+            } else {
+                format!("the rate that {}", worst.alone.device)
+            }
         ),
         None => "the rate of the device alone is unknown".to_owned(),
     };
@@ -168,7 +172,7 @@ mod tests {
         assert_eq!(
             found.sentence,
             "linear: with all devices under load, every device stays within the limits; the slowest device: /dev/b achieves \
-             99.5 % of the rate of /dev/a alone"
+             99.5 % of the rate that /dev/a achieved alone"
         );
         assert_eq!(found.ratios[0].p99, Some(1.05));
     }
@@ -178,7 +182,7 @@ mod tests {
         let together = [numbers("/dev/a", 60_000.0, ALONE_NS, true), numbers("/dev/b", 54_000.0, ALONE_NS, true)];
         let found = linearity(&alone(), &together).unwrap();
         assert!(!found.linear);
-        assert_eq!(found.sentence, "not linear: /dev/b achieves 90.0 % of the rate of /dev/a alone");
+        assert_eq!(found.sentence, "not linear: /dev/b achieves 90.0 % of the rate that /dev/a achieved alone");
     }
 
     #[test]

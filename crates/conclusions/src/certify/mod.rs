@@ -20,8 +20,8 @@
 //! in a new run directory: half a day before and half a day after a reboot are not a day of load.
 //!
 //! A stage at N times the load has the verdict of its run. A stage at 2N times the load requires less: ACT's README
-//! lets it pass "regardless of the error rate", which means the share of slow operations. *Failed* operations still
-//! fail the stage, and so does a load that was not carried out.
+//! lets it pass "regardless of the error rate", where "error rate" means the share of slow operations. *Failed*
+//! operations still fail the stage, and so does a load that was not carried out.
 //!
 //! A series is called certification or screening. All wording that depends on this comes from this module, so that
 //! nothing is called certified wrongly. According to ACT's README, six hours give a good idea, and 24 hours certify. A
@@ -121,8 +121,8 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
 
 /// The next stage to run; `None` if the series is finished.
 ///
-/// A failed stage ends the series unless `all_stages` stages are requested: later stages cannot compensate for the failure,
-/// and twice the load would only wear a drive that did not hold the load.
+/// A failed stage ends the series, except with `all_stages`: later stages cannot compensate for the failure, and twice
+/// the load would only wear a drive that did not hold the load.
 pub fn next(series: &Series, all_stages: bool) -> Option<usize> {
     let has = |step: &Step, outcome| step.state == State::Done && step.outcome == Some(outcome);
     let is_over = |step: &Step| has(step, Outcome::Pass) || has(step, Outcome::Fail) && all_stages;
@@ -156,7 +156,7 @@ pub struct StageResult {
 
 /// Judges a stage by `rule`, given the `verdict` on its run.
 ///
-/// [`Rule::Completes`] and [`Rule::Recovers`] ignore slow operations, but not failed, lost or missing ones.
+/// [`Rule::Completes`] and [`Rule::Recovers`] ignore slow operations, but not failed, lost or missing operations.
 pub fn judge_stage(rule: Rule, verdict: &Verdict) -> StageResult {
     match rule {
         Rule::Limits => by_limits(verdict),
@@ -232,7 +232,7 @@ pub struct Claim {
     /// Name of the configuration that defines the load of 1x; `None` for ACT's load.
     pub config: Option<String>,
     pub sla: Sla,
-    /// Length of a slice of its runs, seconds: whole report intervals.
+    /// Length of a slice, seconds: a multiple of the report interval.
     pub slice_sec: u64,
     /// Length of a stage, seconds.
     pub stage_sec: u64,

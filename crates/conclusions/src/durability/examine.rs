@@ -29,7 +29,7 @@ pub struct Counts {
     pub foreign: u64,
     /// Lost, stale, torn or foreign writes for which a later write of the same lane is there.
     pub reordered: u64,
-    /// Distance of the oldest gone write from the last acknowledged write of its lane, in writes, counting both.
+    /// Distance from the oldest failed write to the last acknowledged write of its lane, in writes, counting both.
     pub reach: u64,
     /// Writes that are there, although they were not acknowledged: allowed.
     pub unacknowledged: u64,
@@ -71,8 +71,8 @@ pub enum Slot<'a> {
     Unreadable,
 }
 
-/// Examines lane number `lane_number`, whose writes up to `acknowledged` were acknowledged. `read` reads a slot and passes
-/// its content to a callback.
+/// Examines lane number `lane_number`, whose writes up to `acknowledged` were acknowledged. `read` reads a slot and
+/// passes its content to a callback.
 pub fn examine<E>(
     session: SessionId,
     lane_number: u32,
@@ -153,7 +153,7 @@ pub fn examine<E>(
 const MAGIC: [u8; 8] = *b"FLPDURA1";
 const SECTOR: usize = SECTOR_BYTES as usize;
 const CRC_AT: usize = SECTOR - 4;
-/// Bytes of magic number and session, which are constant in a session: even a sector torn inside has them.
+/// Bytes of magic number and session, which are constant in a session: even a partly written sector has them.
 const HEAD: usize = 24;
 
 /// Content of a sector.
@@ -169,8 +169,8 @@ pub enum Sector {
     Foreign,
 }
 
-/// Stamps the sectors of `buf` as write number `sequence` in `slot` of lane number `lane_number`. Other bytes of `buf` are
-/// kept.
+/// Stamps the sectors of `buf` as write number `sequence` in `slot` of lane number `lane_number`. Other bytes of `buf`
+/// are kept.
 pub fn stamp(buf: &mut [u8], session: SessionId, lane_number: u32, lane: &Lane, slot: u64, sequence: u64) {
     for (index, sector) in (0_u32..).zip(buf.chunks_exact_mut(SECTOR)) {
         sector[..CRC_AT][..56].copy_from_slice(&header(session, lane_number, lane, slot, sequence, index));

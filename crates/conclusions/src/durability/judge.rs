@@ -144,8 +144,8 @@ fn no_cut(record: &Record, after_cut: &StateAfterCut) -> Option<String> {
     }
     if session.boot_id == after_cut.boot_id && !after_cut.is_drive_cut {
         return Some(
-            "cannot tell: this machine was never restarted since the writes began, so no power cut happened; if only the drive \
-             lost power, give --drive-cut"
+            "cannot tell: this machine has not been restarted since the writes began, so no power cut happened; if only \
+             the drive lost power, give --drive-cut"
                 .to_owned(),
         );
     }
@@ -170,7 +170,7 @@ fn fail_sentence(modes: &[ModeResult]) -> String {
     let of_mode = |result: &ModeResult| {
         let Counts { checked, reach, .. } = result.counts;
         let gone = number(result.counts.failed_writes() as f64);
-        format!("{}: {gone} of {} (among the last {})", result.mode, number(checked as f64), number(reach as f64))
+        format!("{}: {gone} of {} (all among the last {})", result.mode, number(checked as f64), number(reach as f64))
     };
     let failed: Vec<_> = modes.iter().filter(|result| result.counts.failed_writes() > 0).map(of_mode).collect();
     format!("acknowledged writes are gone: {}", failed.join(", "))
@@ -247,7 +247,7 @@ fn remarks(
     }
     if let (Some(power_before), Some(power_now)) = (record.session.power, after_cut.power) {
         remarks.push(format!(
-            "the drive counted {} and {} since the beginning",
+            "the drive counted {} and {} since the writes began",
             count(power_now.cycles.saturating_sub(power_before.cycles), "power cycle"),
             count(power_now.unsafe_shutdowns.saturating_sub(power_before.unsafe_shutdowns), "unsafe shutdown")
         ));
@@ -293,7 +293,7 @@ mod tests {
         };
         for (record, after, says) in [
             (record(None, None), after("now", None, false), "all 64 acknowledged writes are there"),
-            (record(None, None), after("before", None, false), "this machine was never restarted"),
+            (record(None, None), after("before", None, false), "this machine has not been restarted"),
             (record(None, None), after("before", None, true), "all 64 "),
             (
                 record(None, Some(("it was closed", false))),

@@ -12,7 +12,7 @@ pub const FORMAT_VERSION: u32 = 1;
 /// Bytes of a sector, the smallest unit with a stamp. No drive writes less at once.
 pub const SECTOR_BYTES: u32 = 512;
 
-/// Limits on a session from a peer.
+/// Limits on the values of a session that a peer sends.
 const LANES_MAX: usize = 64;
 const SLOTS_MAX: u32 = 1 << 16;
 const WRITE_BYTES_MAX: u32 = 1 << 20;
@@ -163,7 +163,7 @@ pub struct PowerCounts {
 pub struct Session {
     pub format_version: u32,
     pub id: SessionId,
-    /// Machine and target. The witness finds the session by these if the target lost its own record.
+    /// Machine and target. The witness finds the session by this text if the target lost its own record.
     pub subject: String,
     /// Device or directory, as the user named it.
     pub path: String,

@@ -1,5 +1,5 @@
-//! Random scenarios: a drive with a volatile cache that keeps acknowledged writes, or lies, and a power cut at any
-//! moment.
+//! Random scenarios: a power cut at any moment, on a drive with a volatile cache. The drive keeps acknowledged writes,
+//! or lies about flushes.
 
 use super::examine::stamp;
 use super::examine::{Counts, Slot, examine};
@@ -190,7 +190,7 @@ proptest! {
         for number in 0..story.lanes.len() {
             let counts = story.counts(number);
             let [told, all] = [&story.acknowledged, &story.flushed].map(|upto| story.gone(number, upto[number]));
-            // Torn writes that the witness does not know can show that they had been flushed.
+            // A torn write can show that it had been flushed, even if its acknowledgement never reached the witness.
             prop_assert!((told..=told + all).contains(&counts.failed_writes()), "lane {}: {:?}, {} and {}", number, counts, told, all);
             prop_assert_eq!(counts.checked, counts.intact + counts.failed_writes());
             prop_assert!(counts.reordered <= counts.failed_writes() && counts.reach <= story.acknowledged[number]);
@@ -208,7 +208,7 @@ proptest! {
 fn each_lie_loses_writes_in_many_stories() {
     for lie in [Lie::Flush, Lie::Fua, Lie::PartOfFlush, Lie::All] {
         let loses = |seed: &u64| (0..4).any(|number| run_scenario(*seed, lie, 200).counts(number).failed_writes() > 0);
-        // Flushes of other lanes usually save the writes that FUA did not.
+        // Flushes of other lanes usually save the writes that FUA did not save.
         assert!((0..200).filter(loses).count() > 20, "{lie:?}");
     }
 }

@@ -32,7 +32,8 @@ pub enum Message {
     Silent { session: SessionId },
     /// The session was examined; `sentence` is the result.
     Judged { session: SessionId, sentence: String },
-    /// A question for the session `found` on the target, or for the last session of `subject` that was not examined.
+    /// Asks for the session `found`, whose ID is on the target, or for the last session of `subject` that was not
+    /// examined.
     Ask { format_version: u32, subject: String, found: Option<SessionId> },
 }
 
@@ -93,7 +94,7 @@ pub struct WitnessSessions {
 
 impl WitnessSessions {
     /// Reads a witness's file. Returns its sessions and the length of its whole lines, bytes. The witness never
-    /// confirmed bytes after these.
+    /// confirmed anything after the last whole line.
     ///
     /// Errors: the file is not a witness's file, or is damaged.
     pub fn load(mut file: impl BufRead) -> Result<(Self, u64), String> {
@@ -132,7 +133,7 @@ impl WitnessSessions {
             Message::Durable { session, .. } | Message::End { session, .. } | Message::Silent { session } => {
                 Some(*session)
             }
-            // The session was recorded in another file.
+            // If the session is in the file of another witness, there is nothing to change here.
             Message::Judged { session, .. } if self.find(*session).is_none() => return Ok(()),
             Message::Judged { session, .. } => {
                 self.disconnected(*session);

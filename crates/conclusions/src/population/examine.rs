@@ -113,7 +113,7 @@ impl Model<'_> {
         self.examination.undecided.push(Undecided { model: self.name.to_owned(), of: subject, reason });
     }
 
-    /// Probability of a false alarm for one score of all drives, or of all groups of a level.
+    /// Allowed probability of a false alarm in one score, among all drives or among all groups of a level.
     fn alpha(&self, level: Level) -> f64 {
         let share = if level == Level::Drive { FOR_DRIVES } else { (1.0 - FOR_DRIVES) / 3.0 };
         FALSE_ALARMS.min(FALSE_ALARMS_PER_DRIVE * self.members.len() as f64) * share / SCORES as f64
@@ -237,7 +237,7 @@ impl Model<'_> {
         self.is_common(&groups[slowest].1, 0, gap).then_some((slowest, reason))
     }
 
-    /// Examines drives by the scores that groups do not explain.
+    /// Examines drives by their scores, without the slowness that groups explain.
     fn drives(&mut self) {
         let mut best: Vec<Option<Best>> = self.members.iter().map(|_| None).collect();
         let mut detectable = f64::INFINITY;
@@ -276,7 +276,8 @@ impl Model<'_> {
         let others = |of: &[usize]| (0..count).filter(|member| !of.contains(member)).collect::<Vec<_>>();
         let normal = others(&blamed_members);
         for (name, members, best) in slow {
-            // If all drives are blamed (two firmwares, by different scores), the others of each group are the rest.
+            // If all drives are blamed (for example two firmwares, by different scores), the peers of a group are all
+            // drives outside it.
             let rest = if normal.is_empty() { others(&members) } else { normal.clone() };
             let evidence = self.evidence(&members, &rest, &best);
             let or = self.other_causes(level, &members);

@@ -15,19 +15,20 @@
 //! age). The residual of a window is the logarithm of its latency divided by the center.
 //!
 //! The windows of a drive are correlated, because garbage collection takes minutes. So the unit of evidence is the
-//! drive, not the window. Each drive has twelve scores: mean, median and 99th percentile of latency, each over the
-//! whole run, its slowest eighth, and the slowest tenth and fiftieth of the windows. A score is compared with the same
-//! score of the peers. The slowest eighth shows drives that become slow after some hours; the slowest windows show
-//! drives that are slow at times.
+//! drive, not the window. Each drive has twelve scores: three metrics (mean, median and 99th percentile of latency),
+//! each over four extents (the whole run, the slowest eighth of the run, the slowest tenth and the slowest fiftieth of
+//! the windows). A score is compared with the same score of the peers. The slowest eighth shows drives that become slow
+//! after some hours; the slowest windows show drives that are slow at times.
 //!
 //! # The threshold
 //!
 //! Scores are means of logarithms, nearly normal among drives of a model. The generalized extreme Studentized deviate
-//! test finds outliers. It estimates the spread from the drives themselves, so it works for any model. Its tail is
-//! Student's, so with few drives it requires larger deviations. For normal scores, the probability of any false alarm
-//! in a population without slow drives is at most [`FALSE_ALARMS`]; with fewer than 20 drives, 0.05 % per drive. Half
-//! of this probability is for drives, the other half for firmwares, hosts and slots. Each part is divided by the number
-//! of scores and the number of drives or groups (Bonferroni). A slowdown below [`FACTOR_MIN`] is never reported.
+//! test finds outliers. It estimates the spread from the drives themselves, so it works for any model. The test uses
+//! the tail of Student's distribution, so with few drives it requires larger deviations. For normal scores, the
+//! probability of any false alarm in a population without slow drives is at most [`FALSE_ALARMS`]; with fewer than 20
+//! drives, 0.05 % per drive. Half of this probability is for drives, the other half for firmwares, hosts and slots.
+//! Each part is divided by the number of scores and the number of drives or groups (Bonferroni). A slowdown below
+//! [`FACTOR_MIN`] is never reported.
 //!
 //! In the evaluation (`tests/population/`), whose scores are not exactly normal, 4 of 315 healthy populations of 200
 //! drives had a false alarm. With a spread of 3 % between drives, the test found all drives that were 2 times slower,
@@ -45,8 +46,8 @@
 //! # Not seen
 //!
 //! * Slowness of all drives of a model, or of more than a quarter of the drives without a common group.
-//! * Slowness in less than 2 % of the time, unless it is large, and slowness within the spread of healthy drives:
-//!   [`Compared::detectable`] is this limit.
+//! * Slowness below [`Compared::detectable`], which is within the spread of healthy drives, and moderate slowness in
+//!   less than 2 % of the time.
 //! * A lower achieved rate at the same latency: the load of a window is the offered load.
 //! * Nearly anything with three drives, and most slowness with five: [`Reason::Insensitive`] has the limit.
 //!
@@ -224,7 +225,7 @@ pub struct Evidence {
     /// Start of the slowness, seconds: the start of the final period of slow windows if `lasting`, otherwise of the
     /// first slow window.
     pub since_s: f64,
-    /// True if most windows from then on are slow.
+    /// True if most windows from `since_s` on are slow.
     pub lasting: bool,
 }
 
@@ -281,7 +282,7 @@ pub enum Reason {
     FewGroups { factor: f64, groups: usize },
     /// The drives differ so much, or are so few, that only a slowdown above this factor can be found.
     #[error(
-        "among {drives} drives with this spread, only a drive {} times as slow or slower can be found; add drives", units::number(*factor)
+        "among {drives} drives with this spread, only a drive at least {} times as slow can be found; add drives", units::number(*factor)
     )]
     Insensitive { factor: f64, drives: usize },
 }
@@ -325,9 +326,9 @@ pub struct DriveLatencies {
 }
 
 impl DriveLatencies {
-    /// Reads the service times in `dir` of the judged stream with the highest offered rate, or, if a stream is a closed
-    /// loop, with the most operations. In the usual tests this is the stream of reads. Errors: the manifest or the log
-    /// is missing or damaged.
+    /// Reads the service times in `dir` of one judged stream: the stream with the highest offered rate or, if any
+    /// stream is a closed loop, the stream with the most operations. In the usual tests this is the stream of reads.
+    /// Errors: the manifest or the log is missing or damaged.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let layout = manifest(dir)?.layout();
         let any_judged = layout.streams.iter().any(|info| info.judged);

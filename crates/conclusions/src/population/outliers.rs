@@ -10,15 +10,15 @@
 //!
 //! Scores of healthy drives are somewhat skewed if the strength of garbage collection differs by factors. So a distance
 //! is first reduced by the second term of Cornish and Fisher's expansion, with the skewness of the remaining values, if
-//! that is positive. Without this correction one in 25 simulated healthy populations had a false alarm, with it one in
-//! 100. The skewness is estimated from the middle 90 %: with the tails, each of five slow drives would widen the
-//! threshold for the others.
+//! this skewness is positive. In one of 100 simulated healthy populations there was a false alarm; without this
+//! correction, in one of 25. The skewness is estimated from the middle 90 %: with the tails, each of five slow drives
+//! would widen the threshold for the others.
 //!
 //! Source: Rosner 1983, "Percentage points for a generalized ESD many-outlier procedure".
 //!
 //! Scores are computed from the latencies of windows, relative to the peers' latencies at the same time and load. This
 //! takes two passes over the windows of a model's drives. The first pass finds the center of each cell (ten minutes of
-//! time, a tenth of load): the median of the drives' medians. The second pass reduces each drive to its scores. The
+//! time, a tenth of load): the median of the drives' medians. The second pass computes the scores of each drive. The
 //! memory is three numbers for each drive and cell; windows are not stored.
 
 use super::statistics::{student_quantile, student_tail};
@@ -115,8 +115,8 @@ fn sorted(values: &[f64]) -> Vec<(f64, usize)> {
     sorted
 }
 
-/// The outliers above the other values. `alpha` is the probability that normal values have any outlier. At most a
-/// quarter of the values, or one value, can be outliers.
+/// The outliers above the other values. `alpha` is the probability that normal values have any outlier. Up to a quarter
+/// of the values can be outliers; among fewer than eight values, one.
 pub(super) fn above(values: &[f64], alpha: f64) -> Vec<Outlier> {
     let sorted = sorted(values);
     let clean = without_outliers(&sorted, alpha);
@@ -361,8 +361,8 @@ mod tests {
 
     #[test]
     fn outliers_that_hide_each_other_are_those_of_nist() {
-        // Mirrored, the skewness is negative and is not corrected. 2.5 % on one side is 5 % on both; scipy: 0.0430 on
-        // both.
+        // The mirrored values have a negative skewness, which is not corrected. 2.5 % on one side is 5 % on both sides.
+        // scipy has 0.0430 for both sides.
         let mirrored: Vec<(f64, usize)> = ROSNER.iter().rev().map(|value| -value).zip(0..).collect();
         assert_eq!(without_outliers(&mirrored, 0.025), &mirrored[3..]);
         assert_eq!(without_outliers(&mirrored, 0.0215), &mirrored[..]);

@@ -232,7 +232,7 @@ fn cut(first: usize, second: usize, beyond: f64) -> Option<usize> {
 /// "95 % of these drives hold at least 48x": a one-sided tolerance bound.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToleranceBound {
-    /// Share of the drives, 0.95.
+    /// Share of the drives, such as 0.95.
     pub share: f64,
     /// At least `share` of all such drives have at least this value.
     pub bound: f64,
@@ -241,14 +241,14 @@ pub struct ToleranceBound {
     pub confidence: f64,
     /// Number of drives measured.
     pub drives: usize,
-    /// Minimum number of drives at which the smallest value has the wanted confidence: 59 for a share of 95 % with 95
-    /// %.
+    /// Minimum number of drives at which the smallest value has the wanted confidence: 59 for a share of 95 % and a
+    /// confidence of 95 %.
     pub drives_needed: usize,
 }
 
 /// The largest order statistic of `values` that is a lower bound for `share` of the drives with the confidence
-/// `confidence_min`; with too few drives, the smallest value and its confidence. Values that are not finite are ignored. `None`
-/// without values, or if `share` or `confidence_min` is not between 0 and 1.
+/// `confidence_min`; with too few drives, the smallest value and its confidence. Values that are not finite are
+/// ignored. `None` without values, or if `share` or `confidence_min` is not between 0 and 1.
 ///
 /// The k-th smallest of n values is a lower bound if at least k values lie in the lowest 1 - `share` of all drives.
 /// This number is binomial, for any distribution of the values. The drives must be a random sample of the population.

@@ -14,9 +14,10 @@
 //! record.
 //!
 //! While loads are held, the next load is 1.25, then 1.5, then 2 times the last one. Once a load was not held, the next
-//! load is the geometric mean of the highest load held and the lowest load not held, until these are within the
-//! resolution. Then the highest load held is confirmed over a whole slice. If the confirmation fails, short tries show
-//! too little of this drive: the search goes down by increasing steps, and judges each further load over a whole slice.
+//! load is the geometric mean of the highest load held and the lowest load not held, until these two loads are within
+//! the resolution. Then the highest load held is confirmed over a whole slice. If the confirmation fails, short tries
+//! show too little of this drive: the search goes down by increasing steps, and judges each further load over a whole
+//! slice.
 //!
 //! The conclusion has the rating, its margin, and why the next load failed. The conclusion depends only on the record
 //! of the series, so every reader of the record gets the same words.
@@ -211,7 +212,7 @@ impl Search {
         }
     }
 
-    /// Ends the search for a reason outside of it: operations failed, or a load could not be generated.
+    /// Ends the search for a reason outside the search: operations failed, or a load could not be generated.
     pub fn stop(&mut self, stop: Stop) {
         self.stop = Some(stop);
     }
@@ -250,8 +251,8 @@ impl Details {
     }
 }
 
-/// The conclusion of the search in `series` with the result `finding`. `not_comparable` has phrases: reasons not to compare the
-/// rating with published ratings.
+/// The conclusion of the search in `series` with the result `finding`. `not_comparable` has phrases: reasons not to
+/// compare the rating with published ratings.
 pub fn conclude(series: &Series, finding: &SearchResult, sla: &Sla, not_comparable: &[String]) -> Conclusion {
     let steps: Vec<_> = series.steps.iter().filter_map(|step| Some((step, Details::of(step)?))).collect();
     let last_details = |multiple: Option<f64>, rule: &dyn Fn(&Step, &Details) -> bool| {
@@ -345,7 +346,8 @@ fn spells(details: &Details, sla: &Sla) -> String {
         return format!("no slow spells at {multiple}x: no report interval had a share at a limit");
     }
     let few = details.judged.spells.iter().any(|spells| (1..SPELLS_IN_WINDOW as u64).contains(&spells.count));
-    let few = if few { "; fewer than four spells do not show how often they come: use a longer --slice" } else { "" };
+    let few =
+        if few { "; fewer than four spells do not show how often spells occur: use a longer --slice" } else { "" };
     format!("slow spells at {multiple}x (report intervals with a share at a limit): {}{few}", spell_texts.join("; "))
 }
 
@@ -413,7 +415,7 @@ mod tests {
             assert_eq!(finding.stop, Stop::Found, "{truth}");
             let (held, not_held) = (finding.held.unwrap(), finding.not_held.unwrap());
             assert!(held <= truth && truth < not_held, "{held} {truth} {not_held}");
-            // Three digits that begin with 1 are as coarse as 1 %.
+            // Just above 1, 10 and 100, neighbouring multiples of three digits differ by 1 %.
             assert!(not_held / held <= 1.021, "{held} {not_held}");
             assert!(moves.len() <= 26, "{truth}: {} moves", moves.len());
         }
@@ -591,7 +593,7 @@ mod tests {
              64ms, at most 5 min apart"
         );
         assert!(of([spells(1, 0.0), spells(899, 4.0), Spells::default()]).ends_with(
-            "one over 1ms, after 60 s; 899 over 8ms, at most 4 s apart; fewer than four spells do not show how often they come: use \
+            "one over 1ms, after 60 s; 899 over 8ms, at most 4 s apart; fewer than four spells do not show how often spells occur: use \
              a longer --slice"
         ));
     }

@@ -5,14 +5,14 @@
 //! * a **cliff**: so many slow operations that the rest of the slice cannot make up for them. The load is not held.
 //! * for a load that is only tried, a **window** over which the shares are settled. A window has at least six rounds,
 //!   and contains four of the drive's slow spells ([`Spells`]). A share is settled if it agrees in both halves of the
-//!   window, or is at most half of its limit. On a simulated drive only the latter counts, because simulated time costs
-//!   little.
+//!   window, or is at most half of its limit. On a simulated drive only the second condition counts, because simulated
+//!   time costs little.
 //!
 //! A whole slice within its limits is held, as in a verdict. If a share is over its limit only in the second half of
 //! the step, and each half is at least a window, the result says that a longer run may fail.
 //!
-//! As in a verdict, a share fails the drive only if it also reaches its limit without the delays that this program may
-//! have caused, and passes only if it stays below the limit with this program's own lag.
+//! The rules are those of a verdict. A share fails the drive only if it also reaches its limit without the delays that
+//! this program may have caused. A share passes only if it also stays below the limit with this program's own lag.
 
 use results::buckets::THRESHOLDS_MAX;
 use results::cell::Interval;
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 pub const ROUNDS_MIN: usize = 6;
 /// Maximum length of a recovery, rounds. Source: SNIA PTS 2.0.2, which stops after 25.
 pub const RECOVERY_ROUNDS_MAX: usize = 25;
-/// Number of slow spells in a window: a spell more or less changes a share by a quarter.
+/// Number of slow spells in a window. With four, a single spell more or less changes a share by a quarter.
 pub const SPELLS_IN_WINDOW: usize = 4;
 /// Number of consecutive rounds with the earlier shares after which a drive counts as recovered.
 const RECOVERED_ROUNDS: usize = 2;
@@ -36,8 +36,8 @@ const NEAR_OF_ITSELF: f64 = 0.20;
 const NEAR_OF_LIMIT: f64 = 0.10;
 /// Maximum share, as a fraction of its limit, that counts as settled without a comparison of halves.
 const CLEAR_OF_LIMIT: f64 = 0.5;
-/// Minimum growth of a share in the second half of a step that counts as getting worse: more than a slow spell changes
-/// it.
+/// Minimum growth of a share in the second half of a step that counts as getting worse: more than a single slow spell
+/// can cause.
 const WORSE: f64 = 1.0 + 1.0 / SPELLS_IN_WINDOW as f64;
 /// Student's t for 95 % (two-sided) and four degrees of freedom, for five rounds.
 const T_OF_FIVE: f64 = 2.776;
@@ -62,7 +62,7 @@ pub struct Shares {
 pub enum StepPurpose {
     /// Check if the load is held; a window may be enough.
     Try {
-        /// The longest time until a slow spell in earlier steps, seconds. The window covers several such times, too.
+        /// The longest time until a slow spell in earlier steps, seconds. The window must be several times as long.
         wait_sec: f64,
         /// True if the step runs to the end of the slice, unless all shares are far below their limits.
         exact: bool,
@@ -292,8 +292,8 @@ impl Watcher {
         (self.rounds.count() >= rounds).then(|| self.at_limits(2 * half).map(move |at| (at, shares(at))))
     }
 
-    /// True if every share of the last window is far below its limit or, unless `only_clear`, agrees in both halves.
-    /// With `only_clear`, the load must also be done.
+    /// True if every share of the last window is settled: far below its limit or (without `only_clear`) equal in both
+    /// halves. With `only_clear`, the load must also be done.
     fn is_settled(&self, only_clear: bool) -> bool {
         let window = self.window();
         let is_settled = |(AtLimit { limit, .. }, [first, second]): (AtLimit<'_>, [f64; 2])| {
@@ -357,7 +357,7 @@ impl Watcher {
                     let (share, threshold) = (units::percent(share(response)), at_limit.limit.threshold_text());
                     let group = &at_limit.series.group;
                     let why =
-                        format!("with this program's own lag {share} of {group} over {threshold} (limit {limit_text}): this lag would decide");
+                        format!("with this program's own lag, {share} of {group} are over {threshold} (limit {limit_text}): this lag would decide");
                     Some((StepOutcome::OurLimit, why))
                 }
                 false => None,

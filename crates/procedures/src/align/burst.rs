@@ -3,7 +3,7 @@
 //! ```text
 //! run      |- begins -|------- measured -------|- ends -|
 //! issued              sum of the cells of these intervals
-//! reached             diskstats     ...        diskstats     flushes apart
+//! reached             diskstats     ...        diskstats     flushes counted separately
 //! requests            block_rq_issue: number of requests of the size of a large block, if tracing is permitted
 //! ```
 //!
@@ -24,9 +24,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
-/// Seconds, and so intervals, at the start that are not measured.
+/// Unmeasured time at the start, seconds, and the number of its intervals.
 pub(super) const BEGINS_SEC: u64 = 2;
-/// Seconds, and so intervals, at the end that are not measured.
+/// Unmeasured time at the end, seconds, and the number of its intervals.
 pub(super) const ENDS_SEC: u64 = 1;
 
 /// Delay of a counter reading or of an issue, seconds, above which flashproof itself may have caused a difference.
@@ -48,7 +48,7 @@ pub(super) fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Op
     Ok(BlockPosition::of(index, &facts))
 }
 
-/// Largest request of the place's queue, KiB.
+/// Largest request of the queue of the device at `position`, KiB.
 fn max_request_kib(position: &BlockPosition) -> Option<u64> {
     let (major, minor) = position.disk;
     queue_attribute(DevNum { major, minor }, "max_sectors_kb", &Roots::default())?.parse().ok()
@@ -128,7 +128,7 @@ impl BurstMeasurement {
         late_sec > LATE_SEC && off.abs() * self.seconds < 2.0 * late_sec
     }
 
-    /// Write requests per second that the kernel makes of the issued writes, split at its queue's limit.
+    /// Write requests per second that the kernel makes of the issued writes, split at the limit of the device's queue.
     fn requests_expected(&self, block_sectors: u32) -> f64 {
         let block_kib = u64::from(block_sectors) * SECTOR_BYTES / 1024;
         let parts = self.max_request_kib.filter(|max| *max > 0).map_or(1, |max| block_kib.div_ceil(max).max(1));
@@ -138,9 +138,9 @@ impl BurstMeasurement {
         writes.map(requests_of).sum()
     }
 
-    /// The stream that fell furthest behind its offered rate. A stream counts only if its rate is short by more than
-    /// the fraction `allowed`, with Poisson arrivals plus four standard deviations, and by more than 2 operations, the
-    /// error at the edges of the period.
+    /// The stream that fell furthest behind its offered rate. A stream counts only if it is short by more than 2
+    /// operations (the error at the edges of the period) and by more than the fraction `allowed`. Poisson arrivals add
+    /// four standard deviations to `allowed`.
     pub(super) fn not_held(&self, allowed: f64, poisson: bool) -> Option<&StreamRates> {
         let falls_short = |it: &&StreamRates| {
             let missing = it.offered_per_sec - it.per_sec;
@@ -179,7 +179,7 @@ pub(super) struct BurstObserver {
 }
 
 impl BurstObserver {
-    /// Observer of a burst measured for `seconds`. `places`: one for each device, or none.
+    /// Observer of a burst measured for `seconds`. `positions`: one for each device, or none.
     pub(super) fn new(positions: Vec<BlockPosition>, seconds: u64, block_bytes: u32, min_io_bytes: u32) -> Self {
         Self {
             positions,
@@ -198,7 +198,8 @@ impl BurstObserver {
         }
     }
 
-    /// The measurement; `None`: the run ended before it. Errors: the kernel's counters could not be read.
+    /// The measurement; `None`: the run ended before the measured time was over. Errors: the kernel's counters could
+    /// not be read.
     pub(super) fn measure(self) -> Result<Option<BurstMeasurement>, Failure> {
         if let Some(why) = self.failure {
             return Err(Failure::environment(why));
@@ -399,8 +400,8 @@ fn with_data(writes: f64, flushes: f64, expected: f64) -> f64 {
     expected.clamp((writes - flushes).max(0.0), writes.max(0.0))
 }
 
-/// Largest relative difference between `found` and `asked` among `places`, and its index. Numbers that are 0 in both
-/// are ignored.
+/// Largest relative difference between `issued` and `reached` among the numbers at `indices`, with the index of that
+/// number. Numbers that are 0 in both are ignored.
 pub(super) fn furthest(issued: &DriveIo, reached: &DriveIo, indices: Range<usize>) -> (usize, f64) {
     let (issued, reached) = (issued.numbers(), reached.numbers());
     let difference = |n: usize| match issued[n].max(reached[n]) {
@@ -419,11 +420,11 @@ mod tests {
 
     #[test]
     fn writes_with_data_lie_between_what_was_counted_and_what_flushes_leave_of_it() {
-        // As observed on a loop device: io_uring, pwrite; a drive with FUA; one without a cache.
+        // Observed on a loop device with io_uring, with pwrite, on a drive with FUA, and on a drive without a cache.
         for (writes, flushes) in [(190.0, 190.0), (380.0, 380.0), (380.0, 190.0), (190.0, 0.0)] {
             assert_eq!(with_data(writes, flushes, 190.0), 190.0);
         }
-        // Without flushes there is no range: twice as many writes are splits.
+        // Without flushes, the counted writes all have data: twice as many writes mean that the kernel split them.
         assert_eq!(with_data(380.0, 0.0, 190.0), 380.0);
         assert_eq!(with_data(95.0, 0.0, 190.0), 95.0);
     }
@@ -453,7 +454,7 @@ mod tests {
     fn where_flushes_hide_writes_it_is_known_that_they_are_as_issued() {
         for (writes, flushes, reached, as_issued) in [
             // Half of the writes were merged or split, or another program wrote as many: the counters do not
-            // distinguish this.
+            // distinguish these cases.
             (150, 100, 100.0, true),
             (100, 50, 100.0, true),
             // Without flushes, or with more writes than flushes explain, the counted number is used.

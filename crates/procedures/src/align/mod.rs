@@ -51,7 +51,7 @@ const UNSEEN: f64 = 0.01;
 const UNSEEN_SEC: f64 = 0.05;
 /// Maximum number of attempts for a burst that is disturbed by a lack of CPU.
 const DISTURBED_MAX: usize = 4;
-/// Smallest I/O of a device, until the real one is known, bytes.
+/// Smallest I/O of a device, until the real size is known, bytes.
 const SECTOR_BYTES: u32 = 512;
 
 /// Request for an alignment.
@@ -218,7 +218,7 @@ fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
             "\"arrival: closed\" lets the device determine the rates, so they cannot be configured - leave arrival out",
         ),
         _ if config.tomb_raider => refused(
-            "with tomb-raider: yes a device is read as fast as possible - align without tomb-raider, then set it again",
+            "with \"tomb-raider: yes\" a device is read as fast as possible - align without tomb-raider, then set it again",
         ),
         _ => Ok(()),
     }
@@ -270,7 +270,8 @@ impl<'a> Bursts<'a> {
         Ok(Self { args, signal_handler, dir, _temp_dir, positions, seconds, findings: None, count: 0 })
     }
 
-    /// Runs bursts until the target is met, no whole percent comes nearer, or the number of rounds is reached.
+    /// Runs bursts until the target is met, no offset in whole percent comes nearer, or the number of rounds is
+    /// reached.
     fn rounds(&mut self, config: ActConfig, target: &Target) -> Result<Vec<Round>, Failure> {
         let tolerance = self.args.within;
         let mut rounds = vec![self.run(config)?];
@@ -308,7 +309,7 @@ impl<'a> Bursts<'a> {
         self.check_burst(&round).map(|()| round)
     }
 
-    /// Runs a burst once. Errors: it did not complete.
+    /// Runs a burst once. Errors: the burst did not complete.
     fn run_burst(&mut self, config: ActConfig) -> Result<Round, Failure> {
         self.count += 1;
         let seconds = u32::try_from(self.seconds + BEGINS_SEC + ENDS_SEC).unwrap_or(u32::MAX);
@@ -370,7 +371,7 @@ impl<'a> Bursts<'a> {
             let [issued, reached] = [&issued_rates, &measurement.reached].map(|io| units::number(io.numbers()[n]));
             return Err(Failure::invalid(format!(
                 "{}: {issued} were issued, but {reached} reached the device - another program uses the device, or a \
-                 page cache answered - end that use; an offset would only hide it",
+                 page cache answered - end that use; an offset would only hide the difference",
                 NAMES[n]
             )));
         }
@@ -378,8 +379,8 @@ impl<'a> Bursts<'a> {
     }
 }
 
-/// Parent directory of the bursts' directories, and a guard that deletes the directory at the end, unless the user
-/// named it.
+/// Parent directory of the bursts' directories. If the user did not name a directory, it is temporary, and a guard
+/// deletes it at the end.
 fn parent_dir(args: &Alignment) -> Result<(PathBuf, Option<TempDir>), Failure> {
     let Some(dir) = &args.out_dir else {
         let temp_dir = tempfile::Builder::new().prefix("flashproof-align-").tempdir().map_err(|error| {

@@ -89,8 +89,8 @@ impl Page<'_> {
             && (ours.per_sec - counted).abs() > LARGE_READS_OFF * counted.max(ours.per_sec)
         {
             notes.push(format!(
-                "the server counted {} large-block reads per second, but here are {}: they replace missing or excess \
-                 record reads in r/s - check read-reqs-per-sec",
+                "the server counted {} large-block reads per second, but here are {}: the difference replaces missing \
+                 or excess record reads in r/s - check read-reqs-per-sec",
                 number(counted),
                 number(ours.per_sec)
             ));
@@ -124,7 +124,7 @@ impl Page<'_> {
         match n {
             0 => match full_load.map(|load| self.target.io.reads_per_sec - load.large_block_reads.per_sec) {
                 Some(reads) if reads > 0.0 => format!(
-                    "large-block reads cannot close the difference - read-reqs-per-sec: {} would, instead of {}",
+                    "large-block reads cannot close the difference - read-reqs-per-sec: {} would (now {})",
                     number(reads),
                     config.read_reqs_per_sec
                 ),

@@ -106,7 +106,7 @@ pub fn balanced(profile: &Profile, is_accepted: bool) -> Result<(), Failure> {
 }
 
 /// Parses `r/s=N,w/s=N,rkB/s=N,wkB/s=N`, in any order. With f/s, flushes are subtracted from w/s if w/s includes them.
-/// The mean size of a write shows this, if all writes are large blocks of `block_kib`.
+/// If all writes are large blocks of `block_kib`, the mean size of a write shows whether w/s includes flushes.
 fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
     const KEYS: [&str; 5] = ["r/s", "w/s", "rkB/s", "wkB/s", "f/s"];
     let mut values = [None; 5];
@@ -168,7 +168,7 @@ fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Resul
     })
 }
 
-/// Target from a profile: a namespace's part of one drive, averaged over the drives left by the user's selection.
+/// Target from a profile: a namespace's part of one drive, averaged over the drives that the user selected.
 fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
     let drives_text = || {
         let drives = profile.drives.iter().map(|drive| format!("--node {} --drive {}", drive.node, drive.drive));

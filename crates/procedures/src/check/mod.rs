@@ -115,7 +115,7 @@ struct WrittenFile {
 }
 
 impl Definition {
-    /// The check `name`: one of flashproof's, or a file if the name is a path.
+    /// The check `name`: a built-in check, or a file if the name is a path.
     pub fn find(name: &str) -> Result<Self, Failure> {
         if let Some(text) = builtin_text(name) {
             return Self::parse(name, text);
@@ -235,7 +235,8 @@ impl Definition {
         Failure::usage(format!("cannot use the check {check} - run {run}, job {}: {why}", quoted(job)))
     }
 
-    /// The load of `run`. `place` maps a file of the jobs to its target and to the offset of its range there.
+    /// The load of `run`. `target_of` maps a file of the jobs to its target, and to the offset of the file's range on
+    /// the target.
     pub fn load(&self, run: &RunDefinition, target_of: impl Fn(&str) -> (String, u64)) -> Result<FioLoad, Failure> {
         let mut jobs = run.parse(&self.name)?;
         for job in &mut jobs {
@@ -283,7 +284,7 @@ impl RunDefinition {
         uncapped_sec.clamp(1, SLICE_SEC_MAX)
     }
 
-    /// Parses the criteria. Errors: a mistake in them, or in the other fields.
+    /// Parses the criteria. Errors: a mistake in the criteria or in the other fields.
     fn parse_criteria(&mut self) -> Result<(), String> {
         if !is_plain(&self.name) {
             return Err("a name has only letters, digits, -, _ and .".into());
@@ -303,7 +304,7 @@ impl RunDefinition {
         Ok(())
     }
 
-    /// The jobs, as long as the run.
+    /// The jobs, with the duration of the run.
     fn parse(&self, check: &str) -> Result<Vec<Job>, Failure> {
         let mut no_includes = |_: &str| Err("a check cannot include another file".to_owned());
         let mut context = ParseContext {
@@ -344,7 +345,7 @@ fn parse_criterion(run: &str, written_criterion: WrittenCriterion) -> Result<Cri
         (None, Some(least), false) => {
             Some(parse_number(&least, BYTES).map_err(|why| format!("at_least = {least:?}: {why}"))? as f64)
         }
-        _ => return Err("give below for a latency, or at_least for a rate, but not both".into()),
+        _ => return Err("give \"below\" for a latency, or \"at_least\" for a rate (only one of them)".into()),
     };
     if limit.is_some() && metric == Metric::Mean {
         return Err(

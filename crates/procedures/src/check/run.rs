@@ -137,7 +137,7 @@ impl Request<'_> {
             dir,
             consents: Consents { erase: self.erase, other_devices: &[], shared: false },
             quiet: self.quiet,
-            // A check needs no root, and is too short for samples.
+            // No block trace: a check needs no root, and is too short for samples.
             trace: false,
             // The doctor's advice would name a file that the check removes at its end.
             findings: Some(Vec::new()),
@@ -189,7 +189,7 @@ fn perform_run(
     let names = load.stream_names();
     let dir = request.dir.join(&definition.name);
     let fio_run = FioRun::new(load);
-    // The load shares the jobs' progress with the results.
+    // This clone and `fio_run` share the progress of the jobs.
     let load = fio_run.load.clone();
     let mut runs = vec![fio_run];
     let trigger = Trigger::default();

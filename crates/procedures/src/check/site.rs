@@ -1,7 +1,7 @@
 //! The place of a check: a directory (the check makes its own files there), a device, or a simulated drive.
 //!
 //! Files lie in one directory, [`OWN_DIR`], that is locked while the check runs and removed at its end. The next check
-//! removes the files of a killed one. Files with other names than a check's are never removed.
+//! removes the files of a killed check. Only files that the lock file lists are removed.
 
 use super::FileUse;
 use device::discover::{DevNum, DeviceFacts, Roots, discover, disks_beneath};
@@ -53,7 +53,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Prepares the place `path` for these files.
+    /// Prepares the place `path` for `files`.
     pub fn open(path: &str, files: &BTreeMap<String, FileUse>) -> Result<Self, Failure> {
         let cannot = |why: String| Failure::environment(format!("cannot check {} - {why}", quoted(path)));
         if path.starts_with(SIM_PREFIX) {
@@ -131,7 +131,7 @@ pub(crate) struct OwnDir {
 }
 
 impl OwnDir {
-    /// Creates the directory `name` below `parent` for the files `names` of `needed` bytes in total, and removes the
+    /// Creates the directory `name` below `parent` for the files `names` of `needed_bytes` in total, and removes the
     /// files of an earlier check. Errors: the reason, a phrase with a remedy.
     pub(crate) fn make<'a>(
         parent: &Path,
@@ -232,7 +232,7 @@ fn refuse_memory(dir: &Path) -> Result<(), String> {
     })
 }
 
-/// Refuses files of `needed` bytes if the file system would have too little left.
+/// Refuses files of `needed_bytes` if the file system would have too little space left.
 fn check_room(dir: &Path, needed_bytes: u64) -> Result<(), String> {
     let stat = rustix::fs::statvfs(dir).map_err(|error| error.to_string())?;
     let (free, total) = (stat.f_bavail.saturating_mul(stat.f_frsize), stat.f_blocks.saturating_mul(stat.f_frsize));
@@ -257,7 +257,7 @@ mod tests {
         names.iter().map(|name| ((*name).to_owned(), FileUse { bytes, is_read: false })).collect()
     }
 
-    /// A directory on a disk, if this machine has one for builds: not in memory.
+    /// A directory on a disk; `None` if the sources of this machine are in memory.
     fn on_disk() -> Option<tempfile::TempDir> {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).ok()?;
         refuse_memory(dir.path()).is_ok().then_some(dir)

@@ -29,8 +29,8 @@ use std::fmt::Write;
 /// Rounds of each program, enough to separate a difference from noise.
 pub const ROUNDS: usize = 3;
 
-/// Runs `load` on `open` alternately by fio and flashproof. `ours` runs a round of flashproof and returns its results;
-/// if it returns `None`, or on a signal, the check ends. `None`: the programs did not both complete a round.
+/// Runs `load` on `devices` alternately by fio and flashproof. `ours` runs a round of flashproof and returns its
+/// results; if `ours` returns `None`, or on a signal, the check ends. `None`: a program did not complete any round.
 pub fn in_turns(
     fio: &RealFio,
     load: &FioLoad,
@@ -54,8 +54,8 @@ pub fn in_turns(
     Ok((!ours.is_empty() && !theirs.is_empty()).then(|| compare(&fio.version, ours, theirs)))
 }
 
-/// Round numbers, and true for fio's turn. The programs alternate in starting a round, because each leaves the drive in
-/// a different state.
+/// Round numbers, and true for fio's turn. The programs alternate in starting a round, because each program leaves the
+/// drive in a different state.
 fn turns() -> impl Iterator<Item = (usize, bool)> {
     (1..=ROUNDS).flat_map(|round| [(round, round % 2 == 1), (round, round % 2 == 0)])
 }
@@ -74,17 +74,18 @@ pub struct DirectionResult {
     pub is_paced: bool,
     /// Operations that were done.
     pub ops: u64,
-    /// True if the job's options determine this number.
+    /// True if the job's options determine the number of operations.
     pub is_exact: bool,
-    /// Lines and operations of its logs, if it has any; true if each operation is a line.
+    /// Lines and operations of the logs; `None` without logs.
     pub logged: Option<LogSummary>,
+    /// True if each operation has a line in the logs.
     pub is_each_logged: bool,
     pub iops: f64,
     /// Times from submission to completion at p50, p90, p99, p99.9 and p99.99, nanoseconds.
     pub latency_ns: [u64; PERCENTILES.len()],
     /// CPU time of the whole run per operation, nanoseconds.
     pub cpu_ns: f64,
-    /// Longest wait for the queue depth limit; fio has no such time.
+    /// Longest wait for the queue depth limit; fio does not measure this wait.
     pub wait_max_ns: u64,
     /// Operations scheduled and never issued; fio does not count them.
     pub never_issued: u64,
@@ -283,10 +284,7 @@ fn of_stream(rounds: &[Vec<&DirectionResult>; 2]) -> Stream {
         }
     }
     if let Some(row) = rows[times..].iter().find(|row| row.differs()) {
-        notes.push(format!(
-            "{}: both programs ran the same options, but one of them did or logged another number",
-            row.name
-        ));
+        notes.push(format!("{}: both programs ran the same options, but their numbers differ", row.name));
     }
     Stream { name: rounds[0].first().map(|side| side.name.clone()).unwrap_or_default(), rows, notes }
 }
@@ -323,7 +321,7 @@ fn notes(rows: &[Row], ours: &[&DirectionResult]) -> Vec<String> {
                                              the higher rate has the lower latency"
                 .to_owned(),
             (false, true) => "flashproof's times run from the submission of a batch to the poll that finds the \
-                              completion, perhaps with others"
+                              completion, perhaps together with other completions"
                 .to_owned(),
             (false, false) => "fio's times begin earlier: they include filling the buffer and submitting the \
                                operation"

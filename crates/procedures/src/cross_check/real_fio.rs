@@ -1,4 +1,4 @@
-//! One run of the installed fio, and the logs that both programs wrote: lines, operations, means.
+//! A run of the installed fio, and the logs that both programs wrote: lines, operations, means.
 
 use super::{DIRECTIONS, DirectionResult, PERCENTILES, named_directions};
 use crate::fio::log_of;
@@ -133,7 +133,7 @@ impl RealFio {
         }
     }
 
-    /// Runs `load` once, only on the descriptors of `open`. `None`: a signal ended it.
+    /// Runs `load` once, only on the descriptors of `devices`. `None`: a signal ended fio.
     ///
     /// Errors: a device is missing in `open`, or not open for writing; fio failed.
     pub fn run(
@@ -315,14 +315,14 @@ pub(super) fn logged(load: &FioLoad, entry: usize, direction: usize, dir: Option
     for thread in threads {
         let job = &thread.job;
         let path = |prefix: &str, ending: &str| match dir {
-            // fio numbers the jobs of this run alone.
+            // fio's job numbers count only the jobs of this run.
             Some(dir) => dir.join(format!("{PREFIX}_{ending}.{}.log", thread.number + 1 - load.threads[0].number)),
             None => log_of(thread, prefix, ending),
         };
         for (prefix, ending) in [(&job.logs[1], "clat"), (&job.hist_log, "clat_hist")] {
             let Some(prefix) = prefix else { continue };
             has_logs = true;
-            // An unreadable log counts as empty, so it differs.
+            // An unreadable log counts as empty, so the comparison shows a difference.
             let file = File::open(path(prefix, ending)).map(BufReader::new);
             for line in file.into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
                 let fields: Vec<_> = line.split(',').map_while(|field| field.trim().parse::<f64>().ok()).collect();

@@ -147,8 +147,8 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
     }
 }
 
-/// Removes the files of a directory. The witness, if given, gives up their session. Returns false if there are no
-/// files.
+/// Removes the files of a directory. The witness, if given, gives up the session of these files. Returns false if there
+/// are no files.
 pub fn remove(path: &str, witness: Option<&str>) -> Result<bool, Failure> {
     let durability_target = DurabilityTarget::of(path)?;
     match (durability_target.session()?, witness) {

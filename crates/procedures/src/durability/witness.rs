@@ -70,7 +70,7 @@ impl Witness {
                 match self.listener.accept() {
                     Ok((stream, peer)) => self.begin(stream, peer, &open_connections),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    // One client failed, or no descriptors are left: later connections may succeed.
+                    // A client failed, or no descriptors are left: later connections may succeed.
                     Err(error) => {
                         console::warning_once(&format!("a connection was not accepted: {error}"));
                         break;
@@ -222,7 +222,7 @@ fn lock(session_file: &Mutex<SessionFile>) -> MutexGuard<'_, SessionFile> {
 /// Maximum time for an answer, or for a whole line.
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// One end of a connection.
+/// An end of a connection.
 pub(super) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -262,7 +262,7 @@ impl Connection {
     }
 
     /// The next line, without its line feed; `None` at the end of the connection. Errors: also no line within
-    /// `patience`.
+    /// `timeout`.
     pub(super) fn receive(&mut self, timeout: Duration) -> Result<Option<Vec<u8>>, String> {
         let deadline = Instant::now() + timeout;
         loop {

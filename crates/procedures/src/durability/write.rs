@@ -73,7 +73,7 @@ struct State {
     phase: u64,
     /// True while a change of phase is due or not confirmed: no lane begins a batch.
     is_changing: bool,
-    /// Lanes within a batch.
+    /// Number of lanes within a batch.
     busy: usize,
     stop: Option<Stop>,
     /// True once no lane writes any more.
@@ -96,7 +96,7 @@ pub(super) fn run(
     if lanes.is_empty() {
         return Err(Failure::usage("cannot test the mode rename on a device - it needs files - name a directory"));
     }
-    // `own` holds the lock of the directory until the writes end.
+    // `own_dir` holds the lock of the directory until the writes end.
     let (target, own_dir) = open(request, durability_target, &lanes)?;
     let dir = own_dir.as_ref().map(|own| own.dir.as_path());
     let session = begin(durability_target, lanes)?;
@@ -310,7 +310,7 @@ impl Shared {
         }
     }
 
-    /// Reports durable writes to the witness until the writes end, then why they ended.
+    /// Reports durable writes to the witness until the writes end, then the reason for their end.
     fn report_to_witness(&self, connection: &mut Connection) {
         let mut sent_phase = 0;
         loop {
@@ -394,7 +394,7 @@ struct Worker {
 /// Destination of a lane's writes.
 enum Writer {
     Direct(Arc<Target>),
-    /// Through the page cache of the target, which stays open for as long.
+    /// Through the page cache. The target stays open as long as the file.
     Cached(File, #[expect(dead_code)] Arc<Target>),
     /// Files in a directory, and the directory's descriptor for fsync.
     Files(PathBuf, File),

@@ -334,12 +334,12 @@ pub fn page<'a>(runs: &'a [FioRun], global: &[(String, String)], checks: &[Cross
     }
 }
 
-/// Counts the last of `runs` while it runs, and shows all of them every `status_sec` seconds.
+/// Counts the operations of the last of `runs` while it runs, and shows all runs every `status_sec` seconds.
 pub struct FioRunObserver<'a> {
     pub runs: &'a mut Vec<FioRun>,
     pub status_sec: Option<u64>,
     pub trigger: &'a Trigger,
-    /// True to write wrong blocks over existing files.
+    /// True if dumps of wrong blocks may replace existing files.
     pub force: bool,
     pub show: &'a mut dyn FnMut(&[FioRun]) -> Result<(), String>,
     pub failure: Option<String>,

@@ -54,7 +54,7 @@ impl LogKind {
         u64::try_from(value).unwrap_or(u64::MAX)
     }
 
-    /// A line of the log. `begin_ms`: start of the times in lines, milliseconds.
+    /// A line of the log. `begin_ms`: milliseconds added to the time of the line.
     fn line(self, sample: &Sample, job: &Job, begin_ms: u64) -> String {
         let ms = begin_ms + sample.end_ns / 1_000_000;
         if self == Self::Histogram {
@@ -100,8 +100,8 @@ fn logs_of(load: &FioLoad) -> impl Iterator<Item = OfClone> {
     })
 }
 
-/// Logs of operations: index of the clone, and file. fio appends the logs of all clones to one file; here each has its
-/// own.
+/// Logs of operations: index of the clone, and file. fio appends the logs of all clones to one file; here each clone
+/// has its own file.
 fn iologs_of(load: &FioLoad) -> impl Iterator<Item = (usize, PathBuf)> {
     load.threads.iter().enumerate().filter_map(|(clone_index, thread)| {
         let name = thread.job.write_iolog.as_ref()?;
@@ -122,7 +122,7 @@ pub fn check(load: &FioLoad, force: bool) -> Result<(), Failure> {
 fn write(path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
     let is_number = |field: &str| field.trim().parse::<i64>().is_ok();
     let is_log = |text: &str| {
-        // The text may cut a histogram's line, which is long, within its last field.
+        // The text may end within a long histogram line, so only the first fields are checked.
         let fields = text.lines().next().unwrap_or_default().split(',').take(6);
         let is_hex =
             |field: &str| field.trim().strip_prefix("0x").is_some_and(|digits| u16::from_str_radix(digits, 16).is_ok());

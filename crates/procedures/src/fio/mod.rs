@@ -27,7 +27,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Writes the missing files of `layouts`, which are to be read. `request` makes the run of a load in a directory.
+/// Writes the missing files of `layouts`, which are to be read. `request` creates the request for a run of a load into
+/// a directory.
 pub fn lay_out<'a>(
     layouts: Vec<Layout>,
     signal_handler: &SignalHandler,
@@ -86,8 +87,8 @@ pub struct Layout {
     pub load: FioLoad,
 }
 
-/// Settles the file sizes of `load`, and returns the files to write first. `made` holds the sizes of files of earlier
-/// runs, and afterwards also of this run.
+/// Settles the file sizes of `load`, and returns the files to write first. `known_sizes` has the files of earlier runs
+/// with their sizes; the files of this run are inserted.
 ///
 /// Errors: a missing file of unknown size; files and devices in one run.
 pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, u64>) -> Result<Vec<Layout>, Failure> {
@@ -109,7 +110,7 @@ pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, 
                 device.get_or_insert_with(|| name.clone());
                 continue;
             }
-            // Laying it out would overwrite existing data of the user.
+            // Laying out this file would overwrite existing data of the user.
             (PathState::File(len), Some(required_bytes))
                 if !writes && (1..required_bytes).contains(&len) && !known_sizes.contains_key(name.as_str()) =>
             {
@@ -214,7 +215,8 @@ pub fn load_of(sections: &[Section], readonly: bool) -> Result<Option<FioLoad>, 
     Ok(loads.pop())
 }
 
-/// Writes a file into the working directory and prints its name. `over`: existing files that it may replace.
+/// Writes a file into the working directory and prints its name. `replace_target`: existing files that the new file may
+/// replace.
 fn write(description: &str, name: &str, bytes: &[u8], replace_target: ReplaceTarget) {
     match files::replace(Path::new(name), bytes, replace_target) {
         Ok(()) => console::notice(&format!("{description}: {}", in_one_line(name))),
@@ -249,7 +251,8 @@ pub fn write_dumps(load: &FioLoad, force: bool) {
     }
 }
 
-/// Saves the states of the writes: of jobs that request it or did not complete, or of `all`.
+/// Saves the state of the writes of each job that requests it. Without a request, the state is saved if the job did not
+/// complete. `is_all`: saves the state of each job.
 pub fn save_states(load: &FioLoad, is_all: bool) {
     for thread in &load.threads {
         let JobClone { job, number, .. } = thread;

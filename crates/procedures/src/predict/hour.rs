@@ -2,8 +2,8 @@
 //!
 //! Without rare stalls, every second of the drive is alike, so a short run represents the hour. With rare stalls, the
 //! hour consists of windows with and without a stall. One run measures the shares of slow operations in windows with a
-//! stall, another run the shares in windows without one. The hour's shares are the mix of both, weighted by the number
-//! of stalls per hour.
+//! stall, another run the shares in windows without a stall. The hour's shares are the mix of both, weighted by the
+//! number of stalls per hour.
 
 use super::PredictedLoad;
 use crate::series::{self, Base1x};
@@ -29,10 +29,10 @@ const NEAR: f64 = 1.01;
 /// First step factor of a search. Each further step is the square of the previous one.
 const FIRST_STEP: f64 = 1.05;
 
-/// Operations of a run without stalls, and bounds of its length, seconds.
+/// Operations of a run without rare stalls, and bounds of its length, seconds.
 const OPS: f64 = 300_000.0;
 const RUN_SEC: std::ops::RangeInclusive<f64> = 2.0..=120.0;
-/// Minimum number of limit windows, or of frequent stalls, in such a run.
+/// Minimum number of limit windows, or of frequent stalls, in a run without rare stalls.
 const PERIODS: f64 = 20.0;
 
 /// Length of a window with a stall as a multiple of the stall, so that the backlog is gone before the next stall.
@@ -68,7 +68,7 @@ pub(super) struct HourSearch<'a> {
     steady: Base1x,
     /// The drive with a stall in each window, the length of a window in seconds, and the number of stalls in the hour.
     stalled: Option<(Base1x, f64, f64)>,
-    /// Minimum length of a run without stalls that covers the drive's periodic behaviour, seconds.
+    /// Minimum length of a run without rare stalls that covers the drive's periodic behaviour, seconds.
     period_sec: f64,
     load: &'a PredictedLoad,
     signal_handler: &'a SignalHandler,
@@ -108,7 +108,7 @@ impl<'a> HourSearch<'a> {
         Ok(Self { steady, stalled, period_sec, load, signal_handler, temp_dir, iops: 0.0, runs: 0 })
     }
 
-    /// The highest load held, starting the search at `from`; `None`: not even [`LEAST`] is held, or a signal came.
+    /// The highest load held, starting the search at `start`; `None`: not even [`LEAST`] is held, or a signal came.
     pub(super) fn highest(&mut self, start: f64) -> Result<Option<f64>, Failure> {
         let (mut held, mut not_held, mut multiple, mut step) =
             (None::<f64>, None::<f64>, start.clamp(LEAST, MOST), FIRST_STEP);

@@ -48,9 +48,9 @@ pub struct PredictedLoad {
 /// Smallest operation of the simulated drive, bytes; a series does not record the value of the real drive.
 const MIN_IO_BYTES: u32 = 512;
 
-/// Margin at both ends of an interval, percent. A search finds up to 2 % less than the true rating, here and on the
-/// drive. For a drive whose times vary by 100 %, the true rating was up to 3 % beyond the ratings of the two end
-/// drives.
+/// Margin at both ends of an interval, percent. A search finds up to 2 % less than the true rating, on the simulated
+/// and on the real drive. For a drive whose times vary by 100 %, the true rating was up to 3 % beyond the ratings of
+/// the two end drives.
 const MARGIN_PCT: f64 = 5.0;
 /// Maximum ratio of an interval's ends; a wider interval says nothing.
 const WIDEST: f64 = 2.0;
@@ -214,12 +214,13 @@ const TIMES_SEEN: u64 = PAUSES_MIN;
 /// Period of the rarest events that matter, seconds: once an hour.
 const HOUR_SEC: u64 = 3_600;
 
-/// Garbage collection is assumed if the saturation's last [`LAST_ROUNDS`] rounds of writes are slower by this
-/// fraction.
+/// Garbage collection is assumed if the last [`LAST_ROUNDS`] rounds of write saturation are slower than the fastest
+/// round by this fraction.
 const FELL: f64 = 0.1;
 const LAST_ROUNDS: usize = 3;
 
-/// Minimum factor and time of a drift: the second watch is short.
+/// Minimum factor and minimum difference of two watches' medians that count as drift: large, because the second watch
+/// is short.
 const DRIFT_FACTOR: f64 = 1.2;
 const DRIFT_US: f64 = 5.0;
 
@@ -260,7 +261,7 @@ impl<'a> Observations<'a> {
         let watch = self.watch?;
         let drift_text = watch.drift().or_else(|| drift_between(watch, self.second_watch?))?;
         let reason = format!(
-            "{drift_text}: the drive's behaviour after an hour is unknown - measure it again once it has settled"
+            "{drift_text}: the drive's behaviour after an hour is unknown - measure the drive again once it has settled"
         );
         Some(Declined { cause: DeclinedBy::Drift, reason })
     }
@@ -359,8 +360,8 @@ impl<'a> Observations<'a> {
         remarks.push(
             match saturated {
                 true => "the baseline wrote until the drive was steady, and writes did not become slower: no garbage collection was seen",
-                false => "the baseline did not write until the drive was steady: it lacks garbage collection, which \
-                          will lower the rating",
+                false => "the baseline did not write until the drive was steady, so the prediction lacks garbage \
+                          collection, which will lower the rating",
             }
             .to_owned(),
         );

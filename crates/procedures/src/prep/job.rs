@@ -161,7 +161,7 @@ impl Job {
     /// Writes the remainder at the end of a file, which is shorter than the unit of direct I/O.
     fn write_remainder(&self, direct_bytes: u64, used_bytes: u64, content: Content) -> Result<(), PrepError> {
         let (Some(target), true) = (self.target(), direct_bytes < used_bytes) else { return Ok(()) };
-        // From the last boundary of a salt block.
+        // Starts at the last boundary of a salt block.
         let begin = direct_bytes / SPOT_BYTES as u64 * SPOT_BYTES as u64;
         let mut bytes = vec![0; (used_bytes - begin) as usize];
         content.put(&mut bytes, begin);
@@ -208,7 +208,7 @@ impl Job {
         self.check_interrupted()
     }
 
-    /// Fails if the user interrupted the run, or if it did not end at the end of its stream.
+    /// Fails if the user interrupted the run, or if the run ended before its stream.
     fn check_interrupted(&self) -> Result<(), PrepError> {
         match self.control.cause() {
             None => Ok(()),
@@ -266,7 +266,7 @@ impl Job {
     }
 
     /// Checks before a resume, by a small sample, that the device holds the recorded data. The device may have been
-    /// discarded, or a new file may have the number of an old one, without a change of the record.
+    /// discarded, or a new file may have the inode number of an old file: neither changes the record.
     pub(super) fn check_resumable(&mut self) -> Result<(), PrepError> {
         let Prepared { passes_done, mark_bytes, .. } = self.prepared;
         let (_, direct_bytes) = self.extent();
@@ -300,8 +300,9 @@ impl Job {
         }
     }
 
-    /// Compares `spots` random places before `end` with `content`. With an order, only places that its first writes
-    /// wrote and no later write of the pass overwrites.
+    /// Compares `spots` random places before `end` with `content`. `order`: a random order and the number of its first
+    /// writes that were done. Then only places that these writes wrote, and that no later write of the pass overwrites,
+    /// are compared.
     fn compare(
         &mut self,
         end: u64,

@@ -180,7 +180,7 @@ type JobEnd = (Result<JobResult, PrepError>, u64);
 fn passes(prepared: &Prepared) -> String {
     match prepared {
         Prepared { random: Some(random), size_bytes, .. } => format!(
-            "random writes of {} bytes, {} in all (over-provisioning {}{})",
+            "random writes of {} bytes, {} bytes in all (over-provisioning {}{})",
             random.block_bytes,
             random.pass_bytes,
             BothConventions(random.pass_bytes as f64 / *size_bytes as f64 - 1.0),

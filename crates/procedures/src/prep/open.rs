@@ -178,8 +178,8 @@ fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> 
     }
 }
 
-/// Refuses to resume with a stamp key other than that of the data written so far, because both halves of the device
-/// would differ.
+/// Refuses to resume with a stamp key other than that of the data written so far, because the two halves of the device
+/// would not match.
 fn check_same_key(resume: &Resume, consent: &WriteConsent) -> Result<(), String> {
     match resume.key {
         Some(key) if key != consent.stamp_key() => Err(format!(

@@ -19,7 +19,7 @@ pub struct PrepOptions {
     pub zeros: bool,
     pub fills: u32,
     pub use_pct: u32,
-    /// One pass of salt in the order of random writes, on a drive that is discarded if possible.
+    /// A single pass of salt in the order of random writes, on a drive that is discarded if possible.
     pub random: Option<RandomWrites>,
     /// `None`: any seed.
     pub seed: Option<u64>,
@@ -44,7 +44,7 @@ pub struct RandomWrites {
     /// Over-provisioning (T - U) / U of the whole drive; `None`: assumed from usual flash sizes.
     pub over_provisioning: Option<f64>,
     pub block_bytes: u32,
-    /// `None`: 1 GiB, and at most 1/64 of the part in use.
+    /// `None`: 1 GiB, but at most 1/64 of the part in use.
     pub cache_bytes: Option<u64>,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Resume {
 }
 
 impl Resume {
-    /// The preparation of the device of `facts`, from its record; `beginning` applies to a new preparation.
+    /// The preparation of the device of `facts`, from its record; `start_params` apply to a new preparation.
     ///
     /// Errors: why the preparation is refused, and what to do.
     pub(super) fn of(
@@ -196,7 +196,7 @@ fn check_same_drive(facts: &DeviceFacts, recorded: Option<&Prepared>, records: &
     }
 }
 
-/// Refuses if `wanted` would write different data than `prepared` wrote so far.
+/// Refuses if `options` would write other data than the data that `prepared` has written so far.
 fn check_same_work(facts: &DeviceFacts, prepared: &Prepared, options: &PrepOptions) -> Result<(), String> {
     let DeviceFacts { path, size_bytes, .. } = facts;
     let refuse = |why: String, instead: &str| {

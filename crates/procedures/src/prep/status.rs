@@ -39,7 +39,7 @@ pub(super) enum Step {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Status {
     pub step: Step,
-    /// Bytes of this step that are done, and all its bytes.
+    /// Bytes of this step: done, and in total.
     pub done_bytes: u64,
     pub step_bytes: u64,
     /// Bytes of later steps.
@@ -49,7 +49,7 @@ pub(super) struct Status {
 }
 
 impl Status {
-    /// Seconds until all steps are done, at this rate.
+    /// Seconds until all steps are done, at the current rate.
     pub(super) fn left_s(&self) -> Option<u64> {
         let left_bytes = (self.step_bytes.saturating_sub(self.done_bytes) + self.later_bytes) as f64;
         self.rate.filter(|rate| *rate > 0.0).map(|rate| (left_bytes / rate) as u64)
@@ -73,7 +73,7 @@ struct Inner {
 }
 
 impl Shared {
-    /// Begins a step of `of` bytes, of which `done` are done. `later`: bytes of later steps.
+    /// Begins a step of `step_bytes`, of which `done_bytes` are done. `later_bytes`: bytes of later steps.
     pub(super) fn begin(&self, step: Step, step_bytes: u64, done_bytes: u64, later_bytes: u64) {
         let mut inner = self.lock();
         inner.current = Status { step, done_bytes, step_bytes, later_bytes, rate: None };
@@ -152,7 +152,7 @@ pub(super) struct Bars {
 }
 
 impl Bars {
-    /// Bars for devices by name. Time passes faster on `simulated` drives.
+    /// Bars for devices by name. If `is_simulated`, time passes faster.
     pub(super) fn new(style: Style, names: &[String], status: Vec<Shared>, is_simulated: bool) -> Self {
         let terminal = console::stderr_is_terminal();
         let printed = vec![(0, 0); names.len()];
@@ -191,7 +191,7 @@ impl Bars {
             text += &format!("\x1b[{}A", self.drawn_lines);
         }
         let lines = self.lines();
-        // A wrapped line would still count as one line.
+        // Lines are truncated, because a wrapped line would still count as one line.
         let width = columns(io::stderr());
         for line in &lines {
             text.push('\r');

@@ -100,7 +100,7 @@ pub fn new_series(
     }
 }
 
-/// Names of devices that a series of loads like `base` may erase: [`erasable`].
+/// Names of devices that a series of loads like `base` may erase: see [`erasable`].
 pub fn may_erase(base: &Base1x, no_prep: bool, options: &Options) -> Result<Vec<String>, Failure> {
     let writes = |workload: ActWorkload| workload.writes();
     let writes = !no_prep || ActWorkload::of(base.config().clone()).map_or(true, writes);
@@ -178,14 +178,14 @@ impl Drives {
         }
     }
 
-    /// Devices to prepare now. A device without a lasting name is prepared only at the start of a series: if the series
-    /// has `begun`, that was done already.
+    /// Devices to prepare now. A device without a lasting name is prepared only at the start of a series: if
+    /// `has_begun`, it is prepared already.
     pub fn to_prepare(&self, has_begun: bool) -> Vec<String> {
         let now = self.unprepared.iter().filter(|(_, is_recordable)| *is_recordable || !has_begun);
         now.map(|(name, _)| name.clone()).collect()
     }
 
-    /// One line per drive: its size, and the preparation if it is one of `to_prepare`.
+    /// A line for each drive: its size, and the preparation if the drive is in `to_prepare`.
     pub fn plan(&self, to_prepare: &[String]) -> String {
         let line = |drive: &Identity| {
             let first = match to_prepare.contains(&drive.name) {
@@ -206,7 +206,8 @@ fn file(name: &str, size_bytes: u64) -> Identity {
     Identity { name: name.to_owned(), model: None, serial: None, size_bytes, simulated: false }
 }
 
-/// Identity of a device: its serial number, with the partition or namespace; or, without one, another lasting name.
+/// Identity of a device: its serial number, with the partition or namespace; or, without a serial number, another
+/// lasting name.
 fn identity(facts: &DeviceFacts) -> Identity {
     let part = match (&facts.partition, facts.nsid) {
         (Some(part), _) => format!(" partition {} at {}", part.index, part.start_bytes),

@@ -43,12 +43,12 @@ pub struct SeriesDir {
 }
 
 impl SeriesDir {
-    /// Opens the directory of the series `now`: `first`, or with [`Options::fresh`] an unused one next to it. An
-    /// existing series is resumed with the values of the terms `settled` that were fixed at its start. A dry run only
-    /// reads.
+    /// Opens the directory of `new_series`: `first`, or with [`Options::fresh`] an unused directory next to it. An
+    /// existing series is resumed, with the values that the terms `fixed_terms` had at its start. A dry run only reads.
     ///
-    /// `agreed` asks for consent to the erasures of the series, and returns the agreed names. It is called before the
-    /// directory is made, so that a refusal leaves nothing behind; for a series that has ended, it is not called.
+    /// `ask_consent` asks for consent to the erasures of the series, and returns the names with consent. The call comes
+    /// before the directory is created, so that a refusal leaves nothing behind. For a series that has ended, there is
+    /// no call.
     ///
     /// Errors: another process runs the series; the directory holds another series, or a run; there is no consent.
     pub fn open(
@@ -183,7 +183,8 @@ impl SeriesDir {
         Ok(ExitCode::from(conclusion.outcome.exit_code()))
     }
 
-    /// Prints `told`, the message that the series was interrupted, and `tables` below it. Returns the exit code.
+    /// Prints `message`, which says that the series was interrupted, and `tables` below the message. Returns the exit
+    /// code.
     pub fn show_interruption(&self, message: &str, tables: &str) -> Result<ExitCode, Failure> {
         console::page(&format!("\nINTERRUPTED{message}\n{tables}"))?;
         Ok(ExitCode::from(Outcome::Invalid.exit_code()))
@@ -211,7 +212,7 @@ fn has_begun(series: &Series) -> bool {
     series.steps.iter().any(|step| step.attempts > 0)
 }
 
-/// The series `then` in `dir`, if its drives and settings equal those of `now`.
+/// The series `recorded` in `dir`, if its drives and settings equal those of `new_series`.
 fn gone_on(dir: &Path, recorded: Series, mut new_series: Series, fixed_terms: &[&str]) -> Result<Series, Failure> {
     for name in fixed_terms {
         let recorded_term = recorded.terms.iter().find(|(other, _)| other == name);
@@ -250,7 +251,7 @@ fn plain(name: &str) -> String {
     parts.join("-")
 }
 
-/// A name of at most [`NAME_CHARS_MAX`] characters; if cut, with a hash of the whole.
+/// A name of at most [`NAME_CHARS_MAX`] characters; if cut, with a hash of the whole name.
 fn shortened(name: String) -> String {
     if name.len() <= NAME_CHARS_MAX {
         return name;
@@ -269,7 +270,7 @@ fn numbered(first: &Path, number: u32) -> PathBuf {
     if number < 2 {
         return first.to_owned();
     }
-    // Without a trailing slash: otherwise the new directory would be a hidden directory in the first.
+    // Drops a trailing slash: after a slash, `.N` would name a hidden directory inside `first`.
     let mut name = first.components().collect::<PathBuf>().into_os_string();
     name.push(format!(".{number}"));
     name.into()
@@ -293,9 +294,9 @@ pub fn single_load<W>(load: Load<W>, name: &str) -> Vec<NamedWorkload<W>> {
 }
 
 impl SeriesDir {
-    /// Runs the step `index`, which is recorded as running, into its directory. `asked` has the load, limits and
-    /// heading, and the devices if they are open already. `round`: number of a repetition, which gets its own directory
-    /// within the step's. Returns the verdict.
+    /// Runs the step `index`, which is recorded as running, into its directory. `base_request` has the load, limits and
+    /// heading, and the devices if they are open already. `round`: number of a repetition, whose directory lies within
+    /// that of the step. Returns the verdict.
     ///
     /// Errors: the run did not begin, or could not be recorded; the step is then recorded as interrupted.
     pub fn run_step<W: Workload>(
@@ -323,7 +324,7 @@ impl SeriesDir {
             Ok(verdict) => Ok(verdict),
             Err(failure) => {
                 let why = failure.message.lines().next().unwrap_or_default();
-                // One run can serve several steps.
+                // A run can serve several steps.
                 let running = self.series.steps.iter_mut().filter(|step| step.state == State::Running);
                 running.for_each(|step| step.interrupt(why));
                 self.save().and(Err(failure))

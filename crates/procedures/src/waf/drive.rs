@@ -1,4 +1,4 @@
-//! A real drive to measure tenants on: it must count media writes. Checked before the first write.
+//! A real drive to measure tenants on. The drive must count media writes, which is checked before the first write.
 
 use super::{controller_of, counter_log, describe_drive, pair};
 use conclusions::waf::OCTILES_PER_FILL;
@@ -64,7 +64,7 @@ impl MeasuredDrive {
         Ok(Self { facts, controller, counted_by, fdp, spaces_bytes, bytes_per_sec })
     }
 
-    /// True if `opened`, facts from a manifest, describes the same namespace.
+    /// True if `manifest_facts`, from a run's manifest, describe the same namespace.
     pub(super) fn is_same(&self, manifest_facts: &Value) -> bool {
         let own_facts = serde_json::to_value(&self.facts).unwrap_or_default();
         ["wwid", "serial", "nsid", "partition"].iter().all(|fact| manifest_facts[fact] == own_facts[fact])
@@ -114,7 +114,7 @@ impl MeasuredDrive {
         remarks
     }
 
-    /// Lifetime counters of the drive. Errors: it no longer reports them.
+    /// Lifetime counters of the drive. Errors: the drive no longer reports these counters.
     pub(super) fn read_counters(&self) -> Result<Bytes, String> {
         match self.controller.lifetime_bytes() {
             Ok(Some((bytes, by))) if by == self.counted_by => Ok(bytes),

@@ -181,7 +181,7 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
             set_each(&|tenant| tenant.defrag_lwm_pct = lwm);
         }
         "record" => {
-            // As stored: a multiple of 16 bytes.
+            // Records are stored in multiples of 16 bytes.
             let bytes = number(1..=32 << 10, "bytes from 1 to 32768")?.next_multiple_of(16);
             set_each(&|tenant| tenant.record_bytes = bytes);
         }
@@ -238,7 +238,7 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
 fn with_parameter(drive_text: &str, parameter: &str, value: &str) -> String {
     let is_other = |part: &&str| {
         let name = part.split('=').next().unwrap_or_default();
-        // Two names of one parameter.
+        // `op` and `op-of-flash` are two names of the same parameter.
         name != parameter && !(parameter == "op" && name == "op-of-flash" || parameter == "op-of-flash" && name == "op")
     };
     let others: Vec<_> = drive_text.split('+').filter(is_other).collect();
@@ -255,7 +255,7 @@ pub(super) fn swept(plan: &SweepPlan, setup: &Setup, arrangements: &[Arrangement
         Err(why) => SweepPoint::Missing(why.to_string()),
     };
     let points = |arrangement: Arrangement| match arrangement {
-        // Without handles nothing varies; the lines serve for comparison.
+        // Arrangements without handles do not vary; their lines serve for comparison.
         Arrangement::Dedicated | Arrangement::Shared if plan.parameter == "handles" => {
             let same = plan.points.first().map(|(_, setup)| point(arrangement, setup));
             plan.points.iter().filter_map(|_| same.clone()).collect()
@@ -301,7 +301,8 @@ fn axis_values(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'stati
     (Some(bytes.iter().map(|bytes| bytes / factor).collect()), unit)
 }
 
-/// Prepares the simulated drive `on` by random fills, by SPRandom, and by one pass as in `ours`.
+/// Prepares the simulated drive `drive_text` by random fills, by SPRandom, and by one pass with the settings
+/// `random_writes`.
 pub fn preparations(drive_text: &str, random_writes: &RandomWrites, seed: u64) -> Result<Preparations, Failure> {
     let (_, drive) = simulated(drive_text)?;
     memory::check(2 * drive.spec.memory_bytes()).map_err(|why| Failure::environment(format!("{drive_text}: {why}")))?;

@@ -62,8 +62,8 @@ pub struct Measurement {
     pub out: Option<PathBuf>,
 }
 
-/// Measures the tenants of `question` on the drive at `path`, and adds each result to `report` when it arrives. Returns
-/// the exit code, or why the measurement ended early.
+/// Measures the tenants of `waf_request` on the drive at `path`, and adds each result to `report` when it arrives.
+/// Returns the exit code, or why the measurement ended early.
 pub(super) fn run(
     waf_request: &WafRequest,
     measurement: &Measurement,
@@ -145,7 +145,7 @@ fn arrangements(
     Ok(plans)
 }
 
-/// One arrangement on the drive.
+/// An arrangement on the drive.
 struct ArrangementRun<'a> {
     waf_request: &'a WafRequest,
     measurement: &'a Measurement,
@@ -373,7 +373,7 @@ impl Fill {
 }
 
 impl<'a> WafObserver<'a> {
-    /// Polls the counters of `subject` while `tenants` write to it, for at most `fills_max` drive fills.
+    /// Polls the counters of `drive` while `tenants` write to the drive, for at most `fills_max` drive fills.
     pub(super) fn new(
         drive: &'a MeasuredDrive,
         signal_handler: &'a SignalHandler,
@@ -477,7 +477,7 @@ impl RunObserver for WafObserver<'_> {
             Ok(None) => {
                 if is_over {
                     self.window.push_back(Fill::default());
-                    // Plus the current drive fill.
+                    // The window also holds the current drive fill.
                     while self.window.len() > ROUNDS_IN_WINDOW + 1 {
                         self.window.pop_front();
                     }

@@ -41,7 +41,7 @@ const PREDICTED: &str = ", predicted";
 pub struct WafRequest {
     /// Tenants without devices: the arrangement assigns drives.
     pub tenants: Tenants,
-    /// Name of their file as given, and its text.
+    /// Name of the tenants' file as given, and the file's text.
     pub file: String,
     pub text: String,
     /// Arrangements; empty: all that the drive supports.
@@ -151,18 +151,18 @@ impl WafRequest {
         }
     }
 
-    /// Result of the tenants on the simulated drive `on`, with each column and assumption marked as predicted.
+    /// Result of the tenants on the simulated drive `drive_text`, with each column and assumption marked as predicted.
     fn predicted(&self, drive_text: &str, empty: &WafReport) -> Result<WafReport, Failure> {
         let mut report = empty.clone();
         self.simulate(&Model::default(), drive_text.to_owned(), &mut report)?;
         report.arrangements.iter_mut().for_each(|one| one.arrangement += PREDICTED);
-        // Drop the tenants' own assumptions, which are the same.
+        // Drop the tenants' own assumptions, which are the same in both reports.
         report.assumptions.drain(..self.tenants.tenants.len());
         report.assumptions.iter_mut().for_each(|one| one.name += PREDICTED);
         Ok(report)
     }
 
-    /// Adds to `report` the results of the tenants on the simulated drive `on`.
+    /// Adds to `report` the results of the tenants on the simulated drive `drive_text`.
     fn simulate(&self, model: &Model, drive_text: String, report: &mut WafReport) -> Result<(), Failure> {
         let (base, drive) = simulated(&drive_text)?;
         let defaults = Interleaving::default();
@@ -225,7 +225,7 @@ fn chosen(requested: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
     if !requested.is_empty() {
         return requested.to_vec();
     }
-    // Other errors of the tenants concern every arrangement, and are reported when the first one is built.
+    // Other errors of the tenants concern every arrangement, and are reported when the first arrangement is built.
     let is_possible = Layout::new(Arrangement::Shared, &setup.tenants, &setup.drive).is_ok();
     match with_handles(&setup.tenants, setup.drive.spec.handles) {
         Err(error) if is_possible => {

@@ -123,7 +123,7 @@ impl ProbeReport {
                      writes\n";
         }
         self.probe.found.iter().for_each(|found| text += &wrapped(found.sentence(), "  ", 110));
-        let why = if self.ended_early.is_some() { "the probe ended early" } else { "the above hides it" };
+        let why = if self.ended_early.is_some() { "the probe ended early" } else { "the behaviour above hides it" };
         for behaviour in unknown {
             text += &wrapped(&format!("unknown, {why}: {}", behaviour.sentence()), "  ", 110);
         }
@@ -132,7 +132,7 @@ impl ProbeReport {
     }
 }
 
-/// One hot stream and two cold streams.
+/// Maximum number of handles in use: for one hot stream and two cold streams.
 const HANDLES_MAX: usize = 3;
 
 /// Minimum size of the namespace in reclaim units, so that the hot stream fills and invalidates four units.
@@ -343,7 +343,8 @@ fn remarks(report: &ProbeReport, subject: &ProbedDrive) -> Vec<String> {
     let mut remarks = Vec::new();
     if report.probe.found.contains(&Behaviour::MixesHandles) && subject.may_mix() {
         remarks.push(
-            "the drive reports a handle as initially isolated, so garbage collection may mix its data with others"
+            "the drive reports a handle as initially isolated, so garbage collection may mix the \
+             data of this handle with other data"
                 .to_owned(),
         );
     }
@@ -355,7 +356,7 @@ fn remarks(report: &ProbeReport, subject: &ProbedDrive) -> Vec<String> {
                 .to_owned(),
         );
     }
-    remarks.push("all data on the drive are erased; `flashproof prep` prepares it for a test".to_owned());
+    remarks.push("all data on the drive are erased; `flashproof prep` prepares the drive for a test".to_owned());
     remarks
 }
 

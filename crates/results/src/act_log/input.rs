@@ -50,7 +50,7 @@ impl Compression {
     }
 }
 
-/// Reader of a log's bytes before compression.
+/// Reader of a log's decompressed bytes.
 pub struct Input<R: Read> {
     decoder: Decoder<R>,
     cut: bool,
@@ -304,7 +304,7 @@ mod tests {
         let middle = compressed.len() / 2;
         compressed[middle..middle + 64].fill(0xff);
         assert!(read(&compressed).0.is_err());
-        // The checksum at the end, before the length.
+        // Changes the checksum, which is near the end, before the length.
         let mut compressed = gzip(&text());
         let end = compressed.len();
         compressed[end - 6] ^= 1;
@@ -329,7 +329,7 @@ mod tests {
                 assert!(!cut && error.contains("the zstd data is damaged: its bytes have the checksum"), "{error}");
             }
         }
-        // Without a checksum damage is not detected.
+        // Without a checksum, damage is not detected.
         let mut unchecked = whole[..whole.len() - 4].to_vec();
         assert_eq!(unchecked[4] & 0b100, 0b100, "the frame says that it has a checksum");
         unchecked[4] &= !0b100;
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn zstd_windows_beyond_the_memory_that_is_promised_are_refused_with_what_to_do() {
-        // One frame without a checksum: the window descriptor and a single empty raw block, marked as the last.
+        // A frame without a checksum: the window descriptor and a single empty raw block, marked as the last.
         let frame = |window: u8| [&ZSTD_MAGIC[..], &[0, window, 1, 0, 0]].concat();
         let descriptor = |log: u8, eighths: u8| (log - 10) << 3 | eighths;
         assert_eq!(read(&frame(descriptor(25, 0))).0.unwrap(), b"");

@@ -24,8 +24,8 @@ pub(super) struct SlowConditions {
     means: [Mean; EVIDENCE],
     /// Mean temperature over the operations whose service time alone was over the threshold.
     pub(super) celsius: Mean,
-    /// Service time, without unseen time, of the operations whose response time was over the threshold, in intervals in
-    /// which the device was full, nanoseconds.
+    /// Service time without unseen time, nanoseconds: of operations whose response time was over the threshold, in
+    /// intervals in which the device was full.
     pub(super) full_service_ns: u64,
 }
 
@@ -183,7 +183,8 @@ impl Blamer {
             value.parse().ok().filter(|value: &f64| value.is_finite())
         };
         Row(EXPLAINING_COLUMNS.map(|column| match column {
-            // The drive's SMART value takes precedence over the kernel's monitor, because the drive throttles by it.
+            // The drive's SMART value takes precedence over the kernel's monitor, because the drive throttles by this
+            // value.
             Column::Celsius => value(Column::SmartCelsius).or_else(|| value(Column::Celsius)),
             column => value(column),
         }))
@@ -259,7 +260,7 @@ impl Blamer {
     }
 
     /// The stream with more than half of the operations in flight on `devices` while operations of judged streams were
-    /// slow or waited there, and its fraction; `None` if there is no such stream.
+    /// slow or waited there, and this stream's fraction; `None` if there is no such stream.
     pub(super) fn holder(&self, slice: usize, devices: std::ops::Range<usize>) -> Option<(usize, f64)> {
         let in_flight = &self.slices.get(slice)?.in_flight;
         let of_stream = |stream: usize| -> u64 {
@@ -345,7 +346,7 @@ impl FullnessTracker {
     }
 }
 
-/// Number of first columns of [`EXPLAINING_COLUMNS`]: their means over slow operations are evidence against the host.
+/// Number of leading columns of [`EXPLAINING_COLUMNS`] whose means over slow operations are evidence against the host.
 const EVIDENCE: usize = 6;
 
 /// The columns of telemetry.csv that explain slow operations.

@@ -94,7 +94,7 @@ impl BlamedSlice<'_> {
 
     /// Lower bound of the mean service time of the operations whose service alone was over the threshold.
     ///
-    /// The sum of the service times of all operations over the threshold is known. The service time of each other
+    /// The sum of the service times of all operations over the threshold is known. The service time of every other
     /// operation is below the smallest threshold that it did not reach. These upper bounds are subtracted from the sum.
     fn served_slowly_ns(&self) -> u64 {
         let service_over = &self.counts.service_over;
@@ -148,8 +148,9 @@ impl Shares {
             failed,
             behind_slow_ops: 0.0,
         };
-        // Operations that never completed are charged to the larger delay of the other operations: this program's or
-        // the wait. Without any delay, such operations were issued and did not complete, so service is charged.
+        // Operations that never completed are charged to the larger delay of the other operations: this program's
+        // delay, or the wait. Without any delay, such operations were issued and did not complete, so service is
+        // charged.
         if ours_ns > wait_ns {
             shares.own_delay += never_completed;
         } else if wait_ns > 0.0 {
@@ -260,7 +261,7 @@ fn note_if_over_without_cause(subject: &BlamedSlice<'_>, largest: &mut BlamePart
 const STEAL_PCT_MIN: f64 = 5.0;
 
 /// Minimum run-queue wait that counts as evidence, percent: time in which this program's threads were runnable without
-/// a CPU. For the same reason.
+/// a CPU. Chosen for the same reason as [`STEAL_PCT_MIN`].
 const RUNQUEUE_WAIT_PCT_MIN: f64 = 5.0;
 
 /// Minimum utilisation at which all CPUs together count as full: a thread that becomes runnable rarely finds an idle

@@ -31,7 +31,7 @@ const COUNTED_MIN: f64 = 0.5;
 const SAMPLED_SLOW_MIN: u64 = 10;
 
 /// Minimum number of samples for the conclusion that slowness outside the samples was outside requests. Fewer samples
-/// are enough if the probability that all of them miss a burst per interval is at most [`MISSED_MAX`].
+/// are enough if all of them miss a burst in each interval with a probability of at most [`MISSED_MAX`].
 const SAMPLES_MIN: u64 = 8;
 const MISSED_MAX: f64 = 0.1;
 

@@ -21,7 +21,7 @@ use crate::cell::{GRACE_NS, StreamInfo};
 use crate::counts::CellCounts;
 use crate::units::{self, Grouped, ThresholdText, percent};
 
-/// Minimum fraction of the time without a CPU that messages report.
+/// Messages report the time without a CPU if it is at least this fraction of the runnable time.
 const RUN_DELAY_REPORTED_MIN: f64 = 0.05;
 
 /// If a stream achieved a smaller fraction of its offered rate although its load was done, the verdict has a note.
@@ -175,7 +175,7 @@ struct Bounds<'a> {
     judged: Option<&'a Deciding>,
     /// Without delays that this program may have caused.
     lower_bound: Option<Deciding>,
-    /// With this program's own lag.
+    /// The worst share by wait + lag + service: with this program's own lag.
     response: Option<Deciding>,
 }
 
@@ -357,7 +357,7 @@ fn worst_shares(judge: &Judge, end: &End, selector: CountSelector) -> (Option<De
         let shares = windows.iter().filter(|window| window.counts.counted_ops() > 0);
         let shares = shares.map(|window| shares_of(judge, end, group, window, selector).collect());
         let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Deciding::joined)) else { continue };
-        // The first slice over any limit, even if another limit is the worst.
+        // The first slice over any limit, even if the worst share belongs to another limit.
         let first_slice = of_group.iter().flatten().filter_map(|worst| worst.first_slice).min();
         let worst = of_group.iter().flatten().cloned().reduce(Deciding::worse);
         let worst = worst.map(|worst| Deciding { first_slice, ..worst });

@@ -54,9 +54,9 @@ impl fmt::Display for Shortfall {
     }
 }
 
-/// Overdue operations of a stream with `per_sec` operations per second. `scheduled_ops` operations were due in the period that
-/// ends now, and `backlog` is outstanding at its end. `None` if the number of overdue operations is allowed. At most
-/// `per_sec` times the grace period came due within the grace period; older operations are overdue.
+/// Overdue operations of a stream with `per_sec` operations per second. `scheduled_ops` operations were due in the
+/// period that ends now, and `backlog` is outstanding at its end. `None` if the number of overdue operations is
+/// allowed. The newest operations (`per_sec` times the grace period) are not overdue yet; older operations are overdue.
 pub fn shortfall(scheduled_ops: u64, backlog: &Backlog, per_sec: f64) -> Option<Shortfall> {
     let due_just_now = (per_sec * (GRACE_NS as f64 / 1e9)).ceil() as u64;
     let overdue_ops = backlog.total().saturating_sub(due_just_now);
@@ -69,9 +69,9 @@ pub fn shortfall(scheduled_ops: u64, backlog: &Backlog, per_sec: f64) -> Option<
 }
 
 impl Judge {
-    /// The streams whose load was not carried out, on each device. Sorted: delayed by the device or a limit before
-    /// delayed by this program; then without a wait for another stream before with such a wait; then by missing
-    /// fraction, largest first.
+    /// The streams whose load was not carried out, on each device. In order of three keys: loads delayed by the device
+    /// or a limit come before loads delayed by this program; loads that did not wait for another stream come before
+    /// loads that did; the largest missing fraction comes first.
     pub(super) fn undone(&self, end: &End) -> Vec<Undone> {
         let mut undone: Vec<_> = self.device_groups().filter_map(|group| self.undone_of(group, end)).collect();
         let missing = |of: &Undone| of.missed as f64 / of.wanted.max(1) as f64;
@@ -109,7 +109,7 @@ impl Judge {
         })
     }
 
-    /// True if a run of format 1 does not show if the load was carried out: format 1 does not record how late
+    /// True if a run of format 1 does not show whether the load was carried out: format 1 does not record how late
     /// operations completed, and more operations were outstanding at the end than may be missing.
     pub(crate) fn is_undecidable(&self) -> bool {
         self.device_groups().filter(|group| self.plan.per_sec(group.stream) > 0.0).any(|group| {
@@ -256,8 +256,8 @@ impl Judge {
         !self.plan.simulated && share >= 1.0 - delayed
     }
 
-    /// Among the complete windows of a group for which `is_bad` is true, the window with the largest count `count_of`; and a
-    /// text that names the slice of this window and the first bad slice.
+    /// Among the complete windows of a group for which `is_bad` is true, the window with the largest count `count_of`;
+    /// and a text that names the slice of this window and the first bad slice.
     fn worst_window(
         &self,
         group: &GroupCounts,

@@ -154,7 +154,7 @@ pub struct Judge {
     /// CPU time of the issuing threads, and time for which they were runnable without a CPU.
     pub(super) cpu_ns: u64,
     pub(super) run_delay_ns: u64,
-    /// Number of complete intervals before the first incomplete or missing one.
+    /// Number of complete intervals before the first incomplete or missing interval.
     whole_intervals: u64,
     scratch: IntervalCounts,
     /// The judges of the single workloads; empty for a run with one workload.

@@ -265,7 +265,7 @@ fn a_slice_cut_short_can_still_make_up_for_what_was_missing() {
     missing(&mut run, 400, 0);
     let verdict = run.stopped(End::Interrupted { signal: "SIGINT".into() });
     assert_eq!((verdict.outcome, verdict.undone.len()), (Outcome::Invalid, 0));
-    // A run that ended regularly without a complete slice is judged by its incomplete one.
+    // A run that ended regularly without a complete slice is judged by its incomplete slice.
     assert_eq!(run.stopped(End::Completed).outcome, Outcome::Fail);
     // A remainder counts with the slice before it.
     let mut run = Run::new(1, 2, 3);
@@ -531,7 +531,7 @@ fn completions_that_lay_unseen_make_a_failure_invalid_only_when_they_would_decid
     let verdict = unseen(MS - 10_000, 60_000);
     assert_eq!(verdict.outcome, Outcome::Pass, "gaps make a device look slower, never faster");
     assert!(verdict.reasons[1].text.starts_with("latencies are overstated: 6.00 % of 10,000 completions"), "{verdict}");
-    // A replay has no such key.
+    // A replay has no key `pacing`.
     for service_ns in [MS + 10_000, MS - 10_000] {
         let advised = [true, false].map(|has_keys| unseen_in(service_ns, 60_000, has_keys).to_string());
         assert_eq!(advised.map(|text| text.contains("pacing: spin")), [true, false]);

@@ -17,9 +17,9 @@ use std::fmt;
 
 /// Maximum number of slices listed in a table; longer tables have only the average and the maximum.
 const SLICES_LISTED_MAX: usize = 48;
-/// Maximum number of blame sentences shown; only the number of the others is shown.
+/// Maximum number of blame sentences shown. Further sentences are only counted.
 const BLAME_SHOWN_MAX: usize = 3;
-/// Maximum number of slices listed for having too few operations; only the number of the others is shown.
+/// Maximum number of slices listed for having too few operations. Further slices are only counted.
 const INSUFFICIENT_LISTED_MAX: usize = 4;
 
 /// `in slice 21`; `in slice 21, the worst from slice 20 on` if an earlier slice was over a limit, too.
@@ -353,7 +353,7 @@ pub struct RunResult {
     /// Records read from a database, if records were verified or read in batches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub records_read: Option<RecordsRead>,
-    /// Verdicts on the single workloads of a run with several.
+    /// Verdicts on the single workloads of a run with several workloads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadVerdict>,
     /// Phrases: parts of the run that the outcome does not cover.

@@ -87,7 +87,7 @@ impl Deciding {
     }
 }
 
-/// One slice of one group.
+/// A slice of a group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SliceShares {
     /// Number of the slice, from 1.
@@ -290,7 +290,7 @@ pub struct Verdict {
     /// Records read from a database, if records were verified or read in batches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records_read: Option<RecordsRead>,
-    /// Verdicts on the single workloads of a run with several.
+    /// Verdicts on the single workloads of a run with several workloads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadVerdict>,
     /// The worst share relative to its limit; `None` if there was nothing to judge.
@@ -335,7 +335,7 @@ pub struct RecordsRead {
 /// Records whose contents cannot result from the writes to them. Each record counts once until its next write.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Refused {
-    /// Records of an earlier write than the last acknowledged one.
+    /// Records with the value of a write before the last acknowledged write.
     pub old: u64,
     /// Keys without a record.
     pub missing: u64,
@@ -527,7 +527,7 @@ pub enum End {
         /// Number of failed operations allowed.
         errors_max: u64,
     },
-    /// Operations were issued so late that the load was no longer the configured one.
+    /// Operations were issued so late that the load was no longer the configured load.
     LagExceeded {
         /// Stream and device that were late: `reads@/dev/nvme0n1`.
         lane: String,

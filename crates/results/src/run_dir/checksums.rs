@@ -286,8 +286,8 @@ impl RecordedSums {
         Ok(FileCheck { good_bytes: good_sum.bytes, damage: Some(damage_text + &intact_part), torn: false })
     }
 
-    /// Checks that checksums.csv covers as many intervals as the tables, `intervals`. Only for a run without a verdict.
-    /// Returns the damage, a phrase.
+    /// Checks that checksums.csv covers all `intervals` of the tables. Only for a run without a verdict. Returns the
+    /// damage, a phrase.
     pub(super) fn check_length(&self, intervals: u64) -> Result<Option<String>, RunDirError> {
         if self.sealed.is_some() {
             return Ok(None);

@@ -277,10 +277,11 @@ impl WindowBuckets<'_> {
     }
 }
 
-/// Reads a log of the run in `dir` and calls `on_window` for every line, oldest first. Memory does not grow with the log.
+/// Reads a log of the run in `dir` and calls `on_window` for every line, oldest first. Memory does not grow with the
+/// log.
 ///
-/// A torn last line is dropped. Errors: the file cannot be read, is not a log of `layout`, or is damaged; `on_window` then
-/// got the lines before the damage.
+/// A torn last line is dropped. Errors: the file cannot be read, is not a log of `layout`, or is damaged; `on_window`
+/// then got the lines before the damage.
 pub fn each_window(
     dir: &Path,
     layout: &Layout,
@@ -342,8 +343,8 @@ fn end_of(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Calls `on_window` for every window of a log, or only for the windows of `stream`. Not generic, because a generic function
-/// would be compiled in the calling crate, with less optimisation.
+/// Calls `on_window` for every window of a log, or only for the windows of `stream`. Not generic, because a generic
+/// function would be compiled in the calling crate, with less optimisation.
 fn windows(
     mut lines: WholeLines,
     layout: &Layout,

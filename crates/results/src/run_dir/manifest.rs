@@ -26,7 +26,7 @@ pub enum DeviceKind {
 pub const NAMESPACE: &str = "namespace";
 
 impl DeviceKind {
-    /// Reads the kind from a device's recorded facts; `None` if they lack it.
+    /// Reads the kind from a device's recorded facts; `None` if the facts lack the kind.
     pub fn of(facts: &Value) -> Option<Self> {
         Self::deserialize(facts.get("kind")?).ok()
     }
@@ -121,8 +121,8 @@ pub struct Manifest {
     pub process: Option<Process>,
 }
 
-/// Time left until `total_ops` operations are done, in the unit of `elapsed`, if the rate stays as it was during the `done_ops`
-/// operations; `None` if no operation is done.
+/// Time left until `total_ops` operations are done, in the unit of `elapsed`, if the rate stays as it was during the
+/// `done_ops` operations; `None` if no operation is done.
 pub fn time_left(total_ops: u64, done_ops: u64, elapsed: f64) -> Option<f64> {
     (done_ops > 0).then(|| total_ops.saturating_sub(done_ops) as f64 * elapsed / done_ops as f64)
 }

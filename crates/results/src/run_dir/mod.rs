@@ -50,9 +50,9 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Version of the formats in a run directory. Raised when a column or field changes its meaning, not when one is added.
-/// Readers read all versions up to their own. Version 2: separate counts for operations due in an earlier slice, for
-/// lost operations and for operations that did not complete in time.
+/// Version of the formats in a run directory. Raised when a column or field changes its meaning, not when a column or
+/// field is added. Readers read all versions up to their own. Version 2: separate counts for operations due in an
+/// earlier slice, for lost operations and for operations that did not complete in time.
 pub const FORMAT_VERSION: u32 = 2;
 
 /// Setup of the run.
@@ -78,7 +78,7 @@ pub enum RunDirError {
     Occupied { dir: PathBuf, found: String },
     /// Too little space for the whole run.
     #[error(
-        "starting a run in {} - the run needs about {}, and {} are free; free some space or give an --out with more room",
+        "starting a run in {} - the run needs about {}, but only {} are free; free some space or give an --out with more room",
         .dir.display(), bytes(*.needed_bytes as f64), bytes(*.free_bytes as f64)
     )]
     NoRoom { dir: PathBuf, needed_bytes: u64, free_bytes: u64 },
@@ -186,7 +186,7 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error())
 }
 
-/// Maximum number of runs named in a message; only the number of the others is shown.
+/// Maximum number of runs named in a message. Further runs are only counted.
 const NAMED_MAX: usize = 5;
 
 /// Contents of a directory.

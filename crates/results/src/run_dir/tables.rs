@@ -1,7 +1,7 @@
 //! intervals.csv and telemetry.csv, line by line: names of the columns, counts to text, text to counts.
 //!
 //! Plain CSV without quotes. intervals.csv names streams, but numbers devices by their position in the manifest,
-//! because names of devices can contain any characters. Readers find its columns by their names in the first line, and
+//! because names of devices can contain any characters. Readers find the columns by the names in the first line, and
 //! skip columns of later versions. A line ends after its last value that is not 0, because most intervals have no slow
 //! operation, and a day has many intervals. In telemetry.csv, the caller's columns follow the fixed columns.
 //!

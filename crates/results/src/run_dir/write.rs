@@ -93,7 +93,7 @@ impl Writer {
         let columns = telemetry_columns.len();
         let room = check_space(dir, space_needed_bytes(manifest, columns));
         if room.is_err() && is_new {
-            // The directory is empty. If this fails, it stays.
+            // The directory is empty. If its removal fails, the empty directory stays.
             let _ = fs::remove_dir(dir);
         }
         room?;

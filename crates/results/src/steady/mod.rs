@@ -23,8 +23,8 @@
 //! A change point often is the cliff of a flash drive hours into a test, when its spare blocks are used up; the average
 //! of the run hides this cliff. The series is segmented into pieces of constant level. The chosen segmentation
 //! minimises the squared distance to the levels plus a penalty per piece (optimal partitioning, as in PELT without its
-//! pruning). A running median first removes single rounds, so that a stall does not count as a level. A shift smaller
-//! than a steady window allows is not a change.
+//! pruning). A running median first removes single rounds, so that a stall does not count as a level. A shift that a
+//! steady window would allow is not a change.
 //!
 //! Source: Jackson et al. 2005, "An algorithm for optimal partitioning of data on an interval"; the penalty is that of
 //! Killick, Fearnhead and Eckley 2012 for a change in mean, tripled because neighbouring rounds are correlated.
@@ -52,7 +52,7 @@ pub struct Steadiness {
     pub steady_since_round: Option<usize>,
     /// True if all metrics were steady over the last five rounds.
     pub steady_at_end: bool,
-    /// Spread of each metric over the last five rounds; empty if there are fewer.
+    /// Spread of each metric over the last five rounds; empty if there are fewer rounds.
     pub windows: Vec<Window>,
     /// Lasting shifts of metrics, oldest first.
     pub change_points: Vec<ChangePoint>,

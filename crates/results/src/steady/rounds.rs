@@ -186,7 +186,8 @@ pub struct Rounds {
     /// Length of a round, seconds.
     pub round_sec: u64,
     devices: usize,
-    /// A series for each judged stream on each device; with several devices, before these a series for all devices.
+    /// A series for each judged stream on each device. With several devices, a series for all devices comes before
+    /// these.
     pub series: Vec<Series>,
     /// By series: the data of the current round so far.
     current: Vec<(CellCounts, Latencies)>,

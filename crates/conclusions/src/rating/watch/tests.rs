@@ -115,7 +115,7 @@ fn a_whole_slice_is_judged_with_all_of_its_rounds() {
 
 #[test]
 fn a_load_that_is_not_done_is_not_held() {
-    // After six rounds 1,212 wait, of which 1,000 came due in the last second.
+    // After six rounds, 1,212 operations wait; 1,000 of them came due in the last second.
     let (judged, _) = step(TRY, RATE * 798 / 1000, |_| 0);
     assert_eq!(judged.seen, StepOutcome::Failed);
     assert!(
@@ -204,7 +204,7 @@ fn what_our_own_lag_would_decide_is_no_rating() {
     assert_eq!(judged.seen, StepOutcome::OurLimit);
     assert_eq!(
         judged.why,
-        "with this program's own lag 7.00 % of reads on d over 1ms (limit 5 %): this lag would decide"
+        "with this program's own lag, 7.00 % of reads on d are over 1ms (limit 5 %): this lag would decide"
     );
 }
 

@@ -1,11 +1,11 @@
 //! Lines of a log with their numbers, their classification as messages, and their ACT dialect.
 //!
-//! The file is read in large pieces into a window. So a report can be skipped by a search for the next report, without
-//! splitting it into lines.
+//! The file is read in large pieces into a window. So a search for the next report skips a report, without splitting
+//! the skipped report into lines.
 //!
 //! The reports of the dialects (ACT 3 and 4; 5; 6) differ only in their first line, in a queue length that ACT 6 does
-//! not report, and in the names of histograms: ACT 3 and 4 pad them with blanks and list them only in the reports.
-//! Source: `act.c` of ACT 3.0 and 4.0, `src/storage/act_storage.c` of ACT 5.0 to 6.6.
+//! not report, and in the names of histograms: ACT 3 and 4 pad these names with blanks and list them only in the
+//! reports. Source: `act.c` of ACT 3.0 and 4.0, `src/storage/act_storage.c` of ACT 5.0 to 6.6.
 
 use super::Messages;
 use super::ReadError;

@@ -128,8 +128,8 @@ impl<R: Read> Reader<R> {
         self.messages.left_out()
     }
 
-    /// The next report for whose time `time_filter` is true. Skips messages and other reports, but checks that times ascend.
-    /// Ends and fails like the iterator.
+    /// The next report for whose time `time_filter` is true. Skips messages and other reports, but checks that times
+    /// ascend. Ends and fails like the iterator.
     pub fn next_chunk_at(&mut self, time_filter: impl Fn(u64) -> bool) -> Option<Result<Chunk, ReadError>> {
         loop {
             match self.step(&time_filter)? {
@@ -140,7 +140,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next entry. Skips reports that are not `time_filter`, and records how the log ends.
+    /// The next entry. Skips reports for whose time `time_filter` is false, and records how the log ends.
     fn step(&mut self, time_filter: &dyn Fn(u64) -> bool) -> Option<Result<Entry, ReadError>> {
         if let Some(message) = self.messages.pop() {
             return Some(Ok(Entry::Message(message)));

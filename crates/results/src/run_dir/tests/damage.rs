@@ -189,7 +189,7 @@ fn passed(dir: &Path) -> Manifest {
 fn a_verdict_from_a_damaged_directory_is_never_a_pass() {
     let dir = tempfile::tempdir().unwrap();
     passed(dir.path());
-    // Even if all counts are intact and only foreign text follows.
+    // No pass even if all counts are intact and only foreign text follows.
     for table in [INTERVALS, TELEMETRY] {
         let path = dir.path().join(table);
         let text = fs::read(&path).unwrap();

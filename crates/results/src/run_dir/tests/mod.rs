@@ -113,7 +113,7 @@ fn interval(manifest: &Manifest, index: u64) -> Interval {
     interval
 }
 
-/// Values for the columns that [`begin`] names.
+/// A telemetry line of two values.
 fn telemetry(index: u64) -> Vec<String> {
     vec![format!("{index}.5"), String::new()]
 }
@@ -157,7 +157,7 @@ fn every_message_says_what_on_what_why_and_what_to_do() {
     let room = RunDirError::NoRoom { dir: dir.clone(), needed_bytes: 93_400_000, free_bytes: 1_250_000 };
     assert_eq!(
         room.to_string(),
-        "starting a run in /runs/a - the run needs about 93.4 MB, and 1.25 MB are free; free some space or give an \
+        "starting a run in /runs/a - the run needs about 93.4 MB, but only 1.25 MB are free; free some space or give an \
          --out with more room"
     );
     let denied = RunDirError::io("creating", &dir, ErrorKind::PermissionDenied.into());
