@@ -52,7 +52,8 @@ fn parse(arguments: &[String]) -> Option<(&Path, Duration, Option<EventOp>)> {
     Some((Path::new(device), watched_for, wanted))
 }
 
-/// Number of a whole disk. Partitions are refused, because their requests carry the number of the disk.
+/// Device number of the disk `device`. Partitions are refused, because their requests carry the number of the whole
+/// disk.
 fn disk_number(device: &Path) -> Result<DeviceNumber, String> {
     let name = device.display();
     let facts = std::fs::metadata(device).map_err(|error| format!("cannot watch {name} - {error} - name a disk"))?;

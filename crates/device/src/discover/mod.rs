@@ -39,7 +39,7 @@ pub struct DevNum {
 impl DevNum {
     /// Splits `st_dev` or `st_rdev` of `stat`.
     pub fn of_stat(number: u64) -> Self {
-        #[allow(clippy::unnecessary_cast)] // signed with one C library, unsigned with another
+        #[allow(clippy::unnecessary_cast)] // the type is signed in one C library, unsigned in another
         Self { major: libc::major(number) as u32, minor: libc::minor(number) as u32 }
     }
 

@@ -1,8 +1,8 @@
-//! Checks of the host that affect any result: io_uring, locked memory, CPU frequency, clock, hypervisor; CPU time taken
-//! by other guests (steal) and other programs.
+//! Checks the host for properties that affect any result: io_uring, locked memory, CPU frequency, clock, hypervisor,
+//! and CPU time taken by other guests (steal) or other programs.
 //!
 //! CPU time is the difference of two readings of the first line of /proc/stat. The times are in ticks of 10 ms, so a
-//! short interval shows only heavy steal. Therefore the share since boot is checked, too.
+//! short interval shows only heavy steal. Therefore the steal since boot is checked, too.
 
 use super::{Findings, own_status};
 use crate::discover::{Roots, SysDir};
@@ -24,7 +24,7 @@ const FAST_CLOCKS: [&str; 7] =
 
 const CLOCK_DIR: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// Checks of the host that need only one reading.
+/// Checks of the host, except those that compare two readings.
 pub(super) fn check(root: &Path, roots: &Roots, findings: &mut Findings) {
     let facts = HostFacts::read(root);
     let probe_result = (root == Path::new("/")).then(ring::probe);
@@ -34,7 +34,7 @@ pub(super) fn check(root: &Path, roots: &Roots, findings: &mut Findings) {
     check_clock(root, findings);
     let check = findings.check(
         "hypervisor",
-        "other guests take CPU time, and timers of a guest cost more; CPU steal and flashproof's lag show how much",
+        "other guests take CPU time, and timers of a guest cost more; CPU steal and flashproof's lag show the effect",
     );
     match &facts.hypervisor {
         Some(name) => check.note(
@@ -144,7 +144,7 @@ const BUSY_PCT: f64 = 50.0;
 /// Checks CPU steal and CPU load between two readings.
 pub(super) fn check_time(before: Option<Ticks>, after: Option<Ticks>, findings: &mut Findings) {
     let Some(total_ticks) = after else {
-        let why = "another guest or program that takes the CPUs would look like lag";
+        let why = "CPU time taken by another guest or program would look like lag";
         for name in ["cpu-steal", "cpu-busy"] {
             findings.check(name, why).unknown("/proc/stat has no CPU times", "");
         }

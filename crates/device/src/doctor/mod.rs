@@ -56,8 +56,7 @@ struct Doctor {
 }
 
 impl Doctor {
-    /// A doctor for the machine whose file system is at `root`. Preparation records are read only if that is this
-    /// machine.
+    /// A doctor for the machine whose file system is at `root`. Preparation records are read only if `root` is `/`.
     fn new(root: &Path) -> Self {
         let is_here = root == Path::new("/");
         Self {
@@ -235,7 +234,7 @@ struct Findings {
 }
 
 impl Findings {
-    /// Begins the check `name`; `reason`: the reason why it matters.
+    /// Begins the check `name`; `reason`: why the check matters.
     fn check(&mut self, name: &'static str, reason: &'static str) -> Check<'_> {
         Check { findings: self, name, reason }
     }

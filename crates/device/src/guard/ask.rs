@@ -77,7 +77,7 @@ impl<'a> EraseAnswers<'a> {
     /// Decides if the device of `question` may be erased.
     ///
     /// A path in a script may lead to another drive after a reboot, so a path is not enough if the data on the drive
-    /// has an owner. On a terminal a path is enough, because the question shows which drive it means now.
+    /// has an owner. On a terminal a path is enough, because the question shows which drive the path leads to now.
     pub(super) fn decide(&mut self, question: &Question<'_>, roots: &Roots) -> Result<(), Reason> {
         let names = DeviceNames::of(question.facts, roots);
         let needs_lasting = names.unique_lasting_name().is_some() && question.evidence.iter().any(Evidence::has_owner);

@@ -109,7 +109,7 @@ impl Records {
         if self.has(identity) && self.find(identity).is_none() { self.path(identity) } else { None }
     }
 
-    /// Writes or updates the record of a device and returns the key to stamp with.
+    /// Writes or updates the record of a device. Returns the key for the stamps.
     ///
     /// The key stays the same as long as the device keeps its identity and size, so that the record explains the data
     /// of earlier runs, too. Concurrent processes get the same key.
@@ -135,7 +135,7 @@ impl Records {
         Ok(new_record.key)
     }
 
-    /// Changes the record of a device. Errors: there is no record.
+    /// Changes the record of a device. A missing record is an error.
     pub(super) fn change(&self, identity: &str, change: impl FnOnce(&mut DeviceRecord)) -> Result<(), StateError> {
         let path = self.path(identity).ok_or(StateError::NoDirectory)?;
         let _lock = lock_beside(&path)?;
@@ -271,7 +271,8 @@ pub struct Prepared {
     pub mark_bytes: u64,
     /// Last sample that was read back and compared.
     pub sample: Option<VerifiedSample>,
-    /// Run of this program that wrote to the device after the preparation; since then the exact contents are unknown.
+    /// Purpose of the last run that wrote to the device after the preparation. Such a run makes the exact contents
+    /// unknown.
     pub written_since: Option<String>,
 }
 
@@ -282,7 +283,7 @@ pub struct RandomOrder {
     pub block_bytes: u32,
     /// Total bytes to write: the assumed flash capacity.
     pub pass_bytes: u64,
-    /// Minimum distance between the two writes of a block, bytes.
+    /// Minimum distance between two writes of the same block, bytes.
     pub cache_bytes: u64,
 }
 
@@ -415,7 +416,7 @@ impl Records {
         })
     }
 
-    /// Deletes the preparation of a device that will be deallocated as a whole.
+    /// Deletes the recorded preparation of a device, all of which will be deallocated.
     pub fn forget_prepared(&self, identity: &str) -> Result<(), StateError> {
         match self.find(identity).and_then(|record| record.prepared) {
             None => Ok(()),

@@ -22,7 +22,7 @@ pub(super) enum Relation {
     Itself,
     /// The same bytes, reached through another device.
     OtherPath,
-    /// A partition of the target or of another path, or the disk of either.
+    /// A partition, or the whole disk, of the target or of another path.
     Part,
     /// The target is built on this device, or on a part of it.
     Beneath,
@@ -36,7 +36,7 @@ pub(super) struct Node {
     pub(super) description: String,
     pub(super) dir: SysDir,
     pub(super) relation: Relation,
-    /// Devices built on this device, through which the target lies on it.
+    /// Devices between this device and the target.
     path_to_target: Vec<SysDir>,
 }
 
@@ -54,9 +54,9 @@ struct FilePart {
 /// How two targets overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overlap {
-    /// Both have bytes in common.
+    /// The two targets have bytes in common.
     Bytes,
-    /// Both are paths to one drive.
+    /// The two targets are paths to one drive.
     Drive,
 }
 
@@ -65,8 +65,8 @@ pub(super) enum Overlap {
 pub(super) struct TargetPart {
     /// Description, see [`Node::description`].
     pub(super) description: String,
-    /// True if processes that opened it read-only count as users. Below the target they do not: daemons that manage the
-    /// paths of a drive keep the paths open for reading.
+    /// True if processes that opened it read-only count as users. False for devices below the target: daemons that
+    /// manage the paths of a drive keep the paths open for reading.
     pub(super) readers_count: bool,
 }
 
@@ -273,8 +273,7 @@ impl TargetDevices {
         }
     }
 
-    /// Description of the part of the target behind the loop device `of`, if any. `None` for the target's own loop
-    /// devices.
+    /// Description of the part of the target behind `loop_device`, if any. `None` for the target's own loop devices.
     pub(super) fn find_behind(&self, loop_device: &LoopDevice, roots: &Roots) -> Option<String> {
         if self.own_loops.contains(&loop_device.number) {
             return None;
