@@ -36,7 +36,7 @@ pub(super) struct Node {
     pub(super) description: String,
     pub(super) dir: SysDir,
     pub(super) relation: Relation,
-    /// Devices between this device and the target.
+    /// Devices directly above this device that lead to the target.
     path_to_target: Vec<SysDir>,
 }
 

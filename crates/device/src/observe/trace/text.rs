@@ -10,9 +10,9 @@
 //! 3272.334513     asd              17665  RS   7,2      1293793      8704      0.390
 //! ```
 //!
-//! Each line is recognised separately; a table has the names of its columns in its heading. Kernels differ: the bytes
-//! before the sector, and the priority behind it (since 6.10), can be missing. A process can have any name, even `a:
-//! block_rq_issue: b`, so the parser tries each `block_` from the left until the rest of the line fits. Unreadable
+//! Each line is recognised separately; a table has the names of its columns in its heading. Kernels differ: some print
+//! no bytes before the sector, and Linux before 6.10 prints no priority behind it. A process can have any name, even
+//! `a: block_rq_issue: b`, so the parser tries each `block_` from the left until the rest of the line fits. Unreadable
 //! lines are counted, and the first is stored. Memory is bounded for any input.
 
 use super::event::{EventOp, Flags, parse_letters};
