@@ -1,7 +1,7 @@
 //! Engines that outlive a run.
 //!
-//! A run owns its engine and drops the engine at the end. An engine lent by a [`EnginePool`] returns to the pool instead,
-//! with its clock and the state of its drives.
+//! A run owns its engine and drops the engine at the end. An engine lent by an [`EnginePool`] returns to the pool
+//! instead, with its clock and the state of its drives.
 
 use std::fmt;
 use std::io;

@@ -131,7 +131,7 @@ impl Spec {
                  each handle its own append point, or make the handles initially isolated"
             ));
         }
-        // Superblock 0 is not part of the drive, see `Map`.
+        // Superblock 0 is not part of the drive, see `UnitMap`.
         let units = u128::from(self.superblocks() + 1) * u128::from(superblock_bytes / unit);
         if units >= UNITS_MAX {
             return Some(format!(

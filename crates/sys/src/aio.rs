@@ -21,7 +21,7 @@ const FDSYNC: u16 = 3;
 /// `RWF_NOWAIT` of linux/fs.h.
 const RWF_NOWAIT: u32 = 0x8;
 
-/// The control block's priority is valid (linux/aio_abi.h).
+/// Flag of a control block with a priority (linux/aio_abi.h).
 const IOCB_FLAG_IOPRIO: u32 = 2;
 
 /// Timeout of [`probe`]'s read, nanoseconds.

@@ -49,7 +49,7 @@ impl Waker {
 
 /// An operation. The issuer chooses its token, and the completions return the token, see [`op::Op::token`].
 #[derive(Debug)]
-#[expect(missing_docs, reason = "the comment of a variant has its fields")]
+#[expect(missing_docs, reason = "the comment of a variant describes its fields")]
 pub enum Op {
     /// Operation on a block device or file.
     Block(op::Op),

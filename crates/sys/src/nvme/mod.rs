@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(dwords(Query::Smart, 512), (0x007f_0002, 0));
         assert_eq!(dwords(Query::OcpSmart, 512), (0x007f_00c0, 0));
         assert_eq!(dwords(Query::FdpStatistics(3), 64), (0x000f_0022, 0x0003_0000));
-        // 1 MiB are 262,144 dwords: the upper half of the count is in the next dword.
+        // 1 MiB are 262,144 dwords: the upper 16 bits of the count are in the next dword.
         assert_eq!(dwords(Query::FdpConfigurations(1), 1 << 20), (0xffff_0020, 0x0001_0003));
         assert_eq!(dwords(Query::ReclaimUnitHandles(2), 4096), (1, 1023));
         assert_eq!(dwords(Query::FdpFeature(7), 0), (0x1d, 7));
