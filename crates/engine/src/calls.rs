@@ -18,8 +18,8 @@ use sys::op::{Completion, Op, Outcome, Priority, TargetId};
 use sys::process::{RunDelay, set_io_priority};
 
 /// Minimum service time after which the thread's run delay is looked up, in harmless gaps. The tightest threshold is 20
-/// gaps. An operation shorter than 5 gaps exceeds it only if the thread waited for more than 15 gaps. A lookup costs a
-/// quarter of an operation.
+/// gaps. An operation shorter than 5 gaps exceeds this threshold only if the thread waited for more than 15 gaps. A
+/// lookup costs a quarter of an operation.
 const LONG_GAPS: u64 = 5;
 
 /// Interval at which the run delay between operations is discarded, nanoseconds.

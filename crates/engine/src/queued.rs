@@ -39,7 +39,7 @@ pub(crate) struct QueueSupport {
 }
 
 impl QueueSupport {
-    /// For a queue that performs all operations.
+    /// No limits: the queue performs all operations.
     pub(crate) const NONE: Self =
         Self { deallocates: true, writes_back: true, flushes: true, gives_back: false, names_streams: true };
 }

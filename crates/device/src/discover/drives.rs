@@ -11,14 +11,14 @@
 use super::sysfs::is_numbered;
 use super::{DevNum, DeviceFacts, Disk, Kind, Roots, SysDir, discover, disks};
 
-/// A drive and the given names on it.
+/// A drive, and the given names that lead to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drive {
     /// Kernel name; if the kernel does not know the drive, the given name without its partition suffix.
     pub name: String,
-    /// Given names that are on this drive, in the order given; never empty.
+    /// Given names of this drive, its partitions and its other paths, in the order given; never empty.
     pub members: Vec<String>,
-    /// Size of the whole drive in bytes. `None` if unknown; a file's size does not count.
+    /// Size of the whole drive in bytes. `None` for a file, or if unknown.
     pub size_bytes: Option<u64>,
     /// Minimum I/O size in bytes; `None` if unknown.
     pub min_io_bytes: Option<u32>,
@@ -26,7 +26,7 @@ pub struct Drive {
     pub discovery_error: Option<String>,
 }
 
-/// Key of a drive: two names with equal keys are one drive.
+/// Key of a drive: two names with equal keys name the same drive.
 #[derive(PartialEq)]
 enum Identity {
     /// Number of the disk; for a drive with several paths, the lowest number of its paths.
@@ -104,7 +104,7 @@ fn disk_name_of_partition(name: &str) -> &str {
     }
 }
 
-/// Prefix of a kernel name, to which the kernel adds a number, and a description of these devices.
+/// Prefix of kernel names, and a description of the devices with such names. A number follows the prefix.
 ///
 /// Source: the drivers in `drivers/block` of the kernel.
 const NAMES: [(&str, &str); 6] = [

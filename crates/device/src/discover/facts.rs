@@ -82,7 +82,7 @@ pub struct DeviceFacts {
     pub max_write_streams: Option<u16>,
     /// True if the device refuses writes.
     pub read_only: Option<bool>,
-    /// The kernel's sequence number of the disk, never used twice between two boots.
+    /// The kernel's sequence number of the disk, unique until the next boot.
     pub disk_sequence: Option<u64>,
     /// UUID of a device-mapper device.
     pub dm_uuid: Option<String>,
@@ -100,12 +100,12 @@ impl DeviceFacts {
         self.partition.as_ref().map(|part| part.disk.as_str()).or(self.kernel_name.as_deref())
     }
 
-    /// Number of the whole disk, also for a partition.
+    /// Device number of the whole disk, also for a partition.
     pub fn disk_number(&self) -> Option<DevNum> {
         self.partition.as_ref().map(|part| part.disk_number).or(self.number)
     }
 
-    /// True for an NVMe namespace, or a device on one.
+    /// True for an NVMe namespace, or a partition of such a namespace.
     pub fn is_nvme(&self) -> bool {
         self.disk_name().is_some_and(|name| name.starts_with("nvme"))
     }

@@ -160,7 +160,7 @@ pub(crate) struct LoopDevice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backing {
     File {
-        /// Number of the file's file system.
+        /// Device number of the file system that holds the file.
         device: DevNum,
         /// Inode on that device.
         inode: u64,

@@ -11,7 +11,7 @@ use std::io;
 use std::path::Path;
 use sys::ring;
 
-/// Twice the memory that a run may register with io_uring for buffers: half of it is for other locked memory.
+/// Twice the memory that a run may register with io_uring for buffers. The second half is for other locked memory.
 const MEMLOCK_WANTED_BYTES: u64 = 128 << 20;
 
 /// Capability to lock memory without limit (`CAP_IPC_LOCK` of linux/capability.h).
@@ -24,7 +24,7 @@ const FAST_CLOCKS: [&str; 7] =
 
 const CLOCK_DIR: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// Checks of the host, except those that compare two readings.
+/// Makes the checks of the host, except those that compare two readings.
 pub(super) fn check(root: &Path, roots: &Roots, findings: &mut Findings) {
     let facts = HostFacts::read(root);
     let probe_result = (root == Path::new("/")).then(ring::probe);
@@ -150,7 +150,7 @@ pub(super) fn check_time(before: Option<Ticks>, after: Option<Ticks>, findings: 
         }
         return;
     };
-    // The ticks of a CPU that goes offline vanish from the sum.
+    // The ticks of a CPU that goes offline vanish from the sum, so the sum can fall.
     let recent_shares =
         before.filter(|before| before.idle <= total_ticks.idle).and_then(|before| total_ticks.since(before));
     check_steal(recent_shares, total_ticks, findings);

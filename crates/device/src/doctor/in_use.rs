@@ -1,5 +1,5 @@
-//! Checks for other users of the device, by the guard and by the I/O counters. Checks the run directory: enough space,
-//! and not on the device under test.
+//! Checks for other users of the device, with the guard and with the I/O counters. Checks the run directory: enough
+//! space, and not on the device under test.
 
 use super::{DeviceState, Findings};
 use crate::discover::{DevNum, Roots};

@@ -152,7 +152,7 @@ pub(super) enum NameMatch {
 /// A name that stays with the device after a reboot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LastingName {
-    /// The name as typed: without spaces.
+    /// The name as the user types it, without spaces.
     pub(super) text: String,
     /// Kind of name: `its serial number`.
     pub(super) description: &'static str,
@@ -223,7 +223,8 @@ impl<'a> DeviceNames<'a> {
     }
 }
 
-/// `name` as typed: with `_` for spaces, because spaces separate names. udev replaces spaces in the same way.
+/// `name` as the user types it: with `_` for spaces, because spaces separate names. udev replaces spaces in the same
+/// way.
 fn typed(name: &str) -> String {
     name.split_whitespace().collect::<Vec<_>>().join("_")
 }

@@ -1,9 +1,9 @@
 //! Opens a target, with the kernel's exclusive claim and flashproof's mark.
 //!
-//! | run    | kernel's claim (`O_EXCL`)                | mark ([`mark_of`])   |
-//! |--------|------------------------------------------|------------------------|
-//! | alone  | held for as long as the descriptor lives | exclusive              |
-//! | shared | taken for a moment, then released         | shared                 |
+//! | run       | kernel's claim (`O_EXCL`)                | mark ([`mark_of`]) |
+//! |-----------|------------------------------------------|--------------------|
+//! | exclusive | held for as long as the descriptor lives | exclusive          |
+//! | shared    | taken for a moment, then released        | shared             |
 //!
 //! The kernel grants one claim at a time, so shared runs cannot hold it at the same time. A momentary claim shows that
 //! no file system, RAID or driver holds the device. The shared mark keeps out exclusive runs. A shared run cannot
@@ -15,7 +15,7 @@
 //! shared run. No file needs cleaning up: the kernel releases the lock with the descriptor, even after `kill -9`. Other
 //! processes see the lock in /proc/PID/fdinfo, where a shared run finds other shared runs. No other program locks this
 //! byte, so the lock does not conflict with `flock` locks of udev and others on whole devices. A lock belongs to the
-//! device's node. Runs that open one device by two nodes (not links) see each other only in /proc.
+//! device's node. Runs that open one device through two device nodes (not links) see each other only in /proc.
 
 use super::in_use::second_run;
 use super::refusal::Reason;

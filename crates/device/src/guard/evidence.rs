@@ -391,7 +391,7 @@ fn mbr(ends: &DeviceEnds) -> Option<Evidence> {
         .then_some(Evidence::PartitionTable { name: "an MBR partition table", partitions: Some(partitions) })
 }
 
-/// Superblocks 1.0 and 0.90 are near the end, on boundaries of 4 and of 64 KiB (`md_p.h`).
+/// Superblocks 1.0 and 0.90 are near the end, on boundaries of 4 KiB and of 64 KiB (`md_p.h`).
 fn software_raid_at_end(ends: &DeviceEnds) -> Option<Evidence> {
     let size = ends.size_bytes;
     let at_1_0 = (size.checked_sub(8 * KIB)?) & !(4 * KIB - 1);

@@ -395,7 +395,7 @@ pub(crate) fn users_of(resolved: &Resolved, roots: &Roots) -> Objections {
 
 /// I/O of a device between two readings of its counters, in words; `None` if there was no I/O and nothing is in flight.
 pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
-    // Counters that are lower than before were reset to zero.
+    // Counters that are lower than before were reset to zero, so their whole value is new.
     let (delta, is_anew) = after.since(before).map_or((*after, true), |done| (done, false));
     let completed = |counts: Option<Counts>| counts.map_or(0, |counts| counts.completed);
     let (reads, writes, in_flight) = (delta.read.completed, delta.write.completed, delta.in_flight);

@@ -180,14 +180,14 @@ fn failed(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StateEr
     move |source| StateError::Io { tried, path, source }
 }
 
-/// Creates the directory of a record if needed, and locks out other processes from it.
+/// Creates the directory of a record if needed, and locks other processes out of this directory.
 fn lock_beside(path: &Path) -> Result<fs::File, StateError> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed("make the directory of", path))?;
     lock(dir).map_err(failed("lock", path))
 }
 
-/// Locks out other processes from `dir` until the returned file is dropped. The kernel releases the lock after a kill.
+/// Locks other processes out of `dir` until the returned file is dropped. The kernel releases the lock after a kill.
 fn lock(dir: &Path) -> io::Result<fs::File> {
     let file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(dir.join(".lock"))?;
     let deadline = Instant::now() + LOCK_WAIT;
@@ -309,7 +309,7 @@ impl Prepared {
         self.random.map_or(self.used_bytes, |random| random.pass_bytes)
     }
 
-    /// Number of the salt of pass `pass` (from 0); `None` for the pass of zeros.
+    /// Salt number of pass `pass` (counted from 0); `None` for the pass of zeros.
     pub fn fill_of(&self, pass: u32) -> Option<u32> {
         // The first pass of salt has number 1, with or without a pass of zeros before it.
         (pass + 1).checked_sub(u32::from(self.zeros)).filter(|fill| *fill > 0)
@@ -416,7 +416,7 @@ impl Records {
         })
     }
 
-    /// Deletes the recorded preparation of a device, all of which will be deallocated.
+    /// Deletes the recorded preparation of a device that will be deallocated completely.
     pub fn forget_prepared(&self, identity: &str) -> Result<(), StateError> {
         match self.find(identity).and_then(|record| record.prepared) {
             None => Ok(()),

@@ -60,7 +60,7 @@ impl Objections {
         self.reasons.iter().any(|reason| matches!(reason, Reason::Mounted { which: known, .. } if known == description))
     }
 
-    /// Adds a mount, once even if both mount tables show it.
+    /// Adds a mount; only once if both mount tables show it.
     pub(super) fn mounted(&mut self, description: String, mount_point: String, seen_by: &'static str) {
         let is_known = |reason: &Reason| matches!(reason, Reason::Mounted { which: w, at: a, .. } if (w, a) == (&description, &mount_point));
         if !self.reasons.iter().any(is_known) {

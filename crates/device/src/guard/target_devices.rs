@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!     devices built on the target: always refused (in_use)
-//!   disk <-> partition  =  the target  =  another path to the same drive (same wwid)
-//!   slaves of dm and md, the file or the device behind a loop device: all of the above again
+//!   the target, its disk or its partitions  =  the same on another path to the drive (same wwid)
+//!   below: slaves of dm and md, the file or the device behind a loop device; for each, the line above again
 //! ```
 //!
 //! The search ends at a file: its file system and the disks below may be in use. [`super::in_use`] searches these
@@ -111,7 +111,7 @@ impl TargetDevices {
         Self { files: vec![file], ..Self::default() }
     }
 
-    /// Adds a device with everything that shares bytes with it. `upper_disk`: the device built on it towards the target;
+    /// Adds a device with everything that shares bytes with it. `upper_disk`: the device between it and the target;
     /// `None` for the target. `is_exact`: true if the target covers the whole device.
     fn add(
         &mut self,

@@ -27,7 +27,7 @@ pub struct Counts {
     pub time_ms: u64,
 }
 
-/// The 17 counters of one device.
+/// The 17 values of one device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     pub read: Counts,

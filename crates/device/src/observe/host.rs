@@ -234,8 +234,8 @@ impl HostSampler {
     }
 
     /// `cpu_*_pct` are shares of the time of all CPUs (0 to 100); busy is all time that is not idle, iowait or steal.
-    /// `cpu_busiest_pct` is the utilisation of the busiest CPU. `psi_io_*_pct` is the share of the time in which some
-    /// tasks, or all tasks that could run, waited for I/O (Documentation/accounting/psi.rst).
+    /// `cpu_busiest_pct` is the utilisation of the busiest CPU. `psi_io_some_pct` and `psi_io_full_pct` are the shares
+    /// of the time in which some tasks, and all tasks, waited for I/O (Documentation/accounting/psi.rst).
     pub(super) fn sample(&mut self, interval: Duration) -> impl Iterator<Item = (Column, Option<f64>)> + use<> {
         let mut counters = self.stat.read().map(HostLoadCounters::parse).unwrap_or_default();
         counters.pressure_us = self.pressure.as_mut().and_then(|file| pressure_us(file.read().ok()?));

@@ -81,7 +81,7 @@ struct Stat {
     start_ticks: u64,
 }
 
-/// `None` if the file exists and cannot be read.
+/// `Ok(None)` if the file cannot be parsed.
 fn stat(root: &Path, pid: u32) -> Result<Option<Stat>, ErrorKind> {
     // The program name can contain any bytes.
     let bytes = fs::read(root.join(format!("proc/{pid}/stat"))).map_err(|error| match error.raw_os_error() {

@@ -100,7 +100,7 @@ fn who_has_the_backing_file_open_is_named() {
 fn a_backing_file_that_is_swapped_to_is_in_use() {
     let Some(bench) = Bench::new(&["--sizelimit", "16777216"]) else { return };
     let image = bench.path("image");
-    // Swap takes no file with holes.
+    // swapon refuses a file with holes.
     fs::write(&image, vec![0; SIZE as usize]).unwrap();
     fs::set_permissions(&image, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     if succeed("mkswap", &[&image]).is_none() || succeed("swapon", &[&image]).is_none() {

@@ -9,8 +9,8 @@
 //! All queries are read-only ([`sys::nvme::Query`]), and need root. A slow drive blocks the caller; callers that cannot
 //! wait use a separate thread ([`poll`]).
 //!
-//! For the setup of placement handles, this module also lists the namespaces of a drive, and tells if a host can manage
-//! them.
+//! For the setup of placement handles, this module also lists the namespaces of a drive, and reports if a host can
+//! manage them.
 
 pub mod fdp;
 pub(super) mod poll;

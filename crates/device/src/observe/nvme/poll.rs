@@ -49,9 +49,9 @@ pub(in crate::observe) struct Poller {
 }
 
 impl Poller {
-    /// Calls `read` once for all logs, to learn which logs the drive has; then every `interval`, for these logs. The
-    /// parameters of `read` are true to read OCP's log, and FDP's counters. `None` if the drive does not return its
-    /// SMART log.
+    /// Calls `read` once for all logs, to learn which logs the drive has; then every `interval`, for these logs.
+    /// Parameters of `read`: true to read OCP's log; true to read FDP's counters. `None` if the drive does not return
+    /// its SMART log.
     pub(in crate::observe) fn start(
         read: impl Fn(bool, bool) -> Reading + Send + 'static,
         interval: Duration,

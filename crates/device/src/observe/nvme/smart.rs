@@ -96,7 +96,7 @@ impl Smart {
     }
 }
 
-/// The log with the counters of written bytes.
+/// Log from which the written bytes are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CounterSource {

@@ -134,7 +134,7 @@ impl Sampler {
 
 type OfRates = fn(&Rates) -> Option<f64>;
 
-/// iostat's columns; [`Rates`] explains them. kB are 1,024 bytes, times in milliseconds.
+/// iostat's columns; [`Rates`] explains them. A kB is 1,024 bytes, and times are in milliseconds.
 const IOSTAT: [(Column, OfRates); 12] = [
     (Column::ReadsPerSec, |rates| Some(rates.reads_per_sec)),
     (Column::WritesPerSec, |rates| Some(rates.writes_per_sec)),

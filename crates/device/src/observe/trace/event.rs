@@ -53,7 +53,7 @@ pub struct Task {
 const COMM_BYTES: usize = 16;
 
 impl Task {
-    /// Process `pid` called `comm`, truncated as in the kernel.
+    /// Task `pid` with the name `comm`, truncated as in the kernel.
     pub fn new(pid: u32, comm: impl AsRef<[u8]>) -> Self {
         let mut comm_bytes = [0; COMM_BYTES];
         comm_bytes
@@ -173,7 +173,7 @@ impl EventLayout {
             nr_sector: fields.get("nr_sector")?,
             rwbs: fields.get("rwbs")?,
             error,
-            // Some kernels lack this field; then the task is unknown.
+            // Some kernels lack this field; then the name of the task is unknown.
             comm: fields.get("comm").ok(),
         })
     }

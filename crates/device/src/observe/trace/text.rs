@@ -148,7 +148,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// True if the device is within [`DEVICES_MAX`].
+    /// True if the device is one of the first [`DEVICES_MAX`] devices of the text.
     fn knows(&mut self, device: DeviceNumber) -> bool {
         self.devices.contains(&device) || self.devices.len() < DEVICES_MAX && self.devices.insert(device)
     }
@@ -228,13 +228,13 @@ fn ftrace(line: &str) -> Option<ParsedLine> {
 }
 
 /// Parses `asd-17665   [001] .....  3272.334513`, or perf's `asd 17665 [001]  3272.334513`. `( 1234)` before the CPU is
-/// the process of the thread.
+/// the PID of the thread's process.
 fn ftrace_head(head: &str) -> Option<(u64, u32, Task)> {
     let (rest, time) = last_word(head)?;
     let time_ns = nanoseconds(time)?;
     let (mut rest, mut word) = last_word(rest)?;
     if !word.starts_with('[') {
-        // Flags: interrupts off, preemption...
+        // Skips the flags: interrupts off, preemption...
         (rest, word) = last_word(rest)?;
     }
     let cpu = number(word.strip_prefix('[')?.strip_suffix(']')?)?;
