@@ -51,13 +51,13 @@ impl<E> Deref for Pooled<E> {
     type Target = E;
 
     fn deref(&self) -> &E {
-        self.engine.as_ref().expect("it is there until it is dropped")
+        self.engine.as_ref().expect("the engine is present until the drop")
     }
 }
 
 impl<E> DerefMut for Pooled<E> {
     fn deref_mut(&mut self) -> &mut E {
-        self.engine.as_mut().expect("it is there until it is dropped")
+        self.engine.as_mut().expect("the engine is present until the drop")
     }
 }
 

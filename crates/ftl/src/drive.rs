@@ -159,7 +159,7 @@ impl Ftl {
 
     /// Takes a free superblock for the append point.
     pub(crate) fn open(&mut self, point: usize) {
-        let superblock = self.free_list.pop_front().expect("the reserve has one for garbage collection");
+        let superblock = self.free_list.pop_front().expect("the reserve has a superblock for garbage collection");
         let first_flash = superblock * self.map.per_superblock();
         self.points[point] =
             AppendPoint { superblock, next_flash: first_flash, end_flash: first_flash + self.map.per_superblock() };

@@ -259,8 +259,8 @@ impl Queue for Aio {
     fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
         self.submit(now_ns);
         match sleep {
-            // With completions at hand there is no wait: they free room for the operations that the kernel did not
-            // take.
+            // Waits only if no completion is posted: posted completions free room for operations that the kernel did
+            // not take.
             Some(sleep) if self.posted == 0 => self.collect(sleep.completions as usize, sleep.until_ns),
             _ if self.has_events() => self.collect(0, 0),
             _ => Ok(()),

@@ -1,5 +1,5 @@
-//! Performs an operation as a system call of the calling thread, which blocks until the device answers. Or performs it
-//! by page faults, on a file or device mapped into memory.
+//! Performs an operation as a system call of the calling thread, which blocks until the device answers; or by page
+//! faults, on a file or device mapped into memory.
 //!
 //! No thread of this process accesses the mapping directly: the kernel copies between the mapping and the operation's
 //! buffer (process_vm_readv(2) and process_vm_writev(2) on this process). The page faults are the same as for a memory

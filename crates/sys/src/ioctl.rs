@@ -1,8 +1,8 @@
 //! Block device ioctls on an open device.
 //!
-//! Each function is a read-only query, except [`discard`] and [`reset_zones`]. The request numbers are those of
-//! `include/uapi/linux/fs.h`, `blkzoned.h` and `loop.h`, valid where `_IOR` puts the direction into the top two bits
-//! (x86, Arm, RISC-V, s390).
+//! Each function is a read-only query, except [`discard`], [`deallocate`] and [`reset_zones`]. The request numbers are
+//! those of `include/uapi/linux/fs.h`, `blkzoned.h` and `loop.h`, valid where `_IOR` puts the direction into the top
+//! two bits (x86, Arm, RISC-V, s390).
 
 use crate::succeed;
 use std::io;

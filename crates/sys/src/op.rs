@@ -14,8 +14,8 @@ pub enum OpKind {
     Read,
     /// Writes the operation's buffer.
     Write,
-    /// Flushes the drive's write cache (fdatasync(2)), so that all writes completed before are durable. Has no offset,
-    /// length or data.
+    /// Flushes the drive's write cache (fdatasync(2)), so that all writes that completed before it are durable. Has no
+    /// offset, length or data.
     Flush,
     /// As [`Self::Flush`], and also writes all metadata of the file (fsync(2)). On a device, the same as
     /// [`Self::Flush`].
@@ -155,7 +155,7 @@ pub struct Op {
     /// I/O priority of a read or write. A system call has no priority of its own, so the calling thread gets this
     /// priority first.
     pub priority: Priority,
-    /// Data of the operation; empty for a simulated drive, which stores no data.
+    /// Data of the operation; empty for a simulated drive that stores no data.
     pub buf: Buf,
     /// Number chosen by the issuer: below the engine's limit of operations in flight, and unique in flight. Issuer and
     /// engine index their tables with the token, so neither has to search.
@@ -236,7 +236,7 @@ impl Outcome {
         let sc = if let Self::Nvme(Status { sct: 1, sc }) = self { sc } else { 0 };
         Some(match (self, sc) {
             (Self::Errno(libc::EOVERFLOW), _) | (_, 0xbd) => {
-                "too many zones are active, counting those of other programs - reset or finish them, or lower max_open_zones"
+                "too many zones are active, counting those of other programs - reset or finish some, or lower max_open_zones"
             }
             (Self::Errno(libc::ETOOMANYREFS), _) | (_, 0xbe) => "too many zones are open - lower max_open_zones",
             (Self::Errno(libc::EIO), _) | (_, 0xb9 | 0xbc) => {

@@ -281,7 +281,7 @@ fn judge_interrupts(
         return check.warning(
             format!("all its interrupts go to CPU {cpu}, one of {} CPUs{balance_text}", online.len()),
             format!(
-                "{start_advice}write another of the CPUs {online} to each of /proc/irq/{}/smp_affinity_list",
+                "{start_advice}write a different CPU of {online} to each of /proc/irq/{}/smp_affinity_list",
                 braces(lines)
             ),
         );

@@ -171,7 +171,7 @@ fn check_steal(recent_shares: Option<[f64; 3]>, total_ticks: Ticks, findings: &m
     if now_pct.max(ever_pct) < STEAL_PCT {
         return check.ok(text);
     }
-    check.warning(text, "pin this guest's CPUs, or move it to a host or an instance type that is not shared");
+    check.warning(text, "pin this guest's CPUs, or move the guest to a host or an instance type that is not shared");
 }
 
 fn check_busy(recent_shares: Option<[f64; 3]>, findings: &mut Findings) {

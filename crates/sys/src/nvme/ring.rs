@@ -44,7 +44,8 @@ pub struct Namespace {
     pub nsid: u32,
     /// Logical block, bytes; a power of two.
     pub block_bytes: u32,
-    /// Byte of the namespace at which offset 0 of operations lies: the start of a partition. Whole blocks.
+    /// Byte of the namespace at which offset 0 of operations lies: the start of a partition. A multiple of the block
+    /// size.
     pub first_byte: u64,
     /// Maximum bytes per command, whole blocks; larger operations are split.
     pub transfer_bytes_max: u32,
