@@ -171,7 +171,7 @@ impl Form for NetworkForm {
     }
 
     fn set_up(&mut self, pool: &mut Pool, ring: &Submitter<'_>, _in_flight_max: usize) -> io::Result<()> {
-        let cut = |pool: &mut Pool, len| pool.cut(len).expect("the ring's memory is made for it");
+        let cut = |pool: &mut Pool, len| pool.cut(len).expect("the ring's memory has room for it");
         self.ring = cut(pool, usize::from(self.buffers) * size_of::<BufRingEntry>());
         // SAFETY: the memory is page-aligned, as long as the entries, and mapped until the ring is closed: `Ring`
         // drops the ring first, and leaks this memory if operations are then in flight.

@@ -172,7 +172,7 @@ pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Fin
         return check.ok("the host has one NUMA node");
     }
     let Some(node) = device.facts.numa_node else {
-        let finding = format!("the kernel does not report its NUMA node (the host has {nodes})");
+        let finding = format!("the kernel does not report its NUMA node (the host has {nodes} nodes)");
         return match device.is_hardware() {
             true => check.unknown(finding, "look up its slot in the mainboard's manual"),
             false => check.ok("it is attached to no NUMA node"),

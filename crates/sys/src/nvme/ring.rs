@@ -90,7 +90,7 @@ impl Form for NvmeForm {
     }
 
     fn set_up(&mut self, pool: &mut Pool, _ring: &Submitter<'_>, in_flight_max: usize) -> io::Result<()> {
-        self.ranges = pool.cut(RANGE_BYTES * in_flight_max).expect("the ring's memory is made for it");
+        self.ranges = pool.cut(RANGE_BYTES * in_flight_max).expect("the ring's memory has room for it");
         Ok(())
     }
 

@@ -120,7 +120,7 @@ impl Dies {
         if !(others_wait && die.reads_in_row >= READS_IN_ROW)
             && let Some(read) = die.reads.pop_front()
         {
-            let Work::Read { from_ns, .. } = read else { unreachable!("only reads of the host wait there") };
+            let Work::Read { from_ns, .. } = read else { unreachable!("only host reads are in this queue") };
             return (finished_work, Some(self.begin(at, read, from_ns.max(now_ns))));
         }
         if let Some((work, left_ns)) = die.suspended.take() {

@@ -153,7 +153,7 @@ impl DriveSpec {
             }
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             if !names.split(", ").any(|known| known == name) {
-                return Err(format!("unknown parameter {} - known are {names}", quoted(name)));
+                return Err(format!("unknown parameter {} - known parameters: {names}", quoted(name)));
             }
             if given_names.contains(&name) {
                 return Err(format!("{name} is given twice - give {name} once"));
