@@ -1,8 +1,8 @@
-//! `dispersion DEVICE SECONDS [read|write]`: measures how evenly requests reach a device, by the kernel's tracepoints.
+//! `dispersion DEVICE SECONDS [read|write]` measures with the kernel's tracepoints how evenly requests reach a device.
 //!
 //! Counts block_rq_issue events in windows of 0.1 ms, while another program loads the device. Prints one line: `count=N
-//! lost=N variance_over_mean=X mean=X windows=N`. A `variance_over_mean` of 0 is perfectly even, 1 is Poisson, more is
-//! bunched; the value is the mean over ten start offsets of the windows. Needs root.
+//! lost=N variance_over_mean=X mean=X windows=N`. `variance_over_mean` is 0 for perfectly even requests, 1 for Poisson
+//! arrivals, and more for bunched requests. The value is the mean over ten start offsets of the windows. Needs root.
 
 #[path = "../../load/tests/common/dispersion.rs"]
 mod dispersion;
@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 const USAGE: &str = "usage: dispersion DEVICE SECONDS [read|write]";
 const WINDOW_NS: u64 = 100_000;
-/// Read interval. The buffer holds half a million issues or more, so even a busy device does not fill it in this time.
+/// Interval between reads of the trace. The buffer holds half a million issues or more, so even a busy device does not
+/// fill it in this time.
 const READ_EVERY: Duration = Duration::from_millis(100);
 const USAGE_ERROR: u8 = 2;
 const ENVIRONMENT_ERROR: u8 = 3;
@@ -52,7 +53,8 @@ fn parse(arguments: &[String]) -> Option<(&Path, Duration, Option<EventOp>)> {
     Some((Path::new(device), watched_for, wanted))
 }
 
-/// Number of a whole disk. Partitions are refused, because their requests carry the number of the disk.
+/// Device number of the disk `device`. Partitions are refused, because their requests carry the number of the whole
+/// disk.
 fn disk_number(device: &Path) -> Result<DeviceNumber, String> {
     let name = device.display();
     let facts = std::fs::metadata(device).map_err(|error| format!("cannot watch {name} - {error} - name a disk"))?;

@@ -49,7 +49,7 @@ impl FakeTree {
         files.iter().for_each(|(name, text)| _ = self.write(dir.as_ref().join(name), text));
     }
 
-    /// Makes the link `name` to the path `to`, which is below the tree unless it is absolute.
+    /// Makes the link `name` to `to`, a path in the tree or an absolute path.
     pub(crate) fn link(&self, name: impl AsRef<Path>, to: impl AsRef<Path>) {
         symlink(self.path(to), self.placed(name)).unwrap();
     }

@@ -40,7 +40,7 @@ pub struct Target {
     stamp_key: Option<u64>,
     /// The write stream of every write; 0: none.
     write_hint: AtomicU16,
-    /// Operations go through the page cache, although direct I/O is possible.
+    /// True if operations go through the page cache, although direct I/O is possible.
     is_cached: AtomicBool,
 }
 
@@ -83,7 +83,7 @@ impl Target {
     }
 
     /// Size of the range that operations may use, from offset 0. For a writable file: the requested size, which can be
-    /// less than its length.
+    /// less than the file's length.
     pub fn size_bytes(&self) -> u64 {
         self.opened.size_bytes
     }
@@ -119,7 +119,8 @@ impl Target {
     }
 
     /// Directs every write that names no stream to `stream` (1 to [`Self::write_streams`]). For engines whose writes
-    /// cannot name a stream. The device has a single hint, which all writes share. Errors: `EINVAL` above 5.
+    /// cannot name a stream. The device has a single hint, which all writes share. Errors: `EINVAL` for a stream above
+    /// 5.
     pub fn set_write_hint(&self, stream: u16) -> io::Result<()> {
         open::set_write_hint(self.fd(), stream.into())?;
         self.write_hint.store(stream, Ordering::Relaxed);
@@ -281,7 +282,7 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
         }
         Kind::WholeDisk | Kind::Partition | Kind::Simulated => ioctl::size_bytes(file.as_fd()).map_err(failed)?,
     };
-    // Excludes the discarded part, because reads of it would not reach the medium.
+    // Excludes the part that a preparation left unused, because reads of unwritten data do not reach the medium.
     let used_part = UsedPart::of(&facts, &Records::open(None));
     notes.extend(used_part.as_ref().map(ToString::to_string));
     let size_bytes = used_part.map_or(size_bytes, |part| part.used_bytes.min(size_bytes));

@@ -62,7 +62,7 @@ fn main() -> Result<(), Fault> {
             let [passed, passed_cpu] = cost(&mut nvme, depth, size, &mut random)?;
             println!(
                 "{depth} in flight, turn {turn}: io_uring {uring:.2} us, {uring_cpu:.2} us of CPU; passthrough {passed:.2} us, \
-                 {passed_cpu:.2} us of CPU; ratio {:.3}, of CPU {:.3}",
+                 {passed_cpu:.2} us of CPU; ratio of times {:.3}, of CPU times {:.3}",
                 passed / uring,
                 passed_cpu / uring_cpu
             );

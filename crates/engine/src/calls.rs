@@ -17,9 +17,9 @@ use sys::call::{MapAccess, Mapped, perform_call};
 use sys::op::{Completion, Op, Outcome, Priority, TargetId};
 use sys::process::{RunDelay, set_io_priority};
 
-/// Minimum service time for a lookup of the thread's run delay, as a multiple of the harmless gap: 5 gaps are a quarter
-/// of the tightest threshold. A shorter operation exceeds the threshold only if the thread waited for more than 15
-/// gaps. A lookup costs a quarter of an operation.
+/// Minimum service time after which the thread's run delay is looked up, in harmless gaps. The tightest threshold is 20
+/// gaps. An operation shorter than 5 gaps exceeds this threshold only if the thread waited for more than 15 gaps. A
+/// lookup costs a quarter of an operation.
 const LONG_GAPS: u64 = 5;
 
 /// Interval at which the run delay between operations is discarded, nanoseconds.
@@ -37,7 +37,7 @@ pub struct Caller {
     run_delay_read_ns: u64,
     /// Current I/O priority of the thread: the priority of the last operation.
     priority: Priority,
-    /// Shorter operations need no lookup, see [`LONG_GAPS`].
+    /// After operations shorter than this, the run delay is not looked up, see [`LONG_GAPS`].
     long_ns: u64,
 }
 
@@ -174,7 +174,8 @@ impl IoEngine for Calls {
         self.queued.push_back(op);
     }
 
-    /// Performs the next call, unless a call has finished. The call may last longer than the bounds of `wait`.
+    /// Performs the next call, unless completions of earlier calls are waiting. The call may last longer than the
+    /// bounds of `wait`.
     fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
         if self.finished.is_empty() {
             if let Some(op) = self.next_call() {

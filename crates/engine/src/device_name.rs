@@ -1,6 +1,6 @@
 //! The name of a device as the user gives it: a path, or the description of a simulated drive.
 //!
-//! Only this module distinguishes the two. The description in a [`DeviceName`] is already parsed.
+//! Only this module distinguishes paths from descriptions. The description in a [`DeviceName`] is already parsed.
 
 use crate::sim::{DriveSpec, SIM_PREFIX, SpecError};
 use std::fmt;

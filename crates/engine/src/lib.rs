@@ -58,7 +58,8 @@ pub trait IoEngine {
     /// The engine's clock, nanoseconds. Never runs backwards.
     fn now(&mut self) -> u64;
 
-    /// Submits an operation, now or in the next [`IoEngine::reap`], as is cheaper. The completion has the issue time.
+    /// Submits an operation, now or in the next [`IoEngine::reap`], whichever is cheaper. The completion has the issue
+    /// time.
     fn submit(&mut self, op: Self::Op);
 
     /// Submits queued operations, waits within the bounds of `wait`, and appends completions to `completions`.
@@ -71,7 +72,7 @@ pub trait IoEngine {
     fn in_flight(&self) -> usize;
 
     /// A zeroed buffer of `len` bytes for operations of this engine; `None` if the engine's memory is used up. Virtual
-    /// engines return empty buffers. Slow: not for every operation.
+    /// engines return empty buffers. Slow, so reuse buffers.
     fn buffer(&mut self, len: usize) -> Option<sys::buffer::Buf>;
 
     /// Appends the counters of the simulated drives, drive by drive; real drives have none.

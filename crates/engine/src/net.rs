@@ -1,7 +1,7 @@
 //! The engine of a server or client: sockets and devices share one ring and one wait, which other threads can end.
 //!
 //! The engine is a [`Queued`] ring with the operations of [`sys::net`]. Operations are submitted together with the next
-//! wait, so a loop that answers all arrivals needs one system call.
+//! wait, so a loop that answers all arrivals needs one system call per iteration.
 
 use crate::queued::{Detection, QueueSupport, Queued, Setup};
 use crate::{IoEngine, Wait};

@@ -1,7 +1,7 @@
 //! Engines that outlive a run.
 //!
-//! A run owns its engine and drops the engine at the end. An engine lent by a [`EnginePool`] returns to the pool instead,
-//! with its clock and the state of its drives.
+//! A run owns its engine and drops the engine at the end. An engine lent by an [`EnginePool`] returns to the pool
+//! instead, with its clock and the state of its drives.
 
 use std::fmt;
 use std::io;
@@ -51,13 +51,13 @@ impl<E> Deref for Pooled<E> {
     type Target = E;
 
     fn deref(&self) -> &E {
-        self.engine.as_ref().expect("it is there until it is dropped")
+        self.engine.as_ref().expect("the engine is present until the drop")
     }
 }
 
 impl<E> DerefMut for Pooled<E> {
     fn deref_mut(&mut self) -> &mut E {
-        self.engine.as_mut().expect("it is there until it is dropped")
+        self.engine.as_mut().expect("the engine is present until the drop")
     }
 }
 

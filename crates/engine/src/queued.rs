@@ -39,7 +39,7 @@ pub(crate) struct QueueSupport {
 }
 
 impl QueueSupport {
-    /// For a queue that performs all operations.
+    /// No limits: the queue performs all operations.
     pub(crate) const NONE: Self =
         Self { deallocates: true, writes_back: true, flushes: true, gives_back: false, names_streams: true };
 }
@@ -54,8 +54,8 @@ pub struct Queued<Q> {
     /// Completions of refused operations, for the next reap.
     refused: Vec<Completion>,
     limits: QueueSupport,
-    /// Helper threads for operations that the queue does not perform. Started on first use, unless
-    /// [`QueueSupport::gives_back`].
+    /// Helper threads for operations that the queue does not perform. Started on first use; with
+    /// [`QueueSupport::gives_back`], before the run.
     helper_threads: Option<Threads>,
     /// Operations that the queue returned, with the times of their submission to the queue.
     given_back: Vec<(Op, u64)>,
@@ -156,8 +156,8 @@ impl<Q: Queue> Queued<Q> {
     fn await_first(&mut self, until_ns: u64) -> io::Result<()> {
         let mut asleep_ns = self.clock_ns();
         // A single operation completes only after its submission, so one call submits it and waits. With several
-        // operations, others may complete before or during the submission. They are collected after the submission, and
-        // may have been unseen since the last poll.
+        // operations, others may complete before or during the submission. Those completions are collected after the
+        // submission, and may have been unseen since the last poll.
         if self.queue.in_flight() > 1 || self.queue.pushed() == 0 {
             self.submit_queued(asleep_ns)?;
             if self.queue.has_completions() {
@@ -218,7 +218,7 @@ impl<Q: Queue> Queued<Q> {
 }
 
 impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
-    /// Ends an operation with `errno`, without an issue.
+    /// Completes an operation with `errno`, without issuing the operation.
     pub(crate) fn refuse(&mut self, op: Op, errno: i32) {
         let issued_ns = self.clock_ns();
         let Op { token, buf, .. } = op;
@@ -226,8 +226,8 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
         self.refused.push(Completion { token, buf, outcome, issued_ns, completed_ns: issued_ns, unseen_ns: 0 });
     }
 
-    /// For operations that the queue returned: sets the issue time to that of the first submission, when the device had
-    /// no room for them. The time until a helper thread issued them may be flashproof's lag, so this time counts as
+    /// For operations that the queue returned: sets the issue time to the time of the first submission, when the device
+    /// had no room. The time until a helper thread issued the operation may be flashproof's lag, so this time counts as
     /// unseen.
     fn backdate_issue(&mut self, completions: &mut [Completion]) {
         for completion in completions {

@@ -90,7 +90,7 @@ impl Bench {
         file.metadata().unwrap().blocks() * 512
     }
 
-    /// The byte of which the block at `offset` of the backing file consists.
+    /// The byte that fills the block at `offset` of the backing file.
     fn byte_of_block(&self, offset: u64) -> u8 {
         let mut bytes = vec![0; BLOCK as usize];
         File::open(self.image()).unwrap().read_exact_at(&mut bytes, offset).unwrap();

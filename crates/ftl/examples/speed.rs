@@ -23,7 +23,7 @@ fn main() {
     let superblock_bytes = whole(bytes / divisor.min(64) / superblocks).max(whole(1) * 2);
     let spec = Spec { unit_bytes, superblock_bytes, over_provisioning: 0.125, ..Spec::of(whole(bytes / divisor)) };
 
-    let mut ftl = Ftl::new(&spec, 1).expect("such a drive can be");
+    let mut ftl = Ftl::new(&spec, 1).expect("a valid drive");
     let mut random = Random::new(1);
     let units = ftl.units();
     for unit in (0..units).step_by(64) {

@@ -159,7 +159,7 @@ impl Ftl {
 
     /// Takes a free superblock for the append point.
     pub(crate) fn open(&mut self, point: usize) {
-        let superblock = self.free_list.pop_front().expect("the reserve has one for garbage collection");
+        let superblock = self.free_list.pop_front().expect("the reserve has a superblock for garbage collection");
         let first_flash = superblock * self.map.per_superblock();
         self.points[point] =
             AppendPoint { superblock, next_flash: first_flash, end_flash: first_flash + self.map.per_superblock() };
@@ -269,7 +269,7 @@ impl Ftl {
         }
         let free: BTreeSet<u32> = self.free_list.iter().copied().collect();
         if free.len() != self.free_list.len() {
-            return Err("a superblock is free twice".to_owned());
+            return Err("a superblock is in the free list twice".to_owned());
         }
         let mut programmed = self.erases * u64::from(per_superblock);
         let mut erases = 0_u64;
@@ -286,19 +286,19 @@ impl Ftl {
             }
             let states = [is_free, self.is_open(superblock), self.is_collecting(superblock)];
             if states.iter().filter(|&&is| is).count() + usize::from(self.valid.is_closed(superblock)) != 1 {
-                return Err(format!("superblock {superblock}: free, open, collected: {states:?}"));
+                return Err(format!("superblock {superblock} must be in one state; free, open, collected: {states:?}"));
             }
             erases += u64::from(self.wear.of(superblock));
         }
         if mapped != self.mapped_units() {
-            return Err(format!("{mapped} units mapped, {} valid", self.mapped_units()));
+            return Err(format!("{mapped} units mapped, but {} valid", self.mapped_units()));
         }
         if programmed != self.host_units + self.moved_units {
             let (host, moved) = (self.host_units, self.moved_units);
-            return Err(format!("{host} units written and {moved} moved, {programmed} programmed"));
+            return Err(format!("{host} units written and {moved} moved, but {programmed} programmed"));
         }
         if erases != self.erases {
-            return Err(format!("{} erases, {erases} of superblocks", self.erases));
+            return Err(format!("{} erases of the drive, but {erases} summed over superblocks", self.erases));
         }
         Ok(())
     }

@@ -101,7 +101,7 @@ impl UnitMap {
     ) -> u32 {
         debug_assert!(count as usize <= BATCH);
         self.load(&self.host_of[from_flash as usize..][..count as usize]);
-        // Without a branch on validity, which would be unpredictable, and without dependent loads.
+        // The loop has no branch on validity, which would be unpredictable, and no dependent loads.
         let mut units = [0_u32; BATCH];
         let mut valid = 0;
         for (&unit, flash) in self.host_of[from_flash as usize..][..count as usize].iter().zip(from_flash..) {
@@ -141,8 +141,8 @@ pub(crate) struct Valid {
     counts: Vec<u32>,
     /// By group: minimum of its counts.
     group_minima: Vec<u32>,
-    /// First group of the next search: the group behind that of the last victim, so that groups with equal minima take
-    /// turns.
+    /// First group of the next search: the group after the group of the last victim, so that groups with equal minima
+    /// take turns.
     next_group: usize,
 }
 

@@ -16,8 +16,8 @@ pub fn share_of_flash(over_provisioning: f64) -> f64 {
 }
 
 /// Estimated over-provisioning of a drive of `logical_bytes`, if its raw flash has the next usual size, 2^n or 3 x 2^n
-/// bytes. 7 % if no such size is 5 % to 45 % larger, for example for files. The value is an upper bound, because
-/// firmware, parity and spare blocks use a part of it.
+/// bytes. 7 % if no such size is 5 % to 45 % larger than `logical_bytes`, for example for files. The value is an upper
+/// bound, because firmware, parity and spare blocks use a part of it.
 pub fn estimate_from_capacity(logical_bytes: u64) -> f64 {
     let sizes = (0..63).flat_map(|power| [1_u128 << power, 3 << power]);
     let extra =

@@ -96,9 +96,9 @@ impl Spec {
         let &Self { logical_bytes, over_provisioning, superblock_bytes, handles, .. } = self;
         if !(over_provisioning > 0.0 && over_provisioning <= OVER_PROVISIONING_MAX) {
             return Some(format!(
-                "over-provisioning of {over_provisioning}: garbage collection needs flash that the host does not see, \
-                 (T - U) / U above 0, where T is all flash and U the logical size: give a value such as 0.07 or 0.28, at \
-                 most {OVER_PROVISIONING_MAX}"
+                "over-provisioning of {over_provisioning}: garbage collection needs flash that the host does not see; \
+                 over-provisioning is (T - U) / U, where T is all flash and U the logical size: give a value above 0 such as \
+                 0.07 or 0.28, at most {OVER_PROVISIONING_MAX}"
             ));
         }
         let unit = u64::from(self.unit_bytes);
@@ -131,7 +131,7 @@ impl Spec {
                  each handle its own append point, or make the handles initially isolated"
             ));
         }
-        // Superblock 0 is not part of the drive, see `Map`.
+        // Superblock 0 is not part of the drive, see `UnitMap`.
         let units = u128::from(self.superblocks() + 1) * u128::from(superblock_bytes / unit);
         if units >= UNITS_MAX {
             return Some(format!(

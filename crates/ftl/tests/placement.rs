@@ -1,4 +1,4 @@
-//! Isolation by handles, and each firmware option that weakens it, as visible in the write amplification.
+//! Isolation by handles, and the firmware options that weaken this isolation, as visible in the write amplification.
 
 use ftl::{Append, Firmware, Ftl, Isolation, Spec};
 use sys::random::Random;

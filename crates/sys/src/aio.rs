@@ -21,7 +21,7 @@ const FDSYNC: u16 = 3;
 /// `RWF_NOWAIT` of linux/fs.h.
 const RWF_NOWAIT: u32 = 0x8;
 
-/// The control block's priority is valid (linux/aio_abi.h).
+/// Flag of a control block with a priority (linux/aio_abi.h).
 const IOCB_FLAG_IOPRIO: u32 = 2;
 
 /// Timeout of [`probe`]'s read, nanoseconds.
@@ -259,8 +259,8 @@ impl Queue for Aio {
     fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
         self.submit(now_ns);
         match sleep {
-            // With completions at hand there is no wait: they free room for the operations that the kernel did not
-            // take.
+            // Waits only if no completion is posted: posted completions free room for operations that the kernel did
+            // not take.
             Some(sleep) if self.posted == 0 => self.collect(sleep.completions as usize, sleep.until_ns),
             _ if self.has_events() => self.collect(0, 0),
             _ => Ok(()),

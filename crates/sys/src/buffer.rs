@@ -4,7 +4,7 @@
 //! into an operation, from there into the engine that passes its address to the kernel, and back with the completion.
 //! The owner of the `Buf` may access the bytes; while the engine owns it, the kernel may.
 //!
-//! Also the available memory of the machine, and advice to the kernel on huge pages.
+//! This module also reads the available memory of the machine, and advises the kernel on huge pages.
 
 use crate::succeed;
 use libc::c_int;
@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::{fs, io};
 
-/// Alignment of every buffer: the largest minimum I/O size that probing finds.
+/// Alignment of every buffer. No probed minimum I/O size is larger.
 pub const ALIGN: usize = 4096;
 
 /// Size of a huge page (2 MiB where pages are 4 KiB); smaller slices and mappings need none.
@@ -59,8 +59,8 @@ impl Drop for Mapping {
     }
 }
 
-/// A page-aligned buffer; empty on simulated drives that store no data. Only a pointer, because it moves with every
-/// operation.
+/// A page-aligned buffer; empty on simulated drives that store no data. The type is only a pointer, because a buffer
+/// moves with every operation.
 #[derive(Debug)]
 pub struct Buf(Option<Box<Cut>>);
 

@@ -1,11 +1,11 @@
-//! Performs an operation as a system call of the calling thread, which blocks until the device answers. Or performs it
-//! by page faults, on a file or device mapped into memory.
+//! Performs an operation as a system call of the calling thread, which blocks until the device answers; or by page
+//! faults, on a file or device mapped into memory.
 //!
 //! No thread of this process accesses the mapping directly: the kernel copies between the mapping and the operation's
 //! buffer (process_vm_readv(2) and process_vm_writev(2) on this process). The page faults are the same as for a memory
 //! access by the issuing thread. If another program truncated the file or the device failed, a memory access would
-//! raise SIGBUS; the copy returns an error instead. A SIGBUS handler would have to longjmp out of the copy, and a size
-//! checked beforehand can change during the copy.
+//! raise SIGBUS; the copy returns an error instead. The alternatives are worse: a SIGBUS handler would have to longjmp
+//! out of the copy, and a size that was checked before can change during the copy.
 
 use crate::buffer::Mapping;
 use crate::ioctl::{deallocate, reset_zones};

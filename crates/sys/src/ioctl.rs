@@ -1,8 +1,8 @@
 //! Block device ioctls on an open device.
 //!
-//! Each function is a read-only query, except [`discard`] and [`reset_zones`]. The request numbers are those of
-//! `include/uapi/linux/fs.h`, `blkzoned.h` and `loop.h`, valid where `_IOR` puts the direction into the top two bits
-//! (x86, Arm, RISC-V, s390).
+//! Each function is a read-only query, except [`discard`], [`deallocate`] and [`reset_zones`]. The request numbers are
+//! those of `include/uapi/linux/fs.h`, `blkzoned.h` and `loop.h`, valid where `_IOR` puts the direction into the top
+//! two bits (x86, Arm, RISC-V, s390).
 
 use crate::succeed;
 use std::io;
@@ -68,8 +68,8 @@ pub fn deallocate(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     }
 }
 
-/// Resets the zones of `len` bytes at `offset` of a zoned block device (`BLKRESETZONE`), whole zones. The descriptor
-/// must be open for writing, which requires a consent.
+/// Resets the zones in `len` bytes at `offset` of a zoned block device (`BLKRESETZONE`). The range consists of whole
+/// zones. The descriptor must be open for writing, which requires a consent.
 pub fn reset_zones(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     change(fd, BLKRESETZONE, [offset / ZONE_SECTOR_BYTES, len / ZONE_SECTOR_BYTES])
 }
@@ -183,7 +183,8 @@ pub struct LoopFile {
     init: [u64; 2],
 }
 
-/// Backing file of a loop device. `ENXIO` from a loop device without one, `ENOTTY` from any other device.
+/// Backing file of a loop device. Errors: `ENXIO` for a loop device without a backing file, `ENOTTY` for any other
+/// device.
 pub fn loop_file(fd: BorrowedFd<'_>) -> io::Result<LoopFile> {
     // SAFETY: the struct holds integers only, for which all-zero bytes are a value.
     let mut file: LoopFile = unsafe { std::mem::zeroed() };

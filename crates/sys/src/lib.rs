@@ -1,5 +1,5 @@
-//! Safe functions for system calls that no safe library wraps. Also the operation type of the rings, the random
-//! generator, and the data of writes, for all crates.
+//! Safe functions for system calls that no safe library wraps. This crate also has the operation type of the rings, the
+//! random generator, and the data of writes, for all crates.
 //!
 //! Only this crate may hold `unsafe` code; all others forbid it.
 

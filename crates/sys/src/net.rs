@@ -42,14 +42,14 @@ impl Waker {
 
     /// Ends the current or the next sleep, from any thread.
     pub fn wake(&self) {
-        // Fails only after 2^64 unread wake-ups, when one more adds nothing.
+        // Fails only if 2^64 wake-ups are unread. Then one more adds nothing.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }
 
 /// An operation. The issuer chooses its token, and the completions return the token, see [`op::Op::token`].
 #[derive(Debug)]
-#[expect(missing_docs, reason = "the comment of a variant has its fields")]
+#[expect(missing_docs, reason = "the comment of a variant describes its fields")]
 pub enum Op {
     /// Operation on a block device or file.
     Block(op::Op),
@@ -171,7 +171,7 @@ impl Form for NetworkForm {
     }
 
     fn set_up(&mut self, pool: &mut Pool, ring: &Submitter<'_>, _in_flight_max: usize) -> io::Result<()> {
-        let cut = |pool: &mut Pool, len| pool.cut(len).expect("the ring's memory is made for it");
+        let cut = |pool: &mut Pool, len| pool.cut(len).expect("the ring's memory has room for it");
         self.ring = cut(pool, usize::from(self.buffers) * size_of::<BufRingEntry>());
         // SAFETY: the memory is page-aligned, as long as the entries, and mapped until the ring is closed: `Ring`
         // drops the ring first, and leaks this memory if operations are then in flight.

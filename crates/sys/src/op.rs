@@ -14,10 +14,11 @@ pub enum OpKind {
     Read,
     /// Writes the operation's buffer.
     Write,
-    /// Flushes the drive's write cache (fdatasync(2)), so that all writes completed before are durable. Has no offset,
-    /// length or data.
+    /// Flushes the drive's write cache (fdatasync(2)), so that all writes that completed before it are durable. Has no
+    /// offset, length or data.
     Flush,
-    /// As [`Self::Flush`], and also writes all metadata of the file (fsync(2)). On a device equal to [`Self::Flush`].
+    /// As [`Self::Flush`], and also writes all metadata of the file (fsync(2)). On a device, the same as
+    /// [`Self::Flush`].
     FlushFile,
     /// Starts or waits for the write-back of a range of the page cache (sync_file_range(2)); length 0: to the end. The
     /// drive's write cache is not flushed, so nothing becomes durable.
@@ -36,7 +37,7 @@ impl OpKind {
         matches!(self, Self::Read | Self::Write)
     }
 
-    /// True if afterwards all writes completed before are durable.
+    /// True if the operation makes all writes that completed before it durable.
     pub fn is_flush(self) -> bool {
         matches!(self, Self::Flush | Self::FlushFile)
     }
@@ -154,7 +155,7 @@ pub struct Op {
     /// I/O priority of a read or write. A system call has no priority of its own, so the calling thread gets this
     /// priority first.
     pub priority: Priority,
-    /// Data of the operation; empty for a simulated drive, which stores no data.
+    /// Data of the operation; empty for a simulated drive that stores no data.
     pub buf: Buf,
     /// Number chosen by the issuer: below the engine's limit of operations in flight, and unique in flight. Issuer and
     /// engine index their tables with the token, so neither has to search.
@@ -171,7 +172,7 @@ impl Op {
 
 /// Result of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the comment of a variant has its fields")]
+#[expect(missing_docs, reason = "the comment of a variant describes its fields")]
 pub enum Outcome {
     /// All bytes were transferred.
     Done,
@@ -190,7 +191,7 @@ pub enum Outcome {
 
 /// Errors that a verifying reader finds in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the comment of a variant has its fields")]
+#[expect(missing_docs, reason = "the comment of a variant describes its fields")]
 pub enum WrongRecord {
     /// The complete value of an outdated write: `found` (0: a write of an earlier run) precedes the last acknowledged
     /// write.
@@ -235,7 +236,7 @@ impl Outcome {
         let sc = if let Self::Nvme(Status { sct: 1, sc }) = self { sc } else { 0 };
         Some(match (self, sc) {
             (Self::Errno(libc::EOVERFLOW), _) | (_, 0xbd) => {
-                "too many zones are active, counting those of other programs - reset or finish them, or lower max_open_zones"
+                "too many zones are active, counting those of other programs - reset or finish some, or lower max_open_zones"
             }
             (Self::Errno(libc::ETOOMANYREFS), _) | (_, 0xbe) => "too many zones are open - lower max_open_zones",
             (Self::Errno(libc::EIO), _) | (_, 0xb9 | 0xbc) => {
@@ -283,7 +284,7 @@ impl fmt::Display for WrongRecord {
             Self::Missing { acknowledged } => {
                 write!(f, "missing: no such record, although write {acknowledged} was acknowledged")
             }
-            Self::Foreign => f.write_str("foreign: a value of another key, or of no write of this client"),
+            Self::Foreign => f.write_str("foreign: a value of another key, or a value that this client never wrote"),
             Self::Torn { bin, at, expected, found: Some(found) } => {
                 write!(
                     f,

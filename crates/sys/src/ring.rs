@@ -209,7 +209,7 @@ impl<F: Form> Ring<F> {
     /// Instant 0 of its clock is `epoch_ns` of `CLOCK_MONOTONIC`. `polled`: the ring does only direct reads and writes,
     /// and waits by busy polling.
     ///
-    /// Must be called on the thread that uses the ring. Errors: the kernel's; `Unsupported` if io_uring is older than
+    /// Must be called on the thread that uses the ring. Errors: the kernel's; `Unsupported` if the kernel is older than
     /// Linux 5.11 (no timeout on a wait).
     pub fn new(
         files: &[BorrowedFd<'_>],
@@ -560,7 +560,8 @@ fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     Ok((cooperative.build(entries).or_else(|_| plain.build(entries))?, false))
 }
 
-/// Registers the pool's memory. `false` without the right to lock that memory; then the ring uses unregistered buffers.
+/// Registers the pool's memory. Returns `false` if the memory cannot be locked or is too large; then the ring uses
+/// unregistered buffers.
 fn register<S: squeue::EntryMarker, C: cqueue::EntryMarker>(ring: &IoUring<S, C>, pool: &mut Pool) -> bool {
     // A registered buffer is at most 1 GiB (io_uring_register(2)).
     let iovec = pool.iovec();

@@ -1,9 +1,9 @@
 //! The data of writes (salt): random words, or zeros followed by random words in each sector, new for every write.
 //!
 //! The generator is xorshift128+ (Vigna, "Further scramblings of Marsaglia's xorshift generators", 2017) in eight lanes
-//! side by side, which the compiler turns into vector code, because filling a large block must be far faster than
-//! writing it to any drive. Each 512-byte sector ends with a stamp, by which the guard later recognises flashproof's
-//! data. Without the key a stamp looks as random as the rest.
+//! side by side, which the compiler turns into vector code. Filling a large block must be far faster than writing the
+//! block to any drive. Each 512-byte sector ends with a stamp, by which the guard later recognises flashproof's data.
+//! Without the key a stamp looks as random as the rest.
 //!
 //! Filling is resumable at any sector, so that an 8 MiB block can be prepared in slices between
 //! other operations.
@@ -21,8 +21,8 @@
 
 use crate::random::Random;
 
-/// Bytes of one sector, for any sector size of the device: the unit of filling, as in ACT (`INTERVAL_SIZE`), and of
-/// stamps.
+/// Bytes of a sector of salt, whatever the sector size of the device is: the unit of filling, as in ACT
+/// (`INTERVAL_SIZE`), and of stamps.
 pub const SECTOR_BYTES: usize = 512;
 
 const LANES: usize = 8;
@@ -51,7 +51,7 @@ impl Salt {
         Self { generator: Generator::new(Random::new(seed)), zero_words, key }
     }
 
-    /// Fills `bytes` with new data. The length is a multiple of [`SECTOR_BYTES`]; a shorter tail stays unchanged.
+    /// Fills the whole sectors of `bytes` with new data. A tail shorter than [`SECTOR_BYTES`] stays unchanged.
     // Inlined into the crate of the run loop, for speed.
     #[inline]
     pub fn fill(&mut self, bytes: &mut [u8]) {

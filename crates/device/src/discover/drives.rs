@@ -1,9 +1,8 @@
-//! Resolves device names to drives. Partitions of one drive are one drive, and so are two paths to it. Some devices
-//! have no drive.
+//! Resolves device names to drives. All partitions of a drive, and all paths to a drive, resolve to that one drive.
 //!
 //! Only the kernel is queried; nothing is opened for writing. An absent device is identified by its name, because a
-//! configuration may be written on another machine. Namespaces of one NVMe controller, and volumes that share a disk,
-//! count as drives of their own.
+//! configuration may be written on another machine. Each namespace of an NVMe controller is a separate drive, and so is
+//! each volume on a shared disk.
 //!
 //! Files, memory, test drivers and devices served by a program have no drive. A device is reported as having no drive
 //! only if that is certain. Disks of a hypervisor or a cloud count as drives, because users test and buy them; `doctor`
@@ -12,14 +11,14 @@
 use super::sysfs::is_numbered;
 use super::{DevNum, DeviceFacts, Disk, Kind, Roots, SysDir, discover, disks};
 
-/// A drive and the given names on it.
+/// A drive, and the given names that lead to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drive {
-    /// Kernel name; if the kernel does not know the drive, the given name without its partition.
+    /// Kernel name; if the kernel does not know the drive, the given name without its partition suffix.
     pub name: String,
-    /// Given names that are on this drive, in the order given; never empty.
+    /// Given names of this drive, its partitions and its other paths, in the order given; never empty.
     pub members: Vec<String>,
-    /// Size of the whole drive in bytes. `None` if unknown; a file's size does not count.
+    /// Size of the whole drive in bytes. `None` for a file, or if unknown.
     pub size_bytes: Option<u64>,
     /// Minimum I/O size in bytes; `None` if unknown.
     pub min_io_bytes: Option<u32>,
@@ -27,7 +26,7 @@ pub struct Drive {
     pub discovery_error: Option<String>,
 }
 
-/// Key of a drive: two names with equal keys are one drive.
+/// Key of a drive: two names with equal keys name the same drive.
 #[derive(PartialEq)]
 enum Identity {
     /// Number of the disk; for a drive with several paths, the lowest number of its paths.
@@ -105,7 +104,7 @@ fn disk_name_of_partition(name: &str) -> &str {
     }
 }
 
-/// Prefixes of kernel names, followed by a number, and the kind of such a device.
+/// Prefix of kernel names, and a description of the devices with such names. A number follows the prefix.
 ///
 /// Source: the drivers in `drivers/block` of the kernel.
 const NAMES: [(&str, &str); 6] = [
@@ -123,8 +122,8 @@ const SCSI_DEBUG: &str = "scsi_debug";
 /// Maximum depth of stacked devices (dm, md, bcache); real stacks are far lower.
 pub(super) const DEPTH_MAX: u32 = 8;
 
-/// Why the device of `facts` is not a drive: `/dev/loop3 is a loop device, which is a file`. Covers devices built on
-/// such devices. `None` if nothing shows that the device is not a drive.
+/// Why the device of `facts` is not a drive: `/dev/loop3 is a loop device, which is a file`. Also for devices built on
+/// such devices. `None` if the device counts as a drive.
 pub fn why_not_a_drive(facts: &DeviceFacts, roots: &Roots) -> Option<String> {
     if facts.model.as_deref().is_some_and(|model| model.starts_with(SCSI_DEBUG)) {
         return Some(format!("{} is a {SCSI_DEBUG} disk, which is memory", facts.path));

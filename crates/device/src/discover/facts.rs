@@ -64,11 +64,11 @@ pub struct DeviceFacts {
     pub scheduler: Option<String>,
     /// Maximum number of requests in each hardware queue, or in the scheduler in front of the queue (`nr_requests`).
     pub queue_requests_max: Option<u32>,
-    /// Hardware queues of the driver; `None` without any (device-mapper, RAM disks).
+    /// Number of hardware queues; `None` for drivers without hardware queues (device-mapper, RAM disks).
     pub hardware_queues: Option<u32>,
     /// `write back` or `write through`.
     pub write_cache: Option<String>,
-    /// True if a single write can be durable without a flush.
+    /// True if the device supports FUA: single writes that are durable without a flush.
     pub fua: Option<bool>,
     /// Largest write that is never torn, bytes; 0: none. `None` before Linux 6.13.
     pub atomic_write_bytes: Option<u64>,
@@ -78,11 +78,11 @@ pub struct DeviceFacts {
     pub max_hw_io_bytes: Option<u64>,
     /// Largest discard, bytes; 0: discards are not supported.
     pub max_discard_bytes: Option<u64>,
-    /// Write streams (with an NVMe drive, FDP placement handles) that a write can name; `None` before Linux 6.16.
+    /// Number of write streams (NVMe: FDP placement handles) that writes can name; `None` before Linux 6.16.
     pub max_write_streams: Option<u16>,
     /// True if the device refuses writes.
     pub read_only: Option<bool>,
-    /// The kernel's sequence number of the disk, never used twice between two boots.
+    /// The kernel's sequence number of the disk, unique until the next boot.
     pub disk_sequence: Option<u64>,
     /// UUID of a device-mapper device.
     pub dm_uuid: Option<String>,
@@ -100,12 +100,12 @@ impl DeviceFacts {
         self.partition.as_ref().map(|part| part.disk.as_str()).or(self.kernel_name.as_deref())
     }
 
-    /// Number of the whole disk, also for a partition.
+    /// Device number of the whole disk, also for a partition.
     pub fn disk_number(&self) -> Option<DevNum> {
         self.partition.as_ref().map(|part| part.disk_number).or(self.number)
     }
 
-    /// True for an NVMe namespace, or a device on one.
+    /// True for an NVMe namespace, or a partition of such a namespace.
     pub fn is_nvme(&self) -> bool {
         self.disk_name().is_some_and(|name| name.starts_with("nvme"))
     }
@@ -117,7 +117,7 @@ impl DeviceFacts {
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
-    /// Identity of the device that survives a reboot; `None` if it has none (zram, RAM disks).
+    /// Identity of the device, the same after a reboot; `None` for devices without such an identity (zram, RAM disks).
     ///
     /// The world-wide name has priority, because the namespaces of an NVMe drive share one serial number.
     pub fn identity(&self) -> Option<String> {
@@ -146,7 +146,7 @@ pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result
         Resolved::File { metadata } => Ok(DeviceFacts {
             file_identity: resolved.file_identity(),
             size_bytes: metadata.len(),
-            // `None` for a file system without a single disk (tmpfs, btrfs, NFS).
+            // `None` for a file system that does not lie on exactly one block device (tmpfs, btrfs, NFS).
             logical_sector_bytes: queue_attribute(DevNum::of_stat(metadata.dev()), "logical_block_size", roots)
                 .and_then(|bytes| bytes.parse().ok()),
             ..unknown_facts(path, Kind::RegularFile)
@@ -188,7 +188,7 @@ pub(crate) fn unknown_facts(path: &str, kind: Kind) -> DeviceFacts {
     DeviceFacts { path: path.to_owned(), kind, ..DeviceFacts::default() }
 }
 
-/// Facts of the block device at `dir`; `loop_identity` is the loop driver's answer about its file.
+/// Facts of the block device at `dir`; `loop_identity`: identity of a loop device's backing file, from the loop driver.
 fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str>) -> DeviceFacts {
     let (partition, disk) = (partition_at(dir), dir.disk());
     let kind = if partition.is_some() { Kind::Partition } else { Kind::WholeDisk };
@@ -282,7 +282,7 @@ fn transport(disk: &SysDir, device: &SysDir) -> Option<String> {
     if let Some(name) = device.text("transport") {
         return Some(format!("nvme-{name}"));
     }
-    // From the disk outwards: a SATA disk behind a USB bridge is a USB disk to the host.
+    // In order of priority: a SATA disk behind a USB bridge is a USB disk to the host.
     const BUSES: [(&str, &str); 5] =
         [("usb", "usb"), ("end_device-", "sas"), ("ata", "sata"), ("virtio", "virtio"), ("nvme", "nvme")];
     let path_parts: Vec<String> = disk.components().collect();
@@ -293,7 +293,7 @@ fn transport(disk: &SysDir, device: &SysDir) -> Option<String> {
         .map(|(_, name)| (*name).to_owned())
 }
 
-/// NUMA node of the nearest ancestor device with a node. -1: the platform has no NUMA nodes.
+/// NUMA node of the nearest ancestor device that reports a node; `None` if it reports -1 (no NUMA nodes).
 fn numa_node(disk: &SysDir, device: &SysDir) -> Option<u32> {
     let mut candidate = Some(device.clone()).filter(|d| d.text("numa_node").is_some()).or_else(|| disk.parent());
     while let Some(dir) = candidate {
@@ -307,7 +307,7 @@ fn numa_node(disk: &SysDir, device: &SysDir) -> Option<u32> {
 
 /// `major:minor:inode+offset` of the file behind an open loop device.
 ///
-/// From the driver, because the path in sysfs may lead to another file by now.
+/// Asks the driver, because the path in sysfs may lead to another file by now.
 fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
     let LoopFile { device, inode, offset_bytes, .. } = ioctl::loop_file(device).ok()?;
     Some(format!("{}:{inode}+{offset_bytes}", DevNum::of_stat(device)))

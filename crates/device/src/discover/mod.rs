@@ -1,8 +1,8 @@
 //! Facts about a device, for the run directory and for the guard.
 //!
 //! A path is resolved to a device (`/dev/disk/by-id/...` to the disk, an NVMe character device to its block device);
-//! sysfs has the facts about that device. Unknown facts are `None`, never guessed. This module neither judges nor
-//! writes; [`crate::guard`] does.
+//! sysfs has the facts about that device. Unknown facts are `None`, never guessed. This module only reads;
+//! [`crate::guard`] judges the facts.
 //!
 //! Symbolic links are followed by `stat`. One special case: an NVMe character device (`/dev/ng0n1`) gives access to a
 //! disk with a block device, so the rules for that disk apply.
@@ -39,7 +39,7 @@ pub struct DevNum {
 impl DevNum {
     /// Splits `st_dev` or `st_rdev` of `stat`.
     pub fn of_stat(number: u64) -> Self {
-        #[allow(clippy::unnecessary_cast)] // signed with one C library, unsigned with another
+        #[allow(clippy::unnecessary_cast)] // the type is signed in one C library, unsigned in another
         Self { major: libc::major(number) as u32, minor: libc::minor(number) as u32 }
     }
 

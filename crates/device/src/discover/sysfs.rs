@@ -111,8 +111,8 @@ impl SysDir {
         self.text(attribute)?.parse().ok()
     }
 
-    /// An attribute that counts sectors, in bytes. sysfs counts sectors of 512 bytes, for any sector size of the
-    /// device.
+    /// Value, in bytes, of an attribute that counts sectors. sysfs counts sectors of 512 bytes, for any sector size of
+    /// the device.
     pub(crate) fn sectors(&self, attribute: &str) -> Option<u64> {
         Some(self.number::<u64>(attribute)?.saturating_mul(512))
     }
@@ -148,7 +148,7 @@ pub(crate) struct LoopDevice {
     pub(crate) number: DevNum,
     /// Directory in sysfs.
     pub(crate) dir: SysDir,
-    /// Path of the backing at the setup of the loop device.
+    /// Path of the backing when the loop device was set up.
     pub(crate) path: String,
     /// Backing file or device.
     pub(crate) backing: Backing,
@@ -160,7 +160,7 @@ pub(crate) struct LoopDevice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backing {
     File {
-        /// Number of the file's file system.
+        /// Device number of the file system that holds the file.
         device: DevNum,
         /// Inode on that device.
         inode: u64,
@@ -254,7 +254,7 @@ pub fn is_zoned(device: &DeviceFacts, roots: &Roots) -> bool {
     model.is_some_and(|model| model == "host-managed")
 }
 
-/// The NVMe controllers that the subsystem of `block` links to, sorted; empty for any other device.
+/// The NVMe controllers that the subsystem of `block` links to, sorted; empty for a device without a subsystem.
 ///
 /// `block` is the directory of a block device in /sys, links resolved.
 pub(crate) fn controllers(block: &Path) -> Vec<PathBuf> {

@@ -151,7 +151,7 @@ fn a_namespace_with_several_paths_has_the_requests_and_the_bus_of_one() {
     for (number, requests) in [(2, "1023"), (3, "127")] {
         let controller = format!("sys/devices/pci0000:00/0000:0{number}:00.0/nvme/nvme{number}");
         tree.write_all(&controller, &[("transport", "pcie\n"), ("numa_node", "1\n")]);
-        // Also a path of another namespace.
+        // The name with `n11` is a path of another namespace.
         for (name, requests) in [(format!("nvme0c{number}n11"), "1"), (format!("nvme0c{number}n1"), requests)] {
             let path = format!("{controller}/{name}");
             tree.write_all(&path, &[("queue/nr_requests", requests), ("mq/0/nr_tags", requests)]);

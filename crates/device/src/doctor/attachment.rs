@@ -2,8 +2,9 @@
 //!
 //! [`crate::observe::interrupts`] has the interrupt lines of a device and the counts per CPU; /proc/irq has the
 //! affinities. One CPU that takes all completions of a fast device saturates long before the device does: latency then
-//! rises with the load, as if the device were slow. With a queue for each CPU the kernel spreads NVMe interrupts
-//! itself, without irqbalance; irqbalance has to do so for HBAs, for virtual disks, and for drives with few queues.
+//! rises with the load, as if the device were slow. If an NVMe drive has a queue for each CPU, the kernel spreads the
+//! interrupts over the CPUs. For HBAs, virtual disks and drives with few queues, irqbalance has to spread the
+//! interrupts.
 
 use super::{Check, DeviceState, Findings, own_status};
 use crate::discover::{Roots, SysDir};
@@ -21,8 +22,8 @@ struct Link {
 }
 
 impl Link {
-    /// Reads the attributes `{which}_link_speed` (`16.0 GT/s PCIe`) and `{which}_link_width`. `None` if unknown to the
-    /// kernel (`Unknown`, 0 lanes).
+    /// Reads the attributes `{prefix}_link_speed` (`16.0 GT/s PCIe`) and `{prefix}_link_width`. `None` if unknown to
+    /// the kernel (`Unknown`, 0 lanes).
     fn read(dir: &SysDir, prefix: &str) -> Option<Self> {
         let speed = dir.text(&format!("{prefix}_link_speed"))?;
         let gtps = speed.split_ascii_whitespace().next()?.parse().ok()?;
@@ -129,29 +130,29 @@ pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
     let drivers = device.drivers();
     let find_driver = |known: &[&str]| drivers.iter().find(|driver| known.contains(&driver.as_str()));
     if let Some(driver) = find_driver(&RAID) {
-        let why = "the controller's cache and firmware answer instead of the drive, other drives share its queue, and it \
-                   hides SMART";
+        let why = "the controller's cache and firmware answer instead of the drive, all drives share one \
+                   queue, and SMART is hidden";
         return check.because(why).warning(
             format!("a RAID controller ({driver}) is between the host and the drive"),
             "attach the drive directly, or set the controller to pass the drive through (JBOD, HBA mode), cache off",
         );
     }
     if let Some(driver) = find_driver(&ADAPTERS) {
-        return check.because("all drives behind it share its queue, and it adds tens of microseconds").note(
+        return check.because("the adapter adds tens of microseconds, and its drives share one queue").note(
             format!("a host bus adapter ({driver}) is between the host and the drive"),
             "also test all of its drives at once: the adapter may saturate before the drives do",
         );
     }
     if drivers.iter().any(|driver| driver == "vmd") {
-        return check.because("its drives share a few interrupts, so a few CPUs may take all completions").note(
+        return check.because("drives behind VMD share a few interrupts, so a few CPUs may take all completions").note(
             "Intel VMD (vmd) is between the host and the drive",
             "turn VMD off in the firmware settings, unless you need its RAID",
         );
     }
     match device.facts.transport.as_deref() {
         Some("usb") => check
-            .because("the bridge translates commands, often one at a time, and shares its bus")
-            .warning("a USB bridge is between the host and the drive", "attach the drive to a port of its own bus"),
+            .because("the bridge translates commands, often one at a time, and other devices share its bus")
+            .warning("a USB bridge is between the host and the drive", "attach the drive to a SATA or PCIe port"),
         _ if drivers.is_empty() => check.ok("no controller is between the host and the drive"),
         _ => check.ok(format!(
             "no RAID controller or bus adapter is between the host and the drive (drivers: {})",
@@ -164,14 +165,14 @@ pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
 pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Findings) {
     let check = findings.check(
         "numa-node",
-        "from another node every operation crosses the link between sockets, and its buffer lies in far memory",
+        "if the test runs on another node, every operation crosses the link between sockets to reach the drive",
     );
     let nodes = CpuList::read(&roots.sys.join("devices/system/node/online")).map_or(1, |nodes| nodes.len());
     if nodes <= 1 {
         return check.ok("the host has one NUMA node");
     }
     let Some(node) = device.facts.numa_node else {
-        let finding = format!("the kernel does not report its NUMA node (the host has {nodes})");
+        let finding = format!("the kernel does not report its NUMA node (the host has {nodes} nodes)");
         return match device.is_hardware() {
             true => check.unknown(finding, "look up its slot in the mainboard's manual"),
             false => check.ok("it is attached to no NUMA node"),
@@ -198,7 +199,7 @@ pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Fin
 /// Minimum number of interrupts for a finding about their CPUs.
 const COUNTED_MIN: u64 = 10_000;
 
-/// If one CPU takes this percentage of the interrupts, it counts as taking all of them.
+/// A CPU that takes this percentage of the interrupts, or more, counts as taking all.
 const ONE_CPU_PCT: f64 = 95.0;
 
 /// Checks that irqbalance, the daemon that spreads interrupts, runs.
@@ -237,8 +238,8 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
         return;
     }
     let irqs = SysDir::new(roots.sys.join("kernel/irq"));
-    // Name of an interrupt's action: `nvme0q1`, `virtio1-req.0`. Source: `Documentation/ABI/testing/sysfs-kernel-irq`
-    // of the kernel.
+    // `actions` is the name of the interrupt: `nvme0q1`, `virtio1-req.0`. Source:
+    // `Documentation/ABI/testing/sysfs-kernel-irq` of the kernel.
     lines.retain(|line| !irqs.text(&format!("{line}/actions")).is_some_and(|name| is_administrative(&name)));
     let online = CpuList::read(&roots.sys.join("devices/system/cpu/online")).unwrap_or_default();
     let cpu_lists: Option<Vec<CpuList>> = lines.iter().map(|line| affinity(*line, roots)).collect();
@@ -280,7 +281,7 @@ fn judge_interrupts(
         return check.warning(
             format!("all its interrupts go to CPU {cpu}, one of {} CPUs{balance_text}", online.len()),
             format!(
-                "{start_advice}write another of the CPUs {online} to each of /proc/irq/{}/smp_affinity_list",
+                "{start_advice}write a different CPU of {online} to each of /proc/irq/{}/smp_affinity_list",
                 braces(lines)
             ),
         );
@@ -289,7 +290,7 @@ fn judge_interrupts(
     let busiest = by_cpu.busiest().filter(|(_, share_pct)| total >= COUNTED_MIN && *share_pct >= ONE_CPU_PCT);
     if let Some((cpu, share_pct)) = busiest {
         return check.note(
-            format!("CPU {cpu} took {share_pct:.0} % of its {total} interrupts so far, although they are routed to CPUs {cpus}"),
+            format!("CPU {cpu} took {share_pct:.0} % of {total} interrupts, although they are routed to CPUs {cpus}"),
             "watch `irq.cpu_max_share_pct` in telemetry.csv of a run",
         );
     }
@@ -363,7 +364,7 @@ mod tests {
     #[test]
     fn interrupts_that_went_to_one_cpu_so_far_are_worth_a_note() {
         let told = judged(&[36, 37], "0-3", "0-3", &[0, 0, 10, 99_990], false);
-        assert!(told.level == Level::Note && told.finding.starts_with("CPU 3 took 100 % of its 100000"), "{told:?}");
+        assert!(told.level == Level::Note && told.finding.starts_with("CPU 3 took 100 % of 100000"), "{told:?}");
         assert_eq!(judged(&[36, 37], "0-3", "0-3", &[60_000, 50_000, 0, 0], false).level, Level::Ok);
         assert_eq!(judged(&[36, 37], "0-3", "0-3", &[0, 0, 0, 9_999], false).level, Level::Ok, "too few to tell");
     }

@@ -1,8 +1,8 @@
-//! Checks of the host that affect any result: io_uring, locked memory, CPU frequency, clock, hypervisor; CPU time taken
-//! by other guests (steal) and other programs.
+//! Checks the host for properties that affect any result: io_uring, locked memory, CPU frequency, clock, hypervisor,
+//! and CPU time taken by other guests (steal) or other programs.
 //!
 //! CPU time is the difference of two readings of the first line of /proc/stat. The times are in ticks of 10 ms, so a
-//! short interval shows only heavy steal. Therefore the share since boot is checked, too.
+//! short interval shows only heavy steal. Therefore the steal since boot is checked, too.
 
 use super::{Findings, own_status};
 use crate::discover::{Roots, SysDir};
@@ -11,7 +11,7 @@ use std::io;
 use std::path::Path;
 use sys::ring;
 
-/// Twice the memory that a run may register with io_uring for buffers: half of it is for other locked memory.
+/// Twice the memory that a run may register with io_uring for buffers. The second half is for other locked memory.
 const MEMLOCK_WANTED_BYTES: u64 = 128 << 20;
 
 /// Capability to lock memory without limit (`CAP_IPC_LOCK` of linux/capability.h).
@@ -24,7 +24,7 @@ const FAST_CLOCKS: [&str; 7] =
 
 const CLOCK_DIR: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// Checks of the host that need only one reading.
+/// Makes the checks of the host, except those that compare two readings.
 pub(super) fn check(root: &Path, roots: &Roots, findings: &mut Findings) {
     let facts = HostFacts::read(root);
     let probe_result = (root == Path::new("/")).then(ring::probe);
@@ -34,7 +34,7 @@ pub(super) fn check(root: &Path, roots: &Roots, findings: &mut Findings) {
     check_clock(root, findings);
     let check = findings.check(
         "hypervisor",
-        "other guests take CPU time, and timers of a guest cost more; CPU steal and flashproof's lag show how much",
+        "other guests take CPU time, and timers of a guest cost more; CPU steal and flashproof's lag show the effect",
     );
     match &facts.hypervisor {
         Some(name) => check.note(
@@ -144,13 +144,13 @@ const BUSY_PCT: f64 = 50.0;
 /// Checks CPU steal and CPU load between two readings.
 pub(super) fn check_time(before: Option<Ticks>, after: Option<Ticks>, findings: &mut Findings) {
     let Some(total_ticks) = after else {
-        let why = "another guest or program that takes the CPUs would look like lag";
+        let why = "CPU time taken by another guest or program would look like lag";
         for name in ["cpu-steal", "cpu-busy"] {
             findings.check(name, why).unknown("/proc/stat has no CPU times", "");
         }
         return;
     };
-    // The ticks of a CPU that goes offline vanish from the sum.
+    // The ticks of a CPU that goes offline vanish from the sum, so the sum can fall.
     let recent_shares =
         before.filter(|before| before.idle <= total_ticks.idle).and_then(|before| total_ticks.since(before));
     check_steal(recent_shares, total_ticks, findings);
@@ -171,7 +171,7 @@ fn check_steal(recent_shares: Option<[f64; 3]>, total_ticks: Ticks, findings: &m
     if now_pct.max(ever_pct) < STEAL_PCT {
         return check.ok(text);
     }
-    check.warning(text, "pin this guest's CPUs, or move it to a host or an instance type that is not shared");
+    check.warning(text, "pin this guest's CPUs, or move the guest to a host or an instance type that is not shared");
 }
 
 fn check_busy(recent_shares: Option<[f64; 3]>, findings: &mut Findings) {

@@ -1,5 +1,5 @@
-//! Checks for other users of the device, by the guard and by the I/O counters. Checks the run directory: enough space,
-//! and not on the device under test.
+//! Checks for other users of the device, with the guard and with the I/O counters. Checks the run directory: enough
+//! space, and not on the device under test.
 
 use super::{DeviceState, Findings};
 use crate::discover::{DevNum, Roots};
@@ -38,7 +38,7 @@ pub(super) fn check(device: &DeviceState, roots: &Roots, findings: &mut Findings
     }
 }
 
-/// Checks for I/O of other programs, between two readings of the counters at a distance of `interval`.
+/// Checks for I/O of other programs between two readings of the counters, which are `interval` apart.
 pub(super) fn check_activity(
     before: Option<Counters>,
     after: Option<Counters>,
@@ -62,11 +62,11 @@ pub(super) fn check_activity(
 
 const PLACE: &str = "run-directory-place";
 
-/// The check warns of less free space than this. A run of a day takes about 100 MB per device (docs/run-directory.md);
-/// a run also checks for the space that it needs itself.
+/// With less free space than this, the check warns. A run of a day takes about 100 MB per device
+/// (docs/run-directory.md). Each run also checks for the space that it needs.
 const ENOUGH_BYTES: u64 = 1 << 30;
 
-/// Less free space than this is a problem: it does not last an hour with several devices.
+/// Less free space than this is a problem: a run with several devices would fill it within an hour.
 const LEAST_BYTES: u64 = 16 << 20;
 
 /// Checks the free space of the file system of `dir`, which need not exist yet.
@@ -106,12 +106,12 @@ pub(super) fn check_place(dir: &Path, device: &DeviceState, findings: &mut Findi
     let parts = device.disk.iter().flat_map(|disk| disk.below(""));
     if device.disk.iter().cloned().chain(parts).any(|dir| dir.dev() == dir_device) {
         findings
-            .check(PLACE, "each report interval is written to it and synced, which adds to the latencies")
+            .check(PLACE, "the run directory is written and synced at each report interval, which adds to latencies")
             .warning("the run directory is on the device under test", "name a directory on another device (--out)");
     }
 }
 
-/// The nearest directory above `dir` that exists, `dir` included.
+/// `dir` if it exists, or else its nearest parent that exists.
 fn existing(dir: &Path) -> PathBuf {
     let here = || PathBuf::from(".");
     dir.ancestors()

@@ -170,7 +170,7 @@ pub(super) fn check_queue(device: &DeviceState, findings: &mut Findings) {
 fn check_scheduler(device: &DeviceState, findings: &mut Findings) {
     let check = findings.check(
         "io-scheduler",
-        "a scheduler delays requests to sort or merge them, under one lock; flash gains nothing, and the delay adds \
+        "to sort or merge requests, a scheduler delays them under one lock; flash gains nothing, and the delay adds \
          to every latency",
     );
     let disk = device.facts.disk_name().unwrap_or("DISK");
@@ -188,7 +188,7 @@ fn check_write_cache(device: &DeviceState, findings: &mut Findings) {
     let check = findings.check(
         "write-cache",
         "with a volatile cache, each synchronous write (O_DSYNC, commit-to-device) carries a flush or FUA and waits \
-         for the medium, unless the drive has capacitors; without it, every completed write is durable",
+         for the medium, unless the drive has capacitors; without a volatile cache, every completed write is durable",
     );
     match device.facts.write_cache.as_deref() {
         Some("write through") => check.ok("no volatile write cache (write through)"),

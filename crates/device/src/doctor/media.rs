@@ -1,8 +1,8 @@
 //! Checks the state of the flash before a test: firmware, partition alignment, over-provisioning, preparation, health
 //! and temperature.
 //!
-//! [`crate::observe::nvme`] reads the log; this module judges it. A hung drive does not block the examination: a
-//! separate thread queries the drive, and is abandoned after a timeout.
+//! [`crate::observe::nvme`] reads the SMART log; this module judges the log. A hung drive does not block the
+//! examination: a separate thread queries the drive, and is abandoned after a timeout.
 //!
 //! Drives with FDP: checks that writes can name placement handles.
 
@@ -37,7 +37,7 @@ pub(super) fn check(device: &DeviceState, records: &Records, findings: &mut Find
 fn check_firmware(device: &DeviceState, findings: &mut Findings) {
     let check = findings.check(
         "firmware",
-        "the same model can differ with another firmware: results are comparable only if the firmware is known",
+        "a model can behave differently with another firmware: results are comparable only if the firmware is known",
     );
     let facts = &device.facts;
     let model = facts.model.as_deref().unwrap_or("a drive without a model name");
@@ -56,7 +56,7 @@ fn check_alignment(device: &DeviceState, findings: &mut Findings) {
         "recreate the partition with its start at a multiple of 1 MiB (parted -a optimal); this loses its data";
     let check = findings.check(
         "alignment",
-        "misaligned operations straddle two units of the drive: each costs two, and a write needs reads first",
+        "a misaligned operation straddles two units of the drive and costs as much as two; a write needs reads first",
     );
     let Some(dir) = &device.dir else { return };
     let unit_bytes = u64::from(device.facts.physical_sector_bytes.unwrap_or(0)).max(ALIGNMENT_BYTES);

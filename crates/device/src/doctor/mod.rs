@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 const MOMENT: Duration = Duration::from_millis(300);
 
 /// Examines the host, the devices named in `devices`, and the file system of the run directory `run_dir`. Takes well
-/// under a second, of which it sleeps [`MOMENT`].
+/// under a second, including a sleep of [`MOMENT`].
 ///
 /// `root` is `/` except in tests. With another root, names are kernel names (`/dev/nvme0n1`), and nothing is opened. A
 /// name that leads nowhere gives a finding, too.
@@ -56,8 +56,7 @@ struct Doctor {
 }
 
 impl Doctor {
-    /// A doctor for the machine whose file system is at `root`. Preparation records are read only if that is this
-    /// machine.
+    /// A doctor for the machine whose file system is at `root`. Preparation records are used only if `root` is `/`.
     fn new(root: &Path) -> Self {
         let is_here = root == Path::new("/");
         Self {
@@ -235,7 +234,7 @@ struct Findings {
 }
 
 impl Findings {
-    /// Begins the check `name`; `reason`: the reason why it matters.
+    /// Begins the check `name`; `reason`: why the check matters.
     fn check(&mut self, name: &'static str, reason: &'static str) -> Check<'_> {
         Check { findings: self, name, reason }
     }

@@ -78,7 +78,7 @@ impl Machine {
             ("max_link_width", "4\n"),
         ];
         machine.0.write_all(format!("sys/{PCI}"), &files);
-        // fake_nvme puts the drive on node 1, and leaves the controller's own at -1.
+        // fake_nvme puts the drive on NUMA node 1, and leaves the controller's node at -1.
         machine.write(&format!("sys/{PCI}/nvme/nvme0/numa_node"), "1\n");
         machine.write(&format!("sys/{DISK}/queue/write_cache"), "write through\n");
         machine.write(&format!("sys/{DISK}/queue/logical_block_size"), "4096\n");

@@ -77,7 +77,7 @@ impl<'a> EraseAnswers<'a> {
     /// Decides if the device of `question` may be erased.
     ///
     /// A path in a script may lead to another drive after a reboot, so a path is not enough if the data on the drive
-    /// has an owner. On a terminal a path is enough, because the question shows which drive it means now.
+    /// has an owner. On a terminal a path is enough, because the question shows which drive the path leads to now.
     pub(super) fn decide(&mut self, question: &Question<'_>, roots: &Roots) -> Result<(), Reason> {
         let names = DeviceNames::of(question.facts, roots);
         let needs_lasting = names.unique_lasting_name().is_some() && question.evidence.iter().any(Evidence::has_owner);
@@ -152,7 +152,7 @@ pub(super) enum NameMatch {
 /// A name that stays with the device after a reboot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LastingName {
-    /// The name as typed: without spaces.
+    /// The name as the user types it, without spaces.
     pub(super) text: String,
     /// Kind of name: `its serial number`.
     pub(super) description: &'static str,
@@ -223,7 +223,8 @@ impl<'a> DeviceNames<'a> {
     }
 }
 
-/// `name` as typed: with `_` for spaces, because spaces separate names. udev replaces spaces in the same way.
+/// `name` as the user types it: with `_` for spaces, because spaces separate names. udev replaces spaces in the same
+/// way.
 fn typed(name: &str) -> String {
     name.split_whitespace().collect::<Vec<_>>().join("_")
 }

@@ -1,13 +1,13 @@
-//! Opens a target exclusively, with the kernel's exclusive claim and flashproof's mark.
+//! Opens a target, with the kernel's exclusive claim and flashproof's mark.
 //!
-//! | run    | kernel's claim (`O_EXCL`)                | mark ([`mark_of`])   |
-//! |--------|------------------------------------------|------------------------|
-//! | alone  | held for as long as the descriptor lives | exclusive              |
-//! | shared | taken for a moment, then released         | shared                 |
+//! | run       | kernel's claim (`O_EXCL`)                | mark ([`mark_of`]) |
+//! |-----------|------------------------------------------|--------------------|
+//! | exclusive | held for as long as the descriptor lives | exclusive          |
+//! | shared    | taken for a moment, then released        | shared             |
 //!
-//! The kernel grants one claim at a time, so several shared runs cannot hold it. A momentary claim shows that no file
-//! system, RAID or driver holds the device. The shared mark keeps out exclusive runs. A shared run cannot prevent a
-//! later mount.
+//! The kernel grants one claim at a time, so shared runs cannot hold it at the same time. A momentary claim shows that
+//! no file system, RAID or driver holds the device. The shared mark keeps out exclusive runs. A shared run cannot
+//! prevent a later mount.
 //!
 //! The mark is a lock, by which runs of this program on one device see each other.
 //!
@@ -15,7 +15,7 @@
 //! shared run. No file needs cleaning up: the kernel releases the lock with the descriptor, even after `kill -9`. Other
 //! processes see the lock in /proc/PID/fdinfo, where a shared run finds other shared runs. No other program locks this
 //! byte, so the lock does not conflict with `flock` locks of udev and others on whole devices. A lock belongs to the
-//! device's node. Runs that open one device by two nodes (not links) see each other only in /proc.
+//! device's node. Runs that open one device through two device nodes (not links) see each other only in /proc.
 
 use super::in_use::second_run;
 use super::refusal::Reason;
@@ -33,7 +33,7 @@ use sys::open::{ByteLock, conflicting_lock, try_lock_byte};
 /// Unit of `st_blocks`, for any block size of the file system (stat(2)).
 pub(crate) const STAT_BLOCK_BYTES: u64 = 512;
 
-/// A descriptor with the facts about its device. The owner of this value decides about writes.
+/// An open device or file with its facts. Inside a `WriteConsent` it may be written to.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) file: File,
@@ -182,7 +182,7 @@ fn mark(file: &File, open_mode: OpenMode) -> Result<(), Reason> {
     }
 }
 
-/// Repeats `attempt` until it succeeds, fails with an error that `is_retryable` does not accept, or `limit` has passed.
+/// Repeats `attempt` until it succeeds, until an error for which `is_retryable` is false, or until `limit` has passed.
 fn retry<T>(
     limit: Duration,
     is_retryable: impl Fn(&io::Error) -> bool,
@@ -199,7 +199,7 @@ fn retry<T>(
     }
 }
 
-/// Probes the minimum direct I/O size, and completes an open target.
+/// Probes the minimum direct I/O size, and makes the [`Opened`] of `file`.
 pub(crate) fn finish(
     file: File,
     facts: DeviceFacts,
@@ -245,8 +245,8 @@ pub(super) fn mark_of(shared: bool) -> ByteLock {
 
 /// The mark on a descriptor of another process, from its text in /proc/PID/fdinfo.
 ///
-/// A lock is a line such as `lock: 1: OFDLCK ADVISORY READ -1 00:06:351 100 100`; the last two
-/// are its first and last byte (proc_pid_fdinfo(5)).
+/// A lock is a line such as `lock: 1: OFDLCK ADVISORY READ -1 00:06:351 100 100`; the last two numbers are the first
+/// and the last locked byte (proc_pid_fdinfo(5)).
 pub(super) fn mark_in_fdinfo(text: &str) -> Option<ByteLock> {
     text.lines().find_map(|line| {
         let words: Vec<&str> = line.strip_prefix("lock:")?.split_whitespace().collect();

@@ -74,7 +74,7 @@ impl WriteConsent {
         let Some(identity) = self.opened.facts.identity() else { return };
         if let Err(error) = records.note_writing(&identity, &request.purpose) {
             // No reason to refuse: the only consequence is a false alarm later.
-            let note = format!("{error}; until then `flashproof prep --verify` reports the data of this run as damage");
+            let note = format!("{error}; otherwise `flashproof prep --verify` reports the data of this run as damage");
             self.opened.notes.push(note);
         }
     }
@@ -160,7 +160,7 @@ fn reserve(file: &File, size_bytes: u64, request: &Request) -> Result<Option<Str
     }
     if !sparse && open::reserve(file.as_fd(), size_bytes).map_err(failed)? {
         return Ok(reads.then(|| format!(
-            "{missing} bytes of the file were never written, and reads of those do not reach the drive; before you measure reads, write the whole file"
+            "{missing} bytes of the file were never written, and reads of those bytes do not reach the drive; before you measure reads, write the whole file"
         )));
     }
     if metadata.len() < size_bytes {
@@ -173,8 +173,8 @@ fn reserve(file: &File, size_bytes: u64, request: &Request) -> Result<Option<Str
     )))
 }
 
-/// Writes the record that explains the data of this run. Returns the key for the stamps, and true if the key is
-/// recorded.
+/// Writes the record by which the next run recognises the data of this run. Returns the key for the stamps, and true if
+/// the key is recorded.
 fn keep_record(
     guard: &Guard,
     request: &Request,

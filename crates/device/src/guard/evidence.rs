@@ -1,8 +1,8 @@
 //! Evidence against erasing a device: data that this program did not write.
 //!
-//! Samples are read: the first MiB, the last MiB, and random places between them. A sector of zeros is empty. A sector
-//! with the stamp of the device's record is flashproof's. Any other sector is foreign data. The magic numbers of
-//! partition tables, file systems and so on give known formats a name.
+//! Samples are read: the first MiB, the last MiB, and random places between them. A sector of zeros is empty. Sectors
+//! with the stamp of the device's record were written by flashproof. Any other sector is foreign data. The magic
+//! numbers of partition tables, file systems and so on give known formats a name.
 //!
 //! The table of magic numbers only names data; unnamed data stops a write as well. So a short table is enough, without
 //! the checksums by which libblkid distinguishes live superblocks from stale ones. libblkid itself is not used, because
@@ -20,7 +20,7 @@ use sys::salt::{SECTOR_BYTES, STAMP_BYTES, is_stamped, stamp};
 /// Bytes read at each end of the device.
 const END_BYTES: u64 = 1 << 20;
 
-/// Bytes read at each random place, and the alignment of every read: the largest minimum size of direct I/O.
+/// Bytes read at each random place, and the alignment of every read: no device has a larger minimum size of direct I/O.
 const SPOT_BYTES: u64 = 4096;
 
 /// Data that the test would erase.
@@ -48,8 +48,8 @@ impl Evidence {
         !matches!(self, Self::Data { .. } | Self::Unreadable { .. })
     }
 
-    /// True if `evidence` has a store of flashproof's own record engine, and no data of another owner. The store's header
-    /// alone proves nothing, because it can survive under data written later.
+    /// True if `evidence` has a store of flashproof's own record engine, and no data of another owner. The header alone
+    /// does not prove that the store is intact: data written later may leave the header in place.
     pub(super) fn is_store_alone(evidence: &[Self]) -> bool {
         evidence.iter().any(|one| matches!(one, Self::RecordStore { .. }))
             && evidence.iter().all(|one| matches!(one, Self::RecordStore { .. }) || !one.has_owner())
@@ -89,7 +89,7 @@ pub(super) struct Sampling {
     pub(super) limit: Duration,
 }
 
-/// Both ends of a device, and the key that explains its data.
+/// Data read at both ends of a device, and the key of flashproof's stamps on this device.
 pub(super) struct DeviceEnds {
     head: Vec<u8>,
     tail: Vec<u8>,
@@ -105,8 +105,8 @@ impl DeviceEnds {
         within(&self.head, at).or_else(|| within(&self.tail, at.checked_sub(self.tail_at)?))
     }
 
-    /// As [`Self::bytes`]; `None` if the sector of the first byte has flashproof's stamp, because random data contains
-    /// any short magic number sooner or later.
+    /// As [`Self::bytes`]; `None` if the sector of the first byte has flashproof's stamp, because flashproof's random
+    /// data may contain a magic number by chance.
     pub(super) fn count_unstamped(&self, at: u64, len: usize) -> Option<&[u8]> {
         let sector = self.bytes(at - at % SECTOR_BYTES as u64, SECTOR_BYTES);
         self.bytes(at, len).filter(|_| sector.is_none_or(|sector| !self.key.is_some_and(|key| is_stamped(sector, key))))
@@ -170,9 +170,9 @@ fn foreign_sector(bytes: &[u8], key: Option<u64>, is_file: bool) -> Option<usize
     }
 }
 
-/// Offset of the first byte that is neither zero nor in a stamped sector, at any alignment. A write of an odd size has
-/// its stamps relative to its own start, and zeros after its last whole sector. `bytes` may begin and end within a
-/// sector.
+/// Offset of the first byte that is neither zero nor in a stamped sector. Stamped sectors may begin at any byte: a
+/// write of an odd size has its stamps relative to its own start, and zeros after its last whole sector. `bytes` may
+/// begin and end within a sector.
 fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
     let not_zero = |from: usize, to: usize| {
         bytes.get(from..to).and_then(|gap| gap.iter().position(|byte| *byte != 0)).map(|at| from + at)
@@ -192,8 +192,8 @@ fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
     not_zero(last_stamp_end, bytes.len()).filter(|at| last_stamp_end == 0 || bytes.len() - at >= SECTOR_BYTES)
 }
 
-/// Reads samples of the `size_bytes` of `file`, which is open for direct I/O. Returns the evidence: data that `key`
-/// does not explain; `why` is the reason ([`explanation`]). Adds notes if not all samples could be read.
+/// Reads samples of the first `size_bytes` of `file`, which is open for direct I/O. Returns the evidence: data without
+/// stamps of `key`. `key` and `why` are those of [`explanation`]. Adds notes if not all samples could be read.
 pub(super) fn gather(
     file: &File,
     size_bytes: u64,
@@ -241,7 +241,7 @@ pub(super) fn explanation(identity: Option<&str>, size_bytes: u64, records: &Rec
         None => (None, format!("there is no record that flashproof wrote to {identity}")),
         Some(record) if record.size_bytes != size_bytes => {
             let recorded_bytes = record.size_bytes;
-            (None, format!("the record for {identity} is for {recorded_bytes} bytes, and it now has {size_bytes}"))
+            (None, format!("the record for {identity} is for {recorded_bytes} bytes, but now it has {size_bytes}"))
         }
         Some(record) => (Some(record.key), format!("the data lacks the stamp of flashproof's writes to {identity}")),
     }
@@ -351,7 +351,7 @@ fn record_store(ends: &DeviceEnds) -> Option<Evidence> {
 }
 
 fn partition_table(ends: &DeviceEnds) -> Option<Evidence> {
-    // The header is in sector 1, the backup in the last one, for any sector size.
+    // The header is in sector 1, its backup in the last sector, for any sector size.
     const SECTORS: [u64; 2] = [512, 4096];
     for sector in SECTORS {
         if ends.count_unstamped(sector, 8) == Some(b"EFI PART") {
@@ -391,7 +391,7 @@ fn mbr(ends: &DeviceEnds) -> Option<Evidence> {
         .then_some(Evidence::PartitionTable { name: "an MBR partition table", partitions: Some(partitions) })
 }
 
-/// Superblocks 1.0 and 0.90 are near the end, on boundaries of 4 and of 64 KiB (`md_p.h`).
+/// Superblocks 1.0 and 0.90 are near the end, on boundaries of 4 KiB and of 64 KiB (`md_p.h`).
 fn software_raid_at_end(ends: &DeviceEnds) -> Option<Evidence> {
     let size = ends.size_bytes;
     let at_1_0 = (size.checked_sub(8 * KIB)?) & !(4 * KIB - 1);
@@ -519,9 +519,9 @@ mod tests {
         let no_name = evidence_of(&content, None, &records);
         assert!(no_name[0].contains("no serial number"), "{no_name:?}");
         let other_size = evidence_of(&content[..3 << 20], Some("serial s"), &records);
-        assert!(other_size[0].contains("is for 4194304 bytes, and it now has 3145728"), "{other_size:?}");
+        assert!(other_size[0].contains("is for 4194304 bytes, but now it has 3145728"), "{other_size:?}");
 
-        content[600] ^= 1 << 3; // in the data: the stamp still holds, it does not cover the data
+        content[600] ^= 1 << 3; // in the data, which the stamp does not cover
         assert!(evidence_of(&content, Some("serial s"), &records).is_empty());
         content[512..1024].fill(9); // a whole sector of somebody else
         let found = evidence_of(&content, Some("serial s"), &records);

@@ -7,9 +7,10 @@
 //! Checks that open nothing come first, and their objections are reported together. The device is opened only if these
 //! checks had no objections, because closing a writable descriptor makes udev scan the disk.
 //!
-//! A [`GuardReport`] is the guard's decision on a device, without a question to the user. The examination differs from
-//! that for a consent only in the claim: a read-only descriptor takes the kernel's exclusive claim for a moment, and
-//! the device gets no mark. So a report is only valid at the moment of the examination; consent examines again.
+//! A [`GuardReport`] is the guard's decision on a device, without a question to the user. The examination for a report
+//! differs from the examination for a consent only in the claim: a read-only descriptor takes the kernel's exclusive
+//! claim for a moment, and the device gets no mark. So a report is only valid at the moment of the examination; consent
+//! examines again.
 //!
 //! I/O counters show users that no other check finds. The counters in sysfs (`stat`, as in /proc/diskstats) are read
 //! twice; in between, a device that is to be erased must do no I/O. Field order: `Documentation/block/stat.rst`.
@@ -38,7 +39,7 @@ pub(super) struct ResolvedTarget {
     pub(super) target_kind: TargetKind,
 }
 
-/// How the target is opened.
+/// The kind of target, with the values needed to open it.
 pub(super) enum TargetKind {
     /// A block device by its node.
     Device { node: PathBuf, devices: TargetDevices },
@@ -224,7 +225,7 @@ fn check_space(path: &Path, needed_bytes: u64) -> Result<(), Reason> {
     if needed_bytes > free_bytes { Err(Reason::NoSpace { needed_bytes, free_bytes }) } else { Ok(()) }
 }
 
-/// Size of the claimed device. Later changes are detected.
+/// Size of the claimed device. The consent checks the size again.
 fn device_size(file: &File, request: &Request) -> Result<u64, Reason> {
     let size_bytes = ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("read its size", source))?;
     check_size(size_bytes, request.min_size_bytes)?;
@@ -269,7 +270,7 @@ fn check_idle(
             findings.note("it has no I/O counters, so flashproof could not watch it for I/O of other users".to_owned());
             Ok(())
         }
-        // Shared runs, even one that has just started, may cause I/O at any time.
+        // The I/O may be that of another shared run, even of a run that has just started.
         Err(reason) => match devices.check_processes(&guard.roots, request.shared, guard.settle, findings) {
             0 => Err(findings.reasons.pop().unwrap_or(reason)),
             _ => Ok(()),
@@ -392,9 +393,9 @@ pub(crate) fn users_of(resolved: &Resolved, roots: &Roots) -> Objections {
     findings
 }
 
-/// I/O of a device between two readings of its counters, in words; `None` without I/O and with nothing in flight.
+/// I/O of a device between two readings of its counters, in words; `None` if there was no I/O and nothing is in flight.
 pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
-    // Lower counters than before were reset, so they count from zero.
+    // Counters that are lower than before were reset to zero, so their whole value is new.
     let (delta, is_anew) = after.since(before).map_or((*after, true), |done| (done, false));
     let completed = |counts: Option<Counts>| counts.map_or(0, |counts| counts.completed);
     let (reads, writes, in_flight) = (delta.read.completed, delta.write.completed, delta.in_flight);

@@ -130,7 +130,7 @@ impl TargetDevices {
     }
 
     /// Description of the device with the file system `number`; `None` if its mount is already reported, because users
-    /// of its files add nothing.
+    /// of its files add no information.
     fn file_system_on(&self, number: DevNum, findings: &Objections) -> Option<String> {
         self.node(number).map(|node| node.description.clone()).filter(|which| !findings.is_mounted(which))
     }

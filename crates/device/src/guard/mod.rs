@@ -47,7 +47,7 @@ use target_devices::Overlap;
 pub(crate) use preparation::tests::prepared as prepared_for_tests;
 
 /// Environment variable with the names of the only devices that this process may write to. A campaign sets the variable
-/// to the drive of the task, so that the guard refuses a replaced drive even if it is empty.
+/// to the drive of the task, so that the guard refuses any other drive in its place, even an empty drive.
 pub const ONLY_VARIABLE: &str = "FLASHPROOF_ONLY";
 
 /// Time in which a claimed device must do no I/O.
@@ -187,7 +187,7 @@ impl Guard {
         }])
     }
 
-    /// True if `name` is a name of the device or file at `path` that can consent to its erasure.
+    /// True if `name`, given as consent to an erasure, means the device or file at `path`.
     pub fn is_name_of(&self, name: &str, path: &str) -> bool {
         let facts = discover::discover(path, &self.roots);
         name == path || facts.is_ok_and(|facts| DeviceNames::of(&facts, &self.roots).matches(name) != NameMatch::Other)
@@ -226,7 +226,7 @@ fn all<T>(
     if refusals.is_empty() { Ok(values) } else { Err(GuardRefusals(refusals)) }
 }
 
-/// Refuses a target that has bytes in common with an earlier one.
+/// Refuses a target that has bytes in common with an earlier target of the run.
 fn check_named_twice(requests: &[Request], targets: &[ResolvedTarget]) -> Result<(), GuardRefusals> {
     let conflict_with_earlier = |index: usize| {
         let target = &targets[index];

@@ -109,7 +109,7 @@ impl Records {
         if self.has(identity) && self.find(identity).is_none() { self.path(identity) } else { None }
     }
 
-    /// Writes or updates the record of a device and returns the key to stamp with.
+    /// Writes or updates the record of a device. Returns the key for the stamps.
     ///
     /// The key stays the same as long as the device keeps its identity and size, so that the record explains the data
     /// of earlier runs, too. Concurrent processes get the same key.
@@ -135,7 +135,7 @@ impl Records {
         Ok(new_record.key)
     }
 
-    /// Changes the record of a device. Errors: there is no record.
+    /// Changes the record of a device. A missing record is an error.
     pub(super) fn change(&self, identity: &str, change: impl FnOnce(&mut DeviceRecord)) -> Result<(), StateError> {
         let path = self.path(identity).ok_or(StateError::NoDirectory)?;
         let _lock = lock_beside(&path)?;
@@ -180,14 +180,14 @@ fn failed(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StateEr
     move |source| StateError::Io { tried, path, source }
 }
 
-/// Creates the directory of a record if needed, and locks out other processes from it.
+/// Creates the directory of a record if needed, and locks other processes out of this directory.
 fn lock_beside(path: &Path) -> Result<fs::File, StateError> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed("make the directory of", path))?;
     lock(dir).map_err(failed("lock", path))
 }
 
-/// Locks out other processes from `dir` until the returned file is dropped. The kernel releases the lock after a kill.
+/// Locks other processes out of `dir` until the returned file is dropped. The kernel releases the lock after a kill.
 fn lock(dir: &Path) -> io::Result<fs::File> {
     let file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(dir.join(".lock"))?;
     let deadline = Instant::now() + LOCK_WAIT;
@@ -271,7 +271,8 @@ pub struct Prepared {
     pub mark_bytes: u64,
     /// Last sample that was read back and compared.
     pub sample: Option<VerifiedSample>,
-    /// Run of this program that wrote to the device after the preparation; since then the exact contents are unknown.
+    /// Purpose of the last run that wrote to the device after the preparation. Such a run makes the exact contents
+    /// unknown.
     pub written_since: Option<String>,
 }
 
@@ -282,7 +283,7 @@ pub struct RandomOrder {
     pub block_bytes: u32,
     /// Total bytes to write: the assumed flash capacity.
     pub pass_bytes: u64,
-    /// Minimum distance between the two writes of a block, bytes.
+    /// Minimum distance between two writes of the same block, bytes.
     pub cache_bytes: u64,
 }
 
@@ -308,7 +309,7 @@ impl Prepared {
         self.random.map_or(self.used_bytes, |random| random.pass_bytes)
     }
 
-    /// Number of the salt of pass `pass` (from 0); `None` for the pass of zeros.
+    /// Salt number of pass `pass` (counted from 0); `None` for the pass of zeros.
     pub fn fill_of(&self, pass: u32) -> Option<u32> {
         // The first pass of salt has number 1, with or without a pass of zeros before it.
         (pass + 1).checked_sub(u32::from(self.zeros)).filter(|fill| *fill > 0)
@@ -415,7 +416,7 @@ impl Records {
         })
     }
 
-    /// Deletes the preparation of a device that will be deallocated as a whole.
+    /// Deletes the recorded preparation of a device that will be deallocated completely.
     pub fn forget_prepared(&self, identity: &str) -> Result<(), StateError> {
         match self.find(identity).and_then(|record| record.prepared) {
             None => Ok(()),

@@ -60,7 +60,7 @@ impl Objections {
         self.reasons.iter().any(|reason| matches!(reason, Reason::Mounted { which: known, .. } if known == description))
     }
 
-    /// Adds a mount, once even if both mount tables show it.
+    /// Adds a mount; only once if both mount tables show it.
     pub(super) fn mounted(&mut self, description: String, mount_point: String, seen_by: &'static str) {
         let is_known = |reason: &Reason| matches!(reason, Reason::Mounted { which: w, at: a, .. } if (w, a) == (&description, &mount_point));
         if !self.reasons.iter().any(is_known) {
@@ -129,13 +129,13 @@ pub enum Reason {
     NamedTwice { other: String },
     /// Another path to the same drive is named, too: both report the world-wide name `wwid`.
     #[error(
-        "it is another path to the drive of {other}, which is named too (both have wwid {wwid}); name each drive once, or the multipath device above both"
+        "it is another path to the drive of {other}, which is named too (both have wwid {wwid}); name only one path, or the multipath device above both paths"
     )]
     SameDrive { other: String, wwid: String },
     /// Not among the devices that FLASHPROOF_ONLY allows. `is`: lasting name of the device; `only`: names in the
     /// variable.
     #[error(
-        "it is {is}, and FLASHPROOF_ONLY allows writes to {only} alone; put that drive back, or run without the variable"
+        "it is {is}, and FLASHPROOF_ONLY allows writes to {only} alone; put the allowed drive back, or run without the variable"
     )]
     NotAllowed { is: String, only: String },
     /// Another run of flashproof uses the device. `who`: empty or ` (process 1234)`; `how`: `exclusively` or `with

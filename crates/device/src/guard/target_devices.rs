@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!     devices built on the target: always refused (in_use)
-//!   disk <-> partition  =  the target  =  another path to the same drive (same wwid)
-//!   slaves of dm and md, the file or the device behind a loop device: all of the above again
+//!   the target, its disk or its partitions  =  the same on another path to the drive (same wwid)
+//!   below: slaves of dm and md, the file or the device behind a loop device; for each, the line above again
 //! ```
 //!
 //! The search ends at a file: its file system and the disks below may be in use. [`super::in_use`] searches these
@@ -22,7 +22,7 @@ pub(super) enum Relation {
     Itself,
     /// The same bytes, reached through another device.
     OtherPath,
-    /// A partition of the target or of another path, or the disk of either.
+    /// A partition, or the whole disk, of the target or of another path.
     Part,
     /// The target is built on this device, or on a part of it.
     Beneath,
@@ -36,7 +36,7 @@ pub(super) struct Node {
     pub(super) description: String,
     pub(super) dir: SysDir,
     pub(super) relation: Relation,
-    /// Devices built on this device, through which the target lies on it.
+    /// Devices directly above this device that lead to the target.
     path_to_target: Vec<SysDir>,
 }
 
@@ -54,9 +54,9 @@ struct FilePart {
 /// How two targets overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overlap {
-    /// Both have bytes in common.
+    /// The two targets have bytes in common.
     Bytes,
-    /// Both are paths to one drive.
+    /// The two targets are paths to one drive.
     Drive,
 }
 
@@ -65,8 +65,8 @@ pub(super) enum Overlap {
 pub(super) struct TargetPart {
     /// Description, see [`Node::description`].
     pub(super) description: String,
-    /// True if processes that opened it read-only count as users. Below the target they do not: daemons that manage the
-    /// paths of a drive keep the paths open for reading.
+    /// True if processes that opened it read-only count as users. False for devices below the target: daemons that
+    /// manage the paths of a drive keep the paths open for reading.
     pub(super) readers_count: bool,
 }
 
@@ -111,7 +111,7 @@ impl TargetDevices {
         Self { files: vec![file], ..Self::default() }
     }
 
-    /// Adds a device with everything that shares bytes with it. `upper_disk`: the device built on it towards the target;
+    /// Adds a device with everything that shares bytes with it. `upper_disk`: the device between it and the target;
     /// `None` for the target. `is_exact`: true if the target covers the whole device.
     fn add(
         &mut self,
@@ -273,8 +273,7 @@ impl TargetDevices {
         }
     }
 
-    /// Description of the part of the target behind the loop device `of`, if any. `None` for the target's own loop
-    /// devices.
+    /// Description of the part of the target behind `loop_device`, if any. `None` for the target's own loop devices.
     pub(super) fn find_behind(&self, loop_device: &LoopDevice, roots: &Roots) -> Option<String> {
         if self.own_loops.contains(&loop_device.number) {
             return None;

@@ -68,7 +68,7 @@ fn a_file_is_made_with_its_space_reserved_and_the_holes_are_said() {
     assert_eq!((consent.size_bytes(), consent.erases().len()), (SIZE, 0));
     assert!(consent.facts().file_identity.is_some());
     let said = consent.notes().join("|");
-    assert!(said.contains("reads of those do not reach the drive") || said.contains("holes"), "{said}");
+    assert!(said.contains("reads of those bytes do not reach the drive") || said.contains("holes"), "{said}");
     // Write-only runs get no warning about reads.
     let written = place.consent(&Request { reads: false, ..place.request("other") }).unwrap();
     assert!(written.notes().iter().all(|note| !note.contains("reads of")), "{:?}", written.notes());

@@ -1,8 +1,8 @@
 //! /proc/diskstats: the kernel's counters for each block device, and the values that `iostat -x` derives from them.
 //!
-//! Counters run since the device appeared, so only the difference of two samples is meaningful. Names and units follow
-//! the kernel's `Documentation/admin-guide/iostats.rst`. The rates are computed as in sysstat, so that they can be
-//! compared.
+//! The counters start when the device appears, so only the difference of two samples is meaningful. Names and units
+//! follow the kernel's `Documentation/admin-guide/iostats.rst`. The rates are computed as in sysstat, so they can be
+//! compared with those of iostat.
 
 use super::DeviceNumber;
 use crate::discover::SysDir;
@@ -27,7 +27,7 @@ pub struct Counts {
     pub time_ms: u64,
 }
 
-/// The 17 counters of one device.
+/// The 17 values of one device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     pub read: Counts,

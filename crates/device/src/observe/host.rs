@@ -3,7 +3,7 @@
 //! Results of two machines can be compared only if both machines are known. Each fact is read separately: an unreadable
 //! fact is `None`, and not an error.
 //!
-//! Also the load of the host: CPUs, context switches, interrupts, pressure, memory, load average.
+//! This module also samples the load of the host: CPUs, context switches, interrupts, pressure, memory, load average.
 
 use super::{ProcFile, TelemetryError, open, per_sec, share_pct};
 use crate::discover::{Roots, SysDir};
@@ -38,8 +38,8 @@ pub struct HostFacts {
     pub hypervisor: Option<String>,
     /// Seconds since the kernel started.
     pub uptime_secs: Option<u64>,
-    /// `kernel.io_uring_disabled`: 0 allowed, 1 for privileged processes only, 2 for nobody. `None` before Linux 6.6,
-    /// which always allows io_uring.
+    /// `kernel.io_uring_disabled`: 0: allowed; 1: only for privileged processes; 2: for nobody. `None` before Linux
+    /// 6.6, which always allows io_uring.
     pub io_uring_disabled: Option<u32>,
     /// Memory that this process may lock (soft limit).
     pub memlock_limit: Option<MemlockLimit>,
@@ -112,8 +112,8 @@ fn cpu_governor(root: &SysDir) -> Option<String> {
 
 /// Xen appears in /sys/hypervisor. Other hypervisors set a CPU flag, and most have their name in the firmware tables.
 ///
-/// The name in the firmware tables proves nothing, because bare-metal machines of a cloud have the cloud's name there,
-/// too. ARM has no such flag, so only Xen is detected there.
+/// The name in the firmware tables alone proves nothing, because bare-metal machines of a cloud have the cloud's name
+/// there, too. ARM has no such CPU flag, so only Xen is detected on ARM.
 fn hypervisor(root: &SysDir, cpuinfo: &str) -> Option<String> {
     if let Some(kind) = root.text("sys/hypervisor/type") {
         return Some(kind);
@@ -234,8 +234,8 @@ impl HostSampler {
     }
 
     /// `cpu_*_pct` are shares of the time of all CPUs (0 to 100); busy is all time that is not idle, iowait or steal.
-    /// `cpu_busiest_pct` is the utilisation of the busiest CPU. `psi_io_*_pct` is the share of the time in which some,
-    /// or all, runnable tasks waited for I/O (Documentation/accounting/psi.rst).
+    /// `cpu_busiest_pct` is the utilisation of the busiest CPU. `psi_io_some_pct` and `psi_io_full_pct` are the shares
+    /// of the time in which some tasks, and all tasks, waited for I/O (Documentation/accounting/psi.rst).
     pub(super) fn sample(&mut self, interval: Duration) -> impl Iterator<Item = (Column, Option<f64>)> + use<> {
         let mut counters = self.stat.read().map(HostLoadCounters::parse).unwrap_or_default();
         counters.pressure_us = self.pressure.as_mut().and_then(|file| pressure_us(file.read().ok()?));
@@ -298,7 +298,7 @@ fn busiest_pct(now: &[(u32, Ticks)], before: &[(u32, Ticks)]) -> Option<f64> {
     now.iter().filter_map(busy).reduce(f64::max)
 }
 
-/// Microseconds in which some tasks and all tasks waited, from `/proc/pressure/io`.
+/// Two times in microseconds, from `/proc/pressure/io`: some tasks waited, all tasks waited.
 fn pressure_us(text: &str) -> Option<[u64; 2]> {
     let total = |kind: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(kind))?;

@@ -34,7 +34,7 @@ pub fn lines_of(root: &Path, number: DeviceNumber) -> Vec<u32> {
     lines
 }
 
-/// Interrupt lines of the nearest device from `device_dir` upwards that has lines, below `devices_dir`.
+/// Interrupt lines of `device_dir`, or else of its nearest ancestor with lines. The search ends at `devices_dir`.
 fn lines_above(device_dir: &Path, devices_dir: &Path) -> Vec<u32> {
     let above = device_dir.ancestors().take_while(|place| place.starts_with(devices_dir) && *place != devices_dir);
     above.map(lines_at).find(|lines| !lines.is_empty()).unwrap_or_default()
@@ -117,7 +117,7 @@ impl InterruptSampler {
     }
 
     /// The CPU with the most interrupts of the device, its share of them in percent, and interrupts per second on all
-    /// CPUs. Without interrupts the first two are empty.
+    /// CPUs. Without interrupts the first two values are empty.
     pub(super) fn sample(&mut self, interval: Duration) -> [(Column, Option<f64>); 3] {
         let current = InterruptsByCpu::read(&self.root, &self.lines);
         let delta = current.as_ref().zip(self.previous.as_ref()).map(|(now, before)| now.since(before));

@@ -81,7 +81,7 @@ struct Stat {
     start_ticks: u64,
 }
 
-/// `None` if the file exists and cannot be read.
+/// `Ok(None)` if the file cannot be parsed.
 fn stat(root: &Path, pid: u32) -> Result<Option<Stat>, ErrorKind> {
     // The program name can contain any bytes.
     let bytes = fs::read(root.join(format!("proc/{pid}/stat"))).map_err(|error| match error.raw_os_error() {
@@ -128,7 +128,8 @@ impl OwnProcess {
     /// `cpu_pct` counts one CPU as 100. `runqueue_wait_pct` is the time for which issuing threads were runnable without
     /// a CPU, summed over these threads, as a share of the interval; empty without issuing threads.
     ///
-    /// `io_worker_runs/s`: number of times that workers of io_uring ran, about once per operation that they perform.
+    /// `io_worker_runs/s`: runs of io_uring workers per second. A worker runs about once for each operation that it
+    /// performs.
     pub(super) fn sample(&mut self, interval: Duration) -> Vec<Cell> {
         let cpu_ns = process_cpu_ns().ok();
         let used_ns = cpu_ns.zip(self.cpu_ns).map(|(now, before)| now.saturating_sub(before));
@@ -180,7 +181,8 @@ struct RingWorkers {
 }
 
 impl RingWorkers {
-    /// Number of times that workers ran since the last sample. Runs of a worker after its last sample are lost.
+    /// Number of times that workers ran since the last sample. When a worker ends, its runs since its last sample are
+    /// lost.
     fn runs(&mut self) -> u64 {
         let tasks = fs::read_dir(&self.tasks).into_iter().flatten().flatten();
         let ids: Vec<u32> = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
@@ -223,7 +225,7 @@ impl Thread {
         Some(Self { name, schedstat: ProcFile::open(task, "schedstat").ok()?, previous })
     }
 
-    /// Difference to the last sample; `None` if this is the first, or the thread ended.
+    /// Difference to the last sample; `None` if this is the first sample, or if the thread ended.
     fn sample(&mut self) -> Option<Scheduled> {
         let current = self.schedstat.read().ok().and_then(Scheduled::parse);
         let delta = current.zip(self.previous).map(|(now, before)| Scheduled {

@@ -41,7 +41,7 @@ impl LoopDevice {
         self.path.file_name().expect("a device has a name").to_string_lossy().into_owned()
     }
 
-    /// Reads directly, each read one request: `(offset, bytes)`, at most 64 KiB.
+    /// Performs direct reads, each of them one request: `(offset, bytes)`, at most 64 KiB.
     pub(crate) fn read_direct(&self, reads: impl IntoIterator<Item = (u64, usize)>) {
         let device =
             File::options().read(true).custom_flags(libc::O_DIRECT).open(&self.path).expect("the device opens");

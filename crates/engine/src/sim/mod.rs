@@ -82,7 +82,7 @@ impl<M: DriveModel> SimEngine<M> {
         })
     }
 
-    /// The drive with the next event, and its time; `u64::MAX` if none has one.
+    /// The drive with the next event, and the time of this event; `u64::MAX` if no drive has an event.
     #[inline]
     fn next(&self) -> (usize, u64) {
         let mut earliest = (0, u64::MAX);

@@ -24,9 +24,9 @@ use sys::op::{Op, OpKind, Outcome};
 /// * **Cost.** Every operation passes through a model: no allocation, no dynamic dispatch. For several models in one
 ///   run, an enum of them implements this trait.
 pub trait DriveModel {
-    /// Accepts an operation at `now_ns`, which never runs backwards. Exactly one [`SimCompletion`] returns its token: at
-    /// `now_ns` for a refused operation, later for any other, because with a service time of zero a closed loop would
-    /// never end.
+    /// Accepts an operation at `now_ns`, which never runs backwards. Exactly one [`SimCompletion`] returns its token:
+    /// at `now_ns` for a refused operation, later for any other operation. With a service time of zero, a closed loop
+    /// would never end.
     fn submit(&mut self, op: &Op, now_ns: u64);
 
     /// Time of the next event; `u64::MAX` if there is none before the next operation arrives. Never before the
@@ -99,7 +99,7 @@ impl HostOpCounters {
 
 /// A drive with one of the models; the drives of a run can have different models.
 #[derive(Clone)]
-#[expect(clippy::large_enum_variant, reason = "there are a few, and every operation would follow the box")]
+#[expect(clippy::large_enum_variant, reason = "a run has few drives, and a box would slow every operation")]
 pub enum Drive {
     /// Channels and service times.
     Queue(QueueModel),

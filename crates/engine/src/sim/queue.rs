@@ -227,7 +227,7 @@ impl Stalls {
 
     fn end_of_stalls(&self, at_ns: u64) -> u64 {
         let mut at_ns = at_ns;
-        // The last stall before `at_ns` may still last, and the next stall may begin before its end.
+        // The last stall before `at_ns` may still last. The next stall may begin before the last stall ends.
         while let Some(end_ns) =
             self.last_begin(at_ns).map(|begin_ns| begin_ns + self.length_ns).filter(|ns| *ns > at_ns)
         {

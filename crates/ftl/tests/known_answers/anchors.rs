@@ -78,7 +78,8 @@ pub(crate) fn separated(a: f64, f: f64, r: f64) -> (f64, f64) {
 
 #[test]
 fn closed_forms_give_published_values() {
-    // Xiang, Kurkoski, "An improved analytic expression for write amplification in NAND flash" (2012): 2.36 at 30 %.
+    // Xiang, Kurkoski, "An improved analytic expression for write amplification in NAND flash" (2012): 2.36 at 30 %
+    // over-provisioning.
     assert!((fifo(1.3) - 2.3642).abs() < 1e-4);
     // Desnoyers' notes: 6.59 for a = 1.0914, f = 0.1420, r = 0.7258.
     assert!((hot_cold_fifo(1.0914, 0.1420, 0.7258) - 6.5892).abs() < 1e-3);

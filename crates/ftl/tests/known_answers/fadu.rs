@@ -12,7 +12,7 @@ use sys::random::Random;
 
 const OCTILES: [f64; 8] = [4.426, 5.602, 4.872, 4.168, 3.482, 2.780, 2.076, 1.370];
 
-/// Number of units of 64 KiB, of a drive with 1/64 of the size. Two units are one block of fio.
+/// Number of units of 64 KiB, on a drive of 1/64 of the real size. Two units are one block of fio.
 const UNITS: u64 = 3_840_755_982_336 / 64 / (64 << 10) / 16 * 16;
 
 /// Write amplification in each eighth of a pass, on a simulated drive: mean of passes 4 and 5. Superblocks of half or

@@ -50,8 +50,8 @@ fn apart_with_the_best_share_of_the_spare_flash_they_reach_the_optimum() {
 #[test]
 fn on_handles_of_their_own_greedy_takes_victims_as_full_from_both() {
     for over_provisioning in OVER_PROVISIONING {
-        // Compensates for flash that the closed form ignores: the reserve, and open superblocks, half of which are
-        // free.
+        // Compensates for flash that the closed form ignores: the reserve, and the open superblocks, which are half
+        // empty on average.
         let beside = (1.0 + 4.0 / 2.0) / 8000.0;
         let spec = Spec {
             handles: 2,

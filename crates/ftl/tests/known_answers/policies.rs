@@ -61,7 +61,7 @@ fn wear_levelling_moves_what_is_cold() {
         (most.unwrap().0 - least.unwrap().0, ftl.counters().waf().unwrap())
     };
     let ((worn, waf), (levelled, levelled_waf)) = (of(None), of(Some(20)));
-    // Data that is never written again stays in place.
+    // Without wear levelling, data that is never written again stays in place.
     assert!(worn > 200, "{worn}");
     assert!(levelled <= 25, "{levelled}");
     assert!(levelled_waf > waf, "{levelled_waf}, {waf} without");

@@ -142,7 +142,7 @@ impl Query {
 /// Sends the query to the drive behind `fd` (`/dev/nvme0`, or a namespace device), waits, and stores the first bytes
 /// of the answer in `answer`: whole dwords; for Identify exactly [`IDENTIFY_BYTES`]. Returns the command's result.
 ///
-/// Without a timeout: the kernel resets a controller that does not answer in time.
+/// The call has no timeout, because the kernel resets a controller that does not answer in time.
 pub fn send_query(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result<u32, QueryError> {
     // A drive sends the whole Identify structure, even if the command requests fewer bytes.
     let fits = query.command(0).opcode != IDENTIFY || answer.len() == IDENTIFY_BYTES;
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(dwords(Query::Smart, 512), (0x007f_0002, 0));
         assert_eq!(dwords(Query::OcpSmart, 512), (0x007f_00c0, 0));
         assert_eq!(dwords(Query::FdpStatistics(3), 64), (0x000f_0022, 0x0003_0000));
-        // 1 MiB are 262,144 dwords: the upper half of the count is in the next dword.
+        // 1 MiB are 262,144 dwords: the upper 16 bits of the count are in the next dword.
         assert_eq!(dwords(Query::FdpConfigurations(1), 1 << 20), (0xffff_0020, 0x0001_0003));
         assert_eq!(dwords(Query::ReclaimUnitHandles(2), 4096), (1, 1023));
         assert_eq!(dwords(Query::FdpFeature(7), 0), (0x1d, 7));

@@ -44,7 +44,8 @@ pub struct Namespace {
     pub nsid: u32,
     /// Logical block, bytes; a power of two.
     pub block_bytes: u32,
-    /// Byte of the namespace at which offset 0 of operations lies: the start of a partition. Whole blocks.
+    /// Byte of the namespace at which offset 0 of operations lies: the start of a partition. A multiple of the block
+    /// size.
     pub first_byte: u64,
     /// Maximum bytes per command, whole blocks; larger operations are split.
     pub transfer_bytes_max: u32,
@@ -89,7 +90,7 @@ impl Form for NvmeForm {
     }
 
     fn set_up(&mut self, pool: &mut Pool, _ring: &Submitter<'_>, in_flight_max: usize) -> io::Result<()> {
-        self.ranges = pool.cut(RANGE_BYTES * in_flight_max).expect("the ring's memory is made for it");
+        self.ranges = pool.cut(RANGE_BYTES * in_flight_max).expect("the ring's memory has room for it");
         Ok(())
     }
 

@@ -181,7 +181,7 @@ fn what_lies_beneath_counts() {
     assert!(machine.refused("9:7").starts_with("the disk /dev/nvme0n1 beneath it is mounted at /whole;"));
     machine.mount("0:0", "/");
 
-    // Two layers below, also through another path to the drive at the bottom.
+    // A mount two layers below the target, also through another path to the drive at the bottom.
     let dm = machine.add_device("dm-1", "252:1", &[("dm/name", "x")]);
     machine.stack(&dm, &md);
     machine.mount("259:2", "/data");

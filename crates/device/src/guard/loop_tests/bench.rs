@@ -20,7 +20,7 @@ pub(super) fn run(command: &str, arguments: &[&str]) -> Option<Output> {
     Command::new(command).args(arguments).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output().ok()
 }
 
-/// As [`run`]; `None` and a message if it failed.
+/// As [`run`]; `None` and a message if the command failed.
 pub(super) fn succeed(command: &str, arguments: &[&str]) -> Option<String> {
     let line = format!("{command} {}", arguments.join(" "));
     match run(command, arguments) {
@@ -104,7 +104,7 @@ impl Bench {
         text
     }
 
-    /// Asserts that the device is refused with a reason that starts, after its name, with `why`.
+    /// Asserts that the device is refused. In the message, `why` must follow the device's name.
     pub(super) fn assert_refused(&self, why: &str) {
         let text = self.refusal();
         assert!(text.contains(&format!("{} - {why}", self.device)), "expected `{why}`, got `{text}`");
@@ -121,7 +121,7 @@ impl Bench {
         fs::read(&self.device).unwrap()
     }
 
-    /// Creates a partition: its kernel name, a node for it, and the cleanup.
+    /// Creates a partition. Returns its kernel name, a node for it, and the cleanup.
     pub(super) fn with_partition(&self) -> Option<(String, String, Undo<'static>)> {
         succeed("addpart", &[&self.device, "1", "2048", "32768"])?;
         let undo = Undo("delpart", vec![self.device.clone(), "1".into()]);
@@ -170,7 +170,8 @@ impl Bench {
 
 /// Sets up a loop device and returns its name.
 fn attach(arguments: &[&str]) -> Option<String> {
-    // Two concurrent searches for a free device find the same device, and the slower one keeps it open for a while.
+    // Two concurrent searches for a free device find the same device, and the slower losetup keeps the device open for
+    // a while.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     succeed("losetup", &[&["--find", "--show"], arguments].concat())
@@ -182,7 +183,7 @@ impl Drop for Bench {
     }
 }
 
-/// Undoes something with a command when dropped.
+/// Runs a cleanup command when dropped.
 pub(super) struct Undo<'a>(pub(super) &'a str, pub(super) Vec<String>);
 
 impl Drop for Undo<'_> {

@@ -100,7 +100,7 @@ fn who_has_the_backing_file_open_is_named() {
 fn a_backing_file_that_is_swapped_to_is_in_use() {
     let Some(bench) = Bench::new(&["--sizelimit", "16777216"]) else { return };
     let image = bench.path("image");
-    // Swap takes no file with holes.
+    // swapon refuses a file with holes.
     fs::write(&image, vec![0; SIZE as usize]).unwrap();
     fs::set_permissions(&image, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     if succeed("mkswap", &[&image]).is_none() || succeed("swapon", &[&image]).is_none() {
@@ -116,7 +116,7 @@ fn a_loop_device_on_a_block_device_is_one_with_it() {
     let Some((upper, _detach)) = bench.attach(&bench.device, &[]) else { return };
     let held = format!("it is held by the loop device {}", kernel_name(&upper));
     bench.assert_refused(&held);
-    assert!(bench.consent(&Request::new(&upper, "test")).is_ok(), "the upper one is nobody's");
+    assert!(bench.consent(&Request::new(&upper, "test")).is_ok(), "nobody uses the upper device");
     let both = [bench.request(), Request::new(&upper, "test")];
     let text = bench.guard().consent(&both, &mut EraseAnswers::default()).unwrap_err().to_string();
     assert!(text.contains(&format!("{upper} - it has bytes in common with {}", bench.device)), "{text}");
@@ -152,7 +152,7 @@ fn a_file_system_that_is_seen_nowhere_is_told_by_the_loop_device_on_its_file() {
     bench.assert_refused(&format!("it is held by the loop device {} (its file ", kernel_name(&upper)));
 }
 
-/// A guard to which both loop devices are paths to one drive.
+/// A guard that sees both loop devices as paths to one drive.
 fn one_drive(bench: &Bench, devices: [&str; 2]) -> Guard {
     let wwid = [("device/wwid", "naa.5000c500a1b2c3d4")];
     devices.into_iter().zip(["sdx", "sdy"]).for_each(|(device, name)| bench.pose(device, name, &wwid));

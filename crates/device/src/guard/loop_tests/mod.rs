@@ -1,5 +1,5 @@
-//! The guard on real loop devices. Each test creates and removes its own; without root or the tools it prints `skipped`
-//! and the reason.
+//! The guard on real loop devices. Each test creates and removes its own loop device. Without root or the tools, the
+//! test prints `skipped` and the reason.
 
 mod bench;
 mod beneath;

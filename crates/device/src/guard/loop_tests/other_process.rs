@@ -1,5 +1,5 @@
-//! Other processes that have a device open: another program (`sleep`), or a run of this program. For the latter the
-//! test binary starts itself with one test, which holds a consent until it is stopped.
+//! Other processes that have a device open: another program (`sleep`), or a run of this program. For a run of this
+//! program, the test binary starts itself with one test, which holds a consent until it is stopped.
 
 use super::bench::Bench;
 use super::*;

@@ -107,7 +107,7 @@ pub enum HandleUser {
 pub struct PlacementHandle {
     /// Placement identifier that a write command carries.
     pub placement_id: u16,
-    /// Its reclaim unit handle.
+    /// Reclaim unit handle of this entry.
     pub reclaim_unit_handle: u16,
     /// Blocks that still fit into the current reclaim unit of the handle.
     pub reclaim_unit_blocks_left: u64,
@@ -128,7 +128,7 @@ impl Fdp {
         controller.fdp(&node).map_err(|error| error.to_string())
     }
 
-    /// The answer; on an error the default value, after a note that `item` is unknown.
+    /// Returns the answer. On an error, notes that `item` is unknown, and returns the default value.
     fn known<T: Default>(&mut self, item: &str, result: Result<T, QueryError>) -> T {
         result.unwrap_or_else(|error| {
             self.unknown.push(format!("{item}: {error}"));
@@ -241,7 +241,7 @@ impl Controller {
 
     /// Bytes written in the endurance group of the namespace; `Ok(None)` without FDP.
     ///
-    /// Errors: as of any query; [`QueryError::Status`] if FDP is off.
+    /// Errors: those of any query; also [`QueryError::Status`] if FDP is off.
     pub fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError> {
         let Some(group) = self.endurance_group()? else { return Ok(None) };
         query_bytes(self.file.as_fd(), Query::FdpStatistics(group), 64).map(|page| Some(statistics(&page)))
@@ -256,7 +256,7 @@ pub(crate) fn is_supported(fd: BorrowedFd<'_>) -> Result<bool, QueryError> {
     Ok(little_endian::<4>(&controller, 96) & HAS_FDP != 0)
 }
 
-/// Reads the head of an answer, computes the total length from it with `len`, and reads the whole.
+/// Reads the head of an answer, computes the total length with `len`, and reads the whole answer.
 fn log(
     fd: BorrowedFd<'_>,
     query: Query,
@@ -390,13 +390,13 @@ mod tests {
             text.starts_with("unknown state in") && text.contains("could not be read: the FDP state: refused"),
             "{text}"
         );
-        assert_eq!(unknown.why_no_handles(), None, "nobody is told to erase it");
+        assert_eq!(unknown.why_no_handles(), None, "no advice to erase the drive");
     }
 
     #[test]
     fn several_configurations_are_read_one_behind_the_other() {
         let mut page = vec![0; 16];
-        page[0] = 1; // two of them, counted from 0
+        page[0] = 1; // two configurations: the field is zero-based
         for (handles, kind) in [(2_u8, 1_u8), (3, 2)] {
             let mut one = vec![0; 64 + 4 * usize::from(handles) + 8];
             (one[0], one[8], one[16]) = (one.len() as u8, handles, 0x40);

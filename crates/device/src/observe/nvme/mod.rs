@@ -9,7 +9,8 @@
 //! All queries are read-only ([`sys::nvme::Query`]), and need root. A slow drive blocks the caller; callers that cannot
 //! wait use a separate thread ([`poll`]).
 //!
-//! Also the namespaces of a drive and its support for namespace management, which the setup of placement handles needs.
+//! For the setup of placement handles, this module also lists the namespaces of a drive, and reports if a host can
+//! manage them.
 
 pub mod fdp;
 pub(super) mod poll;
@@ -95,7 +96,7 @@ fn little_endian<const N: usize>(page: &[u8], at: usize) -> u128 {
 /// Namespaces of a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespaces {
-    /// Controller identifier, which attaching a namespace needs.
+    /// Controller identifier, needed to attach a namespace.
     pub controller_id: u16,
     /// True if a host can create and delete namespaces.
     pub can_manage: bool,

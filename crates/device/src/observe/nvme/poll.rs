@@ -1,7 +1,7 @@
 //! Polls a drive's health logs on a separate thread.
 //!
-//! A hung drive blocks its caller for up to a minute. Only the polling thread is blocked, and nobody waits for this
-//! thread. [`Poller::take`] returns each reading once.
+//! A query of a hung drive blocks for up to a minute. Only the polling thread waits for the query, and nobody waits for
+//! this thread. [`Poller::take`] returns each reading once.
 
 use super::{Controller, OcpSmart, Smart};
 use results::written::Bytes;
@@ -44,13 +44,14 @@ pub(in crate::observe) struct Poller {
     pub(in crate::observe) has_ocp: bool,
     /// True if FDP is on.
     pub(in crate::observe) has_fdp: bool,
-    /// Triggers a query at once; the thread replies when it is done. Dropping it ends the thread.
+    /// Triggers a query at once; the thread replies when the query is done. Dropping the sender ends the thread.
     request_sender: Option<Sender<SyncSender<()>>>,
 }
 
 impl Poller {
-    /// Calls `read` once for all logs, to learn which logs the drive has; then every `interval`, for these logs. The
-    /// parameters of `read`: OCP's log, FDP's counters. `None` if the drive does not return its SMART log.
+    /// Calls `read` once for all logs, to learn which logs the drive has; then every `interval`, for these logs.
+    /// Parameters of `read`: true to read OCP's log; true to read FDP's counters. `None` if the drive does not return
+    /// its SMART log.
     pub(in crate::observe) fn start(
         read: impl Fn(bool, bool) -> Reading + Send + 'static,
         interval: Duration,

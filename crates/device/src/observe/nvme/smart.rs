@@ -3,12 +3,13 @@
 //! Source of the offsets of page 02h: NVM Express Base Specification 2.0, figure 207. Counters of 16 bytes never wrap
 //! in a drive's life.
 //!
-//! Also bytes written over the drive's life, by hosts and to the media, from a log that has both.
+//! This module also reads the bytes written over the drive's life, by hosts and to the media, from a log that counts
+//! both.
 //!
 //! OCP's SMART log page (C0h) has the bytes written to the flash.
 //!
 //! Source of the offsets of page C0h: OCP Datacenter NVMe SSD Specification 2.5, "SMART / Health Information Extended".
-//! Any vendor may use the number C0h, so a page counts only with the specification's GUID.
+//! Any vendor may use the number C0h, so a page is accepted only if it has the GUID of the specification.
 
 use super::{Controller, QueryError, little_endian};
 use results::written::Bytes;
@@ -95,7 +96,7 @@ impl Smart {
     }
 }
 
-/// The log with the counters of written bytes.
+/// Log from which the written bytes are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CounterSource {
@@ -171,7 +172,7 @@ impl OcpSmart {
 pub(crate) mod tests {
     use super::*;
 
-    /// A page with a number of its own in each field, built from the offsets of the specification.
+    /// A page with a different number in each field, built from the offsets of the specification.
     pub(crate) const PAGE: &[u8; LOG_PAGE_BYTES] = include_bytes!("../../../tests/data/nvme-smart-02h.bin");
 
     #[test]
@@ -213,7 +214,7 @@ pub(crate) mod tests {
 pub(crate) mod ocp_tests {
     use super::*;
 
-    /// A page with a number of its own in each field, built from the offsets of the specification.
+    /// A page with a different number in each field, built from the offsets of the specification.
     pub(crate) const PAGE: &[u8; LOG_PAGE_BYTES] = include_bytes!("../../../tests/data/nvme-ocp-c0h.bin");
 
     #[test]

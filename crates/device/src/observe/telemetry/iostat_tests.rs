@@ -81,7 +81,7 @@ fn iostat_itself_says_the_same_of_a_load_inside_one_interval() {
         }
         let following = reports.next().expect("iostat goes on");
         let shown = std::mem::replace(&mut last, following);
-        // iostat does not print its interval; computed from its rate.
+        // iostat does not print its interval, so the interval is computed from iostat's read rate.
         let interval = f64::from(reads) / printed(&shown, "r/s");
         let row = sampler.sample_over(Duration::from_secs_f64(interval));
         let alone = row.values()[0].is_some_and(|rate| (rate * interval - f64::from(reads)).abs() < 0.1);

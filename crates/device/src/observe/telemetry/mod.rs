@@ -11,7 +11,7 @@
 //! Columns and their order never change during a run. A device has only the columns that it supports. A missing
 //! measurement is an empty cell, never zero. docs/telemetry.md explains the columns.
 //!
-//! Call this from the thread that writes reports, because reading a drive's temperature can block.
+//! Take the samples on the thread that writes reports, because reading a drive's temperature can block.
 
 pub use super::TelemetryError;
 use super::diskstats::{Counters, Rates, parse_line};
@@ -122,7 +122,7 @@ impl Sampler {
     /// All values except the drives' health. The first health reading is not taken here, because it belongs to the
     /// first row.
     fn sample_rates(&mut self, interval: Duration) -> Vec<Cell> {
-        // Read first, because the rates use the time between two readings of this file.
+        // This file is read first, because the rates use the time between two readings of it.
         let statistics = self.diskstats.read().unwrap_or_default();
         let mut cells: Vec<Cell> =
             self.devices.iter_mut().flat_map(|device| device.sample(statistics, interval)).collect();
@@ -134,7 +134,7 @@ impl Sampler {
 
 type OfRates = fn(&Rates) -> Option<f64>;
 
-/// iostat's columns; [`Rates`] explains them. kB are 1,024 bytes, times in milliseconds.
+/// iostat's columns; [`Rates`] explains them. A kB is 1,024 bytes, and times are in milliseconds.
 const IOSTAT: [(Column, OfRates); 12] = [
     (Column::ReadsPerSec, |rates| Some(rates.reads_per_sec)),
     (Column::WritesPerSec, |rates| Some(rates.writes_per_sec)),
@@ -154,9 +154,9 @@ const IOSTAT: [(Column, OfRates); 12] = [
 #[derive(Debug)]
 struct DeviceSampler {
     number: DeviceNumber,
-    /// The kernel's name, or the number if the statistics do not have it.
+    /// Kernel name, or the device number if /proc/diskstats lacks the device.
     name: String,
-    /// `None` while the statistics lack the device.
+    /// `None` while /proc/diskstats lacks the device.
     counters: Option<Counters>,
     thermometer: Option<ProcFile>,
     irq: Option<InterruptSampler>,
@@ -198,13 +198,13 @@ impl DeviceSampler {
     }
 
     /// Health columns from `reading`. Data units have 512,000 bytes. The throttle count is the number of thermal
-    /// throttling events: both levels of SMART, and OCP's count.
+    /// throttling events: the sum of both levels of SMART and of OCP's count.
     fn health_cells(&self, reading: &Reading) -> Vec<Cell> {
         let Some(Poller { has_ocp, has_fdp, .. }) = self.health else { return Vec::new() };
         let smart = reading.smart.as_ref();
         let ocp = reading.ocp.as_ref();
         let sum = |both: [u32; 2]| both.map(f64::from).iter().sum::<f64>();
-        // If a part of the sum were missing in some rows, the sum would seem to rise without throttling.
+        // If OCP's count were missing in one row, the sum would seem to rise in the next row.
         let by_ocp = if has_ocp { ocp.map(|ocp| ocp.throttle_count.into()) } else { Some(0.0) };
         let throttled = smart.zip(by_ocp).map(|(smart, by_ocp)| sum(smart.thermal_transitions) + by_ocp);
         let mut cells = vec![

@@ -8,8 +8,8 @@ use crate::observe::DeviceNumber;
 pub enum EventKind {
     /// A bio entered the block layer (`block_bio_queue`). One bio may become several requests, or part of one.
     Queue,
-    /// A bio ended (`block_bio_complete`). An error mostly means that no tag was free and the bio must not wait; the
-    /// sender then sends it again. Without an error, the event is the completion on a device without requests.
+    /// A bio ended (`block_bio_complete`). An error mostly means that no tag was free for a bio that must not wait; the
+    /// sender then sends the bio again. On a device without requests, an event without an error is the completion.
     Return,
     /// A request entered the queue of its device (`block_rq_insert`); some requests bypass the queue.
     Insert,
@@ -53,7 +53,7 @@ pub struct Task {
 const COMM_BYTES: usize = 16;
 
 impl Task {
-    /// Process `pid` called `comm`, truncated as in the kernel.
+    /// Task `pid` with the name `comm`, truncated as in the kernel.
     pub fn new(pid: u32, comm: impl AsRef<[u8]>) -> Self {
         let mut comm_bytes = [0; COMM_BYTES];
         comm_bytes
@@ -89,7 +89,7 @@ pub struct Event {
     /// CPU of the event.
     pub cpu: u32,
     pub kind: EventKind,
-    /// The whole disk, never a partition (a [`EventKind::Queue`] event names the device that the bio was sent to).
+    /// The whole disk, not a partition. Only a [`EventKind::Queue`] event has the device that the bio was sent to.
     pub device: DeviceNumber,
     /// First sector, of 512 bytes.
     pub sector: u64,
@@ -105,7 +105,7 @@ pub struct Event {
     pub task: Task,
 }
 
-/// Sorts events by time; at equal times in the order of [`EventKind`], so issue before completion. Stable.
+/// Sorts events by time. Events of equal time are sorted by [`EventKind`], so issue comes before completion. Stable.
 ///
 /// The kernel has a buffer for each CPU, so events of several CPUs arrive one CPU after the other.
 pub fn sort_by_time(events: &mut [Event]) {
@@ -145,7 +145,7 @@ impl Decoder {
         Ok(Self { common_type: common.get("common_type")?, common_pid: common.get("common_pid")?, layouts })
     }
 
-    /// The event in `record`; `Ok(None)` for other types.
+    /// The event in `record`; `Ok(None)` for records of other types.
     pub(super) fn decode(&self, time_ns: u64, cpu: u32, record: &[u8]) -> Result<Option<Event>, ShortRecord> {
         let id = self.common_type.unsigned(record).ok_or(ShortRecord)?;
         match self.layouts.iter().find(|layout| layout.id == id) {
@@ -173,7 +173,7 @@ impl EventLayout {
             nr_sector: fields.get("nr_sector")?,
             rwbs: fields.get("rwbs")?,
             error,
-            // Some kernels lack this field; then the task is unknown.
+            // Some kernels lack this field; then the name of the task is unknown.
             comm: fields.get("comm").ok(),
         })
     }

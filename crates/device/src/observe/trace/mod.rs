@@ -75,7 +75,7 @@ impl Lost {
     }
 }
 
-/// A running trace. Dropping it removes it from the kernel completely.
+/// A running trace. Dropping this value removes the trace from the kernel.
 #[derive(Debug)]
 pub struct Trace {
     // Dropped before `instance` (fields drop in this order), because the kernel removes only instances without open

@@ -6,7 +6,7 @@
 //!         | low bits: bytes of data
 //! record  | u32: type_len (5 bits), time_delta (27 bits) | by type_len:
 //!     1-28  data, type_len * 4 bytes
-//!     0     data, length in the next u32 (which it counts)
+//!     0     data, length in the next u32 (length includes this u32)
 //!     29    padding; delta 0: rest of the page, else length in the next u32
 //!     30    time extend: the next u32 is the upper part of the delta
 //!     31    time stamp: the same, but absolute

@@ -11,7 +11,8 @@
 //! * A split bio is several requests, all queued when the bio was queued.
 //! * A request whose parts complete separately completes with its last part.
 //! * On a device without FUA support, the kernel adds a flush to a FUA write, and reports the write as complete twice.
-//!   The second report counts. Without the write's bio this cannot be known, and the first report counts.
+//!   The second report counts. If the trace lacks the write's bio, the added flush is unknown, and the first report
+//!   counts.
 //!
 //! A bio that ended because no tag was free, and is sent again, counts as queued since its first event. A request that
 //! the driver requeued stays one request; its device time begins at the last issue.
@@ -79,7 +80,7 @@ impl Request {
 }
 
 /// Maximum number of requests and bios in flight, so that a trace without completions cannot fill the memory. Beyond
-/// it, all requests in flight count as not completed, as at the end of a trace.
+/// this number, all requests in flight count as not completed, as at the end of a trace.
 const UNDER_WAY_MAX: usize = 1 << 20;
 
 /// Number of recent request ends kept per operation and device, so that several parallel sequential streams are
@@ -100,7 +101,7 @@ type RequestsBySector = HashMap<(DeviceNumber, u64), VecDeque<Pending>>;
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     request: Request,
-    /// The first sector after its last.
+    /// The sector after the last sector of the request.
     end_sector: u64,
     /// The kernel will add a flush, and report the completion again.
     flush_follows: bool,
@@ -368,7 +369,7 @@ impl RecentEnds {
     }
 }
 
-/// Takes the oldest entry under `key` that `fits`; removes an empty key.
+/// Takes the oldest entry under `key` for which `fits` is true. Removes a key without entries.
 fn take(waiting: &mut RequestsBySector, key: (DeviceNumber, u64), fits: impl Fn(&Pending) -> bool) -> Option<Pending> {
     let queue = waiting.get_mut(&key)?;
     let taken = queue.iter().position(fits).and_then(|at| queue.remove(at));

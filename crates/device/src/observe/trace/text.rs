@@ -10,9 +10,9 @@
 //! 3272.334513     asd              17665  RS   7,2      1293793      8704      0.390
 //! ```
 //!
-//! Each line is recognised separately; a table has the names of its columns in its heading. Kernels differ: the bytes
-//! before the sector, and the priority behind it (since 6.10), can be missing. A process can have any name, even `a:
-//! block_rq_issue: b`, so the parser tries each `block_` from the left until the rest of the line fits. Unreadable
+//! Each line is recognised separately; a table has the names of its columns in its heading. Kernels differ: some print
+//! no bytes before the sector, and Linux before 6.10 prints no priority behind it. A process can have any name, even
+//! `a: block_rq_issue: b`, so the parser tries each `block_` from the left until the rest of the line fits. Unreadable
 //! lines are counted, and the first is stored. Memory is bounded for any input.
 
 use super::event::{EventOp, Flags, parse_letters};
@@ -148,7 +148,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// True if the device is within [`DEVICES_MAX`].
+    /// True if the device is one of the first [`DEVICES_MAX`] devices of the text.
     fn knows(&mut self, device: DeviceNumber) -> bool {
         self.devices.contains(&device) || self.devices.len() < DEVICES_MAX && self.devices.insert(device)
     }
@@ -228,13 +228,13 @@ fn ftrace(line: &str) -> Option<ParsedLine> {
 }
 
 /// Parses `asd-17665   [001] .....  3272.334513`, or perf's `asd 17665 [001]  3272.334513`. `( 1234)` before the CPU is
-/// the process of the thread.
+/// the PID of the thread's process.
 fn ftrace_head(head: &str) -> Option<(u64, u32, Task)> {
     let (rest, time) = last_word(head)?;
     let time_ns = nanoseconds(time)?;
     let (mut rest, mut word) = last_word(rest)?;
     if !word.starts_with('[') {
-        // Flags: interrupts off, preemption...
+        // Skips the flags: interrupts off, preemption...
         (rest, word) = last_word(rest)?;
     }
     let cpu = number(word.strip_prefix('[')?.strip_suffix(']')?)?;

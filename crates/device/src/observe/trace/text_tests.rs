@@ -23,8 +23,8 @@ fn shorts(text: impl AsRef<[u8]>) -> Vec<String> {
 
 #[test]
 fn every_kernels_lines_of_a_request_are_read() {
-    // Since 6.10 with the priority, before without; the last variant without the bytes. Linux 4.x has four flags
-    // instead of five.
+    // Linux 6.10 and later print the priority, earlier kernels do not. The last variant has no bytes. Linux 4.x has
+    // four flags instead of five.
     for (issue, complete) in [
         ("7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]", "7,2 RS () 1293793 + 17 be,0,4 [0]"),
         ("7,2 RS 8704 () 1293793 + 17 none,0,0 [asd]", "7,2 RS () 1293793 + 17 none,0,0 [0]"),

@@ -186,7 +186,7 @@ impl Instance {
     /// Sets `name` to `value`. `doing` is part of the error message.
     pub(super) fn set(&self, doing: &'static str, name: &str, value: &str) -> Result<(), TraceError> {
         let path = self.path(name);
-        // Without O_TRUNC and O_CREAT, because these files are switches.
+        // Without O_TRUNC and O_CREAT, because a file of tracefs is a switch.
         let written =
             fs::OpenOptions::new().write(true).open(&path).and_then(|mut file| file.write_all(value.as_bytes()));
         written.map_err(|source| TraceError::from_io(doing, &path, source))
@@ -198,8 +198,8 @@ impl Instance {
     }
 }
 
-/// Reads a file of tracefs. Some files (`header_page`) return data only to the first read, so that read must be large
-/// enough for the whole file. The standard library begins with a small read.
+/// Reads a file of tracefs. Some files (`header_page`) return data only to the first read. Therefore the first read
+/// must be large enough for the whole file. The standard library begins with a small read.
 fn read_whole(path: &Path) -> io::Result<String> {
     let mut file = fs::File::open(path)?;
     let mut chunk = vec![0; 64 << 10];

@@ -80,8 +80,8 @@ impl Collection {
         }
     }
 
-    /// Records a finished read of `step`. After the last read, returns the stripes to program now; [`Self::give_back`]
-    /// takes the memory of the list.
+    /// Records a finished read of `step`. After the last read, returns the list of stripes to program now. The caller
+    /// returns the list with [`Self::give_back`].
     pub(super) fn collected(&mut self, step: u16) -> Option<Vec<(u32, u32)>> {
         let step_counts = self.steps.get_mut(usize::from(step))?;
         step_counts.reads -= 1;

@@ -18,7 +18,7 @@ pub(super) enum Work {
     Read { token: u32, bytes: u32, from_ns: u64 },
     /// Reads valid units for a step of garbage collection.
     Collect { step: u16, bytes: u32 },
-    /// Programs a stripe with `host_units` units of the host; `step` of garbage collection waits for it.
+    /// Programs a stripe with `host_units` units of the host; `step` of garbage collection waits for the program.
     Program { stripe: u32, host_units: u32, step: u16 },
     /// Erases the die's part of a superblock.
     Erase { slot: u16 },
@@ -99,8 +99,9 @@ impl Dies {
         }
     }
 
-    /// Ends a turn. Returns the finished work and the die's next turn. No work is finished if the turn was suspended,
-    /// or if an array read has ended and its transfer begins. The channel is busy only during the transfer.
+    /// Ends a turn of a die: a piece of work, or the array part of a read. Returns the finished work and the die's next
+    /// turn. No work is finished if the turn was suspended, or if the transfer of a read begins now. The channel is
+    /// busy only during the transfer.
     #[inline]
     pub(super) fn end(&mut self, work_end: WorkEnd, now_ns: u64) -> (Option<Work>, Option<(u64, WorkEnd)>) {
         let at = u32::from(work_end.die);
@@ -119,7 +120,7 @@ impl Dies {
         if !(others_wait && die.reads_in_row >= READS_IN_ROW)
             && let Some(read) = die.reads.pop_front()
         {
-            let Work::Read { from_ns, .. } = read else { unreachable!("only reads of the host wait there") };
+            let Work::Read { from_ns, .. } = read else { unreachable!("only host reads are in this queue") };
             return (finished_work, Some(self.begin(at, read, from_ns.max(now_ns))));
         }
         if let Some((work, left_ns)) = die.suspended.take() {

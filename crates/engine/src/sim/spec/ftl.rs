@@ -183,7 +183,7 @@ impl FtlDrive {
         // Each handle can have a partly filled stripe in the buffer until later writes fill it.
         if flash.buffer_bytes < program_bytes * (u64::from(spec.handles) + 1) {
             let value = flash.buffer_bytes.to_string();
-            return Err(("buffer", value, "at least planes x page for each handle and one more"));
+            return Err(("buffer", value, "at least (handles + 1) x planes x page"));
         }
         Ok(())
     }

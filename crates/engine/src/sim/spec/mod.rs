@@ -153,7 +153,7 @@ impl DriveSpec {
             }
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             if !names.split(", ").any(|known| known == name) {
-                return Err(format!("unknown parameter {} - known are {names}", quoted(name)));
+                return Err(format!("unknown parameter {} - known parameters: {names}", quoted(name)));
             }
             if given_names.contains(&name) {
                 return Err(format!("{name} is given twice - give {name} once"));
@@ -217,7 +217,7 @@ impl DriveSpec {
         let Stalls { length_ns, every_ns, ref at_ns } = self.stalls;
         let timed = every_ns > 0 || !at_ns.is_empty();
         if timed != (length_ns > 0) {
-            return Err("both stall-ms and one of stall-every-s and stall-at-s");
+            return Err("stall-ms, and also stall-every-s or stall-at-s");
         }
         if timed && every_ns > 0 && every_ns <= length_ns {
             return Err("a stall-every-s longer than stall-ms");
@@ -283,7 +283,7 @@ fn kilobytes(value: &str) -> Result<u64, &'static str> {
 fn nanoseconds(value: &str, unit_ns: f64) -> Result<u64, &'static str> {
     let number: f64 = value.parse().map_err(|_| "a number, such as 80 or 0.5")?;
     let ns = number * unit_ns;
-    if (0.0..=3e18).contains(&ns) { Ok(ns.round() as u64) } else { Err("a number from 0 to a century") }
+    if (0.0..=3e18).contains(&ns) { Ok(ns.round() as u64) } else { Err("a time from 0 to a century") }
 }
 
 fn range(value: &str) -> Option<Range<u64>> {
