@@ -29,7 +29,7 @@ fn the_probe_of_a_drive_that_moves_nothing_finds_nothing_and_counts_what_the_dri
 
     let exists = guest.run(&format!("{probe} --out /tmp/probe.json")).expect(2);
     assert!(exists.stderr.contains("it is there already"), "{}", exists.stderr);
-    // In the middle of it: once the drive was written to.
+    // A signal in the middle of the probe, once the drive has been written to.
     let written = "nvme fdp stats $FDP0 --endgrp-id=1 | head -n 1";
     let broken_off = guest.run(&format!(
         "before=$({written}); {probe} & until [ \"$({written})\" != \"$before\" ]; do :; done; kill -TERM $!; wait $!"
