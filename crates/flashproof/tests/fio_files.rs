@@ -23,7 +23,7 @@ fn counts(job: &Value) -> [u64; 4] {
     ["read", "write", "trim", "sync"].map(|kind| job[kind]["total_ios"].as_u64().unwrap())
 }
 
-/// Bytes of `file` in the page cache; `None`, said aloud, without fincore.
+/// Bytes of `file` in the page cache; `None`, with a message, without fincore.
 fn cached_bytes(bench: &Bench, file: &str) -> Option<u64> {
     let path = bench.path(file);
     tool("fincore", &["--bytes", "--noheadings", "--output", "RES", path.to_str()?])?.parse().ok()

@@ -14,7 +14,7 @@ const LAX: [&str; 2] = ["--sla", "99%>10s"];
 
 /// A device with a bench around it.
 struct Case {
-    // First, as fields drop in this order.
+    // The device comes first: fields are dropped in this order.
     device: LoopDevice,
     bench: Bench,
     /// Bytes at the start of the device that the kernel may write on its own.

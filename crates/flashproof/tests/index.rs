@@ -61,7 +61,7 @@ fn a_drive_too_slow_for_its_updates_is_named() {
     let ended = index(&bench, config, &[]).expect(1);
     assert!(ended.stdout.contains("the bottleneck was the device"), "{}", ended.stdout);
     assert!(bench.run().verdict.ran_sec < 120.0);
-    // One thread does one update at a time: the bottleneck is the user's limit, not the drive.
+    // Each thread does one update at a time: the bottleneck is the user's limit, not the drive.
     std::fs::remove_dir_all(bench.path(OUT)).unwrap();
     let config = "device-names: sim:read-us=9000+write-us=1000+jitter-pct=0\ntest-duration-sec: 600\n\
                   write-reqs-per-sec: 100\ncache-threads: 1\nmax-lag-sec: 10\n";

@@ -1,4 +1,4 @@
-//! Terminals that are narrow, and terminals that go away in the middle of a run.
+//! Terminals that are narrow, and terminals that are closed in the middle of a run.
 
 use crate::support;
 
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use support::info_server::{CREDENTIAL_OF_ADMIN, InfoServer, Mode};
 use support::{Bench, OUT, skip};
 
-/// A terminal of our own: what a window or a connection holds, and what programs in it see.
+/// A pseudoterminal: `window` is the side of a terminal window or a connection, `inside` the side of the programs.
 struct Terminal {
     window: File,
     inside: File,
@@ -33,7 +33,7 @@ impl Terminal {
             Ok((File::from(window), name))
         };
         let (window, name) = open().map_err(|error| skip::<()>(&format!("no terminal can be had: {error}"))).ok()?;
-        // Not the controlling terminal of the test itself.
+        // Opened with O_NOCTTY, so that it does not become the controlling terminal of the test.
         let inside = OpenOptions::new().read(true).write(true).custom_flags(0o400).open(name).unwrap();
         let size = Winsize { ws_row: 25, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&inside, size).unwrap();
@@ -59,7 +59,7 @@ impl Terminal {
     }
 }
 
-/// Kills its process when a test fails.
+/// A process that is killed when dropped, also if a test fails.
 struct Guard(Child);
 
 impl Drop for Guard {
@@ -96,7 +96,7 @@ fn a_terminal_that_goes_away_does_not_end_a_run_and_it_goes_on_to_its_verdict() 
     let Some(child) = terminal.run(&command(&bench, 6)) else { return };
     let mut child = Guard(child);
     wait_for("its first interval", || intervals(&bench.path(OUT)) > 0);
-    // The last one who holds the window closes it: SIGHUP, and EIO for whoever writes.
+    // Closing the last descriptor of the window causes SIGHUP, and EIO for writes.
     drop(terminal);
     let gone_after = intervals(&bench.path(OUT));
     assert!(gone_after < 6, "the terminal went away in the middle");
@@ -186,7 +186,7 @@ fn what_comes_after_progress_begins_on_a_line_of_its_own() {
     let Terminal { mut window, inside } = terminal;
     drop(inside);
     let mut text = Vec::new();
-    // With nobody inside any more it ends with EIO.
+    // When no program has the terminal open any more, reads end with EIO.
     let _ = window.read_to_end(&mut text);
     let text = String::from_utf8_lossy(&text);
     for stage in ["stage 1 of 2: PASS", "stage 2 of 2: PASS"] {
