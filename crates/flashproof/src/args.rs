@@ -156,7 +156,7 @@ pub enum OtherReport {
     Status(StatusArgs),
 }
 
-/// `flashproof latency`: tables from ACT's logs, runs and servers' logs, distinguished by their content.
+/// `flashproof latency`: tables from ACT's logs, runs and servers' logs. The content of a log shows its kind.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_flag = true)]
 pub struct LatencyCommand {
@@ -319,7 +319,7 @@ fn exit_as_act<A>(error: clap::Error) -> A {
     exit(&error, session::failure::ACT_FAILURE.into())
 }
 
-/// Prints help or a usage error, and exits: with 0 after help, with `mistake` after an error.
+/// Prints help or a usage error, and exits: with code 0 after help, with code `mistake` after an error.
 fn exit(error: &clap::Error, mistake: i32) -> ! {
     let text = error.render().to_string();
     match text.contains(units::is_unprintable) {

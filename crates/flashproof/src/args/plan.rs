@@ -156,7 +156,7 @@ pub struct SizeArgs {
 pub enum Instant {
     /// With a date.
     At(Timestamp),
-    /// Time of day, on the last day that contains it.
+    /// Time of day, on the last day of the log that contains it.
     Of(Time),
 }
 

@@ -108,7 +108,7 @@ pub struct RateArgs {
     pub out: Option<PathBuf>,
 }
 
-/// Parses the time of the confirmation, at least twelve rounds of a second.
+/// Parses the time of the confirmation, which takes at least twelve rounds of a second.
 fn confirmation(text: &str) -> Result<u32, String> {
     match seconds(text)? {
         seconds if seconds < 12 => {

@@ -93,7 +93,7 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
     write(&Checks::new(checks, not_run), &args.form, &format!("{run_dir}\n"))
 }
 
-/// Writes the result of checks in the requested form; `last` follows the text.
+/// Writes the result of checks in the requested form; `footer` follows the text form.
 pub fn write(checks: &Checks, form: &FormArgs, footer: &str) -> Result<ExitCode, Failure> {
     show(
         form,

@@ -207,8 +207,8 @@ fn check_files(config: &Config) {
     }
 }
 
-/// Listens at `at`, with retries while a server killed just before still holds the port: the kernel closes its ring
-/// with a delay.
+/// Listens at `socket_address`, with retries while a server killed just before still holds the port: the kernel closes
+/// its ring with a delay.
 fn bind_with_retries(socket_address: SocketAddr) -> std::io::Result<TcpListener> {
     let begin = Instant::now();
     loop {

@@ -137,7 +137,7 @@ fn check_devices(name: &str, trace: &Trace, device_names: &[String]) -> Result<(
     )))
 }
 
-/// Assumed write blocks of a space of unknown size; the results hardly depend on this number.
+/// Assumed number of write blocks of a space of unknown size. The results hardly depend on it.
 const BLOCKS_ASSUMED: u64 = 1_000_000;
 
 /// Reads the file, and runs it.

@@ -1,7 +1,7 @@
 //! Commands to the guest, and their results, over a dedicated serial port.
 //!
-//! A request is a line with a shell script in hexadecimal digits. The answer is a line with exit code and sizes, then the bytes
-//! of standard output and standard error.
+//! A request is a line with a shell script in hexadecimal digits. The answer is a line with exit code and sizes, then
+//! the bytes of standard output and standard error.
 
 use crate::support::Ended;
 use std::fmt::Write as _;

@@ -47,10 +47,11 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// With the drives that `devices` describes to QEMU, an image of its own for each `drive=NAME`; that of
-    /// `drive=locked` cannot be written, and that of `drive=cached` belongs to a running [`crate::support::CachedDrive`]. `None`, said aloud, where there is no QEMU or kernel for it.
+    /// A machine with the drives that `devices` describes to QEMU. Each `drive=NAME` gets its own image; that of
+    /// `drive=locked` is read-only, and a running [`crate::support::CachedDrive`] serves that of `drive=cached`.
+    /// `None`, with a message, without QEMU or a kernel.
     pub(super) fn new(devices: &str) -> Option<Self> {
-        // Beside the binary's directory: target/guest, which scripts/guest-setup makes.
+        // target/guest, which scripts/guest-setup creates.
         let target = Path::new(FLASHPROOF).parent()?.parent()?;
         let parts = target.join("guest");
         if !parts.join("qemu").exists() {

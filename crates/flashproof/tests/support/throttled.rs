@@ -80,7 +80,7 @@ impl Throttled {
         self.lifted.iter().for_each(|(file, none)| fs::write(file, none).unwrap());
     }
 
-    /// A command that runs its further arguments as `flashproof ARGUMENTS` in the group.
+    /// A command that runs flashproof in the group, without arguments so far.
     pub fn command(&self, bench: &Bench) -> Command {
         let mut command = bench.command("sh");
         let script = "echo $$ > \"$0\" && exec \"$@\"";

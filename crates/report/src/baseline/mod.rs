@@ -5,9 +5,9 @@
 //!                   -> numbers -> Beside: drives in columns, outliers named -> reports and comparisons
 //! ```
 //!
-//! The one idea: everything comes from the points in `series.json`, except the saturation's timeline, which comes from
-//! its run. The report includes predictions, and the used fraction of a drive with the possible gain from another
-//! layout.
+//! The one idea: everything comes from the points in `series.json`, except the timeline of the saturation, which comes
+//! from its run. The report also has the predictions, the part of each drive that was in use, and the possible gain
+//! from another layout.
 
 mod beside;
 mod charts;

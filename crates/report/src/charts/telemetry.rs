@@ -148,8 +148,8 @@ impl Quantity {
         Self { hint, ..self }
     }
 
-    /// The chart for `owners`: kernel names of devices, or a single empty name for the host. `no_data_reason`: reason for missing
-    /// data, if known.
+    /// The chart for `owners`: kernel names of devices, or a single empty name for the host. `no_data_reason`: reason
+    /// for missing data, if known.
     fn chart(&self, prefix: &str, owners: &[String], timeline: &Timeline, no_data_reason: Option<&str>) -> Chart {
         let axis = if self.unit == "%" { Axis::percent(self.title) } else { Axis::linear(self.title, self.unit) };
         let mut chart = Chart::over_time(format!("{prefix}-{}", self.id), self.title, axis);

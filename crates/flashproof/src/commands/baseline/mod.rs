@@ -8,8 +8,8 @@
 //!            the jobs furthest behind, at the same time -> a run -> a point for each drive
 //!         -> conclusion, report
 //! ```
-//! `load::baseline` decides which job is next, `conclusions::baseline` what follows from points. Several drives work
-//! at the same time, as in a server: each has its own job, and a step for it.
+//! `load::baseline` decides the next job, and `conclusions::baseline` draws conclusions from points. Several drives
+//! work at the same time, as in a server: each has its own job, and a step for this job.
 
 mod measuring;
 mod request;
@@ -156,8 +156,8 @@ fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
     next
 }
 
-/// Runs `jobs` at the same time. Their steps are saved in `kept` before and after the run. `Continue`: each drive has a
-/// point, except drives whose run ended because another drive failed. `Break`: a signal ended the run.
+/// Runs `jobs` at the same time. Their steps are saved in `series_dir` before and after the run. `Continue`: each drive
+/// has a point, except drives whose run ended because another drive failed. `Break`: a signal ended the run.
 fn run_jobs(
     jobs: &[(usize, Job)],
     request: &Request,

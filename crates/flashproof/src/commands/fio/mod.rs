@@ -53,7 +53,7 @@ fn other_engines(loads: &[FioLoad]) -> BTreeSet<String> {
     replaced.collect()
 }
 
-/// Runs `args` with the behaviour of `manner`.
+/// Runs `args` with the behaviour of `compat_mode`.
 pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     let line = command_line(&args.words).map_err(usage_of_problems)?;
     print_warnings(&line.warnings);

@@ -7,8 +7,8 @@
 //!                     next move -> an observed run -> its result -> next move ...
 //!                 -> conclusion
 //! ```
-//! `conclusions::rating` decides the next load and the result of a step. This module joins it with the runner, and
-//! saves the state before and after each step.
+//! `conclusions::rating` decides the next load and the result of a step. This module connects `conclusions::rating`
+//! with the runner, and saves the state before and after each step.
 
 mod search;
 
@@ -334,7 +334,7 @@ fn result_word(step: &Step) -> &'static str {
     }
 }
 
-/// Maximum number of sentences about differences of the simulated drive.
+/// Maximum number of sentences about differences between the simulated drive and the measured one.
 const MISSES_SHOWN_MAX: usize = 3;
 
 /// Predicts from the directory of a baseline.

@@ -109,8 +109,8 @@ impl SearchRun {
         (least_sec, most_sec)
     }
 
-    /// Runs a move and adds its result to the search. The step is saved in `kept` before and after the run. `Break`: a
-    /// signal ended the run.
+    /// Runs a move and adds its result to the search. The step is saved in `series_dir` before and after the run.
+    /// `Break`: a signal ended the run.
     pub fn run(
         &mut self,
         next_run: NextRun,
