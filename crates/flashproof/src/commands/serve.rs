@@ -147,8 +147,8 @@ fn maybe_older(facts: &Facts) -> Vec<Line> {
     let line = |(namespace, counts): (&NamespaceConfig, &NamespaceCounts)| {
         let text = format!(
             "{{{}}} {} records of an earlier run: if both nodes were killed at once, writes that were only in memory \
-             are lost, and a node does not fetch records that only the other has - commit-to-device keeps no write \
-             only in memory",
+             are lost, and a node does not fetch records that only the other has - with commit-to-device, no \
+             write is only in memory",
             namespace.settings.name, counts.store.objects
         );
         Line::warning("hb", "hb.c", text)

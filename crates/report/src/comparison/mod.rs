@@ -62,8 +62,8 @@ impl Comparison {
     }
 }
 
-/// Compares the runs or series in `dirs`, with the operator's data `operator_data`, and ranks them in `ratings` (highest
-/// first).
+/// Compares the runs or series in `dirs`, with prices and endurance from `operator_data`. Ranks them among `ratings`,
+/// which are sorted, the highest first.
 ///
 /// Errors: a directory has neither a run nor a series, a run is named twice, or `operator_data` names an unknown candidate. If
 /// a run is damaged, its undamaged part is shown, with a warning.

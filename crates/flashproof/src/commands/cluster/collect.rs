@@ -307,8 +307,8 @@ impl Collection<'_> {
         let mut errors = Vec::new();
         if !missing.is_empty() {
             errors.push(format!(
-                "the collection is incomplete - {} could not be queried (see the warnings) - it has only part of the \
-                 load{}",
+                "the collection is incomplete - {} could not be queried (see the warnings) - part of the load is \
+                 missing{}",
                 count(missing.len() as u64, "node"),
                 if self.args.one_node { "" } else { "; --one-node queries only the nodes of --host" }
             ));

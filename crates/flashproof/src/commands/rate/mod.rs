@@ -222,7 +222,7 @@ impl Request {
             let (sec, normal, hours) = (span(sec), span(self.slice.sec), self.slice.sec / 3_600);
             format!(
                 "the load was judged over {sec}, not {normal}, to take at most a minute of CPU (--slice {hours}h judges \
-                 all)"
+                 the whole time)"
             )
         })
     }
@@ -279,7 +279,7 @@ fn show_plan(series_dir: &SeriesDir, request: &Request, drives: &Drives) -> Resu
     let time_note = if request.simulated { " of simulated time" } else { "" };
     console::page(&format!(
         "{}\n{devices}the rating is confirmed over {}\nunder load: from {} to {}{time_note}, depending on the rating; slow \
-         spells of a drive add to it\nnothing was written\n",
+         spells of a drive add to this time\nnothing was written\n",
         summary(series_dir, request),
         span(request.slice(request.first_load).sec),
         span(least_sec),
@@ -294,7 +294,7 @@ fn summary(series_dir: &SeriesDir, request: &Request) -> String {
         None => String::new(),
     };
     format!(
-        "searching the rating from {}x up, in rounds of {}{bound}; state and results: {}{}",
+        "searching for the rating from {}x up, in rounds of {}{bound}; state and results: {}{}",
         request.first_load,
         span(request.slice(request.first_load).round_sec),
         series_dir.dir.display(),
