@@ -11,7 +11,7 @@
 //!
 //! Published ratings come from ACT's 24-hour certifications of the standard mix: a drive is rated Nx if it holds N
 //! times 2,000 reads and 1,000 writes per second within ACT's limits. Only a run with ACT's pacing, this mix and these
-//! limits is comparable with them.
+//! limits is comparable with a published rating.
 
 mod candidate;
 mod source;

@@ -21,7 +21,7 @@ pub struct Timed {
     pub seconds: f64,
     /// Bytes that hosts wrote in that time, in drive fills.
     pub drive_fills: f64,
-    /// WAF of the drives in that time, to compare with the steady WAF; null unless the drives were steady at its start.
+    /// WAF of the drives in that time, to compare with the steady WAF; null unless the drives were steady before.
     pub device_waf: Option<f64>,
     /// Why the measurement ended early; null if it did not.
     pub ended_early: Option<String>,

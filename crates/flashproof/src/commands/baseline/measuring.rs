@@ -1,4 +1,4 @@
-//! Collects the results of a run of jobs while it runs: a point for each drive.
+//! Collects the results of a run of jobs during the run: a point for each drive.
 
 use conclusions::baseline::{Done, Latency, Part, Point, Second, Watch as WatchPoint};
 use device::observe::diskstats::{self, Counters};
@@ -252,7 +252,7 @@ fn counters(load: &FioLoad) -> Vec<Option<Counters>> {
 
 fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -> Done {
     let service = latency(&kind.clat, 0);
-    // Operations that were never done took longer than all others: each was due before the last completion.
+    // Operations never done count as longer than all others, because each was due before the last completion.
     let answer = if offered_iops.is_some() { latency(&kind.response_times(), kind.undone) } else { service.clone() };
     // Operations in flight at the end are not counted: with a deep queue and a short job they are a tenth of all.
     let in_time = kind.ops.saturating_sub(kind.overtime) as f64;

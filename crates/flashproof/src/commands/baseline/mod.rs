@@ -84,8 +84,8 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
             break;
         }
         if is_pts && jobs[0].1.position.1 == 0 {
-            // The preparation opens the devices itself and needs them exclusively. A simulated drive is new when
-            // opened.
+            // The preparation opens the devices itself and needs them exclusively. A simulated drive is prepared by
+            // opening it again.
             drop(opened);
             let devices = jobs.iter().map(|(device, _)| request.devices[*device].clone()).collect();
             if !request.form.simulated

@@ -207,7 +207,7 @@ struct Collection<'a> {
 }
 
 impl Collection<'_> {
-    /// Samples with the settings changed, if requested; then restores them in any case.
+    /// Changes the settings if requested, samples, and restores the settings in any case.
     fn with_settings(&mut self, dir: &Path) -> Result<(), Failure> {
         let planned = self.sampled_nodes.iter().filter(|node| !node.changes.is_empty());
         let planned: Vec<_> = planned.map(|node| NodeChanges::new(&node.node, node.changes.clone())).collect();

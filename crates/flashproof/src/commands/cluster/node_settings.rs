@@ -1,4 +1,4 @@
-//! Temporary changes of node settings, and their restoration; and the folder of a collection: one file per node,
+//! Temporary changes of node settings, and their restoration. Also the folder of a collection: one file per node,
 //! written during the collection, plus logs and iostat's output. The name of a file gives its kind: `NODE.info`, or a
 //! name with `.log` or `iostat`.
 //!

@@ -256,8 +256,8 @@ impl Request {
         series::new_series(Purpose::Rate, devices, self.base.to_text(), terms)
     }
 
-    /// Why a rating must not be compared with published ones: `unprepared` devices, and devices of `virtual_kinds`
-    /// that are not drives.
+    /// Why a rating must not be compared with published ones. `unprepared`: names of the unprepared devices;
+    /// `virtual_kinds`: kinds of devices that are not drives.
     pub fn not_comparable(&self, unprepared: &str, virtual_kinds: &[String]) -> Vec<String> {
         let reasons = [
             (!self.as_act, "operations were evenly spaced, which favours a drive (--as-act paces as ACT does)"),
