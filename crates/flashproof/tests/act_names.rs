@@ -38,12 +38,12 @@ fn its_log_and_its_messages_in_one_file_give_the_tables_of_the_log_alone() {
     bench.write("a.conf", writes(&bench, 4));
     Running::start(into_one_file(&bench, &format!("--out {OUT}"))).end().expect(0);
     let log = bench.text("log");
-    assert!(log.contains("doctor: ") && log.contains(" (screening, SLA "), "both are in it: {log}");
-    assert!(!log.contains(" left\n"), "progress is for terminals: {log}");
+    assert!(log.contains("doctor: ") && log.contains(" (screening, SLA "), "the file has both outputs: {log}");
+    assert!(!log.contains(" left\n"), "progress is only for terminals: {log}");
     let tables = latency(&bench, "log");
     assert_eq!(tables.stdout, latency(&bench, &format!("{OUT}/act.log")).stdout);
     assert_eq!(tables.stdout.lines().filter(|line| line.trim_start().starts_with(char::is_numeric)).count(), 4);
-    assert_eq!(tables.stderr, "", "and nothing is wrong with it");
+    assert_eq!(tables.stderr, "", "the log has no warning or error");
 }
 
 #[test]

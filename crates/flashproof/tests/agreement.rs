@@ -92,7 +92,7 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     has("html", &html, &format!("class=\"verdict {outcome}\""));
     let (status_code, status) = shown(bench, &["report", "status", dir]);
     has("status", &status, &sentence);
-    assert!(!status.contains("OVER A LIMIT"), "{dir}: it is over\n{status}");
+    assert!(!status.contains("OVER A LIMIT"), "{dir}: the run has ended\n{status}");
     let (status_json_code, status) = shown(bench, &["report", "status", dir, "--json"]);
     let fields =
         ["outcome", "exit_code", "reason", "reasons", "first_bad_slice", "worst_slice", "streams", "not_judged"];
@@ -193,7 +193,7 @@ fn every_form_says_the_same_of_jobs_that_ended() {
             }
             "not-carried-out" => {
                 let stream = &result["streams"][0];
-                assert!(stream["achieved_iops"].as_f64().unwrap() < 100.0, "what came back after the end: {stream}");
+                assert!(stream["achieved_iops"].as_f64().unwrap() < 100.0, "completed after the end: {stream}");
             }
             _ => {}
         }

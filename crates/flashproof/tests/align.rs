@@ -59,7 +59,7 @@ fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
     let aligned = bench.text("out.conf");
     let [reads, writes, size, unchanged] = offsets(&aligned);
     assert!((97..=99).contains(&reads) && writes == 92 && (96..=101).contains(&size) && unchanged == 100, "{aligned}");
-    assert!(aligned.starts_with(&config), "every line as it was, and more at the end");
+    assert!(aligned.starts_with(&config), "all lines are unchanged, with more lines at the end");
     assert!(
         aligned.contains("\n# By flashproof size align, ") && aligned.contains("iostat's numbers as typed"),
         "{aligned}"

@@ -19,7 +19,7 @@ fn refused(config: &str, errors: &[&str]) {
     let before = bench.read("victim");
     bench.storage(config, &["--erase", "victim"]).expect_errors(2, errors);
     assert!(before == bench.read("victim"), "the file was written to");
-    assert!(!bench.exists(OUT) && !bench.exists("state"), "something was made");
+    assert!(!bench.exists(OUT) && !bench.exists("state"), "a file was created");
 }
 
 /// Like [`refused`], for lines added to a valid configuration.
@@ -35,7 +35,7 @@ fn the_good_configuration_runs_and_erases() {
     let before = bench.read("victim");
     let ended = bench.storage(GOOD, &["--erase", "victim", "--sla", "99%>10s"]).expect(0);
     assert!(ended.errors().is_empty());
-    assert!(before != bench.read("victim") && bench.exists(OUT), "else the tests here show nothing");
+    assert!(before != bench.read("victim") && bench.exists(OUT), "otherwise, the tests here would show nothing");
 }
 
 #[test]

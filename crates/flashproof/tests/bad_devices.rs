@@ -20,7 +20,7 @@ fn refused(bench: &Bench, devices: &str, why: &str) {
     for (writes, what) in [(true, "refusing to write to"), (false, "cannot read")] {
         let ended = bench.storage(&load(devices, writes), &["--erase", devices]);
         ended.expect_errors(3, &[format!("{what} {devices} - {why}")]);
-        assert!(!bench.exists(OUT) && !bench.exists("state"), "something was made");
+        assert!(!bench.exists(OUT) && !bench.exists("state"), "a file was created");
     }
 }
 

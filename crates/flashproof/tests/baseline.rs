@@ -33,7 +33,7 @@ fn each_profile_stands_beside_the_real_fio_s_and_nothing_is_written() {
     assert!(ended.stdout.contains("Cross-check: 3 rounds of flashproof and 3 rounds of fio-"), "{}", ended.stdout);
     let series = series(&bench);
     let checked: Vec<_> = series.steps.iter().filter(|step| step.details["cross_check"].is_object()).collect();
-    assert_eq!(checked.len(), 1, "the one profile of it");
+    assert_eq!(checked.len(), 1, "a single profile");
     let numbers = &checked[0].details["cross_check"]["streams"][0]["numbers"];
     for program in ["flashproof", "fio"] {
         let iops = numbers["IOPS"][program].as_array().unwrap();
@@ -111,7 +111,7 @@ fn after_kill_9_it_goes_on_with_the_job_that_was_running() {
     assert!(before.conclusion.is_none() && done > 5, "{done}");
     let ended = bench.flashproof(&words(line)).expect(0);
     let after = series(&bench);
-    assert_eq!(after.steps[..done], before.steps[..done], "what was done is not done again");
+    assert_eq!(after.steps[..done], before.steps[..done], "finished jobs are not repeated");
     let of = |state| after.steps.iter().filter(|step| step.state == state).count();
     assert!(of(State::Interrupted) <= 1 && of(State::Running) == 0, "{}", ended.stderr);
     let mut names: Vec<_> =

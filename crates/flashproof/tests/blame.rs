@@ -32,7 +32,7 @@ fn assert_blamed(bench: &Bench, cause: Cause) -> Blame {
     let blame = worst(&run).clone();
     assert_eq!(blame.parts[0].cause, cause, "{}", blame.sentence);
     let written = run.written.expect("a verdict");
-    assert_eq!(written.blame[0].sentence, blame.sentence, "told at the end as read again");
+    assert_eq!(written.blame[0].sentence, blame.sentence, "the run and the report give the same blame");
     blame
 }
 

@@ -118,7 +118,7 @@ fn the_state_of_another_drive_or_of_other_terms_is_refused_by_name() {
     state.write(&bench.path(SERIES)).unwrap();
     let parts = ["cannot resume the series in series", "serial S123 (", "serial sim: (", "--fresh"];
     certify(&bench, &short).expect_error(2, &parts);
-    assert_eq!(series(&bench), state, "it is left as it was");
+    assert_eq!(series(&bench), state, "the file is unchanged");
     // --fresh deletes nothing: the new series is created beside the old one, and later commands find the new one.
     certify(&bench, &[&short[..], &["--fresh"]].concat()).expect(0);
     assert_eq!(series(&bench), state);
@@ -249,8 +249,8 @@ fn a_dry_run_says_what_would_run_and_how_long_and_makes_nothing() {
     bench.flashproof(&line).expect_error(3, &["refusing to write to", "--erase"]);
     let told = bench.flashproof(&[&line[..], &["--erase", &device.name]].concat()).expect(0).stdout;
     assert!(told.contains("67.1 MB, prepared first: 134 MB to write, 1 s at 1 GB/s\n"), "{told}");
-    assert!(device.content()[..1 << 20].iter().all(|byte| *byte == 7), "it was written to");
-    assert!(!bench.exists("flashproof-results") && !bench.exists("state"), "something was made");
+    assert!(device.content()[..1 << 20].iter().all(|byte| *byte == 7), "the device was written to");
+    assert!(!bench.exists("flashproof-results") && !bench.exists("state"), "a file was created");
 }
 
 #[test]

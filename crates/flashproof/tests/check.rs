@@ -124,7 +124,7 @@ fn a_drive_that_freezes_and_one_that_dies_fail_although_their_percentiles_are_go
     let bench = Bench::new();
     let json = check(&bench, &["etcd", "sim:stall-every-s=10+stall-ms=900"], 1);
     let is_failed = criteria(&json).iter().any(|(what, outcome)| what.contains("p99") && outcome == "fail");
-    assert!(is_failed, "the 99th percentile does not see it, the verdict of the run does: {json}");
+    assert!(is_failed, "the verdict of the run fails, but not the 99th percentile: {json}");
     assert!(json["checks"][0]["sentence"].as_str().unwrap().contains(" completed no "), "{json}");
     let bench = Bench::new();
     let json = check(&bench, &["etcd", "sim:gone-at-s=20"], 1);
@@ -294,7 +294,7 @@ fn files_on_a_disk_are_made_without_root_and_removed_at_the_end_and_after_a_kill
     let json: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert!(json["checks"][0]["criteria"][0]["figure"].as_f64().unwrap() > 0.0, "{json}");
     assert!(json["checks"][0]["disk"].as_str().unwrap().starts_with("loop"), "{json}");
-    assert_eq!(fs::read_dir(&data).unwrap().count(), 0, "its files are removed");
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 0, "the files of the check are removed");
 
     let mut running = Running::start(nobody_command(
         &nobody,
@@ -307,7 +307,7 @@ fn files_on_a_disk_are_made_without_root_and_removed_at_the_end_and_after_a_kill
     running.end();
     assert!(own_dir.join("log").exists(), "a killed check leaves its file");
     nobody.flashproof(&bench, &arguments(&third)).expect_judged();
-    assert!(!own_dir.exists(), "the next one removes it");
+    assert!(!own_dir.exists(), "the next check removes the file");
 
     bench.write("large.toml", own(|text| text.replace("size=16m", "size=1g")));
     let error = nobody.flashproof(&bench, &["check", "./large.toml", &data, "--out", &fourth]);

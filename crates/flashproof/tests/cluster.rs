@@ -88,7 +88,7 @@ fn with_enable_settings_are_on_while_it_samples_and_put_back_then() {
     assert!(!bench.exists(PUT_BACK));
     let samples = sampled(&bench, "namespace/test");
     let is_on = samples.iter().all(|sample| sample.contains("enable-benchmarks-storage=true"));
-    assert!(is_on && !samples.is_empty(), "as it was while it sampled");
+    assert!(is_on && !samples.is_empty(), "the state during sampling");
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn an_unreachable_peer_makes_a_collection_incomplete() {
         "{warnings:?}"
     );
     assert!(ended.errors()[0].starts_with("the collection is incomplete - "), "{}", ended.stderr);
-    assert_eq!(nodes(&bench).len(), 1, "what there is, is kept");
+    assert_eq!(nodes(&bench).len(), 1, "the existing files are kept");
     let bench = Bench::new();
     collect(&bench, &server, &["--one-node"]).expect(0);
     // A node of --host that cannot be reached is an error even with --one-node.
@@ -382,7 +382,7 @@ fn what_is_no_reply_is_told_with_what_came() {
         let ended = collect(&bench, &server, &[]);
         assert!(ended.errors().iter().any(|error| error.contains(&server.host())), "{mode:?}: {}", ended.stderr);
         ended.expect_error(3, parts);
-        assert!(!bench.exists(DIR), "nothing is left of it");
+        assert!(!bench.exists(DIR), "no folder is left");
     }
 }
 

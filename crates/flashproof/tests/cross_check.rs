@@ -70,7 +70,7 @@ fn both_run_the_same_job_on_the_same_device_and_stand_side_by_side() {
     // By the kernel's counters, each block was read or written once in each of six rounds.
     let done = device.counters().since(&before).unwrap();
     assert!(done.read.sectors + done.write.sectors >= 6 * 8_192, "{done:?}");
-    assert_eq!(device.content()[4 << 20..].iter().filter(|byte| **byte != 0).count(), 1 << 20, "nothing beyond size");
+    assert_eq!(device.content()[4 << 20..].iter().filter(|byte| **byte != 0).count(), 1 << 20, "nothing beyond --size");
     assert!(bench.exists("run/round-3/verdict.json"));
     // The report of flashproof covers one round, not the sum of the rounds.
     let [reads, writes] = ["read", "write"].map(|kind| json["jobs"][0][kind]["total_ios"].as_u64().unwrap());
@@ -183,7 +183,7 @@ fn both_verify_map_and_log_as_many_operations() {
             }
         }
     }
-    assert!(!bench.exists("l_clat.2.log"), "fio's logs are nowhere but in a directory of its own");
+    assert!(!bench.exists("l_clat.2.log"), "fio's logs are only in a separate directory");
 }
 
 #[test]
@@ -212,8 +212,8 @@ fn fio_is_given_our_descriptors_and_no_word_can_name_another_file() {
     let files: Vec<_> = told.iter().filter(|word| word.contains("filename=") && !word.contains('\n')).collect();
     assert!(files[0].starts_with("--filename=/proc/") && files[0].contains("/fd/"), "{told:?}");
     assert_eq!(files[1..], [&"--description=x filename=victim"]);
-    assert!(told.contains(&"--thread=1"), "one process, which a kill ends with all of its jobs: {told:?}");
-    assert!(told.contains(&"--name=a\nfilename=victim"), "one word, whatever is in it: {told:?}");
+    assert!(told.contains(&"--thread=1"), "fio runs as one process, so a kill ends all its jobs: {told:?}");
+    assert!(told.contains(&"--name=a\nfilename=victim"), "the path is a single word, whatever its characters: {told:?}");
     assert!(
         !told.iter().any(|word| ["--write_", "--mem", "--unlink"].iter().any(|of| word.starts_with(of))),
         "{told:?}"
@@ -261,5 +261,5 @@ fn what_cannot_be_cross_checked_is_refused_before_anything_is_written() {
         Running::start(with_path(&bench, &dir, words)).end().expect_error(2, &[says]);
     }
     assert_eq!(bench.read("data"), before);
-    assert!(!bench.exists("told"), "fio was asked for its version alone");
+    assert!(!bench.exists("told"), "fio was only asked for its version");
 }

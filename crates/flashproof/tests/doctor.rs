@@ -54,7 +54,7 @@ fn a_free_loop_device_has_no_problem_and_is_told_for_what_it_is() {
     assert!(page.lines().last().unwrap().starts_with("0 problems, "), "{page}");
     assert!(!page.contains("\nok "), "{page}");
     assert!(bench.flashproof(&["doctor", &device.name, "--all"]).expect(0).stdout.contains("\nok "));
-    assert!(!bench.exists("state"), "the doctor keeps nothing");
+    assert!(!bench.exists("state"), "the doctor writes no record");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn what_the_guard_would_let_pass_is_safe_and_nothing_of_it_changes() {
     let writes = |counters: device::observe::diskstats::Counters| counters.write.completed;
     let written = writes(loop_device.counters());
     bench.flashproof(&["doctor"]).expect(0);
-    assert_eq!(writes(loop_device.counters()), written, "it writes nothing");
+    assert_eq!(writes(loop_device.counters()), written, "the doctor writes nothing to the device");
     assert!(before == loop_device.content() && !bench.exists("state"));
 }
 

@@ -101,7 +101,7 @@ fn a_signal_ends_a_run_cleanly_with_a_partial_verdict() {
         assert_eq!(run.agrees(), Some(true));
         assert!(run.remarks.is_empty(), "{:?}", run.remarks);
         let (_, errors, unissued) = support::totals(&run, "reads");
-        assert_eq!((errors, unissued), (0, 0), "what was asked for until then was done");
+        assert_eq!((errors, unissued), (0, 0), "all operations scheduled until then were done");
         bench.flashproof(&["report", OUT]).expect(4);
     }
 }
@@ -197,7 +197,7 @@ fn a_program_that_is_stopped_for_a_while_measures_itself_and_says_so() {
     // On a busy machine, completions also stayed unseen, and the verdict may give this doubt instead.
     let doubts = ["this program's own lag would decide", "this program may have caused the slow operations"];
     assert!(doubts.iter().any(|doubt| ended.stdout.contains(doubt)), "{}", ended.stdout);
-    assert_eq!(support::totals(&run, "reads"), (3000, 0, 0), "none is left out");
+    assert_eq!(support::totals(&run, "reads"), (3000, 0, 0), "no operation is left out");
 }
 
 #[test]

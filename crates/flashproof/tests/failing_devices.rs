@@ -76,7 +76,7 @@ fn a_device_that_is_gone_stops_the_run_and_fails_it() {
     let run = bench.run();
     assert_eq!(run.verdict.end, End::DeviceGone { device: device.to_owned() });
     assert!(run.verdict.partial && (3.0..4.0).contains(&run.verdict.ran_sec), "{}", run.verdict.ran_sec);
-    assert!(run.is_complete(), "the directory says how it ended");
+    assert!(run.is_complete(), "the directory records how the run ended");
     bench.flashproof(&["report", OUT]).expect(1);
 }
 
@@ -97,7 +97,7 @@ fn an_error_of_a_real_device_is_one_of_the_run() {
         let ended = bench.storage(&config, &["--sla", "99%>10s"]).expect(1);
         let run = bench.run();
         let (done, failed, unissued) = totals(&run, "reads");
-        assert_eq!((done + failed, unissued), (200, 0), "it goes on to its end");
+        assert_eq!((done + failed, unissued), (200, 0), "the run continues to its end");
         assert!((50..150).contains(&failed), "half of the device is lost: {failed}");
         assert!(ended.stderr.contains(&format!("of {} failed: ", device.name)), "{}", ended.stderr);
         assert!(ended.stderr.contains("Input/output error (os error 5)"), "{}", ended.stderr);

@@ -113,7 +113,7 @@ fn flushes_and_writes_after_trims_are_beside_what_is_wanted_and_not_in_its_place
     let disk = |line: &str| job(&bench, line, 0).1;
     let json: Value = serde_json::from_str(&disk(&line.replace("out=real", "out=disk")).stdout).unwrap();
     // Programs that watch for devices may read a few sectors meanwhile.
-    assert!(json["disk_util"][0]["read_ios"].as_u64().unwrap() < 500, "what the guard reads is none of the job's");
+    assert!(json["disk_util"][0]["read_ios"].as_u64().unwrap() < 500, "reads of the guard do not count for the job");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn pauses_come_after_so_many_operations_or_so_much_time() {
     let blocks = "--thinktime=900 --thinktime_blocks=4 --iodepth=32 --time_based --runtime=2";
     let (blocks, _) = job(&bench, &format!("--out=blocks --name=a {EIGHT} {blocks}"), 0);
     let ops = blocks["read"]["total_ios"].as_u64().unwrap();
-    assert!((7_990..8_010).contains(&ops), "{ops}, not 4 each ms");
+    assert!((7_990..8_010).contains(&ops), "{ops}, not 4 in each millisecond");
     assert_eq!(blocks["iodepth_level"]["4"], 100.0, "{}", blocks["iodepth_level"]);
     // In each half second, the job runs for 100 ms at 80,000 operations per second.
     let time = "--thinktime=400ms --thinktime_iotime=100ms --iodepth=8 --time_based --runtime=5";
@@ -345,8 +345,8 @@ fn a_loop_device_is_guarded_and_gets_what_the_job_says() {
     assert!(written.sectors >= 8_192, "{written:?}");
     let content = device.content();
     let (used, rest) = content.split_at(4 << 20);
-    assert!(used.chunks(512).all(|sector| sector.iter().any(|byte| *byte != 0)), "each block has had its turn");
-    assert!(rest[..4 << 20].iter().all(|byte| *byte == 0) && rest[4 << 20] == 7, "and nothing beyond");
+    assert!(used.chunks(512).all(|sector| sector.iter().any(|byte| *byte != 0)), "each block was written");
+    assert!(rest[..4 << 20].iter().all(|byte| *byte == 0) && rest[4 << 20] == 7, "no other block was");
 }
 
 #[test]
@@ -360,7 +360,7 @@ fn a_job_issues_from_the_cpus_it_names() {
     let line = format!("fio --name=a --filename=g --size=1m --rw=write --cpus_allowed={last},1023 --out=more");
     let refused = bench.flashproof(&words(&line)).expect(3);
     assert!(refused.stderr.contains("there is no CPU 1023 to run on - give other CPUs"), "{}", refused.stderr);
-    assert!(!bench.path("g").exists(), "nothing is made before");
+    assert!(!bench.path("g").exists(), "no file is created before");
 }
 
 #[test]
@@ -508,7 +508,7 @@ fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
         ended.stdout
     );
     assert!(ended.stdout.contains("Run status group 0 (all jobs):\n   READ: bw="), "{}", ended.stdout);
-    assert!(bench.read("data").chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)), "it was written before");
+    assert!(bench.read("data").chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)), "the file was written before");
     let mut left: Vec<_> = fs::read_dir(bench.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.retain(|name| name != "state");
     left.sort();
@@ -518,7 +518,7 @@ fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
         command.arg("--version");
         command
     });
-    assert_eq!(version.end().expect(0).stdout, "fio-3.33\n", "scripts read it");
+    assert_eq!(version.end().expect(0).stdout, "fio-3.33\n", "scripts read this line");
     // The exit code of an error is also that of fio.
     for line in ["--name=a --bogus=1", "no-such.fio", "--name=a --filename=/dev/null --rw=read"] {
         let mut command = bench.command(bench.path("fio"));

@@ -26,7 +26,7 @@ fn jobs_share_their_operations_out_by_flow() {
         assert!((7.5..8.5).contains(&share), "{share}");
     }
     let alone = shares(&format!("--out=ids --filename=sim: {} --flow_id=7", line));
-    assert!((0.8..1.2).contains(&alone), "each alone in its group: {alone}");
+    assert!((0.8..1.2).contains(&alone), "each job is alone in its group: {alone}");
     let Some(device) = LoopDevice::new(&bench, 8 * MIB, &[]) else { return };
     for engine in ["io_uring", "psync"] {
         let share = shares(&format!("--out={engine} --filename={} --ioengine={engine} {line}", device.name));
@@ -244,7 +244,7 @@ fn scripts_of_fio_read_the_logs_and_the_json() {
     if let Some(path) = script("fio_jsonplus_clat2csv").filter(|_| has("six")) {
         python(&format!("{path} plus.json out.csv"));
         let csv = bench.text("out_job0.csv");
-        assert!(csv.lines().count() > 50 && csv.contains("8000"), "all 8,000 reads are in it: {csv}");
+        assert!(csv.lines().count() > 50 && csv.contains("8000"), "the file has all 8,000 reads: {csv}");
     }
     if let Some(path) = script("hist/fiologparser_hist.py").filter(|_| has("numpy, pandas")) {
         let table = python(&format!("{path} --group_nr 29 -i 1000 h_clat_hist.1.log"));

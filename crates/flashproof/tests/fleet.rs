@@ -236,7 +236,7 @@ fn only_a_drive_with_consent_is_erased() {
     let plan = lab.fleet(&["plan", LAB]).expect(0).stdout;
     assert!(plan.contains("lists \"S123\", which is no drive of this campaign"), "{plan}");
     lab.fleet(&["run", LAB, "--failed"]).expect(3);
-    assert!(device.content() == before, "it was written to");
+    assert!(device.content() == before, "the device was written to");
     lab.campaign("erase", &format!("{write}[consent]\nerase = [\"{}\"]\n", device.name));
     lab.fleet(&["run", LAB, "--failed"]).expect(0);
     assert!(device.content() != before);
@@ -263,7 +263,7 @@ fn no_other_drive_than_that_of_the_task_is_tested_or_written() {
     lab.fleet(&["task", LAB, "0"]).expect(3);
     let (now, why) = lab.step(0, "io");
     assert!(now == "refused" && why.contains("FLASHPROOF_ONLY allows writes to"), "{now} {why}");
-    assert!(other.content().iter().all(|byte| *byte == 0), "it was written to");
+    assert!(other.content().iter().all(|byte| *byte == 0), "the device was written to");
     // Another drive is at the path of the task's drive.
     let lab = Lab::new();
     lab.campaign("other", &step("--rw=read --filename={drive}"));
@@ -454,7 +454,7 @@ fn a_killed_task_a_killed_node_and_a_killed_controller_cost_a_stage_at_most() {
     slurm.until("the task is put back", || lab.step(0, "certify").0 == "queued");
     ["n2", "n3"].iter().for_each(|node| slurm.node(node));
     all_pass(&lab, "killed", 3);
-    assert!(lab.events(0, "certify", "begun") == 2 && lab.events(2, "certify", "begun") == 2, "both were begun again");
+    assert!(lab.events(0, "certify", "begun") == 2 && lab.events(2, "certify", "begun") == 2, "both tasks began again");
 }
 
 #[test]
@@ -476,7 +476,7 @@ fn preemption_and_the_time_limit_stop_a_step_that_then_goes_on() {
     slurm.run("scancel", &["--batch", "--signal=TERM", job.trim()]);
     slurm.until("the step was stopped", || lab.events(1, "certify", "stopped") == 1);
     all_pass(&lab, "preempted", 2);
-    assert!(lab.events(0, "certify", "begun") >= 2, "it was preempted");
+    assert!(lab.events(0, "certify", "begun") >= 2, "the task was preempted");
 }
 
 #[test]

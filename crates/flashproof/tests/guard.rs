@@ -58,7 +58,7 @@ impl Case {
         let start = format!("refusing to write to {} - ", self.device.name);
         let ended = self.bench.storage(&self.load(1, true), options);
         ended.expect_error(3, &[&[start.as_str()], why].concat());
-        assert!(before == self.content(), "it was written to");
+        assert!(before == self.content(), "the device was written to");
         assert!(!self.bench.exists(OUT));
     }
 
@@ -282,7 +282,7 @@ fn only_the_devices_that_the_environment_names_are_written_to() {
     for other in ["/dev/null", "S1234", ""] {
         run(other).expect_error(3, &[&format!("it is {name}, and FLASHPROOF_ONLY allows writes to {other} alone")]);
     }
-    assert!(before == case.device.content(), "it was written to");
+    assert!(before == case.device.content(), "the device was written to");
     run(&format!("S1234 {name}")).expect(0);
 }
 
@@ -300,7 +300,7 @@ fn a_load_that_only_reads_needs_no_leave_and_changes_nothing() {
     let Some(case) = Case::with_file_system() else { return };
     let before = case.device.content();
     case.bench.storage(&case.load(1, false), &LAX).expect(0);
-    assert!(before == case.device.content(), "it was written to");
-    assert!(!case.bench.exists("state"), "no record of what was not written");
+    assert!(before == case.device.content(), "the device was written to");
+    assert!(!case.bench.exists("state"), "there is no record, because nothing was written");
     assert_eq!(support::totals(&case.bench.run(), "reads"), (100, 0, 0));
 }

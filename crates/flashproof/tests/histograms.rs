@@ -83,5 +83,5 @@ fn commits_have_the_sizes_of_the_write_histogram() {
     assert_eq!(commits.ops, 5957 * SECONDS);
     let mean = commits.bytes as f64 / commits.ops as f64;
     assert!((mean / 36_950.2 - 1.0).abs() < 0.015, "{mean}");
-    assert_eq!(blocks.ops, 8397, "half of the large blocks: what defragmentation writes");
+    assert_eq!(blocks.ops, 8397, "half of the large blocks, those of defragmentation");
 }

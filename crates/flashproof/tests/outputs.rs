@@ -97,7 +97,7 @@ fn the_same_seed_gives_the_same_run_and_another_seed_another() {
     for name in ["act.log", "service.hlog"] {
         assert!(file("a", name) != file("c", name), "{name} of another seed");
     }
-    assert!(file("a", "service.hlog").lines().count() > 10, "it has histograms in it");
+    assert!(file("a", "service.hlog").lines().count() > 10, "the log has histograms");
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn interrupted_by(signal: &str) -> Option<(Case, Ended)> {
     running.signal(signal);
     let ended = running.end();
     let prepared = &record(&case.bench)["prepared"];
-    assert_eq!(prepared["ended_unix_s"], Value::Null, "it was interrupted");
+    assert_eq!(prepared["ended_unix_s"], Value::Null, "the preparation was interrupted");
     case.storage("").expect(0);
     case.prep(&fills[..2]).expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 30, 64 * MIB + 512));
@@ -312,7 +312,7 @@ fn a_pass_in_random_order_that_was_killed_goes_on_at_its_mark() {
     running.signal("KILL");
     assert_eq!(running.end().signal, Some(9));
     let killed_at = mark();
-    assert_eq!(record(&case.bench)["prepared"]["ended_unix_s"], Value::Null, "it was interrupted");
+    assert_eq!(record(&case.bench)["prepared"]["ended_unix_s"], Value::Null, "the preparation was interrupted");
 
     case.prep(&[]).expect_error(2, &["random writes (--for) ", " in blocks of 4096 ", " then and no now"]);
     let lost = case.device.content();

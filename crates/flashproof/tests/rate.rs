@@ -226,7 +226,7 @@ fn after_kill_9_it_goes_on_with_the_step_that_was_running() {
     rate(&bench, &[drive, "--slice", "2m"]).expect(0);
     let after = series(&bench);
     let done = before.steps.len() - 1;
-    assert_eq!(after.steps[..done], before.steps[..done], "what was done is not done again");
+    assert_eq!(after.steps[..done], before.steps[..done], "finished steps are not repeated");
     assert_eq!(after.steps[done].state, State::Interrupted);
     assert_eq!(after.steps[done + 1].name, "3.76x", "the step that was running is run again");
     assert_eq!(after.conclusion.unwrap().outcome, Outcome::Pass);

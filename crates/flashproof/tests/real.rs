@@ -83,7 +83,7 @@ fn twenty_three_reads_are_twenty_three_for_everybody_who_counts() {
             if let Some(events) = events {
                 assert_eq!(events.iter().filter(|event| event.op == EventOp::Read).count() as u64, rate, "traced");
             }
-            assert_eq!(delta.write.completed, 0, "it only reads");
+            assert_eq!(delta.write.completed, 0, "the run only reads");
             fs::remove_dir_all(bench.path(OUT)).unwrap();
             delta.read
         };
@@ -91,7 +91,7 @@ fn twenty_three_reads_are_twenty_three_for_everybody_who_counts() {
         assert_eq!(two.completed + two.merged - one.completed - one.merged, 23, "{engine}: {one:?} {two:?}");
         assert_eq!(two.sectors - one.sectors, 23 * u64::from(RECORD_SECTORS));
         let probes = one.completed + one.merged - 23;
-        assert!(probes < 16, "{probes} reads beside the 23 asked for");
+        assert!(probes < 16, "{probes} reads in addition to the 23 requested");
     }
 }
 
@@ -128,7 +128,7 @@ fn an_engine_that_is_asked_for_is_used_and_named() {
         }
         let ended = ended.expect(0);
         assert_eq!(bench.json("manifest.json")["engine_facts"]["engine"], named);
-        assert_eq!(bench.json("manifest.json")["engine_facts"]["why"], Value::Null, "nobody has to say why");
+        assert_eq!(bench.json("manifest.json")["engine_facts"]["why"], Value::Null, "no reason is recorded");
         assert!(bench.text("run/act.log").contains(&format!("engine: {engine}")));
         assert!(ended.errors().is_empty());
         assert_eq!(totals(&bench.run(), "reads"), (50, 0, 0));

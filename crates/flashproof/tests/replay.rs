@@ -113,7 +113,7 @@ fn a_trace_that_writes_erases_nothing_without_consent_and_one_that_reads_needs_n
     let erased =
         ["storage", "--replay", "discards.txt", "--device", &device.name, "--erase", &device.name, "--out", "run2"];
     bench.flashproof(&[&erased[..], &LAX].concat()).expect(0);
-    assert!(device.content() != before, "with consent it does");
+    assert!(device.content() != before, "with consent, the replay writes");
 }
 
 #[test]

@@ -118,13 +118,13 @@ fn a_store_with_flipped_bytes_stays_closed_until_its_losses_are_accepted_and_nev
     let wanted = ["cannot open namespace test - ", "may be missing or outdated", "start with --accept-losses"];
     let refused = bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &wanted);
     assert!(refused.stderr.contains("records: write block "), "the blocks are named: {}", refused.stderr);
-    assert!(bench.read("records")[blocks.clone()] == bytes[blocks.clone()], "what is damaged was not touched");
+    assert!(bench.read("records")[blocks.clone()] == bytes[blocks.clone()], "damaged blocks are unchanged");
 
     let Some((running, address)) = serve_as(&bench, "serve.conf", &config(SMALL), &["--accept-losses"]) else { return };
     let said = support::statistic(address, "lost_records_max");
     let lost = (0..1_000).filter(|key| ask(address.port(), *key, None) != (0, value(*key, 2))).count() as u64;
-    println!("{lost} records are lost, {said} were said to be");
-    assert!((1..=said).contains(&lost), "{lost} records are lost, {said} were said to be");
+    println!("{lost} records are lost, but {said} were reported");
+    assert!((1..=said).contains(&lost), "{lost} records are lost, but {said} were reported");
     assert!(running.said().contains("losses were accepted: "), "{}", running.said());
     // Waits until the readable records have been moved.
     let whole = |key: &u64| ask(address.port(), *key, None).0 == 0;
@@ -133,7 +133,7 @@ fn a_store_with_flipped_bytes_stays_closed_until_its_losses_are_accepted_and_nev
     running.signal("TERM");
     running.end().expect(0);
     let Some((running, port)) = serve(&bench, &config(SMALL)) else { return };
-    assert_eq!(support::statistic(("127.0.0.1", port), "lost_records_max"), said, "they are not forgotten");
+    assert_eq!(support::statistic(("127.0.0.1", port), "lost_records_max"), said, "the losses are still reported");
     assert_eq!(ask(port, key, None).0, 0);
     running.signal("TERM");
     running.end().expect(0);
@@ -148,7 +148,7 @@ fn a_port_in_use_and_a_configuration_with_mistakes_are_said() {
     bench
         .flashproof(&["engine", "serve", "serve.conf"])
         .expect_error(3, &[&format!("cannot listen on 127.0.0.1:{port}")]);
-    assert!(!bench.exists("records"), "nothing was made");
+    assert!(!bench.exists("records"), "no file was created");
     bench.write("serve.conf", config("write-block-size 3\n nonsense 1"));
     let ended = bench.flashproof(&["engine", "serve", "serve.conf"]).expect(2);
     assert!(ended.stderr.contains("line 14") && ended.stderr.contains("nonsense"), "{}", ended.stderr);
@@ -194,7 +194,7 @@ fn formatting_clears_what_another_would_know_the_device_by_and_nothing_between()
     // After the header are the marks of two cores.
     assert!(formatted[4096..4104] != content[4096..4104]);
     assert!(formatted[20 << 10..begin].iter().chain(&formatted[tail..]).all(|byte| *byte == 0));
-    assert!(formatted[begin..tail] == content[begin..tail], "what is between is as it was");
+    assert!(formatted[begin..tail] == content[begin..tail], "the data in between is unchanged");
     // The next start needs no consent.
     serve_once(&bench, &config(SMALL), &[]).unwrap();
 }

@@ -163,7 +163,7 @@ fn a_node_that_returns_gets_what_it_lacks_and_loses_what_was_deleted_at_the_rate
     let sent = statistic_of(at, "namespace/test", "migrate_records_transmitted");
     let received = statistic_of(of_b, "namespace/test", "migrate_record_receives");
     println!("{sent} records sent, {received} received");
-    assert!(received > 0 && sent < KEYS, "only what it lacked");
+    assert!(received > 0 && sent < KEYS, "only the missing records");
     [a, b].into_iter().for_each(end);
     let [of_a, of_b] = [0, 1].map(|node| pair.records(node, KEYS));
     for (key, record) in of_a.iter().enumerate() {
@@ -368,7 +368,7 @@ fn under_a_split_the_first_node_alone_acknowledges_writes() {
             refused += 1;
         }
         let read = ask(at[1], 0, None);
-        assert_eq!(read.result, OK, "it answers reads, with records that may be old");
+        assert_eq!(read.result, OK, "the node answers reads, with records that may be old");
     }
     println!("{refused} writes refused by the second node");
     pair.join("up");

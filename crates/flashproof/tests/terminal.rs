@@ -130,7 +130,7 @@ fn a_password_is_asked_for_without_showing_it_and_the_terminal_is_as_before() {
         });
         shown += &read_so_far(&terminal);
         assert_eq!(ended.and_then(|status| status.code()), Some(code), "{shown}");
-        assert!(echoes(&terminal), "it shows again what is typed");
+        assert!(echoes(&terminal), "the terminal echoes input again");
         assert!(!shown.contains("adm") && !shown.contains("adn"), "{shown}");
     }
 }
@@ -210,7 +210,7 @@ fn a_page_on_a_terminal_fits_it_and_has_colours_unless_nobody_wants_them() {
         let page = read_so_far(&terminal);
         assert!(page.starts_with(said), "{page:?}");
         assert!(page.replace(said, "").lines().all(|line| line.trim_end().chars().count() < 60), "{page}");
-        assert!(page.lines().count() > 3, "its sentences are longer: {page}");
+        assert!(page.lines().count() > 3, "the sentences are longer: {page}");
     }
 }
 

@@ -241,7 +241,7 @@ fn however_it_ends_tracing_is_left_as_it_was_found() {
     let other = tracing(&bench, &device.name, &[]);
     assert_eq!(instances(killed_pid), [""; 0]);
     bench.flashproof(&["trace", &device.name, "--duration", "1"]).expect(0);
-    assert_eq!(instances(other.pid()).len(), 1, "one that is in use stays");
+    assert_eq!(instances(other.pid()).len(), 1, "an instance in use stays");
     other.signal("INT");
     other.end().expect(0);
 }

@@ -54,7 +54,7 @@ fn who_wants_no_samples_has_none_and_it_is_written_down() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
     let ended = bench.storage(&load(&device.name), &[LAX[0], LAX[1], "--no-trace"]).expect(0);
-    assert!(!ended.stderr.contains("not measured"), "it was asked for");
+    assert!(!ended.stderr.contains("not measured"), "--no-trace was given");
     assert!(!bench.exists("run/trace.csv"));
     assert_eq!(samples(&bench), Samples::default());
     let unmeasured = bench.run().manifest.unmeasured;

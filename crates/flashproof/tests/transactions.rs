@@ -30,7 +30,7 @@ fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_insert
     }
     let manifest: serde_json::Value =
         serde_json::from_str(&bench.text(&format!("{OUT}/1k/insert/manifest.json"))).unwrap();
-    assert_eq!(manifest["operations"], 3000, "its keys end an insertion, and not a time");
+    assert_eq!(manifest["operations"], 3000, "an insertion ends with its last key, not at a time");
     let report = bench.flashproof(&["report", &format!("{OUT}/1k/insert")]).expect(0);
     assert!(!report.stdout.contains("30 days"), "nobody gave a limit in time: {}", report.stdout);
 }
@@ -162,7 +162,7 @@ fn servers_of_this_process_do_the_rows_and_two_of_them_have_each_record_twice() 
         assert!(writes > 0 && errors == 0, "{writes} writes, {errors} failed");
         row["write_mb_per_sec"].as_f64().unwrap() / row["transactions_per_sec"].as_f64().unwrap()
     });
-    assert!(written[1] > 1.3 * written[0], "a record is written by both: {written:?}");
+    assert!(written[1] > 1.3 * written[0], "both servers write each record: {written:?}");
     assert!(!bench.path(OUT).join("store").exists() && !bench.path(OUT).join("store-2").exists());
 }
 

@@ -398,7 +398,7 @@ mod tests {
         };
         let drives = vec![drive(1, Outcome::Pass), drive(2, Outcome::Fail), drive(3, Outcome::Invalid)];
         let rating = |values| Quantity::of("rating", "x", true, values, &drives);
-        assert!(rating(vec![Some(48.0), None, None]).is_none(), "one drive is no population");
+        assert!(rating(vec![Some(48.0), None, None]).is_none(), "a single drive has no distribution");
         let model = || "M".to_owned();
         let reason = Reason::Insensitive { factor: 3.0, drives: 3 };
         let campaign = Campaign {

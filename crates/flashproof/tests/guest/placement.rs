@@ -75,7 +75,7 @@ fn arrives(guest: &mut Guest, name: &str, carrier: &str, placements: &[(&str, u1
         }
     }
     // No stream may fill its reclaim unit: an empty unit would follow, and the difference would mean nothing.
-    assert!(expected.iter().all(|bytes| bytes / 512 < UNIT_BLOCKS), "it went round: {expected:?}");
+    assert!(expected.iter().all(|bytes| bytes / 512 < UNIT_BLOCKS), "a unit was filled: {expected:?}");
     let arrived: Vec<u64> = before
         .1
         .iter()
