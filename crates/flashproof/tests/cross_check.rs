@@ -213,7 +213,7 @@ fn fio_is_given_our_descriptors_and_no_word_can_name_another_file() {
     assert!(files[0].starts_with("--filename=/proc/") && files[0].contains("/fd/"), "{told:?}");
     assert_eq!(files[1..], [&"--description=x filename=victim"]);
     assert!(told.contains(&"--thread=1"), "fio runs as one process, so a kill ends all its jobs: {told:?}");
-    assert!(told.contains(&"--name=a\nfilename=victim"), "the path is a single word, whatever its characters: {told:?}");
+    assert!(told.contains(&"--name=a\nfilename=victim"), "the name is a single word: {told:?}");
     assert!(
         !told.iter().any(|word| ["--write_", "--mem", "--unlink"].iter().any(|of| word.starts_with(of))),
         "{told:?}"

@@ -508,7 +508,7 @@ fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
         ended.stdout
     );
     assert!(ended.stdout.contains("Run status group 0 (all jobs):\n   READ: bw="), "{}", ended.stdout);
-    assert!(bench.read("data").chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)), "the file was written before");
+    assert!(bench.read("data").chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)), "data is written");
     let mut left: Vec<_> = fs::read_dir(bench.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.retain(|name| name != "state");
     left.sort();
