@@ -12,7 +12,7 @@ use support::{Bench, LoopDevice, Running, tool};
 /// Two channels: 1,000 reads or 2,000 writes a second.
 const SLOW: &str = "sim:channels=2+read-us=2000+write-us=1000+jitter-pct=0+read-mbps=0+write-mbps=0";
 
-/// Timeout, longer than a baseline of several drives with its hours of watch.
+/// Timeout for baselines of several drives, each with hours of simulated time.
 const LONG: Duration = Duration::from_secs(900);
 
 fn series(bench: &Bench) -> Series {

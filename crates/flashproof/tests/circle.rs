@@ -46,7 +46,7 @@ struct Engine<'a> {
 /// Result of an attempt.
 struct Sized {
     ended: Ended,
-    /// Share of transactions that took longer than 64 ms, by the clock of the load.
+    /// Share of transactions that took longer than 64 ms, as measured by the client.
     late: f64,
 }
 

@@ -204,7 +204,7 @@ fn a_program_that_is_stopped_for_a_while_measures_itself_and_says_so() {
 fn a_signal_that_was_ignored_at_the_start_ends_nothing() {
     let bench = Bench::new();
     bench.write(support::CONFIG, reads(&bench, 600));
-    // nohup ignores SIGHUP, and a shell without job control ignores SIGINT for what it starts with `&`.
+    // nohup ignores SIGHUP. A shell without job control ignores SIGINT for programs that it starts with `&`.
     let mut command = bench.command("sh");
     let line = format!("trap '' HUP INT; exec {} storage test.conf --out run --quiet", support::FLASHPROOF);
     command.args(["-c", &line]);

@@ -130,7 +130,7 @@ fn shares_of_a_device_are_whole_operations_and_counts_follow_the_rates() {
     let bench = Bench::new();
     let sim = "--name=a --filename=sim:capacity=256MiB --direct=1";
     let (percent, _) = job(&bench, &format!("--out=percent --rw=read --bs=64k --size=10% --offset=5% {sim}"), 0);
-    // 25.6 MiB, in operations of 64 KiB.
+    // 10 % of the drive are 25.6 MiB: 409 operations of 64 KiB.
     assert_eq!(percent["read"]["total_ios"], 409);
     let mixed = "--out=mixed --rw=randrw --rate_iops=1000,250 --bs=8k,32k --number_ios=100";
     let (mixed, _) = job(&bench, &format!("{mixed} {sim}"), 0);

@@ -138,7 +138,8 @@ fn every_byte_of_a_file_whose_size_fits_nothing_is_written() {
         assert_same(&bench.read("file"), &salt(&bench, 2, size));
         bench.flashproof(&["prep", "file", "--verify"]).expect(0);
         if odd % 512 >= 16 {
-            // Sectors with space for a stamp need no consent.
+            // If the short last sector has space for a stamp, all data is recognised as flashproof's, and needs no
+            // consent.
             bench.flashproof(&["prep", "file"]).expect(0);
         }
         fs::remove_file(bench.path("file")).unwrap();

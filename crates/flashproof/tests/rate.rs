@@ -53,8 +53,7 @@ const FAST: [Rated; 5] = [
     slower("sim:channels=1+read-us=5000+write-us=5000+slow-after-s=1800+slow-factor=1.5"),
 ];
 
-/// Number of first drives that were rated three times too low, or not at all, when p99 of rounds of ten seconds
-/// decided.
+/// The first drives of [`SLOW`] were once rated three times too low, or not at all: p99 of rounds of 10 s decided then.
 const NAMED: usize = 4;
 
 /// The other rows of the table.

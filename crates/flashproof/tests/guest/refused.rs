@@ -83,8 +83,8 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
     let failed = guest.run(&storage("LOCKED0")).expect(1);
     assert!(failed.stderr.contains("NVMe status Write Fault (type 0x2, code 0x80)"), "{}", failed.stderr);
 
-    // With handles, there is nothing to set up. The other cases cannot be tested on QEMU's drives: with FDP they have
-    // handles, and they create no namespaces.
+    // The drive has handles, so there is nothing to set up. The setup itself cannot be tested here: QEMU's drives with
+    // FDP always have handles, and create no namespaces.
     let how = guest.ask("flashproof waf setup $FDP0");
     assert!(how.starts_with("Nothing to do: FDP is on in endurance group 1"), "{how}");
     // A check works without io_uring, as in most containers, and reports the cost.

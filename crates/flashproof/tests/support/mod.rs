@@ -3,7 +3,7 @@
 //! Everything that a test makes (files, loop devices, mounts, processes) is removed when its value is dropped. A test
 //! prints which resources are missing here, and continues without them.
 
-#![allow(dead_code, unreachable_pub, unused_imports)] // every test file is a crate that uses its part of this
+#![allow(dead_code, unreachable_pub, unused_imports)] // each test program uses only a part of this
 
 mod cached_drive;
 pub mod info_server;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The two namespaces, removed when dropped.
 pub struct Networks {
     names: [String; 2],
-    /// Number of its 16 addresses in 198.18.0.0/15, which is for such tests (RFC 2544).
+    /// Number of the block of 16 addresses in 198.18.0.0/15, a range for such tests (RFC 2544).
     slot: u32,
     _undo: Vec<Undo>,
 }
@@ -23,7 +23,7 @@ impl Networks {
         let mut undo = Vec::new();
         for name in &names {
             ip(&format!("netns add {name}"))?;
-            // The links go with it.
+            // The deletion of a namespace also deletes its links.
             undo.push(Undo::with("ip", &["netns", "del", name]));
         }
         let this = Self { names, slot: (id * 8 + count) % 8192, _undo: undo };

@@ -305,7 +305,7 @@ pub struct KindStats {
     pub errors: u64,
     /// Intended operations that were never issued or never completed.
     pub undone: u64,
-    /// KiB/s.
+    /// Bandwidth, KiB/s.
     pub bandwidth: SampleStats,
     /// Operations per second.
     pub iops: SampleStats,

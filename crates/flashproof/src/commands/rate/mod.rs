@@ -4,7 +4,7 @@
 //! options, CONFIG -> Request   load, bounds, terms; nothing touched
 //!                 -> SeriesDir the directory of the series, started or resumed
 //!                 -> SearchRun the search, replayed from the steps done
-//!                     next move -> an observed run -> its result -> next move ...
+//!                     next load -> an observed run -> its result -> next load ...
 //!                 -> conclusion
 //! ```
 //! `conclusions::rating` decides the next load and the result of a step. This module connects `conclusions::rating`
@@ -193,8 +193,8 @@ impl Request {
         }
     }
 
-    /// Maximum duration of a move, seconds; `wait_sec` is the longest time before a slow spell so far. On a real drive
-    /// a confirmation contains several spells.
+    /// Maximum duration of a run of the search, seconds; `wait_sec` is the longest time before a slow spell so far. On
+    /// a real drive, a confirmation contains several spells.
     pub fn longest_sec(&self, next_run: NextRun, wait_sec: f64) -> u64 {
         let Slice { sec, round_sec } = self.slice(next_run.multiple());
         match next_run {
@@ -207,7 +207,7 @@ impl Request {
         }
     }
 
-    /// Minimum time in which a move can have a result, seconds.
+    /// Minimum time in which a run of the search can have a result, seconds.
     pub fn least_sec(&self, next_run: NextRun, wait_sec: f64) -> u64 {
         match next_run {
             NextRun::Confirm(_) => self.longest_sec(next_run, wait_sec),
