@@ -178,9 +178,10 @@ fn what_somebody_else_changed_meanwhile_is_left_as_it_is() {
     let ended = running.end().expect(4);
     assert_eq!(server.settings(), (false, "WARNING".to_owned()));
     assert!(
-        ended
-            .stderr
-            .contains("is warning: another user changed it after the collection set detail; before, it was info"),
+        ended.stderr.contains(
+            "is warning: another user changed this setting after the collection set detail; before the \
+                       collection, the value was info"
+        ),
         "{}",
         ended.stderr
     );

@@ -320,7 +320,8 @@ fn streams_have_limits_of_their_own_and_files_laid_out_have_none() {
         fs::remove_dir_all(bench.path(OUT)).unwrap();
     }
     let unknown = bench.flashproof(&words(&format!("fio {line}wal-flushes:1%>1ms"))).expect(2);
-    let says = "cannot judge the stream \"wal-flushes\" - no job has it - the streams are log-writes, log-flushes";
+    let says =
+        "cannot judge the stream \"wal-flushes\" - no job has this stream - the streams are log-writes, log-flushes";
     assert!(unknown.stderr.contains(says), "{}", unknown.stderr);
     bench.flashproof(&words(&format!("fio {line}log-flushes:1ms"))).expect(2);
 

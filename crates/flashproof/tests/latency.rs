@@ -228,7 +228,7 @@ fn a_name_that_fits_several_histograms_is_refused_and_one_that_fits_one_is_it() 
         .expect_error(2, &["\"large-block\" is the beginning of 2 histograms: large-block-reads, large-block-writes"]);
     let short = latency(&bench, &["-l", US, "-t", "5", "-h", "large-block-w"]).expect(0);
     assert!(
-        short.warnings()[0].contains("\"large-block-writes\" is shown, the only one that begins with this"),
+        short.warnings()[0].contains("\"large-block-writes\" is shown, the only one with this beginning"),
         "{}",
         short.stderr
     );
@@ -424,7 +424,7 @@ fn a_slice_in_which_nothing_ended_or_a_histogram_that_is_missing_is_no_pass() {
         "{hung}"
     );
     let missing = judged(&["-l", MS, "-t", "10", "-h", "reads", "-h", "typo"]);
-    assert!(missing.contains("it has no histogram \"typo\" to judge: it has reads, "), "{missing}");
+    assert!(missing.contains("the log has no histogram \"typo\" to judge: it has reads, "), "{missing}");
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn what_is_missing_in_a_trace_that_is_read_is_said() {
     bench.write("lost.txt", " a-1 [000] .... 1.0: block_rq_issue: 8,0 R 4096 () 64 + 8 [a]\nCPU:1 [LOST 532 EVENTS]\n");
     let ended = bench.flashproof(&["trace", "--from", "lost.txt"]).expect(0);
     assert!(ended.stdout.contains("INCOMPLETE: 532 events lost"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("1 without a completion in the trace"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("requests without a completion in the trace: 1"), "{}", ended.stdout);
     let ops = bench.flashproof(&["trace", "--from", "lost.txt", "--ops"]).expect(0).stdout;
     assert!(ops.ends_with("# lost events: 532\n"), "{ops}");
 }

@@ -159,7 +159,7 @@ pub struct ClientArgs {
 fn name<const BYTES: usize>(text: &str) -> Result<String, String> {
     match text.len() <= BYTES && !text.contains(|c: char| c.is_control() || matches!(c, ':' | ';' | ',')) {
         true => Ok(text.to_owned()),
-        false => Err(format!("give up to {BYTES} bytes without ':', ';', ',' and control characters")),
+        false => Err(format!("give up to {BYTES} bytes, none of them ':', ';', ',' or a control character")),
     }
 }
 

@@ -279,7 +279,7 @@ fn settle(certification: &mut Certification) {
     }
     certification.series_dir.series.interrupt_running_steps();
     for step in certification.series_dir.series.steps.iter().filter(|step| step.state == State::Interrupted) {
-        console::note(&format!("{} did not complete ({}): it is run again from its beginning", step.name, step.reason));
+        console::note(&format!("{} did not complete ({}) and is run again from its beginning", step.name, step.reason));
     }
 }
 

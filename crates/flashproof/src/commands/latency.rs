@@ -299,7 +299,7 @@ fn append(
 fn damaged(log: &Log, logs: &[Log], format: Format) -> Failure {
     let mut damage = log.damage.as_ref().map(ToString::to_string).unwrap_or_default();
     if let Some(ReadError::Io { .. }) = log.damage {
-        damage += &format!("; the {} s before it are complete", log.complete_sec);
+        damage += &format!("; the {} s before the damage are complete", log.complete_sec);
     }
     let shown = match (format, logs) {
         (Format::Json, _) => "the document shows",

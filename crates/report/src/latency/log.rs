@@ -206,7 +206,7 @@ impl Log {
                 Some(found) if found == wanted => {}
                 Some(found) => {
                     remarks.push(format!(
-                        "{name} has no histogram {wanted:?}: {found:?} is shown, the only one that begins with this"
+                        "{name} has no histogram {wanted:?}: {found:?} is shown, the only one with this beginning"
                     ));
                 }
                 None => remarks.push(format!("{name} has no histogram {wanted:?}: it has {}", self.names.join(", "))),
@@ -323,7 +323,7 @@ pub enum LatencyError {
     )]
     Edge { log: String, limit: String, unit: &'static str, edges: String },
     /// There is no histogram to judge.
-    #[error("judging {log} - it has neither reads nor writes; name the histogram to judge with -h: it has {}", .has.join(", "))]
+    #[error("judging {log} - it has neither reads nor writes; name one of its histograms with -h: {}", .has.join(", "))]
     NothingToJudge { log: String, has: Vec<String> },
 }
 

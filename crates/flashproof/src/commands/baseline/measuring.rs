@@ -122,7 +122,7 @@ impl<'a> JobObserver<'a> {
         let share = self.of_threads(self.cpu_ns);
         (!self.is_simulated() && job.rates.is_none() && share > BUSY_MAX).then(|| {
             format!(
-                "flashproof's threads ({}) were busy for {} of the time: the drive may sustain more than they issued",
+                "flashproof's threads ({}) were busy for {} of the time: the drive may sustain a higher rate",
                 job.numjobs,
                 results::units::percent(share.min(1.0))
             )

@@ -239,8 +239,8 @@ impl Collection<'_> {
                     && now != *wanted
                 {
                     console::warning(&format!(
-                        "on node {}: {setting} was {wanted} at the start and is {now} now - another user changed it, \
-                         so the log lacks data of part of the time",
+                        "on node {}: {setting} was {wanted} at the start and is {now} now - another user changed this \
+                         setting, so the log lacks data for part of the time",
                         watched.node
                     ));
                 }
@@ -288,7 +288,7 @@ impl Collection<'_> {
         let off = self.sampled_nodes.iter().filter(|node| !self.args.enable && !node.changes.is_empty());
         let off = off.map(|node| node.node.id.as_str()).collect::<Vec<_>>().join(", ");
         if !off.is_empty() {
-            let _ = writeln!(text, "The logs of {off} lack data that a sizing needs: --enable turns it on.");
+            let _ = writeln!(text, "The logs of {off} lack data that a sizing needs: --enable turns this data on.");
         }
         if self.args.log.is_empty() {
             text += "Record sizes are only in the logs. Copy the logs of this time into the folder:\n";

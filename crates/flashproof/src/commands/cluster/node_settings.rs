@@ -222,8 +222,8 @@ fn restore_node(node_changes: &NodeChanges, access: &Access) -> Result<(), Strin
             console::note(&format!("restored on node {node}: {}: {current} -> {restored}", change.setting));
         } else if current != change.was {
             console::warning(&format!(
-                "left unchanged on node {node}: {} is {current}: another user changed it after the collection set {}; \
-                 before, it was {}",
+                "left unchanged on node {node}: {} is {current}: another user changed this setting after the \
+                 collection set {}; before the collection, the value was {}",
                 change.setting, change.to, change.was
             ));
         }

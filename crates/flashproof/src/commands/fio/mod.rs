@@ -226,7 +226,7 @@ fn sections(
 fn limit_streams(program: &ProgramOptions, loads: &mut [FioLoad]) -> Result<(), Failure> {
     let names: Vec<_> = loads.iter().flat_map(FioLoad::stream_names).collect();
     if let Some(stream) = program.sla_of.keys().find(|stream| !names.contains(stream)) {
-        let why = format!("no job has it - the streams are {}", names.join(", "));
+        let why = format!("no job has this stream - the streams are {}", names.join(", "));
         return Err(Failure::usage(format!("cannot judge the stream {} - {why}", quoted(stream))));
     }
     if !program.sla_of.is_empty() {
