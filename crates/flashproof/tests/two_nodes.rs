@@ -206,7 +206,7 @@ fn aerospike_s_python_client_finds_both_nodes_by_one_and_nothing_amiss() {
     [a, b].into_iter().for_each(end);
 }
 
-/// Both nodes get a second namespace. The node that stopped first misses a write, which the other node took over.
+/// Both nodes get a second namespace. The node that stopped first misses a write of the other node, which took over.
 #[test]
 fn a_namespace_that_is_new_on_both_nodes_needs_no_help() {
     for last in [0, 1] {

@@ -56,7 +56,7 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
     assert!((16 << 20..(16 << 20) + host / 20).contains(&added), "{added} beside {host}: {fdp:#}");
     let tenants = fdp["timed"]["latencies"].as_array().unwrap();
     assert_eq!(tenants.len(), 4, "reads and writes of two: {fdp:#}");
-    // The run directory is one like any other.
+    // The run directory is like any other.
     let report = guest.run("flashproof report /data/waf/fdp");
     assert!(report.stdout.contains("a/writes"), "{}", report.stdout);
 }

@@ -219,7 +219,7 @@ pub struct PublishedRating {
     /// Endurance in the maker's words.
     pub endurance: Option<String>,
     pub act_version: Option<String>,
-    /// Publisher.
+    /// Publisher of the rating.
     pub source: Option<String>,
 }
 
