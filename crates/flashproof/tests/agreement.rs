@@ -247,7 +247,7 @@ fn every_form_says_the_same_of_several_loads_at_once() {
     assert!(status.contains("  b: FAIL: ") && own.stdout.contains("  b: FAIL: "), "{status}");
 }
 
-/// A search ends its steps early, and a series has an outcome of its own.
+/// A search ends its steps early, and a series has its own outcome.
 #[test]
 fn every_form_says_the_same_of_a_series_and_of_its_steps() {
     let bench = Bench::new();

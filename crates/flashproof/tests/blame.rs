@@ -52,7 +52,7 @@ fn a_simulated_drive_that_stalls_is_blamed_itself_whether_its_victims_wait_in_it
 #[test]
 fn too_few_slots_before_a_quick_drive_are_blamed_and_not_the_drive() {
     let bench = Bench::new();
-    // Two slots serve 5,000 a second; the drive could serve 160,000.
+    // Two slots serve 5,000 reads per second; the drive could serve 160,000.
     let config = "device-names: sim:channels=64+read-us=400+jitter-pct=0\ntest-duration-sec: 5\nmax-lag-sec: 0\n\
                   read-reqs-per-sec: 10000\nservice-threads: 2\n";
     bench.storage(config, &[]).expect(1);

@@ -112,7 +112,7 @@ fn losses_of_a_server_that_is_killed_are_counted_by_their_kinds_and_writes_in_do
     };
     let client = ["engine", "client", "-p", &port, "-k", "200", "-o", "B:100", "-z", "4", "-T", "20000"];
     let client = |more: &[&str]| bench.prepare(&[&client[..], &["--sla", "99%>3600s"], more].concat());
-    // 200 records stay in memory, below a write block, until the server stops in order.
+    // 200 records stay in memory, because they fit in a write block, until the server shuts down cleanly.
     Running::start(client(&["-w", "I", "--out", "first"])).end().expect(0);
     server.signal("TERM");
     server.end().expect(0);

@@ -173,7 +173,7 @@ fn the_page_cache_of_a_file_is_dropped_kept_or_filled_before_a_job() {
         let Some(cached) = run(false) else { return };
         assert!(expected.contains(&cached), "{options}: {cached} bytes are cached");
         if let Some(theirs) = run(true) {
-            // fio's small reads before the run have the kernel read ahead.
+            // fio's small reads before the run cause readahead by the kernel.
             let is_near = options.contains("offset") && theirs >= cached || theirs.abs_diff(cached) <= 256 << 10;
             assert!(is_near, "{options}: {cached} of ours, {theirs} of fio");
         }

@@ -269,7 +269,7 @@ fn stop_second(namespace: &'static str) {
         let value = format!("number {number}").into_bytes();
         if ask(pair.addresses[1], keys[1], Some(&value)).result == OK {
             acknowledged = value;
-            // When they are paired again, the master alone may acknowledge just before the other has the write.
+            // When the nodes are paired again, the master alone may acknowledge just before the other has the write.
             let mut looks = 0;
             until("the other has what was acknowledged", || {
                 looks += 1;

@@ -40,7 +40,7 @@ impl Terminal {
         Some(Self { window, inside })
     }
 
-    /// Starts `command` in a session whose terminal this is, as a login shell's is.
+    /// Starts `command` in a session that has this terminal, as a login shell does.
     fn run(&self, command: &Command) -> Option<Child> {
         let mut session = Command::new("setsid");
         session.arg("--ctty").arg(command.get_program()).args(command.get_args());

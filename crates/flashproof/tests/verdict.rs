@@ -175,7 +175,7 @@ fn each_job_is_judged_and_groups_are_for_the_table() {
     fio(&[
         (both, 1, Code::NotCarriedOut, of_a),
         (&both.replace("--runtime", "--group_reporting --runtime"), 1, Code::NotCarriedOut, of_a),
-        // Operations after a job's runtime, while another job continues, do not count for its rate.
+        // Operations after a job's runtime, while another job continues, do not count for the job's rate.
         (&both.replace("20000", "1"), 1, Code::NotCarriedOut, "of 10,000 operations"),
     ]);
 }

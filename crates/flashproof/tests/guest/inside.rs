@@ -20,7 +20,7 @@ use sys::op::{Op, OpKind, Outcome, Placement};
 
 const BLOCK: u32 = 64 << 10;
 
-/// The guest's drive with this serial number, which is erased.
+/// The guest's drive with the serial number `serial`, which the tests erase.
 fn drive(serial: &str) -> DiskWithPartitions {
     let (drives, _) = list(&Roots::default());
     let is_it = |drive: &DiskWithPartitions| {

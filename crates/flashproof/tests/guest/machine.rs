@@ -30,7 +30,7 @@ const GUESTS: usize = 2;
 pub(super) const FDP: &str = "-device nvme-subsys,id=subsys0,nqn=subsys0,fdp=on,fdp.runs=16M,fdp.nrg=1,fdp.nruh=8 \
      -device nvme,id=fdp0,serial=FDP0,subsys=subsys0,ocp=on \
      -device nvme-ns,drive=fdp,nsid=1,bus=fdp0,logical_block_size=512,fdp.ruhs=0-7";
-/// Size of every drive but the one at /data and `drive=small`.
+/// Size of every drive, except the one at /data and `drive=small`.
 pub(super) const DRIVE_BYTES: u64 = 256 << 20;
 /// A small drive for tests that fill it many times: 96 MiB, with reclaim units of 8 MiB.
 pub(super) const SMALL_FDP: &str = "-device nvme-subsys,id=subsys0,nqn=subsys0,fdp=on,fdp.runs=8M,fdp.nrg=1,fdp.nruh=8 \
@@ -229,7 +229,7 @@ fn pack(parts: &Path) -> Option<Vec<u8>> {
     Some(archive.finish())
 }
 
-/// The right to run one of [`GUESTS`].
+/// Permission to run one of the [`GUESTS`] guests.
 struct Slot;
 
 static FREE: (Mutex<usize>, Condvar) = (Mutex::new(GUESTS), Condvar::new());

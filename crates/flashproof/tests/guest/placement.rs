@@ -20,7 +20,8 @@ const PARTITION: std::ops::Range<u64> = 3 << 20..35 << 20;
 /// The kernel's number of write streams of the drive.
 pub(super) const STREAMS: &str = "/sys/block/${FDP0#/dev/}/queue/max_write_streams";
 
-/// A file of tenants in /tmp/t, without reads: each with its write block, and the placements of clients and defragmentation.
+/// A file of tenants in /tmp/t, without reads: each with its write block, and the placements of its clients and of its
+/// defragmentation.
 pub(super) fn tenants(per_sec: u32, seconds: u32, placements: &[(&str, u16, u16)]) -> String {
     let mut file = format!(
         "operations-per-sec = {per_sec}\nduration-sec = {seconds}\nseed = 5\n\

@@ -190,8 +190,8 @@ impl Bench {
 
 /// Makes every program started from here on begin with the default signal dispositions.
 ///
-/// Under nohup, or in the background of a script, this process ignores some of them, and so would all that it starts. A
-/// signal with a handler here is reset to its default in a new program. Source: execve(2).
+/// Under nohup, or in the background of a script, this process ignores some signals, and programs that it starts would
+/// ignore them, too. A signal with a handler here is reset to its default in a new program. Source: execve(2).
 fn default_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -39,7 +39,7 @@ impl Running {
         text(&self.stderr.try_clone().unwrap())
     }
 
-    /// Writes a line to its standard input, which must be a pipe.
+    /// Writes a line to the standard input of the process, which must be a pipe.
     pub fn tell(&mut self, line: &str) {
         let stdin = self.child.stdin.as_mut().expect("standard input is a pipe");
         writeln!(stdin, "{line}").unwrap_or_else(|error| panic!("{line}: {error}\n{}", text(&self.stderr)));
@@ -112,12 +112,12 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// The lines on standard error that begin with `error: `, without it.
+    /// The lines on standard error that begin with `error: `, without this prefix.
     pub fn errors(&self) -> Vec<&str> {
         self.stderr.lines().filter_map(|line| line.strip_prefix("error: ")).collect()
     }
 
-    /// The lines on standard error that begin with `warning: `, without it.
+    /// The lines on standard error that begin with `warning: `, without this prefix.
     pub fn warnings(&self) -> Vec<&str> {
         self.stderr.lines().filter_map(|line| line.strip_prefix("warning: ")).collect()
     }

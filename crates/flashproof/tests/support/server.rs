@@ -1,4 +1,4 @@
-//! `flashproof engine serve`, started and listening, and a request to it without a client.
+//! Starts `flashproof engine serve`, and sends requests to it without a client.
 
 use super::{Bench, Running, skip};
 use std::io::{Read, Write};

@@ -156,7 +156,7 @@ impl Slurm {
         self.dir.join("slurm.conf")
     }
 
-    /// Runs one of Slurm's programs. Returns what it printed.
+    /// Runs one of Slurm's programs. Returns its output.
     pub fn run(&self, program: &str, arguments: &[&str]) -> String {
         tool_with(program, arguments, &self.conf())
     }
