@@ -88,7 +88,7 @@ fn a_loop_device_does_what_was_asked_for_whichever_engine_carries_it() {
         let run = bench.run();
         assert_eq!((totals(&run, "reads"), totals(&run, "writes")), ((43 + 46, 0, 0), (46, 0, 0)), "{engine}");
         let delta = device.counters().since(&before).unwrap();
-        // The kernel counts the flush after a blocking O_DSYNC write as a write, so sectors tell.
+        // The kernel counts the flush after a blocking O_DSYNC write as a write, so sectors are compared instead.
         assert_eq!(delta.write.sectors, 46 * 8, "{engine}");
         std::fs::remove_dir_all(bench.path(OUT)).unwrap();
     }

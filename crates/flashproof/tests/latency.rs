@@ -363,7 +363,7 @@ fn csv_and_json_have_the_unrounded_numbers() {
     assert_eq!(keys(&log["histograms"][0]), ["average", "found", "histogram", "maximum", "slices"]);
     assert_eq!(keys(slice), ["begin_sec", "end_sec", "iops", "ops", "ops_over", "share_over", "slice"]);
     assert_eq!(keys(&json["judgements"][0]), ["by", "decided_by", "log", "outcome", "reason", "sla"]);
-    // The same keys are explained in the documentation.
+    // docs/latency.md must explain each of these keys.
     let docs = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/latency.md")).unwrap();
     for value in [&json, log, &log["histograms"][0], slice, &json["judgements"][0]] {
         for key in keys(value) {

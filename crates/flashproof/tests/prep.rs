@@ -340,7 +340,7 @@ fn another_seed_or_another_drive_is_refused_until_it_may_begin_anew() {
     );
     prep(&["--fills", "2"]).expect_error(2, &["fills 1 then and 2 now"]);
 
-    // Another file under the same name is another drive in the same slot.
+    // Another file under the same name stands for another drive in the same slot.
     bench.write("other", vec![0; MIB as usize]);
     fs::rename(bench.path("slot"), bench.path("pulled")).unwrap();
     fs::rename(bench.path("other"), bench.path("slot")).unwrap();

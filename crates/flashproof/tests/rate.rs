@@ -56,7 +56,7 @@ const FAST: [Rated; 5] = [
 /// The first drives of [`SLOW`] were once rated three times too low, or not at all: p99 of rounds of 10 s decided then.
 const NAMED: usize = 4;
 
-/// The other rows of the table.
+/// The other rows of the table in docs/rate.md.
 const SLOW: [Rated; 21] = [
     rated("sim:ftl+capacity=2GiB+precondition=2+channels=4+dies=2+op=28%+suspend-us=off", "1"),
     rated("sim:channels=2+stall-ms=25+stall-every-s=4", "1"),

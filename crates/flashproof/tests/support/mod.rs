@@ -64,7 +64,7 @@ impl Bench {
         Self::at(tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap())
     }
 
-    /// A bench on the disk that the project was built on; `None`, with a message, if that is in memory too.
+    /// A bench on the disk that the project was built on; `None`, with a message, if that disk is in memory, too.
     pub fn on_disk() -> Option<Self> {
         let dir = env!("CARGO_TARGET_TMPDIR");
         match tool("findmnt", &["--noheadings", "--output", "FSTYPE", "--target", dir])?.as_str() {
