@@ -147,7 +147,7 @@ fn what_a_killed_collection_changed_is_put_back_by_restore() {
     let killed = running.end();
     assert_eq!(killed.code, None, "{}", killed.stderr);
     assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
-    // The next collection warns, and does not change that folder.
+    // A collection into that folder is refused. A collection into another folder warns.
     let ended = collect(&bench, &server, &[]);
     ended.expect_error(
         2,
@@ -543,7 +543,7 @@ fn a_folder_alone_is_sized_also_of_several_nodes() {
     let more = ["--log", &log, "--iostat", &of_node];
     bench.flashproof(&arguments(&hosts, &more)).expect(0);
     assert!(bench.exists(&format!("{DIR}/{NODE}-iostat-x.txt.zst")));
-    // Two files with the same name, one on a path with a "=". The new names still show the node.
+    // Files with one name, on a path with a "=". The names of the copies still show the node, if it is given.
     fs::create_dir_all(bench.path("run=3")).unwrap();
     fs::copy(&iostat, bench.path("run=3/x.txt.zst")).unwrap();
     let twice = format!("{NODE}=run=3/x.txt.zst");
