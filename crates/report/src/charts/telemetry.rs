@@ -18,7 +18,7 @@ const DEVICE: [Quantity; 9] = [
     mean("throughput", "Throughput at the device", "MB/s")
         .of(&[("read", Column::ReadKibPerSec), ("written", Column::WriteKibPerSec)])
         .with_hint(
-            "The kernel's count. Near the rated throughput of the link or the drive, that throughput is the limit.",
+            "The kernel's count. If it is near the rated throughput of the link or drive, the link or drive is the limit.",
         ),
     max("await", "Mean time of requests", "ms")
         .of(&[("reads", Column::ReadAwaitMs), ("writes", Column::WriteAwaitMs), ("flushes", Column::FlushAwaitMs)])
