@@ -1,5 +1,5 @@
-//! Login and TLS settings for a database's nodes, from the options. The password comes from a file, the environment, or
-//! a prompt without echo; never from an argument, which every user of the machine can read.
+//! Login and TLS for the nodes of a database, from the options. The password comes from a file, from the environment,
+//! or from a prompt without echo. An argument never has it, because every user of the machine can read arguments.
 
 use crate::args::{AccessArgs, Auth};
 use results::files::{self, Links};

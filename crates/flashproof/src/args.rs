@@ -35,7 +35,7 @@ use session::console;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// A parsed command line, and the program that it imitates.
+/// A parsed command line, and the program to imitate.
 pub struct Invocation {
     /// The command with its options.
     pub command: Command,
@@ -98,7 +98,7 @@ pub enum Command {
     /// Judge runs from their directories, watch them, compare them
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/report.txt")))]
     Report(Box<ReportArgs>),
-    /// Show from logs the share of operations over each latency
+    /// Show the share of operations over each threshold, from logs
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/latency.txt")))]
     Latency(Box<LatencyCommand>),
     /// Derive the load of a cluster's drives; select drives for it
@@ -156,7 +156,7 @@ pub enum OtherReport {
     Status(StatusArgs),
 }
 
-/// `flashproof latency`: tables from ACT's logs, runs and servers' logs, distinguished by their content.
+/// `flashproof latency`: tables from ACT's logs, runs and servers' logs. The content of a log shows its kind.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_flag = true)]
 pub struct LatencyCommand {
@@ -230,7 +230,7 @@ pub enum RecordEngine {
     /// Read and write records of an Aerospike or flashproof server, with a verdict; WRITES to its namespace
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/client.txt")))]
     Client(Box<ClientArgs>),
-    /// Measure transactions per second of a record engine, and their bottleneck; ERASES the drive
+    /// Measure transactions per second of a record engine, and find the bottleneck; ERASES the drive
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/bench.txt")))]
     Bench(Box<TransactionsArgs>),
 }
@@ -319,7 +319,7 @@ fn exit_as_act<A>(error: clap::Error) -> A {
     exit(&error, session::failure::ACT_FAILURE.into())
 }
 
-/// Prints help or a usage error, and exits: with 0 after help, with `mistake` after an error.
+/// Prints help or a usage error, and exits: with code 0 after help, with code `mistake` after an error.
 fn exit(error: &clap::Error, mistake: i32) -> ! {
     let text = error.render().to_string();
     match text.contains(units::is_unprintable) {

@@ -1,5 +1,5 @@
-//! Under the names of ACT's programs the binary takes their place in a script: what is printed where, what
-//! stays behind, which pacing, how it ends.
+//! Under the names of ACT's programs, the binary replaces these programs in scripts. Checked are the outputs, the files
+//! that remain, the pacing and the exit codes.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use support::{Bench, Ended, FLASHPROOF, Nobody, OUT, Running};
 
-/// A load in real time with large-block writes, for warnings and intervals that the kernel's clock makes.
+/// A real-time load with large-block writes: warnings and intervals depend on the kernel's clock.
 fn writes(bench: &Bench, seconds: u32) -> String {
     File::create(bench.path("file")).unwrap();
     format!(
@@ -19,7 +19,7 @@ fn writes(bench: &Bench, seconds: u32) -> String {
     )
 }
 
-/// `act_storage a.conf MORE`, with standard error in the same file as standard output, as scripts have it.
+/// Command `act_storage a.conf MORE`. Standard output and standard error go to the same file, as in many scripts.
 fn into_one_file(bench: &Bench, more: &str) -> Command {
     let mut command = bench.command("sh");
     let program = bench.act_storage();
@@ -38,12 +38,12 @@ fn its_log_and_its_messages_in_one_file_give_the_tables_of_the_log_alone() {
     bench.write("a.conf", writes(&bench, 4));
     Running::start(into_one_file(&bench, &format!("--out {OUT}"))).end().expect(0);
     let log = bench.text("log");
-    assert!(log.contains("doctor: ") && log.contains(" (screening, SLA "), "both are in it: {log}");
-    assert!(!log.contains(" left\n"), "progress is for terminals: {log}");
+    assert!(log.contains("doctor: ") && log.contains(" (screening, SLA "), "the file has both outputs: {log}");
+    assert!(!log.contains(" left\n"), "progress is only for terminals: {log}");
     let tables = latency(&bench, "log");
     assert_eq!(tables.stdout, latency(&bench, &format!("{OUT}/act.log")).stdout);
     assert_eq!(tables.stdout.lines().filter(|line| line.trim_start().starts_with(char::is_numeric)).count(), 4);
-    assert_eq!(tables.stderr, "", "and nothing is wrong with it");
+    assert_eq!(tables.stderr, "", "the log has no warning or error");
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn nothing_but_the_log_is_left_behind_unless_it_is_asked_for() {
 fn a_directory_that_cannot_be_written_is_good_enough_to_be_called_in() {
     let bench = Bench::new();
     bench.write("a.conf", "device-names: sim:\ntest-duration-sec: 3\nread-reqs-per-sec: 100\n");
-    // The directory's own user could write here.
+    // Run as a user who cannot write to this directory; the directory's owner could.
     let Some(nobody) = Nobody::named(&bench, "act_storage") else { return };
     let ended = nobody.flashproof(&bench, &["a.conf"]).expect(0);
     assert!(ended.stdout.contains("\nafter 3 sec:\n"), "{}", ended.stdout);
@@ -145,7 +145,7 @@ fn a_shell_sees_128_and_the_number_of_the_signal_from_act_prep_too() {
     let mut running = Running::start(command);
     running.wait_until("it began", || bench.exists("pid") && bench.text("pid").ends_with('\n'));
     let pid = bench.text("pid").trim().to_owned();
-    // Listening begins before anything is done.
+    // flashproof handles signals from the start, before any write.
     running.wait_until("it listens", || {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));

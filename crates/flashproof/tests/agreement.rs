@@ -1,4 +1,4 @@
-//! Whatever shows a verdict agrees with it: each form of a run, over runs of every kind.
+//! Every output that shows a verdict agrees with the verdict, for runs of every kind.
 
 use crate::support;
 
@@ -8,10 +8,10 @@ use support::{Bench, Ended, Running};
 
 const FIO: &str = "fio --direct=1 --rw=randread --bs=4k --time_based --output-format=json";
 
-/// A run that goes on for days of simulated time.
+/// A run of days of simulated time.
 const ENDLESS: &str = "device-names: sim:\ntest-duration-sec: 1000000\nread-reqs-per-sec: 100\n";
 
-/// Runs fio's jobs of `line` into `dir`, which names what it shows.
+/// Runs the fio jobs of `line` into the run directory `dir`.
 fn fio(bench: &Bench, dir: &str, line: &str) -> Ended {
     let line = format!("{FIO} --out={dir} {line}");
     bench.flashproof(&line.split_whitespace().collect::<Vec<_>>())
@@ -25,7 +25,7 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The exit code, and what it printed.
+/// Exit code and standard output of a command.
 fn shown(bench: &Bench, arguments: &[&str]) -> (i32, String) {
     let mut command: Command = bench.prepare(arguments);
     command.env("NO_COLOR", "1");
@@ -33,17 +33,17 @@ fn shown(bench: &Bench, arguments: &[&str]) -> (i32, String) {
     (ended.code.unwrap(), ended.stdout)
 }
 
-/// The sum of a field over everything in a list.
+/// Sum of a field over all entries of a list.
 fn sum(list: &Value, of: impl Fn(&Value) -> &Value) -> u64 {
     list.as_array().unwrap().iter().map(|item| of(item).as_u64().unwrap_or(0)).sum()
 }
 
-/// Text as escaped in HTML.
+/// `text` escaped for HTML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// `text` as the page `html` has it: escaped, and with the short names of its list of devices.
+/// `text` as it appears on the page `html`: escaped, and with the page's short names of devices.
 fn as_on_page(html: &str, text: &str) -> String {
     let entry = |entry| {
         let (short, rest): (&str, &str) = str::split_once(entry, "</dt><dd><code>")?;
@@ -68,7 +68,7 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
         }
     };
     let has = |form: &str, told: &str, what: &str| assert!(told.contains(what), "{dir}: {form}: no {what}\n{told}");
-    // A verdict's first lines: the outcome, then what decided.
+    // The first lines of a verdict: the outcome, then the reason.
     let head = |form: &str, told: &str| {
         let mut lines = told.lines().skip_while(|line| !line.starts_with(&format!("{word} (")));
         assert!(lines.next().is_some() && lines.next().map(str::trim) == Some(reason), "{dir}: {form}\n{told}");
@@ -92,7 +92,7 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     has("html", &html, &format!("class=\"verdict {outcome}\""));
     let (status_code, status) = shown(bench, &["report", "status", dir]);
     has("status", &status, &sentence);
-    assert!(!status.contains("OVER A LIMIT"), "{dir}: it is over\n{status}");
+    assert!(!status.contains("OVER A LIMIT"), "{dir}: the run has ended\n{status}");
     let (status_json_code, status) = shown(bench, &["report", "status", dir, "--json"]);
     let fields =
         ["outcome", "exit_code", "reason", "reasons", "first_bad_slice", "worst_slice", "streams", "not_judged"];
@@ -124,7 +124,7 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
             for (job, stream) in page["jobs"].as_array().unwrap().iter().zip(streams) {
                 let (iops, achieved) =
                     (job["read"]["iops"].as_f64().unwrap(), stream["achieved_iops"].as_f64().unwrap());
-                // fio counts what came back later, too, and the time for it.
+                // fio also counts operations that completed after the end of the run, and the time that they took.
                 let is_late = stream["overtime"].as_u64().unwrap() + stream["lost"].as_u64().unwrap() > 0;
                 assert!(is_late || (iops / achieved - 1.0).abs() < 0.01, "{dir}: {iops}/s of fio's, {achieved}/s");
             }
@@ -193,7 +193,7 @@ fn every_form_says_the_same_of_jobs_that_ended() {
             }
             "not-carried-out" => {
                 let stream = &result["streams"][0];
-                assert!(stream["achieved_iops"].as_f64().unwrap() < 100.0, "what came back after the end: {stream}");
+                assert!(stream["achieved_iops"].as_f64().unwrap() < 100.0, "completed after the end: {stream}");
             }
             _ => {}
         }
@@ -218,12 +218,12 @@ fn every_form_says_the_same_of_runs_that_were_stopped_or_are_damaged() {
         );
         assert!(result["not_judged"].to_string().contains("the run was stopped"), "{result}");
     }
-    // A drive too slow for its load: the run is stopped for its lag.
+    // The drive is too slow for its load, so the run stops at max-lag-sec.
     let slow = "device-names: sim:channels=1+read-us=20000+jitter-pct=0+read-mbps=0\ntest-duration-sec: 3600\n\
                 read-reqs-per-sec: 100\nmax-lag-sec: 10\n";
     let own = storage(&bench, "behind", slow).end();
     assert_eq!(agreed(&bench, "behind", Some(&own))["reasons"][0]["code"], "fell-behind");
-    // A pass that is cut is none.
+    // A passed run whose table is cut off does not pass when it is judged again.
     let own = storage(&bench, "cut", "device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n").end();
     agreed(&bench, "cut", Some(&own.expect(0)));
     let table = bench.text("cut/intervals.csv");
@@ -247,7 +247,7 @@ fn every_form_says_the_same_of_several_loads_at_once() {
     assert!(status.contains("  b: FAIL: ") && own.stdout.contains("  b: FAIL: "), "{status}");
 }
 
-/// A search ends its steps early, and a series has an outcome of its own.
+/// A search ends its steps early, and a series has its own outcome.
 #[test]
 fn every_form_says_the_same_of_a_series_and_of_its_steps() {
     let bench = Bench::new();

@@ -1,4 +1,5 @@
-//! Configurations adjusted to what a cluster's drive had, on simulated drives and on a loop device.
+//! `flashproof size align`: configurations are adjusted to the I/O of a cluster's drive, on simulated drives and on a
+//! loop device.
 
 use crate::support;
 
@@ -10,10 +11,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{Bench, Ended, LoopDevice, OUT, Running};
 
-/// iostat's numbers of the sizing paper's cluster.
+/// iostat's numbers for the cluster in the sizing paper.
 const CLUSTER: &str = "r/s=11788.5,w/s=1548,rkB/s=340545,wkB/s=198144";
 
-/// The paper's example as it is printed, without the keys that begin so.
+/// The paper's example as printed, without the keys that begin with an entry of `without`.
 fn example(without: &[&str]) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/sizing-paper.conf");
     let text = fs::read_to_string(path).unwrap();
@@ -28,7 +29,7 @@ fn align(bench: &Bench, config: &str, target: &str, more: &[&str]) -> Ended {
     bench.flashproof(&[&arguments[..], more].concat())
 }
 
-/// The offsets in a file, in the order lbr, lbw, read size, write size; 100 where there is none.
+/// Offsets in a file, in the order lbr, lbw, read size, write size; 100 for a missing offset.
 fn offsets(text: &str) -> [u32; 4] {
     ["lbr-req-offset:", "lbw-req-offset:", "read-size-offset:", "write-size-offset:"].map(|key| {
         let line = text.lines().find_map(|line| line.strip_prefix(key));
@@ -36,7 +37,7 @@ fn offsets(text: &str) -> [u32; 4] {
     })
 }
 
-/// The numbers in the row of the table that begins so: cluster, before, after.
+/// Numbers in the table row that begins with `name`: cluster, before, after.
 fn row(ended: &Ended, name: &str) -> [f64; 3] {
     let line = ended.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{}", ended.stdout));
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -52,13 +53,13 @@ fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
         let [there, before, after] = row(&ended, name);
         assert_eq!(there, cluster);
         assert!((after / cluster - 1.0).abs() <= 0.02, "{}", ended.stdout);
-        // The paper's first iostat of ACT shows 8.5 % more large blocks than the cluster's: 1702 are 10 % more.
+        // In the paper, iostat shows 8.5 % more large blocks for ACT than for the cluster. Here 1702 are 10 % more.
         assert!(!name.starts_with('w') || before / cluster > 1.08, "{}", ended.stdout);
     }
     let aligned = bench.text("out.conf");
     let [reads, writes, size, unchanged] = offsets(&aligned);
     assert!((97..=99).contains(&reads) && writes == 92 && (96..=101).contains(&size) && unchanged == 100, "{aligned}");
-    assert!(aligned.starts_with(&config), "every line as it was, and more at the end");
+    assert!(aligned.starts_with(&config), "all lines are unchanged, with more lines at the end");
     assert!(
         aligned.contains("\n# By flashproof size align, ") && aligned.contains("iostat's numbers as typed"),
         "{aligned}"
@@ -90,14 +91,14 @@ fn offsets_that_made_a_load_are_found_again() {
             per_sec("writes", &|it| it.bytes / 1024)
         );
         bench.write("in.conf", &config);
-        // Near enough that a step of one percent shows.
+        // The tolerance is small enough to show a step of one percent.
         bench
             .flashproof(&[
                 "size", "align", "in.conf", "--target", &target, "--out", "out.conf", "--force", "--within", "0.5",
             ])
             .expect(0);
         let found = offsets(&bench.text("out.conf"));
-        // A read size is rounded up to 4 KiB, so that several offsets do the same; a commit's bytes are drawn, and
+        // Read sizes are rounded up to 4 KiB, so several offsets have the same effect. Commit sizes are random, and
         // large blocks follow their mean.
         let slack = if commit.is_empty() { [1, 1, 4, 0] } else { [4, 4, 4, 3] };
         for ((found, truth), slack) in found.into_iter().zip(truth).zip(slack) {
@@ -128,14 +129,14 @@ fn a_wrong_block_size_is_said_and_not_fitted() {
     let errors = ended.errors().join("\n");
     assert!(errors.contains("the cluster's drive had writes of 64 KiB, but large-block-op-kbytes is 128"), "{errors}");
     assert!(errors.contains("the block size is wrong") && !bench.exists("out.conf"), "{errors}");
-    // The same numbers, of which half are flushes.
+    // The same numbers, but half of the writes are flushes.
     align(&bench, &example(&[]), &format!("{target},f/s=1548"), &[]).expect(0);
 }
 
 #[test]
 fn an_offset_that_hides_something_needs_a_reason_which_is_then_written() {
     let bench = Bench::new();
-    // I/O with sizes log-uniform in their buckets: the paper's rule gives too many large blocks.
+    // With sizes distributed log-uniformly in their buckets, the paper's rule gives too many large blocks.
     let config = format!("{}seed: 1\n", example(&["lbr-req", "lbw-req"]));
     let target = "r/s=11443,w/s=1211,rkB/s=374552,wkB/s=155056";
     let ended = align(&bench, &config, target, &[]).expect(4);
@@ -147,14 +148,14 @@ fn an_offset_that_hides_something_needs_a_reason_which_is_then_written() {
     align(&bench, &config, target, &["--because", "the log was cut\nrecord-bytes: 7"]).expect(0);
     let written = bench.text("out.conf");
     assert!(written.contains("because the log was cut\\u000arecord-bytes: 7"), "{written}");
-    // Nor does a load that cannot be met end in a file.
+    // A target that cannot be reached also leaves no file.
     let target = CLUSTER.replace("r/s=11788.5", "r/s=9000");
     let ended = align(&bench, &config, &target, &["--force"]).expect(4);
     let errors = ended.errors().join("\n");
     assert!(errors.contains("r/s: large-block reads cannot close the difference - read-reqs-per-sec: 7,6"), "{errors}");
 }
 
-/// A profile with two drives of a node, the second shared by two namespaces.
+/// A profile of two drives of one node. Two namespaces share the second drive.
 fn profile() -> Profile {
     let io = |part: f64| DriveIo {
         reads_per_sec: 11_788.5 * part,
@@ -253,7 +254,7 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
     negative.drives[0].iostat = Some(DriveIo { writes_per_sec: -1.0, ..DriveIo::default() });
     bench.write("profile.json", json(&negative));
     aligned(&["--force"]).expect_error(2, &["drive nvme0n1 of node BB9 has a number below 0"]);
-    // Of a later version, and none at all.
+    // A profile of a later version, then files that are no profiles.
     bench.write("profile.json", "{\"format\": 2}");
     aligned(&["--force"]).expect_error(2, &["its format is 2, but this flashproof reads up to 1"]);
     for text in ["", "{}", "[1]", "\0\u{1b}[2J", "{\"format\": \"x\"}"] {
@@ -324,11 +325,12 @@ fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_a
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
     bench.write("in.conf", small(&device.name));
-    // 400 reads of 4 KiB with 100 large-block reads, and 100 large-block writes; what is wanted is 10 % less of these.
+    // The load: 400 reads of 4 KiB, 100 large-block reads and 100 large-block writes. The target has fewer large
+    // blocks.
     let align = |target: &str, more: &[&str]| {
         let fixed =
             ["size", "align", "in.conf", "--target", target, "--within", "10", "--burst", "3", "--out", "out.conf"];
-        // An eighth of the bytes is of record reads, so that a request too few or too many moves their size far.
+        // Only an eighth of the read bytes are record reads, so one request more or less changes their mean size much.
         let short = ["--because", "a short burst", "--out-dir", "bursts", "--force"];
         bench.flashproof(&[&fixed[..], &short[..], more].concat())
     };
@@ -341,15 +343,15 @@ fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_a
     assert!(bench.exists("bursts/burst-1/verdict.json") && bench.exists("bursts/burst-2/verdict.json"));
     let [_, writes, _, unchanged] = offsets(&bench.text("out.conf"));
     assert!((81..=89).contains(&writes) && unchanged == 100, "{}", bench.text("out.conf"));
-    // Now the kernel makes two requests of each large block.
+    // From here on, the kernel splits each large block into two requests.
     let _restored = device.set_queue("max_sectors_kb", "64");
     fs::remove_dir_all(bench.path("bursts")).unwrap();
     let errors = align(target, &[]).expect(4).errors().join("\n");
-    // Requests whose sectors are counted in the burst and themselves after it move their mean; on a busy machine there are several.
+    // A request can have its sectors counted within the burst and its completion after it, which shifts the mean size.
     let reached = errors.split_once("reach this device in writes of ").and_then(|it| it.1.split_once(" KiB"));
     let kib: Option<f64> = reached.and_then(|it| it.0.parse().ok());
     assert!(kib.is_some_and(|kib| (56.0..72.0).contains(&kib)) && errors.contains("max_sectors_kb is 64"), "{errors}");
-    // The cluster's requests were split, too: then it is no error, but reported.
+    // If the requests of the cluster were split, too, the split is reported, but is no error.
     fs::remove_dir_all(bench.path("bursts")).unwrap();
     let ended = align("r/s=600,w/s=200,rkB/s=14400,wkB/s=12800", &[]).expect(0);
     assert!(ended.stderr.contains("the kernel splits requests"), "{}", ended.stderr);

@@ -1,4 +1,4 @@
-//! A command line that cannot be followed, a place that takes no run, a reader that went away.
+//! Invalid command lines, unusable run directories, and outputs that nobody reads.
 
 use crate::support;
 
@@ -10,8 +10,7 @@ use support::{Bench, CONFIG, OUT, Running, small_disk, tool};
 
 const GOOD: &str = "device-names: sim:\ntest-duration-sec: 2\nread-reqs-per-sec: 100\n";
 
-/// Asserts that a run with these options is refused as a wrong command line with one line that has
-/// `part` in it.
+/// Asserts that these options are refused as a usage error, in one line that contains `part`.
 #[track_caller]
 fn refused(options: &[&str], part: &str) {
     let bench = Bench::new();
@@ -83,7 +82,7 @@ fn unknown_commands_and_options_are_named_and_missing_ones_too() {
     bench.flashproof(&["help", "no-such"]).expect_error(2, &["no command \"no-such\""]);
 }
 
-/// Most lines of a page that is read at a glance.
+/// Maximum number of lines of a help page, so that the page fits on a screen.
 const SCREEN: usize = 40;
 
 #[test]
@@ -101,7 +100,7 @@ fn help_fits_a_screen_and_names_each_command_with_its_man_page_and_completions()
     for command in commands {
         assert!(bench.text(&format!("man/flashproof-{command}.1")).contains(command));
         assert!(scripts.iter().all(|script| script.contains(command)), "{command}");
-        // Of these, -h is an option of the program that they are like.
+        // For fio and latency, -h is an option of the imitated program.
         if !["fio", "latency"].contains(&command) {
             let short = bench.flashproof(&[command, "-h"]).expect(0).stdout;
             assert!(short.lines().count() <= SCREEN, "{short}");
@@ -154,7 +153,7 @@ fn a_directory_that_holds_a_run_takes_no_other() {
         &["starting a run in run - it already holds manifest.json of another run; give another --out or move that run away"],
     );
     assert!(before == bench.read("run/act.log"));
-    // Any part of one is one.
+    // A directory with any file of a run counts as a run directory.
     fs::remove_file(bench.path("run/manifest.json")).unwrap();
     bench.storage(GOOD, &[]).expect_error(3, &["starting a run in run - it already holds "]);
 }
@@ -194,7 +193,7 @@ fn a_read_only_place_is_told() {
 #[test]
 fn a_disk_without_room_for_the_whole_run_is_told_before_it_begins() {
     let bench = Bench::new();
-    // Of a day on this disk only the first hours would fit.
+    // The disk has space only for the first hours of a run of a day.
     bench.write(CONFIG, GOOD.replace(": 2\n", ": 86400\n"));
     let Some(_disk) = small_disk(&bench, "disk", 4096) else { return };
     let parts = [
@@ -203,7 +202,7 @@ fn a_disk_without_room_for_the_whole_run_is_told_before_it_begins() {
     ];
     bench.flashproof(&["storage", CONFIG, "--out", "disk/run"]).expect_error(3, &parts);
     assert!(!bench.exists("disk/run"), "nothing is left behind");
-    // A short one fits.
+    // The run of a day is refused. A short run fits.
     bench.flashproof(&["storage", CONFIG, "--out", "disk/run"]).expect(3);
     bench.write(CONFIG, GOOD);
     bench.flashproof(&["storage", CONFIG, "--out", "disk/run"]).expect(0);
@@ -238,7 +237,7 @@ fn closed_outputs_do_no_harm() {
         ("a", 0, "flashproof storage test.conf --out a >&-"),
         ("b", 0, "flashproof storage test.conf --out b 2>&-"),
         ("c", 0, "flashproof storage test.conf --out c >&- 2>&- <&-"),
-        // The result is not where it was wanted.
+        // The result cannot be written to standard output.
         ("d", 3, "flashproof storage test.conf --out d >/dev/full 2>/dev/full"),
         ("d", 3, "flashproof report d >/dev/full"),
     ] {
@@ -251,13 +250,13 @@ fn closed_outputs_do_no_harm() {
         );
         assert!(bench.exists(&format!("{out}/verdict.json")), "{command}");
     }
-    // ACT's scripts have nothing but standard output.
+    // ACT's programs write only to standard output.
     let mut shell = bench.command("sh");
     let ended = shell.args(["-c", "./act_storage test.conf --out e >/dev/full"]).output().unwrap();
     assert_eq!(ended.status.code(), Some(255));
     assert!(String::from_utf8_lossy(&ended.stderr).contains("cannot write the result to standard output"));
     assert!(!bench.exists("e/verdict.json"));
-    // A reader that goes away after the first line.
+    // The reader of the output ends after the first line.
     let mut shell = bench.command("sh");
     shell.args(["-c", "{ ./act_storage test.conf --out f; echo $? >code; } | head -n 1"]).stdout(Stdio::null());
     let output = shell.stderr(Stdio::piped()).output().unwrap();

@@ -1,7 +1,6 @@
-//! Configurations that cannot be run: each mistake is one line, and nothing is touched for it.
+//! Invalid configurations: each mistake is reported in one line, and no file is changed.
 //!
-//! The runs here have leave to erase a file that is not empty, so that whatever went past a mistake
-//! would show.
+//! The runs here have consent to erase a file with data. The file would change if a mistake were overlooked.
 
 use crate::support;
 
@@ -12,7 +11,7 @@ use support::{Bench, CONFIG, OUT};
 /// Common, valid lines of every configuration here. Errors begin in line 6.
 const GOOD: &str = "device-names: victim\nfile-size-mbytes: 2\ntest-duration-sec: 1\nread-reqs-per-sec: 100\nwrite-reqs-per-sec: 100\n";
 
-/// Asserts that `config` is refused with these lines and that the file it names was left alone.
+/// Asserts that `config` is refused with these error lines, and that its device file is unchanged.
 #[track_caller]
 fn refused(config: &str, errors: &[&str]) {
     let bench = Bench::new();
@@ -20,10 +19,10 @@ fn refused(config: &str, errors: &[&str]) {
     let before = bench.read("victim");
     bench.storage(config, &["--erase", "victim"]).expect_errors(2, errors);
     assert!(before == bench.read("victim"), "the file was written to");
-    assert!(!bench.exists(OUT) && !bench.exists("state"), "something was made");
+    assert!(!bench.exists(OUT) && !bench.exists("state"), "a file was created");
 }
 
-/// [`refused`] for lines added to a good configuration.
+/// Like [`refused`], for lines added to a valid configuration.
 #[track_caller]
 fn refused_line(lines: &str, errors: &[&str]) {
     refused(&format!("{GOOD}{lines}\n"), errors);
@@ -36,7 +35,7 @@ fn the_good_configuration_runs_and_erases() {
     let before = bench.read("victim");
     let ended = bench.storage(GOOD, &["--erase", "victim", "--sla", "99%>10s"]).expect(0);
     assert!(ended.errors().is_empty());
-    assert!(before != bench.read("victim") && bench.exists(OUT), "else the tests here show nothing");
+    assert!(before != bench.read("victim") && bench.exists(OUT), "otherwise, the tests here would show nothing");
 }
 
 #[test]
@@ -145,8 +144,8 @@ fn a_load_of_nothing_is_refused_and_a_small_one_runs() {
         ],
     );
     let bench = Bench::new();
-    // 85 records fill a large block, and defragmentation doubles that: a block every 42.5 s. ACT's
-    // integers make no load of it.
+    // 85 records fill a large block, and defragmentation doubles the writes: one block every 42.5 s. ACT's integer
+    // arithmetic rounds this rate to zero.
     bench.storage("device-names: sim:\ntest-duration-sec: 850\nwrite-reqs-per-sec: 1\n", &[]).expect(0);
     assert_eq!(support::totals(&bench.run(), "large-block-writes"), (20, 0, 0));
 }
@@ -184,7 +183,7 @@ fn what_is_no_configuration_is_said_to_be_none() {
         &["cannot read the configuration missing.conf - No such file or directory (os error 2) - check the path"],
     );
     bench.write("huge", vec![b'#'; 2 << 20]);
-    // Neither is read to its end, or waited for.
+    // An endless file is not read to its end, and a FIFO is not waited for.
     symlink("/dev/zero", bench.path("endless")).unwrap();
     assert!(Command::new("mkfifo").arg(bench.path("fifo")).status().unwrap().success());
     for (name, why) in [
@@ -216,7 +215,7 @@ fn what_is_no_configuration_is_said_to_be_none() {
         ended.stderr.bytes().all(|byte| byte == b'\n' || (b' '..0x7f).contains(&byte)),
         "no escapes reach a screen"
     );
-    // Neither do those of the command line.
+    // Control characters of a command line are not printed either.
     let ended = bench.flashproof(&["storage", "a.conf", "--\u{1b}[2J"]).expect(2);
     assert!(ended.stderr.contains("\\u001b[2J") && !ended.stderr.contains('\x1b'), "{}", ended.stderr);
     assert!(!bench.exists(OUT) && !bench.exists(CONFIG));

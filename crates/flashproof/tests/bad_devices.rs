@@ -1,4 +1,4 @@
-//! Devices that no test can run on: each is one line, and none is written to.
+//! Devices that no test can use: each is refused in one line, and none is written to.
 
 use crate::support;
 
@@ -14,13 +14,13 @@ fn load(devices: &str, writes: bool) -> String {
     format!("device-names: {devices}\ntest-duration-sec: 1\nread-reqs-per-sec: 100\n{writes}")
 }
 
-/// Asserts that both loads are refused on `devices`, with leave to erase them.
+/// Asserts that both loads are refused on `devices`, even with consent to erase them.
 #[track_caller]
 fn refused(bench: &Bench, devices: &str, why: &str) {
     for (writes, what) in [(true, "refusing to write to"), (false, "cannot read")] {
         let ended = bench.storage(&load(devices, writes), &["--erase", devices]);
         ended.expect_errors(3, &[format!("{what} {devices} - {why}")]);
-        assert!(!bench.exists(OUT) && !bench.exists("state"), "something was made");
+        assert!(!bench.exists(OUT) && !bench.exists("state"), "a file was created");
     }
 }
 
@@ -34,7 +34,7 @@ fn a_name_that_leads_nowhere_is_told() {
     symlink("nowhere", bench.path("dangling")).unwrap();
     let why = "it is a link to nowhere, which does not exist; check where it leads (`ls -l`), or remove it";
     refused(&bench, "dangling", why);
-    // With a size it is a file that would be made: not through the link, and not without its folder.
+    // With file-size-mbytes, a missing file would be created; but not through a dangling link, nor in a missing folder.
     for (name, why) in [("no/folder/file", "its folder no/folder does not exist"), ("dangling", why)] {
         let config = format!("{}file-size-mbytes: 16\n", load(name, true));
         bench.storage(&config, &[]).expect_error(3, &[&format!("refusing to write to {name} - {why}")]);
@@ -78,7 +78,7 @@ fn a_lack_of_descriptors_is_told_as_that() {
     let bench = Bench::new();
     fs::File::create(bench.path("file")).unwrap().set_len(16 * MIB).unwrap();
     bench.write("a.conf", load("file", false).replace(": 1\n", ": 2\n"));
-    // One descriptor more at a time: each time another operation is the first to fail.
+    // The limit of open files rises by one each time, so another operation is the first to fail.
     let mut told = 0;
     for limit in 4..40 {
         let mut command = bench.command("sh");

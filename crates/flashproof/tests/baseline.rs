@@ -1,4 +1,5 @@
-//! `flashproof baseline`: that it finds what a drive is, goes on after any end, and touches nothing that it may not.
+//! `flashproof baseline`: it finds the properties of a drive, resumes after any interruption, and writes only where it
+//! may.
 
 use crate::support;
 
@@ -11,7 +12,7 @@ use support::{Bench, LoopDevice, Running, tool};
 /// Two channels: 1,000 reads or 2,000 writes a second.
 const SLOW: &str = "sim:channels=2+read-us=2000+write-us=1000+jitter-pct=0+read-mbps=0+write-mbps=0";
 
-/// More than the hours of a watch of several drives take.
+/// Timeout for baselines of several drives, each with hours of simulated time.
 const LONG: Duration = Duration::from_secs(900);
 
 fn series(bench: &Bench) -> Series {
@@ -32,7 +33,7 @@ fn each_profile_stands_beside_the_real_fio_s_and_nothing_is_written() {
     assert!(ended.stdout.contains("Cross-check: 3 rounds of flashproof and 3 rounds of fio-"), "{}", ended.stdout);
     let series = series(&bench);
     let checked: Vec<_> = series.steps.iter().filter(|step| step.details["cross_check"].is_object()).collect();
-    assert_eq!(checked.len(), 1, "the one profile of it");
+    assert_eq!(checked.len(), 1, "a single profile");
     let numbers = &checked[0].details["cross_check"]["streams"][0]["numbers"];
     for program in ["flashproof", "fio"] {
         let iops = numbers["IOPS"][program].as_array().unwrap();
@@ -68,8 +69,8 @@ fn a_drive_is_found_to_be_what_it_is() {
         for point in sweep {
             let done = if reads { &point.reads } else { &point.writes }.as_ref().unwrap();
             near(done.iops, highest * f64::from(point.depth.min(2)) / 2.0);
-            // As many as are in flight wait for the channels; those of the first moments have fewer before them, which
-            // the mean of a short job shows.
+            // Each operation waits behind all others in flight. The first operations of a job wait behind fewer, which
+            // shifts the mean of a short job.
             near(done.service.at(50.0).unwrap(), each_us * f64::from(point.depth).max(2.0) / 2.0);
         }
     }
@@ -79,7 +80,8 @@ fn a_drive_is_found_to_be_what_it_is() {
     near(half.offered_iops.unwrap(), 500.0);
     near(half.iops, 500.0);
     near(half.answer.at(50.0).unwrap(), 2_000.0);
-    // Eight tenths of the reads and of the writes are more than it does: what is not done is told, and nothing fails.
+    // The drive cannot do 80 % of both highest rates at once. Operations not done are reported, and the job does not
+    // fail.
     let cell = points.iter().rfind(|point| point.part == Part::Grid).unwrap();
     let (reads, writes) = (cell.reads.as_ref().unwrap(), cell.writes.as_ref().unwrap());
     assert!(reads.undone + writes.undone > 0 && reads.answer.max_us > 50_000.0, "{cell:?}");
@@ -89,7 +91,7 @@ fn a_drive_is_found_to_be_what_it_is() {
     assert!(ended.stdout.contains("knee at queue depth 2") && bench.exists("b/report.html"), "{}", ended.stdout);
     let saturation: Vec<_> = of(Part::Saturation, false).iter().map(|point| point.steady).collect();
     assert_eq!(saturation, [None, None, None, None, Some(true)]);
-    // The same command again shows what was found.
+    // The same command again shows the same result.
     let again = bench.flashproof(&words(&line)).expect(0);
     assert_eq!(again.stdout, ended.stdout);
     let other = bench.flashproof(&words(&line.replace("2m", "3m"))).expect(2);
@@ -109,7 +111,7 @@ fn after_kill_9_it_goes_on_with_the_job_that_was_running() {
     assert!(before.conclusion.is_none() && done > 5, "{done}");
     let ended = bench.flashproof(&words(line)).expect(0);
     let after = series(&bench);
-    assert_eq!(after.steps[..done], before.steps[..done], "what was done is not done again");
+    assert_eq!(after.steps[..done], before.steps[..done], "finished jobs are not repeated");
     let of = |state| after.steps.iter().filter(|step| step.state == state).count();
     assert!(of(State::Interrupted) <= 1 && of(State::Running) == 0, "{}", ended.stderr);
     let mut names: Vec<_> =
@@ -157,7 +159,7 @@ fn tests_of_snia_say_what_they_are_and_what_they_left_out() {
     }
     let row = ended.stdout.lines().find(|line| line.starts_with("4 KiB ")).unwrap();
     let cells: Vec<_> = row.split("  ").filter(|cell| !cell.trim().is_empty()).map(str::trim).collect();
-    // Histograms hold two digits.
+    // Histograms have a resolution of two digits.
     assert!(cells[1].starts_with("2") && cells[1].contains(" ms, 2") && cells[3].starts_with("1"), "{row}");
 }
 
@@ -192,7 +194,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_touched() {
 
 #[test]
 fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_own() {
-    // Some operations fail and the run goes to its end; so many that it does not.
+    // At an error rate of 0.01 the run completes. At 0.5 the errors end it.
     for (rate, interrupted) in [("0.01", 0), ("0.5", 1)] {
         let bench = Bench::new();
         let line = format!("baseline {SLOW} {SLOW}+error-rate={rate} --duration 2m --out b --quiet");
@@ -206,7 +208,7 @@ fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_
         let lost: Vec<_> = of(0).filter(|step| step.state == State::Interrupted).collect();
         assert_eq!(lost.len(), interrupted, "{lost:?}");
         assert!(lost.iter().all(|step| step.reason.starts_with("another drive ended the run")), "{lost:?}");
-        // All that a healthy drive alone has: its saturation in five rounds, and 44 jobs.
+        // The healthy drive has all steps of a drive tested alone: a saturation of five rounds, and 44 jobs.
         let kept: Vec<_> = of(0).filter(|step| step.outcome == Some(Outcome::Pass)).collect();
         assert_eq!((kept.len(), of(0).count()), (49, 49 + interrupted));
         let report = bench.flashproof(&["report", "b"]).expect(1);
@@ -218,8 +220,8 @@ fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_
 #[ignore = "eight drives: make soak"]
 fn ninety_five_percent_of_the_highest_rate_is_what_the_drive_does() {
     let bench = Bench::new();
-    // Jobs of a few hundred operations, whose rates differ by chance from depth to depth: one of 200 a second by some 6, the best of
-    // nine depths by 9 more than that. Of eight drives, reads and writes, that is as good as no chance.
+    // Jobs have a few hundred operations, so rates vary by chance from depth to depth: a rate of 200/s by some 6, and
+    // the best of nine depths by 9 more. The mean over eight drives, reads and writes hardly varies.
     let drive = "sim:channels=1+read-us=5000+write-us=5000+jitter-pct=100+read-mbps=0+write-mbps=0";
     let drives: Vec<_> = ('a'..='h').map(|name| format!("{drive}+name={name}")).collect();
     let line = format!("baseline {} --duration 2m --out b --quiet", drives.join(" "));
@@ -230,7 +232,7 @@ fn ninety_five_percent_of_the_highest_rate_is_what_the_drive_does() {
     assert_eq!(fastest.len(), 16, "of reads and of writes");
     let offered: f64 = fastest.iter().filter_map(|point| point.offered_iops()).sum();
     let reached: f64 = fastest.iter().map(|point| point.iops()).sum();
-    // Five deviations of this mean; the best of each sweep is four percent over.
+    // The tolerance is five standard deviations of this mean. The best depth of a sweep would be 4 % too high.
     assert!((offered / 16.0 / 190.0 - 1.0).abs() < 0.02, "{offered}");
     assert!(reached >= 0.98 * offered, "{reached} of {offered}");
 }
@@ -244,7 +246,7 @@ fn a_loop_device_is_guarded_and_what_the_kernel_had_in_flight_is_told() {
     let refused = bench.flashproof(&words(&line(""))).expect(3);
     assert!(refused.stderr.contains("--erase"), "{}", refused.stderr);
     assert_eq!(device.content()[8 << 20], 7);
-    // Reads need nobody's consent, and leave everything as it is.
+    // Reads need no consent, and change nothing on the device.
     let reads = format!("baseline {} --read-only --max-depth 1 --duration 7s --out r --quiet", device.name);
     bench.flashproof(&words(&reads)).expect(0);
     assert_eq!(device.content()[8 << 20], 7);
@@ -253,7 +255,7 @@ fn a_loop_device_is_guarded_and_what_the_kernel_had_in_flight_is_told() {
     running.wait_to_hear("saturation, round 2:");
     running.signal("TERM");
     let ended = running.end().expect(4);
-    // A job lasts seconds: the signal can come between two.
+    // A job lasts seconds, so the signal can arrive between two jobs.
     let told = ended.stdout.contains("INTERRUPTED: run the same command")
         || ended.stderr.contains("ended before a run began - repeat the command");
     assert!(told, "{}{}", ended.stdout, ended.stderr);

@@ -1,7 +1,7 @@
-//! Each cause of slowness, made on purpose: the verdict blames what was done.
+//! Each cause of slowness is created on purpose, and the verdict must blame this cause.
 //!
-//! Loads are such that the cause outweighs all others on any machine; which part is the largest is
-//! asserted, never how large it is.
+//! The loads make the cause outweigh all others on any machine. The tests assert which part is the largest, but no
+//! sizes of parts.
 
 use crate::support;
 
@@ -25,14 +25,14 @@ fn part(blame: &Blame, cause: Cause) -> Option<&str> {
     blame.parts.iter().find(|part| part.cause == cause).map(|part| part.evidence.as_str())
 }
 
-/// Asserts that a cause has the largest part, and that the run said so at its end and says so again.
+/// Asserts that `cause` has the largest part, in the output of the run and in a later report.
 #[track_caller]
 fn assert_blamed(bench: &Bench, cause: Cause) -> Blame {
     let run = bench.run();
     let blame = worst(&run).clone();
     assert_eq!(blame.parts[0].cause, cause, "{}", blame.sentence);
     let written = run.written.expect("a verdict");
-    assert_eq!(written.blame[0].sentence, blame.sentence, "told at the end as read again");
+    assert_eq!(written.blame[0].sentence, blame.sentence, "the run and the report give the same blame");
     blame
 }
 
@@ -52,7 +52,7 @@ fn a_simulated_drive_that_stalls_is_blamed_itself_whether_its_victims_wait_in_it
 #[test]
 fn too_few_slots_before_a_quick_drive_are_blamed_and_not_the_drive() {
     let bench = Bench::new();
-    // Two slots serve 5,000 a second; the drive could serve 160,000.
+    // Two slots serve 5,000 reads per second; the drive could serve 160,000.
     let config = "device-names: sim:channels=64+read-us=400+jitter-pct=0\ntest-duration-sec: 5\nmax-lag-sec: 0\n\
                   read-reqs-per-sec: 10000\nservice-threads: 2\n";
     bench.storage(config, &[]).expect(1);
@@ -87,12 +87,12 @@ fn a_device_throttled_by_a_cgroup_is_slow_because_of_the_kernel_and_not_of_the_d
 fn a_device_that_is_slow_from_issue_to_completion_is_blamed_itself() {
     let bench = Bench::new();
     let Some(below) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
-    // A device on a device: what holds up the lower one is, to the upper one, the device.
+    // A loop device on a loop device: a delay in the lower one counts as device time of the upper one.
     let Some(name) = tool("losetup", &["--find", "--show", "--direct-io=on", &below.name]) else { return };
     let _detached = Undo::with("losetup", &["--detach", &name]);
     let Some(throttled) = Throttled::new(&bench, &below, &[("read_iops", 400)]) else { return };
-    // Eight in flight, of which 400 a second are let through: each takes 20 ms on average, all of the time. That is a
-    // quarter of the limit for trace samples, because a busy machine makes them longer.
+    // With eight operations in flight and 400 admitted per second, each takes 20 ms on average. This is a quarter of
+    // the limit for trace samples, because a busy machine adds time.
     let config = "test-duration-sec: 4\nread-reqs-per-sec: 400\narrival: closed\nservice-threads: 8\n";
     bench.write(support::CONFIG, format!("device-names: {name}\n{config}"));
     let mut command = throttled.command(&bench);
@@ -106,7 +106,7 @@ fn a_device_that_is_slow_from_issue_to_completion_is_blamed_itself() {
     assert!(blame.sentence.contains("in the device (issue to complete p99 up to "), "{}", blame.sentence);
 }
 
-/// Processes that do nothing, all of the time, on one CPU; gone when dropped.
+/// Busy loops on one CPU, killed when dropped.
 struct Busy(Vec<Child>);
 
 impl Busy {
@@ -133,16 +133,16 @@ impl Drop for Busy {
 fn a_busy_process_that_holds_us_off_the_cpu_makes_it_our_lag_and_the_host_s_doing() {
     let bench = Bench::new();
     let Some(allowed) = tool("taskset", &["-cp", &std::process::id().to_string()]) else { return };
-    // `pid 12's current affinity list: 0,1` or `0-7`.
+    // Format of `allowed`: `pid 12's current affinity list: 0,1`, or `0-7` at the end.
     let list = allowed.rsplit(' ').next().unwrap_or_default();
     let cpu = list.split([',', '-']).next().unwrap_or("0").to_owned();
-    // The worker of a loop device is the kernel's and takes its turn as others do. In front of a file in memory or a
-    // zram device io_uring's own workers would stand, held off as we are: that time is before the device, not our lag.
+    // The worker of a loop device is a kernel thread and gets its share of CPU. With a file in memory or a zram device,
+    // io_uring's workers would lack CPU as flashproof does, and their delay would not count as lag.
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
     let load = "test-duration-sec: 6\nread-reqs-per-sec: 300\nmax-lag-sec: 0\n";
     bench.write(support::CONFIG, format!("device-names: {}\n{load}", device.name));
     let mut command = bench.command("taskset");
-    // As nice as can be: beside two others it gets 15 of 2,063 parts, of a CPU that more may want.
+    // With niceness 19 beside two normal processes, flashproof gets 15 of 2,063 parts of the CPU.
     command.args(["-c", &cpu, "nice", "-n", "19", support::FLASHPROOF]);
     command.args(["storage", support::CONFIG, "--out", OUT, "--slice", "1"]);
     let mut running = Running::start(command);
@@ -157,13 +157,13 @@ fn a_busy_process_that_holds_us_off_the_cpu_makes_it_our_lag_and_the_host_s_doin
     if !bench.text("run/telemetry.csv").contains("process.runqueue_wait_pct") {
         return skip("this kernel does not tell how long threads waited for a CPU").unwrap_or(());
     }
-    // An operation that waits for a CPU is counted when it gets one, possibly in the next slice.
+    // The wait for a CPU is counted when the operation gets a CPU, possibly in the next slice.
     let blame = bench.run().verdict.blame;
     let off_cpu = |blame: &Blame| part(blame, Cause::Host).is_some_and(|host| host.contains("waited for a CPU"));
     assert!(blame.iter().any(off_cpu), "{:?}", blame.iter().map(|blame| &blame.sentence).collect::<Vec<_>>());
 }
 
-/// A run as it was recorded, with this telemetry.
+/// The recorded run of tests/data/blame, with `telemetry` as its telemetry.
 fn recorded(bench: &Bench, telemetry: &str) -> Run {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/blame");
     let dir = bench.path("recorded");

@@ -1,4 +1,4 @@
-//! `flashproof check`: simulated drives that are just good enough and just not, files in a directory, bad input.
+//! `flashproof check`: simulated drives that just meet or just miss each limit, files in a directory, bad input.
 
 use crate::support;
 
@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use support::{Bench, Ended, LoopDevice, Nobody, OUT, Running, Undo, tool};
 
-/// Performs a check, which is to end with this code; its JSON.
+/// Runs a check, asserts its exit code, and returns its JSON.
 fn check(bench: &Bench, arguments: &[&str], code: i32) -> Value {
     let ended = bench.flashproof(&[&["check"], arguments, &["--json", "--out", OUT]].concat()).expect(code);
     serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}", ended.stdout))
@@ -23,7 +23,7 @@ fn criteria(json: &Value) -> Vec<(String, String)> {
     all.iter().map(|one| (name(one), one["outcome"].as_str().unwrap().to_owned())).collect()
 }
 
-/// Limits, each with a drive that just holds it and one that just does not.
+/// Limits, each with a drive that just meets it and a drive that just misses it.
 const LIMITS: [(&str, &str, &str, &str); 24] = [
     ("etcd", "wal wal-flushes p99", "sim:write-us=9900+jitter-pct=0", "sim:write-us=10100+jitter-pct=0"),
     ("etcd", "wal wal-flushes iops", "sim:write-us=9900+jitter-pct=0", "sim:write-us=10100+jitter-pct=0"),
@@ -50,7 +50,7 @@ const LIMITS: [(&str, &str, &str, &str); 24] = [
     ("sap-hana", "data-write data-writes bandwidth", "sim:write-mbps=255", "sim:write-mbps=245"),
     ("sap-hana", "data-read data-reads bandwidth", "sim:read-mbps=408", "sim:read-mbps=392"),
     ("zookeeper", "log log-flushes p99.99", "sim:write-us=990000+jitter-pct=0", "sim:write-us=1010000+jitter-pct=0"),
-    // A flush waits for the write of the snapshot, too.
+    // A flush also waits for the write of the snapshot.
     (
         "zookeeper",
         "log-and-snapshot log-flushes p99.99",
@@ -58,7 +58,7 @@ const LIMITS: [(&str, &str, &str, &str); 24] = [
         "sim:write-us=510000+jitter-pct=0",
     ),
     ("aerospike", "act-1x reads-reads p95", "sim:read-us=990+jitter-pct=0", "sim:read-us=1010+jitter-pct=0"),
-    // Of each second, or ten, the operations up to 8 ms or 64 ms before the end of the freeze.
+    // Slow are the operations that start more than 8 ms (or 64 ms) before the end of the freeze.
     ("aerospike", "act-1x reads-reads p99", "sim:stall-every-s=1+stall-ms=17", "sim:stall-every-s=1+stall-ms=20"),
     ("aerospike", "act-1x reads-reads p99.9", "sim:stall-every-s=10+stall-ms=72", "sim:stall-every-s=10+stall-ms=80"),
 ];
@@ -76,7 +76,7 @@ fn each_limit_is_held_by_a_drive_that_is_just_good_enough_and_not_by_one_that_ju
     };
     let wrong = LIMITS.into_iter().filter_map(|(name, criterion, good, bad)| {
         let outcomes = [good, bad].map(|drive| outcome_on(name, criterion, drive));
-        // Of slow drives there are too few operations for high percentiles.
+        // A slow drive completes too few operations for high percentiles: the outcome is then `measured`, not `pass`.
         let is_right = ["pass", "measured"].contains(&outcomes[0].as_str()) && outcomes[1] == "fail";
         (!is_right).then(|| format!("{name}: {criterion}: {outcomes:?}"))
     });
@@ -124,7 +124,7 @@ fn a_drive_that_freezes_and_one_that_dies_fail_although_their_percentiles_are_go
     let bench = Bench::new();
     let json = check(&bench, &["etcd", "sim:stall-every-s=10+stall-ms=900"], 1);
     let is_failed = criteria(&json).iter().any(|(what, outcome)| what.contains("p99") && outcome == "fail");
-    assert!(is_failed, "the 99th percentile does not see it, the verdict of the run does: {json}");
+    assert!(is_failed, "the verdict of the run fails, but not the 99th percentile: {json}");
     assert!(json["checks"][0]["sentence"].as_str().unwrap().contains(" completed no "), "{json}");
     let bench = Bench::new();
     let json = check(&bench, &["etcd", "sim:gone-at-s=20"], 1);
@@ -156,7 +156,7 @@ fn a_pass_within_a_burst_is_only_measured_and_its_end_is_found() {
     }
 }
 
-/// A second criterion for a check of one's own.
+/// The check `text` with a second criterion, for the stream log-writes.
 fn and_criterion(text: &str, metric: &str, limit: &str) -> String {
     let more = format!(
         "[[run.criterion]]\nstream = \"log-writes\"\nmetric = \"{metric}\"\n{limit}\nsource = \"https://example.com\"\n\
@@ -172,7 +172,7 @@ fn the_strictest_of_several_limits_decides() {
         .replace("seconds = 2\njobs", "seconds = 80\njobs")
         .replace("log-flushes", "log-writes");
     bench.write("mine.toml", and_criterion(&open_loop, "p99.9", "below = \"10ms\""));
-    // Slow in the remainder of the run, which only the verdict of the run judges.
+    // The drive is slow in the remainder of the run, which only the verdict of the run covers.
     check(&bench, &["./mine.toml", "sim:stall-at-s=70+stall-ms=100"], 1);
 }
 
@@ -187,7 +187,7 @@ fn a_rate_in_bytes_is_judged_behind_the_end_of_a_burst_and_no_other_stream_stand
     bench.write("mine.toml", &text);
     let json = check(&bench, &["./mine.toml", "sim:slow-after-s=30+slow-factor=1000"], 1);
     assert_eq!(criteria(&json)[0].1, "fail", "{json}");
-    // A percentile of the same stream is not judged behind the end, so that nothing excuses the missing time.
+    // The second criterion, a percentile, does not cover the time after the burst, so the outcome is `measured`.
     let bench = Bench::new();
     bench.write("mine.toml", and_criterion(&text, "p99", "below = \"1s\""));
     let json = check(&bench, &["./mine.toml", "sim:slow-after-s=30+slow-factor=2"], 0);
@@ -209,7 +209,7 @@ fn all_checks_make_one_table_and_values_are_written_for_programs() {
     assert!(shown.stdout.contains("[[run.criterion]]") && shown.stdout.contains("source = "), "{}", shown.stdout);
 }
 
-/// A check of one's own, with a change.
+/// A user's own check, modified by `change`.
 fn own(change: impl Fn(String) -> String) -> String {
     let text = "database = \"mine\"\nquestion = \"Is it good?\"\n[sustained]\nseconds = 2\nwritten = \"0\"\nwhy = \"It is short.\"\n\
                 [[run]]\nname = \"log\"\nseconds = 2\njobs = '''\n[log]\nrw=write\nbs=4k\nfdatasync=1\nfilename=log\nsize=16m\n'''\n\
@@ -260,7 +260,7 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
     bench.flashproof(&["check", "etcd", "./mine.toml"]).expect_error(3, &["it is a file; name its directory"]);
 }
 
-/// A file system on a loop device of `mib` MiB.
+/// A mounted file system on a loop device of `mib` MiB.
 fn mounted(bench: &Bench, mib: u64) -> Option<(LoopDevice, Undo, PathBuf)> {
     let device = LoopDevice::new(bench, mib << 20, &["--direct-io=on"])?;
     tool("mkfs.ext4", &["-q", &device.name])?;
@@ -268,7 +268,7 @@ fn mounted(bench: &Bench, mib: u64) -> Option<(LoopDevice, Undo, PathBuf)> {
     fs::create_dir(&at).unwrap();
     let at_text = at.to_str().unwrap();
     tool("mount", &[&device.name, at_text])?;
-    // io_uring holds its files for some time after the process has ended.
+    // io_uring holds files for some time after the process has ended, so the unmount is lazy.
     let undo = Undo::with("umount", &["-l", at_text]);
     Some((device, undo, at))
 }
@@ -282,7 +282,7 @@ fn files_on_a_disk_are_made_without_root_and_removed_at_the_end_and_after_a_kill
     let data = at.join("data").to_str().unwrap().to_owned();
     tool("chown", &["65534", &data]);
     bench.write("mine.toml", own(|text| text));
-    // Records of a user without rights.
+    // A directory to which a user without rights can write its records.
     let records = at.join("records");
     fs::create_dir(&records).unwrap();
     fs::set_permissions(&records, fs::Permissions::from_mode(0o777)).unwrap();
@@ -294,7 +294,7 @@ fn files_on_a_disk_are_made_without_root_and_removed_at_the_end_and_after_a_kill
     let json: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert!(json["checks"][0]["criteria"][0]["figure"].as_f64().unwrap() > 0.0, "{json}");
     assert!(json["checks"][0]["disk"].as_str().unwrap().starts_with("loop"), "{json}");
-    assert_eq!(fs::read_dir(&data).unwrap().count(), 0, "its files are removed");
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 0, "the files of the check are removed");
 
     let mut running = Running::start(nobody_command(
         &nobody,
@@ -308,7 +308,7 @@ fn files_on_a_disk_are_made_without_root_and_removed_at_the_end_and_after_a_kill
     assert!(own_dir.join("log").exists(), "a killed check leaves its file");
     let ended = nobody.flashproof(&bench, &arguments(&third));
     assert!(matches!(ended.code, Some(0 | 1 | 4)), "{} {}", ended.stdout, ended.stderr);
-    assert!(!own_dir.exists(), "the next one removes it");
+    assert!(!own_dir.exists(), "the next check removes the file");
 
     bench.write("large.toml", own(|text| text.replace("size=16m", "size=1g")));
     let error = nobody.flashproof(&bench, &["check", "./large.toml", &data, "--out", &fourth]);
@@ -331,7 +331,7 @@ fn memory_and_a_page_cache_that_answer_for_the_disk_are_named() {
         bench.flashproof(&["check", "./mine.toml", "/dev/shm"]).expect_error(3, &["it is tmpfs, which is in memory"]);
     }
     let Some((_device, _undo, at)) = mounted(&bench, 256) else { return };
-    // Without a sync the page cache takes the writes.
+    // Without a sync, the writes end in the page cache.
     bench.write("cached.toml", own(|text| text.replace("fdatasync=1\n", "").replace("log-flushes", "log-writes")));
     let json = check(&bench, &["./cached.toml", at.to_str().unwrap()], 4);
     let sentence = json["checks"][0]["sentence"].as_str().unwrap();

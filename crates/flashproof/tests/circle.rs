@@ -7,23 +7,23 @@ use sizing::profile::Profile;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Seconds that iostat looks, in two reports, unless `FLASHPROOF_CIRCLE_SEC` says.
+/// Time covered by iostat, seconds, in two reports. `FLASHPROOF_CIRCLE_SEC` overrides this.
 const LOOK_SEC: u64 = 6;
 
-/// Seconds that the test then takes.
+/// Length of the resulting test, seconds.
 const TEST_SEC: u64 = 3;
 
-/// Difference that the four numbers may have.
+/// Maximum relative difference of each of the four numbers.
 const WITHIN: f64 = 0.02;
 
-/// Share of the load that was more than 64 ms late, from which on nothing is expected to be steady.
+/// Share of transactions over 64 ms above which the machine is too busy for a steady load.
 const BUSY: f64 = 0.01;
 
-/// Blocks are written anew every two seconds or so; lines come each second.
+/// Size of the device: small, so that each block is rewritten about every two seconds.
 const DEVICE_BYTES: u64 = 64 << 20;
 const KEYS: &str = "1500";
 
-/// Transactions a second: what a busy machine holds.
+/// Transactions per second, few enough for a busy machine.
 const RATE: &str = "1600";
 
 fn config(device: &str) -> String {
@@ -36,7 +36,7 @@ fn config(device: &str) -> String {
     )
 }
 
-/// An engine on a device.
+/// A record engine that serves from a loop device.
 struct Engine<'a> {
     bench: &'a Bench,
     device: &'a LoopDevice,
@@ -46,7 +46,7 @@ struct Engine<'a> {
 /// Result of an attempt.
 struct Sized {
     ended: Ended,
-    /// Share of transactions that took longer than 64 ms, by the clock of the load.
+    /// Share of transactions that took longer than 64 ms, as measured by the client.
     late: f64,
 }
 
@@ -57,12 +57,12 @@ impl Engine<'_> {
         Running::start(self.bench.prepare(&[&common, &["--quiet", "--out", out][..], more].concat()))
     }
 
-    /// Has the engine do a steady load, looks at it for a while, and sizes by what was seen, into the folder `out`.
+    /// Runs a steady load, samples it for `look_sec`, and derives a profile from the samples into the folder `out`.
     fn size(&self, out: &str, look_sec: u64) -> Sized {
         let (load, folder, half) = (format!("{out}-load"), format!("{out}-seen"), (look_sec / 2).to_string());
         let mut running = self.client(&load, &["-w", "RU,50", "-g", RATE, "--duration", "3600"]);
         running.wait_until("it runs", || self.bench.exists(&format!("{load}/manifest.json")));
-        // iostat tells whole seconds only.
+        // iostat's time stamps are whole seconds.
         thread::sleep(Duration::from_secs(1) + until_next_second());
         let mut iostat = self.bench.command("iostat");
         iostat.args(["-x", "-t", "-y", &half, "2"]).env("LC_ALL", "C").env("S_TIME_FORMAT", "ISO").env("TZ", "UTC");
@@ -106,10 +106,10 @@ fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
     let Some((server, address)) = serve_as(&bench, "serve.conf", &config(&device.name), &erase) else { return };
     let engine = Engine { bench: &bench, device: &device, port: address.port().to_string() };
     engine.client("inserted", &["-w", "I"]).end();
-    // Until each block was written once.
+    // Warm-up: each block is written once.
     engine.client("warm", &["-w", "RU,0", "-g", RATE, "--duration", "2"]).end();
-    // The machine decides if the load is held to both ends of the window; the engine is responsible for consistent
-    // counters.
+    // A busy machine may not hold the load over the whole window, so there are three attempts. A late load is the only
+    // accepted reason for a failed attempt.
     let mut tried = Vec::new();
     let out = loop {
         let out = format!("sized-{}", tried.len());
@@ -132,7 +132,7 @@ fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
 
     let profile: Profile = serde_json::from_slice(&bench.read(&format!("{out}/profile.json"))).unwrap();
     let there = profile.drives[0].iostat.unwrap();
-    // Half of the transactions read, a few of them what is not written yet.
+    // Half of the transactions are reads. A few of them find their record in memory, not yet on the device.
     assert!((600.0..1000.0).contains(&profile.loads[0].reads_per_sec), "{profile:?}");
     let (sized, target) = (format!("{out}/test.conf"), format!("{out}/profile.json"));
     let because = "half of the blocks written are defragmentation's";
@@ -149,7 +149,7 @@ fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
     };
     let ((reads, read_bytes), (writes, written_bytes)) = (done("reads"), done("writes"));
     let per_sec = |count: u64| count as f64 / TEST_SEC as f64;
-    // By the kernel, too: beside the run the guard looked at the device, and nobody wrote to it but for a mark or two.
+    // The kernel counts the same. In addition, the guard reads the device and writes a few marks.
     assert!(
         (writes..writes + 50).contains(&(after.write.completed - before.write.completed)),
         "{before:?} {after:?} {ended:?}"
@@ -167,7 +167,7 @@ fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
         println!("{name}: engine {engine:.1}, test {test:.1}, {:+.2} %", (test / engine - 1.0) * 100.0);
         assert!((test / engine - 1.0).abs() <= WITHIN, "{name}: {engine} and {test}\n{there:?}");
     }
-    // Latency is the machine's: shown, and not compared.
+    // Latencies depend on the machine: they are printed, not compared.
     for what in ["read", "large-block-read", "write"] {
         let histogram = format!("{{test}}-{}-{what}", device.name);
         let engine = [
@@ -186,7 +186,7 @@ fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
             "-t",
             "2",
         ];
-        // A machine that is busy enough leaves no whole slice.
+        // A busy machine may have no complete slice, so the exit code is not checked.
         println!("{histogram}\n{}", bench.flashproof(&engine).stdout);
     }
     let test = ["latency", "-l", OUT, "-h", "reads", "-h", "large-block-reads", "-h", "large-block-writes"];

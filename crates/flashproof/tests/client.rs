@@ -37,7 +37,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
             std::iter::once("engine").chain(std::iter::once("client")).chain(options.iter().copied()).collect();
         bench.flashproof(&all).expect_error(2, &[said]);
     }
-    // Nobody listens on the port of a client, and nobody else is given it.
+    // Nothing listens on the port of a connected client socket, and the kernel gives this port to no other program.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let port = client.local_addr().unwrap().port().to_string();
@@ -91,7 +91,7 @@ fn a_login_is_that_of_a_collection_and_a_server_without_security_takes_any_user(
     running.end().expect(0);
 }
 
-/// The configuration of a server that writes its buffers when they are full alone, at an address that it has again after a
+/// Configuration of a server that writes a buffer only when it is full. The fixed address stays the same after a
 /// restart.
 fn forgetful() -> (u16, String) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -112,13 +112,13 @@ fn losses_of_a_server_that_is_killed_are_counted_by_their_kinds_and_writes_in_do
     };
     let client = ["engine", "client", "-p", &port, "-k", "200", "-o", "B:100", "-z", "4", "-T", "20000"];
     let client = |more: &[&str]| bench.prepare(&[&client[..], &["--sla", "99%>3600s"], more].concat());
-    // 200 records stay in memory, below a write block, until the server stops in order.
+    // 200 records stay in memory, because they fit in a write block, until the server shuts down cleanly.
     Running::start(client(&["-w", "I", "--out", "first"])).end().expect(0);
     server.signal("TERM");
     server.end().expect(0);
     server = serve(&bench, &config).expect("it was there before").0;
 
-    // All that is written before the kill is below a write block, too.
+    // The writes before the kill also fit into one write block, so they are only in memory.
     let load = ["-w", "RU,50", "-g", "400", "--verify", "--duration", "3600", "--max-errors", "1000000000", "--quiet"];
     let mut load = Running::start(client(&[&load[..], &["--out", OUT]].concat()));
     load.wait_until("it has written", || statistic(&address, "client_write_success") >= 150);
@@ -140,7 +140,7 @@ fn losses_of_a_server_that_is_killed_are_counted_by_their_kinds_and_writes_in_do
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["reports"][0]["result"]["records_read"]["refused"]["old"], old, "{json}");
 
-    // Records that another run inserted, and that are gone.
+    // Another run inserts records, which the restart of the server then loses.
     server.signal("TERM");
     server.end().expect(0);
     server = serve(&bench, &config).expect("it was there before").0;

@@ -1,4 +1,4 @@
-//! `flashproof size collect`, against servers that replay what real ones said, and servers that misbehave.
+//! `flashproof size collect`, against servers that replay replies of real servers, and servers that misbehave.
 
 use crate::support::info_server::{CREDENTIAL_OF_ADMIN, InfoServer, Mode, OF_4_9, OF_8_0, tls, tls_file};
 use crate::support::{Bench, Ended, Running};
@@ -14,7 +14,7 @@ const NODE: &str = "32C901000000FC02";
 /// Arguments of a collection of two samples into [`DIR`].
 fn arguments<'a>(host: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let all = ["size", "collect", "--host", host, "--duration", "1", "--every", "1", "--out", DIR, "--timeout", "5"];
-    // An option that is given twice is a mistake.
+    // An option must not be given twice.
     let mut all: Vec<_> = all.to_vec();
     for option in ["--duration", "--timeout"] {
         if more.contains(&option) {
@@ -88,7 +88,7 @@ fn with_enable_settings_are_on_while_it_samples_and_put_back_then() {
     assert!(!bench.exists(PUT_BACK));
     let samples = sampled(&bench, "namespace/test");
     let is_on = samples.iter().all(|sample| sample.contains("enable-benchmarks-storage=true"));
-    assert!(is_on && !samples.is_empty(), "as it was while it sampled");
+    assert!(is_on && !samples.is_empty(), "the state during sampling");
 }
 
 #[test]
@@ -140,14 +140,14 @@ fn what_a_killed_collection_changed_is_put_back_by_restore() {
     let host = server.host();
     let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--duration", "600"])));
     running.wait_until("samples", || server.samples() >= 1);
-    // While it goes on, nobody puts back what it needs.
+    // While the collection runs, nothing else can restore the settings.
     let ended = bench.flashproof(&["size", "restore", DIR]);
     ended.expect_error(3, &["cannot use the folder folder - a collection is running there"]);
     running.signal("KILL");
     let killed = running.end();
     assert_eq!(killed.code, None, "{}", killed.stderr);
     assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
-    // The next one says it, and does not touch that folder.
+    // A collection into that folder is refused. A collection into another folder warns.
     let ended = collect(&bench, &server, &[]);
     ended.expect_error(
         2,
@@ -163,7 +163,7 @@ fn what_a_killed_collection_changed_is_put_back_by_restore() {
     assert!(!bench.exists(PUT_BACK));
     let ended = bench.flashproof(&["size", "restore", DIR]).expect(0);
     assert!(ended.stderr.contains("nothing to restore"), "{}", ended.stderr);
-    // Its samples are complete up to the kill.
+    // The samples up to the kill are complete.
     assert!(!sampled(&bench, "namespace/test").is_empty());
 }
 
@@ -178,9 +178,10 @@ fn what_somebody_else_changed_meanwhile_is_left_as_it_is() {
     let ended = running.end().expect(4);
     assert_eq!(server.settings(), (false, "WARNING".to_owned()));
     assert!(
-        ended
-            .stderr
-            .contains("is warning: another user changed it after the collection set detail; before, it was info"),
+        ended.stderr.contains(
+            "is warning: another user changed this setting after the collection set detail; before the \
+                       collection, the value was info"
+        ),
         "{}",
         ended.stderr
     );
@@ -204,7 +205,7 @@ fn of_two_collections_at_once_the_second_puts_nothing_back() {
     second.signal("INT");
     let ended = second.end().expect(4);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
-    // Its part of the log lacks the lines that the first collection turned off.
+    // The log of the second collection lacks data since the first collection restored the setting.
     assert!(ended.stderr.contains("was detail at the start and is info now"), "{}", ended.stderr);
 }
 
@@ -225,7 +226,7 @@ fn a_node_that_is_away_when_settings_are_put_back_is_tried_again() {
 #[test]
 fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
     let (bench, good, bad) = (Bench::new(), InfoServer::start(OF_8_0), InfoServer::start(OF_8_0));
-    // Sorted first.
+    // The bad node is sorted first.
     bad.set("node", "AA1");
     let hosts = format!("{},{}", good.host(), bad.host());
     let long = ["--enable", "--duration", "600", "--every", "600", "--timeout", "600"];
@@ -237,7 +238,7 @@ fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
     running.wait_until("the other is put back", || !good.settings().0);
     let journal = || String::from_utf8(bench.read(&format!("{DIR}/put-back.json"))).unwrap();
     running.wait_until("it is crossed out", || !journal().contains(NODE));
-    // A second SIGTERM so soon would be the echo of a scheduler.
+    // SIGINT, because a second SIGTERM so soon would count as the repetition of a scheduler.
     running.signal("INT");
     running.end().expect(4);
     bad.set_mode(Mode::Plain);
@@ -287,7 +288,7 @@ fn a_server_that_refuses_changes_is_left_as_it_was() {
     );
     assert!(!bench.exists(PUT_BACK));
     assert_eq!(server.samples(), 0);
-    // A setting before the one that fails is put back.
+    // A setting that was changed before the failing one is restored.
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
     server.set("log/0", "misc:INFO;drv_ssd:DETAIL");
     let second = InfoServer::start_as(Mode::RefuseSettings("FAIL"));
@@ -305,14 +306,14 @@ fn every_node_is_asked_once_however_peers_name_each_other() {
     let all = format!("1,3000,[{},{},{}]", entry(0), entry(1), entry(2));
     for (index, server) in servers.iter().enumerate() {
         server.set("node", &format!("NODE{index}"));
-        // The nodes list themselves, too.
+        // The peer lists also contain the nodes themselves.
         server.set("peers-clear-std", &all);
     }
     let bench = Bench::new();
     collect(&bench, &servers[1], &[]).expect(0);
     assert_eq!(nodes(&bench).iter().map(InfoReplies::name).collect::<Vec<_>>(), ["NODE0", "NODE1", "NODE2"]);
     assert!(servers.iter().all(|server| server.samples() == 2));
-    // Only one.
+    // With --one-node, only the given node is sampled.
     let bench = Bench::new();
     collect(&bench, &servers[1], &["--one-node"]).expect(0);
     assert_eq!(nodes(&bench).len(), 1);
@@ -337,7 +338,7 @@ fn peers_of_old_servers_and_alternate_addresses_are_found() {
 #[test]
 fn an_unreachable_peer_makes_a_collection_incomplete() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
-    // A port that nobody listens on.
+    // A port on which nothing listens.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     server.set("peers-clear-std", &format!("1,3000,[[DD4,,[{gone}]],[EE5,,]]"));
     let ended = collect(&bench, &server, &[]).expect(3);
@@ -347,10 +348,10 @@ fn an_unreachable_peer_makes_a_collection_incomplete() {
         "{warnings:?}"
     );
     assert!(ended.errors()[0].starts_with("the collection is incomplete - "), "{}", ended.stderr);
-    assert_eq!(nodes(&bench).len(), 1, "what there is, is kept");
+    assert_eq!(nodes(&bench).len(), 1, "the existing files are kept");
     let bench = Bench::new();
     collect(&bench, &server, &["--one-node"]).expect(0);
-    // A node named on the command line is missing nevertheless.
+    // A node of --host that cannot be reached is an error even with --one-node.
     let bench = Bench::new();
     let hosts = format!("{},{gone}", server.host());
     bench.flashproof(&arguments(&hosts, &["--one-node"])).expect(3);
@@ -382,7 +383,7 @@ fn what_is_no_reply_is_told_with_what_came() {
         let ended = collect(&bench, &server, &[]);
         assert!(ended.errors().iter().any(|error| error.contains(&server.host())), "{mode:?}: {}", ended.stderr);
         ended.expect_error(3, parts);
-        assert!(!bench.exists(DIR), "nothing is left of it");
+        assert!(!bench.exists(DIR), "no folder is left");
     }
 }
 
@@ -393,7 +394,7 @@ fn a_server_that_stops_or_drips_holds_nobody_up() {
         let ended = collect(&bench, &server, &["--timeout", "1"]);
         ended.expect_error(3, &["incomplete reply - timed out after 1 s - received "]);
     }
-    // In the middle of the samples: the other node's go on, and settings are put back.
+    // A node fails during sampling: the other node's samples continue, and the settings are restored.
     let (bench, good, bad) = (Bench::new(), InfoServer::start(OF_8_0), InfoServer::start(OF_8_0));
     bad.set("node", "CC1");
     let hosts = format!("{},{}", good.host(), bad.host());
@@ -418,9 +419,9 @@ fn a_user_logs_in_by_password_once_and_by_the_session_then() {
     bench.write("password", "admin\n");
     let user = ["--user", "admin", "--password-file", "password"];
     collect(&bench, &server, &[&user[..], &["--enable"]].concat()).expect(0);
-    // Once for samples, once for putting back.
+    // Two logins: for the samples, and for the restoration.
     assert_eq!((server.logins(), server.settings().0), (2, false));
-    // A connection that was lost is made again by the session.
+    // A lost connection is opened again with the token of the session.
     let bench = Bench::new();
     bench.write("password", "admin\n");
     let host = server.host();
@@ -444,7 +445,7 @@ fn a_user_logs_in_by_password_once_and_by_the_session_then() {
     ended.expect_error(3, &["user nobody cannot log in - no such user (code 60)"]);
     bench.write("password", "");
     collect(&bench, &server, &user).expect_error(2, &["there is no password in password"]);
-    // By the environment, and without a terminal to ask on.
+    // The password comes from the environment, and there is no terminal for a prompt.
     let host = server.host();
     let mut command = bench.prepare(&arguments(&host, &["--user", "admin"]));
     command.env("FLASHPROOF_PASSWORD", "admin");
@@ -473,7 +474,7 @@ fn over_tls_the_nodes_certificate_is_checked_and_ours_is_shown() {
     let wrong = [&with[..], &["--tls-name", "other.test"]].concat();
     collect(&bench, &server, &wrong)
         .expect_error(3, &["cannot begin TLS with other.test - invalid peer certificate", "--tls-name"]);
-    // By the authority of another.
+    // The given CA did not sign the node's certificate.
     let ended = collect(&bench, &server, &["--tls", "--tls-cafile", &certificate, "--tls-name", "node.test"]);
     ended.expect_error(3, &["cannot begin TLS with node.test - invalid peer certificate"]);
     // Only one side uses TLS.
@@ -485,7 +486,7 @@ fn over_tls_the_nodes_certificate_is_checked_and_ours_is_shown() {
     collect(&bench, &strict, &named).expect(3);
     let shown = [&named[..], &["--tls-certfile", &certificate, "--tls-keyfile", &key]].concat();
     collect(&bench, &strict, &shown).expect(0);
-    // Peers have names of their own.
+    // The reply with the peers gives the TLS name of each peer.
     let (bench, peer) = (Bench::new(), InfoServer::start_with(OF_8_0, Mode::Plain, Some(tls(false))));
     peer.set("node", "CC1");
     peer.set("peers-tls-std", "0,4333,[]");
@@ -542,7 +543,7 @@ fn a_folder_alone_is_sized_also_of_several_nodes() {
     let more = ["--log", &log, "--iostat", &of_node];
     bench.flashproof(&arguments(&hosts, &more)).expect(0);
     assert!(bench.exists(&format!("{DIR}/{NODE}-iostat-x.txt.zst")));
-    // Two of a name, of a path with a "=": whose they are the names still say.
+    // Files with one name, on a path with a "=". The names of the copies still show the node, if it is given.
     fs::create_dir_all(bench.path("run=3")).unwrap();
     fs::copy(&iostat, bench.path("run=3/x.txt.zst")).unwrap();
     let twice = format!("{NODE}=run=3/x.txt.zst");
@@ -610,7 +611,7 @@ fn commands_to_type_follow_the_servers_or_are_of_every_version() {
     ] {
         assert!(ended.stdout.contains(line), "{line} in\n{}", ended.stdout);
     }
-    // Names of servers are words to a shell, whatever is in them.
+    // File names from a server are quoted for the shell, whatever they contain.
     server.set("logs", "0:/var/log/$(reboot) a'b.log");
     let ended = bench.flashproof(&["size", "collect", "--print-commands", "--host", &host]).expect(0);
     assert!(ended.stdout.contains(r"scp '127.0.0.1:/var/log/$(reboot) a'\''b.log'"), "{}", ended.stdout);

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs;
 use support::{Bench, Running};
 
-/// A simulated run of a minute of simulated time into `out`.
+/// A run of a minute of simulated time, into `out`.
 fn run(bench: &Bench, out: &str, more: &str) {
     let config = format!("device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\n{more}");
     bench.start_as(&format!("{out}.conf"), out, &config, &["--quiet"]).end().expect(0);
@@ -28,7 +28,7 @@ fn runs_are_laid_side_by_side_with_what_the_operator_gave() {
     }
     assert_eq!(ended.warnings(), ["different tests: record-bytes: 1536 (a); 3000 (new)"]);
     assert!(ended.stderr.contains("rated for 5 years (--warranty)"), "{}", ended.stderr);
-    // 1,000 client writes of 1,536 bytes, 85 in a block, doubled by defragmentation: 3.08 MB a second.
+    // 1,000 client writes of 1,536 bytes, 85 in a block, doubled by defragmentation: 3.08 MB per second.
     let json = bench.flashproof(&["report", "compare", "a", "b", "--json", "--price", "b=549"]).expect(0);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
     let a = &json["candidates"][0];

@@ -1,4 +1,4 @@
-//! `flashproof size config` as a user meets it: what it writes, what it says, what it refuses.
+//! `flashproof size config`: its files, messages and refusals.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 use support::{Bench, Ended, FLASHPROOF, Nobody, tool};
 
-/// Two partitions of a drive that is not here, and another one.
+/// Two partitions of a drive that does not exist here, and a second such drive.
 const DEVICES: &str = "/dev/nvme90n1p1,/dev/nvme90n1p2,/dev/nvme91n1";
 
 fn config(bench: &Bench, arguments: &str) -> Ended {
@@ -50,7 +50,7 @@ fn thirty_x_counts_drives_and_not_partitions() {
         "  drive writes a day: 2.78 on /dev/nvme90n1 of 3.84 TB, 2.78 times its rating of 1",
     ] {
         assert!(ended.stderr.contains(said), "{said}\n{}", ended.stderr);
-        // Comments are broken into lines.
+        // Comments in the file are wrapped.
         let comments = ended.stdout.replace("\n# ", " ");
         assert!(comments.contains(said), "in the file, too: {said}\n{}", ended.stdout);
     }
@@ -246,7 +246,7 @@ fn the_dialogue_writes_what_was_answered_and_nothing_when_it_breaks_off() {
     let (code, stdout, stderr) = answered(&bench, &["--ask"], answers);
     assert_eq!((code, stdout.as_str()), (Some(0), ""), "{stderr}");
     assert!(bench.text("act_storage_3x_1d.conf").contains("\nread-reqs-per-sec: 6000\n"));
-    // The helper of ACT asks the same, but for the test.
+    // ACT's helper asks the same questions, except for the one about the test.
     symlink(FLASHPROOF, bench.path("act_config_helper.py")).unwrap();
     let (code, stdout, stderr) =
         typed_into(bench.command(bench.path("act_config_helper.py")), "1\n/dev/nvme90n1\nn\n\n3\nn\n");
@@ -254,7 +254,7 @@ fn the_dialogue_writes_what_was_answered_and_nothing_when_it_breaks_off() {
     let (code, stdout, stderr) = answered(&bench, &["--ask", "--model", "index"], "1\n/dev/nvme90n1\ny\n2\n\n1\nn\n");
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.contains("\ntest-duration-sec: 7200\n") && stdout.contains("\ncache-threads: 8\n"), "{stdout}");
-    // The last answer names a file that is there already: the others are not lost.
+    // The last answer names an existing file: the configuration is printed, so that the other answers are not lost.
     let (code, stdout, stderr) = answered(&bench, &["--ask"], answers);
     assert_eq!(code, Some(2), "{stderr}");
     assert!(stderr.contains("act_storage_3x_1d.conf") && stdout.contains("\nread-reqs-per-sec: 6000\n"), "{stdout}");

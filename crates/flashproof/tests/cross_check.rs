@@ -1,4 +1,4 @@
-//! `flashproof fio --cross-check`: the real fio in turns with ours, on nothing but what the guard let us have.
+//! `flashproof fio --cross-check`: flashproof and the real fio run in turns, only on devices that the guard permits.
 
 use crate::support;
 
@@ -11,7 +11,7 @@ use support::{Bench, FLASHPROOF, LoopDevice, Running, tool};
 
 const MIB: u64 = 1 << 20;
 
-/// `flashproof fio WORDS` with `dir` before the path.
+/// `flashproof fio --cross-check WORDS`, with `dir` first in PATH.
 fn with_path(bench: &Bench, dir: &Path, words: &[&str]) -> Command {
     let mut command = bench.prepare(&[&["fio", "--cross-check"], words].concat());
     let path = std::env::var("PATH").unwrap_or_default();
@@ -19,7 +19,7 @@ fn with_path(bench: &Bench, dir: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// A program called fio in a directory of its own: it says its version, notes what it is told in `told`, and does `rest`.
+/// A program called fio in a separate directory: it prints a version, writes its arguments to `told`, and runs `rest`.
 fn fake_fio(bench: &Bench, rest: &str) -> std::path::PathBuf {
     let dir = bench.path("bin");
     std::fs::create_dir_all(&dir).unwrap();
@@ -33,8 +33,8 @@ fn fake_fio(bench: &Bench, rest: &str) -> std::path::PathBuf {
     dir
 }
 
-/// A loop device, and `bin/fio`, a link of fio's name to this program, which is not the real one. `None`: there is no real
-/// one, or no loop device.
+/// A loop device, and `bin/fio`, a link to flashproof that must not be taken for the real fio. `None` without the real
+/// fio or without loop devices.
 fn beside_fio() -> Option<(Bench, LoopDevice)> {
     tool("fio", &["--version"])?;
     let bench = Bench::new();
@@ -67,12 +67,12 @@ fn both_run_the_same_job_on_the_same_device_and_stand_side_by_side() {
             );
         }
     }
-    // Each block once in each of six rounds, as the kernel has counted.
+    // By the kernel's counters, each block was read or written once in each of six rounds.
     let done = device.counters().since(&before).unwrap();
     assert!(done.read.sectors + done.write.sectors >= 6 * 8_192, "{done:?}");
-    assert_eq!(device.content()[4 << 20..].iter().filter(|byte| **byte != 0).count(), 1 << 20, "nothing beyond size");
+    assert_eq!(device.content()[4 << 20..].iter().filter(|byte| **byte != 0).count(), 1 << 20, "nothing beyond --size");
     assert!(bench.exists("run/round-3/verdict.json"));
-    // Of ours one round is reported, not the sum of them.
+    // The report of flashproof covers one round, not the sum of the rounds.
     let [reads, writes] = ["read", "write"].map(|kind| json["jobs"][0][kind]["total_ios"].as_u64().unwrap());
     assert_eq!(reads + writes, 1_024);
 }
@@ -97,7 +97,7 @@ fn both_do_as_many_operations_of_windows_refills_priorities_and_shares() {
         let before = device.counters();
         let ended = Running::start(with_path(&bench, &bench.path("bin"), &words)).end().expect(0);
         let done = device.counters().since(&before).unwrap();
-        // Three rounds of each program; of b 64 operations follow a.
+        // There are three rounds of each program. In case 3, job b does 64 operations after job a.
         let bytes = if number == 3 { 4 * MIB + (64 << 14) } else { 4 * MIB };
         let (sectors, expected) = (done.read.sectors, 6 * bytes / 512);
         // Programs that watch for devices may read a few sectors meanwhile.
@@ -115,7 +115,7 @@ fn both_write_as_many_zones_as_each_other() {
     let Some((bench, device)) = beside_fio() else { return };
     let (name, erase) = (format!("--filename={}", device.name), format!("--erase={}", device.name));
     let each = ["--name=a", "--direct=1", "--bs=16k", &name, &erase, "--output-format=json", "--zonemode=zbd"];
-    // Operations and zone resets of a round, as fio 3.33 alone has them.
+    // Operations and zone resets of one round, as counted by fio 3.33.
     for (number, (options, ops, resets)) in [
         (&["--rw=write", "--zonesize=1m", "--zonecapacity=768k", "--loops=2", "--iodepth=4"][..], 1_536, Some(16)),
         (&["--rw=randwrite", "--zonesize=1m", "--max_open_zones=4", "--io_size=32m", "--iodepth=8"], 2_048, None),
@@ -183,7 +183,7 @@ fn both_verify_map_and_log_as_many_operations() {
             }
         }
     }
-    assert!(!bench.exists("l_clat.2.log"), "fio's logs are nowhere but in a directory of its own");
+    assert!(!bench.exists("l_clat.2.log"), "fio's logs are only in a separate directory");
 }
 
 #[test]
@@ -212,8 +212,8 @@ fn fio_is_given_our_descriptors_and_no_word_can_name_another_file() {
     let files: Vec<_> = told.iter().filter(|word| word.contains("filename=") && !word.contains('\n')).collect();
     assert!(files[0].starts_with("--filename=/proc/") && files[0].contains("/fd/"), "{told:?}");
     assert_eq!(files[1..], [&"--description=x filename=victim"]);
-    assert!(told.contains(&"--thread=1"), "one process, which a kill ends with all of its jobs: {told:?}");
-    assert!(told.contains(&"--name=a\nfilename=victim"), "one word, whatever is in it: {told:?}");
+    assert!(told.contains(&"--thread=1"), "fio runs as one process, so a kill ends all its jobs: {told:?}");
+    assert!(told.contains(&"--name=a\nfilename=victim"), "the name is a single word: {told:?}");
     assert!(
         !told.iter().any(|word| ["--write_", "--mem", "--unlink"].iter().any(|of| word.starts_with(of))),
         "{told:?}"
@@ -261,5 +261,5 @@ fn what_cannot_be_cross_checked_is_refused_before_anything_is_written() {
         Running::start(with_path(&bench, &dir, words)).end().expect_error(2, &[says]);
     }
     assert_eq!(bench.read("data"), before);
-    assert!(!bench.exists("told"), "fio was asked for its version alone");
+    assert!(!bench.exists("told"), "fio was only asked for its version");
 }

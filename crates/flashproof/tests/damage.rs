@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 use support::{Bench, FLASHPROOF, LoopDevice, OUT, Running};
 
-/// A run of 25 s on a simulated drive that passes: three windows of interval logs.
+/// A run of 25 s on a simulated drive, which passes. Each interval log has three windows.
 const PASSES: &str = "device-names: sim:\ntest-duration-sec: 25\nread-reqs-per-sec: 400\nwrite-reqs-per-sec: 200\n";
 
 #[test]
@@ -27,7 +27,7 @@ fn a_page_is_never_written_into_a_run_or_over_a_file_that_is_no_report() {
         .flashproof(&["report", OUT, "--html", "notes.html"])
         .expect_error(2, &["refusing to write to notes.html - it is there already and is no report of flashproof"]);
     assert_eq!(bench.text("notes.html"), "<p>mine");
-    // A report takes the place of a report.
+    // A report replaces an earlier report.
     for _ in 0..2 {
         bench.flashproof(&["report", OUT, "--html", "report.html"]).expect(0);
     }
@@ -56,7 +56,7 @@ fn a_log_is_a_file_standard_input_or_a_pipe_of_the_shell() {
     ] {
         bench.flashproof(&["latency", "-l", log, "--format", "json"]).expect_error(2, &[why]);
     }
-    // A line without end.
+    // A line of 1 MiB without an end.
     bench.write("long", [b"\nACT version 6.6\n", &[b'x'; 1 << 20][..]].concat());
     bench
         .flashproof(&["latency", "-l", "long", "--format", "json"])

@@ -1,11 +1,12 @@
-//! Dependencies of flashproof: licences that may be given on, no library twice, and no need of a newer Rust than is said.
+//! Dependencies of flashproof: licences that permit distribution, no library in two versions, no need for a newer Rust
+//! than declared.
 
 use crate::support::project;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Licences of which one, with all that it joins by AND, covers each library.
+/// Allowed licences. Each library offers a choice whose parts, joined by AND, are all in this list.
 const LICENCES: [&str; 10] = [
     "MIT",
     "Apache-2.0",
@@ -19,10 +20,10 @@ const LICENCES: [&str; 10] = [
     "Unicode-3.0",
 ];
 
-/// Libraries that stand twice because others of ours need both.
+/// Libraries in two versions, because different dependencies need them.
 const TWICE: [&str; 3] = ["crypto-common", "getrandom", "syn"];
 
-/// Listed and never built: cargo lists a library with the features that it has on any platform.
+/// Libraries that cargo lists but never builds here: it lists the features of all platforms.
 const OF_OTHER_PLATFORMS: [&str; 1] = ["tiny-keccak"];
 
 /// All packages for this platform, or why they cannot be listed.
@@ -45,7 +46,7 @@ fn packages() -> Result<Vec<Value>, String> {
     Ok(all.filter(is_used).filter(is_built).cloned().collect())
 }
 
-/// True if `licence`, an SPDX expression or the older form with slashes, leaves a choice that is allowed.
+/// True if one choice of `licence` is allowed. `licence` is an SPDX expression, or the older form with slashes.
 fn is_allowed(licence: &str) -> bool {
     let all = |choice: &str| choice.split(" AND ").all(|part| LICENCES.contains(&part.trim_matches(['(', ')', ' '])));
     match licence.split_once(") AND ") {
@@ -74,7 +75,7 @@ fn dependencies_have_allowed_licences_stand_once_and_need_no_newer_rust() {
     };
     assert!(packages.len() > 50, "{} packages", packages.len());
     let text = |package: &Value, of: &str| package[of].as_str().unwrap_or_default().to_owned();
-    // Of a version only the first two numbers count: no library needs a patch release.
+    // Only the first two numbers of a version count: no library needs a patch release.
     let version = |text: &str| text.split('.').take(2).filter_map(|part| part.parse().ok()).collect::<Vec<u32>>();
     let ours = packages.iter().find(|package| package["name"] == "flashproof").unwrap();
     let least = version(&text(ours, "rust_version"));

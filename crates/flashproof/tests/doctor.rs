@@ -1,4 +1,4 @@
-//! `flashproof doctor` as a user sees them, on devices of the test's own.
+//! `flashproof doctor` on devices created by the tests.
 
 use crate::support;
 
@@ -8,7 +8,7 @@ use support::{Bench, Ended, LoopDevice, Nobody, Undo, skip, tool};
 
 const MIB: u64 = 1 << 20;
 
-/// `flashproof doctor` opens every device for a moment, those of other tests too, and the doctor of these
+/// `flashproof doctor` opens every device for a moment, also those of other tests. A second doctor at the same time
 /// would find them in use.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -54,7 +54,7 @@ fn a_free_loop_device_has_no_problem_and_is_told_for_what_it_is() {
     assert!(page.lines().last().unwrap().starts_with("0 problems, "), "{page}");
     assert!(!page.contains("\nok "), "{page}");
     assert!(bench.flashproof(&["doctor", &device.name, "--all"]).expect(0).stdout.contains("\nok "));
-    assert!(!bench.exists("state"), "the doctor keeps nothing");
+    assert!(!bench.exists("state"), "the doctor writes no record");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn what_the_guard_would_let_pass_is_safe_and_nothing_of_it_changes() {
     let Some(loop_device) = LoopDevice::new(&bench, 8 * MIB, &[]) else { return };
     let free = device(&bench, &loop_device.name);
     assert_eq!((&free["safe"], &free["facts"]["size_bytes"]), (&"yes".into(), &(8 * MIB).into()), "{free}");
-    // The guard looks at samples: a part that none of them can miss.
+    // The guard reads samples: this part is so large that a sample hits it.
     loop_device.put(MIB, &b"precious".repeat(1 << 19));
     let before = loop_device.content();
     let asks = device(&bench, &loop_device.name);
@@ -99,7 +99,7 @@ fn what_the_guard_would_let_pass_is_safe_and_nothing_of_it_changes() {
     let writes = |counters: device::observe::diskstats::Counters| counters.write.completed;
     let written = writes(loop_device.counters());
     bench.flashproof(&["doctor"]).expect(0);
-    assert_eq!(writes(loop_device.counters()), written, "it writes nothing");
+    assert_eq!(writes(loop_device.counters()), written, "the doctor writes nothing to the device");
     assert!(before == loop_device.content() && !bench.exists("state"));
 }
 

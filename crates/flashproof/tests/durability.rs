@@ -1,6 +1,7 @@
-//! `flashproof check durability`: drives that keep what they acknowledge and drives that lie, cut while they are written.
+//! `flashproof check durability`: drives that keep acknowledged writes and drives that lie lose their power during
+//! writes.
 //!
-//! The cut is that of the drive alone here; `guest/durability.rs` cuts a whole machine.
+//! Here only the drive loses its power; `guest/durability.rs` cuts the power of a whole machine.
 
 use crate::support;
 
@@ -14,20 +15,20 @@ use std::time::Duration;
 use support::{Attached, Bench, CachedDrive, Running, Undo, tool};
 use sys::random::Random;
 
-/// Cuts of each kind of drive.
+/// Number of power cuts for each kind of drive.
 const CUTS: u64 = 5;
-/// Of the moments at which they come.
+/// Seed of the random moments of the cuts.
 const SEED: u64 = 1;
 
-/// Size of a drive: all lanes, and a file system.
+/// Size of a drive, enough for all lanes and a file system.
 const DRIVE_BYTES: u64 = 160 << 20;
 
-/// The variable `name`, or `default`.
+/// The environment variable `name` as a number, or `default`.
 fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |number| number.parse().unwrap_or_else(|_| panic!("{name} is no number")))
 }
 
-/// A witness with its file `sessions`, and its address.
+/// Starts a witness with the file `sessions`. Also returns its address.
 pub(crate) fn witness(bench: &Bench, address: &str) -> (Running, String) {
     let mut witness = Running::start(bench.prepare(&["check", "witness", "--listen", address, "--file", "sessions"]));
     witness.wait_to_hear("listening on ");
@@ -36,14 +37,14 @@ pub(crate) fn witness(bench: &Bench, address: &str) -> (Running, String) {
     (witness, address)
 }
 
-/// Writes of the last line in the witness's file that tells of some; 0 without any.
+/// Acknowledged writes, from the last line of the witness's file that has their number; 0 without such a line.
 pub(crate) fn acknowledged(bench: &Bench) -> u64 {
     let text = fs::read_to_string(bench.path("sessions")).unwrap_or_default();
     let upto = text.lines().rev().find_map(|line| line.split_once("\"upto\":[")?.1.split_once(']'));
     upto.map_or(0, |(numbers, _)| numbers.split(',').filter_map(|number| number.parse::<u64>().ok()).sum())
 }
 
-/// One session on a drive with this lie, cut after some time, and its examination. `None`: cannot be tested here.
+/// Runs a session on a drive with the defect `lie`, cuts it, and examines the data. `None`: cannot be tested here.
 fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) -> Option<Value> {
     let mut random = Random::for_part(seed, number);
     let bench = Bench::new();
@@ -54,7 +55,7 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
     }
     let (mut witness, address) = witness(&bench, "127.0.0.1:0");
     let target = if in_directory { "fs" } else { "drive" };
-    // The same name whatever the number of the loop device is.
+    // A link gives the drive the same name, whatever the number of the loop device is.
     let attach = |drive: &CachedDrive| {
         let attached = Attached::new(&bench, drive)?;
         let _ = fs::remove_file(bench.path("drive"));
@@ -81,7 +82,7 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
     let mut tester = Running::start(bench.prepare(&arguments));
     tester.wait_until("many writes are acknowledged", || acknowledged(&bench) > 150);
     thread::sleep(Duration::from_millis(random.below(1500)));
-    // Some as if the machine went with its drive: it says nothing more.
+    // In some cases the tester stops, too, as if the whole machine had lost its power.
     if number.is_multiple_of(CUTS) {
         tester.signal("STOP");
         drive.cut();
@@ -103,14 +104,15 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
     Some(json)
 }
 
-/// Outcome of a mode, and its acknowledged writes that are gone.
+/// Outcome of a mode, and the number of its acknowledged writes that are gone.
 pub(crate) fn of_mode(json: &Value, mode: &str) -> (String, u64) {
     let result = json["modes"].as_array().unwrap().iter().find(|result| result["mode"] == mode).unwrap();
     let gone = ["lost", "stale", "torn", "foreign"].iter().map(|kind| result[*kind].as_u64().unwrap()).sum();
     (result["outcome"].as_str().unwrap().to_owned(), gone)
 }
 
-/// Cuts drives with this lie. FLASHPROOF_DURABILITY_CUTS asks for more of them, FLASHPROOF_DURABILITY_SEED for other moments.
+/// Cuts drives with the defect `lie`. FLASHPROOF_DURABILITY_CUTS sets their number, FLASHPROOF_DURABILITY_SEED the
+/// moments.
 fn cuts(lie: &str, in_directory: bool, modes: &[&str], check: impl Fn(&Value)) {
     let seed = variable("FLASHPROOF_DURABILITY_SEED", SEED);
     for number in 0..variable("FLASHPROOF_DURABILITY_CUTS", CUTS) {
@@ -174,7 +176,7 @@ fn without_a_cut_nothing_is_told_and_the_files_go() {
     fs::create_dir(bench.path("data")).unwrap();
     let (witness, address) = witness(&bench, "127.0.0.1:0");
     let command = ["check", "durability", "data", "--witness", &address, "--mode", "fdatasync", "--mode", "rename"];
-    // As long as it runs, another one is refused.
+    // While the first tester runs, a second tester is refused.
     let mut tester = Running::start(bench.prepare(&command));
     tester.wait_until("writes are acknowledged", || acknowledged(&bench) > 50);
     let ended = bench.flashproof(&command).expect(3);
@@ -184,12 +186,12 @@ fn without_a_cut_nothing_is_told_and_the_files_go() {
     assert!(ended.stderr.contains("the writes ended (SIGINT)"), "{}", ended.stderr);
     assert!(bench.exists("data/flashproof-durability/data"), "the files stay");
 
-    // The witness that was not known to the session.
+    // A witness that does not know the session.
     let (_other, elsewhere) = self::witness(&Bench::new(), "127.0.0.1:0");
     let ended = bench.flashproof(&["check", "durability", "data", "--witness", &elsewhere]).expect(4);
     assert!(ended.stderr.contains("does not know the session"), "{}", ended.stderr);
 
-    // Killed, the witness has lost nothing of what it confirmed.
+    // A killed witness has lost none of the writes that it confirmed.
     drop(witness);
     let (witness, _) = self::witness(&bench, &address);
     let ended = bench.flashproof(&command).expect(4);
@@ -206,11 +208,11 @@ fn without_a_cut_nothing_is_told_and_the_files_go() {
     let ended = bench.flashproof(&command).expect(4);
     assert!(ended.stdout.contains("ended before any cut (the witness ended, which also ended"), "{}", ended.stdout);
 
-    // A kernel that lives says that the command has ended.
+    // After a kill, the kernel closes the connection: the witness sees an end without a power cut.
     let mut tester = Running::start(bench.prepare(&command));
     tester.wait_to_hear(" writes to data");
     tester.signal("KILL");
-    // With a reply that nobody read it is reset.
+    // If a reply was not read, the kernel resets the connection instead.
     witness.wait_to_hear(" ended: ");
     let ended = bench.flashproof(&command).expect(4);
     let why = ["the command closed", "Connection reset"].map(|why| format!("ended before any cut ({why}"));
@@ -252,7 +254,7 @@ fn a_witness_goes_on_whatever_it_is_sent() {
         b"{\"ask\":{\"format_version\":1,\"subject\":\"x\",\"found\":null,\"more\":1}}\n",
     ];
     garbage.iter().for_each(|bytes| drop(sent(bytes)));
-    // Idle ones, and one that is slow, keep nobody out.
+    // Idle connections and a slow one do not block other clients.
     let idle: Vec<_> = (0..60).map(|_| TcpStream::connect(&address).unwrap()).collect();
     let ask = b"{\"ask\":{\"format_version\":1,\"subject\":\"x\",\"found\":null}}\n";
     assert_eq!(sent(ask), "{\"record\":null}\n");

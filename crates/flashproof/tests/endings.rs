@@ -15,7 +15,7 @@ fn reads(bench: &Bench, seconds: u32) -> String {
     format!("device-names: file\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\n")
 }
 
-/// Passes on any machine that does anything at all.
+/// Limits that any working machine holds.
 const LAX: [&str; 2] = ["--sla", "99%>10s"];
 
 fn unix_ms() -> u64 {
@@ -26,7 +26,7 @@ fn unix_ms() -> u64 {
 fn killed_at_any_moment_a_run_can_be_read_and_has_lost_at_most_one_interval() {
     let bench = Bench::new();
     let config = reads(&bench, 600);
-    // Random moments, one in each of these seconds; which ones is told when it fails.
+    // A random moment in each of six successive periods of 700 ms. A failure prints the moments.
     let random = unix_ms();
     let moments_ms: Vec<u64> = (0..6).map(|n| 300 + 700 * n + (random / 7_u64.pow(n as u32)) % 700).collect();
     let name = |index: usize| format!("run{index}");
@@ -54,8 +54,8 @@ fn killed_at_any_moment_a_run_can_be_read_and_has_lost_at_most_one_interval() {
         let run = results::run_dir::read(&bench.path(name(index))).unwrap();
         assert_eq!(run.verdict.end, End::Unrecorded);
         assert!(run.verdict.partial);
-        // The interval that was going on, and the one before while it was being written; and a second
-        // for the start and for a machine with other things to do.
+        // Two intervals may be missing: the one in progress, and the one before, which was still being written. Some
+        // more time is lost at the start.
         let ran_ms = killed_unix_ms - run.manifest.started_unix_ms;
         assert!(run.intervals + 2 >= ran_ms / 1000, "{context}: {} intervals in {ran_ms} ms", run.intervals);
         assert!(run.intervals <= ran_ms / 1000, "{context}: {} intervals in {ran_ms} ms", run.intervals);
@@ -63,7 +63,7 @@ fn killed_at_any_moment_a_run_can_be_read_and_has_lost_at_most_one_interval() {
     }
 }
 
-/// The last complete chunk, 0 without one.
+/// Time of the last complete chunk, seconds; 0 without one.
 fn last_second_of_act_log(bench: &Bench, run: &str) -> u64 {
     let bytes = bench.read(&format!("{run}/act.log"));
     let mut reader = Reader::new(&bytes[..]).unwrap();
@@ -76,7 +76,7 @@ fn last_second_of_act_log(bench: &Bench, run: &str) -> u64 {
     last
 }
 
-/// Starts a run of ten minutes and waits for its first interval.
+/// Starts a run of ten minutes, and waits for its first interval.
 fn started(bench: &Bench) -> Running {
     let mut running = bench.start(&reads(bench, 600), &LAX);
     running.wait_until("its first interval", || {
@@ -101,7 +101,7 @@ fn a_signal_ends_a_run_cleanly_with_a_partial_verdict() {
         assert_eq!(run.agrees(), Some(true));
         assert!(run.remarks.is_empty(), "{:?}", run.remarks);
         let (_, errors, unissued) = support::totals(&run, "reads");
-        assert_eq!((errors, unissued), (0, 0), "what was asked for until then was done");
+        assert_eq!((errors, unissued), (0, 0), "all operations scheduled until then were done");
         bench.flashproof(&["report", OUT]).expect(4);
     }
 }
@@ -111,7 +111,7 @@ fn two_shares_of_a_slice_that_was_cut_short_each_say_of_what() {
     let bench = Bench::new();
     let config = "device-names: sim:stall-ms=140+stall-every-s=1\ntest-duration-sec: 86400\nread-reqs-per-sec: 4000\n";
     let mut running = bench.start(config, &["--slice", "24h"]);
-    // A share of 0.1 % of the day, whatever comes after the signal, is reached after a quarter of an hour.
+    // The limit of 0.1 % of the whole day's operations is exceeded after a quarter of an hour, whatever would follow.
     let intervals = || bench.text("run/telemetry.csv").lines().count();
     running.wait_until("half an hour", || bench.exists("run/telemetry.csv") && intervals() > 1_800);
     running.signal("INT");
@@ -146,7 +146,7 @@ fn a_hangup_ends_nothing() {
 #[test]
 fn an_interrupted_run_that_had_failed_already_has_failed() {
     let bench = Bench::new();
-    // Four months, of which only the beginning passes before the signal.
+    // A run of four months of simulated time: the signal arrives near its beginning.
     let config = "device-names: sim:error-rate=0.0001\ntest-duration-sec: 10000000\nread-reqs-per-sec: 1000\n\
                   report-interval-sec: 60\n";
     let mut running = bench.start(config, &["--max-errors", "1000000000000"]);
@@ -161,7 +161,7 @@ fn an_interrupted_run_that_had_failed_already_has_failed() {
 #[test]
 fn a_second_signal_ends_it_at_once_without_a_verdict() {
     let bench = Bench::new();
-    // Far more than one at a time can do: what is late at the first signal takes ten seconds more.
+    // The rate is far too high for one slot. At the first signal, ten more seconds are needed for the late operations.
     let config = reads(&bench, 600).replace(": 100\n", ": 4000000\n") + "service-threads: 1\nmax-lag-sec: 0\n";
     let mut running = bench.start(&config, &LAX);
     running.wait_until("its first interval", || {
@@ -183,7 +183,7 @@ fn a_second_signal_ends_it_at_once_without_a_verdict() {
 fn a_program_that_is_stopped_for_a_while_measures_itself_and_says_so() {
     let bench = Bench::new();
     let config = reads(&bench, 3).replace(": 100\n", ": 1000\n");
-    // A fifth of the reads are late by our doing, far more than a busy disk delays.
+    // The stop of 600 ms delays a fifth of the reads, far more than a busy disk does.
     let mut running = bench.start(&config, &["--sla", "10%>8ms"]);
     running.wait_until("its first interval", || {
         bench.exists("run/telemetry.csv") && bench.text("run/telemetry.csv").lines().count() > 1
@@ -194,17 +194,17 @@ fn a_program_that_is_stopped_for_a_while_measures_itself_and_says_so() {
     let ended = running.end().expect(4);
     let run = bench.run();
     assert_eq!((run.verdict.outcome, run.verdict.partial), (Outcome::Invalid, false));
-    // On a busy machine completions lay unseen as well, and that is the doubt that is told.
+    // On a busy machine, completions also stayed unseen, and the verdict may give this doubt instead.
     let doubts = ["this program's own lag would decide", "this program may have caused the slow operations"];
     assert!(doubts.iter().any(|doubt| ended.stdout.contains(doubt)), "{}", ended.stdout);
-    assert_eq!(support::totals(&run, "reads"), (3000, 0, 0), "none is left out");
+    assert_eq!(support::totals(&run, "reads"), (3000, 0, 0), "no operation is left out");
 }
 
 #[test]
 fn a_signal_that_was_ignored_at_the_start_ends_nothing() {
     let bench = Bench::new();
     bench.write(support::CONFIG, reads(&bench, 600));
-    // nohup ignores SIGHUP, and a shell without job control ignores SIGINT for what it starts with `&`.
+    // nohup ignores SIGHUP. A shell without job control ignores SIGINT for programs that it starts with `&`.
     let mut command = bench.command("sh");
     let line = format!("trap '' HUP INT; exec {} storage test.conf --out run --quiet", support::FLASHPROOF);
     command.args(["-c", &line]);
@@ -225,7 +225,7 @@ fn a_signal_that_was_ignored_at_the_start_ends_nothing() {
 
 #[test]
 fn tests_begin_what_they_start_as_if_no_signal_were_ignored() {
-    // These tests again, as `nohup` or the background of a script begins them.
+    // Runs these tests again with signals ignored, as under `nohup` or in the background of a script.
     let tests = ["a_signal_ends_a_run_cleanly_with_a_partial_verdict", "a_hangup_ends_nothing"];
     let line = format!("trap '' HUP INT QUIT TERM; exec \"$0\" --include-ignored --test-threads 2 {}", tests.join(" "));
     let this = std::env::current_exe().unwrap();

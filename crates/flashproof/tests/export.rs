@@ -73,7 +73,7 @@ fn a_campaign_is_exported_with_the_drives_that_were_not_tested() {
     assert_eq!(rows, json!([[0, "S1", "pass", 1, 2], [1, "S2", "could not run", 0, 0]]));
 }
 
-/// The rows that DuckDB finds in the tables in `data`. `None`, said aloud, without it.
+/// Result of `query` by DuckDB on the exported tables. `None`, with a message, without DuckDB.
 #[cfg(feature = "export")]
 fn answer(bench: &Bench, query: &str) -> Option<Value> {
     let target = Path::new(FLASHPROOF).parent()?.parent()?;

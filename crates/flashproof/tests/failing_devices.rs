@@ -1,5 +1,5 @@
-//! Devices that fail in the middle of a run: errors fail the run but do not stop it, a device that is
-//! gone stops it, and the run directory says what happened.
+//! Devices that fail in the middle of a run: errors fail the run but do not stop it, a lost device stops it, and the
+//! run directory records the cause.
 
 use crate::support;
 
@@ -24,10 +24,10 @@ fn errors_fail_a_run_that_goes_on_to_its_end() {
     assert_eq!((run.verdict.outcome, run.verdict.end.clone()), (Outcome::Fail, End::Completed));
     assert!(ended.stdout.starts_with("\nFAIL (screening, "), "{}", ended.stdout);
     assert!(run.verdict.reasons[0].text.contains(&format!("{failed} ")), "{:?}", run.verdict.reasons);
-    // The first are told, all are in ACT's log.
+    // The first five errors are printed, and all are in ACT's log.
     let told = ended.warnings().into_iter().filter(|line| line.contains(" of sim:error-rate=0.01 failed: ")).count();
     assert_eq!(told, 5, "{}", ended.stderr);
-    // And in the verdict: what the drive answered is not lost with the screen.
+    // The verdict also has these messages, so that they are not lost with the terminal.
     assert_eq!(run.verdict.failures.len(), 5);
     assert!(run.verdict.failures.iter().all(|line| ended.stderr.contains(line) && ended.stdout.contains(line)));
     let again = bench.flashproof(&["report", OUT, "--json"]).expect(1).stdout;
@@ -60,7 +60,7 @@ fn more_errors_than_allowed_stop_the_run() {
     assert!(run.verdict.partial && run.verdict.ran_sec < 60.0);
     assert!(run.verdict.reasons[0].text.starts_with("stopped after 21 errors (20 are allowed)"));
     assert!(bench.text("run/act.log").contains("stopped after 21 errors"));
-    // None at all are allowed, too.
+    // With --max-errors 0, the first error ends the run.
     std::fs::remove_dir_all(bench.path(OUT)).unwrap();
     bench.storage(&config, &["--max-errors", "0"]).expect(1);
     assert_eq!(totals(&bench.run(), "reads").1, 1);
@@ -76,7 +76,7 @@ fn a_device_that_is_gone_stops_the_run_and_fails_it() {
     let run = bench.run();
     assert_eq!(run.verdict.end, End::DeviceGone { device: device.to_owned() });
     assert!(run.verdict.partial && (3.0..4.0).contains(&run.verdict.ran_sec), "{}", run.verdict.ran_sec);
-    assert!(run.is_complete(), "the directory says how it ended");
+    assert!(run.is_complete(), "the directory records how the run ended");
     bench.flashproof(&["report", OUT]).expect(1);
 }
 
@@ -97,7 +97,7 @@ fn an_error_of_a_real_device_is_one_of_the_run() {
         let ended = bench.storage(&config, &["--sla", "99%>10s"]).expect(1);
         let run = bench.run();
         let (done, failed, unissued) = totals(&run, "reads");
-        assert_eq!((done + failed, unissued), (200, 0), "it goes on to its end");
+        assert_eq!((done + failed, unissued), (200, 0), "the run continues to its end");
         assert!((50..150).contains(&failed), "half of the device is lost: {failed}");
         assert!(ended.stderr.contains(&format!("of {} failed: ", device.name)), "{}", ended.stderr);
         assert!(ended.stderr.contains("Input/output error (os error 5)"), "{}", ended.stderr);

@@ -1,4 +1,5 @@
-//! `flashproof fio`: jobs of fio's run, are guarded, recorded, judged and reported; beside the real fio where that is.
+//! `flashproof fio`: fio's jobs are run, guarded, recorded, judged and reported; compared with the real fio if
+//! installed.
 
 use crate::support;
 
@@ -13,7 +14,7 @@ fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
-/// Runs `flashproof fio` with the options of `line`, which ask for JSON; the first of its jobs.
+/// Runs `flashproof fio` with the options of `line`, which request JSON. Returns the first job.
 fn job(bench: &Bench, line: &str, code: i32) -> (Value, Ended) {
     let (mut jobs, ended) = bench.fio_jobs(line, code);
     (jobs.swap_remove(0), ended)
@@ -46,7 +47,7 @@ fn jobs_on_a_simulated_drive_are_a_run_like_any_and_reported_as_fio_does() {
     assert!(tables.stderr.contains("\"flashproof report run\" shows its percentiles"), "{}", tables.stderr);
     let report = bench.flashproof(&["report", OUT]).expect(0);
     assert!(report.stdout.contains("mix-writes"), "{}", report.stdout);
-    // The last state is that at the end, after one in the middle.
+    // The output has a state in the middle of the run, then the final state.
     let (line, more) =
         ("fio --name=x --filename=sim: --direct=1 --rate_iops=100 --runtime=4 --time_based", "--status-interval=3");
     let ended = bench.flashproof(&[&words(line)[..], &[more]].concat()).expect(0);
@@ -61,9 +62,9 @@ fn a_rate_that_is_not_reached_fails_with_a_culprit_and_what_was_not_done() {
     let (job, ended) = job(&bench, line, 1);
     assert!(ended.stderr.contains("FAIL"), "{}", ended.stderr);
     let [done, never] = ["total_ios", "never_issued"].map(|field| job["read"][field].as_u64().unwrap());
-    // Operations waiting for the depth are issued for a second after the end.
+    // For a second after the end, operations that waited for a free slot are still issued.
     assert!((3_900..4_010).contains(&done) && done + never == 6_000, "{done} {never}");
-    // Waiting for the depth is not service time, which is 4 ms each.
+    // The wait for a free slot does not count as service time, which is 4 ms for each operation.
     let wait = job["read"]["wait_ns"]["mean"].as_f64().unwrap();
     assert!(wait > 500e6, "{wait}");
 }
@@ -77,7 +78,7 @@ fn a_rate_is_judged_though_its_group_has_jobs_without_one() {
     );
     let (job, ended) = job(&bench, &line, 1);
     assert!(ended.stderr.contains("FAIL"), "{}", ended.stderr);
-    // Both are one job of the report.
+    // The report combines both jobs into one.
     let [done, never] = ["total_ios", "never_issued"].map(|field| job["read"][field].as_u64().unwrap());
     let [a, b] = ["a-reads", "b-reads"].map(|stream| support::totals(&bench.run(), stream));
     assert_eq!((done, never), (a.0 + b.0, b.2));
@@ -112,7 +113,7 @@ fn flushes_and_writes_after_trims_are_beside_what_is_wanted_and_not_in_its_place
     let disk = |line: &str| job(&bench, line, 0).1;
     let json: Value = serde_json::from_str(&disk(&line.replace("out=real", "out=disk")).stdout).unwrap();
     // Programs that watch for devices may read a few sectors meanwhile.
-    assert!(json["disk_util"][0]["read_ios"].as_u64().unwrap() < 500, "what the guard reads is none of the job's");
+    assert!(json["disk_util"][0]["read_ios"].as_u64().unwrap() < 500, "reads of the guard do not count for the job");
 }
 
 #[test]
@@ -129,14 +130,14 @@ fn shares_of_a_device_are_whole_operations_and_counts_follow_the_rates() {
     let bench = Bench::new();
     let sim = "--name=a --filename=sim:capacity=256MiB --direct=1";
     let (percent, _) = job(&bench, &format!("--out=percent --rw=read --bs=64k --size=10% --offset=5% {sim}"), 0);
-    // 25.6 MiB, in operations of 64 KiB.
+    // 10 % of the drive are 25.6 MiB: 409 operations of 64 KiB.
     assert_eq!(percent["read"]["total_ios"], 409);
     let mixed = "--out=mixed --rw=randrw --rate_iops=1000,250 --bs=8k,32k --number_ios=100";
     let (mixed, _) = job(&bench, &format!("{mixed} {sim}"), 0);
     assert_eq!((&mixed["read"]["total_ios"], &mixed["write"]["total_ios"]), (&80.into(), &20.into()));
 }
 
-/// A drive on which up to eight operations at once take 100 us each, and further ones wait for those.
+/// A drive that completes up to eight operations at once in 100 us; further operations wait for these.
 const EIGHT: &str = "--filename=sim:channels=8+read-us=100+jitter-pct=0+read-mbps=0 --direct=1 --rw=randread";
 
 #[test]
@@ -147,7 +148,7 @@ fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_
         job(&bench, &format!("--out=run --name=a --iodepth=64 {EIGHT} {target} --time_based --runtime=60"), 0);
     assert_eq!((&found["latency_depth"], &found["latency_target"]), (&8.into(), &150_000.into()));
     assert_eq!((&found["latency_window"], &found["latency_percentile"]), (&200_000.into(), &99.0.into()));
-    // A second at the depth that was found, and nothing of the search.
+    // The report covers a second at the depth that was found, without the search.
     assert_eq!(found["read"]["runtime"], 1_000, "{}", found["read"]);
     let [ops, slowest] =
         [&found["read"]["total_ios"], &found["read"]["clat_ns"]["max"]].map(|value| value.as_u64().unwrap());
@@ -162,7 +163,7 @@ fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_
         "{}",
         ended.stderr
     );
-    // The search alone takes longer.
+    // The search alone takes longer than this runtime.
     let short = format!("--out=short --name=a --iodepth=64 {EIGHT} {target} --time_based --runtime=1");
     let (_, ended) = job(&bench, &short, 1);
     assert!(ended.stderr.contains("job \"a\" did not measure at the depth"), "{}", ended.stderr);
@@ -190,13 +191,13 @@ fn a_file_that_is_read_and_written_is_laid_out_first_and_one_that_is_only_writte
 #[test]
 fn pauses_come_after_so_many_operations_or_so_much_time() {
     let bench = Bench::new();
-    // 100 us for four at once, and then 900 us of nothing.
+    // Four operations at once take 100 us, then the job idles for 900 us.
     let blocks = "--thinktime=900 --thinktime_blocks=4 --iodepth=32 --time_based --runtime=2";
     let (blocks, _) = job(&bench, &format!("--out=blocks --name=a {EIGHT} {blocks}"), 0);
     let ops = blocks["read"]["total_ios"].as_u64().unwrap();
-    assert!((7_990..8_010).contains(&ops), "{ops}, not 4 each ms");
+    assert!((7_990..8_010).contains(&ops), "{ops}, not 4 in each millisecond");
     assert_eq!(blocks["iodepth_level"]["4"], 100.0, "{}", blocks["iodepth_level"]);
-    // 100 ms of 80,000 a second in each half of a second.
+    // In each half second, the job runs for 100 ms at 80,000 operations per second.
     let time = "--thinktime=400ms --thinktime_iotime=100ms --iodepth=8 --time_based --runtime=5";
     let (time, _) = job(&bench, &format!("--out=time --name=a {EIGHT} {time}"), 0);
     let ops = time["read"]["total_ios"].as_u64().unwrap();
@@ -222,7 +223,7 @@ fn each_operation_is_a_line_of_the_logs_of_each_clone() {
         }
         assert_eq!(bench.text("x_slat.1.log"), "");
     }
-    // Means over any time, as the real fio has them in the middle of a second.
+    // Means can cover any time, not only whole seconds, as in the real fio.
     let means = "--write_iops_log=y --log_avg_msec=250 --rate_iops=100 --time_based --runtime=1";
     job(&bench, &format!("--out=means --name=a {means} {EIGHT}"), 0);
     assert_eq!(
@@ -308,7 +309,7 @@ fn streams_have_limits_of_their_own_and_files_laid_out_have_none() {
     for (limits, code, says) in [
         ("log-flushes:50%>1ns", 1, "log-flushes"),
         ("log-flushes:50%>10s", 0, "PASS"),
-        // The other streams keep the limits of the run.
+        // Other streams have the limits of the whole run.
         ("log-flushes:50%>10s --sla=50%>1ns", 1, "log-writes"),
         ("50%>10s --sla=log-flushes:50%>1ns", 1, "log-flushes"),
     ] {
@@ -319,7 +320,8 @@ fn streams_have_limits_of_their_own_and_files_laid_out_have_none() {
         fs::remove_dir_all(bench.path(OUT)).unwrap();
     }
     let unknown = bench.flashproof(&words(&format!("fio {line}wal-flushes:1%>1ms"))).expect(2);
-    let says = "cannot judge the stream \"wal-flushes\" - no job has it - the streams are log-writes, log-flushes";
+    let says =
+        "cannot judge the stream \"wal-flushes\" - no job has this stream - the streams are log-writes, log-flushes";
     assert!(unknown.stderr.contains(says), "{}", unknown.stderr);
     bench.flashproof(&words(&format!("fio {line}log-flushes:1ms"))).expect(2);
 
@@ -344,8 +346,8 @@ fn a_loop_device_is_guarded_and_gets_what_the_job_says() {
     assert!(written.sectors >= 8_192, "{written:?}");
     let content = device.content();
     let (used, rest) = content.split_at(4 << 20);
-    assert!(used.chunks(512).all(|sector| sector.iter().any(|byte| *byte != 0)), "each block has had its turn");
-    assert!(rest[..4 << 20].iter().all(|byte| *byte == 0) && rest[4 << 20] == 7, "and nothing beyond");
+    assert!(used.chunks(512).all(|sector| sector.iter().any(|byte| *byte != 0)), "each block was written");
+    assert!(rest[..4 << 20].iter().all(|byte| *byte == 0) && rest[4 << 20] == 7, "no other block was");
 }
 
 #[test]
@@ -359,7 +361,7 @@ fn a_job_issues_from_the_cpus_it_names() {
     let line = format!("fio --name=a --filename=g --size=1m --rw=write --cpus_allowed={last},1023 --out=more");
     let refused = bench.flashproof(&words(&line)).expect(3);
     assert!(refused.stderr.contains("there is no CPU 1023 to run on - give other CPUs"), "{}", refused.stderr);
-    assert!(!bench.path("g").exists(), "nothing is made before");
+    assert!(!bench.path("g").exists(), "no file is created before");
 }
 
 #[test]
@@ -390,7 +392,7 @@ fn files_that_are_no_earlier_output_are_kept_unless_forced() {
     bench.flashproof(&words(&["--out=y", "--force"])).expect_error(2, &["it is a symbolic link"]);
 }
 
-/// Sets `jobs` before the real fio and before ours, on files of their own; the JSON of both.
+/// Runs `jobs` by the real fio and by flashproof, each on separate files. Returns the JSON of both.
 fn beside_fio(bench: &Bench, jobs: &str) -> Option<[Value; 2]> {
     tool("fio", &["--version"])?;
     let link = bench.path("fio");
@@ -410,7 +412,7 @@ fn beside_fio(bench: &Bench, jobs: &str) -> Option<[Value; 2]> {
     Some([read("theirs", std::path::Path::new("fio")), read("ours", &link)])
 }
 
-/// Every name of fio's is there with a value of the same type; but of what is no name: percentiles and bins.
+/// Asserts that ours has every name of fio's JSON, with a value of the same type, except percentiles and bins.
 fn assert_like(theirs: &Value, ours: &Value, path: &str) {
     match (theirs, ours) {
         (Value::Object(theirs), Value::Object(ours)) => {
@@ -453,7 +455,7 @@ fn the_real_fio_reports_the_same_fields_and_the_same_counts() {
             assert_eq!(theirs, ours);
             continue;
         }
-        // Random numbers differ, so the split into reads and writes does, too; together each block comes once.
+        // Random numbers differ, so the split into reads and writes differs. In total, each block is accessed once.
         let sum = |(_, _, [read, write], _): &(String, u64, [(u64, u64); 2], u64)| (read.0 + write.0, read.1 + write.1);
         assert_eq!((sum(&theirs), sum(&ours)), ((256, 2 * MIB), (256, 2 * MIB)));
         assert!(ours.2[0].0.abs_diff(179) < 37, "about 70 %: {ours:?}");
@@ -475,7 +477,7 @@ fn the_terse_line_has_the_fields_of_the_real_fio() {
     let theirs = fields(bench.command("fio"));
     symlink(FLASHPROOF, bench.path("fio")).unwrap();
     let ours = fields(bench.command(bench.path("fio")));
-    // Beyond these are the disks, of which a container may see none.
+    // The fields after these describe disks, and a container may see no disk.
     assert!(theirs.len() >= 121 && ours.len() >= 121, "{ours:?}");
     for place in [0, 1, 2, 3, 4, 5, 46, 49, 92] {
         assert_eq!(theirs[place], ours[place], "field {place}");
@@ -507,7 +509,7 @@ fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
         ended.stdout
     );
     assert!(ended.stdout.contains("Run status group 0 (all jobs):\n   READ: bw="), "{}", ended.stdout);
-    assert!(bench.read("data").chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)), "it was written before");
+    assert!(bench.read("data").chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)), "data is written");
     let mut left: Vec<_> = fs::read_dir(bench.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.retain(|name| name != "state");
     left.sort();
@@ -517,8 +519,8 @@ fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
         command.arg("--version");
         command
     });
-    assert_eq!(version.end().expect(0).stdout, "fio-3.33\n", "scripts read it");
-    // The exit code of an error is fio's, too.
+    assert_eq!(version.end().expect(0).stdout, "fio-3.33\n", "scripts read this line");
+    // The exit code of an error is also that of fio.
     for line in ["--name=a --bogus=1", "no-such.fio", "--name=a --filename=/dev/null --rw=read"] {
         let mut command = bench.command(bench.path("fio"));
         command.args(words(line));
@@ -536,7 +538,7 @@ fn a_synchronous_engine_is_a_thread_of_each_clone_that_makes_system_calls() {
         let (_, ended) = job(&bench, &on_files, 0);
         let json: Value = serde_json::from_str(&ended.stdout).unwrap();
         for job in json["jobs"].as_array().unwrap() {
-            // None follows the last of 16 writes.
+            // No sync follows the last of the 16 writes.
             assert_eq!((&job["write"]["total_ios"], &job["sync"]["total_ios"]), (&16.into(), &3.into()));
         }
         let run = results::run_dir::read(&bench.path(format!("files-{engine}"))).unwrap();
@@ -571,7 +573,7 @@ fn synchronous_jobs_run_beside_others() {
     assert_eq!(support::totals(&bench.run(), "queue-reads"), (1024, 0, 0));
 }
 
-/// A run whose calls hang, because the kernel lets one byte a second through, and the group that holds them.
+/// Starts a run whose calls hang, because the kernel admits one byte per second. Also returns the limited group.
 fn hanging(bench: &Bench, device: &LoopDevice, line: &str) -> Option<(Throttled, Running)> {
     let throttled = Throttled::new(bench, device, &[("write_bps", 1)])?;
     let mut command = throttled.command(bench);
@@ -590,7 +592,7 @@ fn a_device_that_never_answers_a_call_has_lost_it() {
         let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
         let Some((throttled, mut running)) = hanging(&bench, &device, &format!("--runtime=2 {line}")) else { return };
         running.wait_to_hear(&format!("1 {stream} never completed"));
-        // The kernel ends no process that waits for a device.
+        // The kernel cannot end a process that waits for a device.
         running.wait_to_hear("this process can exit only when");
         throttled.lift();
         let ended = running.end().expect(1);

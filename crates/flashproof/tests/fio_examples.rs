@@ -1,7 +1,7 @@
-//! The example jobs of fio's repository: which are accepted, and why the others are refused.
+//! The example jobs in fio's repository: the accepted ones, and the refused ones with the reason.
 //!
-//! The examples are read from the directory that `FLASHPROOF_FIO_EXAMPLES` names: a checkout's `examples`. `docs/fio.md` has the
-//! table for people.
+//! `FLASHPROOF_FIO_EXAMPLES` names the directory of the examples in a checkout of fio. `docs/fio.md` has this list as a
+//! table.
 
 use crate::support;
 
@@ -111,7 +111,7 @@ fn examples_of_fio_are_accepted_or_refused_with_a_reason() {
         let is_right = match reason {
             Some(reason) => code == Some(2) && text.contains(reason) && text.contains("nothing was run"),
             None if is_known => code == Some(0),
-            // Of another version of fio, or with the environment that it needs.
+            // An example of another version of fio, or one that needs other environment variables.
             None => matches!(code, Some(0 | 2)),
         };
         seen += u32::from(is_known);

@@ -1,4 +1,5 @@
-//! How fio's jobs use their files: mapped into memory, grown, read before the run, only made; beside the real fio.
+//! How fio's jobs use files: mapped into memory, grown, read before the run, or only created; compared with the real
+//! fio.
 
 use crate::support;
 
@@ -8,7 +9,7 @@ use support::{Bench, LoopDevice, Running, tool};
 
 const MIB: u64 = 1 << 20;
 
-/// The report of the real fio on `line`; `None`, said aloud, without it.
+/// Report of the real fio for `line`; `None`, with a message, without fio.
 fn fio(bench: &Bench, line: &str) -> Option<Value> {
     tool("fio", &["--version"])?;
     let mut command = bench.command("fio");
@@ -22,14 +23,14 @@ fn counts(job: &Value) -> [u64; 4] {
     ["read", "write", "trim", "sync"].map(|kind| job[kind]["total_ios"].as_u64().unwrap())
 }
 
-/// Bytes of `file` in the page cache; `None`, said aloud, without fincore.
+/// Bytes of `file` in the page cache; `None`, with a message, without fincore.
 fn cached_bytes(bench: &Bench, file: &str) -> Option<u64> {
     let path = bench.path(file);
     tool("fincore", &["--bytes", "--noheadings", "--output", "RES", path.to_str()?])?.parse().ok()
 }
 
-/// Runs `flashproof fio` with the options of `line`, which is refused before anything runs, with `code` and a message that
-/// `says` why.
+/// Asserts that `flashproof fio` refuses the options of `line` before anything runs, with exit code `code` and a
+/// message that contains `says`.
 fn refused(bench: &Bench, line: &str, code: i32, says: &str) {
     let words = format!("fio --out=refused {line}");
     let ended = bench.flashproof(&words.split_whitespace().collect::<Vec<_>>()).expect(code);
@@ -41,7 +42,7 @@ fn refused(bench: &Bench, line: &str, code: i32, says: &str) {
 fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
-    // The bytes that fio 3.33 empties before it writes: all that it maps of a block device for writing (MADV_REMOVE).
+    // Bytes that fio 3.33 empties before it writes: the whole mapping of a block device for writing (MADV_REMOVE).
     for (number, (options, emptied_bytes)) in [
         ("--rw=randread --number_ios=100", 0),
         ("--rw=randread --number_ios=50 --direct=1", 0),
@@ -53,7 +54,7 @@ fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
     .enumerate()
     {
         let agrees = |attempt: usize| {
-            // Operations, and what the kernel reads and writes for them.
+            // Operations of the job, and the kernel's reads and writes for them.
             let did = |run: &dyn Fn() -> Value| {
                 let before = device.counters();
                 let report = run();
@@ -80,7 +81,7 @@ fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
             // Reads of the guard are not among disk_util.
             ours_read.unwrap().abs_diff(fios.read.completed) <= 4
         };
-        // Programs that watch for devices, other tests among them, may read it meanwhile.
+        // Other programs, other tests among them, may read the device meanwhile, so there are several attempts.
         assert!((0..12).any(agrees), "{options}: other reads than fio's");
     }
     for options in ["--sync=dsync", "--zonemode=zbd --zonesize=1m"] {
@@ -115,7 +116,7 @@ fn writes_that_append_leave_what_a_file_has() {
     let after = bench.read("ours");
     assert_eq!((after.len(), after[..before.len()] == before), (3 << 19, true));
     assert!(after[before.len()..].chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)));
-    // Twice in one call, and to a file that is not there.
+    // Two jobs of one call append to a new file.
     bench.fio_jobs(&format!("--out=twice {line} --name=a --filename=new --name=b --filename=new --stonewall"), 0);
     assert_eq!(bench.read("new").len() as u64, MIB);
     if let Some(theirs) = fio(&bench, &format!("--name=a --filename=theirs {line}")) {
@@ -172,7 +173,7 @@ fn the_page_cache_of_a_file_is_dropped_kept_or_filled_before_a_job() {
         let Some(cached) = run(false) else { return };
         assert!(expected.contains(&cached), "{options}: {cached} bytes are cached");
         if let Some(theirs) = run(true) {
-            // fio's small reads before the run have the kernel read ahead.
+            // fio's small reads before the run cause readahead by the kernel.
             let is_near = options.contains("offset") && theirs >= cached || theirs.abs_diff(cached) <= 256 << 10;
             assert!(is_near, "{options}: {cached} of ours, {theirs} of fio");
         }

@@ -1,4 +1,4 @@
-//! fio's jobs beside and after each other, their steady states, priorities and logs, as a user sees them.
+//! fio's jobs at the same time and one after another; their steady states, priorities and logs.
 
 use crate::support;
 
@@ -26,7 +26,7 @@ fn jobs_share_their_operations_out_by_flow() {
         assert!((7.5..8.5).contains(&share), "{share}");
     }
     let alone = shares(&format!("--out=ids --filename=sim: {} --flow_id=7", line));
-    assert!((0.8..1.2).contains(&alone), "each alone in its group: {alone}");
+    assert!((0.8..1.2).contains(&alone), "each job is alone in its group: {alone}");
     let Some(device) = LoopDevice::new(&bench, 8 * MIB, &[]) else { return };
     for engine in ["io_uring", "psync"] {
         let share = shares(&format!("--out={engine} --filename={} --ioengine={engine} {line}", device.name));
@@ -66,11 +66,11 @@ fn a_job_ends_when_it_is_steady_and_says_so() {
         (&state["attained"], &state["duration"], &state["ss"]),
         (&1.into(), &4.into(), &"iops:1.000000%".into())
     );
-    // The last operations come back after the end.
+    // The last operations complete shortly after the end.
     assert!((7_000.0..7_003.0).contains(&number(&job[0]["read"]["runtime"])), "{}", ended.stderr);
     let seconds: Vec<_> = state["data"]["iops"].as_array().unwrap().iter().map(number).collect();
     assert!(seconds.len() == 4 && seconds.iter().all(|iops| (3_950.0..4_050.0).contains(iops)), "{seconds:?}");
-    // A drive that slows down in between is steady later; a drive that never is steady has its whole runtime.
+    // If the drive slows down meanwhile, the job is steady later. A job that is never steady has its whole runtime.
     let slow = line.replace("jitter-pct=0", "jitter-pct=0+slow-after-s=5").replace("60", "30");
     let (job, _) = bench.fio_jobs(&format!("--out=slow --name=a {slow} {steady}"), 0);
     let ran = number(&job[0]["read"]["runtime"]);
@@ -171,7 +171,7 @@ fn a_log_of_operations_is_written_and_replayed() {
     let (scaled, _) = bench
         .fio_jobs("--out=fast --name=b --read_iolog=log --replay_no_stall=1 --iodepth=8 --replay_skip=write,sync", 0);
     assert_eq!(counts(&scaled[0]), [counts(&first[0])[0], 0.0, 0.0]);
-    // fio replays the log that this program has written.
+    // fio replays the log that flashproof has written.
     if tool("fio", &["--version"]).is_some() {
         let line = "fio --name=a --read_iolog=log --replay_no_stall=1 --output-format=json --output=theirs.json";
         assert!(bench.shell(line).status().unwrap().success());
@@ -203,7 +203,7 @@ fn logs_have_histograms_greatest_values_and_the_time_of_day() {
         assert_eq!(fields[3..].iter().sum::<u64>(), if fields[1] == 0 { 500 } else { 250 });
     }
     let mean = lines("l_clat.1.log");
-    // The logs of the run before are replaced.
+    // The logs of the previous run are replaced.
     bench.fio_jobs(&format!("--out=max {line} {logs} --log_max_value=1 --log_hist_coarseness=3 --log_unix_epoch=1"), 0);
     let max = lines("l_clat.1.log");
     assert!(mean.iter().zip(&max).all(|(mean, max)| mean[1] < max[1]), "{mean:?} {max:?}");
@@ -215,7 +215,7 @@ fn logs_have_histograms_greatest_values_and_the_time_of_day() {
     assert_eq!(max[0][0], run.manifest.started_unix_ms + 500);
 }
 
-/// A script of fio's repository, in the directory `FLASHPROOF_FIO_TOOLS`; `None`, said aloud, if it is not there.
+/// A script of fio's repository, in the directory `FLASHPROOF_FIO_TOOLS`; `None`, with a message, without it.
 fn script(name: &str) -> Option<String> {
     let missing = || support::skip(&format!("{name}: FLASHPROOF_FIO_TOOLS names no directory with fio's tools"));
     let dir = std::env::var("FLASHPROOF_FIO_TOOLS").ok().or_else(missing)?;
@@ -244,7 +244,7 @@ fn scripts_of_fio_read_the_logs_and_the_json() {
     if let Some(path) = script("fio_jsonplus_clat2csv").filter(|_| has("six")) {
         python(&format!("{path} plus.json out.csv"));
         let csv = bench.text("out_job0.csv");
-        assert!(csv.lines().count() > 50 && csv.contains("8000"), "all 8,000 reads are in it: {csv}");
+        assert!(csv.lines().count() > 50 && csv.contains("8000"), "the file has all 8,000 reads: {csv}");
     }
     if let Some(path) = script("hist/fiologparser_hist.py").filter(|_| has("numpy, pandas")) {
         let table = python(&format!("{path} --group_nr 29 -i 1000 h_clat_hist.1.log"));

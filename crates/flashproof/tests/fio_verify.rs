@@ -1,4 +1,4 @@
-//! `verify` of fio's jobs: beside the real fio in both directions, and every kind of damage found and named.
+//! fio's `verify`: each program verifies what the other has written, and every kind of damage is found and named.
 
 use crate::support;
 
@@ -10,14 +10,14 @@ use sys::random::Random;
 
 const MIB: u64 = 1 << 20;
 
-/// Methods that both know, with further options of the job.
+/// Methods that both programs support, each with further options of the job.
 const METHODS: [&str; 18] = [
     "crc32c",
     "sha512",
     "meta",
     "pattern --verify_pattern=0xdeadbeef%o\"x\"-12",
     "md5 --verify_interval=1024 --verify_offset=512",
-    // The others take minutes.
+    // The methods below take minutes: only in long runs.
     "crc32c-intel",
     "crc32",
     "crc64",
@@ -37,7 +37,7 @@ fn methods() -> impl Iterator<Item = &'static str> {
     METHODS.into_iter().take(if support::long() { METHODS.len() } else { 5 })
 }
 
-/// A program's run of a job with `options`, and its exit code and messages.
+/// Runs a job with `options` by `program`. Returns exit code and messages.
 fn run(bench: &Bench, program: &str, options: &str) -> (i32, String) {
     let mut command = match program {
         "fio" => bench.command("fio"),
@@ -59,7 +59,7 @@ fn flip(bench: &Bench, at: u64, bits: u8) {
     file.write_all_at(&[byte[0] ^ bits], at).unwrap();
 }
 
-/// Runs `flashproof fio` with JSON output; its only job.
+/// Runs `flashproof fio` with JSON output. Returns its only job.
 fn job(bench: &Bench, line: &str, code: i32) -> (Value, Ended) {
     let _ = fs::remove_dir_all(bench.path("run"));
     let (mut jobs, ended) = bench.fio_jobs(&format!("--out=run --filename=data --erase=data {line}"), code);
@@ -81,7 +81,7 @@ fn fio_writes_and_flashproof_verifies_and_the_other_way_round() {
                 let (code, messages) = run(&bench, reader, &options(rw));
                 assert_eq!(code, 0, "{method} of {writer}, rw={rw} by {reader}: {messages}");
             }
-            // A bit of a header in its place by verify_offset, or of data that each method covers.
+            // Flips a bit of a header (at verify_offset), or of data that each method covers.
             flip(&bench, 10 * 8192 + 512 + 3, 1);
             let (code, messages) = run(&bench, reader, &options("read"));
             let is_uncovered = method == "meta" || (method == "sha512" && reader == "fio");
@@ -98,7 +98,7 @@ fn one_bit_anywhere_is_found_and_counted() {
         let options = format!("--name=a --bs=8k --size=256k --direct=0 --verify={method}");
         job(&bench, &format!("{options} --rw=write"), 0);
         let right = bench.read("data");
-        // In headers, in digests and in the data of drawn blocks.
+        // Damaged bytes: in the header, in the digest, and at four random places of the block.
         let drawn: Vec<_> = (0..4).map(|_| random.below(8192)).collect();
         let places = [0, 17, 33, 39, 41].into_iter().chain(drawn);
         for (number, byte) in places.enumerate() {
@@ -160,7 +160,7 @@ fn torn_stale_and_foreign_blocks_are_told_apart() {
     assert!(noise.contains(&format!("{place}foreign: no header of verify (bad magic")), "{noise}");
 }
 
-/// A run that writes to a loop device and is stopped in its reading back, so that the device can be changed in between.
+/// Runs a job that writes, stops it while it reads back, applies `change` to the loop device, and continues the job.
 fn while_it_is_read_back(change: impl Fn(&LoopDevice, &[u8], &[u8])) -> Option<String> {
     let bench = Bench::new();
     let device =
@@ -226,7 +226,7 @@ fn what_was_written_is_read_back_in_every_kind_of_job() {
         (&whole["verify"]["verified_bytes"], &whole["verify"]["not_read_bytes"]),
         (&(4 * MIB).into(), &0.into())
     );
-    // Sizes that vary have a header for each of the smallest; places that come again have their last write.
+    // If sizes vary, each smallest block has a header. An offset that is written several times holds the last write.
     for more in [
         "--rw=randwrite --bssplit=4k/50:16k/50",
         "--rw=randwrite --bs=4k --norandommap --random_distribution=zipf:1.2",
@@ -253,7 +253,7 @@ fn what_was_written_is_read_back_in_every_kind_of_job() {
     assert_eq!(dry["read"]["total_ios"], 0);
     let (only, _) = job(&bench, &format!("{all} --rw=write --bs=4k --verify_only"), 0);
     assert_eq!((&only["write"]["total_ios"], &only["verify"]["verified_bytes"]), (&0.into(), &(4 * MIB).into()));
-    // Reads of a mixed job are its own, and not a verification.
+    // Reads of a mixed job verify nothing.
     let (mixed, _) =
         job(&bench, "--name=new --size=1m --verify=crc32c --direct=0 --rw=randrw --bs=4k --do_verify=0", 0);
     assert_eq!(mixed["verify"]["wrong_blocks"], 0);
@@ -286,7 +286,7 @@ fn a_run_that_was_stopped_says_how_far_its_writes_came() {
     assert_eq!((state[0], state.len()), (3, 24 + 152 + 16));
     let written = u64::from_le_bytes(state[24 + 16..24 + 24].try_into().unwrap());
     assert!((10..2_000).contains(&written), "{written}");
-    // The rest of the file is no block of a verification.
+    // The rest of the file holds no blocks to verify.
     job(&bench, &format!("{options} --rw=read"), 1);
     let (read, _) = job(&bench, &format!("{options} --rw=read --verify_state_load=1"), 0);
     let read = read["verify"]["verified_bytes"].as_u64().unwrap();
@@ -328,7 +328,7 @@ fn contents_of_writes_are_those_that_were_asked_for() {
     assert_eq!(distinct(written("--dedupe_percentage=100")), 1);
     let some = distinct(written("--dedupe_percentage=50"));
     assert!((15..50).contains(&some), "{some}");
-    // Half of them are of two, which are 3 % of the file.
+    // About half of the blocks come from a working set of two blocks, 3 % of the file.
     let set = distinct(written("--dedupe_percentage=90 --dedupe_mode=working_set --dedupe_working_set_percentage=4"));
     assert!((3..25).contains(&set), "{set}");
 }

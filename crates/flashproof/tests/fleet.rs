@@ -1,4 +1,4 @@
-//! `flashproof fleet`: campaigns on one machine and through Slurm, and what becomes of them when something breaks.
+//! `flashproof fleet`: campaigns on one machine and through Slurm, also when something fails.
 
 use crate::support;
 
@@ -226,7 +226,7 @@ fn only_a_drive_with_consent_is_erased() {
     lab.drives(Some(&host()), &[(&device.name, &device.name)]);
     let write = "[[step]]\nname = \"write\"\nlimit = \"1m\"\nrun = \"fio --name=w --filename={drive} --rw=write --bs=64k --size=1m --out {out}\"\n";
     lab.campaign("erase", write);
-    // Consent for one run by hand is none for a campaign.
+    // FLASHPROOF_ERASE gives consent to a run by hand, but not to a campaign.
     let mut command = lab.prepare(&["run", LAB]);
     command.env("FLASHPROOF_ERASE", &device.name);
     Running::start(command).end().expect(3);
@@ -236,7 +236,7 @@ fn only_a_drive_with_consent_is_erased() {
     let plan = lab.fleet(&["plan", LAB]).expect(0).stdout;
     assert!(plan.contains("lists \"S123\", which is no drive of this campaign"), "{plan}");
     lab.fleet(&["run", LAB, "--failed"]).expect(3);
-    assert!(device.content() == before, "it was written to");
+    assert!(device.content() == before, "the device was written to");
     lab.campaign("erase", &format!("{write}[consent]\nerase = [\"{}\"]\n", device.name));
     lab.fleet(&["run", LAB, "--failed"]).expect(0);
     assert!(device.content() != before);
@@ -257,21 +257,21 @@ fn no_other_drive_than_that_of_the_task_is_tested_or_written() {
             device.name
         )
     };
-    // An empty drive in the command line needs no consent, but is not the task's.
+    // The second drive of the command line needs no consent, because it is empty. But it is not the task's drive.
     lab.drives(Some(&host()), &[(&device.name, &device.name)]);
     lab.campaign("other", &step(&format!("--rw=write --filename={{drive}}:{}", other.name)));
     lab.fleet(&["task", LAB, "0"]).expect(3);
     let (now, why) = lab.step(0, "io");
     assert!(now == "refused" && why.contains("FLASHPROOF_ONLY allows writes to"), "{now} {why}");
-    assert!(other.content().iter().all(|byte| *byte == 0), "it was written to");
-    // Another drive at the path.
+    assert!(other.content().iter().all(|byte| *byte == 0), "the device was written to");
+    // Another drive is at the path of the task's drive.
     let lab = Lab::new();
     lab.campaign("other", &step("--rw=read --filename={drive}"));
     lab.drives(Some(&host()), &[("S1", &other.name)]);
     lab.fleet(&["task", LAB, "0"]).expect(3);
     let (now, why) = lab.step(0, "io");
     assert!(now == "refused" && why.starts_with("the drive is not on this host: /dev/loop"), "{now} {why}");
-    // The same path on another host.
+    // The drive of the task belongs to another host, where it has the same path.
     let lab = Lab::new();
     lab.campaign("other", &step("--rw=read --filename={drive}"));
     lab.drives(Some("elsewhere"), &[(&other.name, &other.name)]);
@@ -345,7 +345,7 @@ fn jobs_have_the_limits_of_the_campaign_and_wait_for_those_before_them() {
     let lab = Lab::new();
     fs::create_dir(lab.bench.path("bin")).unwrap();
     let log = lab.bench.path("log").display().to_string();
-    // Slurm's programs: they write down what they are asked for. Task 1 is in the queue.
+    // Scripts in place of Slurm's programs log their arguments. Task 1 is in the queue.
     for (name, text) in [
         ("squeue", "echo '1|7|PENDING||Dependency|0 n1'".to_owned()),
         ("scancel", format!("echo scancel \"$@\" >> {log}")),
@@ -424,7 +424,7 @@ fn on_nodes(name: &str, nodes: &[&str]) -> Option<(Lab, Vec<(Bench, LoopDevice)>
     Some((lab, devices))
 }
 
-/// Waits until the certification of each drive passed; requeued jobs begin at once.
+/// Waits until the certification of each drive has passed. Requeued jobs begin at once.
 fn all_pass(lab: &Lab, name: &str, drives: usize) {
     let slurm = lab.slurm.unwrap();
     slurm.until("all drives passed", || {
@@ -446,7 +446,7 @@ fn a_killed_task_a_killed_node_and_a_killed_controller_cost_a_stage_at_most() {
     let job = slurm.run("squeue", &["-h", "-w", "n3", "--name", &lab.job_name(), "-o", "%A"]);
     slurm.kill("controller");
     kill("KILL", &task(0));
-    // The node's daemon, and then all that it started.
+    // Kill the node's daemon, then everything that this daemon started.
     slurm.kill("n2");
     slurm.kill("n3");
     kill("KILL", &[task(2), lab.processes(&format!("slurmstepd: .{}.batch", job.trim()))].concat());
@@ -454,7 +454,7 @@ fn a_killed_task_a_killed_node_and_a_killed_controller_cost_a_stage_at_most() {
     slurm.until("the task is put back", || lab.step(0, "certify").0 == "queued");
     ["n2", "n3"].iter().for_each(|node| slurm.node(node));
     all_pass(&lab, "killed", 3);
-    assert!(lab.events(0, "certify", "begun") == 2 && lab.events(2, "certify", "begun") == 2, "both were begun again");
+    assert!(lab.events(0, "certify", "begun") == 2 && lab.events(2, "certify", "begun") == 2, "both tasks began again");
 }
 
 #[test]
@@ -471,12 +471,12 @@ fn preemption_and_the_time_limit_stop_a_step_that_then_goes_on() {
     ];
     let submitted = slurm.run("sbatch", &urgent);
     assert!(submitted.contains("Submitted"), "{submitted}");
-    // The signal that comes before the time limit.
+    // SIGTERM, as Slurm sends it before the time limit.
     let job = slurm.run("squeue", &["-h", "-r", "-w", "n5", "--name", &lab.job_name(), "-o", "%i"]);
     slurm.run("scancel", &["--batch", "--signal=TERM", job.trim()]);
     slurm.until("the step was stopped", || lab.events(1, "certify", "stopped") == 1);
     all_pass(&lab, "preempted", 2);
-    assert!(lab.events(0, "certify", "begun") >= 2, "it was preempted");
+    assert!(lab.events(0, "certify", "begun") >= 2, "the task was preempted");
 }
 
 #[test]

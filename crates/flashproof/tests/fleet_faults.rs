@@ -1,4 +1,4 @@
-//! Faults drawn at random while a campaign runs on the cluster: nothing is lost but time. Part of `make soak`.
+//! Random faults while a campaign runs on the cluster: only time is lost. Part of `make soak`.
 
 use crate::support;
 use results::run_dir;
@@ -12,10 +12,10 @@ use sys::random::Random;
 
 const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 
-/// Longest time for the campaign after the last fault.
+/// Timeout of the campaign after the last fault.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// FLASHPROOF_FLEET_FAULTS says how many, FLASHPROOF_FLEET_SEED which.
+/// FLASHPROOF_FLEET_FAULTS sets the number of faults, FLASHPROOF_FLEET_SEED their choice.
 #[test]
 #[ignore = "minutes: make soak"]
 fn a_campaign_ends_whole_and_tests_no_drive_twice_at_once_whatever_is_killed() {
@@ -46,7 +46,8 @@ fn a_campaign_ends_whole_and_tests_no_drive_twice_at_once_whatever_is_killed() {
         assert!(began.elapsed() < PATIENCE, "seed {seed}: {}", lab.fleet(&["status", LAB]).stdout);
         let slurm = lab.slurm.unwrap();
         slurm.hurry("drawn");
-        // A killed controller can forget that a job began, and drains the node that runs it: the administrator's work.
+        // A killed controller can forget that a job began; it then drains the node. An administrator would resume the
+        // node.
         for node in slurm.run("sinfo", &["-h", "-N", "-t", "drain", "-o", "%N"]).lines() {
             slurm.run("scontrol", &["update", &format!("nodename={node}"), "state=resume"]);
         }
@@ -79,7 +80,7 @@ fn make(lab: &Lab, task: usize, what: u64) {
             slurm.kill("controller");
             slurm.controller();
         }
-        // Two starts at once, and a task beside the scheduler's.
+        // Starts the campaign twice at once, and one task besides the scheduler.
         5 => {
             let runs =
                 [lab.start(&["run", LAB]), lab.start(&["run", LAB]), lab.start(&["task", LAB, &task.to_string()])];
@@ -101,7 +102,7 @@ fn is_over(lab: &Lab) -> bool {
     steps.all(|step| step["now"] == "pass")
 }
 
-/// Both steps of the drive ended once, with two stages each that were done; and no two runs were at the same time.
+/// Checks that each step of the drive ended once, with two completed stages, and that no two runs overlapped.
 fn check(lab: &Lab, task: usize, seed: u64) {
     let mut times = Vec::new();
     for step in ["certify", "again"] {

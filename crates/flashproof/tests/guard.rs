@@ -1,5 +1,5 @@
-//! The safety guard as a user meets it: what is in use is refused whatever is said, what holds data
-//! is asked for, and a load that only reads needs nobody's leave.
+//! The safety guard: devices in use are refused with any option, devices with data need consent, and loads that only
+//! read need none.
 
 use crate::support;
 
@@ -9,15 +9,15 @@ use support::{Bench, LoopDevice, OUT, Running, Undo, tool};
 
 const MIB: u64 = 1 << 20;
 
-/// Passes on any machine that does anything at all.
+/// Limits that any working machine holds.
 const LAX: [&str; 2] = ["--sla", "99%>10s"];
 
 /// A device with a bench around it.
 struct Case {
-    // First, as fields drop in this order.
+    // The device comes first: fields are dropped in this order.
     device: LoopDevice,
     bench: Bench,
-    /// Bytes at its start that the kernel may write to by itself.
+    /// Bytes at the start of the device that the kernel may write on its own.
     kernels_bytes: usize,
 }
 
@@ -30,10 +30,11 @@ impl Case {
         Some(Self { device: LoopDevice::new(&bench, 32 * MIB, &[])?, bench, kernels_bytes: 0 })
     }
 
-    /// A case with a file system on it, to which the kernel writes nothing by itself once it is mounted and synced.
+    /// A case with a file system to which the kernel writes nothing on its own after mount and sync.
     fn with_file_system() -> Option<Self> {
         let case = Self::new()?;
-        // All of it is written here, and nothing by the kernel seconds after it is mounted: neither tables nor bitmaps.
+        // mkfs writes everything here. Otherwise, the kernel would write tables and bitmaps some seconds after the
+        // mount.
         let (whole, initialised) = ("lazy_itable_init=0,lazy_journal_init=0", "^uninit_bg,^metadata_csum");
         tool("mkfs.ext4", &["-q", "-F", "-O", initialised, "-E", whole, &case.device.name])?;
         Some(case)
@@ -50,24 +51,24 @@ impl Case {
         format!("device-names: {device}\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\n{writes}")
     }
 
-    /// Asserts that a load that writes is refused, with these options, and that nothing was written.
+    /// Asserts that a writing load with these options is refused, and that nothing was written.
     #[track_caller]
     fn refused(&self, options: &[&str], why: &[&str]) {
         let before = self.content();
         let start = format!("refusing to write to {} - ", self.device.name);
         let ended = self.bench.storage(&self.load(1, true), options);
         ended.expect_error(3, &[&[start.as_str()], why].concat());
-        assert!(before == self.content(), "it was written to");
+        assert!(before == self.content(), "the device was written to");
         assert!(!self.bench.exists(OUT));
     }
 
-    /// Asserts that it is refused even with leave to erase and to share.
+    /// Asserts that a writing load is refused even with --erase and --shared.
     #[track_caller]
     fn refused_whatever_is_said(&self, why: &[&str]) {
         self.refused(&["--erase", &self.device.name, "--shared"], why);
     }
 
-    /// Asserts that a load that writes runs, with these options, and that it wrote.
+    /// Asserts that a writing load with these options runs, and that it wrote.
     #[track_caller]
     fn runs(&self, options: &[&str]) {
         let before = self.content();
@@ -75,7 +76,7 @@ impl Case {
         assert!(before != self.content());
     }
 
-    /// Starts a run beside others, and waits until it issues operations.
+    /// Starts a run beside other runs, and waits until it issues operations.
     fn start(&self, name: &str, options: &[&str]) -> Running {
         let load = self.load(20, true);
         let mut running = self.bench.start_as(&format!("{name}.conf"), name, &load, &[options, &LAX].concat());
@@ -134,7 +135,7 @@ fn a_refused_series_leaves_nothing_behind_and_binds_nobody() {
             assert!(!case.bench.exists(OUT), "{command:?}");
         }
     }
-    // With other terms than those that were refused.
+    // The refused attempt does not fix the terms of the series.
     let [certify, ..] = SERIES;
     let longer: Vec<&str> = certify.iter().map(|&word| if word == "2" { "3" } else { word }).collect();
     let ended = series(&longer, &["--erase", name]);
@@ -163,8 +164,8 @@ fn a_file_system_mounted_through_another_loop_device_is_refused_whatever_is_said
 
 #[test]
 fn swap_is_refused_whatever_is_said() {
-    // On a disk, as the kernel may swap to it at any time (DAMON does so without being short of memory): pages of
-    // an image in memory would be swapped to themselves, and the kernel waits for that forever.
+    // The image is on a disk, because the kernel may swap to the device at any time (DAMON does so without memory
+    // pressure). Pages of an image in memory would be swapped to themselves, and the kernel would wait forever.
     let Some(mut case) = Bench::on_disk().and_then(Case::on) else { return };
     case.kernels_bytes = MIB as usize;
     let name = case.device.name.as_str();
@@ -231,7 +232,7 @@ fn a_file_system_is_asked_for_and_given_by_its_exact_name() {
     let advice = format!("pass `--erase {name}` or set FLASHPROOF_ERASE={name} (exactly as you gave the device)");
     let why = ["an ext2, ext3 or ext4 file system", "it would be erased", advice.as_str()];
     case.refused(&[], &why);
-    // Almost its name, another name of it, a wildcard: none of them is its name.
+    // None of these is the name of the device: a part of the name, the name without /dev/, a wildcard, another word.
     for wrong in [&name[..name.len() - 1], name.trim_start_matches("/dev/"), "/dev/*", "yes"] {
         case.refused(&["--erase", wrong], &why);
     }
@@ -245,7 +246,7 @@ fn what_a_run_wrote_itself_is_not_asked_for() {
     case.runs(&[]);
     std::fs::remove_dir_all(case.bench.path(OUT)).unwrap();
     case.runs(&[]);
-    // Without the record of it nobody can tell whose data it is.
+    // Without the record in the state directory, the origin of the data is unknown.
     for dir in [OUT, "state"] {
         std::fs::remove_dir_all(case.bench.path(dir)).unwrap();
     }
@@ -281,7 +282,7 @@ fn only_the_devices_that_the_environment_names_are_written_to() {
     for other in ["/dev/null", "S1234", ""] {
         run(other).expect_error(3, &[&format!("it is {name}, and FLASHPROOF_ONLY allows writes to {other} alone")]);
     }
-    assert!(before == case.device.content(), "it was written to");
+    assert!(before == case.device.content(), "the device was written to");
     run(&format!("S1234 {name}")).expect(0);
 }
 
@@ -299,7 +300,7 @@ fn a_load_that_only_reads_needs_no_leave_and_changes_nothing() {
     let Some(case) = Case::with_file_system() else { return };
     let before = case.device.content();
     case.bench.storage(&case.load(1, false), &LAX).expect(0);
-    assert!(before == case.device.content(), "it was written to");
-    assert!(!case.bench.exists("state"), "no record of what was not written");
+    assert!(before == case.device.content(), "the device was written to");
+    assert!(!case.bench.exists("state"), "there is no record, because nothing was written");
     assert_eq!(support::totals(&case.bench.run(), "reads"), (100, 0, 0));
 }

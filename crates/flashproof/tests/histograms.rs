@@ -1,5 +1,4 @@
-//! Histogram loads, really run on simulated drives: what the run directory says was done is what the
-//! sizing paper's example asks for.
+//! Histogram loads on simulated drives: the run directory has the I/O that the sizing paper's example requests.
 
 use crate::support;
 
@@ -13,8 +12,8 @@ fn project(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// The example on a simulated drive, for a few seconds, without the keys that begin so, and with more
-/// lines.
+/// The example on a simulated drive, for a few seconds, without the keys that begin with an entry of `without`, and
+/// with more lines.
 fn example(without: &[&str], more: &str) -> String {
     let text = fs::read_to_string(project("examples/sizing-paper-sim.conf")).unwrap();
     let kept = text.lines().filter(|line| !without.iter().any(|key| line.starts_with(key)));
@@ -48,7 +47,7 @@ fn the_papers_example_does_to_a_drive_what_its_rules_say() {
         bench.storage(&example(without, more), &[]).expect(0);
         let found = iostat(&bench);
         for (n, (found, expected)) in found.into_iter().zip(expected).enumerate() {
-            // Rates are exact; the bytes of reads are those of some hundred thousand drawn sizes.
+            // Rates are exact. The bytes of reads come from some hundred thousand random sizes.
             let slack = if n == 2 { 0.01 } else { 0.0002 };
             assert!((found / expected - 1.0).abs() < slack, "{more}: {n}: {found}, not {expected}");
         }
@@ -84,5 +83,5 @@ fn commits_have_the_sizes_of_the_write_histogram() {
     assert_eq!(commits.ops, 5957 * SECONDS);
     let mean = commits.bytes as f64 / commits.ops as f64;
     assert!((mean / 36_950.2 - 1.0).abs() < 0.015, "{mean}");
-    assert_eq!(blocks.ops, 8397, "half of the large blocks: what defragmentation writes");
+    assert_eq!(blocks.ops, 8397, "half of the large blocks, those of defragmentation");
 }

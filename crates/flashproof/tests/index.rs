@@ -1,4 +1,4 @@
-//! The index test: its counts, its bound, its log, and ACT's name for it.
+//! The index test: its counts, its in-flight limit, its log, and the program name act_index.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use support::{Bench, CONFIG, FLASHPROOF, LoopDevice, OUT, Running, totals};
 
 const MIB: u64 = 1 << 20;
 
-/// Passes on any machine that does anything at all.
+/// Limits that any working machine holds.
 const LAX: [&str; 2] = ["--sla", "99%>10s"];
 
 fn index(bench: &Bench, config: &str, more: &[&str]) -> support::Ended {
@@ -29,7 +29,7 @@ fn each_client_write_reads_a_page_and_updates_two() {
             assert_eq!(totals(&run, "reads"), (10 * (23 + 7 + 14), 0, 0));
             assert_eq!(totals(&run, "writes"), (10 * 14, 0, 0));
         } else {
-            // Each of 8 threads does a bundle of 100 at once, and has nothing more to do for a minute.
+            // Each of 8 threads does a bundle of 100 updates at once, then nothing for a minute.
             assert_eq!(totals(&run, "reads"), (10 * (23 + 7) + 800, 0, 0));
             assert_eq!(totals(&run, "writes"), (800, 0, 0));
         }
@@ -55,13 +55,13 @@ fn the_log_has_the_histograms_of_act_index() {
 #[test]
 fn a_drive_too_slow_for_its_updates_is_named() {
     let bench = Bench::new();
-    // A write takes 50 ms, one at a time: 20 a second of the 40 wanted.
+    // The drive does one write of 50 ms at a time: 20 per second, but 40 are scheduled.
     let config = "device-names: sim:channels=1+write-us=50000+jitter-pct=0\ntest-duration-sec: 600\n\
                   write-reqs-per-sec: 20\nmax-lag-sec: 10\n";
     let ended = index(&bench, config, &[]).expect(1);
     assert!(ended.stdout.contains("the bottleneck was the device"), "{}", ended.stdout);
     assert!(bench.run().verdict.ran_sec < 120.0);
-    // One thread does one update at a time: the bound is the user's, and the drive is fast.
+    // Each thread does one update at a time: the bottleneck is the user's limit, not the drive.
     std::fs::remove_dir_all(bench.path(OUT)).unwrap();
     let config = "device-names: sim:read-us=9000+write-us=1000+jitter-pct=0\ntest-duration-sec: 600\n\
                   write-reqs-per-sec: 100\ncache-threads: 1\nmax-lag-sec: 10\n";
@@ -88,7 +88,7 @@ fn a_loop_device_does_what_was_asked_for_whichever_engine_carries_it() {
         let run = bench.run();
         assert_eq!((totals(&run, "reads"), totals(&run, "writes")), ((43 + 46, 0, 0), (46, 0, 0)), "{engine}");
         let delta = device.counters().since(&before).unwrap();
-        // The kernel counts the flush after a blocking O_DSYNC write as a write, so sectors tell.
+        // The kernel counts the flush after a blocking O_DSYNC write as a write, so sectors are compared instead.
         assert_eq!(delta.write.sectors, 46 * 8, "{engine}");
         std::fs::remove_dir_all(bench.path(OUT)).unwrap();
     }

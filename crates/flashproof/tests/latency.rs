@@ -1,7 +1,7 @@
-//! `flashproof latency` and the same under the names of ACT's script: tables, damage, judging.
+//! `flashproof latency`, also under the names of ACT's script: tables, damage, judgements.
 //!
-//! `data/act-latency` has logs of ACT 6.6 and, for arguments of its script, what the script printed;
-//! the last line is its exit status.
+//! `data/act-latency` has logs of ACT 6.6, arguments of ACT's script, and the script's output. The last line of the
+//! output is the exit status.
 
 use crate::support;
 
@@ -17,7 +17,7 @@ const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/act-latency"
 const MS: &str = "storage-ms-interval2.log";
 const US: &str = "storage-us-commit-2dev.log";
 
-/// A bench with the logs in it, and the program under ACT's name.
+/// A bench with the logs, and the program under ACT's name.
 fn bench() -> Bench {
     let bench = Bench::new();
     for name in [MS, US, "index-us.log"] {
@@ -37,7 +37,7 @@ fn latency(bench: &Bench, arguments: &[&str]) -> Ended {
     bench.flashproof(&[&["latency"], arguments].concat())
 }
 
-/// The lines of the table alone.
+/// Rows of the table in `stdout`.
 fn table(stdout: &str) -> Vec<&str> {
     stdout.lines().skip_while(|line| !line.starts_with("slice")).skip(2).collect()
 }
@@ -94,7 +94,7 @@ fn a_log_that_grows_shows_what_is_complete_and_says_what_was_left_out() {
     let bench = bench();
     let log = bench.text(US);
     let whole = latency(&bench, &["-l", US, "-t", "2"]).expect(0).stdout;
-    // Within the report that would end the fourth slice.
+    // The log ends within the report that would end the fourth slice.
     let cut = log.find("after 8 sec:").unwrap() + 30;
     bench.write("cut.log", &log[..cut]);
     let ended = latency(&bench, &["-l", "cut.log", "-t", "2"]).expect(0);
@@ -137,7 +137,7 @@ fn a_compressed_log_that_does_not_match_its_checksum_is_damaged_and_no_pass() {
     let bench = bench();
     let level = ruzstd::encoding::CompressionLevel::Uncompressed;
     let mut zstd = ruzstd::encoding::compress_to_vec(&bench.read(MS)[..], level);
-    // A digit that reads as another one.
+    // A digit becomes another digit, which only the checksum can detect.
     let digit = zstd.windows(14).position(|bytes| bytes == b"record-bytes: ").unwrap() + 14;
     zstd[digit] ^= 1;
     bench.write("bad.zst", zstd);
@@ -228,7 +228,7 @@ fn a_name_that_fits_several_histograms_is_refused_and_one_that_fits_one_is_it() 
         .expect_error(2, &["\"large-block\" is the beginning of 2 histograms: large-block-reads, large-block-writes"]);
     let short = latency(&bench, &["-l", US, "-t", "5", "-h", "large-block-w"]).expect(0);
     assert!(
-        short.warnings()[0].contains("\"large-block-writes\" is shown, the only one that begins with this"),
+        short.warnings()[0].contains("\"large-block-writes\" is shown, the only one with this beginning"),
         "{}",
         short.stderr
     );
@@ -294,7 +294,7 @@ fn a_slice_without_operations_has_no_percentage() {
     );
 }
 
-/// Three seconds, in the second of which nothing was done.
+/// A log of three seconds, without operations in the second one.
 fn idle_log() -> String {
     let header = "ACT version 6.6\nStorage device IO test\nCopyright\u{20}\n\nACT-STORAGE CONFIGURATION\ndevice-names: /dev/x\n\
                   report-interval-sec: 1\nmicrosecond-histograms: no\n\nDERIVED CONFIGURATION\na: 1\n\nHISTOGRAM NAMES\nreads\n\n";
@@ -363,7 +363,7 @@ fn csv_and_json_have_the_unrounded_numbers() {
     assert_eq!(keys(&log["histograms"][0]), ["average", "found", "histogram", "maximum", "slices"]);
     assert_eq!(keys(slice), ["begin_sec", "end_sec", "iops", "ops", "ops_over", "share_over", "slice"]);
     assert_eq!(keys(&json["judgements"][0]), ["by", "decided_by", "log", "outcome", "reason", "sla"]);
-    // The same keys are explained in the documentation.
+    // docs/latency.md must explain each of these keys.
     let docs = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/latency.md")).unwrap();
     for value in [&json, log, &log["histograms"][0], slice, &json["judgements"][0]] {
         for key in keys(value) {
@@ -394,7 +394,7 @@ fn a_log_is_judged_by_whole_numbers_of_its_worst_slice() {
     assert!(judged("14.7776%>1ms", 0).starts_with("PASS "));
     let ended = latency(&bench, &["-l", US, "-t", "5", "--format", "csv", "--sla", "5%>1ms"]);
     ended.expect_error(2, &["judging storage-us-commit-2dev.log by 5%>1ms", "the nearest at 512 and 1024 us"]);
-    // Named: judged alone. Not named: reads and commit writes of each device, too.
+    // A named histogram is judged alone. Without a name, the reads and commit writes of each device are judged, too.
     let ended = latency(&bench, &["-l", US, "-t", "5", "--sla", "1%>512us", "-h", "large-block-reads"]).expect(1);
     assert!(ended.stdout.lines().last().unwrap().contains("of large-block-reads on all devices together"));
     let ended = latency(&bench, &["-l", US, "-t", "5", "--sla", "50%>512us"]).expect(1);
@@ -424,7 +424,7 @@ fn a_slice_in_which_nothing_ended_or_a_histogram_that_is_missing_is_no_pass() {
         "{hung}"
     );
     let missing = judged(&["-l", MS, "-t", "10", "-h", "reads", "-h", "typo"]);
-    assert!(missing.contains("it has no histogram \"typo\" to judge: it has reads, "), "{missing}");
+    assert!(missing.contains("the log has no histogram \"typo\" to judge: it has reads, "), "{missing}");
 }
 
 #[test]
@@ -463,7 +463,8 @@ fn a_run_directory_has_percentiles_rates_and_exact_counts() {
     assert_eq!(words("milliseconds"), columns);
     assert_eq!(words("stream"), ["stream", "offered/s", "achieved/s", "errors", "not", "done"]);
     assert_eq!(words("reads ")[..2], ["reads", "service"]);
-    // A run of 20 s has one slice of 20 s; one that was killed after 12 s has one of 12 s; a log alone keeps to ACT's hour.
+    // A run of 20 s has one slice of 20 s, a run killed after 12 s one of 12 s. A log alone keeps ACT's slice of an
+    // hour.
     let whole = latency(&bench, &["-l", OUT]).expect(0).stdout;
     assert_eq!(table(&whole).iter().filter(|line| line.trim_start().starts_with('1')).count(), 1, "{whole}");
     let (killed, log) = (bench.path("killed"), bench.path(OUT).join("act.log"));
@@ -479,11 +480,11 @@ fn a_run_directory_has_percentiles_rates_and_exact_counts() {
     assert_eq!((&json["logs"][0]["slice_sec"], &json["logs"][0]["complete_sec"]), (&12.into(), &12.into()), "{json}");
     let alone = latency(&bench, &["-l", log.to_str().unwrap()]).expect(2);
     assert!(alone.stdout.ends_with("could not find 3600 seconds of data\n"), "{alone:?}");
-    // Half of the reads are on the slow device; 1.5 ms is no edge of the log, but was counted.
+    // Half of the reads are on the slow device. 1.5 ms is not an edge of the log's buckets, but the run counted it.
     let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>1500us"]).expect(1);
     let last = ended.stdout.lines().last().unwrap();
     assert!(last.contains("by wait + service): 100 % of reads on sim:read-us=3000 took over 1500 us"), "{last}");
-    // Not counted, but an edge.
+    // 2 ms is an edge of the log's buckets, but the run did not count it.
     let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>2ms"]).expect(1);
     assert!(ended.stdout.lines().last().unwrap().contains("by service): 100 % of reads on sim:read-us=3000"));
     latency(&bench, &["-l", OUT, "--sla", "5%>3us", "--format", "csv"])

@@ -1,7 +1,7 @@
-//! Aerospike's Go client at two nodes that are killed, stopped and cut off from each other: its histories, checked by porcupine
-//! (scripts/linearizability): per-key linearizability, the age of plain reads, and that nothing acknowledged is lost.
+//! Histories of Aerospike's Go client on two nodes that are killed, stopped and cut off from each other. porcupine
+//! (scripts/linearizability) checks them: linearizable keys, the age of plain reads, no loss of acknowledged writes.
 //!
-//! `FLASHPROOF_PAIR_EVENTS` draws so many events from `FLASHPROOF_PAIR_SEED`, at half of the highest rate, as `make soak` does.
+//! `FLASHPROOF_PAIR_EVENTS` sets the number of random events, and `FLASHPROOF_PAIR_SEED` their seed, as in `make soak`.
 
 use crate::support::{FLASHPROOF, Running, info, skip, statistic_of};
 use crate::takeover::kill_9;
@@ -39,7 +39,8 @@ impl Event {
         Self { what, lasts: Duration::from_millis(lasts_ms) }
     }
 
-    /// Shorter and longer than a lease (2 s), a takeover from a dead node (1 s), and one from a silent node (3 s).
+    /// A random event, shorter or longer than a lease (2 s), a takeover from a dead node (1 s) or from a silent node (3
+    /// s).
     fn draw(random: &mut Random, may_split: bool) -> Self {
         let node = random.below(2) as usize;
         match random.below(2 + u64::from(may_split)) {
@@ -64,7 +65,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|error| panic!("{name}={text}: {error}")))
 }
 
-/// True if both nodes have all records: then each is the replica of some partitions.
+/// True if both nodes have all records: then each node is the replica of some partitions.
 fn is_whole(addresses: [SocketAddr; 2]) -> bool {
     addresses.into_iter().all(|at| {
         let partitions = info(at, "replicas");
@@ -102,7 +103,7 @@ impl Loaded {
 
     fn cause(&mut self, event: Event) {
         let Event { what, lasts } = event;
-        // The second node does not hear the first.
+        // In these events, the second node does not hear the first.
         let is_silent = matches!(what, What::Split | What::Pause(1));
         self.load.tell(&format!("{} {what:?} of {lasts:?}", if is_silent { "silent" } else { "event" }));
         match what {
@@ -125,14 +126,14 @@ impl Loaded {
                 self.pair.join("up");
             }
         }
-        // A node that was cut off learns a moment later that the other took over.
+        // A node that was cut off learns with a delay that the other took over.
         thread::sleep(CALM);
         until(&format!("both have all records after {event:?}"), || is_whole(self.pair.addresses));
         self.load.tell("whole");
         thread::sleep(CALM);
     }
 
-    /// Ends the load, and returns what it saw.
+    /// Ends the load, and returns its summary.
     fn end(mut self) -> Value {
         self.load.tell("end");
         let ended = self.load.end_within(CHECK_MAX).expect(0);
@@ -154,7 +155,7 @@ impl Loaded {
     }
 }
 
-/// Numbers of the keys in a list of the summary.
+/// The list `name` of the summary, by default empty.
 fn keys<'a>(summary: &'a Value, name: &str) -> &'a [Value] {
     summary[name].as_array().map_or(&[], Vec::as_slice)
 }
@@ -187,7 +188,7 @@ fn clients_see_a_linearizable_history_of_each_key_whatever_happens_to_one_node()
     let wrong = ["illegal_keys", "undecided_keys", "lost", "undone_keys", "different"].map(|name| keys(&summary, name));
     assert_eq!((&summary["linearizable"], numbers[1], wrong), (&true.into(), Some(0), [&[][..]; 5]), "seed {seed}");
     assert!(summary["keys"].as_u64() >= Some(500) && numbers[0] > Some(1000 * events.len() as u64), "{summary}");
-    // Each event was one.
+    // Each event let writes through, and each long event disturbed some of them.
     let seen = keys(&summary, "events").iter().zip(&events).filter(|(seen, event)| {
         let failed = ["writes_refused", "writes_unknown"].map(|name| seen[name].as_u64().unwrap()).iter().sum::<u64>();
         let is_long = event.lasts > Duration::from_secs(3);

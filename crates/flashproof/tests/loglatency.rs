@@ -1,4 +1,4 @@
-//! `flashproof latency server` and the same called asloglatency: tables to the byte, what is not there, restarts.
+//! `flashproof latency server`, also called as asloglatency: tables to the byte, missing data, restarts.
 
 use crate::support;
 
@@ -10,7 +10,7 @@ use support::{Bench, Ended, FLASHPROOF, Running};
 
 const CAPTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sizing/tests/data/ce-8.0.0.15");
 
-/// A bench with the captured log in it, and the program under asloglatency's name.
+/// A bench with the captured log, and the program under asloglatency's name.
 fn bench() -> Bench {
     let bench = Bench::new();
     fs::copy(Path::new(CAPTURE).join("aerospike.log.zst"), bench.path("a.zst")).unwrap();
@@ -41,7 +41,7 @@ fn both_names_print_what_asloglatency_printed() {
         assert_eq!(own(&bench, &options).expect(0).stdout, expected);
         assert_eq!(as_asloglatency(&bench, &options).expect(0).stdout, expected);
     }
-    // -N in place of braces, which some shells take away.
+    // -N replaces the braces in the name, which some shells remove.
     let with_name = own(&bench, &["-l", "a.zst", "-f", "head", "-t", "60", "-h", "{test}-read"]).expect(0).stdout;
     let with_namespace =
         own(&bench, &["-l", "a.zst", "-f", "head", "-t", "60", "-N", "test", "-h", "read"]).expect(0).stdout;
@@ -68,7 +68,7 @@ fn latency_tells_a_servers_log_from_acts_and_from_a_run_by_content() {
         };
         assert_eq!(rows(&[log]), rows(&["-l", log]));
     }
-    // Under the name of ACT's script it is no log of ACT.
+    // ACT's script does not accept a server's log.
     symlink(FLASHPROOF, bench.path("act_latency.py")).unwrap();
     let mut command = bench.command(bench.path("act_latency.py"));
     command.args(["-l", "a.zst"]);

@@ -1,5 +1,5 @@
-//! Tests of the binary as a user sees it, by theme. They are one program, because linking each program takes seconds,
-//! and so that tests that wait for a clock run side by side.
+//! Tests of the binary as a user sees it, by theme. All are in one program, because linking a program takes seconds,
+//! and because tests that wait for a clock can run side by side.
 
 mod act_names;
 mod agreement;

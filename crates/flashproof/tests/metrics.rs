@@ -1,4 +1,4 @@
-//! Live metrics: their text by promtool, a real Prometheus beside a run, hostile clients, the dashboard and the alerts.
+//! Live metrics: the format by promtool, a real Prometheus beside a run, hostile clients, the dashboard and the alerts.
 
 use crate::support;
 
@@ -12,7 +12,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::time::{Duration, Instant};
 use support::{Bench, OUT, Running, project, tool, totals};
 
-/// Ends each text, so that one without it was cut.
+/// The last family of every metrics text: a text without it is truncated.
 const LAST_FAMILY: &str = "\n# TYPE flashproof_temperature_celsius gauge\n";
 
 const DASHBOARD: &str = "examples/grafana/flashproof.json";
@@ -35,7 +35,7 @@ fn started(bench: &Bench, seconds: u32) -> (Running, SocketAddr) {
     (running, address.parse().unwrap())
 }
 
-/// The response to `request`: its status and its body. flashproof's responses announce the length of theirs.
+/// Status and body of the response to `request`. flashproof's responses announce the length of the body.
 fn response(to: SocketAddr, request: &[u8]) -> (u32, String) {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -49,13 +49,13 @@ fn response(to: SocketAddr, request: &[u8]) -> (u32, String) {
     (head[9..12].parse().unwrap(), body.to_owned())
 }
 
-/// By name and labels, the values of a text.
+/// Values of a metrics text, by name and labels.
 fn samples(text: &str) -> BTreeMap<&str, f64> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| line.rsplit_once(' ').unwrap()).map(|(name, value)| (name, value.parse().unwrap())).collect()
 }
 
-/// Names of the families of a text.
+/// Names of the families in a metrics text.
 fn families(text: &str) -> BTreeSet<&str> {
     text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect()
 }
@@ -63,7 +63,7 @@ fn families(text: &str) -> BTreeSet<&str> {
 #[test]
 fn the_file_has_the_counts_of_the_run_and_is_valid_for_promtool() {
     let bench = Bench::new();
-    // Two threads for a random load: many operations wait for a slot.
+    // Two threads for a random load, so that many operations wait for a slot.
     bench.write(
         "a.conf",
         "device-names: sim:name=a+read-us=700,sim:name=b+read-us=700\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\n\
@@ -74,7 +74,7 @@ fn the_file_has_the_counts_of_the_run_and_is_valid_for_promtool() {
         command.envs(variables.iter().copied());
         Running::start(command).end()
     };
-    // Every character that a label escapes.
+    // The name contains every character that a label must escape.
     let out = "a \"b\\c\nd";
     run_as(&[("FLASHPROOF_METRICS_FILE", "m.prom")], out).expect(0);
     let text = bench.text("m.prom");
@@ -168,7 +168,7 @@ fn prometheus_sees_the_operations_that_the_run_directory_has() {
         results.as_array().unwrap().iter().map(value).collect::<Vec<f64>>()
     };
 
-    // The file is whole at any time, and another one at each interval.
+    // The file is complete at any time, and replaced at each interval.
     let mut inodes = BTreeSet::new();
     running.wait_until("most of it is over", || {
         if let Ok(text) = fs::read_to_string(bench.path("m.prom")) {
@@ -234,7 +234,7 @@ fn hostile_clients_get_errors_and_hold_up_nobody() {
             String::from_utf8_lossy(&request[..request.len().min(60)])
         );
     }
-    // A client that says nothing, one that goes away, one that sends a byte now and then.
+    // A silent client, a client that disconnects, and a client that sends a byte now and then.
     let _silent = TcpStream::connect(address).unwrap();
     drop(TcpStream::connect(address).unwrap());
     let mut slow = TcpStream::connect(address).unwrap();

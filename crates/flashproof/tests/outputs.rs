@@ -1,4 +1,4 @@
-//! Output of a run: the run directory, ACT's log, and the same again for the same seed.
+//! Output of a run: the run directory, ACT's log, and equal output for equal seeds.
 
 use crate::support;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 use std::fs;
 use support::{Bench, OUT, Running, totals};
 
-/// All streams at once, on two drives: 1,000 reads and 480 commits a second, defragmentation, and a
-/// tomb raider that takes what is left.
+/// All streams at once, on two drives: 1,000 reads and 480 commits per second, defragmentation, and a tomb raider that
+/// reads with the remaining capacity.
 const FULL: &str = "device-names: sim:capacity=1GiB sim:capacity=1GiB+name=b\ntest-duration-sec: 12\n\
                     read-reqs-per-sec: 1000\nwrite-reqs-per-sec: 480\ncommit-to-device: yes\ntomb-raider: yes\n\
                     tomb-raider-sleep-usec: 2000\nmicrosecond-histograms: yes\n";
 
-/// The header's names and all chunks of an act.log.
+/// Names in the header of an act.log, and all its chunks.
 fn act_log(text: &[u8]) -> (Vec<String>, Vec<Chunk>) {
     let mut reader = Reader::new(text).unwrap();
     let mut chunks = Vec::new();
@@ -86,7 +86,7 @@ fn the_same_seed_gives_the_same_run_and_another_seed_another() {
     }
     let file = |out: &str, name: &str| {
         let text = bench.text(&format!("run-{out}/{name}"));
-        // The instant of the start is all that may differ, and the checksums and lengths of what it stands in.
+        // Only the start time may differ, and the checksums and lengths of files that contain it.
         let timed = ["#[StartTime: ", "#[BaseTime: ", "\"crc32\": ", "\"bytes\": "];
         let timeless = text.lines().filter(|line| !timed.iter().any(|timed| line.trim_start().starts_with(timed)));
         timeless.map(|line| format!("{line}\n")).collect::<String>()
@@ -97,7 +97,7 @@ fn the_same_seed_gives_the_same_run_and_another_seed_another() {
     for name in ["act.log", "service.hlog"] {
         assert!(file("a", name) != file("c", name), "{name} of another seed");
     }
-    assert!(file("a", "service.hlog").lines().count() > 10, "it has histograms in it");
+    assert!(file("a", "service.hlog").lines().count() > 10, "the log has histograms");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_report_gives_the_verdict_of_the_run_again() {
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
     let run = &json["reports"][0];
     let mut written = bench.json("verdict.json");
-    // The file's own checksums, and those of the other files.
+    // The file contains its own checksum, and those of the other files.
     for key in ["crc32", "files"] {
         written.as_object_mut().unwrap().remove(key).unwrap();
     }
@@ -143,7 +143,7 @@ fn called_act_storage_it_prints_acts_log_and_ends_well_whatever_the_verdict() {
     assert!(ended.stdout.lines().any(|line| line == "ACT version 6.6"));
     assert_eq!(act_log(ended.stdout.as_bytes()).1.len(), 5);
     assert!(ended.stderr.contains("FAIL (screening"), "{}", ended.stderr);
-    // A test that cannot be run is no completion; ACT's program says so with 255.
+    // A test that cannot run is not completed: ACT's program then exits with 255.
     let mut command = bench.command(bench.path("act_storage"));
     command.arg("missing.conf");
     Running::start(command).end().expect_error(255, &["cannot read the configuration missing.conf"]);

@@ -1,5 +1,5 @@
-//! `flashproof rate predict`: the rating that it predicts from a baseline of two minutes is the one that `rate` finds, and an hour of the load
-//! bears out its interval; or it is declined by name.
+//! `flashproof rate predict`: the rating predicted from a baseline of two minutes is near the rating that `rate` finds,
+//! and runs of an hour confirm its interval. Otherwise, the prediction is declined with a cause.
 
 use crate::support;
 
@@ -11,15 +11,15 @@ use support::{Bench, LoopDevice, OUT, Running, Throttled};
 
 const MIB: u64 = 1 << 20;
 
-/// Maximum deviation of the prediction from the rating; and the maximum if stalls are about as long as a limit allows,
-/// so that 1 % more of their length costs several percent of the rating.
+/// Maximum deviation of the prediction from the rating. It is larger for stalls that are nearly as long as a limit
+/// allows: 1 % more length then costs several percent of the rating.
 const NEAR: f64 = 0.10;
 const NEAR_A_LIMIT: f64 = 0.25;
 
-/// More than a baseline or a rating takes on a real device.
+/// Timeout, longer than a baseline or a rating on a real device takes.
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// The baseline of two minutes that `command` makes, then what is predicted from it.
+/// Makes a baseline of two minutes by `command`, and returns the prediction from it.
 fn predicted(bench: &Bench, command: impl Fn() -> Command, device: &[&str], sla: &[&str]) -> Prediction {
     let mut baseline = command();
     baseline.args([&["baseline", "--duration", "2m", "--out", "baseline", "--quiet"], device].concat());
@@ -57,7 +57,7 @@ fn the_predicted_rating_is_within_ten_percent_of_the_one_that_is_found() {
         // Too little bandwidth for large writes, which hold up reads.
         ("sim:channels=2+read-us=300+write-us=200+write-mbps=8", NEAR),
         ("sim:channels=8+read-us=90+write-us=30+read-mbps=400+write-mbps=150+jitter-pct=30", NEAR),
-        // Operations a second as of a cloud volume.
+        // A limit of operations per second, as on a cloud volume.
         ("sim:channels=16+read-us=150+write-us=60+read-iops=8000+write-iops=8000+window-ms=50", NEAR),
         // With an operation before it, a freeze is as long as ACT's limit of 8 ms.
         ("sim:channels=2+read-us=700+write-us=500+stall-ms=7+stall-every-s=0.25", NEAR_A_LIMIT),
@@ -93,10 +93,10 @@ enum Told {
     Declined(DeclinedBy),
 }
 
-/// The lowest load that is tried where nothing is predicted to be held.
+/// The lowest load to try if no load is predicted to be held.
 const LOW: f64 = 0.2;
 
-/// Drives that change with time, how long runs of them last that bear out what is told, seconds, and what that is.
+/// Drives that change over time, the length of runs that check the prediction (seconds), and the expected prediction.
 const CHANGING: [(&str, u64, Told); 4] = [
     ("sim:channels=2+read-us=300+write-us=200+stall-ms=25+stall-every-s=4", 400, Told::Rating),
     ("sim:channels=2+stall-ms=200+stall-every-s=3", 300, Told::Nothing),
@@ -121,7 +121,7 @@ fn a_baseline_says_what_it_cannot_know() {
     let bench = Bench::new();
     let drive = "sim:channels=2+read-us=300+write-us=200+stall-ms=5000+stall-at-s=1800";
     let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
-    // One stall of 5 s in an hour is too much for ACT's limits, and nobody knows if there will be one.
+    // A single stall of 5 s in an hour exceeds ACT's limits, and the baseline cannot show if one will come.
     assert_eq!(prediction.declined.map(|declined| declined.cause), Some(DeclinedBy::Stalls));
     for told in ["1 stall of 5", "rarer than one in 40 min", "after 2 h of load", "flashproof baseline --duration 3min"]
     {
@@ -142,8 +142,8 @@ fn holds(drive: &str, multiple: f64, seconds: u64) -> bool {
     ended.code == Some(0)
 }
 
-/// The row of a drive in the table of docs/predict.md: what is predicted, the interval, and what runs of `seconds` pass, by bisection.
-/// The truth must be in the interval, and what is told must be of the kind that is `expected`, if one is.
+/// Row of a drive in the table of docs/predict.md: the prediction, its interval, and the rating that runs of `seconds`
+/// hold, by bisection. The rating must be in the interval, and the prediction must be `expected`, if given.
 fn row(drive: &str, seconds: u64, expected: Option<Told>) -> String {
     let bench = Bench::new();
     let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
@@ -174,8 +174,8 @@ fn row(drive: &str, seconds: u64, expected: Option<Told>) -> String {
     }
 }
 
-/// Further drives, and how long runs of them last that bear out what is predicted, seconds: an hour, or less of those that are alike at
-/// all times.
+/// Further drives, and the length of runs that check the prediction (seconds): an hour, or less for drives that do not
+/// change over time.
 const TABLE: [(&str, u64); 21] = [
     ("sim:channels=1+read-us=500+write-us=300+jitter-pct=60", 1_200),
     ("sim:channels=2", 600),
@@ -215,7 +215,7 @@ fn the_truth_is_in_the_interval_of_each_drive_of_the_table() {
 #[test]
 #[ignore = "half an hour: make soak"]
 fn the_rating_of_a_throttled_device_is_predicted() {
-    // Loads low enough for a busy machine; their latencies are not checked.
+    // Loads low enough for a busy machine. Their latencies are not checked.
     let sla = ["--sla", "5%>64ms"];
     let limits: [(&[(&str, u64)], &str); 2] = [
         (&[("read_iops", 1_500), ("write_iops", 1_500)], "0.6"),
@@ -236,7 +236,7 @@ fn the_rating_of_a_throttled_device_is_predicted() {
             assert_near(&format!("{limits:?}"), &prediction, found, NEAR);
             Some(true)
         };
-        // A machine that does something else meanwhile is no drive of channels and service times.
+        // A busy machine does not behave like a drive of channels and service times, so three baselines are tried.
         let outcome = (0..3).map(|_| is_predicted()).find(|outcome| *outcome != Some(false));
         assert!(outcome.is_some(), "{limits:?}: three baselines, no prediction");
     }

@@ -1,5 +1,4 @@
-//! Preparation as a user meets it: every byte known, interruptions that leave no trace, parts that stay
-//! untouched, and what it refuses.
+//! Preparation: every byte is known, interruptions leave no trace, excluded parts stay unchanged, refusals.
 
 use crate::support;
 
@@ -13,7 +12,7 @@ use sys::salt::is_stamped;
 
 const MIB: u64 = 1 << 20;
 
-/// No whole block and no whole page at its end.
+/// A device size that is not a multiple of a block or of a page.
 const ODD_BYTES: u64 = 3 * MIB + 5 * 512;
 
 fn record_path(bench: &Bench) -> PathBuf {
@@ -27,7 +26,7 @@ fn record(bench: &Bench) -> Value {
     serde_json::from_slice(&fs::read(record_path(bench)).unwrap()).unwrap()
 }
 
-/// Makes the preparation on record one that was interrupted there.
+/// Changes the record as if the preparation had been interrupted after `passes_done` passes and `mark_bytes` bytes.
 fn interrupt(bench: &Bench, passes_done: u32, mark_bytes: u64) {
     let mut record = record(bench);
     let prepared = &mut record["prepared"];
@@ -54,7 +53,7 @@ fn assert_same(found: &[u8], expected: &[u8]) {
 
 /// A loop device with a bench around it.
 struct Case {
-    // First, as fields drop in this order.
+    // The device comes first: fields are dropped in this order.
     device: LoopDevice,
     bench: Bench,
 }
@@ -73,7 +72,7 @@ impl Case {
         self.start(more).end()
     }
 
-    /// A storage test of a second.
+    /// Runs a storage test of a second.
     fn storage(&self, writes: &str) -> Ended {
         let config = format!(
             "device-names: {}\ntest-duration-sec: 1\nread-reqs-per-sec: 100\nlarge-block-op-kbytes: 16\n{writes}",
@@ -122,7 +121,7 @@ fn every_byte_is_the_salt_of_its_place_and_no_later_run_asks() {
     case.prep(&["--verify"]).expect(0);
     case.storage(WRITES).expect(0);
     assert_eq!(case.used_bytes(), ODD_BYTES);
-    // The data of a storage test is ours, too, but the record can no longer compute it.
+    // The data of a storage test is flashproof's, too, but cannot be computed from the record.
     case.prep(&["--verify"]).expect_error(3, &["it was written to since its preparation (storage test)"]);
     case.prep(&[]).expect(0);
 }
@@ -139,7 +138,8 @@ fn every_byte_of_a_file_whose_size_fits_nothing_is_written() {
         assert_same(&bench.read("file"), &salt(&bench, 2, size));
         bench.flashproof(&["prep", "file", "--verify"]).expect(0);
         if odd % 512 >= 16 {
-            // Sectors with space for a stamp need no consent.
+            // If the short last sector has space for a stamp, all data is recognised as flashproof's, and needs no
+            // consent.
             bench.flashproof(&["prep", "file"]).expect(0);
         }
         fs::remove_file(bench.path("file")).unwrap();
@@ -179,7 +179,7 @@ fn a_preparation_goes_on_exactly_at_its_mark() {
     let Some(case) = Case::new(ODD_BYTES) else { return };
     case.prep(&["--seed", "7"]).expect(0);
     let mark = 9 * 131_072;
-    // Ours by its stamps, but not what belongs there.
+    // The data has flashproof's stamps, but is not the expected data.
     case.device.put(mark, &salt(&case.bench, 5, ODD_BYTES)[..(ODD_BYTES - mark) as usize]);
     interrupt(&case.bench, 1, mark);
     let written_bytes = || case.device.counters().write.sectors * 512;
@@ -198,7 +198,7 @@ fn a_device_that_lost_what_its_record_relies_on_is_not_gone_on_with() {
     bench.write("file", vec![0; MIB as usize]);
     bench.flashproof(&["prep", "file", "--seed", "7"]).expect(0);
     let whole = bench.read("file");
-    // As a discard leaves it.
+    // The start of the data is zeros, as after a discard.
     let lost = [&vec![0; mark as usize][..], &whole[mark as usize..]].concat();
     for (passes_done, mark_bytes, spots) in [(1, mark, "64 of 64 places"), (2, 0, " of 64 places")] {
         bench.write("file", &lost);
@@ -219,7 +219,7 @@ fn a_device_that_lost_what_its_record_relies_on_is_not_gone_on_with() {
     assert_same(&bench.read("file"), &whole);
 }
 
-/// Begins a preparation of many passes, and ends it with a signal when some are done.
+/// Starts a preparation of many passes, and ends it with a signal after some passes.
 fn interrupted_by(signal: &str) -> Option<(Case, Ended)> {
     let case = Case::new(64 * MIB + 512)?;
     let fills = ["--fills", "30", "--seed", "3", "--checkpoint", "0"];
@@ -236,7 +236,7 @@ fn interrupted_by(signal: &str) -> Option<(Case, Ended)> {
     running.signal(signal);
     let ended = running.end();
     let prepared = &record(&case.bench)["prepared"];
-    assert_eq!(prepared["ended_unix_s"], Value::Null, "it was interrupted");
+    assert_eq!(prepared["ended_unix_s"], Value::Null, "the preparation was interrupted");
     case.storage("").expect(0);
     case.prep(&fills[..2]).expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 30, 64 * MIB + 512));
@@ -266,7 +266,7 @@ fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
     let before = written();
     let ended = case.prep(&[&RANDOM[..], &["--seed", "7"]].concat()).expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 1, ODD_BYTES));
-    // 769 blocks, the last of which has 2,560 bytes and is written once or twice.
+    // A pass writes 769 blocks. The last block has 2,560 bytes, and is written once or twice.
     let pass_bytes = 922 * 4096;
     let short = pass_bytes - (written() - before);
     assert!([1536, 3072].contains(&short), "{short}");
@@ -279,7 +279,7 @@ fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
     image.write_all_at(&[!case.device.content()[2_000_001]], 2_000_001).unwrap();
     case.prep(&["--verify"]).expect_error(1, &["1 of 769 places read back differ, the first at byte 2000001"]);
 
-    // A file has no discard, and 8 blocks of 32 KiB that a short one follows.
+    // A file has no discard. This file has 8 blocks of 32 KiB and a short last block.
     let size = 8 * 32768 + 700;
     case.bench.write("file", vec![0; size]);
     let larger = ["prep", "file", "--for", "random-writes", "--block", "32k", "--over-provisioning", "50"];
@@ -288,7 +288,7 @@ fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
     case.bench.flashproof(&["prep", "file", "--verify"]).expect(0);
     let ended = case.bench.flashproof(&[&larger[..], &["--dry-run"]].concat()).expect(0);
     assert!(ended.stdout.contains("393216 in all"), "{}", ended.stdout);
-    // Tiny, and simulated.
+    // A file of one byte, then a simulated drive.
     case.bench.write("tiny", b"x");
     case.bench.flashproof(&["prep", "tiny", "--for", "random-writes", "--erase", "tiny"]).expect(0);
     let sim = "sim:ftl+capacity=64MiB+op=28%+superblock=256KiB";
@@ -313,7 +313,7 @@ fn a_pass_in_random_order_that_was_killed_goes_on_at_its_mark() {
     running.signal("KILL");
     assert_eq!(running.end().signal, Some(9));
     let killed_at = mark();
-    assert_eq!(record(&case.bench)["prepared"]["ended_unix_s"], Value::Null, "it was interrupted");
+    assert_eq!(record(&case.bench)["prepared"]["ended_unix_s"], Value::Null, "the preparation was interrupted");
 
     case.prep(&[]).expect_error(2, &["random writes (--for) ", " in blocks of 4096 ", " then and no now"]);
     let lost = case.device.content();
@@ -340,7 +340,7 @@ fn another_seed_or_another_drive_is_refused_until_it_may_begin_anew() {
     );
     prep(&["--fills", "2"]).expect_error(2, &["fills 1 then and 2 now"]);
 
-    // Another file under the same name is another drive in the same slot.
+    // Another file under the same name stands for another drive in the same slot.
     bench.write("other", vec![0; MIB as usize]);
     fs::rename(bench.path("slot"), bench.path("pulled")).unwrap();
     fs::rename(bench.path("other"), bench.path("slot")).unwrap();
@@ -351,9 +351,10 @@ fn another_seed_or_another_drive_is_refused_until_it_may_begin_anew() {
     assert_same(&bench.read("pulled"), &seven);
 }
 
-/// Has every attempt to write the record fail, while it can be read.
+/// Makes every write of the record fail; the record can still be read.
 ///
-/// Nothing replaces a file that is mounted. Source: rename(2), EBUSY. `None`, said aloud, without the right to.
+/// A file that is a mount point cannot be replaced. Source: rename(2), EBUSY. `None`, with a message: mount is
+/// forbidden.
 fn freeze_record(bench: &Bench) -> Option<Undo> {
     let record = record_path(bench);
     let record = record.to_str().unwrap();
@@ -373,7 +374,7 @@ fn nothing_is_written_where_what_is_on_record_would_no_longer_be_true() {
     assert_same(&bench.read("file"), &one);
     assert_eq!(record(&bench), complete);
 
-    // Going on would be with another key.
+    // A resumed preparation would write with another key.
     drop(in_the_way);
     interrupt(&bench, 1, 131_072);
     let Some(in_the_way) = freeze_record(&bench) else { return };
@@ -411,7 +412,7 @@ fn a_part_that_is_not_used_stays_untouched_by_all_later_runs() {
         assert_same(&content[half as usize..], &vec![0; half as usize]);
     }
 
-    // Whatever is there is nobody's business...
+    // Data beyond the prepared part is kept, and needs no consent...
     let stranger = b"stranger".repeat(half as usize / 8);
     case.device.put(half, &stranger);
     for writes in ["", WRITES] {
@@ -421,7 +422,7 @@ fn a_part_that_is_not_used_stays_untouched_by_all_later_runs() {
         assert_eq!(case.used_bytes(), half);
         assert_same(&case.device.content()[half as usize..], &stranger);
     }
-    // ...until all is wanted again.
+    // ...until the whole device is to be prepared again.
     case.prep(&[]).expect_error(3, &["refusing to write to", "data in"]);
     case.prep(&["--erase", &case.device.name]).expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 1, 8 * MIB));

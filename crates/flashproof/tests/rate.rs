@@ -1,5 +1,4 @@
-//! `flashproof rate`: that it finds the truth, that it says what it found, and that it goes on after any
-//! end.
+//! `flashproof rate`: it finds the true rating, reports how it found it, and resumes after any interruption.
 
 use crate::support;
 
@@ -11,7 +10,7 @@ use support::{Bench, Running};
 
 const SERIES: &str = "series";
 
-/// More than an hour of a simulated drive takes.
+/// Timeout, longer than an hour of load on a simulated drive takes.
 const LONG: Duration = Duration::from_secs(3_600);
 
 fn rate(bench: &Bench, arguments: &[&str]) -> support::Ended {
@@ -40,24 +39,24 @@ const fn slower(drive: &'static str) -> Rated {
     Rated { drive, sla: SLOWER, from: "0.01" }
 }
 
-/// Drives of so little load that an hour of it takes less than a second.
+/// Drives with so low a rating that an hour of load takes less than a second.
 const FAST: [Rated; 5] = [
-    // Too few channels: a cliff.
+    // Too few channels: latency rises steeply at the rating.
     slower("sim:channels=1+read-us=7000+write-us=5000+jitter-pct=40"),
-    // Stalls that every window of a minute has, or has not.
+    // Stalls in nearly every window of a minute.
     slower("sim:channels=1+read-us=7000+write-us=5000+stall-ms=250+stall-every-s=40"),
-    // Rare stalls of which an hour allows none.
+    // Rare stalls. The limits allow no stall in an hour.
     slower("sim:channels=1+read-us=7000+write-us=5000+stall-ms=4000+stall-every-s=600"),
-    // Two channels, and a bandwidth of writes that ends before them.
+    // Two channels, but the write bandwidth is the first limit.
     slower("sim:channels=2+read-us=7000+write-us=4000+write-mbps=0.2"),
-    // Half as slow again from the half of the hour on: the hour decides, not its second half.
+    // 1.5 times slower in the second half of the hour: the whole hour decides, not its second half.
     slower("sim:channels=1+read-us=5000+write-us=5000+slow-after-s=1800+slow-factor=1.5"),
 ];
 
-/// The first of these were rated three times too low, or not at all, when steadiness was a p99 of rounds of ten seconds.
+/// The first drives of [`SLOW`] were once rated three times too low, or not at all: p99 of rounds of 10 s decided then.
 const NAMED: usize = 4;
 
-/// The other rows of the table.
+/// The other rows of the table in docs/rate.md.
 const SLOW: [Rated; 21] = [
     rated("sim:ftl+capacity=2GiB+precondition=2+channels=4+dies=2+op=28%+suspend-us=off", "1"),
     rated("sim:channels=2+stall-ms=25+stall-every-s=4", "1"),
@@ -82,7 +81,7 @@ const SLOW: [Rated; 21] = [
     rated("sim:channels=8+read-us=90+write-us=30+read-mbps=40+write-mbps=20", "0.1"),
 ];
 
-/// True where a drive holds `multiple` times the load of 1x for an hour.
+/// True if a drive holds `multiple` times the load of 1x for an hour.
 fn holds(bench: &Bench, Rated { drive, sla, .. }: &Rated, multiple: f64) -> bool {
     let (reads, writes) = ((2000.0 * multiple).round(), (1000.0 * multiple).round());
     let config = format!(
@@ -93,7 +92,8 @@ fn holds(bench: &Bench, Rated { drive, sla, .. }: &Rated, multiple: f64) -> bool
     ended.code == Some(0)
 }
 
-/// The highest load that hours of it pass, within 1 %: by bisection from `near`. `None`: not even a 64th of the first load.
+/// The highest load that runs of an hour hold, within 1 %: by bisection from `near`. `None`: below a 64th of the first
+/// load.
 fn truth(bench: &Bench, rated: &Rated, near: Option<f64>) -> Option<f64> {
     let first: f64 = rated.from.parse().unwrap();
     let (mut held, mut not_held) = (near.unwrap_or(first / 64.0), f64::INFINITY);
@@ -117,7 +117,7 @@ fn truth(bench: &Bench, rated: &Rated, near: Option<f64>) -> Option<f64> {
     Some(held)
 }
 
-/// The rating that `rate` finds, and all that it says; `Err`: it declines.
+/// The rating that `rate` finds, and its whole output. `Err`: no rating was found.
 fn found(bench: &Bench, Rated { drive, sla, from }: &Rated) -> Result<(Option<f64>, String), String> {
     let options = ["rate", "--out", SERIES, "--quiet", drive, "--from", from, "--sla", sla];
     let ended = Running::start(bench.prepare(&options)).end_within(LONG);
@@ -168,7 +168,8 @@ fn ratings_are_within_five_percent_of_the_highest_load_that_an_hour_passes() {
         let ratio = rating.zip(truth).map(|(rating, truth)| rating / truth);
         let difference = ratio.map_or(String::new(), |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0));
         println!("| `{}` | {} | {} | {difference} |", rated.drive, shown(rating), shown(truth));
-        // The truth is searched from the rating on: a lower one is of an hour that refutes it.
+        // The bisection starts at the rating. A truth below the rating means that a run of an hour failed at the
+        // rating.
         if !ratio.map_or(rating == truth, |ratio| (0.95..=1.0).contains(&ratio)) {
             wrong.push(format!("{}: {rating:?}, truth {truth:?}\n{page}", rated.drive));
         }
@@ -188,7 +189,7 @@ fn no_step_goes_further_than_twice_what_was_held() {
     let mut held = 0.0_f64;
     for details in series.steps.iter().map(|step| Details::of(step).unwrap()) {
         let multiple = details.moved.multiple();
-        // Each run of a simulated drive is that of a new one, which nobody overdrove.
+        // Each run has a new simulated drive, so there is no overload to recover from.
         assert!(!matches!(details.moved, NextRun::Recover(_)), "{}", details.judged.why);
         assert!(held == 0.0 || multiple <= held * 2.01, "{multiple} after {held}");
         if details.judged.seen == StepOutcome::Held {
@@ -224,7 +225,7 @@ fn after_kill_9_it_goes_on_with_the_step_that_was_running() {
     rate(&bench, &[drive, "--slice", "2m"]).expect(0);
     let after = series(&bench);
     let done = before.steps.len() - 1;
-    assert_eq!(after.steps[..done], before.steps[..done], "what was done is not done again");
+    assert_eq!(after.steps[..done], before.steps[..done], "finished steps are not repeated");
     assert_eq!(after.steps[done].state, State::Interrupted);
     assert_eq!(after.steps[done + 1].name, "3.76x", "the step that was running is run again");
     assert_eq!(after.conclusion.unwrap().outcome, Outcome::Pass);
@@ -250,11 +251,11 @@ fn other_terms_are_refused_and_a_search_that_ended_shows_its_result_again() {
 #[test]
 fn what_is_not_found_is_not_called_a_rating() {
     let bench = Bench::new();
-    // Six simulated minutes: not enough to close in.
+    // Six simulated minutes: too few to find the rating.
     let short = rate(&bench, &["sim:channels=1+read-us=400", "--from", "0.1", "--slice", "2m", "--max-duration", "6m"])
         .expect(4);
     assert!(short.stdout.contains("the rating was not found in the time given: "), "{}", short.stdout);
-    // More time, and the search goes on.
+    // With more time, the search resumes.
     let longer =
         rate(&bench, &["sim:channels=1+read-us=400", "--from", "0.1", "--slice", "2m", "--max-duration", "5h"])
             .expect(0);

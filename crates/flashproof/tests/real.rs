@@ -1,5 +1,5 @@
-//! Real-time runs, on a loop device and on files: every operation asked for is done and counted,
-//! whichever engine carries it, and others count the same.
+//! Real-time runs on a loop device and on files: with every engine, each requested operation is done and counted, and
+//! the kernel counts the same.
 
 use crate::support;
 
@@ -14,10 +14,10 @@ use support::{Bench, CONFIG, FLASHPROOF, LoopDevice, Nobody, OUT, Running, skip,
 
 const MIB: u64 = 1 << 20;
 
-/// Passes on any machine that does anything at all.
+/// Limits that any working machine holds.
 const LAX: [&str; 2] = ["--sla", "99%>10s"];
 
-/// Reads of 1.5 KiB, a size that nobody else reads.
+/// Sectors of a read of 1.5 KiB, a size that no other program reads.
 const RECORD_SECTORS: u32 = 3;
 
 fn load(device: &str, seconds: u32, more: &str) -> String {
@@ -33,7 +33,7 @@ fn ops(verdict: &Verdict, stream: &str) -> u64 {
     verdict.streams.iter().find(|totals| totals.name == stream).map_or(0, |totals| totals.ops)
 }
 
-/// Operations in the last chunk of the run's act.log under this name.
+/// Operations under the name `name` in the last chunk of the run's act.log.
 fn in_act_log(bench: &Bench, name: &str) -> u64 {
     let bytes = bench.read("run/act.log");
     let mut reader = Reader::new(&bytes[..]).unwrap();
@@ -48,8 +48,8 @@ fn in_act_log(bench: &Bench, name: &str) -> u64 {
     total
 }
 
-/// Runs `config` under a trace of the device; the issued requests of a record's size. `None`, said
-/// aloud, where this kernel does not let us trace.
+/// Runs `config` under a trace of the device. Returns the issued requests of a record's size. `None`, with a message:
+/// this kernel does not allow the trace.
 fn traced(bench: &Bench, device: &LoopDevice, config: &str) -> Option<Vec<Event>> {
     let mut trace = Trace::start(&[device.number()], Options { buffer_bytes: 4 << 20, ..Options::default() });
     bench.storage(config, &LAX).expect(0);
@@ -70,8 +70,8 @@ fn twenty_three_reads_are_twenty_three_for_everybody_who_counts() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
     for engine in ["uring", "aio", "threads"] {
-        // Whoever opens a device reads a little of it, to find its smallest read. The kernel counts
-        // those too; the difference between two runs has none of them.
+        // Programs that open a device read a little of it, for example to find its smallest read. The kernel counts
+        // these reads, too; the difference between two runs excludes them.
         let reads = |rate: u32| {
             let before = device.counters();
             let config = load(&device.name, 1, &format!("read-reqs-per-sec: {rate}\nengine: {engine}"));
@@ -83,7 +83,7 @@ fn twenty_three_reads_are_twenty_three_for_everybody_who_counts() {
             if let Some(events) = events {
                 assert_eq!(events.iter().filter(|event| event.op == EventOp::Read).count() as u64, rate, "traced");
             }
-            assert_eq!(delta.write.completed, 0, "it only reads");
+            assert_eq!(delta.write.completed, 0, "the run only reads");
             fs::remove_dir_all(bench.path(OUT)).unwrap();
             delta.read
         };
@@ -91,7 +91,7 @@ fn twenty_three_reads_are_twenty_three_for_everybody_who_counts() {
         assert_eq!(two.completed + two.merged - one.completed - one.merged, 23, "{engine}: {one:?} {two:?}");
         assert_eq!(two.sectors - one.sectors, 23 * u64::from(RECORD_SECTORS));
         let probes = one.completed + one.merged - 23;
-        assert!(probes < 16, "{probes} reads beside the 23 asked for");
+        assert!(probes < 16, "{probes} reads in addition to the 23 requested");
     }
 }
 
@@ -113,7 +113,7 @@ fn twenty_three_commits_are_twenty_three_for_everybody_who_counts() {
         assert!(places.len() > 15, "commits are all over the device: {places:?}");
     }
     let large = ops(&run.verdict, "large-block-writes");
-    // Before the first run a device is only read, so every write is one of the run's.
+    // Before the first run, the device is only read, so every write belongs to the run.
     assert_eq!(delta.write.sectors, 23 * u64::from(RECORD_SECTORS) + large * 256);
 }
 
@@ -128,7 +128,7 @@ fn an_engine_that_is_asked_for_is_used_and_named() {
         }
         let ended = ended.expect(0);
         assert_eq!(bench.json("manifest.json")["engine_facts"]["engine"], named);
-        assert_eq!(bench.json("manifest.json")["engine_facts"]["why"], Value::Null, "nobody has to say why");
+        assert_eq!(bench.json("manifest.json")["engine_facts"]["why"], Value::Null, "no reason is recorded");
         assert!(bench.text("run/act.log").contains(&format!("engine: {engine}")));
         assert!(ended.errors().is_empty());
         assert_eq!(totals(&bench.run(), "reads"), (50, 0, 0));
@@ -140,8 +140,8 @@ fn an_engine_that_is_asked_for_is_used_and_named() {
 fn where_io_uring_is_forbidden_another_engine_is_used_and_that_is_said() {
     let bench = Bench::new();
     let Some(nobody) = Nobody::new(&bench) else { return };
-    // A user without rights and without locked memory gets no ring: it forbids io_uring to this
-    // process alone, which the kernel's switches cannot.
+    // A user without rights and without locked memory gets no ring. This forbids io_uring to one process; the kernel's
+    // switches would forbid it to all.
     let Some(_) = tool("prlimit", &["--memlock=0", "true"]) else { return };
     fs::create_dir(bench.path("theirs")).unwrap();
     fs::set_permissions(bench.path("theirs"), fs::Permissions::from_mode(0o777)).unwrap();
@@ -158,7 +158,7 @@ fn where_io_uring_is_forbidden_another_engine_is_used_and_that_is_said() {
     if facts["engine_facts"]["engine"] == "io_uring" {
         return skip("this kernel lets everybody have a ring").unwrap_or(());
     }
-    // Where the file system of the test's files cannot do it without blocking, not even that.
+    // Threads are used if the file system of the test's files supports no Linux AIO without blocking.
     let (engine, name) = match facts["engine_facts"]["engine"].as_str() {
         Some("aio") => ("aio", "Linux AIO"),
         _ => ("threads", "threads"),
@@ -182,14 +182,14 @@ fn a_file_is_made_written_and_known_again() {
     );
     let run = bench.run();
     assert_eq!(totals(&run, "reads"), (200, 0, 0));
-    // 85 records a block, twice because of defragmentation.
+    // 85 records fill a block, and defragmentation doubles the writes.
     assert!((47..=48).contains(&ops(&run.verdict, "large-block-writes")), "{:?}", run.verdict.streams);
     assert_eq!(fs::metadata(bench.path("file")).unwrap().len(), 64 * MIB);
     let facts = &bench.json("manifest.json")["device_facts"][0];
     assert_eq!((&facts["used_bytes"], &facts["writable"]), (&Value::from(64 * MIB), &Value::from(true)));
     assert!(facts["direct"].is_boolean() && facts["odsync"] == true, "{facts}");
     assert!(bench.text("run/telemetry.csv").lines().next().unwrap().contains("host.cpu_busy_pct"));
-    // Its own data needs no consent; other data does, and a file that grew is still the same one.
+    // flashproof's own data needs no consent, even in a file that has grown. Other data does.
     fs::remove_dir_all(bench.path(OUT)).unwrap();
     bench.storage(&config, &LAX).expect(0);
     let file = fs::OpenOptions::new().write(true).open(bench.path("file")).unwrap();
@@ -256,15 +256,15 @@ fn the_largest_records_and_blocks_run() {
     let run = bench.run();
     let reads = run.verdict.streams.iter().find(|stream| stream.name == "reads").unwrap();
     assert_eq!((reads.ops, reads.bytes, reads.errors), (8, 64 * MIB, 0));
-    // A record a block: one for each write, and one to defragment it.
+    // Each record fills a block: one block write for the record, and one for its defragmentation.
     assert_eq!(totals(&run, "large-block-writes"), (4, 0, 0));
 }
 
-/// Processes that take all the CPU time they get, until they are dropped. They are [`NICE`], so that what the kernel
-/// does for a device has its CPU at once; a program that should lack a CPU has the same niceness.
+/// Busy loops, until dropped. Their niceness is [`NICE`], so that the kernel's work for a device has priority. A
+/// program that should lack a CPU gets the same niceness.
 struct Busy(Vec<Child>);
 
-/// Arguments of `nice` for those who fight for the CPU.
+/// Arguments of `nice` for the processes that compete for the CPU.
 const NICE: [&str; 2] = ["-n", "10"];
 
 impl Busy {
@@ -277,7 +277,7 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         for process in &mut self.0 {
-            // Ended already, if not by us.
+            // Errors are ignored: the process may have ended before.
             let _ = process.kill();
             let _ = process.wait();
         }
@@ -315,7 +315,7 @@ fn a_device_does_not_fail_because_this_program_lacks_a_cpu() {
     sort_by_time(&mut events);
     events.iter().for_each(|event| pairing.add(event));
     let requests = pairing.requests();
-    // Half of each limit: by what the block layer saw, the device held the load with ease.
+    // By the times of the block layer, the device stays below half of each limit.
     let is_quick = Sla::default().limits().iter().all(|limit| {
         let over = requests
             .iter()
@@ -338,7 +338,7 @@ fn several_workloads_share_the_queue_of_their_device() {
     let kernel_name = device.name.trim_start_matches("/dev/");
     let queue: f64 =
         fs::read_to_string(format!("/sys/block/{kernel_name}/queue/nr_requests")).unwrap().trim().parse().unwrap();
-    // More than any device does, so that all of their slots are taken.
+    // A rate that no device reaches, so that all slots are in use.
     for name in ["one.conf", "two.conf"] {
         bench.write(name, load(&device.name, 2, "read-reqs-per-sec: 2000000\nmax-lag-sec: 1"));
     }

@@ -1,4 +1,4 @@
-//! `flashproof storage --replay`: what was traced reaches the device again, consented to, recorded and judged.
+//! `flashproof storage --replay`: traced operations reach the device again, with consent, recorded and judged.
 
 use crate::support;
 use crate::trace::captured;
@@ -9,7 +9,7 @@ use support::{Bench, LoopDevice, OUT, skip, totals};
 
 const MIB: u64 = 1 << 20;
 
-/// Passes on any machine that does anything at all.
+/// Limits that any working machine holds.
 const LAX: [&str; 2] = ["--sla", "99%>10s"];
 
 /// Replays a captured second into [`OUT`].
@@ -28,7 +28,7 @@ fn a_captured_trace_on_a_simulated_drive_is_a_run_like_any() {
     for (stream, count) in [("reads", 2_099), ("large-reads", 227), ("large-writes", 192), ("flushes", 384)] {
         assert_eq!(totals(&run, stream), (2 * count, 0, 0), "{stream}");
     }
-    // Twice 0.960838 s at half the speed.
+    // A trace of 0.960838 s, replayed twice at half the speed: 4 s.
     assert_eq!((run.manifest.kind().as_str(), run.manifest.duration_sec), ("replay", 4));
     assert!(run.manifest.workloads[0].config.as_written.contains("large-reads: 227"));
     let report = bench.flashproof(&["report", OUT]).expect(0);
@@ -41,7 +41,7 @@ fn a_captured_trace_on_a_simulated_drive_is_a_run_like_any() {
 fn the_trace_of_a_replay_has_the_sizes_and_the_counts_of_the_trace() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 2048 * MIB, &[]) else { return };
-    // Late operations go out together, and the kernel would make one request of neighbours.
+    // Late operations are issued together, and the kernel would merge neighbours.
     let _restored = device.set_queue("nomerges", "2");
     let path = captured("ce-4.9.0.37-1s.txt.gz");
     let mut kernel = match Trace::start(&[device.number()], Options { complete: false, ..Options::default() }) {
@@ -82,7 +82,7 @@ fn the_trace_of_a_replay_has_the_sizes_and_the_counts_of_the_trace() {
     }
     let writes: Vec<_> = counts.iter().filter(|((op, _), _)| *op == EventOp::Write).collect();
     assert_eq!(writes, [(&(EventOp::Write, 256), &196)]);
-    // The kernel makes one of flushes that are wanted at the same time.
+    // The kernel combines flushes that are issued at the same time.
     let flushes = counts.get(&(EventOp::Flush, 0)).copied().unwrap_or(0);
     assert!((1..=392).contains(&flushes), "{counts:?}");
     for (stream, count) in [("reads", 2_088), ("large-reads", 158), ("large-writes", 196), ("flushes", 392)] {
@@ -113,7 +113,7 @@ fn a_trace_that_writes_erases_nothing_without_consent_and_one_that_reads_needs_n
     let erased =
         ["storage", "--replay", "discards.txt", "--device", &device.name, "--erase", &device.name, "--out", "run2"];
     bench.flashproof(&[&erased[..], &LAX].concat()).expect(0);
-    assert!(device.content() != before, "with consent it does");
+    assert!(device.content() != before, "with consent, the replay writes");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use support::{Bench, Ended};
 
-/// iostat's numbers of the sizing paper's drive.
+/// iostat's numbers for the drive in the sizing paper.
 const PAPER: DriveIo = DriveIo {
     reads_per_sec: 11_788.5,
     writes_per_sec: 1548.0,
@@ -19,7 +19,7 @@ const PAPER: DriveIo = DriveIo {
 
 const USED_BYTES: u64 = 300_000_000_000;
 
-/// Two nodes with one drive each, of which the second does twice the work.
+/// Two nodes with one drive each. The second drive does twice the work of the first.
 fn profile(io: DriveIo) -> Profile {
     let at = |text: &str| text.parse().unwrap();
     let window = Window { from: at("2018-04-10T07:00:00Z"), to: at("2018-04-10T08:00:00Z") };
@@ -61,7 +61,7 @@ fn run_of_example(bench: &Bench, dir: &str, times: u32) {
         let rate = line.strip_prefix("read-reqs-per-sec: ").or(line.strip_prefix("write-reqs-per-sec: "));
         match (rate, line.split_once(':')) {
             (Some(rate), Some((key, _))) => format!("{key}: {}\n", rate.parse::<u32>().unwrap() * times),
-            // The offsets that meet the paper's drive, see align.
+            // The offsets that `size align` finds for the paper's drive.
             (_, Some(("lbr-req-offset", _))) => "lbr-req-offset: 98\n".to_owned(),
             (_, Some(("lbw-req-offset", _))) => "lbw-req-offset: 92\n".to_owned(),
             (_, Some(("device-names", _))) => "device-names: sim:capacity=1000GB+channels=64\n".to_owned(),
@@ -93,7 +93,7 @@ fn a_run_of_the_clusters_own_load_is_a_measurement_and_twice_the_load_needs_twic
         let choice = &found["choices"][choice];
         assert_eq!(choice["basis"], "measured", "{choice}");
         let held = choice["times_the_busiest"].as_f64().unwrap();
-        // The example's rates are not the paper's to the last digit; nobody buys a drive for that.
+        // The rates of the example differ slightly from the paper's. This must not add a drive.
         assert!((held / times - 1.0).abs() < 0.01 && held != times, "{held}");
         let exact = ["now", "scaled"].map(|need| choice[need]["exact"].as_f64().unwrap());
         assert!((exact[0] * times - 1.0).abs() < 0.01 && (exact[1] / exact[0] - 2.0).abs() < 1e-9, "{choice}");
@@ -135,9 +135,9 @@ fn room_and_wear_decide_where_they_ask_for_more_drives() {
         })
     };
     let is = |count: u64, limit: &str| (count, limit.to_owned());
-    // 300 GB of data on drives of 1 TB: a tenth full three are needed, and for three times the data nine.
+    // 300 GB of data, at most 10 % of each drive of 1 TB: three drives; for three times the data, nine.
     assert_eq!(need(&["--fill", "10", "--data-scale", "3"]), [is(3, "capacity"), is(9, "capacity")]);
-    // 198,144 KiB a second are 32.0 PB in five years; a drive of 1 TB with 2 writes a day is rated for 3.65.
+    // 198,144 KiB/s are 32.0 PB in five years. A drive of 1 TB with 2 drive writes per day is rated for 3.65 PB.
     assert_eq!(need(&["--dwpd", "three=2"]), [is(9, "wear"), is(18, "wear")]);
     assert_eq!(need(&["--tbw", "three=40000"])[0].0, 1);
 }
@@ -154,7 +154,7 @@ fn another_load_is_an_estimate_by_the_worse_of_operations_and_bytes() {
     let found = json(&bench, &["--candidate", "run", "--fill", "100"]);
     let choice = &found["choices"][0];
     assert_eq!(choice["basis"], "estimate");
-    // 12 x 23.5 large blocks a second of the 1,548 that are asked for.
+    // The run did 12 x 23.5 large blocks per second; 1,548 per second are needed.
     let exact = choice["now"]["exact"].as_f64().unwrap();
     assert!((exact / (1548.0 / (12.0 * 400.0 / 17.0)) - 1.0).abs() < 0.002, "{exact}");
     assert!(choice["now"]["limit"].as_str().unwrap().starts_with("write"), "{choice}");
@@ -184,7 +184,7 @@ fn published_ratings_are_estimates_with_a_warning() {
     let ended =
         select(&bench, &["--published", "p4800x 375", "--scale", "3", "--price", "Intel P4800X 375G=900"]).expect(0);
     assert!(ended.warnings().iter().any(|line| line.contains("records of 1.5 KB and two reads per write")));
-    // 145x is 3,412 large blocks a second each way: 2.2 times those of the drive, and 1.36 drives for three times these.
+    // 145x is 3,412 large blocks per second each way, 2.2 times the cluster's. Three times the load needs 1.36 drives.
     let row = ended.stdout.lines().find(|line| line.starts_with("Intel P4800X 375G ")).unwrap();
     let words: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(words[3..6], ["published", "2.2x", "1"], "{row}");

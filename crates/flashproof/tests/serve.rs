@@ -1,4 +1,4 @@
-//! The server as a user sees it: its devices, its configuration, its end. Other tests cover the clients' view.
+//! The record server: its devices, its configuration, its end. Other tests cover the clients' view.
 
 use crate::support::{self, Bench, LoopDevice, Running, serve, serve_as};
 use std::net::TcpListener;
@@ -109,7 +109,7 @@ fn a_store_with_flipped_bytes_stays_closed_until_its_losses_are_accepted_and_nev
 
     let mut random = Random::new(7);
     let mut bytes = bench.read("records");
-    // Where blocks are; most of them are written.
+    // The part of the file with write blocks, most of which are written.
     let blocks = 8 << 20..11 << 20;
     for _ in 0..40 {
         bytes[blocks.start + random.below(blocks.len() as u64) as usize] ^= 1 << random.below(8);
@@ -118,22 +118,22 @@ fn a_store_with_flipped_bytes_stays_closed_until_its_losses_are_accepted_and_nev
     let wanted = ["cannot open namespace test - ", "may be missing or outdated", "start with --accept-losses"];
     let refused = bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &wanted);
     assert!(refused.stderr.contains("records: write block "), "the blocks are named: {}", refused.stderr);
-    assert!(bench.read("records")[blocks.clone()] == bytes[blocks.clone()], "what is damaged was not touched");
+    assert!(bench.read("records")[blocks.clone()] == bytes[blocks.clone()], "damaged blocks are unchanged");
 
     let Some((running, address)) = serve_as(&bench, "serve.conf", &config(SMALL), &["--accept-losses"]) else { return };
     let said = support::statistic(address, "lost_records_max");
     let lost = (0..1_000).filter(|key| ask(address.port(), *key, None) != (0, value(*key, 2))).count() as u64;
-    println!("{lost} records are lost, {said} were said to be");
-    assert!((1..=said).contains(&lost), "{lost} records are lost, {said} were said to be");
+    println!("{lost} records are lost, but {said} were reported");
+    assert!((1..=said).contains(&lost), "{lost} records are lost, but {said} were reported");
     assert!(running.said().contains("losses were accepted: "), "{}", running.said());
-    // Until what can be read is moved.
+    // Waits until the readable records have been moved.
     let whole = |key: &u64| ask(address.port(), *key, None).0 == 0;
     let key = (0..1_000).find(whole).unwrap();
     thread::sleep(Duration::from_secs(3));
     running.signal("TERM");
     running.end().expect(0);
     let Some((running, port)) = serve(&bench, &config(SMALL)) else { return };
-    assert_eq!(support::statistic(("127.0.0.1", port), "lost_records_max"), said, "they are not forgotten");
+    assert_eq!(support::statistic(("127.0.0.1", port), "lost_records_max"), said, "the losses are still reported");
     assert_eq!(ask(port, key, None).0, 0);
     running.signal("TERM");
     running.end().expect(0);
@@ -148,7 +148,7 @@ fn a_port_in_use_and_a_configuration_with_mistakes_are_said() {
     bench
         .flashproof(&["engine", "serve", "serve.conf"])
         .expect_error(3, &[&format!("cannot listen on 127.0.0.1:{port}")]);
-    assert!(!bench.exists("records"), "nothing was made");
+    assert!(!bench.exists("records"), "no file was created");
     bench.write("serve.conf", config("write-block-size 3\n nonsense 1"));
     let ended = bench.flashproof(&["engine", "serve", "serve.conf"]).expect(2);
     assert!(ended.stderr.contains("line 14") && ended.stderr.contains("nonsense"), "{}", ended.stderr);
@@ -158,7 +158,7 @@ fn a_port_in_use_and_a_configuration_with_mistakes_are_said() {
     bench.flashproof(&["engine", "serve", "absent.conf"]).expect_error(2, &["cannot read \"absent.conf\""]);
 }
 
-/// Starts a server with more options; gives its port.
+/// Starts a server with more options. Returns its port.
 fn serve_with(bench: &Bench, config: &str, more: &[&str]) -> Option<(Running, u16)> {
     let (running, address) = serve_as(bench, "serve.conf", config, more)?;
     Some((running, address.port()))
@@ -178,7 +178,7 @@ fn formatting_clears_what_another_would_know_the_device_by_and_nothing_between()
     let bench = Bench::new();
     bench.write_victim("records", SIZE >> 20);
     let mut content = bench.read("records");
-    // An array's and a partition table's, where the store's header does not reach.
+    // Signatures of a RAID array and of a partition table, which the store's header does not overwrite.
     content[4096..4104].copy_from_slice(&[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0]);
     content[SIZE - 512..SIZE - 504].copy_from_slice(b"EFI PART");
     bench.write("records", &content);
@@ -191,11 +191,11 @@ fn formatting_clears_what_another_would_know_the_device_by_and_nothing_between()
     let formatted = bench.read("records");
     let (begin, tail) = (8 << 20, SIZE - (1 << 20));
     assert!(formatted.starts_with(b"flashproof store"));
-    // Behind the header are the marks of two cores.
+    // After the header are the marks of two cores.
     assert!(formatted[4096..4104] != content[4096..4104]);
     assert!(formatted[20 << 10..begin].iter().chain(&formatted[tail..]).all(|byte| *byte == 0));
-    assert!(formatted[begin..tail] == content[begin..tail], "what is between is as it was");
-    // And nobody is asked again.
+    assert!(formatted[begin..tail] == content[begin..tail], "the data in between is unchanged");
+    // The next start needs no consent.
     serve_once(&bench, &config(SMALL), &[]).unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! Aerospike's own client on `flashproof engine serve`, and what reads a real server's log on the log of ours.
+//! Aerospike's own client on `flashproof engine serve`, and readers of real servers' logs on flashproof's log.
 
 use crate::support::{Bench, FLASHPROOF, serve, skip};
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A log at detail, lines each second, records that expire in time for a test, and what sizing reads.
+/// Configuration: a detailed log, a line each second, records that expire within the test, histograms for a sizing.
 const CONFIG: &str = "service {\n service-threads 2\n ticker-interval 1\n microsecond-histograms true\n log-millis true\n}\n\
                       logging {\n file serve.log {\n context any info\n context drv_ssd detail\n }\n}\n\
                       network {\n service {\n address 127.0.0.1\n port 0\n }\n}\n\
@@ -46,7 +46,7 @@ fn aerospike_s_python_client_finds_nothing_amiss_and_the_log_tells_what_it_did()
     let Some((running, port)) = serve(&bench, CONFIG) else { return };
     assert!(steps(&client, SocketAddr::from(([127, 0, 0, 1], port))).contains("1 nodes"));
 
-    // Two of 500 keys are left, and those with keys of other types; the one with a short life when it was searched for.
+    // Five records are left: two of 500 keys, and three with keys of other types. The record with a short life expires.
     let log = bench.path("serve.log");
     let begin = Instant::now();
     let text = || fs::read_to_string(&log).unwrap();

@@ -1,4 +1,4 @@
-//! The record engine killed at random moments under load: what it acknowledged is there, and nothing older.
+//! The record engine is killed at random moments under load: acknowledged writes survive, and no older data is read.
 
 use crate::support::{Bench, OUT, Running, serve, totals};
 use results::judge::Refused;
@@ -10,7 +10,8 @@ use sys::random::Random;
 /// Number of kills, unless `FLASHPROOF_SERVER_KILLS` is set.
 const KILLS: u64 = 100;
 
-/// A small file, so that blocks are written anew many times; writes are answered when they are in it.
+/// Configuration with a small file, so that blocks are rewritten often. Writes are acknowledged when they are in the
+/// file.
 fn config(port: u16) -> String {
     format!(
         "service {{\n service-threads 2\n}}\nnetwork {{\n service {{\n address 127.0.0.1\n port {port}\n }}\n}}\n\
@@ -29,7 +30,7 @@ fn what_was_acknowledged_outlives_kill_9_at_any_moment() {
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     println!("FLASHPROOF_KILL_SEED={seed}");
     let bench = Bench::new();
-    // The same each time, so that the client finds it again.
+    // The same port after each kill, so that the client finds the server again.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let Some((mut server, _)) = serve(&bench, &config(port)) else { return };
     let port_text = port.to_string();
@@ -38,7 +39,7 @@ fn what_was_acknowledged_outlives_kill_9_at_any_moment() {
             ["engine", "client", "-p", &port_text, "-k", "4000", "-o", "B:600", "-z", "16", "-T", "20000", "--verify"];
         Running::start(bench.prepare(&[&common, more].concat()))
     };
-    // Each is there before the first kill.
+    // All records are inserted before the first kill.
     let inserted = client(&["-w", "I", "--out", "inserted"]).end();
     assert!(inserted.stdout.contains("4,000") || inserted.code == Some(0), "{}\n{}", inserted.stdout, inserted.stderr);
     let mut load =

@@ -1,4 +1,4 @@
-//! Known answers on simulated drives: what was done to the drive is what the verdict says.
+//! Simulated drives with known behaviour: the verdict must report this behaviour.
 
 use crate::support;
 
@@ -19,11 +19,11 @@ fn a_freeze_of_a_second_at_a_thousand_a_second_is_a_thousand_slow_operations() {
     let run = bench.run();
     assert_eq!(totals(&run, "reads"), (10_000, 0, 0));
     assert_eq!(run.verdict.outcome, Outcome::Fail);
-    // All that arrived in the second, less those of its last millisecond.
+    // All operations that arrived in the second of the freeze, except those of its last millisecond.
     assert!((990..=1005).contains(&slow(&run.verdict)), "{}", slow(&run.verdict));
     assert!(ended.stdout.contains("FAIL (screening"), "{}", ended.stdout);
 
-    // A closed loop has only as many victims as it has operations in flight.
+    // A closed loop has only as many slow operations as it has operations in flight.
     std::fs::remove_dir_all(bench.path(OUT)).unwrap();
     bench.storage(&format!("{config}arrival: closed\nservice-threads: 4\n"), &[]).expect(1);
     let run = bench.run();
@@ -37,14 +37,14 @@ fn a_freeze_behind_a_limit_is_no_shorter_for_what_waits_there() {
     let config = "device-names: sim:stall-ms=1000+stall-at-s=5\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n\
                   service-threads: 8\n";
     bench.storage(config, &[]).expect(1);
-    // Operations waiting for a slot are as slow as those waiting in the drive, and take as long to catch up.
+    // Operations that wait for a slot are as slow as operations that wait in the drive, and take as long to catch up.
     assert!((990..=1050).contains(&slow(&bench.run().verdict)), "{}", slow(&bench.run().verdict));
 }
 
 #[test]
 fn a_drive_too_slow_for_its_load_stops_the_run_and_is_named() {
     let bench = Bench::new();
-    // 50 a second are served and 100 are wanted: after 30 s it is ten seconds behind.
+    // The drive does 50 of 100 reads per second: after 20 s, the reads are ten seconds late.
     let config = "device-names: sim:channels=1+read-us=20000+jitter-pct=0+read-mbps=0\ntest-duration-sec: 3600\nread-reqs-per-sec: 100\n\
                   max-lag-sec: 10\n";
     let ended = bench.storage(config, &[]).expect(1);
@@ -57,7 +57,7 @@ fn a_drive_too_slow_for_its_load_stops_the_run_and_is_named() {
     );
     let log = bench.text("run/act.log");
     assert!(log.contains("drive(s) can't keep up - test stopped"), "ACT's scripts look for this");
-    // The same drive behind a limit that the user set.
+    // The same drive, behind an in-flight limit that the user set.
     std::fs::remove_dir_all(bench.path(OUT)).unwrap();
     let ended = bench.storage(&format!("{config}service-threads: 1\n"), &[]).expect(1);
     assert!(ended.stdout.contains("the bottleneck was the configured in-flight limit"), "{}", ended.stdout);
@@ -135,7 +135,7 @@ fn several_configurations_share_a_drive_and_each_has_a_verdict_a_log_and_its_who
     let outcomes: Vec<_> = run.verdict.workloads.iter().map(|it| (it.name.as_str(), it.outcome)).collect();
     assert_eq!(outcomes, [("one", Outcome::Pass), ("two", Outcome::Fail)]);
     assert_eq!((totals(&run, "one/reads"), totals(&run, "two/reads")), ((10_000, 0, 0), (20_000, 0, 0)));
-    // Judged again from the directory alone it is the same, and each log is one of ACT's.
+    // A report from the directory gives the same verdicts, and each log is a log of ACT.
     let again = bench.flashproof(&["report", OUT]).expect(1);
     assert!(again.stdout.contains("two: FAIL: ") && !again.stdout.contains("differs"), "{}", again.stdout);
     for (name, reads) in [("one", 10_000), ("two", 20_000)] {
@@ -174,7 +174,7 @@ fn configurations_that_cannot_be_one_run_are_refused() {
 #[test]
 fn what_drives_counted_is_in_telemetry_and_agrees_with_what_was_recorded() {
     let bench = Bench::new();
-    // A name with a point, which columns have, too.
+    // The drive's name contains a point, which also separates the parts of a column's name.
     let drives = ["sim:read-us=90", "sim:error-rate=0.001"];
     let config = format!(
         "device-names: {}\ntest-duration-sec: 20\nreport-interval-sec: 5\nread-reqs-per-sec: 1000\n\

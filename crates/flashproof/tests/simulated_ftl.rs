@@ -1,10 +1,10 @@
-//! Drives with an FTL inside, `sim:ftl`: the commands run on them as on any other, and show what they count.
+//! Simulated drives with an FTL, `sim:ftl`: commands run on them as on other drives, and show their counters.
 
 use crate::support;
 
 use support::{Bench, OUT, totals};
 
-/// Small, full and overwritten at random; dies enough for a thousandth of an ordinary load.
+/// A small drive, full and overwritten at random, with enough dies for a thousandth of an ordinary load.
 const DRIVE: &str = "sim:ftl+capacity=512MiB+op=20%+channels=2+dies=1+superblock=2MiB+precondition=2";
 
 #[test]
@@ -25,7 +25,7 @@ fn storage_and_report_show_what_the_drive_counts() {
     let written = totals(&bench.run(), "large-block-writes").0 * (128 << 10);
     assert!(hbmw.abs_diff(written) <= 256 << 10 && hbmw >= value("sim.host_write_bytes"), "{hbmw}, not {written}");
     assert!(mbmw > hbmw * 3 / 2, "{mbmw} of {hbmw}: the drive was full, and moves what is valid");
-    // Erased superblocks are free or written again.
+    // Erased superblocks are free, or were written again.
     let (mbe, free) = (value("sim.mbe_bytes"), value("sim.free_superblocks"));
     assert!(mbe.abs_diff(mbmw) < 10 << 21 && (1..10).contains(&free), "{mbe} erased, {mbmw} written, {free} free");
     assert!(value("sim.gc_read_bytes").abs_diff(mbmw - hbmw) < 1 << 20);
@@ -40,7 +40,7 @@ fn storage_and_report_show_what_the_drive_counts() {
     let waf = format!("{:.2}", mbmw as f64 / hbmw as f64);
     assert!(page.contains("WAF: bytes written to the media") && page.contains(&waf), "no {waf} in the report");
 
-    // The same seed, the same run; another one, another.
+    // Equal seeds give equal runs; different seeds give different runs.
     let run = |seed: u32, out: &str| {
         bench.start_as(&format!("{seed}.conf"), out, &config(seed), &[]).end().expect(0);
         // The program's own use of the real clock, and its start time, may differ.
@@ -70,7 +70,7 @@ fn drives_of_both_models_are_in_one_run() {
 #[test]
 fn rate_finds_what_such_a_drive_holds() {
     let bench = Bench::new();
-    // One die: large blocks, which are spread all over it, delay reads, so little is held and the search is short.
+    // Large blocks are spread over the only die and delay reads, so the rating is low and the search is short.
     let drive = "sim:ftl+capacity=256MiB+op=100%+channels=1+dies=1+superblock=1MiB+precondition=2+read-us=400";
     let ended =
         bench.flashproof(&["rate", drive, "--from", "0.1", "--slice", "2m", "--out", "series", "--quiet"]).expect(0);

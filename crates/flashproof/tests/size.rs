@@ -1,4 +1,4 @@
-//! `flashproof size profile`: what it writes, and what it says of sources that cannot be used.
+//! `flashproof size profile`: its files, and its messages about sources that cannot be used.
 
 use crate::support::{Bench, Ended};
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ fn a_folder_becomes_a_profile_and_a_configuration_that_runs() {
 #[test]
 fn what_does_not_balance_is_marked_and_not_used_unless_accepted() {
     let bench = Bench::new();
-    // A drive that somebody else writes to, too.
+    // Another program also writes to this drive.
     let iostat = "Device            r/s     rkB/s     w/s     wkB/s\n\
                   loop2         2267.00  62738.00  292.00  34572.00\n";
     bench.write("iostat.txt", iostat);

@@ -1,8 +1,8 @@
-//! docs/sizing.md is true: each of its commands is run, in the order of the page, and prints what stands there.
+//! Checks docs/sizing.md: each command is run, in the order of the page, and must print the output on the page.
 //!
-//! In a block of `console` a line that begins with `$ ` is a command and the lines after it are what it prints, errors
-//! too; `[...]` stands for any lines that are left out. To renew them: `UPDATE_DOCS=1 cargo test -p
-//! flashproof --test flashproof sizing_doc`; what was left out stays left out.
+//! In a block of `console`, a line that begins with `$ ` is a command. The lines after it are its output, including
+//! errors; `[...]` stands for any omitted lines. To renew the outputs: `UPDATE_DOCS=1 cargo test -p flashproof --test
+//! flashproof sizing_doc`. Omitted lines stay omitted.
 
 use crate::support::{Bench, project};
 

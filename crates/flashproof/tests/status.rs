@@ -1,4 +1,4 @@
-//! `flashproof report status` beside a run: going on, held, killed, ended.
+//! `flashproof report status` of a run that is running, stopped, killed or ended.
 
 use crate::support;
 
@@ -34,7 +34,7 @@ fn a_run_that_goes_on_is_told_from_one_that_is_held_and_one_that_was_killed() {
     let text = bench.flashproof(&["report", "status", OUT]).expect(0).stdout;
     assert!(text.contains(&format!("running (process {}): last interval ", running.pid())), "{text}");
     running.signal("STOP");
-    // The signal takes a moment.
+    // The signal takes effect after a moment.
     running.wait_until("it is held", || {
         let ended = bench.flashproof(&["report", "status", OUT]);
         ended.stdout.contains("STOPPED") && ended.code == Some(4)
@@ -44,7 +44,7 @@ fn a_run_that_goes_on_is_told_from_one_that_is_held_and_one_that_was_killed() {
         .wait_until("it goes on", || bench.flashproof(&["report", "status", OUT]).stdout.contains(": last interval "));
     running.signal("KILL");
     assert_eq!(running.end().signal, Some(9));
-    // Right after: nobody has to wait and see whether its files still grow.
+    // Directly after the kill, the state is certain, without waiting to see if the files still grow.
     let killed = status(&bench, 4);
     assert_eq!((&killed["phase"], &killed["ends_unix_ms"]), (&Value::from("killed"), &Value::Null), "{killed}");
     let ended = bench.flashproof(&["report", "status", OUT, "--watch"]).expect(4);

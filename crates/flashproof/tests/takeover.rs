@@ -1,4 +1,4 @@
-//! Two nodes of which one is killed, stopped, or cut off: whether the other takes over, and what was acknowledged is there.
+//! Two nodes, one of which is killed, stopped or cut off: the other takes over, and acknowledged writes survive.
 
 use crate::support::{OUT, Running, ask, delete, info, statistic_of, totals};
 use crate::two_nodes::{OK, PAIRED, PATIENT, Pair, TIMEOUT, end, stands_still, until};
@@ -12,13 +12,14 @@ const UNAVAILABLE: u8 = 11;
 /// Longest takeover on a busy machine; the documentation promises 5 s.
 const TAKEOVER_MAX: Duration = Duration::from_secs(20);
 
-/// Longer than any takeover by silence.
+/// Longer than any takeover from a silent node.
 const NO_TAKEOVER: Duration = Duration::from_secs(6);
 
 const TOOK_OVER: &str = "took over the partitions of node";
 const LACKS: &str = "gets the missing records";
 
-/// Writes until that is acknowledged; before it is only refused, or not known. Returns how long that took.
+/// Repeats a write until it is acknowledged. Until then it may only be refused, or its result unknown. Returns the
+/// time.
 fn until_written(at: SocketAddr, key: u64, value: &[u8]) -> Duration {
     let begin = Instant::now();
     loop {
@@ -31,7 +32,7 @@ fn until_written(at: SocketAddr, key: u64, value: &[u8]) -> Duration {
     }
 }
 
-/// The value of a record, once it is answered: each core has a link of its own to the other node, and some are up later.
+/// The value of a record, asked until it is answered: each core links itself to the other node, some later than others.
 fn value_of(at: SocketAddr, key: u64) -> Vec<u8> {
     let mut answer = ask(at, key, None);
     until("it answers", || {
@@ -48,7 +49,7 @@ fn takeover_line(node: &mut Running) -> String {
     node.said().lines().find(|line| line.contains(TOOK_OVER)).unwrap().to_owned()
 }
 
-/// Clients that read and write the records of a pair, and verify what they read.
+/// Clients that read and write the records of a pair, and verify the data read.
 struct Load(Running);
 
 impl Load {
@@ -61,7 +62,7 @@ impl Load {
         Self(load)
     }
 
-    /// No read had anything older than the last acknowledged write.
+    /// Ends the load. Asserts that no read returned data older than the last acknowledged write.
     fn end(self, pair: &Pair) {
         self.0.signal("INT");
         let ended = self.0.end();
@@ -81,7 +82,7 @@ pub(crate) fn kill_9(node: Option<Running>) {
     assert_eq!(node.end().signal, Some(9));
 }
 
-/// A node is killed under load, and returns; when it has all records again, the other is killed, and returns.
+/// A node is killed under load, and restarted. When it has all records again, the same is done with the other node.
 fn kill(killed: usize) {
     let survivor = 1 - killed;
     let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
@@ -98,7 +99,7 @@ fn kill(killed: usize) {
     println!("node {killed} killed, written after {took:?}: {line}");
     thread::sleep(Duration::from_millis(300));
 
-    // The old records of the node that returns are served to nobody.
+    // No client gets the old records of the node that returns.
     let mut returned = pair.start(killed).unwrap();
     returned.wait_to_hear(LACKS);
     assert_eq!(value_of(of_killed, key), b"after");
@@ -137,14 +138,14 @@ fn a_node_that_returns_gets_what_it_lacks_and_loses_what_was_deleted_at_the_rate
     let remaining = || [at, of_b].map(|at| statistic_of(at, "statistics", "migrate_partitions_remaining"));
     until("both tell that partitions remain", || remaining().iter().all(|partitions| *partitions > 0));
     assert!(info(at, "cluster-stable:").contains("ERROR"), "{}", info(at, "cluster-stable:"));
-    // Either answers for all, and what is written meanwhile stays.
+    // Each node answers for all records, and writes made meanwhile survive.
     for (at, key) in [(at, KEYS - 1), (of_b, KEYS - 2)] {
         assert_eq!(value_of(at, key), b"old");
         until_written(at, key, b"meanwhile");
     }
     assert_eq!(remaining().iter().filter(|partitions| **partitions > 0).count(), 2, "{}", b.said());
 
-    // The only node with all records is killed on the way.
+    // The only node with all records is killed before the other has them all.
     kill_9(Some(a));
     let died = Instant::now();
     while died.elapsed() < NO_TAKEOVER {
@@ -162,7 +163,7 @@ fn a_node_that_returns_gets_what_it_lacks_and_loses_what_was_deleted_at_the_rate
     let sent = statistic_of(at, "namespace/test", "migrate_records_transmitted");
     let received = statistic_of(of_b, "namespace/test", "migrate_record_receives");
     println!("{sent} records sent, {received} received");
-    assert!(received > 0 && sent < KEYS, "only what it lacked");
+    assert!(received > 0 && sent < KEYS, "only the missing records");
     [a, b].into_iter().for_each(end);
     let [of_a, of_b] = [0, 1].map(|node| pair.records(node, KEYS));
     for (key, record) in of_a.iter().enumerate() {
@@ -186,7 +187,7 @@ fn a_node_whose_device_was_cleared_gets_all_records() {
         (0..200).for_each(|key| _ = until_written(pair.addresses[key as usize % 2], key, b"kept"));
         nodes.into_iter().for_each(end);
         std::fs::remove_file(pair.bench.path(["a.records", "b.records"][cleared])).unwrap();
-        // Whichever starts first.
+        // The order in which the nodes start does not matter.
         let mut nodes = [1 - cleared, cleared].map(|node| pair.start(node).unwrap());
         nodes.iter_mut().for_each(|node| node.wait_to_hear(PAIRED));
         assert_eq!(value_of(pair.addresses[cleared], key), b"kept");
@@ -237,7 +238,7 @@ fn what_a_killed_node_had_in_memory_only_is_answered_by_the_other_however_soon_i
     let mut b = pair.start(1).unwrap();
     b.wait_to_hear(LACKS);
     pair.addresses.iter().for_each(|at| assert_eq!(value_of(*at, key), b"in memory"));
-    // In memory only at this node, too, but recorded that it is ahead.
+    // This write is also in memory only, but the node has recorded that it is ahead of the other.
     until_written(pair.addresses[1], key, b"later");
     end(a);
     let mut a = pair.start(0).unwrap();
@@ -247,11 +248,11 @@ fn what_a_killed_node_had_in_memory_only_is_answered_by_the_other_however_soon_i
     [a, b].into_iter().for_each(end);
 }
 
-/// A node is stopped, and continues. `namespace`: a line of its namespace.
+/// The second node is stopped, and continues. `namespace`: a line of its namespace's configuration.
 fn stop_second(namespace: &'static str) {
     let pair = Pair::new([PATIENT, namespace, ""]);
     let Some([mut a, mut b]) = pair.start_both() else { return };
-    // Where the master alone acknowledges, its last writes before the stop may be lost.
+    // If the master alone acknowledges, its last writes before the stop may be lost.
     let load = namespace.is_empty().then(|| Load::start(&pair));
     let key = pair.key_of(1, 1000);
     let keys = [key, pair.key_of(1, key + 1)];
@@ -261,14 +262,14 @@ fn stop_second(namespace: &'static str) {
     let took = until_written(pair.addresses[0], keys[0], b"after");
     println!("node 1 stopped, written after {took:?}: {}", takeover_line(&mut a));
     b.signal("CONT");
-    // Each write that it acknowledges is the other's from now on.
+    // From here on, the first node has each write that the second acknowledges.
     let begin = Instant::now();
     let mut acknowledged = b"before".to_vec();
     for number in 0.. {
         let value = format!("number {number}").into_bytes();
         if ask(pair.addresses[1], keys[1], Some(&value)).result == OK {
             acknowledged = value;
-            // When they are paired again, the master alone may acknowledge just before the other has the write.
+            // When the nodes are paired again, the master alone may acknowledge just before the other has the write.
             let mut looks = 0;
             until("the other has what was acknowledged", || {
                 looks += 1;
@@ -315,7 +316,7 @@ fn a_lease_ends_where_the_master_alone_acknowledges() {
         thread::sleep(Duration::from_millis(20));
     }
     println!("last acknowledged {last:?} after the other node was stopped");
-    // Of 2 s, and a busy machine.
+    // The lease lasts 2 s; a busy machine may need longer.
     assert!(last < Duration::from_secs(4), "{last:?}");
     a.signal("CONT");
     until_written(pair.addresses[1], key, b"y");
@@ -367,7 +368,7 @@ fn under_a_split_the_first_node_alone_acknowledges_writes() {
             refused += 1;
         }
         let read = ask(at[1], 0, None);
-        assert_eq!(read.result, OK, "it answers reads, with records that may be old");
+        assert_eq!(read.result, OK, "the node answers reads, with records that may be old");
     }
     println!("{refused} writes refused by the second node");
     pair.join("up");

@@ -1,11 +1,11 @@
-//! `flashproof storage tenants`: record stores that share a drive, each in its space, at its rates, with its verdict.
+//! `flashproof storage tenants`: record stores that share a drive, each with its space, its rates and its verdict.
 
 use crate::support;
 use support::{Bench, LoopDevice, OUT, totals};
 
 const MIB: u64 = 1 << 20;
 
-/// Two stores; `more` is said of the second.
+/// Two stores; the second has the further lines `more`.
 fn two(more: &str) -> String {
     format!(
         "operations-per-sec = 2000\nduration-sec = 10\nseed = 1\n[[tenant]]\nname = \"a\"\nwrite-block = \"32KiB\"\n\
@@ -65,7 +65,7 @@ fn on_a_real_device_nothing_is_written_outside_of_the_spaces_nor_without_consent
     let after = device.content();
     let is_kept =
         |from: u64, to: u64| after[(from * MIB) as usize..(to * MIB) as usize].iter().all(|byte| *byte == 0xab);
-    // The ends of the device carry what says whose it is.
+    // Both ends of the device hold the marks by which flashproof recognises its data.
     assert!(is_kept(1, 16) && is_kept(20, 40) && is_kept(48, 63), "something was written between the spaces");
     assert!(!is_kept(16, 20) && !is_kept(40, 48));
     assert_eq!(totals(&bench.run(), "a/reads"), (1_000, 0, 0));
@@ -74,7 +74,7 @@ fn on_a_real_device_nothing_is_written_outside_of_the_spaces_nor_without_consent
 #[test]
 fn a_drive_that_is_too_slow_fails_and_does_not_fill_the_store() {
     let bench = Bench::new();
-    // As full as it may be: of 150 blocks few more are free than those that defragmentation keeps.
+    // The store is as full as allowed: of 150 blocks, hardly more are free than defragmentation keeps free.
     bench.write(
         "tight.toml",
         "operations-per-sec = 400_000\nduration-sec = 20\n[[tenant]]\nname = \"tight\"\nread-pct = 0\nrecord-bytes = 4096\n\

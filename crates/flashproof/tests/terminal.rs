@@ -1,4 +1,4 @@
-//! Terminals that are narrow, and terminals that go away in the middle of a run.
+//! Terminals that are narrow, and terminals that are closed in the middle of a run.
 
 use crate::support;
 
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use support::info_server::{CREDENTIAL_OF_ADMIN, InfoServer, Mode};
 use support::{Bench, OUT, skip};
 
-/// A terminal of our own: what a window or a connection holds, and what programs in it see.
+/// A pseudoterminal: `window` is the side of a terminal window or a connection, `inside` the side of the programs.
 struct Terminal {
     window: File,
     inside: File,
@@ -33,14 +33,14 @@ impl Terminal {
             Ok((File::from(window), name))
         };
         let (window, name) = open().map_err(|error| skip::<()>(&format!("no terminal can be had: {error}"))).ok()?;
-        // Not the controlling terminal of the test itself.
+        // Opened with O_NOCTTY, so that it does not become the controlling terminal of the test.
         let inside = OpenOptions::new().read(true).write(true).custom_flags(0o400).open(name).unwrap();
         let size = Winsize { ws_row: 25, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&inside, size).unwrap();
         Some(Self { window, inside })
     }
 
-    /// Starts `command` in a session whose terminal this is, as a login shell's is.
+    /// Starts `command` in a session that has this terminal, as a login shell does.
     fn run(&self, command: &Command) -> Option<Child> {
         let mut session = Command::new("setsid");
         session.arg("--ctty").arg(command.get_program()).args(command.get_args());
@@ -59,7 +59,7 @@ impl Terminal {
     }
 }
 
-/// Kills its process when a test fails.
+/// A process that is killed when dropped, also if a test fails.
 struct Guard(Child);
 
 impl Drop for Guard {
@@ -96,7 +96,7 @@ fn a_terminal_that_goes_away_does_not_end_a_run_and_it_goes_on_to_its_verdict() 
     let Some(child) = terminal.run(&command(&bench, 6)) else { return };
     let mut child = Guard(child);
     wait_for("its first interval", || intervals(&bench.path(OUT)) > 0);
-    // The last one who holds the window closes it: SIGHUP, and EIO for whoever writes.
+    // Closing the last descriptor of the window causes SIGHUP, and EIO for writes.
     drop(terminal);
     let gone_after = intervals(&bench.path(OUT));
     assert!(gone_after < 6, "the terminal went away in the middle");
@@ -130,7 +130,7 @@ fn a_password_is_asked_for_without_showing_it_and_the_terminal_is_as_before() {
         });
         shown += &read_so_far(&terminal);
         assert_eq!(ended.and_then(|status| status.code()), Some(code), "{shown}");
-        assert!(echoes(&terminal), "it shows again what is typed");
+        assert!(echoes(&terminal), "the terminal echoes input again");
         assert!(!shown.contains("adm") && !shown.contains("adn"), "{shown}");
     }
 }
@@ -186,7 +186,7 @@ fn what_comes_after_progress_begins_on_a_line_of_its_own() {
     let Terminal { mut window, inside } = terminal;
     drop(inside);
     let mut text = Vec::new();
-    // With nobody inside any more it ends with EIO.
+    // When no program has the terminal open any more, reads end with EIO.
     let _ = window.read_to_end(&mut text);
     let text = String::from_utf8_lossy(&text);
     for stage in ["stage 1 of 2: PASS", "stage 2 of 2: PASS"] {
@@ -210,7 +210,7 @@ fn a_page_on_a_terminal_fits_it_and_has_colours_unless_nobody_wants_them() {
         let page = read_so_far(&terminal);
         assert!(page.starts_with(said), "{page:?}");
         assert!(page.replace(said, "").lines().all(|line| line.trim_end().chars().count() < 60), "{page}");
-        assert!(page.lines().count() > 3, "its sentences are longer: {page}");
+        assert!(page.lines().count() > 3, "the sentences are longer: {page}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! A test over several hosts: runs that begin at one instant, judged as one.
+//! A test on several hosts: runs that begin at one instant are judged as one.
 
 use crate::support;
 
@@ -16,14 +16,14 @@ fn part(bench: &Bench, host: &str, seed: u32, rate: u32) -> HostRun {
     part_of(bench, host, seed, rate, "5%>1ms")
 }
 
-/// A part with other limits.
+/// Like [`part`], with other limits.
 fn part_of(bench: &Bench, host: &str, seed: u32, rate: u32, limits: &str) -> HostRun {
     let drive = format!("--filename=sim:channels=4+read-us=200+seed={seed}");
     let (rate, out) = (format!("--rate_iops={rate}"), format!("of-{host}"));
     let job = ["fio", "--name=r", "--rw=randread", "--bs=4k", "--iodepth=16", "--runtime=20", "--time_based"];
     bench.flashproof(&[&job[..], &[&drive, &rate, "--sla", limits, "--out", &out]].concat()).expect(0);
     let dir = bench.path(&out);
-    // Simulated runs begin when they like: their clocks are said to differ by that.
+    // Simulated runs do not begin at the agreed time: the difference is declared as a difference of clocks.
     let clock_ahead_ms = manifest(&dir).unwrap().started_unix_ms as i64 - AGREED as i64;
     HostRun { host: host.to_owned(), dir, clock_ahead_ms, missing: None }
 }
@@ -71,13 +71,13 @@ fn a_host_that_is_lost_late_or_slow_by_its_own_fault_makes_the_whole_invalid_and
         late,
         (Outcome::Invalid, "n2 began 700 ms from the agreed start; at most 500 ms are allowed".to_owned())
     );
-    // Without its end the run of a host is one that was killed.
+    // Without its verdict, the run of a host counts as killed.
     let killed = bench.path("killed");
     support::tool("cp", &["-r", parts[1].dir.to_str().unwrap(), killed.to_str().unwrap()]).unwrap();
     fs::remove_file(killed.join("verdict.json")).unwrap();
     let (outcome, why) = with(&|part| part.dir.clone_from(&killed));
     assert!(outcome == Outcome::Invalid && why.starts_with("n2 did not finish: "), "{why}");
-    // The first third of a host that was lost, and all of the other.
+    // The lost host has only the first third of its intervals. The other host has all.
     let table = fs::read_to_string(killed.join("intervals.csv")).unwrap();
     let third: Vec<&str> = table.lines().take(table.lines().count() / 3).collect();
     fs::write(killed.join("intervals.csv"), third.join("\n") + "\n").unwrap();
@@ -195,7 +195,7 @@ fn four_clients_of_two_record_engines_are_one_load() {
             .unwrap()
     };
     assert_eq!(ops("read") + ops("write"), 4 * 150 * 4, "{status}");
-    // Each operation was carried out by one of the nodes, once.
+    // Each operation was carried out once, by one of the nodes.
     let counted = |name: &str| pair.addresses.iter().map(|at| statistic(at, name)).sum::<u64>();
     assert_eq!(counted("client_read_success"), ops("read"), "{status}");
     assert_eq!(counted("client_write_success"), ops("write") + 1_000, "{status}");

@@ -1,4 +1,4 @@
-//! `flashproof trace`: counts against those of fio and awk, what it leaves behind, what it says of what it cannot.
+//! `flashproof trace`: counts compared with those of fio and awk, leftovers, and messages about its limits.
 
 use crate::support;
 
@@ -21,7 +21,7 @@ const COUNTS_4_9: &str = "flush 0 392;read 1024 289;read 1536 12;read 2560 286;r
 const COUNTS_8_0: &str = "flush 0 384;read 1024 285;read 1536 16;read 2560 303;read 4608 300;read 8704 299;\
                           read 16896 301;read 33280 301;read 66048 294;read 131072 227;write 131072 192;";
 
-/// The sums as JSON.
+/// Standard output as JSON.
 fn json(ended: &Ended) -> Value {
     serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}\n{}", ended.stdout, ended.stderr))
 }
@@ -54,7 +54,7 @@ fn can_trace(bench: &Bench, device: &LoopDevice) -> Option<()> {
 #[test]
 fn a_captured_trace_has_the_counts_that_awk_finds() {
     let bench = Bench::new();
-    // The first of them has no request in its last quarter.
+    // The first trace has no request in its last quarter of a second.
     for (name, expected, seconds) in
         [("ce-4.9.0.37-1s.txt.gz", COUNTS_4_9, 0.757), ("ce-8.0.0.15-1s.txt.zst", COUNTS_8_0, 0.961)]
     {
@@ -125,7 +125,7 @@ fn what_is_missing_in_a_trace_that_is_read_is_said() {
     bench.write("lost.txt", " a-1 [000] .... 1.0: block_rq_issue: 8,0 R 4096 () 64 + 8 [a]\nCPU:1 [LOST 532 EVENTS]\n");
     let ended = bench.flashproof(&["trace", "--from", "lost.txt"]).expect(0);
     assert!(ended.stdout.contains("INCOMPLETE: 532 events lost"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("1 without a completion in the trace"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("requests without a completion in the trace: 1"), "{}", ended.stdout);
     let ops = bench.flashproof(&["trace", "--from", "lost.txt", "--ops"]).expect(0).stdout;
     assert!(ops.ends_with("# lost events: 532\n"), "{ops}");
 }
@@ -154,7 +154,7 @@ fn what_is_no_trace_and_what_is_no_device_is_refused_by_name() {
     }
 }
 
-/// The instances of flashproof's tracing that are in the kernel, by process.
+/// The tracefs instances that flashproof's process `pid` created.
 fn instances(pid: u32) -> Vec<String> {
     let entries = fs::read_dir("/sys/kernel/tracing/instances").into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -175,7 +175,7 @@ fn fio_and_the_trace_agree_to_the_operation() {
     let Some(()) = can_trace(&bench, &device) else { return };
     let Some(_) = tool("fio", &["--version"]) else { return };
     let running = tracing(&bench, &device.name, &["--json"]);
-    // Primes of operations, of which no two can be merged, and sizes that fit one request.
+    // Prime numbers of operations that cannot be merged, each of a size that fits in one request.
     for (name, kind, bytes, count) in
         [("r", "randread", 4096, 997), ("w", "randwrite", 32_768, 499), ("t", "randtrim", 65_536, 101)]
     {
@@ -197,7 +197,7 @@ fn fio_and_the_trace_agree_to_the_operation() {
     let ended = running.end().expect(0);
     let sums = json(&ended);
     assert_eq!(sums["lost_events"], 0);
-    // Whoever looks at the device when fio closes it reads in other sizes and in 4 KiB: fio's own are told by name.
+    // When fio closes the device, other programs read it, also in 4 KiB. fio's requests are recognised by process name.
     let of_fio = |count: u64| {
         let tasks = sums["top_processes"].as_array().unwrap();
         tasks.iter().any(|task| task["comm"].as_str().unwrap().starts_with("fio") && task["count"] == count)
@@ -237,11 +237,11 @@ fn however_it_ends_tracing_is_left_as_it_was_found() {
     let killed_pid = killed.pid();
     killed.signal("KILL");
     assert_eq!(killed.end().signal, Some(9));
-    // Another trace of the tests may have removed it already; whoever comes next does.
+    // Any later trace removes the instance: a trace of another test may have done so already.
     let other = tracing(&bench, &device.name, &[]);
     assert_eq!(instances(killed_pid), [""; 0]);
     bench.flashproof(&["trace", &device.name, "--duration", "1"]).expect(0);
-    assert_eq!(instances(other.pid()).len(), 1, "one that is in use stays");
+    assert_eq!(instances(other.pid()).len(), 1, "an instance in use stays");
     other.signal("INT");
     other.end().expect(0);
 }
@@ -287,7 +287,7 @@ fn a_device_that_takes_bios_shows_bios() {
         return skip(&format!("nobody makes {name} here")).unwrap_or_default();
     }
     let running = tracing(&bench, &name, &["--json"]);
-    // Pages are its sectors.
+    // A sector of this device is a page.
     for block in 0..23 {
         let line = format!("dd if=/dev/zero of={name} bs=8192 count=1 oflag=direct seek={} status=none", block * 2);
         tool("sh", &["-c", &line]).unwrap_or_else(|| panic!("{line}"));

@@ -1,4 +1,4 @@
-//! Samples of the block layer beside a run, and what telemetry tells of it.
+//! Samples of the block layer during a run, and the telemetry of a run.
 
 use crate::support;
 
@@ -9,10 +9,10 @@ use support::{Bench, LoopDevice, OUT, skip};
 
 const MIB: u64 = 1 << 20;
 
-/// Passes on any machine that does anything at all.
+/// Limits that any working machine holds.
 const LAX: [&str; 2] = ["--sla", "99%>10s"];
 
-/// Small reads at a rate at which every sample has some.
+/// Small reads, at a rate at which each sample has some.
 fn load(device: &str) -> String {
     format!("device-names: {device}\ntest-duration-sec: 2\nread-reqs-per-sec: 1000\nwrite-reqs-per-sec: 0\n")
 }
@@ -36,7 +36,7 @@ fn a_run_on_a_device_has_samples_of_its_requests_and_columns_of_its_threads() {
     let reads: Vec<_> = samples.lines.iter().filter(|line| line.kind == TraceKind::Read).collect();
     assert!(!reads.is_empty() && samples.remarks.is_empty(), "{samples:?}");
     for line in reads {
-        // A quarter of two seconds is the longest for so short a run; the thread may be late in ending one.
+        // A sample takes at most a quarter of the two seconds of this run, but the thread may end it late.
         assert_eq!((line.device, line.size), (0, TraceSize::Small), "{line:?}");
         assert!(line.at_sec >= 0.5 && (1..=2_000).contains(&line.requests), "{line:?}");
         assert!(line.queue.p50_ns <= line.queue.max_ns && line.device_time.p50_ns > 0, "{line:?}");
@@ -54,7 +54,7 @@ fn who_wants_no_samples_has_none_and_it_is_written_down() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
     let ended = bench.storage(&load(&device.name), &[LAX[0], LAX[1], "--no-trace"]).expect(0);
-    assert!(!ended.stderr.contains("not measured"), "it was asked for");
+    assert!(!ended.stderr.contains("not measured"), "--no-trace was given");
     assert!(!bench.exists("run/trace.csv"));
     assert_eq!(samples(&bench), Samples::default());
     let unmeasured = bench.run().manifest.unmeasured;

@@ -15,7 +15,7 @@ fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_insert
     let table: serde_json::Value = serde_json::from_str(&bench.text("table.json")).unwrap();
     for row in table.as_array().unwrap() {
         assert_eq!(row["keys"], 3000);
-        // The bounds are one core at 2 us each, and 64 reads of about 100 us at once.
+        // The bounds: one core at 2 us for each transaction, and 64 reads of about 100 us at once.
         let per_sec = row["transactions_per_sec"].as_f64().unwrap();
         assert!((50_000.0..=500_000.0).contains(&per_sec), "{row}");
         // The reads of records come from the drive: 95 of 100.
@@ -30,7 +30,7 @@ fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_insert
     }
     let manifest: serde_json::Value =
         serde_json::from_str(&bench.text(&format!("{OUT}/1k/insert/manifest.json"))).unwrap();
-    assert_eq!(manifest["operations"], 3000, "its keys end an insertion, and not a time");
+    assert_eq!(manifest["operations"], 3000, "an insertion ends with its last key, not at a time");
     let report = bench.flashproof(&["report", &format!("{OUT}/1k/insert")]).expect(0);
     assert!(!report.stdout.contains("30 days"), "nobody gave a limit in time: {}", report.stdout);
 }
@@ -51,7 +51,7 @@ fn what_each_row_would_warn_of_is_said_once() {
 #[test]
 fn an_insertion_waits_for_a_slow_drive_and_what_is_measured_fails_where_it_cannot_keep_up() {
     let bench = Bench::new();
-    // More than the store holds for a drive that does 20 MB/s: a block of 128 KiB each, of which 64 MiB may wait in memory.
+    // The insertion fills the store's queue of 64 MiB for a drive with 20 MB/s: each record takes a block of 128 KiB.
     let run = ["engine", "bench", "sim:capacity=1GiB+write-mbps=20", "--rows", "64k", "-k", "2000", "--duration", "1"];
     let held = ["-w", "RU,50", "-g", "100", "--verify", "--sla", "99%>10s", "--out", OUT, "--json", "table.json"];
     let ended = bench.flashproof(&[&run[..], &held].concat()).expect(0);
@@ -128,7 +128,7 @@ fn what_cannot_be_is_refused() {
     }
 }
 
-/// Runs rows that need sockets in a ring. `None`, said aloud, where there is no io_uring.
+/// Runs rows over sockets, which need a ring. `None`, with a message, without io_uring.
 fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
     let run =
         ["engine", "bench", "--loopback", "--threads", "1", "-k", "500", "-z", "8", "-g", "200", "--sla", "99%>10s"];
@@ -137,7 +137,7 @@ fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
     if ended.stderr.contains("cannot make a ring") {
         return skip(&ended.stderr);
     }
-    // Other programs may leave no CPU for a second's load; it is said, and not what is tested here.
+    // Other programs may use all CPUs for a second. The output then says so, and the test accepts it.
     let busy = ended.stdout.contains("INVALID; limited by CPU: all CPUs of this machine are busy");
     let ended = ended.expect(if busy { 4 } else { 0 });
     assert!(ended.stdout.contains("over loopback"), "{}", ended.stdout);
@@ -147,8 +147,8 @@ fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
 #[test]
 fn servers_of_this_process_do_the_rows_and_two_of_them_have_each_record_twice() {
     let bench = Bench::new();
-    // On the device when it is answered, so that what is written can be counted; large, so that it hardly matters how many of them
-    // a busy machine writes together.
+    // Writes are on the device when acknowledged, so that they can be counted. The records are large, so that it hardly
+    // matters how many of them a busy machine writes together.
     let rows = ["--rows", "32k,32k-replicated", "-w", "RU,0", "--commit-to-device"];
     let Some(table) = over_loopback(&bench, &rows) else { return };
     let written = [0, 1].map(|row| {
@@ -162,7 +162,7 @@ fn servers_of_this_process_do_the_rows_and_two_of_them_have_each_record_twice() 
         assert!(writes > 0 && errors == 0, "{writes} writes, {errors} failed");
         row["write_mb_per_sec"].as_f64().unwrap() / row["transactions_per_sec"].as_f64().unwrap()
     });
-    assert!(written[1] > 1.3 * written[0], "a record is written by both: {written:?}");
+    assert!(written[1] > 1.3 * written[0], "both servers write each record: {written:?}");
     assert!(!bench.path(OUT).join("store").exists() && !bench.path(OUT).join("store-2").exists());
 }
 
@@ -178,7 +178,7 @@ fn a_block_device_is_erased_when_it_is_named_and_serves_over_loopback() {
     assert_eq!(rows, ["1k", "2k", "4k"], "a replicated row needs a second device");
     assert!(table.as_array().unwrap().iter().all(|row| row["read_mb_per_sec"].as_f64().unwrap() > 0.0), "{table}");
     let content = device.content();
-    // Behind the header are the marks of each core.
+    // After the header are the marks of each core.
     let is_clear = content[1 << 20..8 << 20].iter().all(|byte| *byte == 0);
     assert!(content.starts_with(b"flashproof store") && is_clear);
 }

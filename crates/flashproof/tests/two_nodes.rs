@@ -12,19 +12,18 @@ use store::server::{Cluster, Node};
 pub(crate) const OK: u8 = 0;
 pub(crate) const TIMEOUT: u8 = 9;
 
-/// Longest time until something is so.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const NAMES: [&str; 2] = ["a", "b"];
 
-/// A machine may be busy.
+/// A long timeout of transactions, for busy machines.
 pub(crate) const PATIENT: &str = "transaction-max-ms 20000";
 
 /// Log text of a node when both have all records.
 pub(crate) const PAIRED: &str = "paired with node";
 
-/// Two addresses that are known before anybody listens there: free ports of an address of this machine that no other process
-/// takes.
+/// Two addresses that are known before a server listens: free ports of an address that no other process uses.
 fn addresses() -> [SocketAddr; 2] {
     let [_, a, b, c] = std::process::id().to_be_bytes();
     let ip = IpAddr::V4(Ipv4Addr::new(127, 128 | a, b, c));
@@ -54,7 +53,8 @@ impl Pair {
         Self { bench: Bench::new(), addresses: addresses(), settings, networks: None }
     }
 
-    /// Nodes in networks of their own, which can be cut off from each other. `None`, said aloud: not allowed here.
+    /// Nodes in separate networks, which can be cut off from each other. `None`, with a message, if networks are
+    /// forbidden.
     pub(crate) fn separable(settings: [&'static str; 3]) -> Option<Self> {
         let networks = Networks::new()?;
         let addresses = [0, 1].map(|node| SocketAddr::new(networks.address(node), 3000));
@@ -66,7 +66,7 @@ impl Pair {
         self.networks.as_ref().expect("a separable pair").join(state);
     }
 
-    /// The configuration of a node, with these lines in `network`.
+    /// The configuration of a node, with the lines `network` in its `network` section.
     fn config(&self, node: usize, network: &str) -> String {
         let ([service, namespace, storage], at, name) = (self.settings, self.addresses[node], NAMES[node]);
         let size = if storage.contains("filesize") { "" } else { "filesize 32M" };
@@ -103,7 +103,7 @@ impl Pair {
         Some(nodes)
     }
 
-    /// A client that finds both by the first.
+    /// A client that finds both nodes through the first.
     pub(crate) fn client(&self, more: &[&str]) -> Running {
         let (ip, port) = (self.addresses[0].ip().to_string(), self.addresses[0].port().to_string());
         let common = [
@@ -128,7 +128,7 @@ impl Pair {
         Running::start(self.bench.prepare(&[&common, more].concat()))
     }
 
-    /// A key whose master is this node, of `from` on.
+    /// The first key from `from` on whose master is this node.
     pub(crate) fn key_of(&self, node: usize, from: u64) -> u64 {
         let nodes = self.addresses.map(|at| Node::new(&at.ip().to_string(), at.port()));
         let cluster = Cluster::new(nodes.to_vec(), node);
@@ -136,7 +136,7 @@ impl Pair {
         (from..).find(|key| cluster.has(partition(*key), 0)).unwrap()
     }
 
-    /// Records of keys below `keys` as a node alone has them, of which it is master or replica.
+    /// The records of keys below `keys` that a node has, as master or replica. The node is started alone for this.
     pub(crate) fn records(&self, node: usize, keys: u64) -> Vec<Answer> {
         let config = self.config(node, "").replace("namespace test {", "namespace test {\n replication-factor 1");
         let (running, address) = serve_as(&self.bench, "alone.conf", &config, &[]).expect("it ran before");
@@ -158,13 +158,13 @@ pub(crate) fn stands_still(pid: u32) -> bool {
     states.all(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T')))
 }
 
-/// Inserts, then a write while the replica stands still, with this answer; then each node has the same records.
+/// Inserts records, stops the replica, and expects `answer` to a write. Finally both nodes must have the same records.
 fn copies_are_the_same(pair: &Pair, answer: u8) -> Option<()> {
     let [a, b] = pair.start_both()?;
     pair.client(&["-w", "I", "-T", "20000", "--out", OUT]).end().expect(0);
     let more = pair.key_of(0, 1000);
     b.signal("STOP");
-    // Each thread stops at its next turn, and could answer until then.
+    // The threads stop one by one, and could still answer until then.
     until("it stands still", || stands_still(b.pid()));
     assert_eq!(ask(pair.addresses[0], more, Some(b"more")).result, answer);
     b.signal("CONT");
@@ -183,7 +183,7 @@ fn a_write_is_answered_when_both_have_it() {
     if copies_are_the_same(&pair, TIMEOUT).is_none() {
         return;
     }
-    // Data in memory when a node was killed is not fetched from the other, and the log says so.
+    // If a node was killed, data that it had in memory is not fetched from the other node, and the log says so.
     let alone = pair.start(1).unwrap();
     let said = alone.said();
     assert!(said.contains("1001 records of an earlier run") && said.contains("does not fetch records"), "{said}");
@@ -206,7 +206,7 @@ fn aerospike_s_python_client_finds_both_nodes_by_one_and_nothing_amiss() {
     [a, b].into_iter().for_each(end);
 }
 
-/// Both nodes get a second namespace, the one that is stopped first before the other took over and wrote.
+/// Both nodes get a second namespace. The node that stopped first misses a write of the other node, which took over.
 #[test]
 fn a_namespace_that_is_new_on_both_nodes_needs_no_help() {
     for last in [0, 1] {
@@ -226,7 +226,7 @@ fn a_namespace_that_is_new_on_both_nodes_needs_no_help() {
     }
 }
 
-/// The other would start as the one with all records, and overwrite what this one acknowledged alone.
+/// Otherwise the other node would start as the node with all records, and overwrite what only this node acknowledged.
 #[test]
 fn a_node_that_took_over_and_lost_records_waits_until_somebody_chooses() {
     let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
@@ -237,7 +237,7 @@ fn a_node_that_took_over_and_lost_records_waits_until_somebody_chooses() {
     }
     end(a);
     let mut bytes = pair.bench.read("a.records");
-    // The first blocks of the first core.
+    // Damages the first blocks of the first core.
     (0..16).for_each(|at| bytes[(8 << 20) + 300 + at * 4096] ^= 1);
     pair.bench.write("a.records", &bytes);
     let waits = |mut nodes: [Running; 2]| {

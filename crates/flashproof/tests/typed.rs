@@ -1,13 +1,13 @@
-//! The command lines of README and docs/ can be typed: each that can run here is run, page by page in the order of the
-//! page, in an empty directory with the project's examples in it.
+//! Checks the command lines of README and docs/: each that can run here is run, page by page and in the order of the
+//! page, in an empty directory with the project's examples.
 //!
-//! A device or a node of the page stands for the reader's own: here it has a name that nothing has, and the command has
-//! to be refused for that alone. docs/sizing.md has a test of its own, which compares what is printed.
+//! Devices and nodes on a page stand for the reader's own. Here they get names that do not exist, and the command must
+//! be refused for this reason alone. docs/sizing.md has its own test, which compares the output.
 
 use crate::support::{Bench, project};
 use std::path::PathBuf;
 
-/// Files of the reader that no command of the page writes, a server in the background, or a terminal.
+/// Commands that cannot run here: they need other files of the reader, a server in the background, or a terminal.
 const NOT_HERE: [&str; 15] = [
     "fleet inventory --out /shared/lab --slurm",
     "check witness --listen",
@@ -26,7 +26,7 @@ const NOT_HERE: [&str; 15] = [
     "--tls-cafile ca.pem",
 ];
 
-/// Minutes in a build for tests; their options are those of other lines.
+/// Commands that take minutes in a test build. Other lines on the pages have the same options.
 const LONG: [&str; 5] =
     ["flashproof rate ", "flashproof baseline sim:", "engine bench", "storage tenants", "waf model"];
 
@@ -53,7 +53,7 @@ fn every_command_that_can_run_here_does_what_its_page_says() {
             }
             run += 1;
             let (ended, said) = typed(&bench, &command);
-            // A refused device is the environment's; what only shows or writes a file needs no device.
+            // A missing device gives exit code 3. Commands that only show or write a file need no device.
             let expected = if is_ours { [0, 1].contains(&ended) } else { [0, 1, 3].contains(&ended) };
             if !expected {
                 let page = page.file_name().unwrap_or_default().to_string_lossy();
@@ -61,7 +61,7 @@ fn every_command_that_can_run_here_does_what_its_page_says() {
             }
         }
         for entry in std::fs::read_dir(bench.path("")).unwrap() {
-            // Results are in one directory; beside it are the configurations and tables that a command names.
+            // Results are in one directory. Beside it are configurations and tables that a command names.
             let name = entry.unwrap().file_name().into_string().unwrap();
             let is_named = [".conf", ".data", ".fio", ".iolog", ".json", ".toml"].iter().any(|end| name.ends_with(end));
             if !is_named && !["examples", "flashproof-results", "state"].contains(&name.as_str()) {
@@ -73,7 +73,7 @@ fn every_command_that_can_run_here_does_what_its_page_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The command of an indented line, without the remark behind it, and with names that nothing here has.
+/// The command of an indented line, without its remark, and with names that do not exist here.
 fn command_of(line: &str) -> Option<String> {
     let line = line.strip_prefix("    ")?.trim_start();
     let line = line.strip_prefix("$ ").unwrap_or(line);

@@ -1,5 +1,5 @@
-//! The verdict on loads that were not done, and on loads that were done in ways that look wrong: drives that hang, die at the
-//! end, crawl, burst. Each says its exit code, the code of its first reason and a part of that reason's text.
+//! Verdicts on loads that were not carried out, and on loads that were but look wrong: drives that hang, fail at the
+//! end, are slow, or burst. Each case has an exit code, the code of the first reason, and a part of that reason's text.
 
 use crate::support;
 
@@ -17,13 +17,13 @@ fn fio(cases: &[FioCase<'_>]) {
         assert_eq!(ended.code, Some(*exit), "{line}\n{}", ended.stderr);
         let verdict = bench.run().verdict;
         assert!(verdict.reasons[0].code == *code && verdict.reasons[0].text.contains(part), "{line}\n{verdict}");
-        // A word of all operations having been done stands beside no reason against that.
+        // The sentence that all operations completed appears only without a reason against it.
         let says_done = verdict.to_string().contains("all operations completed");
         assert_eq!(says_done, verdict.outcome == Outcome::Measured, "{line}\n{verdict}");
     }
 }
 
-/// Lines of a configuration of 2,000 reads and 1,000 writes a second, more options, and what is to come of it.
+/// Further lines for a configuration of 2,000 reads and 1,000 writes per second, options, and the expected result.
 type StorageCase<'a> = (&'a str, &'a [&'a str], i32, Code, &'a str);
 
 fn storage(cases: &[StorageCase<'_>]) {
@@ -64,7 +64,7 @@ fn a_drive_that_stops_answering_fails_whatever_was_asked_of_it() {
             Code::Lost,
             "sim:stall-at-s=5+stall-ms=1000000 completed nothing after 5 s: 32 a-reads never completed",
         ),
-        // Answers after 90 s: one patience is enough for that, the other is not.
+        // The drive answers after 90 s: one --hang limit is long enough, the other is not.
         (
             "--filename=sim:stall-at-s=5+stall-ms=90000 --iodepth=32 --runtime=30 --time_based",
             1,
@@ -175,7 +175,7 @@ fn each_job_is_judged_and_groups_are_for_the_table() {
     fio(&[
         (both, 1, Code::NotCarriedOut, of_a),
         (&both.replace("--runtime", "--group_reporting --runtime"), 1, Code::NotCarriedOut, of_a),
-        // Operations after a job's runtime, while another job continues, do not count for its rate.
+        // Operations after a job's runtime, while another job continues, do not count for the job's rate.
         (&both.replace("20000", "1"), 1, Code::NotCarriedOut, "of 10,000 operations"),
     ]);
 }
@@ -203,7 +203,7 @@ fn a_device_that_is_silent_has_not_held_a_closed_loop() {
 #[test]
 fn loads_that_were_done_are_not_held_against_a_drive() {
     fio(&[
-        // Operations that come due at the very end, at 80 % utilisation.
+        // Operations that are due at the very end, at 80 % utilisation.
         (
             "--filename=sim:read-us=800+channels=1+jitter-pct=0 --rate_iops=1000 --rate_process=poisson --iodepth=1 \
              --runtime=60",
@@ -211,7 +211,7 @@ fn loads_that_were_done_are_not_held_against_a_drive() {
             Code::NoLimits,
             "all operations completed",
         ),
-        // Minutes to drain.
+        // The last operations take minutes.
         (
             "--filename=sim:read-mbps=5 --rw=read --bs=16m --iodepth=64 --runtime=6 --time_based",
             0,
@@ -245,7 +245,7 @@ fn loads_that_were_done_are_not_held_against_a_drive() {
     let differs =
         "a-reads achieved 700/s of the offered 1,000/s during the run, because 300 operations completed after its end";
     assert!(verdict.reasons.iter().any(|reason| reason.text == differs), "{verdict}");
-    // ACT's large-block stream, late once.
+    // ACT's large-block stream is late once.
     storage(&[("sim:stall-at-s=20+stall-ms=5000; test-duration-sec: 3600", &["--sla", "1%>64ms"], 0, Code::Held, "")]);
 }
 
@@ -271,7 +271,7 @@ fn nothing_planned_is_left_unjudged() {
     let bench = Bench::new();
     let config = "device-names: sim:\ntest-duration-sec: 60\nreport-interval-sec: 7\nread-reqs-per-sec: 100\n";
     bench.storage(config, &["--slice", "8"]).expect_error(2, &["slices last 14 s, over 10 % longer"]);
-    // A job that starts late is judged from there.
+    // A job that starts late is judged from its start.
     fio(&[(
         "--filename=sim:slow-after-s=3+slow-factor=40 --startdelay=5 --rate_iops=1000 --iodepth=64 --runtime=6 --time_based \
          --sla 5%>1ms",
@@ -288,7 +288,7 @@ fn of_several_configurations_the_others_keep_their_verdict() {
         |drive: &str| format!("device-names: {drive}\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nseed: 1\n");
     bench.write("well.conf", config("sim:name=well"));
     for (drive, outcome) in [
-        // Gone, and with it the run; and late for a moment, which stops nobody.
+        // A lost drive and a long stall make the run invalid. A stall near the end does not.
         ("sim:gone-at-s=30", Outcome::Invalid),
         ("sim:stall-at-s=30+stall-ms=1000000", Outcome::Invalid),
         ("sim:stall-at-s=58+stall-ms=1000000", Outcome::Pass),
@@ -322,7 +322,7 @@ fn a_job_cut_short_by_its_runtime_says_so() {
     let ended = bench.flashproof(&line.split_whitespace().collect::<Vec<_>>()).expect(0);
     let cut = "job \"a\" was ended by its runtime after 50 of 1,000 operations";
     assert!(ended.stderr.contains(cut), "{}", ended.stderr);
-    // From the directory as well.
+    // The report from the directory says the same.
     let report = bench.flashproof(&["report", OUT]).expect(0);
     assert!(report.stdout.contains(cut), "{}", report.stdout);
 }

@@ -73,7 +73,7 @@ fn a_sweep_shows_the_cliff_and_says_why_a_point_is_missing() {
     assert!(point(0, 0)["waf"].as_f64().unwrap() > 1.5 * point(0, 1)["waf"].as_f64().unwrap(), "{json:#}");
     assert!(point(1, 1)["missing"].as_str().unwrap().contains("fill"), "{json:#}");
     assert_eq!((&json["sweeps"][0]["numbers"], &json["sweeps"][0]["unit"]), (&json!([7.0, 28.0]), &json!("%")));
-    // Handles are of one arrangement; the other is beside it, to compare.
+    // Only the arrangement fdp has handles. The other arrangement is shown for comparison.
     assert_eq!((point(2, 0), &json["sweeps"][2]["waf"][1][0]), (point(2, 1), &json!("fdp")));
     let fdp = |at: usize| json["sweeps"][2]["waf"][1][1][at]["waf"].as_f64().unwrap();
     assert!(fdp(0) > fdp(1) && point(2, 0)["waf"].as_f64().unwrap() > fdp(0), "{json:#}");
@@ -145,7 +145,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         assert_eq!(ended.code, Some(3), "{arguments:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(said), "{arguments:?}: {}", ended.stderr);
     }
-    // Before minutes of work.
+    // The path of the page is checked before minutes of work.
     let ended = waf(&bench, &["model", "micron.toml", "--html", "disk.img"]);
     assert!(
         ended.code == Some(2) && ended.stderr.contains("it is there already"),

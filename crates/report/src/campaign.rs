@@ -83,7 +83,7 @@ pub struct Quantity {
     pub larger_is_better: bool,
     /// Values by drive; null where the quantity was not measured.
     pub values: Vec<Option<f64>>,
-    /// Lower bounds that most drives reach; only of quantities of which larger values are better.
+    /// Lower bounds that most drives reach; only for quantities whose larger values are better.
     pub bounds: Vec<ToleranceBound>,
     /// Comparisons of pairs of firmwares or models.
     pub comparisons: Vec<PairComparison>,
@@ -195,8 +195,8 @@ impl Campaign {
         sentences.extend(compared.iter().map(|Compared { model, drives, detectable }| {
             let (drives, times) = (count(*drives as u64, "drive"), number(*detectable));
             format!(
-                "{model}: {drives} compared in the step {step}; of drives that are always {times} times slower than \
-                 their peers, half are found."
+                "{model}: {drives} compared in the step {step}; this comparison finds half of the drives that are \
+                 always {times} times slower than their peers."
             )
         }));
         sentences.extend(undecided.iter().map(ToString::to_string));
@@ -271,8 +271,8 @@ impl Campaign {
         page.list(&self.summary());
         for (number, quantity) in self.quantities.iter().enumerate() {
             let charts = self.charts(number, quantity);
-            let intro = "Each point is a drive. If groups lie apart, they have a common cause. A single point far off \
-                         is an odd drive.";
+            let intro = "Each point is a drive. If groups of drives lie apart, look for a cause that a group has in \
+                         common. A single point far off is an odd drive.";
             page.charts(&Section::new(&format!("quantity-{number}"), &capital(&quantity.name), intro, charts));
         }
         page.heading("Drives that differ from their peers");
@@ -398,7 +398,7 @@ mod tests {
         };
         let drives = vec![drive(1, Outcome::Pass), drive(2, Outcome::Fail), drive(3, Outcome::Invalid)];
         let rating = |values| Quantity::of("rating", "x", true, values, &drives);
-        assert!(rating(vec![Some(48.0), None, None]).is_none(), "one drive is no population");
+        assert!(rating(vec![Some(48.0), None, None]).is_none(), "a single drive has no distribution");
         let model = || "M".to_owned();
         let reason = Reason::Insensitive { factor: 3.0, drives: 3 };
         let campaign = Campaign {

@@ -166,7 +166,7 @@ fn sources(check: &Check) -> Vec<String> {
     statements(check).iter().enumerate().map(|(at, statement)| format!("[{}] {statement}", at + 1)).collect()
 }
 
-/// Bars of the criteria with limits: how much of its limit each uses.
+/// Bars of the criteria with limits: each measured value, as a part of its limit.
 fn bars(check: &Check) -> Bars {
     let mut bars = Bars::new(
         "Measured against the limits",

@@ -6,8 +6,8 @@ use results::units;
 /// Maximum width of an explanation, columns.
 const COLUMNS: usize = 110;
 
-/// All findings other than `ok` and `unknown`, the most severe first, and the number of the others; with `with_all`, all of
-/// them.
+/// The findings other than `ok` and `unknown`, the most severe first, and the number of findings left out. With
+/// `with_all`, all findings.
 pub fn page(findings: &[Finding], with_all: bool) -> String {
     let count = |level| findings.iter().filter(|finding| finding.level == level).count() as u64;
     let [problems, warnings, notes] = [(Level::Problem, "problem"), (Level::Warning, "warning"), (Level::Note, "note")]

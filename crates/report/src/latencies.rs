@@ -82,7 +82,7 @@ impl Quantiles {
     }
 }
 
-/// Reads the latencies of every stream with operations, of the run in `dir` with the cells of `layout`. Errors: an
+/// Reads the latencies of every stream with operations, of the run in `dir`, whose cells `layout` describes. Errors: an
 /// interval log is missing or damaged.
 pub fn latencies(dir: &Path, layout: &Layout) -> Result<Vec<StreamLatencies>, RunDirError> {
     let read = |kind| by_stream(dir, layout, kind);
@@ -119,7 +119,8 @@ pub(crate) fn add_window(streams: &mut [Histogram], layout: &Layout, window: &Wi
     }
 }
 
-/// A table in milliseconds, one line for each stream and duration: the columns `quantile_names` of the [`QUANTILES`].
+/// A table in milliseconds, one line for each stream and duration. Its columns are those [`QUANTILES`] that are in
+/// `quantile_names`.
 pub fn in_milliseconds(streams: &[StreamLatencies], name_width: usize, quantile_names: &[&str]) -> Table {
     let rows = streams.iter().flat_map(|stream| {
         let names = [stream.stream.as_str(), "", ""];

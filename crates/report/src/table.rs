@@ -292,7 +292,7 @@ mod tests {
     fn text_is_as_wide_as_its_widest_cells() {
         assert_eq!(table().to_string(), "a        load\nstage 1  130x\n<a>|b      2x\n");
         let narrow = Table::new("").text(["", ""]).widths([3]).rows([["a", "b"], ["c", ""]]);
-        assert_eq!(narrow.to_string(), "a   b\nc\n", "no head, and no blanks at an end");
+        assert_eq!(narrow.to_string(), "a   b\nc\n", "no heading line, and no trailing blanks");
         assert_eq!(Table::new("").to_string(), "");
     }
 

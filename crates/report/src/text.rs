@@ -99,7 +99,7 @@ fn drives(report: &SeriesReport) -> String {
     text
 }
 
-/// Blame of the steps in which it was determined: the worst slices of each.
+/// Blame of each step that has a blame: the worst slices of the step.
 fn blame(report: &SeriesReport) -> String {
     let mut text = String::new();
     // In a search, the blame of the many passed loads is of little interest.

@@ -128,7 +128,7 @@ pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
             "The verdict",
             format!(
                 "The run is divided into slices of {slice}. For each device, and for all devices together, the share \
-                 of judged operations with a wait + service of a threshold or longer is compared with the limits ({}), \
+                 of judged operations whose wait + service reaches a threshold is compared with the limits ({}), \
                  in whole numbers. The worst complete slice decides. A failed or lost operation is over every \
                  threshold. INVALID means that delays by flashproof or its host, or completions that were seen late, \
                  may have decided the outcome.",

@@ -58,7 +58,7 @@ pub struct ServeArgs {
     /// or world-wide name
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub erase: Vec<String>,
-    /// Open damaged devices although records may be missing or older than they were
+    /// Open damaged devices, although records may be missing or out of date
     #[arg(long)]
     pub accept_losses: bool,
     /// Show the effect of the configuration and its errors, and exit
@@ -159,7 +159,7 @@ pub struct ClientArgs {
 fn name<const BYTES: usize>(text: &str) -> Result<String, String> {
     match text.len() <= BYTES && !text.contains(|c: char| c.is_control() || matches!(c, ':' | ';' | ',')) {
         true => Ok(text.to_owned()),
-        false => Err(format!("give up to {BYTES} bytes without ':', ';', ',' and control characters")),
+        false => Err(format!("give up to {BYTES} bytes, none of them ':', ';', ',' or a control character")),
     }
 }
 
@@ -178,7 +178,7 @@ pub struct TransactionsArgs {
     /// Run a server between the transactions and the drive, in this process, with clients on the loopback interface
     #[arg(long)]
     pub loopback: bool,
-    /// Size of a file, or of the part of a simulated drive to use, which takes as much memory
+    /// Size of a file, or of the part to use of a simulated drive; this part takes as much memory
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = size)]
     pub size: u64,
     /// Rows of the table: record sizes in bytes, with k for 1,024; 1k-replicated: a copy on each server (--loopback)

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The headings of the first page, with the commands below each.
+/// Headings of the first page, with the commands below each heading.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Test a drive", &["storage", "index", "fio", "certify", "rate", "baseline", "check", "fleet"]),
     ("Prepare", &["doctor", "prep"]),
@@ -85,7 +85,7 @@ fn in_order(command: Command) -> Command {
     names.iter().fold(command, |command, name| command.mut_subcommand(name, in_order))
 }
 
-/// Help of the command that `words` name; without words the first page.
+/// Help of the command in `words`; of no words, the first page.
 pub fn page(words: &[String]) -> Result<String, Failure> {
     let mut command = full_command();
     // Makes the usage line contain the full name.
@@ -105,7 +105,7 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
     Ok(help.to_string())
 }
 
-/// The keys of a configuration file, of one test or of both.
+/// The keys of a configuration file for `tests`; for both tests if none is named.
 fn keys_page(tests: &[String]) -> Result<String, Failure> {
     let named = |word: &String| {
         Test::named(word).ok_or_else(|| {
@@ -184,7 +184,7 @@ fn example(line: &str) -> (&str, &str) {
     comment_start.map_or((line, ""), |at| (&line[..at], line[at..].trim_start()))
 }
 
-/// Words that are not commands, each with the right command: names of earlier versions, and common synonyms.
+/// Words that are not commands, each with the command to suggest: names of earlier versions, and common synonyms.
 const SYNONYMS: [(&str, &str); 21] = [
     ("devices", "doctor"),
     ("list", "doctor"),
@@ -209,8 +209,8 @@ const SYNONYMS: [(&str, &str); 21] = [
     ("version", "--version"),
 ];
 
-/// Suggestion if the first of `arguments` is a device, a file, or another name of a command. `None`: no
-/// suggestion, and clap parses the arguments.
+/// Suggestion if the first of `arguments` is a device, a file, or another name of a command. `None`: clap parses the
+/// arguments.
 pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
     if word.starts_with('-') || command.find_subcommand(word).is_some() {

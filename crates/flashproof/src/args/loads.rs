@@ -28,7 +28,7 @@ pub struct TestArgs {
     /// Share the devices with other runs that also give this option
     #[arg(long, hide_short_help = true)]
     pub shared: bool,
-    /// Device, or "sim:", in place of one of the file's device-names, in their order; may be repeated
+    /// Device, or "sim:", instead of the file's first device-name; repeat for the next device-names, in their order
     #[arg(long, value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
     pub device: Vec<String>,
     /// Length of the test, instead of test-duration-sec of the file: 24h, 10m, or a number of seconds
@@ -94,7 +94,8 @@ pub struct PatienceArgs {
     /// Stop after more failed operations than this; any failed operation fails the run
     #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 1000, allow_hyphen_values = true, value_parser = count)]
     pub max_errors: u64,
-    /// I/O timeout after the end: give up a device with operations in flight that completes none for this time: 60, 5m
+    /// I/O timeout after the end of the run: give up a device if none of its operations in flight completes for this
+    /// time: 60, 5m
     #[arg(long, hide_short_help = true, value_name = "TIME", default_value_t = HANG_SEC, allow_hyphen_values = true, value_parser = seconds)]
     pub hang: u32,
 }

@@ -22,7 +22,7 @@ pub struct NodeArgs {
     /// Timeout of a connection, and of a request with its reply
     #[arg(long, value_name = "TIME", default_value = "5s", allow_hyphen_values = true, value_parser = seconds)]
     pub timeout: u32,
-    /// How long to retry a node that does not answer while its settings are restored
+    /// Time to retry the restoration of settings on a node that does not answer
     #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "2m", allow_hyphen_values = true, value_parser = seconds)]
     pub retry: u32,
 }
@@ -156,7 +156,7 @@ pub struct SizeArgs {
 pub enum Instant {
     /// With a date.
     At(Timestamp),
-    /// Time of day, on the last day that contains it.
+    /// Time of day, on the last day of the log that contains it.
     Of(Time),
 }
 
@@ -208,7 +208,7 @@ pub struct SelectArgs {
     /// Directories of runs or of series (certify, rate), each as DIR or NAME=DIR
     #[arg(long = "candidate", value_name = "DIR", num_args = 1.., required_unless_present = "published", value_parser = parse_named_dir)]
     pub candidates: Vec<CandidateDir>,
-    /// Also published ratings: of drives with these words in their names, or all; may be repeated
+    /// Also use the published ratings of drives with these words in their names, or "all"; may be repeated
     #[arg(long, value_name = "NAME")]
     pub published: Vec<String>,
     /// Your own list of published ratings, in the format of the built-in one
@@ -225,7 +225,7 @@ pub struct SelectArgs {
     pub fill: f64,
     #[command(flatten)]
     pub given: GivenArgs,
-    /// Years that a drive must last, and that drive writes per day are rated for
+    /// Years that a drive must last, and for which drive writes per day are rated
     #[arg(long, value_name = "YEARS", default_value_t = 5.0, value_parser = positive)]
     pub warranty: f64,
     /// Use a profile that is marked as not balanced

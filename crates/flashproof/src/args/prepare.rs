@@ -26,7 +26,7 @@ pub struct PrepArgs {
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// Passes of salt: random data that does not compress; SNIA's workload-independent preconditioning is 2
+    /// Passes of salt: random data that does not compress; SNIA's workload-independent preconditioning takes 2
     #[arg(long, value_name = "N", default_value_t = PrepOptions::DEFAULT.fills, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub fills: u32,
     /// Leave out the pass of zeros before the salt

@@ -290,7 +290,7 @@ impl LogLatencyArgs {
     /// Errors: an option that does not apply to these logs.
     pub fn of(args: &LatencyArgs) -> Result<Self, String> {
         let refused = |what: &str| {
-            format!("cannot show a server's log - {what} - for its options see flashproof latency server --help")
+            format!("cannot show a server's log - {what} - for the options see flashproof latency server --help")
         };
         let histogram = match &args.histograms[..] {
             [] => "read".to_owned(),

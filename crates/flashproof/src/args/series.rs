@@ -71,7 +71,7 @@ pub struct RateArgs {
     #[arg(value_name = "DEVICE", required_unless_present = "config", value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
     /// Configuration of any ACT version with the load of 1x [default: ACT's, 2000 reads and 1000 writes per second
-    /// each]
+    /// on each device]
     #[arg(long, value_name = "CONFIG")]
     pub config: Option<PathBuf>,
     /// First load to try, a multiple of 1x that the device surely holds
@@ -91,7 +91,8 @@ pub struct RateArgs {
     #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
     pub sla: Sla,
     /// Time over which a load is judged, and the rating confirmed at the end: 1h, 30m, or a number of seconds; a round
-    /// is a twelfth of it, at most 60 s [default: 3600; less on simulated drives if that takes over a minute of CPU]
+    /// is a twelfth of this time, at most 60 s [default: 3600; less on simulated drives if 3600 s take over a minute
+    /// of CPU]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = confirmation)]
     pub slice: Option<u32>,
     /// Pace and distribute operations as ACT 6 does, to compare with published ratings (arrival: act)
@@ -108,7 +109,7 @@ pub struct RateArgs {
     pub out: Option<PathBuf>,
 }
 
-/// Parses the time of the confirmation, at least twelve rounds of a second.
+/// Parses the time of the confirmation, which takes at least twelve rounds of a second.
 fn confirmation(text: &str) -> Result<u32, String> {
     match seconds(text)? {
         seconds if seconds < 12 => {
@@ -148,8 +149,8 @@ pub struct BaselineArgs {
     /// Device to measure (several: all at the same time, each with its own jobs): ALL its data is erased
     #[arg(value_name = "DEVICE", required = true, value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
-    /// Time under load: 24h characterises a drive, 6h gives a good idea; each job takes at least a second, all together
-    /// about a minute
+    /// Time under load: 24h characterises a drive, 6h gives a good idea; each job takes at least a second, and all
+    /// jobs together about a minute
     #[arg(long = "duration", value_name = "TIME", default_value = "6h", allow_hyphen_values = true, value_parser = seconds)]
     pub seconds: u32,
     /// Same as --duration 10m
@@ -164,15 +165,15 @@ pub struct BaselineArgs {
     /// Only read: erases nothing, needs no consent, and works on a device in use
     #[arg(long)]
     pub read_only: bool,
-    /// Run these tests of SNIA's PTS 2.0.2 instead: iops, throughput, latency, saturation; the whole device is
-    /// discarded before each, and also written twice, except for saturation
+    /// Run these tests of SNIA's PTS 2.0.2 instead: iops, throughput, latency, saturation; before each test,
+    /// the whole device is discarded, and then written twice (before saturation, only discarded)
     #[arg(long, value_name = "TESTS", value_delimiter = ',', value_parser = pts, conflicts_with_all = ["seconds", "quick", "bs", "max_depth", "read_only", "no_prep"])]
     pub pts: Vec<Pts>,
     /// Length of a job of --pts [default: 60 as SNIA specifies; on simulated drives 2]
     #[arg(long, value_name = "TIME", requires = "pts", allow_hyphen_values = true, value_parser = seconds)]
     pub pts_round: Option<u32>,
-    /// Run each profile with the installed fio, too, three times each in turns, on descriptors held by flashproof, and
-    /// compare the results
+    /// Also run each profile with the installed fio, three rounds in turns with flashproof, on flashproof's open
+    /// descriptors, and compare the results
     #[arg(long, conflicts_with = "pts")]
     pub cross_check: bool,
     #[command(flatten)]

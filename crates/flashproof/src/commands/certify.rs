@@ -57,7 +57,7 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
         SignalHandler::install("run the same command to repeat the stage from its beginning", CompatMode::Native)?;
     certification.series_dir.examine();
     certification.series_dir.print_findings();
-    // The preparation can take hours, in which `flashproof report status` may be called.
+    // The preparation can take hours. Meanwhile, `flashproof report status` must not show an old conclusion.
     certification.series_dir.series.conclusion = None;
     certification.series_dir.save()?;
     if !args.no_prep && !drives.to_prepare(certification.series_dir.has_begun()).is_empty() {
@@ -279,7 +279,7 @@ fn settle(certification: &mut Certification) {
     }
     certification.series_dir.series.interrupt_running_steps();
     for step in certification.series_dir.series.steps.iter().filter(|step| step.state == State::Interrupted) {
-        console::note(&format!("{} did not complete ({}): it is run again from its beginning", step.name, step.reason));
+        console::note(&format!("{} did not complete ({}) and is run again from its beginning", step.name, step.reason));
     }
 }
 

@@ -93,7 +93,7 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
     write(&Checks::new(checks, not_run), &args.form, &format!("{run_dir}\n"))
 }
 
-/// Writes the result of checks in the requested form; `last` follows the text.
+/// Writes the result of checks in the requested form; `footer` follows the text form.
 pub fn write(checks: &Checks, form: &FormArgs, footer: &str) -> Result<ExitCode, Failure> {
     show(
         form,
@@ -197,7 +197,7 @@ fn refuse(args: &CheckArgs, name: &str, has_others: bool) -> Result<(), Failure>
     match foreign.is_empty() && !has_others {
         true => Ok(()),
         false => Err(Failure::usage(format!(
-            "cannot use {} with check {name} - it has no effect there - leave it out (options: docs/durability.md)",
+            "cannot use {} with check {name} - no effect there - leave it out (options: docs/durability.md)",
             if foreign.is_empty() { "an option or path of other checks".to_owned() } else { foreign.join(", ") }
         ))),
     }

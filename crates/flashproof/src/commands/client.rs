@@ -184,7 +184,7 @@ pub fn threads(at_once: u32) -> u32 {
     at_once.div_ceil(THREAD_TRANSACTIONS).min(cpus() / 2).max(1)
 }
 
-/// Transactions in flight per connection: `wanted` if all nodes support pipelining, else 1.
+/// Transactions in flight per connection: `requested` if all nodes support pipelining, else 1.
 fn pipeline(requested: u32, map: &PartitionMap) -> u32 {
     match map.nodes.iter().find(|node| requested > 1 && !node.supports_pipelining) {
         None => requested,

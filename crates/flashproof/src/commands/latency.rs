@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 /// Reason for a missing or incomplete table.
 pub(super) struct TableError {
-    /// Output of the imitated program on standard output for this error.
+    /// Text that the imitated program prints to standard output on this error.
     pub(super) imitated_output: String,
     pub(super) failure: Failure,
 }
@@ -59,7 +59,7 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
 struct Opened<'a> {
     path: &'a Path,
     source: LogReader<Input<Box<dyn Read>>>,
-    /// Judgement by the counts of a run directory, if it has the thresholds of the SLA.
+    /// Judgement by the counts of a run directory, if they include the thresholds of the SLA.
     judgement: Option<Judgement>,
 }
 
@@ -299,7 +299,7 @@ fn append(
 fn damaged(log: &Log, logs: &[Log], format: Format) -> Failure {
     let mut damage = log.damage.as_ref().map(ToString::to_string).unwrap_or_default();
     if let Some(ReadError::Io { .. }) = log.damage {
-        damage += &format!("; the {} s before it are complete", log.complete_sec);
+        damage += &format!("; the {} s before the damage are complete", log.complete_sec);
     }
     let shown = match (format, logs) {
         (Format::Json, _) => "the document shows",

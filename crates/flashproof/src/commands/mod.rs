@@ -43,7 +43,7 @@ fn json(value: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
     ::report::json(value).map_err(Failure::environment)
 }
 
-/// Runs `command` with the behaviour of `manner`.
+/// Runs `command` with the behaviour of `compat_mode`.
 pub fn run(command: &Command, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     match command {
         Command::Storage(storage) => match &storage.other {

@@ -145,8 +145,8 @@ pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     worst_exit_code(&statuses)
 }
 
-/// Prints the page of `read` once; with `again`, repeatedly, until `read` reports the end or the reader of the output
-/// is gone.
+/// Prints the page of `read` once. With `is_repeated`, prints it until `read` reports the end or the reader of the
+/// output is gone.
 pub(super) fn watch(
     is_repeated: bool,
     json: bool,
@@ -189,8 +189,8 @@ fn worst_exit_code(statuses: &[Result<Status, RunDirError>]) -> Result<ExitCode,
     Ok(ExitCode::from(worst.unwrap_or(0)))
 }
 
-/// Escape sequences and text that draw `text` over the previous `drawn` lines. Lines are cut to the terminal's width: a
-/// wrapped line would count as one line. Also returns the number of lines.
+/// Escape sequences and text that draw `text` over the previous `drawn_lines` lines. Lines are cut to the terminal's
+/// width: a wrapped line would count as one line. Also returns the number of lines.
 fn drawing(text: &str, drawn_lines: usize) -> (String, usize) {
     let width = columns(io::stdout());
     let mut drawing = if drawn_lines > 0 { format!("\x1b[{drawn_lines}A\x1b[J") } else { String::new() };

@@ -147,8 +147,8 @@ fn maybe_older(facts: &Facts) -> Vec<Line> {
     let line = |(namespace, counts): (&NamespaceConfig, &NamespaceCounts)| {
         let text = format!(
             "{{{}}} {} records of an earlier run: if both nodes were killed at once, writes that were only in memory \
-             are lost, and a node does not fetch records that only the other has - commit-to-device keeps no write \
-             only in memory",
+             are lost, and a node does not fetch records that only the other has - with commit-to-device, no \
+             write is only in memory",
             namespace.settings.name, counts.store.objects
         );
         Line::warning("hb", "hb.c", text)
@@ -207,8 +207,8 @@ fn check_files(config: &Config) {
     }
 }
 
-/// Listens at `at`, with retries while a server killed just before still holds the port: the kernel closes its ring
-/// with a delay.
+/// Listens at `socket_address`, with retries while a server killed just before still holds the port: the kernel closes
+/// its ring with a delay.
 fn bind_with_retries(socket_address: SocketAddr) -> std::io::Result<TcpListener> {
     let begin = Instant::now();
     loop {
@@ -337,7 +337,7 @@ fn expected_devices(namespace: &NamespaceConfig, cores: u16) -> Vec<ExpectedDevi
         .collect()
 }
 
-/// The header of an existing store with the expected settings. Errors: a store with other settings; one sentence.
+/// The header of an existing store with the expected settings. Errors: a sentence about the other settings of a store.
 fn existing_header(expected: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>, String> {
     // The guard refuses a path that cannot be read, or is neither file nor device.
     let Ok(metadata) = fs::metadata(expected.name) else { return Ok(None) };

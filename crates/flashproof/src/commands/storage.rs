@@ -137,7 +137,7 @@ fn check_devices(name: &str, trace: &Trace, device_names: &[String]) -> Result<(
     )))
 }
 
-/// Assumed write blocks of a space of unknown size; the results hardly depend on this number.
+/// Assumed number of write blocks of a space of unknown size. The results hardly depend on it.
 const BLOCKS_ASSUMED: u64 = 1_000_000;
 
 /// Reads the file, and runs it.
@@ -197,11 +197,11 @@ fn describe(tenants: &Tenants, default_device: Option<&DeviceName>) -> Result<St
         ]);
     }
     let mut text = format!("{table}\n");
-    text += "Engine WA: bytes that the store writes for each byte of its clients. At most: the fill at which uniform \
-             updates run out of blocks.\n";
+    text += "\"engine WA\": bytes that the store writes for each byte of its clients. \"at most\": the fill at which \
+             uniform updates run out of blocks.\n";
     if has_uneven_keys {
-        text += "Both numbers assume uniform keys. For other keys, the start of a run shows the numbers of a model of \
-                 the store.\n";
+        text += "Both numbers assume uniform keys. For other keys, a run models the store at its start, and \
+                 shows the numbers.\n";
     }
     text += "A run begins as if the spaces had been in use for a long time.\n";
     Ok(text)

@@ -93,7 +93,7 @@ fn question(args: &OnDriveArgs) -> Result<WafRequest, Failure> {
     })
 }
 
-/// Prints `report` and writes its page. Returns the exit code of `ended`, or 4 if an arrangement was never steady.
+/// Prints `report` and writes its page. Returns the exit code in `result`, or 4 if an arrangement was never steady.
 fn show_report(args: &OnDriveArgs, mut report: WafReport, result: Result<u8, Failure>) -> Result<ExitCode, Failure> {
     report.remarks.extend(report.about_latencies());
     // If one output fails, the other is still written.

@@ -1,7 +1,7 @@
-//! Commands to the guest and what they leave behind, over a serial port of its own.
+//! Commands to the guest, and their results, over a dedicated serial port.
 //!
-//! A request is a line with a shell script in hexadecimal digits. The answer is a line with exit code and sizes, then the bytes
-//! of standard output and standard error.
+//! A request is a line with a shell script in hexadecimal digits. The answer is a line with exit code and sizes, then
+//! the bytes of standard output and standard error.
 
 use crate::support::Ended;
 use std::fmt::Write as _;
@@ -9,8 +9,8 @@ use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// The guest's first and only process besides what it starts. Devices are named by their controller's serial number
-/// (`$FDP0`, `$DATA0`), because the kernel numbers them in the order in which they happened to answer.
+/// Script of the guest's first process, which starts all others. Devices are named by the serial number of their
+/// controller (`$FDP0`, `$DATA0`), because the kernel's numbers can change from boot to boot.
 pub(super) const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox mount -t devtmpfs dev /dev 2>/dev/null
 /bin/busybox --install -s /bin

@@ -17,7 +17,7 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    /// A directory, and those that it is in.
+    /// Adds a directory and its parents.
     pub(super) fn directory(&mut self, path: &str) {
         if let Some((parent, _)) = path.rsplit_once('/') {
             self.directory(parent);
@@ -27,12 +27,12 @@ impl Archive {
         }
     }
 
-    /// A file that can be executed.
+    /// Adds an executable file.
     pub(super) fn program(&mut self, path: &str, content: &[u8]) {
         self.place(path, PROGRAM, content);
     }
 
-    /// The whole archive.
+    /// Ends the archive, and returns its bytes.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, b"");
         self.bytes

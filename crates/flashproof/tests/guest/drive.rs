@@ -13,7 +13,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Asks the drive by nvme-cli, a program that is not ours.
+    /// Reads the counters by nvme-cli, independently of flashproof.
     pub(super) fn of(guest: &mut Guest) -> Self {
         let mut at = |page: u8, specific: u8, offset: usize| {
             let script = format!(
@@ -54,7 +54,7 @@ pub(super) fn column(table: &str, name: &str) -> Vec<String> {
     lines.map(|cells| cells[at].to_owned()).collect()
 }
 
-/// A new controller shows what it is, and counts the bytes that we count.
+/// A new controller is shown, and its byte counters match those of flashproof.
 pub(super) fn is_shown(guest: &mut Guest) {
     let devices = parsed(guest, "flashproof doctor --json");
     let known = |serial: &str| {
@@ -73,7 +73,7 @@ pub(super) fn is_shown(guest: &mut Guest) {
     let expected = [json!("QEMU NVMe Ctrl"), json!(DRIVE_BYTES), json!(512), json!(1), json!(8)];
     assert_eq!(shown.map(|fact| facts[fact].clone()), expected);
 
-    // Whatever is found is told by its name; nothing is a problem, and what a preparation settles is settled.
+    // Findings about this drive: a note on its kind, and a warning on its preparation that `prep` removes.
     let unprepared = |guest: &mut Guest| {
         let findings = parsed(guest, "flashproof doctor $FDP0 --json");
         let findings = findings["findings"].as_array().unwrap().clone();
@@ -108,11 +108,11 @@ pub(super) fn is_shown(guest: &mut Guest) {
     let table = guest.ask("cat /data/run/telemetry.csv");
     assert_eq!(column(&table, ".ocp.physical_media_units_written_bytes")[0], full.ocp_bytes.to_string());
     assert_eq!(column(&table, ".smart.data_units_written")[0], full.smart_units.to_string());
-    // This emulation counts a write that fills a reclaim unit up to its end twice on the media, so there it is more.
+    // QEMU counts a write twice on the media if it fills a reclaim unit to its end, so the media can have more bytes.
     assert!(ran.media_bytes >= ran.host_bytes, "{ran:?}");
 }
 
-/// A drive that is taken away ends the run, and is named.
+/// A removed drive ends the run, and is named.
 pub(super) fn is_taken_away(guest: &mut Guest) {
     guest.ask(&format!("rm -rf /data/run; {}", load(60)));
     guest.start("gone", "flashproof storage /tmp/c --out /data/run --sla '99%>10s'");

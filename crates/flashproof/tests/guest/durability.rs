@@ -1,7 +1,7 @@
 //! Durability of a whole machine that loses its power, with an NVMe drive whose cache is nbdkit's memory.
 //!
-//! QEMU's NVMe controller ignores FUA, so that a drive that keeps all it flushes lies about FUA alone; ext4 loses its last
-//! commit then, and with it a rename. With `write-cache=off` QEMU sends FUA with each write.
+//! QEMU's NVMe controller ignores FUA. A drive that keeps everything flushed therefore lies only about FUA: ext4 then
+//! loses its last commit, and a rename with it. With `write-cache=off`, QEMU sends FUA with each write.
 //!
 //! The guest has no network. Its connections to the witness go over serial ports.
 
@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use sys::random::Random;
 
-/// Longest wait for the first writes, only against hanging.
+/// Timeout for the first writes, only against hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Time after which the witness believes that a tester has no power.
@@ -27,7 +27,7 @@ const DEVICES: &str = "-chardev socket,id=first,path=first,server=on,wait=off -d
      -chardev socket,id=second,path=second,server=on,wait=off -device virtserialport,chardev=second \
      -chardev socket,id=third,path=third,server=on,wait=off -device virtserialport,chardev=third";
 
-/// A TCP server in the guest, of which each connection has a port of its own.
+/// Script of a TCP server in the guest, which forwards each connection to a serial port of its own.
 const RELAY: &str = r#"ifconfig lo up
 cat >/tmp/relay <<'END'
 #!/bin/sh
@@ -40,7 +40,7 @@ chmod 755 /tmp/relay
 nc -ll -p 7070 -e /tmp/relay >/dev/null 2>&1 &
 until grep -q :1B9E /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done"#;
 
-/// Joins a serial port to the witness: a connection begins with its first bytes. Nobody closes it, as after a power cut.
+/// Connects a serial port to the witness at the first bytes. The connection is never closed, as after a power cut.
 fn relay(port: &Path, address: &str) {
     let (mut guest, address) = (UnixStream::connect(port).unwrap(), address.to_owned());
     thread::spawn(move || {
@@ -63,15 +63,15 @@ fn relay(port: &Path, address: &str) {
 
 /// A power cut.
 struct Cut<'a> {
-    /// Of the drive, see `data/durability/drive.py`.
+    /// Defect of the drive, see `data/durability/drive.py`.
     lie: &'a str,
-    /// `on` or `off`, of QEMU; `denied`: on, but Linux takes the drive for one without a cache.
+    /// QEMU's write-cache, `on` or `off`. `denied`: on, but Linux is told that the drive has no cache.
     write_cache: &'a str,
     in_directory: bool,
     modes: &'a [&'a str],
 }
 
-/// A machine, cut while it writes; the examination after its restart. `None`: cannot be tested here.
+/// Cuts a machine's power while it writes. Returns the examination after the restart; `None`: cannot be tested here.
 fn cut(cut: &Cut<'_>, seed: u64) -> Option<Value> {
     let Cut { lie, write_cache, in_directory, modes } = *cut;
     let qemu_cache = if write_cache == "off" { "off" } else { "on" };
@@ -124,7 +124,7 @@ fn cut(cut: &Cut<'_>, seed: u64) -> Option<Value> {
     Some(json)
 }
 
-/// Power cuts of a machine. FLASHPROOF_DURABILITY_GUEST_CUTS asks for more of them.
+/// Power cuts of a machine. FLASHPROOF_DURABILITY_GUEST_CUTS sets their number.
 fn cuts(of: &Cut<'_>, check: impl Fn(&Value)) {
     let cuts = std::env::var("FLASHPROOF_DURABILITY_GUEST_CUTS").map_or(1, |cuts| cuts.parse().unwrap());
     for seed in 0..cuts {
@@ -160,7 +160,7 @@ fn a_machine_whose_drive_keeps_every_write_passes_in_all_modes_after_a_power_cut
         let modes = json["modes"].as_array().unwrap();
         assert_eq!(modes.len(), 5, "{json:#}");
         modes.iter().for_each(|mode| assert_eq!(of_mode(json, mode["mode"].as_str().unwrap()).1, 0, "{json:#}"));
-        // A slow guest has too few writes since the turn of the other modes began.
+        // In a slow guest, all modes may have too few writes for a judgement.
         let is_untested = json["sentence"].as_str().unwrap().starts_with("cannot tell: no mode had 20 ");
         assert!(json["outcome"] == "pass" || is_untested, "{json:#}");
     });

@@ -1,7 +1,7 @@
 //! Passthrough and placement, block by block, verified by the drive's own data.
 //!
-//! These tests run in the guest, to which [`super::placement`] takes this very program. They erase the drive that
-//! they find there, and no other: it must be QEMU's and have the serial number FDP0.
+//! These tests run in the guest: [`super::placement`] runs the test program there. They erase only a drive of QEMU with
+//! the serial number FDP0.
 
 use device::discover::{DeviceFacts, DiskWithPartitions, Roots, discover, list};
 use device::guard::{EraseAnswers, Guard, Request};
@@ -20,7 +20,7 @@ use sys::op::{Op, OpKind, Outcome, Placement};
 
 const BLOCK: u32 = 64 << 10;
 
-/// The guest's drive with this serial number, which is erased.
+/// The guest's drive with the serial number `serial`, which the tests erase.
 fn drive(serial: &str) -> DiskWithPartitions {
     let (drives, _) = list(&Roots::default());
     let is_it = |drive: &DiskWithPartitions| {
@@ -61,7 +61,7 @@ fn fdp(device: &str) -> Fdp {
     fdp
 }
 
-/// Blocks left in the reclaim unit of each handle, of which each write takes some.
+/// Blocks left in the reclaim unit of each handle.
 fn blocks_left(device: &str) -> Vec<u64> {
     fdp(device).placement.iter().map(|handle| handle.reclaim_unit_blocks_left).collect()
 }
@@ -106,7 +106,7 @@ fn commands_reach_the_drive_and_bring_its_own_status() {
             assert_eq!(write(&mut engine, offset, fill, None), Outcome::Done);
             let (outcome, bytes) = perform(&mut engine, |buf| op(OpKind::Read, offset, buf));
             assert_eq!((outcome, bytes == vec![fill; BLOCK as usize]), (Outcome::Done, true));
-            // Asked of the block device, which knows nothing of the other door.
+            // Read through the block device, independently of the NVMe character device.
             let mut bytes = vec![0; BLOCK as usize];
             File::open(&device).unwrap().read_exact_at(&mut bytes, offset).unwrap();
             assert!(bytes.iter().all(|byte| *byte == fill), "{device} at {offset}");
@@ -143,7 +143,7 @@ fn nothing_leaves_its_bounds() {
     }
 }
 
-/// Writes one block more by each further handle, and sees each arrive at its own.
+/// Writes through each handle, one block more each time, and checks that the blocks arrive at this handle.
 fn arrives_at_its_handle<E: BlockEngine>(device: &str, engine: &mut E, handles: usize) {
     for place in 1..=handles {
         let before = (blocks_left(device), fdp(device).statistics.unwrap());

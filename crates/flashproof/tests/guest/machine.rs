@@ -1,6 +1,6 @@
-//! A virtual machine: disks that outlive it, a boot, commands inside, and the end that a power cut makes.
+//! A virtual machine: disks that survive a power cut, boot, commands inside, and the power cut itself.
 //!
-//! No more than two run at once, and each is gone when its [`Guest`] is dropped.
+//! At most two machines run at once. A machine is killed when its [`Guest`] is dropped.
 
 use super::agent::{Agent, INIT};
 use super::cpio::{Archive, name};
@@ -16,9 +16,9 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest that a boot and an answer of QEMU may take; only against hanging.
+/// Timeout of a boot, and of an answer of QEMU; only against hanging.
 const BOOT_PATIENCE: Duration = Duration::from_secs(300);
-/// The same of a command in the guest, of which a whole certification is one.
+/// Timeout of a command in the guest, for example a whole certification.
 const COMMAND_PATIENCE: Duration = Duration::from_secs(600);
 
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
@@ -30,15 +30,15 @@ const GUESTS: usize = 2;
 pub(super) const FDP: &str = "-device nvme-subsys,id=subsys0,nqn=subsys0,fdp=on,fdp.runs=16M,fdp.nrg=1,fdp.nruh=8 \
      -device nvme,id=fdp0,serial=FDP0,subsys=subsys0,ocp=on \
      -device nvme-ns,drive=fdp,nsid=1,bus=fdp0,logical_block_size=512,fdp.ruhs=0-7";
-/// Size of every drive but the one at /data and `drive=small`.
+/// Size of every drive, except the one at /data and `drive=small`.
 pub(super) const DRIVE_BYTES: u64 = 256 << 20;
-/// A drive for what writes all of it many times: 96 MiB, with reclaim units of 8 MiB.
+/// A small drive for tests that fill it many times: 96 MiB, with reclaim units of 8 MiB.
 pub(super) const SMALL_FDP: &str = "-device nvme-subsys,id=subsys0,nqn=subsys0,fdp=on,fdp.runs=8M,fdp.nrg=1,fdp.nruh=8 \
      -device nvme,id=fdp0,serial=FDP0,subsys=subsys0,ocp=on \
      -device nvme-ns,drive=small,nsid=1,bus=fdp0,logical_block_size=512,fdp.ruhs=0-7";
 pub(super) const SMALL_BYTES: u64 = 96 << 20;
 
-/// A machine that is switched off: its disks, its kernel and what is in its root directory.
+/// A machine without power: its disks, its kernel and its root directory.
 pub(super) struct Machine {
     pub(super) bench: Bench,
     parts: PathBuf,
@@ -47,10 +47,11 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// With the drives that `devices` describes to QEMU, an image of its own for each `drive=NAME`; that of
-    /// `drive=locked` cannot be written, and that of `drive=cached` belongs to a running [`crate::support::CachedDrive`]. `None`, said aloud, where there is no QEMU or kernel for it.
+    /// A machine with the drives that `devices` describes to QEMU. Each `drive=NAME` gets its own image; that of
+    /// `drive=locked` is read-only, and a running [`crate::support::CachedDrive`] serves that of `drive=cached`.
+    /// `None`, with a message, without QEMU or a kernel.
     pub(super) fn new(devices: &str) -> Option<Self> {
-        // Beside the binary's directory: target/guest, which scripts/guest-setup makes.
+        // target/guest, which scripts/guest-setup creates.
         let target = Path::new(FLASHPROOF).parent()?.parent()?;
         let parts = target.join("guest");
         if !parts.join("qemu").exists() {
@@ -66,12 +67,12 @@ impl Machine {
         for (image, bytes) in images.chain([("data", 64 << 20)]) {
             File::create(bench.path(format!("{image}.img"))).unwrap().set_len(bytes).unwrap();
         }
-        // After a power cut the journal restores the file system; without one it could lose anything.
+        // After a power cut, the journal restores the file system; without a journal, any file could be lost.
         tool("mkfs.ext4", &["-q", "-F", "-E", "nodiscard", bench.path("data.img").to_str()?])?;
         Some(Self { bench, parts, devices: devices.to_owned(), drives })
     }
 
-    /// Switches it on. The data disk is at /data.
+    /// Boots the machine, with its data disk at /data.
     pub(super) fn boot(&self) -> Guest<'_> {
         let slot = Slot::wait();
         let path = |name: &str| self.bench.path(name).to_str().unwrap().to_owned();
@@ -104,7 +105,7 @@ impl Machine {
                 ["-drive".to_owned(), disk(drive, options)]
             }))
             .args(self.devices.split_whitespace())
-            // Nothing that was written stays in QEMU: a killed one is a power cut.
+            // QEMU keeps no written data, so a kill of QEMU is a power cut.
             .args(["-drive", &disk("data", "cache=writethrough")])
             .args(["-device", "nvme,serial=DATA0,drive=data"])
             .stdin(Stdio::null())
@@ -146,24 +147,24 @@ pub(super) struct Guest<'a> {
 }
 
 impl Guest<'_> {
-    /// Runs a shell script inside to its end.
+    /// Runs a shell script in the guest to its end.
     pub(super) fn run(&mut self, script: &str) -> Ended {
         let ended = self.agent.run(script);
         ended.unwrap_or_else(|error| panic!("{script}: {error}\n{}", self.machine.said()))
     }
 
-    /// Runs a script that has to succeed, and returns what it wrote.
+    /// Runs a script that must succeed, and returns its output.
     pub(super) fn ask(&mut self, script: &str) -> String {
         self.run(script).expect(0).stdout
     }
 
-    /// Starts a script that runs beside the next ones. `name` is for [`Self::end`].
+    /// Starts a script in the background. [`Self::end`] finds it by `name`.
     pub(super) fn start(&mut self, name: &str, script: &str) {
         let result = format!("echo $? >/tmp/{name}.tmp; mv /tmp/{name}.tmp /tmp/{name}.code");
         self.ask(&format!("{{ ({script}) >/tmp/{name}.out 2>/tmp/{name}.err; {result}; }} >/dev/null 2>&1 &"));
     }
 
-    /// Waits for the end of what [`Self::start`] began.
+    /// Waits for the end of a script that [`Self::start`] started.
     pub(super) fn end(&mut self, name: &str) -> Ended {
         self.wait_until(&format!("[ -e /tmp/{name}.code ]"));
         self.run(&format!("cat /tmp/{name}.out; cat /tmp/{name}.err >&2; exit $(cat /tmp/{name}.code)"))
@@ -174,7 +175,7 @@ impl Guest<'_> {
         self.ask(&format!("until {condition}; do sleep 0.1; done"));
     }
 
-    /// The disk mounted at /data as a power cut at this moment would leave it: the machine stands still for the copy.
+    /// Copies the disk of /data in the state after a power cut at this moment: the machine stands still for the copy.
     pub(super) fn data_now(&mut self, copy: &Path) {
         self.qmp.command("stop", json!({}));
         fs::copy(self.machine.bench.path("data.img"), copy).unwrap();
@@ -185,21 +186,21 @@ impl Guest<'_> {
     pub(super) fn power_cut(self) {}
 }
 
-/// Copies a directory out of an image of the data disk, its journal replayed as the next mount would.
+/// Copies a directory out of an image of the data disk, after a replay of the journal as at the next mount.
 pub(super) fn copy_out(image: &Path, directory: &str, to: &Path) {
     let image = image.to_str().unwrap();
-    // 1: something was repaired, and a journal replayed is such a thing.
+    // Exit code 1: something was repaired, for example by a replay of the journal.
     let output = Command::new("e2fsck").args(["-f", "-y", image]).env("PATH", PATH).output().unwrap();
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stdout));
-    // debugfs makes the directory of the same name within the one that it is given.
+    // debugfs creates a directory of the same name in the given one.
     let within = tempfile::tempdir_in(to.parent().unwrap()).unwrap();
     let command = format!("rdump {directory} {}", within.path().to_str().unwrap());
     tool("debugfs", &["-R", &command, image]).expect("debugfs reads the image");
     fs::rename(within.path().join(directory.trim_start_matches('/')), to).unwrap();
 }
 
-/// The guest's root directory, packed: the binary, this program as `tests`, nvme-cli, their libraries, and busybox;
-/// `None`, said aloud, without nvme-cli or binutils.
+/// The guest's root directory, packed: flashproof, this test program as `tests`, nvme-cli, their libraries, and
+/// busybox; `None`, with a message, without nvme-cli or binutils.
 fn initrd(parts: &Path) -> Option<&'static [u8]> {
     static PACKED: OnceLock<Option<Vec<u8>>> = OnceLock::new();
     PACKED.get_or_init(|| pack(parts)).as_deref()
@@ -228,7 +229,7 @@ fn pack(parts: &Path) -> Option<Vec<u8>> {
     Some(archive.finish())
 }
 
-/// The right to run one of [`GUESTS`].
+/// Permission to run one of the [`GUESTS`] guests.
 struct Slot;
 
 static FREE: (Mutex<usize>, Condvar) = (Mutex::new(GUESTS), Condvar::new());
@@ -249,7 +250,7 @@ impl Drop for Slot {
     }
 }
 
-/// A process that ends with this value.
+/// A process that is killed when dropped.
 struct Killed(Child);
 
 impl Drop for Killed {

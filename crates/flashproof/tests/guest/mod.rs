@@ -1,8 +1,8 @@
 //! Real NVMe: the binary in a virtual machine that has an emulated drive with FDP.
 //!
-//! scripts/guest-setup gets QEMU and a kernel; without them these tests are skipped aloud. QEMU emulates the
-//! processor, so that no KVM is needed: a boot takes some five seconds, and times measured inside mean nothing.
-//! CONTRIBUTING.md says how to run one by hand.
+//! scripts/guest-setup gets QEMU and a kernel; without them, these tests are skipped with a message. QEMU emulates the
+//! processor, so KVM is not needed: a boot takes some five seconds, and times measured inside mean nothing.
+//! CONTRIBUTING.md shows how to run a guest by hand.
 
 mod agent;
 mod cpio;
@@ -19,7 +19,7 @@ mod refused;
 mod waf;
 mod zoned;
 
-/// One machine for what needs no drive of its own: a boot takes as long as some of these.
+/// These tests share a machine and its drive, because a boot takes as long as some of them.
 #[test]
 fn a_drive_is_shown_refuses_what_it_cannot_do_takes_passthrough_is_taken_away_and_replaced() {
     let Some(machine) = machine::Machine::new(&format!("{} {}", machine::FDP, refused::LOCKED)) else { return };

@@ -11,14 +11,14 @@ fn drive(guest: &mut Guest<'_>) -> Value {
     devices.find(|one| one["facts"]["serial"] == "FDP0").unwrap().clone()
 }
 
-/// Passthrough splits what is long, and leaves no stale page.
+/// Passthrough splits long operations, and leaves no stale page in the page cache.
 pub(super) fn splits_and_leaves_no_stale_page(guest: &mut Guest<'_>) {
     let before = drive(guest);
     let facts = &before["facts"];
     assert_eq!(facts["transport"], "nvme-pcie", "{facts:#}");
     assert!(facts["queue_requests_max"].as_u64() > Some(1) && facts["hardware_queues"].as_u64() > Some(0), "{facts:#}");
 
-    // Of 2 MiB, four commands each, while somebody else has the drive open and reads it through the page cache.
+    // Operations of 2 MiB are four commands each. Meanwhile, another program reads the drive through the page cache.
     guest.ask(
         "rm -rf /data/run; printf '%s\\n' device-names:$FDP0 test-duration-sec:4 report-interval-sec:1 engine:passthrough read-reqs-per-sec:40 \
          write-reqs-per-sec:4000 large-block-op-kbytes:2048 >/tmp/c",
@@ -67,6 +67,6 @@ pub(super) fn splits_and_leaves_no_stale_page(guest: &mut Guest<'_>) {
         count(guest) - before
     };
     let [polled, woken] = ["--hipri", "--iodepth=8"].map(&mut interrupts_of);
-    // The guard reads a thousand samples with interrupts before each.
+    // Before each run, the guard reads a thousand samples, with interrupts.
     assert!(woken > polled + 100, "{polled} interrupts with hipri, {woken} without");
 }

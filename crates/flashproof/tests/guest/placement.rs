@@ -1,5 +1,6 @@
-//! Placement handles: what each stream wrote arrives at its handle, whatever carries it, and what the media wrote
-//! besides is reported. The drive says so: blocks left in the reclaim unit of each handle, and FDP statistics.
+//! Placement handles: the writes of each stream arrive at its handle through every kernel interface, and extra writes
+//! to the media are reported. Checked by the drive's own data: blocks left in each handle's reclaim unit, and FDP
+//! statistics.
 
 use super::drive::{Counters, column, parsed};
 use super::machine::{DRIVE_BYTES, FDP, Guest, Machine};
@@ -10,7 +11,7 @@ use std::fs;
 /// A reclaim unit of [`FDP`], in blocks.
 const UNIT_BLOCKS: u64 = (16 << 20) / 512;
 
-/// A drive with blocks of 4,096 bytes, and where its partition is.
+/// A drive with blocks of 4,096 bytes, and the bytes of its partition.
 const PARTITIONED: &str = "-device nvme-subsys,id=subsys1,nqn=subsys1,fdp=on,fdp.runs=16M,fdp.nrg=1,fdp.nruh=4 \
      -device nvme,id=part0,serial=PART0,subsys=subsys1 \
      -device nvme-ns,drive=part,nsid=1,bus=part0,logical_block_size=4096,physical_block_size=4096,fdp.ruhs=0-3";
@@ -19,7 +20,8 @@ const PARTITION: std::ops::Range<u64> = 3 << 20..35 << 20;
 /// The kernel's number of write streams of the drive.
 pub(super) const STREAMS: &str = "/sys/block/${FDP0#/dev/}/queue/max_write_streams";
 
-/// A file of tenants in /tmp/t, without reads: each with its write block, and the placements of clients and defragmentation.
+/// A file of tenants in /tmp/t, without reads: each with its write block, and the placements of its clients and of its
+/// defragmentation.
 pub(super) fn tenants(per_sec: u32, seconds: u32, placements: &[(&str, u16, u16)]) -> String {
     let mut file = format!(
         "operations-per-sec = {per_sec}\nduration-sec = {seconds}\nseed = 5\n\
@@ -41,7 +43,7 @@ pub(super) fn run(name: &str) -> String {
     )
 }
 
-/// Blocks that the reclaim unit of each handle has room for, as nvme-cli says.
+/// Blocks left in the reclaim unit of each handle, by nvme-cli.
 fn blocks_left(guest: &mut Guest) -> Vec<u64> {
     let status = parsed(guest, "nvme fdp status $FDP0 -o json");
     status["ruhss"].as_array().unwrap().iter().map(|handle| handle["ruamw"].as_u64().unwrap()).collect()
@@ -55,7 +57,7 @@ fn written(guest: &mut Guest, name: &str) -> BTreeMap<String, u64> {
     writes.map(|stream| (stream["name"].as_str().unwrap().to_owned(), stream["bytes"].as_u64().unwrap())).collect()
 }
 
-/// Runs tenants with `placements` and compares what each stream wrote with what arrived at each handle.
+/// Runs tenants with `placements`, and compares the writes of each stream with the data that arrived at each handle.
 fn arrives(guest: &mut Guest, name: &str, carrier: &str, placements: &[(&str, u16, u16)]) {
     guest.ask(&tenants(800, 2, placements));
     let before = (Counters::of(guest), blocks_left(guest));
@@ -73,8 +75,8 @@ fn arrives(guest: &mut Guest, name: &str, carrier: &str, placements: &[(&str, u1
             expected[usize::from(*placement) - 1] += bytes;
         }
     }
-    // A reclaim unit that is full is followed by an empty one.
-    assert!(expected.iter().all(|bytes| bytes / 512 < UNIT_BLOCKS), "it went round: {expected:?}");
+    // No stream may fill its reclaim unit: an empty unit would follow, and the difference would mean nothing.
+    assert!(expected.iter().all(|bytes| bytes / 512 < UNIT_BLOCKS), "a unit was filled: {expected:?}");
     let arrived: Vec<u64> = before
         .1
         .iter()
@@ -92,13 +94,13 @@ fn what_each_stream_writes_arrives_at_its_handle_and_what_the_media_wrote_beside
     partition(&machine);
     let mut guest = machine.boot();
 
-    // Block by block, while the drive is new.
+    // The tests inside compare block by block, while the drive is new.
     let inside = guest.ask("tests guest::inside --ignored --test-threads=1 2>&1");
     assert!(inside.contains("5 passed; 0 failed; 0 ignored"), "{inside}");
 
     let all = [("32KiB", 1, 2), ("64KiB", 3, 4), ("128KiB", 5, 6), ("256KiB", 7, 8)];
     arrives(&mut guest, "streams", "write streams of io_uring", &all);
-    // As a kernel before 6.16: there is no such file.
+    // An empty file replaces max_write_streams, which a kernel before 6.16 does not have.
     guest.ask(&format!(": >/tmp/empty; mount --bind /tmp/empty {STREAMS}"));
     arrives(&mut guest, "directives", "NVMe data placement directives", &all);
     guest.ask(&format!("umount {STREAMS}; echo 2 >/proc/sys/kernel/io_uring_disabled"));
@@ -111,15 +113,15 @@ fn what_each_stream_writes_arrives_at_its_handle_and_what_the_media_wrote_beside
     assert_untouched_outside(&machine);
 }
 
-/// Has the media of the drive write more than the host did, while tenants run, and looks for it in what was recorded.
+/// Makes the media write more than the host does, while tenants run, and checks that the run recorded the difference.
 fn injected(guest: &mut Guest) {
     let placements = [("32KiB", 1, 2), ("64KiB", 3, 4)];
     guest.ask(&tenants(100, 3600, &placements));
-    // Each handle gets an empty reclaim unit, so that none is filled up in between.
+    // Each handle gets an empty reclaim unit, so that no unit becomes full meanwhile.
     guest.ask("for pid in 0 1 2 3 4 5 6 7; do nvme fdp update $FDP0 --pids=$pid || exit; done");
     guest.start("injected", &run("injected"));
     guest.wait_until("grep -qs ^0, /data/injected/telemetry.csv");
-    // All of a reclaim unit is written in one go. No tenant's data is there.
+    // The drive fills the rest of a reclaim unit at once. No tenant's data is in this unit.
     guest.ask("nvme fdp update $FDP0 --pids=7");
     guest.ask("kill -TERM $(pidof flashproof)");
     let ended = guest.end("injected");
@@ -142,7 +144,7 @@ fn injected(guest: &mut Guest) {
     assert!(text.contains(&format!(": {:.2} (FDP statistics", media as f64 / host as f64)), "{text}");
 }
 
-/// Contents that no test may change: the drive without its partition.
+/// Contents of the drive outside its partition, which no test may change.
 fn pattern() -> Vec<u8> {
     let mut image = b"outside!".repeat(DRIVE_BYTES as usize / 8);
     // A partition table as the kernel reads it: one entry, in blocks of the drive.
@@ -165,6 +167,6 @@ fn assert_untouched_outside(machine: &Machine) {
     let [start, end] = [PARTITION.start, PARTITION.end].map(|at| at as usize);
     assert!(before[..start] == after[..start] && before[end..] == after[end..], "written outside of the partition");
     assert!(after[start..end].iter().any(|byte| *byte != 0), "nothing was written");
-    // A whole block of the last that were written, by the tests inside.
+    // The tests inside wrote the last block of the partition.
     assert!(after[end - 4096..end].iter().all(|byte| *byte == 0xa5));
 }

@@ -1,4 +1,4 @@
-//! Power cuts: what was recorded is still there, and a series goes on after the reboot.
+//! Power cuts: recorded data survives, and a series resumes after the reboot.
 
 use super::machine::{FDP, Machine, SMALL_FDP, copy_out};
 use conclusions::series::{Series, State};
@@ -7,17 +7,17 @@ use std::fs;
 use std::path::Path;
 use sys::random::Random;
 
-/// Power cuts in a run.
+/// Number of power cuts.
 const CUTS: u64 = 5;
-/// Of the moments at which they come.
+/// Seed of the random moments of the cuts.
 const SEED: u64 = 1;
 
-/// The variable `name`, or `default`.
+/// The environment variable `name` as a number, or `default`.
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |number| number.parse().unwrap_or_else(|_| panic!("{name} is no number")))
 }
 
-/// FLASHPROOF_POWER_CUTS asks for more of them, FLASHPROOF_POWER_SEED for other moments.
+/// FLASHPROOF_POWER_CUTS sets the number of cuts, FLASHPROOF_POWER_SEED their moments.
 #[test]
 #[ignore = "a guest of its own: make soak"]
 fn after_a_power_cut_a_run_reads_and_lacks_at_most_one_interval() {
@@ -32,7 +32,7 @@ fn after_a_power_cut_a_run_reads_and_lacks_at_most_one_interval() {
     guest.start("run", "flashproof storage /tmp/c --out /data/run --sla '99%>10s'");
     guest.wait_until("grep -qs ^0, /data/run/telemetry.csv");
     let image = machine.bench.path("cut.img");
-    // Whole lines that the program has written, on the disk or not yet: what a crash of it alone would leave.
+    // Number of whole lines that the program has written, on the disk or still in memory.
     let moment =
         |random: &mut Random| format!("sleep 0.{:03}; grep -c ^[0-9] /data/run/telemetry.csv", random.below(1000));
     for cut in 1..cuts {
@@ -45,7 +45,7 @@ fn after_a_power_cut_a_run_reads_and_lacks_at_most_one_interval() {
     check(&machine, &machine.bench.path("data.img"), &written, &format!("QEMU killed, FLASHPROOF_POWER_SEED={seed}"));
 }
 
-/// Reads what the power cut `which` left of a run of which `written` intervals had been written.
+/// Checks what the power cut `which` left of a run that had written `written` intervals.
 fn check(machine: &Machine, image: &Path, written: &str, which: &str) {
     let dir = machine.bench.path("found");
     copy_out(image, "/run", &dir);
@@ -53,7 +53,7 @@ fn check(machine: &Machine, image: &Path, written: &str, which: &str) {
     assert!(run.written.is_none() && run.damage.is_empty(), "{which}: {:?}", run.damage);
     let written: u64 = written.trim().parse().unwrap();
     assert!(run.intervals + 1 >= written, "{which}: {} intervals of {written}", run.intervals);
-    // 4: nobody wrote how it ended.
+    // Exit code 4, invalid: the end of the run was not recorded.
     machine.bench.flashproof(&["report", "found"]).expect(4);
     fs::remove_dir_all(&dir).unwrap();
 }
@@ -85,6 +85,6 @@ fn after_a_power_cut_certify_goes_on_with_the_stage_that_was_running() {
     let steps = Series::read(&dir).unwrap().expect("there is a series").steps;
     let steps: Vec<_> = steps.iter().map(|step| (step.state, step.attempts, step.dir.as_str())).collect();
     assert_eq!(steps, [(State::Done, 1, "stage-1"), (State::Done, 2, "stage-2.2")]);
-    // The stage that was cut short is told, too.
+    // The stage that the power cut interrupted has no written verdict.
     assert_eq!(run_dir::read(&dir.join("stage-2")).unwrap().written, None);
 }

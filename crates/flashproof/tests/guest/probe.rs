@@ -23,13 +23,14 @@ fn the_probe_of_a_drive_that_moves_nothing_finds_nothing_and_counts_what_the_dri
     assert_eq!(phases.len(), 6);
     for phase in phases {
         assert_eq!(phase["counted"]["host"], phase["written_bytes"], "{phase}");
-        // The drive writes extra bytes when a write crosses into the next reclaim unit: some percent of so short a phase.
+        // The drive writes extra bytes when a write crosses into the next reclaim unit: a few percent in so short a
+        // phase.
         assert!((1.0..1.1).contains(&phase["waf"].as_f64().unwrap()), "{phase}");
     }
 
     let exists = guest.run(&format!("{probe} --out /tmp/probe.json")).expect(2);
     assert!(exists.stderr.contains("it is there already"), "{}", exists.stderr);
-    // In the middle of it: once the drive was written to.
+    // A signal in the middle of the probe, once the drive has been written to.
     let written = "nvme fdp stats $FDP0 --endgrp-id=1 | head -n 1";
     let broken_off = guest.run(&format!(
         "before=$({written}); {probe} & until [ \"$({written})\" != \"$before\" ]; do :; done; kill -TERM $!; wait $!"

@@ -1,10 +1,10 @@
-//! QEMU's own control connection (QMP): JSON, a line a message.
+//! QEMU's control connection (QMP): JSON, one line for each message.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
-/// The connection, its greeting exchanged.
+/// The connection, after the greeting.
 pub(super) struct Qmp {
     stream: BufReader<UnixStream>,
 }

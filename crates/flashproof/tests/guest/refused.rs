@@ -32,7 +32,7 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
     let (gone, back) = (format!("mv {generic} /tmp/generic"), format!("mv /tmp/generic {generic}"));
     let one = |place| tenants(100, 1, &[("32KiB", place, place)]);
     let two = tenants(100, 1, &[("32KiB", 1, 2)]);
-    // The second names none.
+    // The second tenant has no placement.
     let mixed =
         tenants(100, 1, &[("32KiB", 1, 1), ("64KiB", 1, 1)]) + "sed -i '/name = .64KiB/,$ {/placement/d}' /tmp/t; ";
     let on_fdp = run("refused");
@@ -43,7 +43,7 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
     let cases: [Case<'_>; 12] = [
         (one(9), &on_fdp, &["placement handle 9 of", "its placement list has 8 - use lower handles"], ":"),
         (one(1), &on_locked, &["its namespace has no placement list: the drive has no FDP", "waf setup DEVICE"], ":"),
-        // The kernel is told that it has no write streams, as one before 6.16 has none, and may not use io_uring.
+        // For flashproof, the kernel has no write streams, as before 6.16, and forbids io_uring.
         (
             format!("{}{hidden}; {no_ring}", one(1)),
             &on_fdp,
@@ -78,16 +78,16 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
     }
     assert_eq!(Counters::of(guest), new, "something was written");
 
-    // A drive that fails what it promised is no refusal but a failure, with its own words.
+    // If the drive fails a command that it supports, the run fails with the drive's own status; it is not refused.
     guest.ask(&passthrough("$LOCKED0"));
     let failed = guest.run(&storage("LOCKED0")).expect(1);
     assert!(failed.stderr.contains("NVMe status Write Fault (type 0x2, code 0x80)"), "{}", failed.stderr);
 
-    // Nothing is to be done where there are handles; what would have to be cannot be tried on QEMU's drives,
-    // which have handles when they have FDP, and create no namespaces.
+    // The drive has handles, so there is nothing to set up. The setup itself cannot be tested here: QEMU's drives with
+    // FDP always have handles, and create no namespaces.
     let how = guest.ask("flashproof waf setup $FDP0");
     assert!(how.starts_with("Nothing to do: FDP is on in endurance group 1"), "{how}");
-    // A check without io_uring, as in most containers, works, and says what that costs.
+    // A check works without io_uring, as in most containers, and reports the cost.
     let check = "printf '%s\\n' 'database = \"mine\"' 'question = \"Is it good?\"' '[sustained]' 'seconds = 1' 'written = \"0\"' \
                  'why = \"It is short.\"' '[[run]]' 'name = \"reads\"' 'seconds = 1' \"jobs = '''\" '[reads]' 'ioengine=libaio' \
                  'iodepth=4' 'direct=1' 'rw=randread' 'bs=4k' 'filename=data' 'size=4m' \"'''\" '[[run.criterion]]' \
@@ -98,7 +98,7 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
     assert!(checked.stdout.contains("MEASURED"), "{}", checked.stdout);
     guest.ask(ring);
 
-    // Nothing is left behind: the same drive now takes what was asked of it.
+    // Nothing is left behind: the same drive now takes a valid load.
     guest.ask(&format!("{}{}", tenants(100, 1, &[("32KiB", 8, 8)]), run("works")));
     assert!(parsed(guest, "cat /data/works/verdict.json")["outcome"] == "pass");
 }

@@ -1,4 +1,4 @@
-//! Tenants on a real controller that counts what its media take.
+//! Write amplification of tenants on a controller that counts the writes to its media.
 
 use super::machine::{DRIVE_BYTES, FDP, Machine};
 use serde_json::{Value, json};
@@ -22,14 +22,14 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
     let refused = guest.run("flashproof waf measure /tmp/t.toml --device $FDP0").expect(2);
     assert!(refused.stderr.contains("give its serial number: --erase"), "{}", refused.stderr);
 
-    // Broken off by a signal after some seconds: what was found until then is told.
+    // A signal ends the measurement after some seconds. The results until then are printed.
     guest.start(
         "waf",
         "flashproof waf measure /tmp/t.toml --device $FDP0 --erase FDP0 --arrange fdp --out /data/waf --json \
          --predict sim:ftl+capacity=256MiB+unit=32KiB+superblock=1MiB+handles=2+append=per-handle & echo $! >/tmp/pid; wait $!",
     );
     guest.wait_until("grep -qs ^0, /data/waf/fdp/telemetry.csv");
-    // All of a reclaim unit is written in one go, by a handle that no tenant has.
+    // The drive fills the rest of a reclaim unit at once, through a handle that no tenant has.
     guest.ask("nvme fdp update $FDP0 --pids=7");
     guest.wait_until("grep -qs ^5, /data/waf/fdp/telemetry.csv");
     guest.ask("kill -TERM $(cat /tmp/pid)");
@@ -56,7 +56,7 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
     assert!((16 << 20..(16 << 20) + host / 20).contains(&added), "{added} beside {host}: {fdp:#}");
     let tenants = fdp["timed"]["latencies"].as_array().unwrap();
     assert_eq!(tenants.len(), 4, "reads and writes of two: {fdp:#}");
-    // The run directory is one like any other.
+    // The run directory is like any other.
     let report = guest.run("flashproof report /data/waf/fdp");
     assert!(report.stdout.contains("a/writes"), "{}", report.stdout);
 }

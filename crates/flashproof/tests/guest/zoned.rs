@@ -1,4 +1,5 @@
-//! A zoned namespace: fio's `zonemode=zbd` by io_uring, system calls and NVMe commands, and a zone that somebody else resets.
+//! A zoned namespace: fio's `zonemode=zbd` by io_uring, system calls and NVMe commands, and zones that another program
+//! resets.
 
 use super::drive::parsed;
 use super::machine::{Guest, Machine};
@@ -10,7 +11,7 @@ const ZONED: &str = "-device nvme,id=zoned0,serial=ZONED0 -device nvme-ns,drive=
 
 const MIB: u64 = 1 << 20;
 
-/// The job of a run of `flashproof fio` with `options` in the guest, of which nothing may fail.
+/// Runs `flashproof fio` with `options` in the guest, asserts that nothing failed, and returns the job.
 fn job(guest: &mut Guest, options: &str) -> Value {
     let line = format!(
         "rm -rf /data/run; flashproof fio --name=a --filename=$ZONED0 --erase ZONED0 --direct=1 --zonemode=zbd --runtime=300 {options} \
@@ -26,7 +27,7 @@ fn ops(job: &Value, kind: &str) -> u64 {
     job[kind]["total_ios"].as_u64().unwrap()
 }
 
-/// Bytes before the write pointers of all zones, as nvme-cli says.
+/// Bytes before the write pointers of all zones, by nvme-cli.
 fn written(guest: &mut Guest) -> u64 {
     let report = parsed(guest, "nvme zns report-zones $ZONED0 -o json -d 64");
     let zones = report["zone_list"].as_array().unwrap();
@@ -46,16 +47,16 @@ fn zones_are_written_at_their_write_pointers_and_a_zone_that_another_program_res
     if guest.run("[ -r /sys/block/${ZONED0#/dev/}/queue/nr_zones ]").code != Some(0) {
         return crate::support::skip("the guest's kernel knows no zones").unwrap_or(());
     }
-    // Each zone once; then again, each zone reset before.
+    // Writes each zone once, then again after a reset of each.
     let wrote = job(&mut guest, "--rw=write --bs=256k --iodepth=4 --size=8z --zonesize=4m");
     assert_eq!((ops(&wrote, "write"), ops(&wrote, "trim")), (96, 0));
     assert_eq!(written(&mut guest), 24 * MIB);
     let wrote = job(&mut guest, "--rw=write --bs=256k --ioengine=psync --size=32m");
     assert_eq!((ops(&wrote, "write"), ops(&wrote, "trim"), &wrote["zone_resets"]), (96, 8, &8.into()));
     let read = job(&mut guest, "--rw=read --bs=256k --iodepth=4 --size=64m");
-    assert_eq!(ops(&read, "read"), 96, "what is written, and nothing else");
+    assert_eq!(ops(&read, "read"), 96, "only the written zones");
 
-    // Random zones, four at once, by several jobs; then all of them again, past the block layer.
+    // Writes random zones, four at once, by several jobs; then all zones again, past the block layer.
     for engine in ["io_uring", "libaio", "io_uring_cmd"] {
         let options = format!(
             "--rw=randwrite --bs=64k --iodepth=4 --numjobs=2 --group_reporting --size=48m --io_size=40m --ioengine={engine}"
@@ -74,7 +75,7 @@ fn zones_are_written_at_their_write_pointers_and_a_zone_that_another_program_res
     let trimmed = job(&mut guest, "--rw=trim --bs=4m --size=64m");
     assert_eq!((ops(&trimmed, "trim"), written(&mut guest)), (16, 0));
 
-    // Without zonemode nothing is written; nor where other zones use up what the device can have active.
+    // Without zonemode nothing is written. The same holds if other zones use up the active zones of the device.
     let line = "flashproof fio --name=a --filename=$ZONED0 --erase ZONED0 --direct=1 --rw=write --bs=64k --runtime=60 --no-trace --out=/data/run";
     for line in [line, "flashproof prep $ZONED0 --erase ZONED0"] {
         let refused = guest.run(&format!("rm -rf /data/run; {line}")).expect(3);

@@ -1,4 +1,4 @@
-//! A drive with a volatile cache: nbdkit, whose memory is the cache. Killed, it loses what it had not kept, as at a power cut.
+//! A drive with a volatile cache, which is the memory of nbdkit. A kill loses the unflushed data, as a power cut does.
 
 use super::{Bench, project, skip, tool};
 use std::fs::{self, File};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest wait for a program of the drive.
+/// Timeout for a program of the drive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A drive that serves a socket until it is cut.
@@ -18,8 +18,9 @@ pub struct CachedDrive {
 }
 
 impl CachedDrive {
-    /// A drive over `bench/IMAGE`, whose name is that of its lie: see `data/durability/drive.py`. Two more are nbdkit's own
-    /// cache: `writeback` keeps what is flushed, `unsafe` ignores flushes. `None`, said aloud, without nbdkit.
+    /// A drive over `bench/IMAGE` with the defect `lie`, see `data/durability/drive.py`. Two more values select
+    /// nbdkit's own cache: `writeback` keeps flushed data, `unsafe` ignores flushes. `None`, with a message, without
+    /// nbdkit.
     pub fn start(bench: &Bench, image: &str, lie: &str) -> Option<Self> {
         let (image, socket) = (bench.path(image), bench.path(format!("{image}.nbd")));
         let image = image.to_str().unwrap();
@@ -50,7 +51,7 @@ impl CachedDrive {
         Some(drive)
     }
 
-    /// The power is gone.
+    /// Cuts the power.
     pub fn cut(&mut self) {
         let _ = self.nbdkit.kill();
         let _ = self.nbdkit.wait();
@@ -71,7 +72,7 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// `None`, said aloud, without FUSE, loop devices or root.
+    /// `None`, with a message, without FUSE, loop devices or root.
     pub fn new(bench: &Bench, drive: &CachedDrive) -> Option<Self> {
         let mount = bench.path("nbd");
         fs::create_dir_all(&mount).unwrap();
@@ -82,7 +83,7 @@ impl Attached {
         let file = mount.join("disk");
         let uri = format!("nbd+unix:///?socket={}", drive.socket.display());
         let mut nbdfuse = Command::new("nbdfuse");
-        // One connection: the drive does not say that several see the same.
+        // A single connection: the drive does not promise that several connections see the same data.
         nbdfuse.args(["-C", "1", file.to_str().unwrap(), &uri]);
         let child = nbdfuse.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let mut attached = Self { device: String::new(), mount, nbdfuse: child };

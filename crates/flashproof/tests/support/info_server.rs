@@ -1,5 +1,4 @@
-//! A server that answers info requests as real ones did (`crates/sizing/tests/data/info`), and in ways that no
-//! server should.
+//! A server that answers info requests as real servers did (`crates/sizing/tests/data/info`), or in invalid ways.
 
 use flate2::read::GzDecoder;
 use rustls::pki_types::pem::PemObject;
@@ -31,7 +30,7 @@ pub enum Mode {
     Login(String, String),
     /// Answers every query with this value.
     Every(&'static str),
-    /// Settings are not changed: this is the answer.
+    /// Refuses to change settings, with this answer.
     RefuseSettings(&'static str),
     /// Sends the first bytes of a reply, and no more.
     Stall(usize),
@@ -51,13 +50,13 @@ pub struct InfoServer {
 
 struct State {
     mode: Mutex<Mode>,
-    /// Values by name; those of a sample one after the other.
+    /// Replies by name. A sampled name has a list of replies.
     once: Mutex<BTreeMap<String, String>>,
     samples: BTreeMap<String, Vec<String>>,
     asked: Mutex<Vec<String>>,
     benchmarks: AtomicBool,
     drv_ssd: Mutex<String>,
-    /// Connections are closed at once.
+    /// True to close each connection at once.
     is_away: AtomicBool,
     is_over: AtomicBool,
     logins: AtomicUsize,
@@ -69,7 +68,7 @@ pub fn tls_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tls").join(name)
 }
 
-/// TLS with the certificate of `node.test`; clients need one, too, if `wants_client`.
+/// TLS with the certificate of `node.test`. With `wants_client`, clients need a certificate, too.
 pub fn tls(wants_client: bool) -> Arc<ServerConfig> {
     let certificates = |name| CertificateDer::pem_file_iter(tls_file(name)).unwrap().map(Result::unwrap).collect();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -131,7 +130,7 @@ impl InfoServer {
                     break;
                 }
                 let state = serving.clone();
-                // A client that goes away is none of its business.
+                // Errors are ignored: a client may disconnect.
                 thread::spawn(move || drop(state.serve(socket)));
             }
         });
@@ -155,7 +154,7 @@ impl InfoServer {
         *self.state.drv_ssd.lock().unwrap() = drv_ssd.to_owned();
     }
 
-    /// True if histograms are on; and the level of drv_ssd.
+    /// True if histograms are on; and the log level of drv_ssd.
     pub fn settings(&self) -> (bool, String) {
         (self.state.benchmarks.load(Ordering::SeqCst), self.state.drv_ssd.lock().unwrap().clone())
     }
@@ -164,17 +163,17 @@ impl InfoServer {
         self.state.is_away.store(is_away, Ordering::SeqCst);
     }
 
-    /// Names that were asked for, one after the other.
+    /// Requested names, in the order of the requests.
     pub fn asked(&self) -> MutexGuard<'_, Vec<String>> {
         self.state.asked.lock().unwrap()
     }
 
-    /// Requests for the statistics of a namespace.
+    /// Number of requests for the statistics of a namespace.
     pub fn samples(&self) -> usize {
         self.asked().iter().filter(|name| name.starts_with("namespace/")).count()
     }
 
-    /// Logins by password.
+    /// Number of logins by password.
     pub fn logins(&self) -> usize {
         self.state.logins.load(Ordering::SeqCst)
     }
@@ -207,7 +206,7 @@ impl State {
             stream.read_exact(&mut header)?;
             let length = u64::from_be_bytes(header) & 0xffff_ffff_ffff;
             if header[0] != 2 || length > 1 << 20 {
-                // TLS, where it is not spoken.
+                // A client uses TLS, but this server does not.
                 return Ok(());
             }
             let mut body = vec![0; length as usize];
@@ -262,7 +261,7 @@ impl State {
             match (mode, self.answer(name, mode)) {
                 (Mode::Every(value), _) => text += &format!("{name}\t{value}\n"),
                 (_, Some(value)) => text += &format!("{name}\t{value}\n"),
-                // As 4.9 does with what it does not know.
+                // An unknown name gets no answer, as in 4.9.
                 (_, None) => {}
             }
         }
@@ -298,7 +297,7 @@ impl State {
 /// Command of a login by password.
 const LOGIN: u8 = 20;
 
-/// The result of a login: a command, and the user with the credential or the token of a session.
+/// Result of a login, which is a command, the user, and a credential or the token of a session.
 pub fn log_in(body: &[u8], user: &str, credential: &str) -> u8 {
     let mut fields = BTreeMap::new();
     let mut rest = &body[16..];

@@ -1,4 +1,4 @@
-//! A campaign in a directory of the bench, on this machine or on the cluster of Slurm.
+//! A campaign in a directory of the bench, on this machine or on the Slurm cluster.
 
 use super::{Bench, Ended, FLASHPROOF, LoopDevice, Running, Slurm};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ impl Lab {
         Self { bench: Bench::new(), slurm: None, _turn: None }
     }
 
-    /// On the cluster; `None`, said aloud, without one.
+    /// A campaign on the cluster; `None`, with a message, without a cluster.
     pub fn on_slurm() -> Option<Self> {
         let turn = Slurm::turn();
         Some(Self { slurm: Some(Slurm::cluster()?), _turn: Some(turn), ..Self::new() })
@@ -94,7 +94,7 @@ impl Lab {
         Running::start(self.prepare(arguments))
     }
 
-    /// The name of its jobs.
+    /// Name of the campaign's jobs.
     pub fn job_name(&self) -> String {
         let plan: Value = serde_json::from_str(&self.bench.text("lab/plan.json")).unwrap();
         let campaign = self.bench.text("lab/campaign.toml");
@@ -102,7 +102,7 @@ impl Lab {
         format!("flashproof-{name}-{}", plan["id"].as_str().unwrap())
     }
 
-    /// The campaign's status; asked again while another test's controller is down.
+    /// Status of the campaign, asked again while another test's controller is down.
     pub fn status(&self) -> Value {
         let ended = (0..100).map(|_| self.fleet(&["status", LAB, "--json"])).find(|ended| {
             let is_down = ended.stderr.contains("running squeue");
@@ -140,7 +140,7 @@ impl Lab {
         self.bench.path(format!("lab/tasks/{index:04}/{name}"))
     }
 
-    /// Processes of a task, or of the step's command.
+    /// Processes of a task or of a step's command, found by a part of the command line.
     pub fn processes(&self, part: &str) -> Vec<String> {
         let text = Command::new("pgrep").args(["-f", part]).output().unwrap().stdout;
         String::from_utf8(text).unwrap().lines().map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! A loop device of the test's own, on a file of the bench.
+//! A loop device on a file of the bench.
 
 use super::{Bench, skip, tool};
 use device::observe::DeviceNumber;
@@ -14,7 +14,7 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Sets a limit of its queue, a file of sysfs.
+    /// Sets a limit of the device's queue, a file of sysfs.
     pub fn set_queue(&self, limit: &str, value: &str) -> Setting {
         let path = format!("/sys/block/{}/queue/{limit}", self.name.trim_start_matches("/dev/"));
         let before = fs::read_to_string(&path).unwrap();
@@ -22,7 +22,7 @@ impl LoopDevice {
         Setting { path, before }
     }
 
-    /// A device of `size_bytes` zeros. `options` go to losetup. `None`, said aloud, without root.
+    /// A device of `size_bytes` zeros. `options` go to losetup. `None`, with a message, without root.
     pub fn new(bench: &Bench, size_bytes: u64, options: &[&str]) -> Option<Self> {
         if fs::metadata("/proc/self").unwrap().uid() != 0 {
             return skip("a loop device needs root");
@@ -30,7 +30,7 @@ impl LoopDevice {
         let image = bench.path("image");
         File::create(&image).unwrap().set_len(size_bytes).unwrap();
         let arguments = [options, &["--find", "--show", image.to_str().unwrap()]].concat();
-        // Another program may take the free device between the search and the use of it.
+        // Another program may take the free device between the search and its use.
         let name = (0..3).find_map(|_| tool("losetup", &arguments))?;
         Some(Self { name, image })
     }
@@ -40,7 +40,7 @@ impl LoopDevice {
         fs::read(&self.name).unwrap()
     }
 
-    /// Puts bytes on the device, and out of the page cache to it.
+    /// Writes bytes to the device, and flushes them from the page cache.
     pub fn put(&self, at: u64, bytes: &[u8]) {
         let device = OpenOptions::new().write(true).open(&self.name).unwrap();
         device.write_all_at(bytes, at).unwrap();
@@ -67,8 +67,7 @@ impl Drop for LoopDevice {
     }
 }
 
-/// A limit of a queue, which is what it was before when this is dropped: a queue keeps its limits when its loop device
-/// is detached.
+/// A changed limit of a queue, restored when dropped: a queue keeps its limits when its loop device is detached.
 pub struct Setting {
     path: String,
     before: String,

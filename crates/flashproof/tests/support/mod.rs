@@ -1,10 +1,9 @@
-//! Fixture of the binary's tests: a bench with a directory of its own, in which the binary is run as a user would run
-//! it.
+//! Fixture of the binary's tests: a bench with its own directory, in which the binary is run as a user would run it.
 //!
 //! Everything that a test makes (files, loop devices, mounts, processes) is removed when its value is dropped. A test
 //! prints which resources are missing here, and continues without them.
 
-#![allow(dead_code, unreachable_pub, unused_imports)] // every test file is a crate that uses its part of this
+#![allow(dead_code, unreachable_pub, unused_imports)] // each test program uses only a part of this
 
 mod cached_drive;
 pub mod info_server;
@@ -43,7 +42,7 @@ pub fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Where tests find programs.
+/// Search path for programs.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 pub const FLASHPROOF: &str = env!("CARGO_BIN_EXE_flashproof");
@@ -60,12 +59,12 @@ pub struct Bench {
 
 impl Bench {
     pub fn new() -> Self {
-        // Memory where there is some: a file with O_DSYNC on a slow disk makes a slow test.
+        // In memory if possible: O_DSYNC on a slow disk makes a test slow.
         let memory = Path::new("/dev/shm");
         Self::at(tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap())
     }
 
-    /// A bench on the disk that the project was built on; `None`, with a message, if that is in memory too.
+    /// A bench on the disk that the project was built on; `None`, with a message, if that disk is in memory, too.
     pub fn on_disk() -> Option<Self> {
         let dir = env!("CARGO_TARGET_TMPDIR");
         match tool("findmnt", &["--noheadings", "--output", "FSTYPE", "--target", dir])?.as_str() {
@@ -76,7 +75,7 @@ impl Bench {
 
     fn at(dir: TempDir) -> Self {
         default_signals();
-        // For runs as another user.
+        // Some tests run the binary as another user.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         Self { dir }
     }
@@ -101,12 +100,12 @@ impl Bench {
         String::from_utf8(self.read(name)).unwrap()
     }
 
-    /// The first megabytes of a file that is not empty anywhere.
+    /// Creates a file of `mbytes` MiB, with data in every part.
     pub fn write_victim(&self, name: &str, mbytes: usize) {
         self.write(name, b"precious".repeat(mbytes << 17));
     }
 
-    /// `program`, in this directory, with records of its own and nobody to ask.
+    /// `program`, in this directory, with its own state directory and without a terminal for questions.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command
@@ -146,7 +145,7 @@ impl Bench {
         Running::start(self.prepare(arguments)).end()
     }
 
-    /// Runs `flashproof fio` with the options of `line`, which ask for JSON; its jobs.
+    /// Runs `flashproof fio` with the options of `line`, which request JSON. Returns the jobs.
     pub fn fio_jobs(&self, line: &str, code: i32) -> (Vec<Value>, Ended) {
         let line = format!("fio {line} --output-format=json");
         let ended = self.flashproof(&line.split_whitespace().collect::<Vec<_>>()).expect(code);
@@ -160,12 +159,12 @@ impl Bench {
         self.start(config, more).end()
     }
 
-    /// Starts what [`Self::storage`] runs.
+    /// Starts the test that [`Self::storage`] runs.
     pub fn start(&self, config: &str, more: &[&str]) -> Running {
         self.start_as(CONFIG, OUT, config, more)
     }
 
-    /// Starts a storage test beside others on this bench.
+    /// Starts a storage test that may run beside others on this bench.
     pub fn start_as(&self, name: &str, out: &str, config: &str, more: &[&str]) -> Running {
         self.write(name, config);
         Running::start(self.prepare(&[&["storage", name, "--out", out], more].concat()))
@@ -191,8 +190,8 @@ impl Bench {
 
 /// Makes every program started from here on begin with the default signal dispositions.
 ///
-/// Under nohup, or in the background of a script, this process ignores some of them, and so would all that it starts. A
-/// signal with a handler here is reset to its default in a new program. Source: execve(2).
+/// Under nohup, or in the background of a script, this process ignores some signals, and programs that it starts would
+/// ignore them, too. A signal with a handler here is reset to its default in a new program. Source: execve(2).
 fn default_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -213,20 +212,20 @@ pub fn totals(run: &Run, stream: &str) -> (u64, u64, u64) {
     (totals.ops, totals.errors, totals.unissued)
 }
 
-/// True if what takes minutes is asked for, as by `make soak`.
+/// True if tests that take minutes are enabled, as by `make soak`.
 pub fn long() -> bool {
     std::env::var_os("FLASHPROOF_LONG").is_some()
 }
 
-/// Says past the test harness, which keeps what passing tests print, that a test or a part of it did
-/// not run.
+/// Prints that a test, or a part of it, did not run. The test harness, which hides the output of passed tests, does not
+/// hide this message.
 pub fn skip<T>(why: &str) -> Option<T> {
     let test = std::thread::current().name().unwrap_or("test").to_owned();
     let _ = writeln!(io::stderr(), "{test} skipped: {why}");
     None
 }
 
-/// Runs a command of the system; `None`, said aloud, when it is not there or fails.
+/// Runs a command of the system; `None`, with a message, if the command is missing or fails.
 pub fn tool(command: &str, arguments: &[&str]) -> Option<String> {
     let line = format!("{command} {}", arguments.join(" "));
     let output = Command::new(command).args(arguments).env("PATH", PATH).output();
@@ -256,7 +255,7 @@ impl Drop for Undo {
     }
 }
 
-/// A small file system in memory, mounted in a directory of the bench; `None` without the right to.
+/// A small file system in memory, mounted in a directory of the bench; `None` if mount is forbidden.
 pub fn small_disk(bench: &Bench, name: &str, kbytes: u32) -> Option<Undo> {
     let at = bench.path(name);
     fs::create_dir(&at).unwrap();
@@ -271,12 +270,12 @@ pub struct Nobody {
 }
 
 impl Nobody {
-    /// `None`, said aloud, where this user cannot become another one.
+    /// `None`, with a message, if this user cannot become another one.
     pub fn new(bench: &Bench) -> Option<Self> {
         Self::named(bench, "flashproof")
     }
 
-    /// The same, with the binary called `name`.
+    /// Like [`Self::new`], with the binary called `name`.
     pub fn named(bench: &Bench, name: &str) -> Option<Self> {
         // The build directory may be closed to others.
         let binary = bench.path(name);

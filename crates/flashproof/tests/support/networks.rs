@@ -1,14 +1,15 @@
-//! Two network namespaces, one for each of two nodes, that can be cut off from each other while both are reached from here.
+//! Two network namespaces, one for each of two nodes. The nodes can be cut off from each other and stay reachable from
+//! here.
 
 use super::{Bench, FLASHPROOF, Undo, tool};
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Removed when dropped.
+/// The two namespaces, removed when dropped.
 pub struct Networks {
     names: [String; 2],
-    /// Number of its 16 addresses in 198.18.0.0/15, which is for such tests (RFC 2544).
+    /// Number of the block of 16 addresses in 198.18.0.0/15, a range for such tests (RFC 2544).
     slot: u32,
     _undo: Vec<Undo>,
 }
@@ -22,7 +23,7 @@ impl Networks {
         let mut undo = Vec::new();
         for name in &names {
             ip(&format!("netns add {name}"))?;
-            // The links go with it.
+            // The deletion of a namespace also deletes its links.
             undo.push(Undo::with("ip", &["netns", "del", name]));
         }
         let this = Self { names, slot: (id * 8 + count) % 8192, _undo: undo };
@@ -42,7 +43,7 @@ impl Networks {
         Some(this)
     }
 
-    /// Host 1 or 2 of link 0 to 2: two to here, and the one between the nodes.
+    /// Address of `host` (1 or 2) on `link`: links to here from each node, and the link between the nodes.
     fn host(&self, link: u32, host: u32) -> Ipv4Addr {
         Ipv4Addr::from_bits(Ipv4Addr::new(198, 18, 0, 0).to_bits() + self.slot * 16 + link * 4 + host)
     }
@@ -52,7 +53,7 @@ impl Networks {
         self.host(node, 2).into()
     }
 
-    /// Joins the nodes (`up`), or cuts them off from each other (`down`), which discards all that is under way.
+    /// Joins the nodes (`up`), or cuts them off from each other (`down`), which discards packets in flight.
     pub fn join(&self, state: &str) {
         for (name, node) in self.names.iter().zip(0..) {
             ip(&format!("-n {name} link set eth1 {state}")).unwrap();

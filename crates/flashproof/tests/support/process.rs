@@ -1,4 +1,4 @@
-//! A run of the binary: started, watched, signalled, ended. No test hangs on one.
+//! A process of the binary: started, watched, signalled, ended. All waits have a timeout.
 
 use super::tool;
 use std::fs::File;
@@ -9,12 +9,12 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest time that anything here may take.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const POLL: Duration = Duration::from_millis(10);
 
-/// A process that goes on; killed when dropped.
+/// A running process, killed when dropped.
 pub struct Running {
     child: Child,
     stdout: File,
@@ -39,7 +39,7 @@ impl Running {
         text(&self.stderr.try_clone().unwrap())
     }
 
-    /// Writes a line to its standard input, which must be a pipe.
+    /// Writes a line to the standard input of the process, which must be a pipe.
     pub fn tell(&mut self, line: &str) {
         let stdin = self.child.stdin.as_mut().expect("standard input is a pipe");
         writeln!(stdin, "{line}").unwrap_or_else(|error| panic!("{line}: {error}\n{}", text(&self.stderr)));
@@ -47,11 +47,11 @@ impl Running {
 
     /// Sends a signal by its name (`INT`).
     pub fn signal(&self, name: &str) {
-        // The builtin of the shell: the program is not installed everywhere.
+        // The shell's builtin, because the program kill is not installed everywhere.
         tool("sh", &["-c", &format!("kill -{name} {}", self.pid())]).expect("the process is there");
     }
 
-    /// Waits until `what` is true; fails when the process ends before.
+    /// Waits until `is_so`; fails if the process ends before. `what` names the condition in messages.
     pub fn wait_until(&mut self, what: &str, mut is_so: impl FnMut() -> bool) {
         let started = Instant::now();
         while !is_so() {
@@ -72,7 +72,7 @@ impl Running {
         self.end_within(PATIENCE)
     }
 
-    /// As [`Self::end`], for what takes longer than most.
+    /// Like [`Self::end`], with a longer timeout.
     pub fn end_within(mut self, patience: Duration) -> Ended {
         let started = Instant::now();
         let status = loop {
@@ -93,7 +93,7 @@ impl Drop for Running {
     }
 }
 
-/// All that is in a file, read without moving the offset at which its writer goes on.
+/// Contents of a file, read without moving the offset of its writer.
 fn text(file: &File) -> String {
     let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
     file.read_exact_at(&mut bytes, 0).unwrap();
@@ -112,17 +112,17 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// The lines on standard error that begin with `error: `, without it.
+    /// The lines on standard error that begin with `error: `, without this prefix.
     pub fn errors(&self) -> Vec<&str> {
         self.stderr.lines().filter_map(|line| line.strip_prefix("error: ")).collect()
     }
 
-    /// The lines on standard error that begin with `warning: `, without it.
+    /// The lines on standard error that begin with `warning: `, without this prefix.
     pub fn warnings(&self) -> Vec<&str> {
         self.stderr.lines().filter_map(|line| line.strip_prefix("warning: ")).collect()
     }
 
-    /// Asserts the exit code; both outputs show when it is another.
+    /// Asserts the exit code, and shows both outputs if it differs.
     #[track_caller]
     pub fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "signal {:?}\n{}\n{}", self.signal, self.stdout, self.stderr);
@@ -130,14 +130,14 @@ impl Ended {
         self
     }
 
-    /// Asserts that it ended with a verdict, PASS or FAIL: for what does not depend on how fast a real device is.
+    /// Asserts a verdict, PASS or FAIL: for tests that do not depend on the speed of a real device.
     #[track_caller]
     pub fn expect_judged(self) -> Self {
         let code = if self.code == Some(1) { 1 } else { 0 };
         self.expect(code)
     }
 
-    /// Asserts that nothing was done and exactly this was said, one line for each mistake.
+    /// Asserts that nothing was done, and that the errors are exactly these lines.
     #[track_caller]
     pub fn expect_errors<T: AsRef<str>>(self, code: i32, errors: &[T]) -> Self {
         let ended = self.expect(code);
@@ -147,7 +147,7 @@ impl Ended {
         ended
     }
 
-    /// As [`Self::expect_errors`], with one line that has all `parts` in it.
+    /// Like [`Self::expect_errors`], with one line that contains all `parts`.
     #[track_caller]
     pub fn expect_error(self, code: i32, parts: &[&str]) -> Self {
         let ended = self.expect(code);

@@ -1,4 +1,4 @@
-//! `flashproof engine serve`, started and listening, and a request to it without a client.
+//! Starts `flashproof engine serve`, and sends requests to it without a client.
 
 use super::{Bench, Running, skip};
 use std::io::{Read, Write};
@@ -9,22 +9,22 @@ use store::ops::{self, Entry, operation, particle};
 use store::wire::message::{self, Header, field, info1, info2};
 use store::wire::{FrameKind, frame};
 
-/// Longest time until it listens, and until it answers.
+/// Timeout for the start of a server, and for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts a server with the configuration `config`; gives its port. `None`, said aloud: there is no io_uring here.
+/// Starts a server with the configuration `config`. Returns its port. `None`, with a message, without io_uring.
 pub fn serve(bench: &Bench, config: &str) -> Option<(Running, u16)> {
     let (running, address) = serve_as(bench, "serve.conf", config, &[])?;
     Some((running, address.port()))
 }
 
-/// The same with a configuration of this name, and where it listens.
+/// Like [`serve`], with the configuration in the file `name`. Returns the address of the server.
 pub fn serve_as(bench: &Bench, name: &str, config: &str, more: &[&str]) -> Option<(Running, SocketAddr)> {
     bench.write(name, config);
     listening(Running::start(bench.prepare(&[&["engine", "serve", name], more].concat())))
 }
 
-/// Waits until a server listens, and gives its address. `None`, said aloud: there is no io_uring here.
+/// Waits until a server listens. Returns its address. `None`, with a message, without io_uring.
 pub fn listening(running: Running) -> Option<(Running, SocketAddr)> {
     let begin = Instant::now();
     loop {
@@ -49,13 +49,13 @@ pub struct Answer {
     pub value: Vec<u8>,
 }
 
-/// Writes `value` to the record of a whole number that has no set, or reads it.
+/// Writes `value` to the record of the integer key `key` without a set; without `value`, reads the record.
 pub fn ask(server: impl ToSocketAddrs, key: u64, value: Option<&[u8]>) -> Answer {
     let info = if value.is_some() { [0, info2::WRITE, 0, 0] } else { [info1::READ | info1::GET_ALL, 0, 0, 0] };
     transact(server, info, key, value)
 }
 
-/// Deletes a record; the result code.
+/// Deletes a record. Returns the result code.
 pub fn delete(server: impl ToSocketAddrs, key: u64) -> u8 {
     transact(server, [0, info2::WRITE | info2::DELETE, 0, 0], key, None).result
 }
@@ -98,7 +98,7 @@ pub fn statistic_of(server: impl ToSocketAddrs, request: &str, name: &str) -> u6
     value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {body}"))
 }
 
-/// Sends a frame; the body of the answer.
+/// Sends a frame. Returns the body of the answer.
 fn exchange(server: impl ToSocketAddrs, frames: &[u8]) -> Vec<u8> {
     let mut socket = TcpStream::connect(server).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -1,6 +1,6 @@
 //! Eight nodes of Slurm on this machine, with two `flash` resources each, shared by the tests of one process.
 //!
-//! Every daemon is a child of a thread that never ends, so that the kernel ends it with this process.
+//! Every daemon is a child of a thread that ends with this process, so that the kernel then ends the daemon.
 
 use super::{skip, tool};
 use std::fs;
@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest wait for a daemon.
+/// Timeout for a daemon.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Nodes of the cluster.
@@ -27,13 +27,13 @@ pub struct Slurm {
 }
 
 impl Slurm {
-    /// Waits until no other test uses the cluster: some of them end its controller.
+    /// Waits until no other test uses the cluster: some tests end the controller.
     pub fn turn() -> MutexGuard<'static, ()> {
         static TURN: Mutex<()> = Mutex::new(());
         TURN.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cluster, started by the first caller. `None`, said aloud, without root or Slurm.
+    /// The cluster, started by the first caller. `None`, with a message, without root or Slurm.
     pub fn cluster() -> Option<&'static Self> {
         static CLUSTER: OnceLock<Option<Slurm>> = OnceLock::new();
         CLUSTER.get_or_init(Self::start).as_ref()
@@ -73,7 +73,7 @@ impl Slurm {
 
     fn configure(&self) {
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned();
-        // Held together, so that no two are the same.
+        // All sockets are open at the same time, so that no two have the same port.
         let held: Vec<TcpListener> = (0..=NODES).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let ports: Vec<u16> = held.iter().map(|socket| socket.local_addr().unwrap().port()).collect();
         let dir = self.dir.display();
@@ -142,7 +142,7 @@ impl Slurm {
         self.daemons.lock().unwrap().push((name.to_owned(), answered.recv().unwrap()));
     }
 
-    /// Kills the daemon called `name`: `controller`, `n3`.
+    /// Kills the daemon `name`, such as `controller` or `n3`.
     pub fn kill(&self, name: &str) {
         let mut daemons = self.daemons.lock().unwrap();
         let at = daemons.iter().rposition(|(other, _)| other == name).unwrap();
@@ -151,17 +151,17 @@ impl Slurm {
         child.wait().unwrap();
     }
 
-    /// `SLURM_CONF`.
+    /// Path of the cluster's slurm.conf.
     pub fn conf(&self) -> PathBuf {
         self.dir.join("slurm.conf")
     }
 
-    /// Runs one of Slurm's programs. Returns what it printed.
+    /// Runs one of Slurm's programs. Returns its output.
     pub fn run(&self, program: &str, arguments: &[&str]) -> String {
         tool_with(program, arguments, &self.conf())
     }
 
-    /// Lets the requeued jobs called `name` begin, which Slurm delays by two minutes.
+    /// Starts the requeued jobs called `name` now, which Slurm would delay by two minutes.
     pub fn hurry(&self, name: &str) {
         for job in self.run("squeue", &["-h", "-r", "-t", "PD", "-o", "%i %j %r"]).lines() {
             if let [id, job, reason] = job.split_whitespace().collect::<Vec<_>>()[..]
@@ -173,7 +173,7 @@ impl Slurm {
         }
     }
 
-    /// Waits until `what` is so.
+    /// Waits until `is_so`. `what` names the condition in messages.
     pub fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let began = Instant::now();
         while !is_so() {

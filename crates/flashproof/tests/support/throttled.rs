@@ -8,15 +8,15 @@ use std::process::Command;
 /// A cgroup with limits; removed when dropped.
 pub struct Throttled {
     group: PathBuf,
-    /// Each file with a limit, and what is written to it for none.
+    /// Each file with a limit, and the text that removes the limit.
     lifted: Vec<(PathBuf, String)>,
     /// Mount point, if this test mounted it.
     _mounted: Option<Undo>,
 }
 
 impl Throttled {
-    /// `limits`: each `read_iops`, `write_iops`, `read_bps` or `write_bps`, and how many a second. `None`, said aloud, where the
-    /// kernel has no such limit or does not let us set one.
+    /// `limits`: `read_iops`, `write_iops`, `read_bps` or `write_bps`, and the value per second. `None`, with a
+    /// message, if the kernel has no such limits or forbids them.
     pub fn new(bench: &Bench, device: &LoopDevice, limits: &[(&str, u64)]) -> Option<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
         let mounted = |kind: &str, option: &str| {
@@ -25,7 +25,7 @@ impl Throttled {
             found.find(|fields| fields[3].split(',').any(|has| has == option)).map(|fields| PathBuf::from(fields[1]))
         };
         let (major, minor) = device.number();
-        // Several tests of this process have groups at the same time, each for a device of its own.
+        // Several tests of this process have groups at the same time, each for another device.
         let name = format!("flashproof-test-{}-{minor}", std::process::id());
         let of_v1 = |(limit, value): &(&str, u64)| {
             (format!("blkio.throttle.{limit}_device"), format!("{major}:{minor} {value}"))
@@ -37,7 +37,7 @@ impl Throttled {
         let unified = mounted("cgroup2", "rw");
         let has_io = |root: &PathBuf| {
             let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
-            // Children have a controller only if their parent hands it on.
+            // A group has a controller only if its parent enables it.
             controllers.split_whitespace().any(|name| name == "io")
                 && fs::write(root.join("cgroup.subtree_control"), "+io").is_ok()
         };
@@ -56,7 +56,7 @@ impl Throttled {
         Self::make(at.join(name), &of_v1, Some(mounted))
     }
 
-    /// `limits`: each a file of the group, and what is written to it.
+    /// `limits`: files of the group, and the text to write to each.
     fn make(group: PathBuf, limits: &[(String, String)], mounted: Option<Undo>) -> Option<Self> {
         if let Err(error) = fs::create_dir(&group) {
             return skip(&format!("making the cgroup {}: {error}", group.display()));
@@ -75,12 +75,12 @@ impl Throttled {
         Some(this)
     }
 
-    /// Lets what waits go on: the limits are gone.
+    /// Removes the limits, so that waiting I/O continues.
     pub fn lift(&self) {
         self.lifted.iter().for_each(|(file, none)| fs::write(file, none).unwrap());
     }
 
-    /// A command that runs in the group, to which the arguments of `flashproof` are added.
+    /// A command that runs flashproof in the group, without arguments so far.
     pub fn command(&self, bench: &Bench) -> Command {
         let mut command = bench.command("sh");
         let script = "echo $$ > \"$0\" && exec \"$@\"";

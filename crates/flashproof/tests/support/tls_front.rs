@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Time that each direction waits for bytes before the other has its turn.
+/// Time that one direction waits for bytes before the other has its turn.
 const TURN: Duration = Duration::from_millis(1);
 
 /// Listens for clients with a certificate, for user admin with password admin; gone when dropped.
@@ -22,7 +22,7 @@ pub struct TlsFront {
 struct State {
     is_over: AtomicBool,
     logins: AtomicUsize,
-    /// Connections that passed on a frame of a client.
+    /// Number of connections that passed on a frame of a client.
     used: AtomicUsize,
 }
 
@@ -45,12 +45,12 @@ impl TlsFront {
         Self { address, state }
     }
 
-    /// Logins by password or session.
+    /// Number of logins, by password or session.
     pub fn logins(&self) -> usize {
         self.state.logins.load(Ordering::SeqCst)
     }
 
-    /// Connections that did more than to log in.
+    /// Number of connections that did more than a login.
     pub fn used(&self) -> usize {
         self.state.used.load(Ordering::SeqCst)
     }
@@ -110,7 +110,7 @@ fn read_some(from: &mut impl Read, to: &mut Vec<u8>) -> io::Result<()> {
     }
 }
 
-/// Takes the first whole frame, with its header.
+/// Takes the first whole frame, with its header, from `bytes`.
 fn take_frame(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
     let header: [u8; 8] = *bytes.first_chunk()?;
     let length = 8 + (u64::from_be_bytes(header) & 0xffff_ffff_ffff) as usize;

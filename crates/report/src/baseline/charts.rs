@@ -23,7 +23,7 @@ pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
     chart.key = format!("{}.", keys.join("; "));
     chart.caption =
         "Each point is a job, closed loop. Dotted vertical lines are the knees: the smallest depths that reach \
-                     90 % of the highest rate. The highest rate is the median of the rates from the knee on."
+                     90 % of the highest rate. The highest rate is the median of all rates within 10 % of the best."
             .to_owned();
     for (mix, curve) in &curves {
         if let Some(depths) = in_doubt(curve, |point| point.depth.to_string()) {

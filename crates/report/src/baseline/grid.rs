@@ -148,7 +148,7 @@ mod tests {
         let html = reads.render().into_string();
         assert!(html.contains("<td class=\"shade-8\">2.4 ms ✘</td>"), "{html}");
         assert!(html.contains("<td class=\"shade-0\">160 us</td>"), "{html}");
-        assert_eq!(writes.to_string().lines().nth(1).map(str::trim), Some("none"), "no writes, no latency of them");
+        assert_eq!(writes.to_string().lines().nth(1).map(str::trim), Some("none"), "there are no writes");
         assert!(tables(&[]).is_empty());
     }
 }

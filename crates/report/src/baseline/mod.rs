@@ -5,9 +5,9 @@
 //!                   -> numbers -> Beside: drives in columns, outliers named -> reports and comparisons
 //! ```
 //!
-//! The one idea: everything comes from the points in `series.json`, except the saturation's timeline, which comes from
-//! its run. The report includes predictions, and the used fraction of a drive with the possible gain from another
-//! layout.
+//! The one idea: everything comes from the points in `series.json`, except the timeline of the saturation, which comes
+//! from its run. The report also has the predictions, the part of each drive that was in use, and the possible gain
+//! from another layout.
 
 mod beside;
 mod charts;
@@ -246,8 +246,8 @@ fn in_doubt(point: &Point) -> &'static str {
 const SHOWN: [(&str, f64); 4] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99)];
 
 /// Explanation of a missing percentile.
-const TOO_FEW: &str = "A percentile is a dash, or has no point in a chart, if too few operations were measured: no \
-                       operation lies beyond it.";
+const TOO_FEW: &str = "A percentile is a dash in a table, and has no point in a chart, if too few operations were \
+                       measured for this percentile.";
 
 /// The number columns of a job: `before`, the percentiles, `after`.
 fn columns(before: &[&'static str], after: &[&'static str]) -> Vec<&'static str> {
@@ -346,7 +346,7 @@ fn saturation_table(mix: Mix, curve: &[&Point]) -> Table {
 /// The predicted rating, or why there is none, in one sentence.
 pub fn prediction_sentence(prediction: &Prediction) -> String {
     let Prediction { device, load, limits, points, in_doubt, error_pct, rating_low, rating_high, .. } = prediction;
-    let basis = format!("of {device} (load of 1x: {load}; limits {limits}");
+    let basis = format!("for {device} (load of 1x: {load}; limits {limits}");
     if let Some(Declined { cause, reason }) = &prediction.declined {
         return format!("no rating is predicted {basis}), because of {cause}: {reason}");
     }
@@ -354,7 +354,7 @@ pub fn prediction_sentence(prediction: &Prediction) -> String {
     let without_doubtful = if *in_doubt > 0 { format!(" without {jobs} in doubt") } else { String::new() };
     let basis = format!("{basis}; {points} points{without_doubtful}, median error {error_pct:.1} %)");
     let Some(rating) = prediction.rating else {
-        return format!("no load is predicted to be held, not even the smallest, {basis}");
+        return format!("even the smallest load is predicted to be too high {basis}");
     };
     let range_text = rating_low.zip(*rating_high).map(|(low, high)| format!(", between {low}x and {high}x"));
     format!("the predicted rating is {rating}x{}, {basis}", range_text.unwrap_or_default())
@@ -372,7 +372,7 @@ pub fn parameters(prediction: &Prediction) -> Table {
         .rows(prediction.parameters.iter().map(row))
 }
 
-/// All notes on a prediction beside its table, each one sentence: its reliability first.
+/// Notes beside the table of a prediction, each one sentence, its reliability first.
 fn prediction_notes(prediction: &Prediction) -> Vec<String> {
     let Prediction { simulated, misses, remarks, unknown, .. } = prediction;
     let mut notes = vec![prediction_sentence(prediction)];

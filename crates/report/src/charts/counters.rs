@@ -50,7 +50,7 @@ pub struct Change {
     pub first: f64,
     /// The last value measured.
     pub last: f64,
-    /// First fall of the counter; null if it never fell. A counter that only rises falls if the drive is reset.
+    /// First fall of the counter, for example because the drive was reset; null if the counter never fell.
     pub fell: Option<Fall>,
 }
 

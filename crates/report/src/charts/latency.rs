@@ -65,7 +65,7 @@ fn over_time(id: &str, title: &str, axis_title: &str, windows: &Windows, duratio
     }
     chart.caption = format!(
         "Each point has the percentiles of all operations in {} on all devices; max is the longest. Times below 1 us \
-         are drawn at 1 us; 0 is left out.",
+         are drawn at 1 us, except times of 0, which are left out.",
         units::span_of(windows.point_sec)
     );
     let total = &durations.total;

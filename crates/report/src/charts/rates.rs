@@ -35,7 +35,8 @@ pub(crate) fn rate_charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart
             chart.lines.push(Line::new("offered", Points::Each(vec![0.0, span]), y, Style::line(6)));
         }
         let point = units::span(timeline.point_sec());
-        let lowest_note = if timeline.is_reduced() { "; the lowest is the minimum of a report interval" } else { "" };
+        let lowest_note =
+            if timeline.is_reduced() { "; lowest achieved is the minimum of a report interval" } else { "" };
         chart.caption = format!(
             "Each point is the mean of {point} over all devices{lowest_note}. Achieved below offered means that operations \
              queued up or were lost."

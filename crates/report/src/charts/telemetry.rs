@@ -18,7 +18,7 @@ const DEVICE: [Quantity; 9] = [
     mean("throughput", "Throughput at the device", "MB/s")
         .of(&[("read", Column::ReadKibPerSec), ("written", Column::WriteKibPerSec)])
         .with_hint(
-            "The kernel's count. Near the rated throughput of the link or the drive, that throughput is the limit.",
+            "The kernel's count. If it is near the rated throughput of the link or drive, the link or drive is the limit.",
         ),
     max("await", "Mean time of requests", "ms")
         .of(&[("reads", Column::ReadAwaitMs), ("writes", Column::WriteAwaitMs), ("flushes", Column::FlushAwaitMs)])
@@ -148,8 +148,8 @@ impl Quantity {
         Self { hint, ..self }
     }
 
-    /// The chart for `owners`: kernel names of devices, or a single empty name for the host. `no_data_reason`: reason for missing
-    /// data, if known.
+    /// The chart for `owners`: kernel names of devices, or a single empty name for the host. `no_data_reason`: reason
+    /// for missing data, if known.
     fn chart(&self, prefix: &str, owners: &[String], timeline: &Timeline, no_data_reason: Option<&str>) -> Chart {
         let axis = if self.unit == "%" { Axis::percent(self.title) } else { Axis::linear(self.title, self.unit) };
         let mut chart = Chart::over_time(format!("{prefix}-{}", self.id), self.title, axis);

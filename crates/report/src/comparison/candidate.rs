@@ -43,7 +43,7 @@ pub struct Candidate {
     /// I/O of the representative run on each device.
     pub io: ValueOrReason<DeviceIo>,
     pub wear: ValueOrReason<Vec<DeviceWear>>,
-    /// The price of one drive divided by the load that it holds, per 1x.
+    /// Price of the drives, divided by the load that they hold as a multiple of 1x.
     pub price_per_1x: ValueOrReason<f64>,
     /// Rank among published ratings.
     pub place: ValueOrReason<PublishedRank>,

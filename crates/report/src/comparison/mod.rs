@@ -11,7 +11,7 @@
 //!
 //! Published ratings come from ACT's 24-hour certifications of the standard mix: a drive is rated Nx if it holds N
 //! times 2,000 reads and 1,000 writes per second within ACT's limits. Only a run with ACT's pacing, this mix and these
-//! limits is comparable with them.
+//! limits is comparable with a published rating.
 
 mod candidate;
 mod source;
@@ -62,8 +62,8 @@ impl Comparison {
     }
 }
 
-/// Compares the runs or series in `dirs`, with the operator's data `operator_data`, and ranks them in `ratings` (highest
-/// first).
+/// Compares the runs or series in `dirs`, with prices and endurance from `operator_data`. Ranks them among `ratings`,
+/// which are sorted, the highest first.
 ///
 /// Errors: a directory has neither a run nor a series, a run is named twice, or `operator_data` names an unknown candidate. If
 /// a run is damaged, its undamaged part is shown, with a warning.
@@ -219,7 +219,7 @@ pub struct PublishedRating {
     /// Endurance in the maker's words.
     pub endurance: Option<String>,
     pub act_version: Option<String>,
-    /// Publisher.
+    /// Publisher of the rating.
     pub source: Option<String>,
 }
 

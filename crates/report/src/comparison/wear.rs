@@ -1,8 +1,8 @@
 //! Wear of a drive under the load: bytes written per day, drive writes per day, years to its rated endurance.
 //!
 //! Wear is based on the bytes that the run itself wrote to each device, because endurance ratings count host writes.
-//! The drive's own count, which includes other programs, is a second number, if telemetry has it. The operator gives
-//! the price and the endurance rating of a candidate.
+//! The drive's own count in telemetry, which includes other programs, is a second number. The operator gives the price
+//! and the endurance rating of a candidate.
 
 use super::{CompareError, ValueOrReason};
 use results::run_dir::{DeviceKind, Intervals, Manifest, RunDirError};

@@ -119,7 +119,7 @@ impl SeriesReport {
 /// Banner about jobs in doubt, with the first doubt.
 fn banner(doubts: &InDoubt) -> String {
     let first = doubts.doubts.first().map(String::as_str).unwrap_or_default();
-    format!("{doubts}: their results may reflect this machine instead of the drive. The first: {first}")
+    format!("{doubts}: their results may reflect this machine instead of the drive. The first doubt: {first}")
 }
 
 impl StepReport {

@@ -113,7 +113,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// CPU usage of `ops` of `total_ops` operations: the total, scaled by ops / all.
+    /// CPU usage of `ops` of `total_ops` operations: the total, scaled by ops / total_ops.
     pub fn part(self, ops: u64, total_ops: u64) -> Self {
         let scaled = |whole: u64| (u128::from(whole) * u128::from(ops) / u128::from(total_ops.max(1))) as u64;
         Self {
@@ -148,7 +148,7 @@ pub struct Disk {
 pub struct FioReport<'a> {
     /// Jobs of all groups.
     pub jobs: Vec<JobReport<'a>>,
-    /// Options that hold for all of them.
+    /// Options that hold for all jobs.
     pub global: Vec<(String, String)>,
     pub disks: Vec<Disk>,
     /// Time of the report, milliseconds since 1970.
@@ -179,7 +179,7 @@ impl JobReport<'_> {
         self.end_ns.saturating_sub(self.begin_ns).max(1)
     }
 
-    /// Sum of the durations of its clones, nanoseconds.
+    /// Sum of the durations of the job's clones, nanoseconds.
     fn all_ns(&self) -> u64 {
         self.own_ns() * self.jobs as u64
     }
@@ -305,7 +305,7 @@ pub struct KindStats {
     pub errors: u64,
     /// Intended operations that were never issued or never completed.
     pub undone: u64,
-    /// KiB/s.
+    /// Bandwidth, KiB/s.
     pub bandwidth: SampleStats,
     /// Operations per second.
     pub iops: SampleStats,

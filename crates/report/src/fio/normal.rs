@@ -202,7 +202,7 @@ pub(super) fn short(value: u64, digits: u32, binary: bool, unit: &str) -> String
     }
 }
 
-/// The unit in which fio shows durations from `min` to `max`, and how many nanoseconds it is.
+/// The unit in which fio shows durations from `min_ns` to `max_ns`, and the unit's length in nanoseconds.
 fn scale(min_ns: u64, max_ns: u64, deviation_ns: f64) -> (&'static str, u64) {
     match () {
         () if min_ns > 2_000_000 && max_ns > 99_999_999 && deviation_ns > 1e6 => ("msec", 1_000_000),

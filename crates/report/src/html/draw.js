@@ -20,7 +20,7 @@
   const SHADES = [[0, [188, 217, 238]], [0.4, [90, 159, 208]], [0.75, [28, 95, 158]], [1, [8, 37, 74]]];
   const LEVELS = 48;
   const FONT_PX = 11.5;
-  // A drag shorter than DRAG_PX is a click; a drag flatter than FLAT_PX zooms along the other axis only.
+  // A drag shorter than DRAG_PX is a click. A drag shorter than FLAT_PX along one axis zooms only the other.
   const DRAG_PX = 6, FLAT_PX = 24;
 
   const charts = JSON.parse(document.getElementById('charts').textContent);
@@ -429,7 +429,7 @@
     clearTimeout(resized);
     resized = setTimeout(() => drawn.forEach((drawing) => drawing.width !== drawing.svg.clientWidth && drawing.draw()), 100);
   });
-  // The browser does not tell the width of a chart on paper beforehand, so it is fixed.
+  // The browser does not tell the width of a chart on paper beforehand, so this width is fixed.
   window.addEventListener('beforeprint', () => {
     while (queue.length > 0) draw(queue.shift());
     drawn.forEach((drawing) => drawing.draw(680));

@@ -114,8 +114,8 @@ fn blame(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
 fn steady(run: &RunReport, anchor_prefix: &str, level: usize) -> Markup {
     let content = html! {
         p.intro {
-            "Did the measured values still change over the last five rounds? Steady means a range of at most 20 % and \
-             a slope excursion of at most 10 % of the average (SNIA PTS 2.0.2), or a range of at most 10 % of the \
+            "Did the measured values still change over the last five rounds? Steady means: the range is at most 20 % \
+             and the slope excursion at most 10 % of the average (SNIA PTS 2.0.2); or the range is at most 10 % of the \
              limit. Neither verdicts nor ratings depend on this."
         }
         (list(&run.steadiness_in_words))

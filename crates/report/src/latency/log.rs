@@ -41,8 +41,8 @@ impl<R: Read> LogReader<R> {
     /// Reads the log to its end, in slices of `slice_sec`, a multiple of its interval. `histograms`: names of the
     /// requested histograms; `edges`: buckets after which operations are counted, ascending.
     ///
-    /// Damage is no error here: everything before it is read, and [`Log::damage`] describes it. Errors: a name that
-    /// matches several histograms.
+    /// Damage is no error here: everything before the damage is read, and [`Log::damage`] describes it. Errors: a name
+    /// that matches several histograms.
     pub fn read(&mut self, slice_sec: u64, histograms: &[String], edges: &[usize]) -> Result<Log, LatencyError> {
         let histograms = histograms.iter().map(|name| self.resolve(name)).collect::<Result<Vec<_>, _>>()?;
         let mut log = Log {
@@ -83,7 +83,7 @@ impl<R: Read> LogReader<R> {
         (*DEFAULTS.iter().find(has).unwrap_or(&DEFAULTS[0])).to_owned()
     }
 
-    /// The histogram called `requested_name`, or else the only one whose name begins with `requested_name`, as ACT's script finds it.
+    /// The histogram called `requested_name`, or else the only one whose name begins so, as ACT's script finds it.
     fn resolve(&self, requested_name: &str) -> Result<Histogram, LatencyError> {
         let names = self.reader.names();
         let starting: Vec<usize> = (0..names.len()).filter(|index| names[*index].starts_with(requested_name)).collect();
@@ -206,7 +206,7 @@ impl Log {
                 Some(found) if found == wanted => {}
                 Some(found) => {
                     remarks.push(format!(
-                        "{name} has no histogram {wanted:?}: {found:?} is shown, the only one that begins with this"
+                        "{name} has no histogram {wanted:?}: {found:?} is shown, the only one with this beginning"
                     ));
                 }
                 None => remarks.push(format!("{name} has no histogram {wanted:?}: it has {}", self.names.join(", "))),
@@ -261,7 +261,7 @@ pub(super) fn unit(scale: ActScale) -> &'static str {
     }
 }
 
-/// Buckets that ACT's script knows, of the 65 that a log can have: up to "longer than 65,536 units".
+/// Number of buckets that ACT's script knows, of the 65 that a log can have: up to "longer than 65,536 units".
 pub const BUCKETS: usize = 17;
 
 /// Selection of the histograms, buckets and slices to show.
@@ -323,7 +323,7 @@ pub enum LatencyError {
     )]
     Edge { log: String, limit: String, unit: &'static str, edges: String },
     /// There is no histogram to judge.
-    #[error("judging {log} - it has neither reads nor writes; name the histogram to judge with -h: it has {}", .has.join(", "))]
+    #[error("judging {log} - it has neither reads nor writes; name one of its histograms with -h: {}", .has.join(", "))]
     NothingToJudge { log: String, has: Vec<String> },
 }
 

@@ -113,7 +113,7 @@ fn nothing_to_judge(log: &Log) -> String {
 /// Why a log cannot pass, if a part of the judged data is missing.
 fn unknown(log: &Log, histograms: &[Histogram]) -> Option<String> {
     if let Some(absent) = histograms.iter().find(|histogram| histogram.index.is_none()) {
-        return Some(format!("it has no histogram {:?} to judge: it has {}", absent.name, log.names.join(", ")));
+        return Some(format!("the log has no histogram {:?} to judge: it has {}", absent.name, log.names.join(", ")));
     }
     if log.slices.is_empty() {
         return Some(nothing_to_judge(log));
@@ -258,7 +258,7 @@ mod tests {
         let (invalid, reason) = outcome(["reads", "typo"], &sla);
         assert_eq!(invalid, Outcome::Invalid);
         assert!(
-            reason.starts_with("it has no histogram \"typo\" to judge: it has reads, /dev/x-reads; of the"),
+            reason.starts_with("the log has no histogram \"typo\" to judge: it has reads, /dev/x-reads; of the"),
             "{reason}"
         );
         assert_eq!(outcome(["typo", "reads"], &"40%>1ms".parse().unwrap()).0, Outcome::Fail);

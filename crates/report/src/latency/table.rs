@@ -72,7 +72,7 @@ struct ColumnGroup<'a> {
     title: String,
     /// Blanks that make room for a preceding title that is longer than its columns.
     pad: String,
-    /// Positions of the buckets shown among the counts that the log keeps.
+    /// Positions of the shown buckets, among the counts that the log keeps.
     edges: Vec<usize>,
 }
 

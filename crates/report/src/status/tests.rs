@@ -106,7 +106,7 @@ fn a_killed_run_a_hung_one_and_a_held_one_are_told_apart() {
     }
     let gone = status(&dir, 0, ProcessState::Elsewhere).to_string();
     assert!(gone.contains("GONE (process 77): the process is not visible"), "{gone}");
-    assert!(!gone.contains(" left"), "no end is told: {gone}");
+    assert!(!gone.contains(" left"), "no expected end is shown: {gone}");
     let killed = status(&dir, 0, ProcessState::Gone);
     assert!(killed.to_string().contains("KILLED (process 77)") && killed.ends_unix_ms.is_none(), "{killed}");
     assert!(!killed.to_string().contains(" left, ends "), "{killed}");

@@ -21,7 +21,7 @@ pub struct Timed {
     pub seconds: f64,
     /// Bytes that hosts wrote in that time, in drive fills.
     pub drive_fills: f64,
-    /// WAF of the drives in that time, to compare with the WAF without time; null unless they were steady at its start.
+    /// WAF of the drives in that time, to compare with the steady WAF; null unless the drives were steady before.
     pub device_waf: Option<f64>,
     /// Why the measurement ended early; null if it did not.
     pub ended_early: Option<String>,
@@ -85,7 +85,7 @@ impl Latency {
     }
 }
 
-/// Maximum relative difference of amplification with and without time that counts as agreement.
+/// Maximum relative difference between the steady WAF and the WAF of the timed phase that counts as agreement.
 const AGREEMENT: f64 = 0.05;
 
 /// Milliseconds; empty if too few operations determine the quantile.
@@ -154,8 +154,8 @@ impl WafReport {
             {
                 let fills = units::number(timed.drive_fills);
                 sentences.push(format!(
-                    "{name}: device WAF is {waf:.2} without time and {with_time:.2} with time: {fills} drive fills \
-                     are too few \
+                    "{name}: device WAF is {waf:.2} in steady state, but {with_time:.2} while latencies were measured: \
+                     {fills} drive fills are too few \
                      for a steady state, or the drive cannot keep up"
                 ));
             }

@@ -1,6 +1,6 @@
 //! Write amplification of tenants, arrangement by arrangement: tables, JSON, a page.
 //!
-//! The caller fills the report: from a simulation without time, or from the counters of a real drive.
+//! The caller fills the report: from a simulation without a clock, or from the counters of a real drive.
 //!
 //! * `latency`: latencies of clients; `prepared`: preparations compared
 
@@ -161,7 +161,7 @@ impl WafReport {
         });
         let timed = |one: &Arranged| one.timed.as_ref().and_then(|timed| timed.device_waf);
         if self.arrangements.iter().any(|one| timed(one).is_some()) {
-            row("device WAF, steady, with time", &|one| factor(timed(one)).into());
+            row("device WAF, latency phase", &|one| factor(timed(one)).into());
         }
         row("total (engine WA x steady device WAF)", &|one| factor(one.total_wa).into());
         row("steady after, drive fills", &|one| {

@@ -1,6 +1,6 @@
 //! Run directories with known content, written as a run writes them.
 
-#![allow(dead_code, unreachable_pub)] // every test file is a crate that uses its part of this
+#![allow(dead_code, unreachable_pub)] // each test program uses only a part of this
 
 use conclusions::series::{Conclusion, Purpose, Series, Step};
 use conclusions::testing::{conclusion, series, step};

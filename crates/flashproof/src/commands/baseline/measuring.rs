@@ -1,4 +1,4 @@
-//! Collects the results of a run of jobs while it runs: a point for each drive.
+//! Collects the results of a run of jobs during the run: a point for each drive.
 
 use conclusions::baseline::{Done, Latency, Part, Point, Second, Watch as WatchPoint};
 use device::observe::diskstats::{self, Counters};
@@ -15,13 +15,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 
-/// Largest fraction of a run that threads may wait for a CPU without doubt about the result.
+/// Largest fraction of a run for which threads may wait for a CPU without raising a doubt.
 const RUN_DELAY_MAX: f64 = 0.05;
 
-/// Smallest mean number in flight that raises no doubt, as a fraction of the job's depth.
+/// Smallest mean number of operations in flight that raises no doubt, as a fraction of the job's depth.
 const DEPTH_KEPT: f64 = 0.8;
 
-/// Largest busy fraction of closed-loop threads that raises no doubt: above it, the threads limit the rate.
+/// Largest busy fraction of closed-loop threads that raises no doubt. Above it, the threads limit the rate.
 const BUSY_MAX: f64 = 0.9;
 
 /// Observes a run of jobs.
@@ -65,7 +65,7 @@ impl<'a> JobObserver<'a> {
         }
     }
 
-    /// The point of `job`, with index `place` in the load. The run must have begun.
+    /// The point of `job`, which has the index `job_index` in the load. The run must have begun.
     pub fn point(&self, job_index: usize, job: &Job, doubt: Option<String>) -> Point {
         let seconds = self.totals.ran_ns as f64 / 1e9;
         let done_of = |direction: usize| {
@@ -122,15 +122,15 @@ impl<'a> JobObserver<'a> {
         let share = self.of_threads(self.cpu_ns);
         (!self.is_simulated() && job.rates.is_none() && share > BUSY_MAX).then(|| {
             format!(
-                "flashproof's threads ({}) were busy for {} of the time: the drive may sustain more than they issued",
+                "flashproof's threads ({}) were busy for {} of the time: the drive may sustain a higher rate",
                 job.numjobs,
                 results::units::percent(share.min(1.0))
             )
         })
     }
 
-    /// Doubt: the queue depth was not kept, for any reason. By Little's law, rate times mean time is the number in
-    /// flight.
+    /// Doubt: the queue depth was not kept, for any reason. By Little's law, the mean number in flight is the rate
+    /// times the mean service time.
     fn lost_depth(&self, job: &Job, directions: [&Option<Done>; 2]) -> Option<String> {
         let in_flight: f64 = directions.into_iter().flatten().map(|done| done.iops * done.service.mean_us / 1e6).sum();
         let depth = f64::from(job.depth * job.numjobs);
@@ -145,15 +145,15 @@ impl<'a> JobObserver<'a> {
         self.run_state.as_ref().is_none_or(|begun| begun.is_simulated)
     }
 
-    /// Time `ns` of all issuing threads as a fraction of their time in the run. With more clones than CPUs, clones
-    /// share threads.
+    /// `ns`, a time summed over all issuing threads, as a fraction of their time in the run. With more clones than
+    /// CPUs, clones share threads.
     fn of_threads(&self, ns: u64) -> f64 {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
         let all_ns = self.totals.ran_ns.max(1).saturating_mul(self.load.threads.len().clamp(1, cpus) as u64);
         ns as f64 / all_ns as f64
     }
 
-    /// True if the streams of the job with index `place` were steady at the end; `None` if unknown.
+    /// True if the streams of the job with the index `job_index` were steady at the end; `None` if unknown.
     fn steady(&self, job_index: usize) -> Option<bool> {
         let run_state = self.run_state.as_ref().filter(|begun| begun.rounds.count() >= ROUNDS_IN_WINDOW)?;
         let streams = self.load.streams();
@@ -227,7 +227,7 @@ impl Queues {
         }
     }
 
-    /// Mean number of operations in flight on the device with index `place`.
+    /// Mean number of operations in flight on the device with the index `device_index`.
     fn mean(&self, device_index: usize) -> Option<f64> {
         let (first, last) = self.counters.get(device_index).copied().flatten()?;
         let elapsed_ms = self.last_poll.duration_since(self.first_poll).as_secs_f64() * 1e3;
@@ -252,7 +252,7 @@ fn counters(load: &FioLoad) -> Vec<Option<Counters>> {
 
 fn done(kind: &KindStats, bytes: u64, offered_iops: Option<f64>, seconds: f64) -> Done {
     let service = latency(&kind.clat, 0);
-    // Operations that were never done took longer than all others: each was due before the last completion.
+    // Operations never done count as longer than all others, because each was due before the last completion.
     let answer = if offered_iops.is_some() { latency(&kind.response_times(), kind.undone) } else { service.clone() };
     // Operations in flight at the end are not counted: with a deep queue and a short job they are a tenth of all.
     let in_time = kind.ops.saturating_sub(kind.overtime) as f64;

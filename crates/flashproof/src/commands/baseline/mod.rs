@@ -8,8 +8,8 @@
 //!            the jobs furthest behind, at the same time -> a run -> a point for each drive
 //!         -> conclusion, report
 //! ```
-//! `load::baseline` decides which job is next, `conclusions::baseline` what follows from points. Several drives work
-//! at the same time, as in a server: each has its own job, and a step for it.
+//! `load::baseline` decides the next job, and `conclusions::baseline` draws conclusions from points. Several drives
+//! work at the same time, as in a server: each has its own job, and a step for this job.
 
 mod measuring;
 mod request;
@@ -84,8 +84,8 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
             break;
         }
         if is_pts && jobs[0].1.position.1 == 0 {
-            // The preparation opens the devices itself and needs them exclusively. A simulated drive is new when
-            // opened.
+            // The preparation opens the devices itself and needs them exclusively. A simulated drive is prepared by
+            // opening it again.
             drop(opened);
             let devices = jobs.iter().map(|(device, _)| request.devices[*device].clone()).collect();
             if !request.form.simulated
@@ -156,8 +156,8 @@ fn next_jobs(form: &BaselineRequest, series: &Series) -> Vec<(usize, Job)> {
     next
 }
 
-/// Runs `jobs` at the same time. Their steps are saved in `kept` before and after the run. `Continue`: each drive has a
-/// point, except drives whose run ended because another drive failed. `Break`: a signal ended the run.
+/// Runs `jobs` at the same time. Their steps are saved in `series_dir` before and after the run. `Continue`: each drive
+/// has a point, except drives whose run ended because another drive failed. `Break`: a signal ended the run.
 fn run_jobs(
     jobs: &[(usize, Job)],
     request: &Request,

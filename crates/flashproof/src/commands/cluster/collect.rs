@@ -207,7 +207,7 @@ struct Collection<'a> {
 }
 
 impl Collection<'_> {
-    /// Samples with the settings changed, if requested; then restores them in any case.
+    /// Changes the settings if requested, samples, and restores the settings in any case.
     fn with_settings(&mut self, dir: &Path) -> Result<(), Failure> {
         let planned = self.sampled_nodes.iter().filter(|node| !node.changes.is_empty());
         let planned: Vec<_> = planned.map(|node| NodeChanges::new(&node.node, node.changes.clone())).collect();
@@ -239,8 +239,8 @@ impl Collection<'_> {
                     && now != *wanted
                 {
                     console::warning(&format!(
-                        "on node {}: {setting} was {wanted} at the start and is {now} now - another user changed it, \
-                         so the log lacks data of part of the time",
+                        "on node {}: {setting} was {wanted} at the start and is {now} now - another user changed this \
+                         setting, so the log lacks data for part of the time",
                         watched.node
                     ));
                 }
@@ -288,7 +288,7 @@ impl Collection<'_> {
         let off = self.sampled_nodes.iter().filter(|node| !self.args.enable && !node.changes.is_empty());
         let off = off.map(|node| node.node.id.as_str()).collect::<Vec<_>>().join(", ");
         if !off.is_empty() {
-            let _ = writeln!(text, "The logs of {off} lack data that a sizing needs: --enable turns it on.");
+            let _ = writeln!(text, "The logs of {off} lack data that a sizing needs: --enable turns this data on.");
         }
         if self.args.log.is_empty() {
             text += "Record sizes are only in the logs. Copy the logs of this time into the folder:\n";
@@ -307,8 +307,8 @@ impl Collection<'_> {
         let mut errors = Vec::new();
         if !missing.is_empty() {
             errors.push(format!(
-                "the collection is incomplete - {} could not be queried (see the warnings) - it has only part of the \
-                 load{}",
+                "the collection is incomplete - {} could not be queried (see the warnings) - part of the load is \
+                 missing{}",
                 count(missing.len() as u64, "node"),
                 if self.args.one_node { "" } else { "; --one-node queries only the nodes of --host" }
             ));

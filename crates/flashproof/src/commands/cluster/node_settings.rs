@@ -1,4 +1,4 @@
-//! Temporary changes of node settings, and their restoration; and the folder of a collection: one file per node,
+//! Temporary changes of node settings, and their restoration. Also the folder of a collection: one file per node,
 //! written during the collection, plus logs and iostat's output. The name of a file gives its kind: `NODE.info`, or a
 //! name with `.log` or `iostat`.
 //!
@@ -37,7 +37,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Interval between attempts to reach a node.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Settings to restore. Their file exists as long as there are any.
+/// Settings to restore. Their file exists while there is a setting to restore.
 pub struct SettingsToRestore {
     path: PathBuf,
     nodes: Vec<NodeChanges>,
@@ -125,7 +125,7 @@ impl SettingsToRestore {
         Ok(())
     }
 
-    /// Restores all settings, on all nodes in parallel, and retries unreachable nodes for `patience`.
+    /// Restores all settings, on all nodes in parallel, and retries unreachable nodes for `retry_time`.
     ///
     /// Errors: the settings not restored, and the commands to restore them.
     pub fn restore(self, access: &Access, retry_time: Duration) -> Result<(), Failure> {
@@ -178,7 +178,7 @@ impl SettingsToRestore {
     }
 }
 
-/// Restores the settings of one node, with retries for `patience` while it does not answer.
+/// Restores the settings of one node, with retries for `retry_time` while the node does not answer.
 fn restore_with_retries(node_changes: &NodeChanges, access: &Access, retry_time: Duration) -> Result<(), String> {
     let began = Instant::now();
     let mut has_warned = false;
@@ -195,8 +195,8 @@ fn restore_with_retries(node_changes: &NodeChanges, access: &Access, retry_time:
                 span(retry_time.as_secs())
             ));
         }
-        // A first signal does not interrupt the sleep: it may be the reason to restore. A second signal ends the
-        // program.
+        // A first signal does not interrupt the sleep: this signal may have caused the restoration. A second signal
+        // ends the program.
         thread::sleep(RETRY_INTERVAL);
     }
 }
@@ -222,8 +222,8 @@ fn restore_node(node_changes: &NodeChanges, access: &Access) -> Result<(), Strin
             console::note(&format!("restored on node {node}: {}: {current} -> {restored}", change.setting));
         } else if current != change.was {
             console::warning(&format!(
-                "left unchanged on node {node}: {} is {current}: another user changed it after the collection set {}; \
-                 before, it was {}",
+                "left unchanged on node {node}: {} is {current}: another user changed this setting after the \
+                 collection set {}; before the collection, the value was {}",
                 change.setting, change.to, change.was
             ));
         }

@@ -1,4 +1,4 @@
-//! The dialogue: the questions of ACT's helper in its order, and one more about the test.
+//! The dialogue: the questions of ACT's helper in the same order, and one more question about the test.
 //!
 //! Values given by options are not asked. Invalid answers are asked again. The end of the input ends the dialogue, and
 //! nothing is written. Questions go to standard error, so that the configuration can go to standard output.

@@ -236,7 +236,8 @@ impl Draft {
         let origin_text = format!("From {name}, {read_as}. Its comments are not carried over.");
         let origin_text = match translation.test_by_default {
             true => format!(
-                "{origin_text} It fits both tests and is read as a storage test; --model index reads it as an index test."
+                "{origin_text} The file fits both tests, and is read as a storage test; --model index selects the \
+                 index test."
             ),
             false => origin_text,
         };

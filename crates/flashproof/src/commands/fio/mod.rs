@@ -53,7 +53,7 @@ fn other_engines(loads: &[FioLoad]) -> BTreeSet<String> {
     replaced.collect()
 }
 
-/// Runs `args` with the behaviour of `manner`.
+/// Runs `args` with the behaviour of `compat_mode`.
 pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure> {
     let line = command_line(&args.words).map_err(usage_of_problems)?;
     print_warnings(&line.warnings);
@@ -226,7 +226,7 @@ fn sections(
 fn limit_streams(program: &ProgramOptions, loads: &mut [FioLoad]) -> Result<(), Failure> {
     let names: Vec<_> = loads.iter().flat_map(FioLoad::stream_names).collect();
     if let Some(stream) = program.sla_of.keys().find(|stream| !names.contains(stream)) {
-        let why = format!("no job has it - the streams are {}", names.join(", "));
+        let why = format!("no job has this stream - the streams are {}", names.join(", "));
         return Err(Failure::usage(format!("cannot judge the stream {} - {why}", quoted(stream))));
     }
     if !program.sla_of.is_empty() {

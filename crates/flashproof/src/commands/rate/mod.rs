@@ -4,11 +4,11 @@
 //! options, CONFIG -> Request   load, bounds, terms; nothing touched
 //!                 -> SeriesDir the directory of the series, started or resumed
 //!                 -> SearchRun the search, replayed from the steps done
-//!                     next move -> an observed run -> its result -> next move ...
+//!                     next load -> an observed run -> its result -> next load ...
 //!                 -> conclusion
 //! ```
-//! `conclusions::rating` decides the next load and the result of a step. This module joins it with the runner, and
-//! saves the state before and after each step.
+//! `conclusions::rating` decides the next load and the result of a step. This module connects `conclusions::rating`
+//! with the runner, and saves the state before and after each step.
 
 mod search;
 
@@ -193,8 +193,8 @@ impl Request {
         }
     }
 
-    /// Maximum duration of a move, seconds; `wait_sec` is the longest time before a slow spell so far. On a real drive
-    /// a confirmation contains several spells.
+    /// Maximum duration of a run of the search, seconds; `wait_sec` is the longest time before a slow spell so far. On
+    /// a real drive, a confirmation contains several spells.
     pub fn longest_sec(&self, next_run: NextRun, wait_sec: f64) -> u64 {
         let Slice { sec, round_sec } = self.slice(next_run.multiple());
         match next_run {
@@ -207,7 +207,7 @@ impl Request {
         }
     }
 
-    /// Minimum time in which a move can have a result, seconds.
+    /// Minimum time in which a run of the search can have a result, seconds.
     pub fn least_sec(&self, next_run: NextRun, wait_sec: f64) -> u64 {
         match next_run {
             NextRun::Confirm(_) => self.longest_sec(next_run, wait_sec),
@@ -222,7 +222,7 @@ impl Request {
             let (sec, normal, hours) = (span(sec), span(self.slice.sec), self.slice.sec / 3_600);
             format!(
                 "the load was judged over {sec}, not {normal}, to take at most a minute of CPU (--slice {hours}h judges \
-                 all)"
+                 the whole time)"
             )
         })
     }
@@ -256,8 +256,8 @@ impl Request {
         series::new_series(Purpose::Rate, devices, self.base.to_text(), terms)
     }
 
-    /// Why a rating must not be compared with published ones: `unprepared` devices, and devices of `virtual_kinds`
-    /// that are not drives.
+    /// Why a rating must not be compared with published ones. `unprepared`: names of the unprepared devices;
+    /// `virtual_kinds`: kinds of devices that are not drives.
     pub fn not_comparable(&self, unprepared: &str, virtual_kinds: &[String]) -> Vec<String> {
         let reasons = [
             (!self.as_act, "operations were evenly spaced, which favours a drive (--as-act paces as ACT does)"),
@@ -279,7 +279,7 @@ fn show_plan(series_dir: &SeriesDir, request: &Request, drives: &Drives) -> Resu
     let time_note = if request.simulated { " of simulated time" } else { "" };
     console::page(&format!(
         "{}\n{devices}the rating is confirmed over {}\nunder load: from {} to {}{time_note}, depending on the rating; slow \
-         spells of a drive add to it\nnothing was written\n",
+         spells of a drive add to this time\nnothing was written\n",
         summary(series_dir, request),
         span(request.slice(request.first_load).sec),
         span(least_sec),
@@ -294,7 +294,7 @@ fn summary(series_dir: &SeriesDir, request: &Request) -> String {
         None => String::new(),
     };
     format!(
-        "searching the rating from {}x up, in rounds of {}{bound}; state and results: {}{}",
+        "searching for the rating from {}x up, in rounds of {}{bound}; state and results: {}{}",
         request.first_load,
         span(request.slice(request.first_load).round_sec),
         series_dir.dir.display(),
@@ -334,7 +334,7 @@ fn result_word(step: &Step) -> &'static str {
     }
 }
 
-/// Maximum number of sentences about differences of the simulated drive.
+/// Maximum number of sentences about differences between the simulated drive and the measured one.
 const MISSES_SHOWN_MAX: usize = 3;
 
 /// Predicts from the directory of a baseline.

@@ -1,4 +1,4 @@
-//! A search in progress: its next move, the move's run, and its result.
+//! A search in progress: the next load, its run, and the result.
 
 use super::{Request, result_word};
 use crate::args::RateArgs;
@@ -71,7 +71,7 @@ impl SearchRun {
         search
     }
 
-    /// The next move. `Err`: the finding, if there is no move or no time for it.
+    /// The next run. `Err`: the finding of the search, if no run is needed, or none fits into the time.
     pub fn next(&self, request: &Request) -> Result<NextRun, SearchResult> {
         let next_run = self.search.next()?;
         let needed_sec = request.least_sec(next_run, self.wait_sec);
@@ -109,8 +109,8 @@ impl SearchRun {
         (least_sec, most_sec)
     }
 
-    /// Runs a move and adds its result to the search. The step is saved in `kept` before and after the run. `Break`: a
-    /// signal ended the run.
+    /// Runs the load of `next_run`, and adds the result to the search. The step is saved in `series_dir` before and
+    /// after the run. `Break`: a signal ended the run.
     pub fn run(
         &mut self,
         next_run: NextRun,
@@ -147,7 +147,7 @@ impl SearchRun {
         };
         let mut observer = StepObserver { target: self.target(next_run), step_sec: longest_sec, watcher: None };
         let verdict = series_dir.run_step(index, step_request, None, signal_handler, &mut observer)?;
-        // Without a watcher, the run ended before it began.
+        // Without a watcher: a signal came before the run began.
         let Some(watcher) = observer.watcher else { return Ok(ControlFlow::Break(())) };
         let judged = watcher.judge(&verdict);
         let step = &mut series_dir.series.steps[index];
@@ -195,14 +195,14 @@ impl SearchRun {
             // A drive that does not recover is still slow.
             StepOutcome::NotSteady => self.search.record_not_held(next_run, matches!(next_run, NextRun::Recover(_))),
             StepOutcome::Broken => self.search.stop(Stop::Broken),
-            // The host may be busy only for a short time, so the move is repeated.
+            // The host may be busy only for a short time, so the run is repeated.
             StepOutcome::OurLimit if self.our_limit < OUR_LIMIT_MAX => {}
             StepOutcome::OurLimit => self.search.stop(Stop::OurLimit),
             StepOutcome::Interrupted => {}
         }
     }
 
-    /// The step of a move, marked as begun.
+    /// The step of a run, marked as begun.
     fn step(&self, next_run: NextRun, request: &Request, series: &Series) -> Step {
         let multiple = next_run.multiple();
         let (name, rule) = match next_run {

@@ -91,7 +91,7 @@ fn print_next_steps(args: &SizeArgs, profile: &Profile, node: &str, dir: &Path, 
     let files: Vec<String> = configurations.iter().map(|one| format!("{dir}/{}", file_name(&one.namespace))).collect();
     let node_option = if profile.nodes.len() > 1 { format!(" --node {node}") } else { String::new() };
     let device = if args.device.is_none() { "set device-names to your drive, then: " } else { "" };
-    // Alignment needs the cluster's own load; the target of a multiple differs.
+    // Alignment needs the cluster's own load. A configuration at another scale does not fit the target.
     let align = match args.scale == Factor::ONE {
         true => format!("flashproof size align {} --target {dir}/{PROFILE}{node_option}, and: ", files[0]),
         false => String::new(),

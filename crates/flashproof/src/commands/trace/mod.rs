@@ -272,7 +272,7 @@ impl TracedDevices {
         Ok(TraceResult { seconds, lost, removed_device })
     }
 
-    /// Pairs the events of `held` before `until_ns`, and passes completed requests to `sink`.
+    /// Pairs `pending_events` before `until_ns`, and passes completed requests to `sink`.
     fn process_events(
         &self,
         pending_events: &mut Vec<Event>,
@@ -287,7 +287,7 @@ impl TracedDevices {
     }
 
     fn pass_requests(&self, pairing: &mut Pairing, sink: &mut Sink<'_>) -> Result<bool, Failure> {
-        // On a disk with partitions, only requests to traced partitions; a flush concerns the whole disk.
+        // On a disk with partitions, only requests to traced partitions count. A flush concerns the whole disk.
         let is_traced = |request: &Request| {
             let on = |place: &&BlockPosition| place.disk == request.device;
             self.positions

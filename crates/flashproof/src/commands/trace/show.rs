@@ -59,7 +59,7 @@ impl TraceReport<'_> {
         if unfinished > 0 {
             let _ = writeln!(
                 page,
-                "{} without a completion in the trace; their device times are missing",
+                "requests without a completion in the trace: {}; their device times are missing",
                 Grouped(unfinished)
             );
         }

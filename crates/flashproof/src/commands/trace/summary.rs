@@ -65,7 +65,7 @@ pub struct Kind {
     pub preflush: u64,
     /// Requests for file system metadata.
     pub meta: u64,
-    /// Requests that start where another one ended.
+    /// Requests that start where another request ended.
     pub sequential: u64,
 }
 

@@ -308,7 +308,7 @@ impl Loopback {
         (name, Opened { devices, engine: Engine::client(settings) })
     }
 
-    /// Waits until no write block is queued for a device, as an opening of the store does; gives up if a device hangs.
+    /// Waits until no write block is queued for a device, as the opening of a store does. Gives up if a device hangs.
     pub(super) fn settle(&self, signal_handler: &SignalHandler) {
         let blocks = |server: &Server| {
             let waiting = |of: &NamespaceCounts| of.store.devices.iter().map(|device| device.write_q).sum::<u64>();
