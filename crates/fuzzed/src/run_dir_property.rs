@@ -72,7 +72,7 @@ fn assert_run(dir: &Path) -> bool {
     true
 }
 
-/// A series is written and read back equal.
+/// Asserts that a series is equal after it was written and read back. Returns true for a series.
 fn assert_series(dir: &Path) -> bool {
     match Series::read(dir) {
         Err(error) => assert_one_line(&error.to_string()),

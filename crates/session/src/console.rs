@@ -22,8 +22,8 @@ static STDERR: LazyLock<StderrWriter> = LazyLock::new(|| StderrWriter::new(io::s
 /// True if notes are suppressed.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Quotes a word for a shell: names come from servers and may contain anything. Within single quotes only the single
-/// quote is special. Such a quote is put outside the quotes, after a backslash.
+/// Quotes a word for a shell: names come from servers and may contain anything. Within single quotes only a single
+/// quote is special: the quotation ends before it and begins again after it.
 pub fn shell_quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._:@%+=,-".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {

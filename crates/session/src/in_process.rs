@@ -14,7 +14,7 @@ use store::{DeviceHeader, IoCounts, Namespace, Overload, Space, Store, Verificat
 /// Start time of simulated runs, ms since 1970: the same for all, so that results are reproducible.
 const SIMULATED_MS: u64 = 1_700_000_000_000;
 
-/// Current time for a real run, a fixed one for simulated runs.
+/// Current time for a real run, and a fixed time for simulated runs, ms since 1970.
 fn wall_ms(is_simulated: bool) -> u64 {
     if is_simulated { SIMULATED_MS } else { now_unix_ms() }
 }

@@ -88,7 +88,7 @@ pub(crate) fn by_directives(
     carrier(placement_requests(placements, targets).map(check))
 }
 
-/// Sets the write hint of each device, which can have only one.
+/// Sets the write hint of each device. A device can have only one write hint.
 pub(crate) fn by_hint(placements: &Kinds, targets: &[Arc<Target>]) -> Result<Option<PlacementMechanism>, Failure> {
     let check = |PlacementRequest { target, placement_handles, has_others }: PlacementRequest<'_>| {
         let streams = target.write_streams();
@@ -143,7 +143,7 @@ fn last(placement_handles: &BTreeSet<u16>) -> u16 {
     placement_handles.last().copied().unwrap_or(0)
 }
 
-/// The mechanism common to all devices, or all reasons against it.
+/// The mechanism, or the reasons of all devices on which it cannot be used.
 fn carrier(
     checked: impl Iterator<Item = Result<PlacementMechanism, String>>,
 ) -> Result<Option<PlacementMechanism>, Failure> {

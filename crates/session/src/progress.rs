@@ -72,7 +72,7 @@ impl Progress {
         }
     }
 
-    /// True for a step of a series without a terminal, which prints a line with the step's result.
+    /// True for a step of a series if standard error is no terminal. The step then prints a line with its result.
     pub fn is_step_in_log(&self) -> bool {
         self.heading.is_some() && !self.is_terminal
     }

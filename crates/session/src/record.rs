@@ -76,7 +76,7 @@ pub const RESULTS_DIR: &str = "flashproof-results";
 pub enum RunDirectory {
     /// Permanent run directory.
     Permanent(PathBuf),
-    /// Temporary directory for ACT's and fio's dialects, which leave only their output; deleted after the verdict.
+    /// Temporary directory, deleted after the verdict. With ACT's and fio's dialects, only the output is kept.
     Temporary(TempDir),
 }
 

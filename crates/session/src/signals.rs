@@ -1,5 +1,5 @@
-//! Signals: the first ends the work cleanly, the second at once. SIGHUP ends no run. Also exits the process without
-//! unwinding, after signals and panics.
+//! Signals: the first ends the work cleanly, the second at once. SIGHUP ends no run. This module also exits the
+//! process, without unwinding, after signals and panics.
 
 use crate::failure::Failure;
 use crate::{CompatMode, console};
@@ -87,8 +87,8 @@ impl SignalHandler {
         Armed(self.clone())
     }
 
-    /// The first signal received, if any. Check this before the next run: a signal that arrives while a completed run
-    /// is being recorded is not the recorded cause of that run's end.
+    /// The first signal received, if any. Check this before the next run: if a signal arrives while a completed run is
+    /// being recorded, that run's record does not mention the signal.
     pub fn signal_received(&self) -> Option<i32> {
         Some(self.received_signal.load(Ordering::Acquire)).filter(|signal| *signal != 0)
     }
@@ -201,7 +201,7 @@ fn exit_interrupted(signal: i32, compat_mode: CompatMode) -> ! {
 /// Makes a write beyond the file size limit (`ulimit -f`) fail with an error. By default SIGXFSZ ends the program,
 /// and the run records no reason.
 pub fn outlive_file_size_limit() {
-    // The flag is unused: a handler is enough. If it cannot be installed, nothing changes.
+    // The flag is unused: a handler is enough. If the handler cannot be installed, nothing changes.
     let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::default());
 }
 
