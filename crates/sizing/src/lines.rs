@@ -1,8 +1,8 @@
 //! Reads the lines of a log, or of another tool's output, through one buffer.
 //!
 //! Memory is bounded for any input: a line of more than [`LINE_BYTES_MAX`] is skipped and counted, and so are NUL bytes
-//! at the start of a line. A log contains gigabytes of them if it was truncated (`copytruncate`) under a server that
-//! kept writing at its old offset; at most [`NUL_BYTES_MAX`] are skipped.
+//! at the start of a line. A log contains gigabytes of NUL bytes if it was truncated (`copytruncate`) while the server
+//! kept writing at its old offset. At most [`NUL_BYTES_MAX`] are skipped.
 
 use memchr::memchr;
 use std::io::{self, Read};

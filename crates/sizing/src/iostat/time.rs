@@ -6,7 +6,7 @@
 //! 2026-11-20T23:02:35+0100 ISO            Time: 23:02:35          before version 9, the date stands in the banner
 //! ```
 //!
-//! If a date does not show the order of month and day, the other dates decide, or the period of interest.
+//! If a date does not show the order of month and day, the other dates decide, else a given date near the reports.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time};
@@ -116,8 +116,8 @@ fn groups(text: &str) -> Vec<(usize, &str)> {
     groups
 }
 
-/// Order of day and month in the dates, and true if it is certain: by a date that fits one order only, by times that
-/// never go back, or by being near `near_date`.
+/// Order of day and month in the dates, and true if the order is certain. The order is decided by a date that fits only
+/// one order, else by the shorter span of ascending dates, else by the smaller distance from `near_date`.
 pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, bool) {
     let unclear: Vec<_> = dates.iter().filter(|date| !date.year_first && !date.day_first).collect();
     let fits = |order| unclear.iter().all(|date| date.date(order).is_some());

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use serde::Serialize;
 
-/// Maximum time between the dumps of all namespaces in one tick.
+/// Maximum time between the dumps of all namespaces in one tick of the server's ticker.
 const TOGETHER: SignedDuration = SignedDuration::from_secs(5);
 /// Distance from the log's end at which a table for `TableStart::Tail` begins.
 const TAIL: SignedDuration = SignedDuration::from_mins(5);
@@ -164,8 +164,8 @@ fn gaps(scan_result: &ScanResult, query: &HistogramQuery) -> Vec<Gap> {
         let went_back = next.buckets.iter().zip(&last.buckets).any(|(next, last)| next < last);
         // The total does not depend on the unit.
         let is_restart = next.total < last.total || last.unit == next.unit && went_back;
-        // If dumps are missing, both the distance and the growth are the same multiple of the usual. Any other distance
-        // is a step of the clock.
+        // If dumps are missing, distance and growth are the same multiple of their usual values. Any other unusual
+        // distance is a step of the clock.
         let stepped = order::usual(&distances, at).is_some_and(|usual| {
             let multiple = (distances[at] / usual).round().max(1.0);
             let too_few = |growth: f64| multiple > 1.0 && growths[at] < (multiple - 0.5) * growth;

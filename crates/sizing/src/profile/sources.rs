@@ -44,7 +44,7 @@ pub struct NamespaceFacts {
 }
 
 impl NamespaceFacts {
-    /// Facts from a node's replies on `namespace`.
+    /// Facts about `namespace` from a node's replies.
     pub fn of(node: &InfoReplies, namespace: &Namespace) -> Self {
         Self {
             origin: format!("the configuration of node {}", node.name()),
@@ -96,9 +96,9 @@ impl NamespaceFacts {
 pub struct ProfileOptions {
     /// Only these namespaces; empty: all.
     pub namespaces: Vec<String>,
-    /// Only lines from here on.
+    /// Only log lines from this time on.
     pub from: Option<Timestamp>,
-    /// Only lines up to here.
+    /// Only log lines up to this time.
     pub to: Option<Timestamp>,
     /// Minimum length of the window to find, seconds.
     pub at_least_sec: u32,

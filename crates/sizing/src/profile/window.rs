@@ -26,7 +26,7 @@ const BAND: f64 = 0.2;
 const UNSTEADY: f64 = 0.4;
 
 /// Minimum time between two lines of a series that counts as a hole in the log, seconds. If [`LINES_MISSING`] gives a
-/// longer time, that one applies.
+/// longer time, the longer time applies.
 const HOLE_SEC: i64 = 60;
 
 /// The same minimum as a multiple of the usual distance between the lines of the series.
@@ -182,8 +182,8 @@ fn series(log: &ServerLog, namespaces: &[String]) -> Vec<Series> {
     all_series
 }
 
-/// Points of a counter, corrected as if the counter had grown across each clock step at its rate before: across a step
-/// no rate can be computed.
+/// Points of a counter, corrected as if the counter had grown across each clock step at the rate before the step: no
+/// rate can be computed across a step.
 fn without_steps(mut points: Vec<(Timestamp, u64)>, steps: &[Timestamp]) -> Vec<(Timestamp, u64)> {
     let (mut rate, mut previous, mut grown_by) = (None, points.first().copied(), 0.0);
     for point in points.iter_mut().skip(1) {
@@ -211,7 +211,7 @@ fn whole_stretches(
         let pairs = || series.points.windows(2).map(|pair| (pair[0].0, pair[1].0));
         let mut distances: Vec<_> = pairs().map(|(one, other)| other.duration_since(one)).collect();
         distances.sort_unstable();
-        // Depends on the ticker-interval of the server, by default 10 s.
+        // The usual distance depends on the server's ticker-interval, by default 10 s.
         let usual = distances.get(distances.len() / 2).copied().unwrap_or_default();
         let longest = (usual * LINES_MISSING).max(SignedDuration::from_secs(HOLE_SEC));
         holes.extend(pairs().filter(|(one, other)| other.duration_since(*one) > longest));
@@ -254,8 +254,8 @@ impl SteadyWindow {
     }
 }
 
-/// Number of leading values, at most `count_max`, to leave out of the mean: the number that minimises its squared standard
-/// error.
+/// Number of leading values, at most `count_max`, to leave out of the mean: the number that minimises the mean's
+/// squared standard error.
 fn unsettled(values: &[f64], count_max: usize) -> usize {
     let last = count_max.min(values.len().saturating_sub(2));
     let (mut sum, mut squares, mut best) = (0.0, 0.0, (f64::INFINITY, 0));
@@ -270,7 +270,7 @@ fn unsettled(values: &[f64], count_max: usize) -> usize {
     best.1
 }
 
-/// All steady windows between two instants that cannot be extended.
+/// All steady windows between `begin` and `end` that cannot be extended.
 fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<SteadyWindow> {
     let cell = SignedDuration::from_secs(CELL_SEC);
     let cells = (end.duration_since(begin).as_secs() / CELL_SEC) as usize;

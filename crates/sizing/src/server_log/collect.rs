@@ -12,7 +12,7 @@ use std::io::Read;
 
 /// Maximum step of a clock set by NTP; threads that log at the same time differ by less.
 const CLOCK_SLACK: SignedDuration = SignedDuration::from_secs(5);
-/// A line this much later than the previous one may have a wrong date: the following lines decide.
+/// A line that is later than the previous line by more than this may have a wrong date: the following lines decide.
 const CLOCK_JUMP: SignedDuration = SignedDuration::from_hours(24);
 /// Maximum time between the lines of one histogram, and between the two lines of a drive.
 const TOGETHER: SignedDuration = SignedDuration::from_secs(5);
@@ -102,7 +102,7 @@ impl Collector {
         if !head.is_empty() {
             self.join(head, LinePosition { file, line: 1 });
         }
-        // No rest of the previous file's last line was found: read the line as it is.
+        // The rest of the previous file's last line was not found: the incomplete line is read as it is.
         if !self.cut_line.is_empty() {
             let cut = std::mem::take(&mut self.cut_line);
             self.line(Line { bytes: &cut, is_complete: false }, LinePosition { file, line: 0 });
@@ -537,7 +537,7 @@ fn lines_of_series(number: u64) -> String {
     count(number, "histogram or drive line")
 }
 
-/// Drops entries closer than `distance` to the previous one, unless a restart is between them.
+/// Drops entries closer than `distance` to the previous kept entry, unless a restart is between them.
 fn thin<T>(series: &mut Vec<T>, time_of: impl Fn(&T) -> Timestamp, distance: SignedDuration, restarts: &[Timestamp]) {
     let mut last: Option<Timestamp> = None;
     series.retain(|entry| {

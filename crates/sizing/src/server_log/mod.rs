@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Counters are kept as printed, cumulative since the server started, with the time of their line; a decrease means a
-//! restart. Rates printed in a line are used only if there is a single line: the server divides by a fixed 20 s. Every
-//! oddity is counted and becomes a remark; nothing is dropped silently. A kind of oddity has one remark, with its count
-//! and its first position.
+//! restart. Printed rates are used only if there is a single line, because the server divides by a fixed 20 s instead
+//! of the measured time. Nothing is dropped silently: every oddity is counted and becomes a remark. A kind of oddity
+//! has one remark, with its count and its first position.
 
 mod collect;
 pub(crate) mod order;
@@ -218,7 +218,7 @@ enum Oddity {
     UnknownUnit,
     /// A histogram in another unit than before.
     UnitChanged,
-    /// Counts whose time is not later than the previous ones'.
+    /// Counts whose time is not later than the time of the previous counts.
     NotLater,
     /// A line that began in one file and ended in the next.
     Joined,

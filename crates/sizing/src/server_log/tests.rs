@@ -131,7 +131,7 @@ fn lines_of_every_version_are_read() {
                   write (3,0.1) defrag-q 2 defrag-read (1,0.0) defrag-write (0,0.0) shadow-write-q 6\n";
     let (_, found) = drive(memory);
     assert_eq!((found[0].writes, found[0].shadow_write_q), (3, Some(6)));
-    // Before 3.4 there is no unit, and two spaces.
+    // Before 3.4, a histogram has no unit, and two spaces separate its buckets.
     let old = "Sep 28 2013 14:58:56 GMT: INFO (info): (src/main/hist.c:55) histogram dump: query (7 total)\n\
                Sep 28 2013 14:58:56 GMT: INFO (info): (src/main/hist.c:70)  (00: 0000000004)  (01: 0000000003) \n";
     let query = &read_one(old).histograms["query"][0];

@@ -21,7 +21,7 @@ use results::units::is_unprintable;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogMessage<'a> {
-    /// Such as `info`, `drv_ssd`.
+    /// For example `info` or `drv_ssd`.
     pub(crate) context: &'a [u8],
     /// `hist.c`, without folder and line.
     pub(crate) file: &'a [u8],
@@ -105,7 +105,7 @@ pub(crate) fn buckets(text: &[u8]) -> Option<([(usize, u64); BUCKETS_OF_LINE_MAX
 pub(crate) struct DriveCounts<'a> {
     /// Empty in old versions.
     pub(crate) namespace: &'a str,
-    /// Such as `/dev/sdb`.
+    /// For example `/dev/sdb`.
     pub(crate) device: &'a str,
     /// Counts in the order printed, each with its key and the rate beside it.
     counts: Vec<(&'a str, u64, Option<f64>)>,
@@ -294,7 +294,7 @@ impl Stamp {
     }
 }
 
-/// Caches the last stamp: most lines have the same one as the previous line.
+/// Caches the last stamp: most lines have the same stamp as the previous line.
 #[derive(Debug, Default)]
 pub struct Stamps {
     text: Vec<u8>,
