@@ -76,7 +76,7 @@ pub struct Exported {
     pub bytes: u64,
     /// Directories of further copies of a run or series, which were not exported again.
     pub repeated: Vec<String>,
-    /// One sentence for each run or file that could not be read completely.
+    /// For each run or file that could not be read completely, a sentence.
     pub unreadable: Vec<String>,
 }
 

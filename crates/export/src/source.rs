@@ -47,7 +47,7 @@ pub(crate) struct Sources {
     ids: HashSet<String>,
     /// Paths of copies of runs and series that were found before.
     pub(crate) repeated: Vec<String>,
-    /// One sentence for each directory that cannot be read: the reason.
+    /// For each directory that cannot be read, a sentence with the reason.
     pub(crate) unreadable: Vec<String>,
 }
 

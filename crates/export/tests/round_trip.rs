@@ -95,7 +95,7 @@ fn counts_of_every_table_are_those_of_the_run() {
     let upper: std::collections::BTreeSet<u64> = of_slow.map(|row| number(row, "upper_ns")).collect();
     assert_eq!(upper.into_iter().collect::<Vec<_>>(), [120_319, 9_043_967], "120 us and 9 ms, to 1 %");
 
-    // One row for each share of the verdict.
+    // `slices` has a row for each share of the verdict.
     let slices = rows(&out, "slices");
     let groups: usize = run.verdict.groups.iter().map(|group| group.slices.len() * 3).sum();
     assert_eq!(slices.len(), groups);

@@ -27,7 +27,7 @@ pub(crate) struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// An answer from a server. A transaction that timed out there may still complete.
+    /// An answer from a server. A transaction that timed out on the server may still complete.
     pub(crate) fn of(result: ResultCode, bins: &'a [u8]) -> Self {
         let outcome = if result == ResultCode::OK { Outcome::Done } else { Outcome::Result(result.0) };
         Self { outcome, bins, in_doubt: matches!(result, ResultCode::TIMEOUT | ResultCode::SERVER_ERROR) }
@@ -175,7 +175,7 @@ impl Issuer {
         let CompletionTime { at_ns: completed_ns, unseen_ns } = completion_time;
         let completion = Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns };
         let next = next.and_then(|token| {
-            // The waiting write counts as issued only now: flashproof itself delayed it until here.
+            // The waiting write counts as issued only now: flashproof itself delayed the write until now.
             let operation = self.operations.get_mut(token as usize)?.as_mut()?;
             operation.issued_ns = completed_ns;
             operation.write_number = self.verifier.begin_write(key, token)?;

@@ -75,7 +75,8 @@ impl Namespace {
     }
 }
 
-/// One core's part of a device: a range of write blocks. The device's header precedes the ranges of all cores.
+/// The part of a device that belongs to one core: a range of write blocks. The device's header precedes the ranges of
+/// all cores.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Space {
     /// The device's number in the engine.

@@ -1,13 +1,13 @@
 //! Contents of the records that a benchmark writes, and their verification.
 //!
 //! ```text
-//! value of a bin:  stamp XOR hash of the key | bytes that follow from key, stamp and bin
+//! value of a bin:  stamp XOR hash of the key | bytes derived from key, stamp and bin
 //! stamp:           40 bits: start of the run, in 10 ms since 1970 | 24 bits: number of the write
 //! ```
 //!
-//! The one idea: the content is a function of the key and of the number of its write, and contains that number.
-//! `verification` compares the number with those of the writes sent and acknowledged. The server's own generation does
-//! not suffice: its 16 bits wrap, and a generation is unknown after a write in doubt.
+//! The main idea: a record's content is a function of its key and of the number of the write, and contains that number.
+//! `verification` compares the number with the numbers of the writes that were sent and acknowledged. The server's own
+//! generation does not suffice: its 16 bits wrap, and a generation is unknown after a write in doubt.
 
 use crate::ops::{self, Entry, operation, particle};
 use crate::{Digest, Exists, Policy, Transaction, Work, Write, digest};
@@ -48,7 +48,7 @@ impl ValueType {
     }
 }
 
-/// Bits of a stamp that number the write.
+/// Bits of a stamp with the number of the write.
 const NUMBER_BITS: u32 = 24;
 pub(crate) const NUMBER_MAX: u32 = (1 << NUMBER_BITS) - 1;
 

@@ -6,7 +6,7 @@
 //!
 //! A record's bins are stored as such entries, too, so that reading a whole record copies its bytes into the reply.
 //!
-//! Applies operations to a record's bins. Pure: bytes in, bytes out.
+//! This module also applies operations to a record's bins. Pure: bytes in, bytes out.
 
 use crate::ResultCode;
 use std::borrow::Cow;

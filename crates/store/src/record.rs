@@ -10,8 +10,8 @@
 //!
 //! The checksum is CRC-32 over all that follows it (crc32fast: the IEEE polynomial with the CPU's carry-less
 //! multiplication). Its start value depends on the position and on the seed of the write block: the device's id, the
-//! block's sequence number and the number of the opening. So leftovers of earlier uses of the block or the device never
-//! pass as records.
+//! block's sequence number and the opening, a random number of the store. So leftovers of earlier uses of the block or
+//! the device never pass as records.
 //!
 //! The first sector of a write block identifies the device and the current use of the block.
 //!
@@ -347,7 +347,8 @@ impl BlockWalk {
                 }
                 return BlockItem::Record(record, begin, len);
             }
-            // The next intact record begins at the end of the damaged one, or at any unit if that length is wrong, too.
+            // The next intact record begins at the end of the damaged record, or, if the damaged length is wrong too,
+            // at any unit.
             self.flaw.get_or_insert((begin, 0)).1 += UNIT;
             self.at += UNIT;
             let len = rest.first_chunk::<HEADER>().and_then(length).filter(|len| *len <= rest.len());
@@ -416,7 +417,7 @@ mod tests {
                 bytes[4..6].copy_from_slice(&MAGIC.to_le_bytes());
                 bytes[9..12].fill(0);
             }
-            // With a valid checksum, so that the data behind it is parsed, too.
+            // Sets a valid checksum, so that the data behind the checksum is parsed, too.
             if let Some(len) = bytes.first_chunk().and_then(length).filter(|len| *len <= bytes.len()) {
                 seal(&mut bytes[..len], 1);
             }
@@ -453,7 +454,7 @@ mod walk_tests {
     use crate::seal::Bounds;
     use sys::random::Random;
 
-    /// Two pieces of ten records of 80 bytes, in 2 KiB each; the second reaches the end.
+    /// Two pieces of 2 KiB, each with ten records of 80 bytes. The second piece reaches the end of the block.
     fn block() -> Vec<u8> {
         let mut block = vec![0; 4096];
         for (piece, at) in [48, 2048].into_iter().enumerate() {
@@ -549,7 +550,7 @@ mod walk_tests {
                 bytes[4..6].copy_from_slice(&MAGIC.to_le_bytes());
                 bytes[9..12].fill(0);
             }
-            // With valid checksums, so that the data behind them is parsed, too.
+            // Sets valid checksums, so that the data behind the checksums is parsed, too.
             let rest = block.get_mut(at..).unwrap_or_default();
             if let Some(len) = rest.first_chunk().and_then(length).filter(|len| *len <= rest.len()) {
                 seal(&mut rest[..len], seed_at(1, at));

@@ -17,7 +17,7 @@
 //! or mark has announced the block: a cold start then ignores the former use.
 //!
 //! A mark holds the state of a volume at rest, and the losses that were accepted. Marks are written in turn to two
-//! slots before the blocks, so that one mark is always intact.
+//! slots, which lie in front of the first block. So one mark is always intact.
 //!
 //! ```text
 //! magic u32 | checksum u32 | id of the device u64 | number u64 | bounds
@@ -39,7 +39,7 @@ pub(crate) const BOUNDS: usize = NEXT_AT + 12 * NEXT;
 const OPEN_AT: usize = 2 * 8 + 4;
 const NEXT_AT: usize = OPEN_AT + 2 * 12;
 
-/// Blocks that a seal announces.
+/// Number of blocks that a seal announces.
 pub(crate) const NEXT: usize = 5;
 
 /// Versions of records, sequence numbers of blocks and numbers of marks on a device are below this.
@@ -220,7 +220,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Offset of the mark's slot from the begin of the marks.
+    /// Offset of the mark's slot from the start of the first slot.
     pub(crate) fn slot(&self) -> u64 {
         self.number % 2 * SLOT_BYTES
     }
@@ -253,14 +253,14 @@ impl Mark {
         Ok(Some(Self { number: u64_at(bytes, 16), bounds, losses: Losses { blocks, bytes: bytes_lost, records } }))
     }
 
-    /// The marks in both slots, older first, and the number of missing or damaged ones. If both slots are empty, none
-    /// counts as missing: they may not be written yet.
+    /// The marks in both slots, older first, and the number of missing or damaged marks. If both slots are empty, no
+    /// mark counts as missing: the marks may not be written yet.
     pub(crate) fn read_both(bytes: &[u8], id: u64) -> (Vec<Self>, usize) {
         let slots: Vec<_> = bytes.chunks(SLOT_BYTES as usize).map(|slot| Self::read(slot, id)).collect();
         let damaged = slots.iter().filter(|slot| slot.is_err()).count();
         let mut marks: Vec<_> = slots.into_iter().filter_map(|slot| slot.unwrap_or_default()).collect();
         marks.sort_unstable_by_key(|mark| mark.number);
-        // The second mark is written right after the first, so a single one means that the other is lost.
+        // The second mark is written right after the first, so a single mark means that the other mark is lost.
         let is_one_missing = damaged == 0 && marks.len() == 1;
         (marks, damaged + usize::from(is_one_missing))
     }
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_block_is_complete_by_any_statement_about_it_in_which_it_is_not_open() {
         let of = |closed_before, open| Bounds { sequence: 9, closed_before, open, ..Bounds::default() };
-        // 5 stays open for long, 7 is begun, filled and complete, 9 is begun.
+        // Block 5 stays open for long; block 7 is begun, filled and completed; block 9 is begun.
         let in_time = [
             of(8, [(5, 512), (7, 0)]),
             of(8, [(5, 512), (7, 1024)]),

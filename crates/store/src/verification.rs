@@ -1,6 +1,6 @@
 //! Verification of the records that are read: each must hold one of the possible writes of its key.
 //!
-//! The one idea: each key has one issuer, which sends one write of the key at a time. So the issuer knows which writes
+//! The main idea: each key has one issuer, which sends one write of the key at a time. So the issuer knows which writes
 //! of the key were sent, acknowledged, and in doubt. A read must return one of the possible writes, completely.
 
 use crate::ResultCode;
@@ -78,7 +78,7 @@ impl Verifier {
             return None;
         }
         writes.is_in_flight = true;
-        // No benchmark writes a key as often as that.
+        // No benchmark writes a key `NUMBER_MAX` times.
         writes.sent = (writes.sent + 1).min(NUMBER_MAX);
         Some(writes.sent)
     }

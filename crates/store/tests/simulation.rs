@@ -34,7 +34,7 @@ impl std::fmt::Debug for Value {
     }
 }
 
-/// Prints the numbers of the first and the last write that these bytes come from, and their length.
+/// Prints the numbers of the first and the last write from which these bytes come, and the number of bytes.
 struct Writes<'a>(&'a [u8]);
 
 impl std::fmt::Display for Writes<'_> {

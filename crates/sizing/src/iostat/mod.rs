@@ -91,7 +91,7 @@ pub struct Report {
     pub timestamp: Option<DateTime>,
     /// The zone of that clock, if the time includes it (S_TIME_FORMAT=ISO).
     pub offset: Option<Offset>,
-    /// One line per device.
+    /// A line for each device.
     pub devices: Vec<DeviceRates>,
 }
 

@@ -18,7 +18,7 @@ pub struct Sources {
     pub tool: String,
     /// Files and servers.
     pub names: Vec<String>,
-    /// One log per node.
+    /// The log of each node.
     pub logs: Vec<ServerLog>,
     /// iostat's output, by the node's id.
     pub iostats: BTreeMap<String, Iostat>,

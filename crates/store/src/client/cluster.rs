@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A node keeps its number for the run, even if it returns with another address. Replies are not trusted: after an
-//! empty map, or a truncated or endless reply, the node only loses its partitions.
+//! empty map, or a truncated or endless reply, the only effect is that the node loses its partitions.
 
 use super::replies::{COPIES_MAX, NodePartitions, parse_partitions, rack};
 use crate::nodes::{self, Access, Connection, Host, NODES_MAX, Peer, PeersQuery, connect, in_parallel, peers};
@@ -100,7 +100,7 @@ pub struct Cluster {
 pub(super) type ConnectResult = Result<Connection, (i32, String)>;
 
 impl Cluster {
-    /// Finds the cluster that has one of `seeds` as a node, for `namespace`. `uses_alternate`: use the nodes' alternate
+    /// Finds the cluster of at least one of `seeds`, for `namespace`. `uses_alternate`: use the nodes' alternate
     /// addresses.
     ///
     /// Errors: a sentence, if no seed answers or the cluster has no such namespace.
@@ -252,7 +252,7 @@ impl PolledNode {
 }
 
 impl ClusterPoller {
-    /// Queries `nodes` for `namespace`, and nodes that join them.
+    /// A poller that queries `nodes`, and nodes that join them, for `namespace`.
     ///
     /// Errors: a sentence, if a thread cannot be started.
     fn new(
@@ -295,8 +295,8 @@ impl ClusterPoller {
         self.map()
     }
 
-    /// Peers to look for: nodes that do not answer, at the last address and at the addresses that peers report; unknown
-    /// peers; and the seeds, while a node does not answer.
+    /// Peers to look for: nodes that do not answer (at their last address, and at the addresses that peers report),
+    /// unknown peers, and, while any node does not answer, the seeds.
     fn missing(&self) -> Vec<Peer> {
         let (reachable, unreachable): (Vec<_>, Vec<_>) = self.nodes.iter().partition(|polled| polled.answers());
         let advertised = reachable.iter().flat_map(|polled| &polled.peers);

@@ -8,7 +8,7 @@ use results::units::{printable, quoted};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Maximum number of namespaces, and of devices of one. Source: the server.
+/// Maximum number of namespaces, and of devices of one namespace. Source: the real server.
 const NAMESPACES_MAX: usize = 32;
 const DEVICES_MAX: usize = 128;
 

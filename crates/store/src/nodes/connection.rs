@@ -45,8 +45,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Begins TLS and logs in, as far as `access` says. The login uses the `session` of an earlier connection to the
-    /// node, or the password, which begins a session. `tls_name`: the name in the node's certificate.
+    /// Begins TLS and logs in, if `access` has the settings for it. The login uses the `session` of an earlier
+    /// connection to the node, or the password, which begins a session. `tls_name`: the name in the node's certificate.
     pub(crate) fn begin(
         socket: TcpStream,
         tls_name: &str,

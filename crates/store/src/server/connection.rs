@@ -1,6 +1,6 @@
 //! A connection: received bytes of an incomplete frame, and replies in the order of their requests.
 //!
-//! Also a slab: values addressed by reusable integer keys.
+//! This module also has a slab: values addressed by reusable integer keys.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};

@@ -65,7 +65,7 @@ impl Server {
             sys::net::set_backlog(listener, BACKLOG).map_err(|error| format!("cannot listen for clients - {error}"))?;
         }
         let cores = usize::from(cores(&setup.config));
-        // The first core accepts for all; its ring owns the listeners.
+        // The first core accepts the connections of all cores; its ring owns the listeners.
         let mut listeners: Vec<_> = setup.listeners.drain(..).map(Arc::new).collect();
         let state = Arc::new(State::new(setup, cores));
         let (start_sender, start_receiver) = mpsc::channel();

@@ -125,7 +125,7 @@ pub struct State {
     pub(super) requests_at_loss: Mutex<Option<[u64; 2]>>,
     /// Counts of the I/O of all stores.
     pub(super) io: Arc<IoCounts>,
-    /// Number of shards that take no more requests and have answered all.
+    /// Number of shards that take no more requests and have answered all requests.
     pub(super) quiet_shards: AtomicUsize,
     /// True if a shard failed. The other shards then do not wait for it.
     pub(super) has_failed: AtomicBool,

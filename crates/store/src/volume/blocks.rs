@@ -1,4 +1,4 @@
-//! States and live units of write blocks, and the choice of the next one.
+//! States and live units of write blocks, and the choice of the next block.
 //!
 //! ```text
 //! pristine, free -> open -> used -> (live below the low-water mark) queued -> collecting -> freed -> free
@@ -22,7 +22,7 @@ const NOTHING: u64 = u64::MAX;
 
 /// Maximum number of free blocks that get an empty header at once.
 const EMPTIED: usize = 16;
-/// Minimum number of free blocks that are kept for writes meanwhile.
+/// Minimum number of free blocks that are kept for writes while other free blocks get an empty header.
 const LEFT: usize = 4;
 
 /// Number of blocks among which the emptiest is searched when few blocks are free.
@@ -93,7 +93,7 @@ pub(crate) struct Blocks {
     to_empty: usize,
     /// Blocks that have no header on the device, except the pristine blocks.
     headerless: BTreeSet<u32>,
-    /// Blocks in use again that are not written yet, with their new sequence numbers, in this order.
+    /// Blocks in use again that are not written yet, with their new sequence numbers, in the order of these numbers.
     unwritten: VecDeque<(u32, u64)>,
     /// By block: sequence number up to which its uses have ended, according to a durable seal or mark.
     announced: BTreeMap<u32, u64>,
@@ -163,8 +163,8 @@ impl Blocks {
         !self.queue.is_empty() || self.collecting.is_some()
     }
 
-    /// Takes a free block: the one that has been free longest, then pristine ones from the first on. Its new header
-    /// gets this sequence number.
+    /// Takes a free block: the block that has been free longest, else the first pristine block. Its new header gets
+    /// this sequence number.
     pub(crate) fn allocate(&mut self, sequence: u64) -> Option<u32> {
         let block = match self.free.pop_front() {
             Some(block) => {
@@ -344,8 +344,8 @@ impl Blocks {
         is_used
     }
 
-    /// Queues the used block with the fewest live units among the next ones, if it has fewer than `units`. Returns true
-    /// if a block was queued.
+    /// Queues the used block with the fewest live units among the next [`LOOKED_AT`] blocks, if it has fewer than
+    /// `units`. Returns true if a block was queued.
     pub(crate) fn queue_emptiest(&mut self, units: u32) -> bool {
         let count = self.used as usize;
         let candidates = LOOKED_AT.min(count);

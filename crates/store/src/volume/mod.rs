@@ -38,7 +38,7 @@ const RENEWALS_MAX: usize = 4;
 const SHORT: usize = 2;
 
 /// Maximum number of blocks of this size that are begun and not written yet. So after a longer row of unused blocks, a
-/// cold start has seen all used ones.
+/// cold start has seen all used blocks.
 pub(crate) fn unwritten_max(block_bytes: usize) -> u32 {
     ((512 << 20) / block_bytes).max(64) as u32
 }
@@ -86,7 +86,7 @@ struct Buffer {
     is_closed: bool,
     /// True if queued for a write.
     is_queued: bool,
-    /// Number of the first record that no write covers yet, and of the first one in the write in flight.
+    /// Number of the first record that no write covers yet, and of the first record in the write in flight.
     first_unwritten: Option<u64>,
     first_in_flight: Option<u64>,
     /// When the first record that no write covers yet was appended.

@@ -17,7 +17,7 @@ const TRANSACTION_SET: &[u8] = b"<ERO~MRT";
 pub struct Limits {
     /// `batch-max-requests`: keys.
     pub batch_requests: u32,
-    /// Bytes of operations of all keys, including shared ones counted per key.
+    /// Bytes of the operations of all keys. Operations that several keys share count for each key.
     pub batch_bytes: usize,
 }
 
@@ -37,7 +37,7 @@ pub struct Request {
     pub at_master: bool,
 }
 
-/// One key of a batch.
+/// A key of a batch.
 #[derive(Debug, Clone)]
 pub struct BatchKey {
     /// Index of the key, which the reply repeats.
@@ -49,7 +49,7 @@ pub struct BatchKey {
 /// A parsed message. `timeout_ms`: timeout from the client; 0: none.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// One transaction.
+    /// A single transaction.
     Single { request: Request, timeout_ms: u32 },
     /// Many keys, with a timeout for all of them.
     Batch { requests: Vec<BatchKey>, timeout_ms: u32 },

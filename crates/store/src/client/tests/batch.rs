@@ -100,10 +100,10 @@ fn a_batch_that_is_answered_wrongly_or_not_at_all_fails_and_the_next_is_read() {
     for (lie, last, outcome) in [
         (&[(5, 1)][..], Some(0), protocol),
         (&[(u32::MAX, 1)], None, protocol),
-        // The first ends too early; the second has no entries.
+        // The first reply ends too early. The second has no entries.
         (&[], Some(0), protocol),
         (&[], None, protocol),
-        // An error of a record takes precedence over that of its batch.
+        // An error of a record takes precedence over the error of its batch.
         (&[(0, 1), (0, 1)], Some(0), Outcome::Result(1)),
         (&[(0, 1)], Some(0), Outcome::Result(1)),
         (&[(0, 1)], None, Outcome::Result(1)),

@@ -24,8 +24,8 @@
 //! behind: when both nodes start, neither takes its own records for complete.
 //!
 //! **A restarted process** gets the other node's records, even if nothing was written meanwhile. Data that was only in
-//! memory may be lost, and its device may have writes that nobody acknowledged. If both nodes restart, the second gets
-//! the records of the first. A node without records gets those of the other node.
+//! memory may be lost, and the node's device may have writes that nobody acknowledged. If both nodes restart, the
+//! second gets the records of the first. A node without records gets those of the other node.
 //!
 //! **New devices** of a namespace look the same whether the namespace is new or a device was replaced. In the second
 //! case the other node has the records. So the node serves no partition, and records its mode without that namespace
@@ -47,9 +47,9 @@
 //! takes over after all attempts were refused for [`REFUSED_NS`]. The second node does so only if the refusals began
 //! within [`SILENCE_NS`] of the first node's last answer: later, the first node may have taken over before it died.
 //! Silence may mean a network split or a stopped process, and the other node may still serve clients. Then one node
-//! must not write, and both must know which one: the first node of the list takes over after [`SILENCE_NS`], the second
-//! never. A refusal that does not come from the node's host defeats the proof: from a firewall, through a forwarded
-//! port, or at an address that moved to another host.
+//! must not write, and both must know which one: the first node of the list takes over after [`SILENCE_NS`] of silence,
+//! the second node never does. A refusal that does not come from the node's host defeats the proof: from a firewall,
+//! through a forwarded port, or at an address that moved to another host.
 //!
 //! **Lease.** With `write-commit-level-override master`, an acknowledgement does not need the replica. Such a node
 //! acknowledges writes until [`LEASE_NS`] after it sent the last message that the other node answered in mode `Paired`.
@@ -121,8 +121,8 @@ struct PairState {
 }
 
 impl PairState {
-    /// First: true if the other node, too, has no records in each namespace where this node has none. Second: the same
-    /// with the nodes exchanged.
+    /// First: true if the other node also lacks records in every namespace in which this node has no records. Second:
+    /// the same with the nodes exchanged.
     fn covers(&self) -> [bool; 2] {
         let [own_empty, peer_empty] = self.empty_namespaces;
         [own_empty & !peer_empty == 0, peer_empty & !own_empty == 0]

@@ -31,8 +31,8 @@ pub enum Mode {
     Handing,
     /// Reported by a node that is ahead or behind, but has not recorded this yet.
     Deciding,
-    /// Starting, with new devices of some namespaces. In these the node has no records. In the others it has all
-    /// records that were acknowledged while it was paired.
+    /// Starting, with new devices of some namespaces. In these namespaces the node has no records. In all other
+    /// namespaces it has all records that were acknowledged while it was paired.
     New,
     /// As [`Self::New`], but the node was ahead: in the other namespaces it has all records.
     NewAhead,
@@ -53,9 +53,9 @@ impl Mode {
         matches!(self, Mode::Starting | Mode::Fresh | Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead)
     }
 
-    /// New mode of this node after the other node reported the mode `peer_mode`; `None`: no change. `is_first`: this node
-    /// is the first of the list. `is_new`: the other node has restarted. `own_covers`: the other node, too, has no records in
-    /// each namespace where this node has none; `peer_covers`: the same with the nodes exchanged.
+    /// New mode of this node after the other node reported the mode `peer_mode`; `None`: no change. `is_first`: this
+    /// node is the first of the list. `is_new`: the other node has restarted. `own_covers`: the other node also lacks
+    /// records in every namespace in which this node has no records; `peer_covers`: the same with the nodes exchanged.
     pub(super) fn next(
         self,
         peer_mode: Self,
@@ -65,7 +65,7 @@ impl Mode {
     ) -> Option<Self> {
         use Mode::*;
         Some(match (self, peer_mode) {
-            // Not if this node was certainly ahead: in that case both nodes took over.
+            // A node that was certainly ahead does not become behind: in that case both nodes took over.
             (Starting | Paired | Fresh | Damaged | New | MaybeAhead, Ahead) => Behind,
             // Each node has all acknowledged records.
             (Fresh, Fresh) if is_first => Ahead,
@@ -142,7 +142,8 @@ const BYTES: usize = 25;
 pub(in crate::server) struct DeviceIdentity {
     /// The sets of all namespaces, XORed. Formatting the devices of a namespace changes this number.
     pub(in crate::server) device_sets: u64,
-    /// Number of write blocks with accepted losses: in the store that has the record of the mode, and in the others.
+    /// Number of write blocks with accepted losses: in the store that has the record of the mode, and in all other
+    /// stores.
     pub(in crate::server) lost_blocks: [u64; 2],
 }
 

@@ -16,7 +16,7 @@ const NAMESPACES: usize = 2;
 enum Message {
     /// Process, mode, namespaces without records, and send time of the message, or of the message that it answers.
     Hello(u64, ModeVersion, u32, u64),
-    /// A ping or pong: as above, without namespaces.
+    /// A ping or pong: process, mode, and send time as in `Hello`.
     Word(u64, ModeVersion, u64),
     /// The number identifies the answer.
     Image {
@@ -42,7 +42,8 @@ struct Record {
     write: u64,
 }
 
-/// Contents of a node's devices. After a crash while the mode is recorded, the old or the new record.
+/// Contents of a node's devices. After a crash while the mode is recorded, the devices have either the old or the new
+/// record.
 #[derive(Debug, Default, Clone)]
 struct Device {
     recorded: Option<ModeRecord>,

@@ -126,7 +126,7 @@ impl Shard {
         bytes.len() - rest.len()
     }
 
-    /// Takes one frame and executes it. `false` if it is incomplete.
+    /// Takes one frame and executes it. `false` if the frame is incomplete.
     fn take_frame(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
         let state = self.state.clone();
         let Some((kind, body)) = frame::take(rest, state.setup.limits.frame_bytes)? else { return Ok(false) };
@@ -163,7 +163,7 @@ impl Shard {
         Ok(true)
     }
 
-    /// Takes a node's message and executes it. `false` if it is incomplete.
+    /// Takes a node's message and executes it. `false` if the message is incomplete.
     fn take_node_message(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
         let Some(node_message) = cluster::take(rest)? else { return Ok(false) };
         let state = self.state.clone();

@@ -216,7 +216,7 @@ impl Shard {
         let (operation, particle) = (operation::WRITE, particle::BLOB);
         let value = &self.state.pair.record_of(mode).to_bytes();
         ops::put(&mut ops, &Entry { operation, particle, name, value });
-        // A replacement, because the old record may be unreadable.
+        // Replaces the old record without reading it, because it may be unreadable.
         let policy = Policy { ttl: Ttl::NEVER, exists: Exists::CreateOrReplace, ..Policy::default() };
         let (digest, set) = (self.state.record_digest, pair::RECORD_SET.into());
         let transaction =

@@ -24,7 +24,7 @@ const DEFAULT: [&str; 6] = ["node", "build", "edition", "version", "service", "s
 const FEATURES: &str = "batch-any;batch-index;cluster-stable;float;peers;pipelining;pquery;pscans;query-show;replicas;replicas-all;\
                         replicas-master;replicas-max";
 
-/// Appends the reply to the request `body`, a frame.
+/// Appends the reply to the request `body`, as a frame.
 pub fn put(out: &mut Vec<u8>, body: &[u8], facts: &Facts) {
     let begin = frame::begin(out, FrameKind::Info);
     let mut names = body.split(|byte| *byte == b'\n').filter(|name| !name.is_empty()).peekable();
