@@ -169,7 +169,7 @@ fn pre_read(target: &Target, range: Range<u64>) -> Result<(), String> {
 /// Parses device names of an option. Errors: invalid simulated drives, one per line.
 pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
     if names.iter().any(|name| name == "sim") {
-        return Err(Failure::usage("there is no device sim - the name of a simulated drive has a colon - give sim:"));
+        return Err(Failure::usage("there is no device sim - names of simulated drives begin with sim: - give sim:"));
     }
     collect_all(names.iter().map(|name| name.parse()), Failure::usage)
 }

@@ -81,7 +81,7 @@ pub(crate) fn by_directives(
             0 => "its namespace has no placement list: the drive has no FDP, FDP is off, or the namespace was created \
                   without handles - `flashproof doctor` shows the cause, `flashproof waf setup DEVICE` the remedy"
                 .to_owned(),
-            _ => format!("its placement list has {handles} - use lower handles, or create its namespace with more"),
+            _ => format!("its placement list has {handles} - use lower handles, or a namespace with more handles"),
         };
         Err(refusal(target, &placement_handles, &why))
     };
@@ -162,14 +162,14 @@ fn why_no_streams(max_write_streams: Option<u16>, streams: u16) -> String {
              passthrough"
             .to_owned(),
         Some(0) => {
-            "the kernel has no write streams for it: the drive has no FDP, FDP is off, or the namespace was created \
+            "the kernel has no write streams for this drive: it has no FDP, FDP is off, or the namespace was created \
              without handles - `flashproof doctor` shows the cause, `flashproof waf setup DEVICE` the remedy"
                 .to_owned()
         }
         Some(_) => {
             format!(
                 "it has {streams} write streams (queue/max_write_streams) - use lower handles, or create its namespace with \
-                 more"
+                 more handles"
             )
         }
     }

@@ -228,7 +228,7 @@ impl<'a> NamespaceLoad<'a> {
         }
         if self.sharers(profile) > 1 {
             document.paragraph(
-                "Other namespaces share this drive. Each has its own configuration: run them at once \
+                "Other namespaces share this drive. Each has its own configuration: run them at the same time \
                  (flashproof storage A.conf B.conf).",
             );
         }

@@ -95,7 +95,7 @@ fn loads_are_divided_by_drives_however_namespaces_and_drives_are_shared() {
     let shared = load("b", "/dev/nvme0n1p2", "nvme0n1", 1000.0);
     let two = configured(vec![one(), shared.clone()], "1");
     assert_eq!(rates(&two), [("a", 1, 8000, 4000), ("b", 1, 1000, 500)], "several namespaces on a drive");
-    assert!(two[0].0.text.contains("run them at once"), "{}", two[0].0.text);
+    assert!(two[0].0.text.contains("run them at the same time"), "{}", two[0].0.text);
     let both = vec![one(), second, shared, load("b", "/dev/nvme1n1p2", "nvme1n1", 3000.0)];
     assert_eq!(rates(&configured(both, "1")), [("a", 2, 7000, 3500), ("b", 2, 2000, 1000)], "both");
     let partitions = vec![load("a", "/dev/sda1", "sda", 500.0), load("a", "/dev/sda2", "sda", 700.0)];

@@ -158,7 +158,7 @@ fn a_drive_has_the_load_of_all_namespaces_on_it_whichever_is_asked_for() {
     let node = &profile.nodes[0].id;
     let made = configurations(&profile, node, &test).unwrap();
     assert_eq!(made.len(), 1);
-    assert!(made[0].text.contains("run them at once"), "{}", made[0].text);
+    assert!(made[0].text.contains("run them at the same time"), "{}", made[0].text);
     let of_all = configurations(&all, node, &test).unwrap();
     assert_eq!((of_all.len(), &of_all[1].text), (2, &made[0].text), "what it is asked to do is the same");
     let mut elsewhere = shared();

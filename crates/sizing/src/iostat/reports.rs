@@ -188,7 +188,7 @@ impl Collector {
         dropped.into_iter().for_each(|sentence| self.add_remark(sentence));
         if !is_sure && let Some(date) = self.dates.first().and_then(|date| date.date(order)) {
             self.add_remark(format!(
-                "its dates can be read in two ways (day or month first); the first one is read as {date}"
+                "its dates can be read in two ways (day or month first); the first date is read as {date}"
             ));
         }
         for (number, description) in [
@@ -206,7 +206,9 @@ impl Collector {
         }
         if reports.iter().any(|report| report.timestamp.is_none()) {
             self.add_remark(
-                "reports have no time, so all of them are used; with iostat -t only those of the window are".to_owned(),
+                "reports have no time, so all of them are used; with iostat -t, only reports within the window are \
+                 used"
+                    .to_owned(),
             );
         }
         (Iostat { reports, remarks: self.remarks }, report_count)

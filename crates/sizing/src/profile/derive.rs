@@ -147,7 +147,7 @@ impl NodeSources<'_> {
             if !is_selected(namespace) && !has_sizes(namespace) {
                 profile.assumptions.push(format!(
                     "namespace {namespace} is also on {device}, but its storage histograms are off: the drive's \
-                     predicted load lacks its load - turn these histograms on"
+                     predicted load lacks this namespace - turn these histograms on"
                 ));
                 continue;
             }
@@ -193,7 +193,7 @@ impl NodeSources<'_> {
                 let (shown_sec, sec) = (window.seconds() - missing_sec, window.seconds());
                 profile.remarks.push(format!(
                     "node {id}, {drive}: iostat shows {shown_sec:.0} s of the window's {sec:.0} s: its means are \
-                     compared with those of the whole window"
+                     compared with the server's rates over the whole window"
                 ));
             }
             let target = DriveTarget { node: id.clone(), predicted, iostat, drive, others: other_loads };
