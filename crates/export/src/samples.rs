@@ -200,7 +200,7 @@ impl Files {
     /// the windows before the error stay, and the other logs are still read.
     pub(crate) fn add_histograms(&mut self, run: &Run, run_id: &str) -> Result<Option<RunDirError>> {
         let (cells, layout) = (keys(&run.manifest), run.manifest.layout());
-        // Buckets of reports: the bound of a row is a value that a report can show.
+        // The buckets are those of reports, so that the bound of each row is a value that a report can show.
         let buckets = latencies();
         let (mut upper_ns, mut count, mut damage) = (Vec::new(), Vec::new(), None);
         for kind in HlogKind::ALL {

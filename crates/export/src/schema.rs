@@ -7,8 +7,8 @@ use crate::table::{Cell, Column, Row, Table, UnixMs, Values, tables};
 /// when a column is added.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Macro of percentiles over rows of histograms. It finds the bucket as flashproof's reports do: the first whose
-/// operations, with those of all buckets below, are at least the fraction `q` of all operations.
+/// Macro of percentiles over rows of histograms. Finds the same bucket as flashproof's reports: the first bucket at
+/// which the operations, summed from the lowest bucket on, reach the fraction `q` of all operations.
 pub const PERCENTILE_SQL: &str = "\
 CREATE OR REPLACE MACRO percentile_ns(upper_ns, n, q) AS
   list_reduce(
@@ -119,7 +119,7 @@ tables! {
         remedy: &'a str,
     }
 
-    /// A row for each drive and step of a campaign (`flashproof fleet`), also where nothing was run.
+    /// A row for each drive and step of a campaign (`flashproof fleet`), including steps that did not run.
     pub TaskRow = "tasks" {
         /// Name of the campaign
         campaign: &'a str,

@@ -34,7 +34,7 @@ const OF_H2: [Drive; 4] = [
     // Another firmware, with a tail of 0.5 %.
     Drive { serial: "S05", firmware: "B2", service_us: |_, op| if op % 200 == 0 { 900 } else { sound(op) }, ..MODEL },
     Drive { serial: "S06", firmware: "B2", service_us: |_, op| if op % 200 == 0 { 900 } else { sound(op) }, ..MODEL },
-    // Three times as slow while it is hot, in hours 10 and 11.
+    // Three times as slow while the drive is hot, in hours 10 and 11.
     Drive {
         serial: "S07",
         service_us: |sec, op| sound(op) * if is_hot(sec) { 3 } else { 1 },
@@ -220,7 +220,7 @@ fn every_question_of_the_page_has_the_known_answer() {
     let service = recorded(&dir.join("h2"), HlogKind::Service, |_| true).value_at_quantile(0.5);
     assert_eq!(late[0], json!(["h2", lag as f64 / 1e3, service as f64 / 1e3]));
 
-    // Query 9: the first slower hour, with the medians before it and in it.
+    // Query 9: the first hour in which a drive was slower, with the medians of the hour before and of this hour.
     assert_eq!(
         answers[9],
         json!([

@@ -113,7 +113,7 @@ impl Devices {
         }
     }
 
-    /// Simulated drives. Those without a seed get one derived from `seed`.
+    /// Simulated drives. A drive without its own seed gets a seed derived from `seed`.
     pub fn drives(&self, seed: u64) -> io::Result<Vec<Drive>> {
         let Self::Simulated(specs) = self else { return Ok(Vec::new()) };
         specs.iter().zip(seed..).map(|((_, spec), seed)| Drive::new(spec, seed).map_err(io::Error::other)).collect()
@@ -135,7 +135,7 @@ impl Devices {
         numbers.map(|number| (number.major, number.minor)).collect()
     }
 
-    /// Facts about each real device, with its name; empty for simulated ones.
+    /// Facts about each real device, with its name; empty for simulated drives.
     pub fn real_facts(&self) -> Vec<(&str, &DeviceFacts)> {
         match self {
             Self::Real(targets) => targets.iter().map(|target| (target.name(), target.facts())).collect(),

@@ -36,8 +36,8 @@ const WAKE_SHARE: u64 = 10;
 /// Maximum fraction of a CPU for wake-ups, if the thread wakes for each operation.
 const EACH_SHARE: f64 = 0.4;
 
-/// Bounds of the period between two wake-ups, ns. A shorter period batches hardly any operations. A longer one causes
-/// a lag of more than a tenth of the tightest default threshold (1 ms).
+/// Bounds of the period between two wake-ups, ns. A shorter period batches hardly any operations. A longer period
+/// causes a lag of more than a tenth of the tightest default threshold (1 ms).
 const PERIOD_NS: std::ops::RangeInclusive<u64> = 30_000..=110_000;
 
 /// Period of the engine `threads`, ns. Long, because each wake-up also wakes workers, and blocking calls leave less CPU
@@ -446,7 +446,7 @@ impl EngineFacts {
         Self { engine_json: engine.value(), pacing, wake_cost_ns, shards, synchronous_threads, rings: Mutex::default() }
     }
 
-    /// Facts of `engine` for a load without a rate on one thread, which waits only for completions.
+    /// Facts of `engine` for a load without a rate. The load has one thread, which waits only for completions.
     pub fn unpaced(engine: &Engine) -> Self {
         let pacing = Pacing::Sleep { period_ns: *PERIOD_NS.end(), gathers: true };
         Self {

@@ -66,7 +66,7 @@ impl InProcess {
             namespace: self.namespace.per_core(self.header.cores),
             spaces: vec![Space { write_unit_bytes: self.write_unit_bytes, ..space }],
             operations: self.needs().0 as u32,
-            // A newly opened store has another start time, and treats older records as those of an earlier run.
+            // A newly opened store has another start time, and treats older records as records of an earlier run.
             object: Arc::new(RecordSpec { began: began(is_simulated), ..(*self.object).clone() }),
             verification: self.verification.clone(),
             counts: self.counts.clone(),

@@ -26,7 +26,7 @@ pub struct Progress {
     /// Prefix of each line: `stage 2 of 4, ends about 14:05 UTC`.
     heading: Option<String>,
     duration_ns: u64,
-    /// Number of operations that ends the run, if the duration does not.
+    /// Number of operations after which the run ends; `None`: only the duration ends the run.
     operations: Option<u64>,
     /// Operations done or failed.
     done_ops: u64,

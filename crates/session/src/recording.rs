@@ -59,8 +59,7 @@ impl RunObserver for NoObserver {}
 /// operation can hang in the kernel forever.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A warning is printed if io_uring's workers run more often than this, times per second. A few runs occur during
-/// setup.
+/// Number of runs of io_uring's workers, per second, above which a warning is printed. A few runs occur during setup.
 const RING_WORKER_RUNS_TOLD: f64 = 10.0;
 
 /// Maximum number of failed operations printed. All failures are counted, and ACT's log lists more.

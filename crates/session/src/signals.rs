@@ -138,7 +138,7 @@ impl EndSignals {
         format!("{ctrl_c}\"kill {}\" ends it", std::process::id())
     }
 
-    /// Waits up to `time` for a signal; returns it, or an earlier one.
+    /// Waits up to `time` for a signal. Returns this signal, or a signal that was received earlier.
     pub fn wait(&self, time: Duration) -> Option<i32> {
         if self.first_signal.get().is_none() {
             self.first_signal.set(self.signals.recv_timeout(time).ok());
@@ -241,7 +241,7 @@ pub fn exit(code: i32) -> ! {
 /// Makes a panic print one line that calls the panic a bug, and exit with code 70. Prints a backtrace too if
 /// RUST_BACKTRACE is set.
 pub fn report_panics_as_bugs() {
-    // Started early, at normal priority, so that it works when memory is short.
+    // Starts the thread for standard error early, at normal priority, so that it works when memory is short.
     console::open();
     std::panic::set_hook(Box::new(|info| {
         let source_position = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();

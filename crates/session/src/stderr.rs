@@ -21,7 +21,7 @@ const WAITING_BYTES_MAX: usize = 1 << 20;
 /// A queue of texts for standard error, and the thread that writes them.
 pub(crate) struct StderrWriter {
     shared: Arc<Shared>,
-    /// True if there is a thread. If none can be started, no run begins, and the error message is written directly.
+    /// True if the thread was started. Otherwise no run begins, and the error message is written directly.
     works: bool,
 }
 

@@ -84,7 +84,7 @@ fn place(index: usize, facts: &DeviceFacts, root: &Path) -> Result<BlockPosition
     }
 }
 
-/// The thread that takes samples. Dropping it ends it after the current sample is written.
+/// The thread that takes samples. Dropping this value ends the thread, after the current sample is written.
 #[derive(Debug)]
 pub struct Tracing {
     stop_sender: Option<Sender<()>>,
@@ -201,7 +201,7 @@ const READ_EVERY: Duration = Duration::from_millis(10);
 /// Pauses for requests in flight at the end of a sample. Most samples need only the first pause.
 const TAIL: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(450)];
 
-/// A sample ends after this many events: about half a second at 60x, and a bound on its cost.
+/// A sample ends after this many events: about half a second at 60x. Bounds the cost of a sample.
 const EVENTS_MAX: usize = 250_000;
 /// Kernel buffers of all CPUs together, bytes. The buffers are emptied every 10 ms; a hundredth of this size is enough
 /// for most runs.
@@ -248,7 +248,7 @@ struct Taken {
     lost: u64,
 }
 
-/// True if all three times of a request are known, its queueing is `within` the sample, and it moves data.
+/// True if all three times of a request are known, the request was queued `within` the sample, and it moves data.
 fn is_whole(request: &Request, within: Range<u64>) -> bool {
     let moves_data = matches!(request.op, EventOp::Read | EventOp::Write) && request.sectors > 0;
     moves_data && request.completed_ns.is_some() && request.queued_ns.is_some_and(|ns| within.contains(&ns))

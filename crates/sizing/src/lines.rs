@@ -18,7 +18,8 @@ const WINDOW_BYTES: usize = 256 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
     pub bytes: &'a [u8],
-    /// True if the line has its end. The last line of a file that is truncated or still being written has none.
+    /// True if the line has its line end. The last line of a file that is truncated or still being written has no line
+    /// end.
     pub is_complete: bool,
 }
 
@@ -42,7 +43,7 @@ impl Repeats {
 pub struct Skipped {
     /// Lines longer than [`LINE_BYTES_MAX`].
     pub long_lines: u64,
-    /// Bytes of those lines.
+    /// Bytes of these long lines.
     pub long_bytes: u64,
     /// NUL bytes before lines.
     pub nul_bytes: u64,

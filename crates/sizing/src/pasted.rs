@@ -66,7 +66,7 @@ pub enum PastedError {
 pub struct Pasted {
     /// The histogram: `{test}-device-read-size`.
     pub name: String,
-    /// Unit of its values; `None` without a heading.
+    /// Unit of the table's values; `None` without a heading.
     pub unit: Option<Unit>,
     /// `pct_over[i]`: percentage of values of at least `thresholds[i]`.
     pub pct_over: Vec<f64>,

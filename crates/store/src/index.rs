@@ -265,7 +265,7 @@ impl Index {
         Some(entry)
     }
 
-    /// Adds a bucket, and moves its share of the entries of an existing bucket into it.
+    /// Adds a bucket, and moves a share of an existing bucket's entries into the new bucket.
     fn split(&mut self) {
         let (old_bucket, new_bucket) = (self.buckets - self.base, self.buckets);
         if new_bucket % SEGMENT == 0 {

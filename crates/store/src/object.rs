@@ -96,9 +96,9 @@ pub struct RecordSpec {
     pub value: ValueType,
     /// True in a `single-bin` namespace: the bin has no name.
     pub single_bin: bool,
-    /// True if a write replaces the whole record, so that the server need not read the old one first.
+    /// True if a write replaces the whole record, so that the server need not read the old record first.
     pub replace: bool,
-    /// Start of the run, in 10 ms since 1970: distinguishes its writes from those of other runs.
+    /// Start of the run, in 10 ms since 1970: distinguishes this run's writes from the writes of other runs.
     pub began: u64,
 }
 

@@ -59,7 +59,7 @@ pub struct Entry<'a> {
     pub value: &'a [u8],
 }
 
-/// Takes the first entry off `bytes`. `None` if it is incomplete.
+/// Takes the first entry off `bytes`. `None` if the entry is incomplete.
 pub fn take<'a>(bytes: &mut &'a [u8]) -> Option<Entry<'a>> {
     let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
     let size = u32::from_be_bytes([header[0], header[1], header[2], header[3]]) as usize;

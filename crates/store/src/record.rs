@@ -92,7 +92,7 @@ impl<'a> Record<'a> {
         seal(out, seed);
     }
 
-    /// The record at the start of `bytes`; `None` if there is no valid one.
+    /// The record at the start of `bytes`; `None` if there is no valid record.
     pub(crate) fn read(bytes: &'a [u8], seed: u32) -> Option<Self> {
         let header = bytes.first_chunk::<HEADER>()?;
         let len = length(header)?;
@@ -208,7 +208,7 @@ impl BlockHeader {
         out[4..8].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The header at the start of `bytes`, if it is that of block `block` of the device `id`, intact or damaged.
+    /// State of the header at the start of `bytes`, which should be the header of block `block` of device `id`.
     pub(crate) fn read(bytes: &[u8], id: u64, block: u32) -> HeaderState {
         let Some(header) = bytes.first_chunk::<BLOCK_HEADER_BYTES>() else { return HeaderState::None };
         let block_header = Self {

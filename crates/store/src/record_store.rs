@@ -192,7 +192,7 @@ impl Store {
         }
     }
 
-    /// Executes a transaction. The reply has its number, and may come in a later call.
+    /// Executes a transaction. The reply has the transaction's number, and may come in a later call.
     pub fn execute(&mut self, number: u64, transaction: Transaction, disk: &mut impl Disk, replies: &mut Replies) {
         self.is_draining = false;
         if self.scan.is_some() {

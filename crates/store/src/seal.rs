@@ -42,7 +42,7 @@ const NEXT_AT: usize = OPEN_AT + 2 * 12;
 /// Number of blocks that a seal announces.
 pub(crate) const NEXT: usize = 5;
 
-/// Versions of records, sequence numbers of blocks and numbers of marks on a device are below this.
+/// Versions of records, sequence numbers of blocks and numbers of marks on a device are below this number.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 
 /// If a cold start finds a number of at least this, writes are refused. Otherwise a store could write a number that the
@@ -61,9 +61,9 @@ pub(crate) type Next = [(u32, u64); NEXT];
 pub(crate) struct Bounds {
     /// Sequence number of the block that was begun last.
     pub(crate) sequence: u64,
-    /// All blocks with a lower sequence number are complete, except the open ones.
+    /// All blocks with a lower sequence number are complete, except the open blocks.
     pub(crate) closed_before: u64,
-    /// All blocks before this one have a header.
+    /// All blocks before this block have a header.
     pub(crate) certain: u32,
     /// Sequence numbers of the open blocks, and their durable bytes.
     pub(crate) open: [(u64, u32); 2],
@@ -109,7 +109,8 @@ impl Bounds {
 /// The seal of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seal {
-    /// First byte of the seal in its block. Its piece begins here, or with the block's header before it.
+    /// First byte of the seal in its block. The seal's piece begins at this byte, or with the block's header in front
+    /// of it.
     pub(crate) at: u32,
     /// End of the piece in the block.
     pub(crate) end: u32,
@@ -132,7 +133,7 @@ impl Seal {
         out[..4].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The seal at byte `at` of a block, if there is a valid one.
+    /// The seal at byte `at` of a block, if there is a valid seal.
     pub(crate) fn read(block: &[u8], at: usize, seed: u32) -> Option<Self> {
         let bytes = block.get(at..at + SEAL)?;
         if u32_at(bytes, 4) != MAGIC

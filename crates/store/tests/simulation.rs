@@ -91,7 +91,7 @@ struct Seen {
     expired: u64,
     raided: u64,
     errors: u64,
-    /// Stories that ended on a damaged device; stories among them with reported losses; records lost.
+    /// Stories that ended on a damaged device; those of them with reported losses; records lost in all of them.
     damaged: u64,
     found: u64,
     lost_to_damage: u64,
@@ -407,8 +407,8 @@ impl<'a> Story<'a> {
         replies.remove(0).1
     }
 
-    /// Ends the store's life and begins another. The state of each key must then be the last durable one or a later
-    /// one, and is durable from then on.
+    /// Ends the store's life and begins another. The state of each key must then be the last durable state or a later
+    /// state. This state is durable from then on.
     fn restart(&mut self, crash: bool, power_fails: bool) {
         let before = self.store.statistics();
         self.seen.collected += before.devices.iter().map(|device| device.defrag_reads).sum::<u64>();

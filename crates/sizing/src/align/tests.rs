@@ -179,7 +179,7 @@ fn only_the_lines_of_offsets_change_and_their_comments_stay() {
          #read-size-offset: 090\n\n# By flashproof size align, today.\nlbr-req-offset: 98\n"
     );
     assert_eq!(rewrite(text, before, before, "x"), text);
-    // The rewritten file has the new offsets, also if the old file lacked an end of line.
+    // The rewritten file has the new offsets, even if the last line of the old file had no line end.
     let text = format!("{PAPER}lbr-req-offset: 090");
     let written = rewrite(&text, offsets(90, 100, 100, 100), offsets(98, 92, 99, 100), "test");
     let read = parse(Test::Storage, "written", written.as_bytes()).unwrap().config;

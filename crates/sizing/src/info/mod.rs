@@ -255,7 +255,7 @@ impl Namespace {
         }
     }
 
-    /// The value of the newest configuration or statistic called `name`, without `storage-engine.` before it.
+    /// The value of `name` in the newest configuration or statistics. `name` has no prefix `storage-engine.`.
     pub fn value(&self, name: &str) -> Option<&str> {
         let value = self.newest.get(&format!("storage-engine.{name}")).or_else(|| self.newest.get(name));
         value.map(String::as_str).filter(|value| *value != "null")
@@ -299,7 +299,7 @@ impl Namespace {
         self.flag("commit-to-device")
     }
 
-    /// Copies of each record: the replication factor in force, else the configured one.
+    /// Copies of each record: the replication factor in force, else the configured factor.
     pub fn replication_factor(&self) -> Option<u64> {
         ["effective_replication_factor", "replication-factor", "repl-factor"].iter().find_map(|name| self.number(name))
     }

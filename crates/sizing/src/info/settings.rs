@@ -1,4 +1,4 @@
-//! Log settings of a server that a sizing needs: reading, changing and restoring them.
+//! Reads, changes and restores the log settings that a sizing needs on a server.
 //!
 //! A setting that lacks the required value becomes a [`Change`], which stores the old value. A change is reverted only
 //! if the setting still has the changed value: otherwise another user has set it since. The requests depend on the
@@ -11,7 +11,7 @@ use std::fmt;
 /// The level of `drv_ssd` that prints direct frees and skipped reads.
 pub const DETAIL: &str = "detail";
 
-/// A setting of a server that can be changed while it runs.
+/// A setting that can be changed while the server runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "setting", rename_all = "kebab-case")]
 pub enum Setting {

@@ -89,7 +89,7 @@ pub struct Iostat {
 pub struct Report {
     /// Print time, by the clock and zone of the machine; `None`: the report has no time (iostat without -t).
     pub timestamp: Option<DateTime>,
-    /// The zone of that clock, if the time includes it (S_TIME_FORMAT=ISO).
+    /// Zone of the machine's clock, if the printed time includes the zone (S_TIME_FORMAT=ISO).
     pub offset: Option<Offset>,
     /// A line for each device.
     pub devices: Vec<DeviceRates>,

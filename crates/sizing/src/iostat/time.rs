@@ -130,7 +130,7 @@ pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, b
         let days = |order| Some(near_date?.until(unclear.first()?.date(order)?).ok()?.get_days().abs());
         days(Order::MonthDay).and(days(Order::DayMonth)).and(days(order))
     };
-    // The order with the smaller result of `by`; `None`: both orders have the same result, or neither has one.
+    // The order with the smaller result of `by`; `None`: both orders have the same result, or neither has a result.
     let smaller_order = |by: &dyn Fn(Order) -> Option<i32>| match (by(Order::MonthDay), by(Order::DayMonth)) {
         (Some(a), Some(b)) if a == b => None,
         (Some(a), b) if b.is_none_or(|b| a < b) => Some(Order::MonthDay),

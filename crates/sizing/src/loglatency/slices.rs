@@ -39,7 +39,7 @@ pub struct Table {
     pub unit: &'static str,
     pub thresholds: Vec<u64>,
     pub slices: Vec<Slice>,
-    /// Mean of the slices' percentages, and operations per second over all of them.
+    /// Mean of the slices' percentages, and operations per second over all slices.
     pub average: Option<(Vec<f64>, f64)>,
     /// Maximum of each column.
     pub largest: Option<(Vec<f64>, f64)>,
@@ -202,7 +202,7 @@ fn whole_seconds(local_time: DateTime) -> DateTime {
     local_time.with().subsec_nanosecond(0).build().unwrap_or(local_time)
 }
 
-/// Groups the dumps of one tick: one of each namespace.
+/// Groups the dumps of each tick: one dump of each namespace.
 #[derive(Clone)]
 struct Groups<'a> {
     dumps: &'a [ScannedDump],

@@ -62,8 +62,8 @@ pub struct HistogramCounts {
 }
 
 impl HistogramCounts {
-    /// Difference of two dumps; `None` if the window has fewer than two, or the counts went back. Counts and time
-    /// across a clock step are left out.
+    /// Difference of two dumps; `None` if the window has fewer than two dumps, or if the counts went back. Counts and
+    /// time across a clock step are left out.
     pub fn of(dumps: &[Dump], window: Window, steps: &[Timestamp]) -> Option<Self> {
         let (pairs, seconds) = ends(dumps, |dump| dump.timestamp, window, steps)?;
         let longest = pairs.iter().map(|(_, last)| last.buckets.len()).max().unwrap_or(0);

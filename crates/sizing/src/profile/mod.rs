@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The main idea: a rate is the difference of a counter between two instants, and all rates are computed in one place.
-//! If a number has two sources, they are compared. A mismatch becomes a doubt, which is stored with the numbers. The
-//! user has to accept all doubts before using the numbers.
+//! If a number has two sources, the two values are compared. A mismatch becomes a doubt, which is stored with the
+//! numbers. The user has to accept all doubts before using the numbers.
 //!
 //! * [`sources`]: inputs and options, and iostat's numbers within a window
 //! * [`window`]: the period of steady load
@@ -91,7 +91,7 @@ pub struct DeviceLoad {
     pub large_block_reads_per_sec: f64,
     /// Large-block writes per second, including defragmentation's.
     pub large_block_writes_per_sec: f64,
-    /// Defragmentation's share of these writes; `None`: not logged.
+    /// Large-block writes per second by defragmentation alone; `None`: not logged.
     pub defrag_writes_per_sec: Option<f64>,
     /// Write blocks freed without being read, in large-block I/Os per second; `None`: drv_ssd was not at detail.
     pub direct_frees_per_sec: Option<f64>,
@@ -143,7 +143,7 @@ impl DeviceLoad {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DriveTarget {
     pub node: String,
-    /// Such as `nvme0n1`.
+    /// For example `nvme0n1`.
     pub drive: String,
     /// Derived from the server's own counts.
     pub predicted: DriveIo,
@@ -155,13 +155,13 @@ pub struct DriveTarget {
 }
 
 impl DriveTarget {
-    /// Target for a test of such a drive: iostat's numbers, else the predicted ones.
+    /// Target for a test of such a drive: iostat's numbers, else the predicted numbers.
     pub fn io(&self) -> DriveIo {
         self.iostat.unwrap_or(self.predicted)
     }
 }
 
-/// Two numbers that must agree, or one that must lie in a range.
+/// Two numbers that must agree, or one number that must lie in a range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Check {
     pub node: String,

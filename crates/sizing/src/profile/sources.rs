@@ -77,7 +77,7 @@ impl NamespaceFacts {
         }
     }
 
-    /// These facts, with missing values from `other`.
+    /// These facts; values that are missing here are taken from `other`.
     pub fn or(self, other: Self) -> Self {
         let says_sizes = self.write_block_bytes.is_some() || self.flush_bytes.is_some();
         Self {
@@ -281,7 +281,7 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>
 mod tests {
     use super::*;
 
-    /// As `iostat -z` prints it: a report for each of `reports`, with the devices that were busy.
+    /// Output of `iostat -z`: a report for each of `reports`, with the devices that were busy.
     fn iostat(reports: &[&[(&str, f64)]]) -> Iostat {
         let rates = |&(device, r_s): &(&str, f64)| DeviceRates {
             device: device.to_owned(),

@@ -3,7 +3,7 @@
 //! The counters of a log are sampled every [`CELL_SEC`]. A window is steady as long as no rate leaves a band: its
 //! minimum is within [`BAND`] of its maximum, plus the statistical scatter of small counts. Among all windows that are
 //! long enough and cannot be extended, the busiest is taken, because a drive is sized for the peak; among equally busy
-//! ones the longest. No window contains a restart, because counters are reset there.
+//! windows, the longest. No window contains a restart, because counters are reset there.
 //!
 //! A load that begins is not steady at once: blocks fill before they are defragmented. The parts of the window's start
 //! and end that worsen its mean are cut off, by the marginal standard error rule (MSER; White, "An effective truncation
@@ -35,7 +35,7 @@ const LINES_MISSING: i32 = 3;
 /// Maximum difference of two counts whose rates are taken as equal, in standard deviations: 2 up and 2 down.
 const SCATTER: f64 = 4.0;
 
-/// Windows with at least this fraction of the busiest one's load count as equally busy.
+/// Windows with at least this fraction of the busiest window's load count as equally busy.
 const AS_BUSY: f64 = 0.95;
 
 /// Why there is no window.
@@ -343,7 +343,7 @@ impl<'a> Band<'a> {
 
     fn push(&mut self, cell: usize) {
         let (rate, rates) = (self.rates[cell], self.rates);
-        // A later rate that is at least as extreme replaces earlier ones.
+        // A later rate that is at least as extreme replaces earlier rates.
         let stays = self.least.partition_point(|other| rates[*other] < rate);
         self.least.truncate(stays);
         let stays = self.largest.partition_point(|other| rates[*other] > rate);

@@ -23,8 +23,8 @@ const SERIES_MAX: usize = 8192;
 const KEPT_MAX: usize = 1_000_000;
 /// First distance to which entries are thinned.
 const THINNED: SignedDuration = SignedDuration::from_secs(15);
-/// Maximum number of stored restarts. The log of one node has a few; a file with lines of two nodes has one at nearly
-/// every histogram.
+/// Maximum number of stored restarts. The log of one node has a few restarts. A file with lines of two nodes has a
+/// restart at nearly every histogram.
 const RESTARTS_MAX: usize = 10_000;
 /// 2010-01-01, older than any log: an earlier time comes from a machine whose clock is not set yet.
 pub(super) const CLOCK_SET: Timestamp = Timestamp::constant(1_262_304_000, 0);
@@ -94,7 +94,7 @@ impl Collector {
         self.oddities.add_remark(sentence);
     }
 
-    /// Reads a file to its end. `head`: text before its first line with a time, which may be the rest of the previous
+    /// Reads a file to its end. `head`: text before the file's first line with a time. May be the rest of the previous
     /// file's last line.
     pub(super) fn read<R: Read>(&mut self, file: &str, head: &[u8], lines: &mut Lines<R>) -> Result<(), LogError> {
         let cannot = |source| ReadError { name: file.to_owned(), source };
@@ -558,7 +558,7 @@ fn began_anew(last: &Dump, next: &Dump) -> bool {
         || last.unit == next.unit && (0..BUCKETS).any(|bucket| count(next, bucket) < count(last, bucket))
 }
 
-/// Stores a restart between two lines, unless one is already stored there. False if too many are stored.
+/// Stores a restart between two lines, unless a restart is already stored there. False if too many restarts are stored.
 fn note_restart(restarts: &mut Vec<Timestamp>, after: Timestamp, until: Timestamp) -> bool {
     if is_between(restarts, after, until) {
         return true;

@@ -47,14 +47,14 @@ pub struct ServerLog {
     pub histograms: BTreeMap<String, Vec<Dump>>,
     /// drv_ssd lines by namespace (empty in old versions, which do not print it) and device.
     pub drives: BTreeMap<(String, String), Vec<DriveLine>>,
-    /// True if the log was made from averages over its span (see [`pasted`](crate::pasted)): then it has no counters
-    /// within that span.
+    /// True if the log was made from averages over its span (see [`pasted`](crate::pasted)): then the log has no
+    /// counters within that span.
     pub is_averages: bool,
     /// Oddities: torn lines, units that changed, each a sentence with numbers.
     pub remarks: Vec<String>,
 }
 
-/// Lines that a server logs at its start. The first of them may be missing from the files.
+/// Lines that a server logs at its start. The first of these lines may be missing from the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
     /// Time.
@@ -63,7 +63,7 @@ pub struct Start {
     pub build: Option<String>,
     /// Bytes of a write block by device.
     pub write_block_bytes: BTreeMap<String, u64>,
-    /// Configuration of each namespace, nested keys too: each key's values in their order.
+    /// Configuration of each namespace, including nested keys: the values of each key, in order.
     pub configuration: BTreeMap<String, BTreeMap<String, Vec<String>>>,
 }
 
@@ -275,7 +275,7 @@ struct Oddities {
 const SAID_MAX: usize = 200;
 
 impl Oddities {
-    /// Counts an oddity of `kind`, and stores the position of the first one.
+    /// Counts an oddity of `kind`, and stores the position of the first oddity of this kind.
     fn count(&mut self, kind: Oddity, position: LinePosition<'_>, quote: &[u8]) {
         let (number, _) = self.kinds.entry(kind).or_insert_with(|| {
             let text: String = String::from_utf8_lossy(quote).chars().take(QUOTED_CHARS).collect();

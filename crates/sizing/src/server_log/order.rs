@@ -24,7 +24,7 @@ const PROBED_BYTES: usize = 1 << 20;
 const UNSTAMPED_BYTES_MAX: u64 = 16 << 20;
 /// The same maximum including NUL bytes and long lines.
 const SKIPPED_BYTES_MAX: u64 = 64 << 30;
-/// Maximum overlap of the end of a file with the start of the next one.
+/// Maximum overlap of the end of a file with the start of the next file.
 const SLACK: SignedDuration = SignedDuration::from_secs(10);
 
 /// A file whose beginning has been read.
@@ -176,8 +176,8 @@ fn read_to_end(mut file: LogFile, only_node: Option<&String>, nodes: &mut Nodes)
 /// Maximum deviation of the ticker from the usual distance, seconds: stamps may be whole seconds.
 pub(crate) const TOLERANCE_SEC: f64 = 1.5;
 
-/// Number of distances on either side from which the usual distance is computed: only near ones, because the ticker's
-/// interval may be changed.
+/// Number of distances on either side from which the usual distance is computed: only near distances, because the
+/// ticker's interval may be changed.
 const AROUND: usize = 4;
 
 /// The usual distance around index `at`; `None`: too few distances.

@@ -407,7 +407,7 @@ fn two_nodes_in_one_file_are_said_once_and_take_no_more_memory() {
 
 #[test]
 fn what_cannot_be_thinned_is_no_reason_to_try_at_every_line() {
-    // More series than entries that may be stored, each of one histogram.
+    // 4,000 series with one histogram each: more than the 100 entries that may be stored.
     let text = (0..4_000).fold(String::new(), |text, i| text + &log(0, 1, 1).replace("test", &format!("t{i}")));
     let mut collector = Collector::keeping(100);
     collector.read("a", b"", &mut Lines::new(text.as_bytes())).unwrap();

@@ -107,7 +107,7 @@ pub(crate) struct DriveCounts<'a> {
     pub(crate) namespace: &'a str,
     /// For example `/dev/sdb`.
     pub(crate) device: &'a str,
-    /// Counts in the order printed, each with its key and the rate beside it.
+    /// Counts in the order printed, each with its key and the rate printed beside the count.
     counts: Vec<(&'a str, u64, Option<f64>)>,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct DriveCounts<'a> {
 const KEYS: &str = "used-bytes used free-wblocks write w-tot defrag-q defrag-read defrag-tot defrag-write defrag-w-tot \
                     shadow-write-q defrag-io-skips direct-frees partial-writes defrag-partial-writes";
 
-/// True if the line should contain a drive's counters: if it is unreadable, it is counted in a remark.
+/// True if the line should contain a drive's counters. If such a line is unreadable, a remark counts it.
 pub(crate) fn is_drive_line(text: &[u8]) -> bool {
     memmem::find(text, b": used").is_some() || memmem::find(text, b" defrag-io-skips ").is_some()
 }

@@ -42,7 +42,7 @@ pub struct Node {
     tls_name: String,
     /// Session token: replaces the password on further connections.
     session: Option<Vec<u8>>,
-    /// Rack of the node in the namespace; `None` if the server reports none.
+    /// Rack of the node in the namespace; `None` if the server reports no rack.
     pub rack: Option<u32>,
     /// Server version.
     pub build: String,
@@ -66,7 +66,7 @@ impl PartitionMap {
         self.copies.iter().filter_map(move |nodes| nodes[partition].map(usize::from))
     }
 
-    /// The number of the node that is the record's master, if one is known.
+    /// The number of the node that is the record's master, if known.
     pub fn master(&self, digest: &Digest) -> Option<usize> {
         self.masters()[usize::from(partition(digest))].map(usize::from)
     }
@@ -233,7 +233,7 @@ impl PolledNode {
         let names = ["peers-generation", "partition-generation"].map(str::to_owned);
         let generations = self.node.ask(&names, access)?;
         let known = generations.into_iter().map(|value| value.filter(|value| !is_refusal(value)));
-        // The connection counts, too: after a restart of the node, its generations may be the same by chance.
+        // The connection is compared, too: after a restart of the node, its generations may be the same by chance.
         let generations = known.collect::<Option<Vec<_>>>().map(|known| (known, self.node.connections));
         if generations.is_some() && generations == self.generations {
             return Ok(());
@@ -311,7 +311,7 @@ impl ClusterPoller {
         missing_peers.into_values().chain(unreachable_peers).chain(seeds).take(NODES_MAX).collect()
     }
 
-    /// Adds a node, or the new address of a known node that no longer answers at the old one.
+    /// Adds a node, or the new address of a known node that no longer answers at its old address.
     fn add(&mut self, node: nodes::Node) {
         if let Some(known) = self.nodes.iter_mut().find(|polled| polled.node.id == node.id) {
             if !known.answers() {

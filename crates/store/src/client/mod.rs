@@ -5,7 +5,7 @@
 //! Cluster (threads): owners of the partitions; new connections
 //! ```
 //!
-//! * [`cluster`]: nodes and partitions; `routes`: connections to them, and requests waiting for one
+//! * [`cluster`]: nodes and partitions; `routes`: connections to nodes, and requests waiting for a connection
 //! * `connection`: requests for one record or several; [`replies`]: parses replies, which `routes` then handles
 //!
 //! The main idea: an issuing thread waits only in its ring. Requests for a missing node wait for a connection until
@@ -72,7 +72,7 @@ pub struct ClientSettings {
 /// A transaction in flight.
 #[derive(Debug, Default)]
 struct TransactionInFlight {
-    /// Distinguishes the transaction from earlier ones with the same token; 0: unused.
+    /// Distinguishes the transaction from earlier transactions with the same token; 0: unused.
     number: u64,
     /// Number of records without an answer.
     records_left: u32,

@@ -34,7 +34,7 @@ pub struct Entry<'a> {
     pub bins: &'a [u8],
 }
 
-/// Takes the body of the first reply off `bytes`. `None` if it is incomplete.
+/// Takes the body of the first reply off `bytes`. `None` if the reply is incomplete.
 pub fn take_reply<'a>(bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Malformed> {
     match frame::take(bytes, REPLY_BYTES_MAX)? {
         Some((FrameKind::Message, body)) => Ok(Some(body)),

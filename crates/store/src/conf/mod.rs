@@ -114,7 +114,7 @@ pub struct NamespaceConfig {
     pub replication_factor: u8,
     /// `write-commit-level-override master`: a write is acknowledged before the replica has the record.
     pub answers_before_replica: bool,
-    /// `migrate-sleep`: pause of a core between two records that it sends to a node without them, us.
+    /// `migrate-sleep`: pause of a core, us, between sending two records that the other node lacks.
     pub migrate_sleep_us: u32,
     /// Values of `device` or `file`.
     pub devices: Vec<String>,

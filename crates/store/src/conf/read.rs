@@ -1,5 +1,5 @@
-//! Interprets the directives. Lists the real server's directives that have no effect in this server, and those that
-//! need a missing feature.
+//! Interprets the directives. Lists the real server's directives that have no effect in this server, and the directives
+//! that need a missing feature.
 
 use super::blocks::{self, Directive, FILE_BYTES_MAX, bytes, flag, number, seconds, text};
 use super::{Config, Level, Log, NamespaceConfig, ParsedConfig, Problem, Problems};

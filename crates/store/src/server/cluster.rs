@@ -167,7 +167,8 @@ fn split<const N: usize>(body: &[u8]) -> Result<([u8; N], &[u8]), Malformed> {
     body.split_first_chunk().map(|(field, rest)| (*field, rest)).ok_or(INVALID_NODE_MESSAGE)
 }
 
-/// Takes the first message off `bytes`. `None` if it is incomplete. Errors: wrong magic number, mode, or length.
+/// Takes the first message off `bytes`. `None` if the message is incomplete. Errors: wrong magic number, mode, or
+/// length.
 pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<NodeMessage<'a>>, Malformed> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let [magic, kind, w0, w1, l0, l1, l2, l3, number @ ..] = *header;

@@ -24,9 +24,9 @@ const KEPT_BYTES: usize = 64 << 10;
 pub(super) enum Role {
     /// A client, or a node that has sent nothing yet.
     Client,
-    /// Another node, which sends its writes to this one.
+    /// Another node, which sends its writes to this node.
     Inbound,
-    /// Another node, by its index, which receives the writes of this one.
+    /// Another node, by its index, which receives the writes of this node.
     Outbound(usize),
 }
 
@@ -322,7 +322,7 @@ mod tests {
         assert!(!connection.may_take(), "the kernel has it, and the client has not");
         connection.sent(bytes);
         assert!(connection.may_take());
-        // Two replies as large as the last one would be too much.
+        // The previous reply was large, and two more replies of its size would exceed the limit.
         let number = connection.ask();
         assert!(!connection.may_take());
         connection.answer(number, |_| ());

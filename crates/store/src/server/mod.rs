@@ -40,7 +40,7 @@ pub fn cores(config: &Config) -> u16 {
     config.service_threads.unwrap_or_else(all).max(1)
 }
 
-/// Ends the server if a shard fails or panics: the other shards cannot continue without its part.
+/// Ends the server if a shard fails or panics: the other shards cannot continue without the part of this shard.
 struct StopOnFailure<'a>(&'a State);
 
 impl Drop for StopOnFailure<'_> {

@@ -186,7 +186,7 @@ impl Blocks {
         Some(block)
     }
 
-    /// All blocks before this one have a header on the device.
+    /// All blocks before the returned block have a header on the device.
     pub(crate) fn certain(&self) -> u32 {
         self.headerless.first().copied().unwrap_or(self.used)
     }
@@ -209,8 +209,8 @@ impl Blocks {
         }
     }
 
-    /// True if a torn write to the block can be distinguished from damage: the block has no former use, or that use
-    /// ended for certain.
+    /// True if a torn write to the block can be distinguished from damage: the block has no former use, or the former
+    /// use has certainly ended.
     pub(crate) fn may_be_torn(&self, block: u32) -> bool {
         let is_used = self.unwritten.iter().any(|(unwritten, _)| *unwritten == block);
         !is_used || self.announced.get(&block).is_some_and(|ended| self.get(block).sequence <= *ended)
@@ -438,7 +438,7 @@ impl Blocks {
                 self.headerless.insert(block);
             }
         }
-        // Blocks without a header of this device come first, then in the order of the sequence numbers.
+        // Blocks without a header of this device come first, then all others in the order of their sequence numbers.
         free.sort_unstable();
         self.free = free.into_iter().map(|(_, block)| block).collect();
     }

@@ -302,7 +302,8 @@ fn batch_of(
     Ok(requests)
 }
 
-/// True for a batch, a scan or a query: the client reads replies to the message `body` until one has the "last" flag.
+/// True for a batch, a scan or a query: the client reads replies to the message `body` until a reply has the "last"
+/// flag.
 pub(super) fn expects_last(body: &[u8]) -> bool {
     let mut rest = body;
     let Ok(header) = Header::take(&mut rest) else { return false };

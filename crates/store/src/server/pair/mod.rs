@@ -179,8 +179,9 @@ impl Pair {
         self.word().mode
     }
 
-    /// The mode to tell the other node. `Ahead` is told only once it is recorded; otherwise a crash could leave no node
-    /// that is ahead. `Behind` is told only once it is recorded, because before that the node takes no records.
+    /// The mode to report to the other node. `Ahead` is reported only after it is recorded; otherwise a crash could
+    /// leave no node that is ahead. `Behind` is reported only after it is recorded, because until then the node takes
+    /// no records.
     pub(super) fn reported_mode(&self) -> ModeVersion {
         let mode_version = self.word();
         let is_sure = !matches!(mode_version.mode, Mode::Ahead | Mode::Behind) || self.is_recorded();
@@ -320,8 +321,8 @@ impl Pair {
         Some(self.set(state, new_mode))
     }
 
-    /// Takes over if the other node is gone. Returns the time of its last message after a takeover. `refused_ns`: time
-    /// since which all attempts to connect have been refused.
+    /// Takes over if the other node is gone. After a takeover, returns the time of the other node's last message.
+    /// `refused_ns`: time since which all attempts to connect have been refused.
     pub(super) fn check_takeover(&self, now_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
         let mut state = lock(&self.state);
         if now_ns.saturating_sub(state.checked_ns) > STOPPED_NS {

@@ -73,7 +73,7 @@ impl Mode {
             (Starting, Starting) | (New, New) if own_covers && (is_first || !peer_covers) => Ahead,
             (NewAhead, New | Starting) if own_covers => Ahead,
             (Starting, Fresh | Damaged | New | Behind) | (Damaged | New | NewAhead | MaybeAhead, Fresh) => Ahead,
-            // A new process may have writes on its device that it never acknowledged.
+            // A new process may have writes on its device that were never acknowledged.
             (Paired, Starting | Fresh | Damaged | New | Behind) if is_new => Ahead,
             // The second node takes over only from a process that is gone.
             (Paired, MaybeAhead) if is_first => Ahead,
@@ -179,7 +179,7 @@ impl ModeRecord {
 pub(in crate::server) struct DeviceContents {
     pub(in crate::server) recorded: Option<ModeRecord>,
     pub(in crate::server) devices: DeviceIdentity,
-    /// Bits of these namespaces. The first one has the record of the mode.
+    /// Bits of these namespaces. The first of these namespaces has the record of the mode.
     pub(in crate::server) replicated: u32,
     /// Bits of the namespaces that have records.
     pub(in crate::server) nonempty: u32,
@@ -195,7 +195,7 @@ impl DeviceContents {
     pub(super) fn mode(&self) -> Option<Mode> {
         let DeviceIdentity { device_sets, lost_blocks } =
             self.recorded.map_or(DeviceIdentity::default(), |of| of.devices);
-        // A new namespace gets no records before the mode is recorded with its set.
+        // A new namespace gets no records before the mode is recorded together with the namespace's set.
         let has_new = self.empty() != 0 && device_sets != self.devices.device_sets;
         let is_damaged = lost_blocks != self.devices.lost_blocks;
         let is_first_empty = self.nonempty & self.replicated & self.replicated.wrapping_neg() == 0;

@@ -14,7 +14,7 @@ const NAMESPACES: usize = 2;
 
 #[derive(Debug, Clone, Copy)]
 enum Message {
-    /// Process, mode, namespaces without records, and send time of the message, or of the message that it answers.
+    /// Process, mode, namespaces without records, and send time. An answer has the send time of the answered message.
     Hello(u64, ModeVersion, u32, u64),
     /// A ping or pong: process, mode, and send time as in `Hello`.
     Word(u64, ModeVersion, u64),

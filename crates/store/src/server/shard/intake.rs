@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use sys::net::{Op, Outcome};
 
-/// With more waiting bytes of requests than this, a connection receives no more.
+/// A connection with more bytes of waiting requests than this receives no more.
 const UNTAKEN_BYTES_MAX: usize = 64 << 10;
 
 fn hello(state: &State, out: &mut Vec<u8>) {
     let (id, process) = (state.setup.cluster.own_node().id, state.process);
-    // Read the empty namespaces before the mode, because they are valid only while the node starts.
+    // Read the empty namespaces before the mode: this information is valid only while the node starts.
     let (empty_namespaces, mode_version) = (state.pair.empty(), state.pair.reported_mode());
     NodeMessage::Hello { id, mode_version, process, empty_namespaces, common: &state.common() }.put(out);
 }

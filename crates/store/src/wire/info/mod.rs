@@ -95,7 +95,7 @@ fn answer(name: &str, facts: &Facts) -> String {
         "statistics" => statistics(facts),
         "latencies" => latencies(parameters, facts),
         "get-config" => get_config(parameters, facts),
-        // Such as `0:path;1:stderr`.
+        // For example `0:path;1:stderr`.
         "logs" => joined(facts.config.logs.iter().enumerate().map(|(index, log)| {
             let path = log.path.as_deref().unwrap_or("stderr");
             format!("{index}:{path}")
@@ -160,7 +160,7 @@ fn key(facts: &Facts) -> String {
     format!("{:X}", all.fold(0u64, |key, id| key ^ id.wrapping_mul(0x9E37_79B9_7F4A_7C15)) & ((1 << 48) - 1))
 }
 
-/// The cluster key, if the cluster has the requested size, and has no migrations or the request ignores them.
+/// The cluster key, if the cluster has the requested size and no migrations. A request may ignore migrations.
 fn stable(parameters: &str, facts: &Facts) -> String {
     let argument =
         |name: &str| parameters.split(';').find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='));

@@ -203,7 +203,8 @@ impl Story {
         }
     }
 
-    /// Handles two nodes that wait for each other: clears the devices of one. Returns false if no node has all records.
+    /// Handles two nodes that wait for each other: clears the devices of one node. Returns false if no node has all
+    /// records.
     fn resolve(&mut self, modes: [Mode; 2]) -> bool {
         assert!(std::mem::take(&mut self.may_wait), "nodes in modes {modes:?} wait for each other");
         self.check_left();
