@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 const HOUR_SEC: u64 = 3_600;
 const MODEL: Drive = SOUND;
 
-/// Microseconds from 80 to 128.
+/// Service time of a sound drive: 80 to 128 us.
 fn sound(op: u64) -> u64 {
     80 + op % 49
 }

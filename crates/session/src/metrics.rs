@@ -307,7 +307,7 @@ impl Metrics {
     }
 }
 
-/// Suffix of the name, labels, value.
+/// A sample: suffix of the metric's name, labels, and value.
 type Sample = (&'static str, String, f64);
 
 /// A label with its value escaped as the format requires.

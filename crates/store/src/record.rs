@@ -281,7 +281,7 @@ pub(crate) enum BlockItem<'a> {
 /// A piece with an intact seal.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
-    /// End of its records.
+    /// End of the piece's records.
     used: usize,
     end: usize,
     /// Number of records that were not found yet.

@@ -100,7 +100,7 @@ impl fmt::Display for Unit {
 pub struct Dump {
     /// Time.
     pub timestamp: Timestamp,
-    /// Unit of its values.
+    /// Unit of the histogram's values.
     pub unit: Unit,
     /// Total count.
     pub total: u64,

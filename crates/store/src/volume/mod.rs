@@ -62,7 +62,7 @@ pub(crate) enum Purpose {
 struct Piece {
     /// Position of the piece's seal.
     at: usize,
-    /// End of its records.
+    /// End of the piece's records.
     used: usize,
     records: u32,
 }

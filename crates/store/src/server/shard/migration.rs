@@ -53,7 +53,7 @@ fn is_passing(result: ResultCode) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct CoreComparison {
     comparison: Comparison,
-    /// Distinguishes the comparison from earlier ones.
+    /// Distinguishes the comparison from earlier comparisons.
     serial: u32,
     /// The next entry to compare.
     namespace: usize,
