@@ -34,7 +34,7 @@ pub fn record<W: Workload>(
         act_log: compat_mode == CompatMode::Act,
         ..request
     };
-    let signal_handler = SignalHandler::install("the run directory has no verdict, and reports say so", compat_mode)?;
+    let signal_handler = SignalHandler::install("the run directory has no verdict", compat_mode)?;
     let verdict = match run(request, &signal_handler, &mut NoObserver)? {
         RunOutcome::Recorded(verdict) => verdict,
         RunOutcome::Unrecorded { verdict, failure } => {
