@@ -11,7 +11,7 @@ const LIMITS: wire::Limits = wire::Limits { batch_requests: 100, batch_bytes: 1 
 /// Maximum number of records and comparisons that a store gets from one input. More would take too long.
 const WORKS_MAX: usize = 8;
 
-/// Start value of the checksum of a record between nodes.
+/// Start value of the checksum of a record sent between nodes.
 const IMAGE_SEED: u32 = 0;
 
 /// Parses messages from `bytes`, encodes each again, and handles the records, requests and replies in them. Returns

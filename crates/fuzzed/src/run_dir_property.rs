@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Files of a run or a series. Others are ignored.
+/// Files of a run or a series. Other files are ignored.
 const NAMES: [&str; 10] = [
     "act.log",
     "checksums.csv",

@@ -28,7 +28,7 @@ pub struct Line<'a> {
 pub(crate) struct Repeats(Vec<u8>);
 
 impl Repeats {
-    /// True if `line` equals the previous one.
+    /// True if `line` equals the previous line.
     pub(crate) fn is_repeat(&mut self, line: &[u8]) -> bool {
         let is_repeat = self.0 == line;
         if !is_repeat {

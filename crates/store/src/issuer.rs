@@ -22,7 +22,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) outcome: Outcome,
     /// Bins returned.
     pub(crate) bins: &'a [u8],
-    /// True if the result is unknown: the transaction may have been executed, or may still be.
+    /// True if the result is unknown: the transaction may have been executed, or may still be executed.
     pub(crate) in_doubt: bool,
 }
 

@@ -236,7 +236,7 @@ fn word_of(letters: &[u8; 16]) -> Option<u64> {
     })
 }
 
-/// A bin's name: `bin1`, or none in a namespace of single bins.
+/// A bin's name: `bin1`, or empty in a namespace of single bins.
 fn bin_name(bin: u16, single_bin: bool) -> String {
     if single_bin { String::new() } else { format!("bin{}", u32::from(bin) + 1) }
 }

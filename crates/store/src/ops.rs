@@ -71,7 +71,7 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Option<Entry<'a>> {
     Some(Entry { operation: header[4], particle: header[5], name, value })
 }
 
-/// All entries of `bytes`, up to the first incomplete one.
+/// All entries of `bytes`, up to the first incomplete entry.
 pub fn entries(mut bytes: &[u8]) -> impl Iterator<Item = Entry<'_>> {
     std::iter::from_fn(move || take(&mut bytes))
 }

@@ -431,7 +431,7 @@ impl Store {
         u64::MAX
     }
 
-    /// True if memory is short and deleted records may still free some.
+    /// True if memory is short and deleted records may still free memory.
     fn is_reclaiming(&self) -> bool {
         self.is_short_of_memory() && !self.tomb_raider.is_fruitless
     }

@@ -71,9 +71,9 @@ pub enum Generation {
     /// No condition.
     #[default]
     Any,
-    /// The record's generation must be equal to this.
+    /// The record's generation must be equal to this number.
     Equal(u16),
-    /// The record's generation must be less than this.
+    /// The record's generation must be less than this number.
     Less(u16),
 }
 

@@ -60,7 +60,7 @@ struct Key {
     durable: usize,
     /// State after the write in flight.
     pending: Option<State>,
-    /// True if that write failed, but may have been executed.
+    /// True if the write in flight failed, but may have been executed.
     in_doubt: bool,
 }
 

@@ -11,7 +11,7 @@ use memchr::memmem::Finder;
 use results::units::count;
 use std::collections::BTreeSet;
 
-/// Maximum number of dumps kept, some 250 bytes each: half a year at one every 10 s.
+/// Maximum number of dumps kept, some 250 bytes each: half a year at one dump every 10 s.
 const DUMPS_MAX: usize = 1_600_000;
 /// Maximum number of names kept, to list them if the wanted histogram is not found.
 const NAMES_MAX: usize = 512;

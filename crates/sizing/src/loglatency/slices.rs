@@ -47,9 +47,9 @@ pub struct Table {
     pub unit_change: Option<(&'static str, &'static str, DateTime)>,
     /// Requested length of a slice, s.
     pub slice_sec: i64,
-    /// Restarts within the table: times of the last dump before and of the first dump after.
+    /// Restarts within the table: times of the last dump before and of the first dump after each restart.
     pub restarts: Vec<(DateTime, DateTime)>,
-    /// Steps of the clock within the table: times of the last dump before and of the first dump after.
+    /// Steps of the clock within the table: times of the last dump before and of the first dump after each step.
     pub clock_steps: Vec<(DateTime, DateTime)>,
 }
 

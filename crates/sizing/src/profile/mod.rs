@@ -55,7 +55,7 @@ pub struct Profile {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// Node id; without one, the name of the node's log.
+    /// Node id; without an id, the name of the node's log.
     pub id: String,
     pub build: Option<String>,
     /// Period that the node's numbers cover.

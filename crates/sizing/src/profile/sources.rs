@@ -259,7 +259,8 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>
     }
     let lengths: Vec<_> = times.windows(2).map(|pair| pair[1].duration_since(pair[0])).collect();
     let clock = SignedDuration::from_secs(CLOCK_SEC);
-    // A report covers the time since the previous one. The first probably covers as long a time as the second.
+    // A report covers the time since the previous report. The first report probably covers as long a time as the
+    // second.
     let length = |index: usize| lengths.get(index.saturating_sub(1)).copied().unwrap_or_default();
     let is_inside =
         |index: &usize| times[*index] - length(*index) >= window.from - clock && times[*index] <= window.to + clock;

@@ -94,7 +94,7 @@ pub struct Supply {
 /// Options that scale the demand or limit a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SizingTerms {
-    /// The load as a multiple of the current one.
+    /// The load as a multiple of the current load.
     pub scale: f64,
     /// The data as a multiple of the current amount.
     pub data_scale: f64,

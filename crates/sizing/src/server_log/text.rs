@@ -52,7 +52,7 @@ pub(crate) struct DumpHeader<'a> {
     pub(crate) name: &'a str,
     /// Total count.
     pub(crate) total: u64,
-    /// Unit of its values; `Err` for an unknown word.
+    /// Unit of the histogram's values; `Err` for an unknown word.
     pub(crate) unit: Result<Unit, &'a str>,
 }
 
@@ -160,7 +160,7 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveCounts<'_>> {
 }
 
 impl DriveCounts<'_> {
-    /// The count of a key; `names` has its names in all versions.
+    /// The count of a key; `names` has the key's names in all versions.
     fn count(&self, names: &[&str]) -> Option<u64> {
         self.counts.iter().rfind(|(key, ..)| names.contains(key)).map(|(_, count, _)| *count)
     }

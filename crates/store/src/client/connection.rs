@@ -193,7 +193,7 @@ impl BatchPart {
         let error = Malformed::Body("records of a batch");
         match entry.is_last {
             true if entry.code == 0 && self.rest().next().is_some() => Err(error),
-            // The whole part was refused, or all of it is answered.
+            // The whole part was refused, or all of the part is answered.
             true => Ok(self.rest().collect()),
             false => self.keys.get_mut(entry.index as usize).and_then(Option::take).map(|key| vec![key]).ok_or(error),
         }

@@ -118,7 +118,7 @@ impl Connection {
         self.first_number + self.pending_replies.len() as u64 - 1
     }
 
-    /// True if request `number` is the oldest unanswered one.
+    /// True if request `number` is the oldest unanswered request.
     pub(super) fn is_first(&self, number: u64) -> bool {
         self.first_number == number
     }

@@ -158,7 +158,7 @@ impl Blocks {
         self.available() + self.freed.len() + self.renewing
     }
 
-    /// True if a block is being collected or waits for it.
+    /// True if a block is being collected or waits for collection.
     pub(crate) fn is_collecting(&self) -> bool {
         !self.queue.is_empty() || self.collecting.is_some()
     }

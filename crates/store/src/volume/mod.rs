@@ -129,7 +129,7 @@ pub(crate) struct Volume {
     buffers: Vec<Option<Buffer>>,
     free_numbers: Vec<u32>,
     spare_buffers: Vec<Box<[u8]>>,
-    /// Buffers being filled: with clients' records, and with collected ones.
+    /// Buffers being filled: with clients' records, and with collected records.
     current: [Option<u32>; 2],
     /// Buffers with unwritten bytes.
     active: Vec<u32>,

@@ -202,7 +202,7 @@ impl DeviceContents {
         // In a damaged store, an older record of the mode may be left.
         let has_lost_mode = lost_blocks[0] != self.devices.lost_blocks[0] || self.recorded.is_none() && is_first_empty;
         match self.recorded.map(|of| of.mode) {
-            // A node without any record cannot serve outdated ones.
+            // A node without any record cannot serve outdated records.
             None | Some(Mode::Behind) if self.nonempty == 0 && !is_damaged => Some(Mode::Fresh),
             _ if has_lost_mode => Some(Mode::MaybeAhead),
             Some(mode @ (Mode::Behind | Mode::MaybeAhead | Mode::Damaged)) => Some(mode),

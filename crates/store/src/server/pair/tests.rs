@@ -152,7 +152,7 @@ fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
     assert!(!pair.must_record());
     pair.drained(handing, 1);
     assert_eq!((record(&pair), pair.mode()), (Some(Mode::Paired), Mode::Paired));
-    // With a new process records are compared, whatever mode it reports.
+    // Records are compared with a new process, whatever mode the process reports.
     for (process, mode) in [(9, Mode::Starting), (10, Mode::Damaged)] {
         let pair = paired(1);
         greet(&pair, process, ModeVersion { mode, changes: 0 }, 9 * S);

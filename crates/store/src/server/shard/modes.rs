@@ -193,7 +193,7 @@ impl Shard {
         }
         self.state.started(recorded, full, lost_blocks);
         if self.state.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
-            // Wake the core of the listeners, which waits for this.
+            // Wake the core of the listeners: it waits until all cores are ready.
             self.cores_to_wake[0] = true;
         }
     }
