@@ -165,7 +165,7 @@ impl Files {
                     service_ns: cell.slow.service_ns[index],
                 };
                 // The response time is the longest duration: if no response is over this threshold, nothing is over a
-                // longer one.
+                // longer threshold.
                 if row.response_over == 0 {
                     break;
                 }

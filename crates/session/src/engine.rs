@@ -272,8 +272,8 @@ impl Engine {
         (verification.is_on() || in_batches).then_some(records_read)
     }
 
-    /// Runs `plans` on `devices`. `seed`: of the simulated drives. `facts` collects properties of the engine before
-    /// `sink` is notified of the start.
+    /// Runs `plans` on `devices`. `seed`: the seed of the simulated drives. `facts` collects properties of the engine
+    /// before `sink` is notified of the start.
     pub fn run(
         &self,
         config: &RunConfig,

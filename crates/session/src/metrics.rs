@@ -1,7 +1,7 @@
 //! Live metrics of the running test for Prometheus: over HTTP, and as a file for node_exporter.
 //!
 //! The recording thread computes the metrics from the merged interval, once per report interval. The metrics add no
-//! work to the run loop. The text has version 0.0.4 of the exposition format, the only one that node_exporter's
+//! work to the run loop. The text has version 0.0.4 of the exposition format, the only version that node_exporter's
 //! textfile collector reads. Prometheus and the agents of OpenMetrics read this version too.
 
 use crate::console;

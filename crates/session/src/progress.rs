@@ -17,7 +17,7 @@ pub const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 pub const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Interval between progress lines of a step of a series, if standard error is not a terminal. Steps shorter than this
-/// print only their result line.
+/// interval print only their result line.
 const ADD_IN_SERIES: Duration = Duration::from_secs(600);
 
 /// Prints the progress of a run on standard error.

@@ -325,7 +325,7 @@ fn plan<W: Workload>(
     Ok((plan, records))
 }
 
-/// The doctor's findings about the host and the devices of `spec`; none for simulated ones.
+/// The doctor's findings about the host and the devices of `spec`; none for simulated devices.
 pub fn findings(spec: &RunSpec, dir: &Path) -> Vec<Finding> {
     if spec.is_simulated() { Vec::new() } else { findings_about(&spec.names(), dir) }
 }

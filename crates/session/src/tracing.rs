@@ -4,9 +4,9 @@
 //! plan -> Tracing (a thread of the lowest priority) -> sample -> trace.csv
 //! ```
 //!
-//! Continuous tracing would cost more than the run itself at high rates; periodic samples show where requests wait.
-//! The samples do not disturb the run: the thread has the lowest priority, a sample ends early when it has enough
-//! requests, and a failure ends the tracing and not the run.
+//! Continuous tracing would cost more than the run itself at high rates; periodic samples show where requests wait. The
+//! samples do not disturb the run: the thread has the lowest priority, a sample ends early when it has enough requests,
+//! and a failure ends only the tracing.
 
 use crate::console;
 use crate::devices::Devices;

@@ -149,7 +149,7 @@ fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
     }
 }
 
-/// True if the file is empty or an earlier output, which `has_mark` recognises by its first bytes.
+/// True if the file is empty or an earlier output, which `has_mark` recognises by the file's first bytes.
 pub fn is_ours(path: &Path, has_mark: impl Fn(&str) -> bool) -> bool {
     let mut head = Vec::new();
     let read_result =

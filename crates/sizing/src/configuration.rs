@@ -103,8 +103,8 @@ struct NamespaceLoad<'a> {
     /// The namespace's load on each device.
     loads: Vec<&'a DeviceLoad>,
     drives: BTreeSet<&'a str>,
-    /// Bytes of record reads in iostat, divided by the bytes at the lower edges of their buckets; `None` without
-    /// iostat, or if iostat shows fewer bytes than the large-block reads.
+    /// Bytes of record reads in iostat, divided by their bytes if every size were the lower edge of its bucket; `None`
+    /// without iostat, or if iostat shows fewer bytes than the large-block reads.
     read_bytes: Option<f64>,
 }
 
@@ -278,7 +278,7 @@ impl<'a> NamespaceLoad<'a> {
     }
 }
 
-/// Size of a large block of the test, bytes: the cluster's, or more if the largest record needs it.
+/// Size of a large block of the test, bytes: the cluster's size, or a larger size if the largest record needs more.
 fn large_block_bytes(load: &DeviceLoad) -> u64 {
     let largest = [&load.read_sizes_pct_over, &load.write_sizes_pct_over]
         .map(|sizes| 1_u64 << sizes.len().saturating_sub(1).min(62));

@@ -142,7 +142,7 @@ impl DeviceHeader {
     }
 
     /// The space of core `core` on a device of `device_bytes`. `target`: the device's number in the engine. The write
-    /// unit is `min_io_bytes`; the caller may set a larger one.
+    /// unit is `min_io_bytes`; the caller may set a larger unit.
     ///
     /// Errors: the device is too small, or too many cores share it. The message does not name the device.
     pub fn space(&self, device_bytes: u64, target: TargetId, core: u16, min_io_bytes: u32) -> Result<Space, String> {

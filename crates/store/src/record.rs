@@ -190,7 +190,7 @@ pub(crate) enum HeaderState {
 }
 
 impl BlockHeader {
-    /// Start value of the checksums of its records.
+    /// Start value of the checksums of the block's records.
     pub(crate) fn seed(&self) -> u32 {
         let mut hasher = Hasher::new();
         [self.id, self.sequence, self.opening].iter().for_each(|number| hasher.update(&number.to_le_bytes()));

@@ -65,8 +65,8 @@ impl Verifier {
         Self { verification, ..Self::default() }
     }
 
-    /// Number of a new write of `key`. `None`: another write of the key is in flight, and the new one, `token`, has to
-    /// wait. With two writes in flight, the order of their execution would be unknown.
+    /// Number of a new write of `key`. `None`: another write of the key is in flight, and the new write, `token`, has
+    /// to wait. With two writes in flight, the order of their execution would be unknown.
     pub(crate) fn begin_write(&mut self, key: u64, token: u32) -> Option<u32> {
         if !self.verification.is_on {
             self.writes = self.writes.wrapping_add(1);
@@ -102,7 +102,7 @@ impl Verifier {
         next
     }
 
-    /// The last acknowledged write of `key`: a read that begins now must return at least this one.
+    /// The last acknowledged write of `key`: a read that begins now must return this write or a later write.
     pub(crate) fn acknowledged(&self, key: u64) -> u32 {
         self.keys.get(&key).map_or(0, |writes| writes.acknowledged)
     }

@@ -91,7 +91,7 @@ struct Seen {
     expired: u64,
     raided: u64,
     errors: u64,
-    /// Stories that ended on a damaged device; those of them with reported losses; records lost in all of them.
+    /// Stories that ended on a damaged device; the same with reported losses; records lost in all stories with damage.
     damaged: u64,
     found: u64,
     lost_to_damage: u64,

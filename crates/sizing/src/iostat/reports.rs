@@ -160,7 +160,8 @@ impl Collector {
         self.reports.push((devices, moment, first));
     }
 
-    /// All reports to use, and the number of reports including the removed ones that cover the time since boot.
+    /// The reports to use, and the number of all reports. That number includes the removed reports of the time since
+    /// boot.
     pub(super) fn finish(mut self, near_date: Option<Date>) -> (Iostat, usize) {
         self.close();
         let (order, is_sure) = time::order(&self.dates, near_date);

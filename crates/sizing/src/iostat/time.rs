@@ -140,7 +140,7 @@ pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, b
     if unclear.is_empty() {
         return (Order::MonthDay, true);
     }
-    // Dates that span months in one order span days in the other.
+    // Dates that span months in one order span days in the other order.
     let fitting_order = smaller_order(&|order| fits(order).then_some(0));
     let sure = fitting_order.or_else(|| smaller_order(&span)).or_else(|| smaller_order(&distance));
     match sure {

@@ -5,10 +5,10 @@
 //! ```
 //!
 //! The rules are those of asloglatency 11.2, so that the tables are equal byte by byte. A slice ends at the first
-//! histogram that is at least the slice length, less a second, after the end of the previous slice. Times are by the
-//! log's own clock, in whole seconds. The last histogram counts only if a line follows it. A histogram without a
-//! namespace is the sum over all namespaces. asloglatency reads buckets up to 16 of latencies, and up to 25 of sizes
-//! and numbers of records, so larger values are missing from its shares. Restarts and damage, which asloglatency does
+//! histogram that comes at least (slice length - 1 s) after the end of the previous slice. Times are by the log's own
+//! clock, in whole seconds. The last histogram counts only if a line follows it. A histogram without a namespace is the
+//! sum over all namespaces. asloglatency reads latency buckets up to number 16, and buckets of sizes and of record
+//! counts up to number 25, so larger values are missing from its shares. Restarts and damage, which asloglatency does
 //! not report, are in the remarks.
 
 mod scan;
@@ -106,7 +106,7 @@ impl HistogramQuery {
         }
     }
 
-    /// The first lines of the output, for the log of this name.
+    /// The first lines of the output, for a log named `log`.
     pub fn title(&self, log: &str) -> String {
         match &self.namespace {
             Some(namespace) => format!("Histogram : {{{namespace}}}-{}\n", self.histogram),

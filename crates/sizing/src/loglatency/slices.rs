@@ -179,7 +179,7 @@ fn gaps(scan_result: &ScanResult, query: &HistogramQuery) -> Vec<Gap> {
     gaps
 }
 
-/// Difference of two dumps. Buckets of `new` that went back are raised to those of `old`, as asloglatency does.
+/// Difference of two dumps. Buckets of `new` that went back are raised to the buckets of `old`, as asloglatency does.
 fn slice(old: &Counts, new: &mut Counts, thresholds: &[usize]) -> Slice {
     let total = new.total as f64 - old.total as f64;
     let percentages = new.buckets.iter_mut().zip(&old.buckets).map(|(new, old)| {

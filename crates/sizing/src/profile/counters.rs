@@ -109,7 +109,7 @@ pub struct BlockRates {
     pub defrag_writes: Option<f64>,
     /// Growth of the queue for defragmentation.
     pub defrag_q: f64,
-    /// Queued and found empty; `None`: not logged.
+    /// Blocks that were queued and found empty; `None`: not logged.
     pub io_skips: Option<f64>,
     /// Freed without being queued.
     pub direct_frees: Option<f64>,
@@ -204,7 +204,7 @@ pub struct BlockSizes {
     pub assumed: Option<String>,
 }
 
-/// The block sizes of `device`, from the first source that has them: the user and the server's configuration, the log,
+/// The block sizes of `device`, from the first source that has them: the user or the server's configuration, the log,
 /// iostat, an assumption. `kib_written_per_sec`: iostat's value for the device's drive, if nothing else writes there.
 pub fn of_device(
     log: &ServerLog,

@@ -233,11 +233,11 @@ pub fn mean_of(reports: &[&Report], devices: &[&str]) -> IostatMeans {
 
 /// Period that iostat covers; `None`: its reports have no time.
 ///
-/// Errors: the period does not overlap the log's, `of_log`.
+/// Errors: the period does not overlap `of_log`, the period of the log.
 pub fn span(iostat: &Iostat, of_log: Option<(Timestamp, Timestamp)>, zone: Offset) -> Result<Option<Window>> {
     let times = times(iostat, zone);
     let (Some(first), Some(last)) = (times.iter().min().copied(), times.iter().max().copied()) else { return Ok(None) };
-    // The first report covers the time before it, probably as long as the next interval.
+    // The first report covers an interval before it, probably as long as the next interval.
     let begin = first - times.get(1).map_or(SignedDuration::ZERO, |next| next.duration_since(first).abs());
     match of_log {
         Some((from, to)) if last < from || first > to => Err(IostatMismatch::OtherTime { first, last, from, to }),
@@ -251,7 +251,7 @@ fn times(iostat: &Iostat, zone: Offset) -> Vec<Timestamp> {
     iostat.reports.iter().map(at).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// The reports whose whole interval is within `window`, and the seconds of the window that they do not cover.
+/// The reports whose whole interval is within `window`, and the seconds of the window that these reports do not cover.
 fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>, f64)> {
     let times = times(iostat, zone);
     if times.is_empty() {

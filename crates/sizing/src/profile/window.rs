@@ -32,7 +32,8 @@ const HOLE_SEC: i64 = 60;
 /// The same minimum as a multiple of the usual distance between the lines of the series.
 const LINES_MISSING: i32 = 3;
 
-/// Maximum difference of two counts whose rates are taken as equal, in standard deviations: 2 up and 2 down.
+/// Maximum difference of two counts whose rates are taken as equal, in standard deviations: from 2 below the mean to 2
+/// above.
 const SCATTER: f64 = 4.0;
 
 /// Windows with at least this fraction of the busiest window's load count as equally busy.
@@ -428,7 +429,7 @@ mod tests {
 
     #[test]
     fn few_counts_scatter_and_are_steady_all_the_same() {
-        // At three blocks a second, a cell has 40 to 80 by chance.
+        // At three blocks a second, a cell has 40 to 80 blocks by chance.
         assert_eq!(found(&log(&[(2, 60), (4, 60), (3, 100), (2, 60), (4, 60)]), 180), Ok((0, 340)));
     }
 

@@ -43,7 +43,7 @@ pub struct NodeDemand {
     pub node: String,
     /// Current I/O of each of its drives.
     pub drives: Vec<DriveIo>,
-    /// Bytes of records on all of its drives; `None` if unknown for any drive.
+    /// Bytes of records on all drives of the node; `None` if unknown for any drive.
     pub used_bytes: Option<u64>,
 }
 

@@ -157,7 +157,7 @@ pub struct DriveDetail {
     pub direct_frees: u64,
     /// Flushes of blocks that were not full; from 7.1.
     pub partial_writes: Option<u64>,
-    /// Such flushes by defragmentation; from 7.1.
+    /// Flushes by defragmentation of blocks that were not full; from 7.1.
     pub defrag_partial_writes: Option<u64>,
 }
 

@@ -22,7 +22,7 @@ use std::io::Read;
 const PROBED_BYTES: usize = 1 << 20;
 /// Maximum bytes before the first line with a time, not counting skipped bytes.
 const UNSTAMPED_BYTES_MAX: u64 = 16 << 20;
-/// The same maximum including NUL bytes and long lines.
+/// The same maximum, with skipped NUL bytes and long lines counted.
 const SKIPPED_BYTES_MAX: u64 = 64 << 30;
 /// Maximum overlap of the end of a file with the start of the next file.
 const SLACK: SignedDuration = SignedDuration::from_secs(10);

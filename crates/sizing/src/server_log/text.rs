@@ -8,7 +8,7 @@
 //! DETAIL (drv_ssd): (drv_ssd.c:2140) {test} /dev/sdb: free-wblocks (5,107) defrag-io-skips (0,0.0) direct-frees (0,0.0)
 //! ```
 //!
-//! Required closing parentheses prevent a truncated number from being read as a smaller one.
+//! Required closing parentheses prevent a truncated number from being read as a smaller number.
 //!
 //! Also parses the time of a line: `Nov 20 2026 23:12:07.406 GMT+0100: `.
 

@@ -147,7 +147,7 @@ const FLAGS: u8 = 0b101;
 
 /// Flags of a key: info bytes and a time to live follow.
 const INFO_AND_TTL: u8 = 0b1010;
-/// Flag of a key: except for the digest, the key is like the previous one.
+/// Flag of a key: except for the digest, the key is like the previous key.
 const REPEAT: u8 = 1;
 
 /// Appends the request for all bins of `keys`, which the server may work on for `timeout_ms`.

@@ -76,7 +76,7 @@ struct TransactionInFlight {
     number: u64,
     /// Number of records without an answer.
     records_left: u32,
-    /// Connections on which its requests were sent.
+    /// Connections on which the transaction's requests were sent.
     slots: Vec<usize>,
 }
 

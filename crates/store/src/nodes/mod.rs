@@ -174,7 +174,7 @@ impl std::fmt::Display for Node {
     }
 }
 
-/// The nodes of a cluster that were found. Without nodes if no seed answered.
+/// The nodes of a cluster that were found. Empty if no seed answered.
 pub struct DiscoveredNodes {
     /// By id.
     pub nodes: Vec<Node>,

@@ -91,8 +91,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Number of records of which this node is the master, of which it is the replica, and of others. Estimated from
-    /// the node's shares of the partitions, because stores do not distinguish these records.
+    /// Number of records of which this node is the master, of which it is the replica, and of all other records.
+    /// Estimated from the node's shares of the partitions, because stores do not distinguish these records.
     pub(crate) fn split_objects(&self, namespace: usize) -> [u64; 3] {
         let objects = self.counts.namespaces.get(namespace).map_or(0, |counts| counts.store.objects);
         let count = |bitmap: &Bitmap| bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum();

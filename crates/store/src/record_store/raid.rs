@@ -28,7 +28,7 @@ const TURN: u32 = 2_000;
 /// Delay before the next turn, or before a retry for lack of space, nanoseconds.
 const PAUSE_NS: u64 = 1_000_000;
 
-/// Minimum time between two urgent searches, if the first gained little.
+/// Minimum time between two urgent searches, if the first search gained little.
 const REST_NS: u64 = 5_000_000_000;
 
 /// A search for tombstones that hide nothing.

@@ -129,7 +129,7 @@ const TRY: Duration = Duration::from_millis(500);
 const AGAIN: Duration = Duration::from_millis(100);
 const AGAIN_AFTER_LOSS: Duration = Duration::from_secs(1);
 
-/// Keeps each shard of `state` linked to each other node, for as long as the server runs.
+/// Keeps each shard of `state` linked to all other nodes, for as long as the server runs.
 fn start_links(state: &Arc<State>) {
     for (node, _) in state.setup.cluster.others() {
         for core in 0..state.mailboxes.len() {

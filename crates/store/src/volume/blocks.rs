@@ -87,7 +87,7 @@ pub(crate) struct Blocks {
     collecting: Option<u32>,
     /// Blocks that wait for an empty header. True: the whole block has to be overwritten.
     pub(crate) renewable: VecDeque<(u32, bool)>,
-    /// Number of blocks that get an empty header or wait for it.
+    /// Number of blocks that get an empty header now or wait for an empty header.
     renewing: usize,
     /// Number of free blocks that still have to be checked for old versions.
     to_empty: usize,
@@ -108,7 +108,7 @@ pub(crate) struct Blocks {
     next_candidate: usize,
     sweep_position: usize,
     sweep_min: u64,
-    /// No block on the device that a cold start would read has a sequence number below this.
+    /// No block on the device that a cold start would read has a sequence number below this number.
     pub(crate) oldest_sequence: u64,
 }
 
@@ -344,8 +344,8 @@ impl Blocks {
         is_used
     }
 
-    /// Queues the used block with the fewest live units among the next [`LOOKED_AT`] blocks, if it has fewer than
-    /// `units`. Returns true if a block was queued.
+    /// Queues the used block with the fewest live units among the next [`LOOKED_AT`] blocks, if that block has fewer
+    /// live units than `units`. Returns true if a block was queued.
     pub(crate) fn queue_emptiest(&mut self, units: u32) -> bool {
         let count = self.used as usize;
         let candidates = LOOKED_AT.min(count);

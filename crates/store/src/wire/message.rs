@@ -34,9 +34,9 @@ pub mod info2 {
     pub const WRITE: u8 = 1;
     /// Deletes the record.
     pub const DELETE: u8 = 1 << 1;
-    /// The record's generation must be equal to the request's.
+    /// The record's generation must be equal to the request's generation.
     pub const GENERATION: u8 = 1 << 2;
-    /// The record's generation must be less than the request's.
+    /// The record's generation must be less than the request's generation.
     pub const GENERATION_GREATER: u8 = 1 << 3;
     /// A deletion that leaves a tombstone.
     pub const DURABLE_DELETE: u8 = 1 << 4;
@@ -154,7 +154,7 @@ pub(super) fn take_field<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     field.split_first().map(|(kind, value)| (*kind, value))
 }
 
-/// The fields that this server uses. If a field occurs twice, the later one counts.
+/// The fields that this server uses. If a field occurs twice, the later field counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Fields<'a> {
     pub(super) namespace: Option<&'a [u8]>,

@@ -225,7 +225,7 @@ fn check_ops(ops: &[u8], may_write: bool) -> Result<(), ResultCode> {
 
 /// Flag bits of a key of a batch.
 mod batch_bits {
-    /// Except for the digest, the key is like the previous one: nothing more follows.
+    /// Except for the digest, the key is like the previous key: nothing more follows.
     pub(super) const REPEAT: u8 = 1;
     /// Three info bytes follow; without this bit, only the first.
     pub(super) const INFO: u8 = 1 << 1;

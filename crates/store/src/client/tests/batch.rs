@@ -33,7 +33,7 @@ fn pair() -> [Server; 2] {
     [one, other]
 }
 
-/// Gives each server the records of the other.
+/// Gives each server the records of the other server.
 fn replicate([one, other]: &[Server; 2]) {
     let all: Vec<_> = [one, other].iter().flat_map(|server| server.state.records.lock().unwrap().clone()).collect();
     [one, other].iter().for_each(|server| server.state.records.lock().unwrap().extend(all.clone()));

@@ -21,7 +21,7 @@ pub(super) enum FaultMode {
     Flips,
     /// Never answers a transaction.
     Hangs,
-    /// Closes the connection instead of every fifth answer.
+    /// Closes the connection instead of sending every fifth answer.
     Closes,
     /// Sends an invalid answer.
     Lies,

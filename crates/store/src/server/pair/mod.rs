@@ -102,7 +102,7 @@ struct PairState {
     /// Time of the other node's last message.
     last_report_ns: u64,
     checked_ns: u64,
-    /// Number of the other node's process, and its last reported mode.
+    /// Number of the other node's process, and the mode that the other node reported last.
     process: Option<u64>,
     peer_mode_version: Option<ModeVersion>,
     /// Bits of the namespaces without records: at this node (0 once it takes records), and at the other node.
@@ -132,7 +132,7 @@ impl PairState {
 /// The state of this node, which all threads share.
 #[derive(Debug)]
 pub(super) struct Pair {
-    /// False in a cluster of another size, or without second copies: the mode is always [`Mode::Paired`].
+    /// True in a cluster of two nodes with second copies. False: the mode is always [`Mode::Paired`].
     takes_over: bool,
     is_first: bool,
     cores: usize,

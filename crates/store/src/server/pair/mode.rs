@@ -69,7 +69,7 @@ impl Mode {
             (Starting | Paired | Fresh | Damaged | New | MaybeAhead, Ahead) => Behind,
             // Each node has all acknowledged records.
             (Fresh, Fresh) if is_first => Ahead,
-            // A node becomes ahead only if it has records in every namespace in which the other node has some.
+            // A node becomes ahead only if it has records in every namespace in which the other node has records.
             (Starting, Starting) | (New, New) if own_covers && (is_first || !peer_covers) => Ahead,
             (NewAhead, New | Starting) if own_covers => Ahead,
             (Starting, Fresh | Damaged | New | Behind) | (Damaged | New | NewAhead | MaybeAhead, Fresh) => Ahead,

@@ -38,12 +38,12 @@ enum Message {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Record {
     version: u64,
-    /// Number of the client's write, greater than all previous ones of the key; 0: a tombstone.
+    /// Number of the client's write, greater than the number of any earlier write of the key; 0: a tombstone.
     write: u64,
 }
 
-/// Contents of a node's devices. After a crash while the mode is recorded, the devices have either the old or the new
-/// record.
+/// Contents of a node's devices. After a crash while the mode is being recorded, the devices have either the old or the
+/// new record.
 #[derive(Debug, Default, Clone)]
 struct Device {
     recorded: Option<ModeRecord>,

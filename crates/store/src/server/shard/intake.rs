@@ -28,7 +28,7 @@ fn hello(state: &State, out: &mut Vec<u8>) {
 impl Shard {
     /// Adds a connection, starts to receive on it, and returns its number.
     pub(super) fn connect(&mut self, socket: TcpStream, role: Role) -> u32 {
-        // Without TCP_NODELAY, a reply waits for the TCP acknowledgement of the previous one. The call fails if the
+        // Without TCP_NODELAY, a reply waits for the TCP acknowledgement of the previous reply. The call fails if the
         // other side is already gone.
         let _ = socket.set_nodelay(true);
         self.serial = self.serial.wrapping_add(1);

@@ -72,7 +72,7 @@ pub(super) struct PendingTransaction {
     is_writing: bool,
     /// True if it is unknown whether the other node has the write.
     pub(super) has_failed: bool,
-    /// Transactions that are answered together with this one.
+    /// Transactions that are answered together with this transaction.
     pub(super) readers: Vec<(u32, Reply)>,
 }
 

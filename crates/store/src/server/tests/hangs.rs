@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// The device. Removed when this is dropped.
+/// The device. Removed when this value is dropped.
 struct Device {
     dir: tempfile::TempDir,
     name: Option<String>,

@@ -139,7 +139,7 @@ impl Pairs {
     }
 }
 
-/// Latencies of all histograms, or of the requested one. This server has no benchmark histograms.
+/// Latencies of all histograms, or of the requested histogram. This server has no benchmark histograms.
 fn latencies(parameters: &str, facts: &Facts) -> String {
     let histogram = parameter(parameters, "hist");
     let entries = facts.latencies.iter().filter(|(name, _)| histogram.is_none_or(|wanted| name == wanted));
