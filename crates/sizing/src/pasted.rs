@@ -50,7 +50,7 @@ pub enum PastedError {
     SeveralNodes(usize),
     /// A complete log is among the tables.
     #[error(
-        "{0}: has both histograms of a log and pasted tables - give only the log, which has more data, or only the \
+        "{0}: has histograms of a log, and also pasted tables - give only the log, which has more data, or only the \
          tables"
     )]
     Mixed(String),

@@ -255,7 +255,7 @@ impl NodeSources<'_> {
             let namespace = if namespace.is_empty() { only_namespace } else { Some(namespace) };
             devices.extend(namespace.map(|namespace| (namespace.clone(), device.clone())));
             if namespace.is_none() {
-                let why = "name no namespace, and there are several: these lines are left out";
+                let why = "name no namespace, but the log has several namespaces: these lines are left out";
                 remarks.push(format!("node {id}: drv_ssd lines of {device} {why}"));
             }
         }

@@ -52,13 +52,13 @@ pub enum WindowError {
     #[error(
         "{log}: no steady window of at least {wanted} - the longest was {longest} - choose a window with --from and \
          --to, or \
-         allow shorter ones with --at-least {at_least}"
+         allow shorter windows with --at-least {at_least}"
     )]
     NotSteady { log: String, wanted: String, longest: String, at_least: String },
     /// The requested window contains a restart.
     #[error(
         "{log}: the server was restarted at {restart}, between {from} and {to} - \
-         a restart resets the counters: choose a window before or after it"
+         a restart resets the counters: choose a window before or after the restart"
     )]
     Restarted { log: String, restart: Timestamp, from: Timestamp, to: Timestamp },
     /// The end is before the start.
