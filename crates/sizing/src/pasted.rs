@@ -70,7 +70,7 @@ pub struct Pasted {
     pub unit: Option<Unit>,
     /// `pct_over[i]`: percentage of values of at least `thresholds[i]`.
     pub pct_over: Vec<f64>,
-    /// Thresholds of the columns; empty without a heading: then the powers of two.
+    /// Thresholds of the columns. Empty without a heading: the thresholds are then the powers of two.
     pub thresholds: Vec<u64>,
     /// Values counted per second.
     pub per_sec: f64,

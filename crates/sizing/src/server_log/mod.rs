@@ -45,7 +45,7 @@ pub struct ServerLog {
     pub clock_steps: Vec<Timestamp>,
     /// Dumps of histograms by name: `{test}-device-read-size`.
     pub histograms: BTreeMap<String, Vec<Dump>>,
-    /// drv_ssd lines by namespace (empty in old versions, which do not print it) and device.
+    /// drv_ssd lines by namespace and device. Old versions do not print the namespace: it is empty.
     pub drives: BTreeMap<(String, String), Vec<DriveLine>>,
     /// True if the log was made from averages over its span (see [`pasted`](crate::pasted)): then the log has no
     /// counters within that span.

@@ -225,8 +225,8 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Trusts the `authorities` of a PEM file. `client`: files with this client's certificate and key, if it has one.
-    /// `name`: the name in the certificates of all nodes.
+    /// Trusts the `authorities` of a PEM file. `client`: files with this client's certificate and key, if it has a
+    /// certificate. `name`: the name in the certificates of all nodes.
     ///
     /// Errors: a sentence about a file that cannot be used.
     pub fn new(authorities: &Path, client: Option<(&Path, &Path)>, name: Option<String>) -> Result<Self, String> {

@@ -120,8 +120,8 @@ pub enum NodeMessage<'a> {
     Answer { number: u64, reply: &'a [u8] },
     /// The version that the sender has of a record.
     Compare { number: u64, namespace: u16, digest: Digest, version: Version },
-    /// Answer to a `Compare`: the version of the record at the answering node. This node may just have received a newer
-    /// version.
+    /// Answer to a `Compare`: the version of the record at the answering node. The answering node may just have
+    /// received a newer version.
     Compared { number: u64, version: u64 },
     /// Core `core` of the sender's `cores` has compared all its records, in the comparison of this number.
     ComparedAll { comparison: u16, core: u32, cores: u32 },

@@ -227,7 +227,7 @@ fn check_ops(ops: &[u8], may_write: bool) -> Result<(), ResultCode> {
 mod batch_bits {
     /// Except for the digest, the key is like the previous key: nothing more follows.
     pub(super) const REPEAT: u8 = 1;
-    /// Three info bytes follow; without this bit, only the first.
+    /// Three info bytes follow; without this bit, only the first info byte.
     pub(super) const INFO: u8 = 1 << 1;
     /// A generation follows.
     pub(super) const GENERATION: u8 = 1 << 2;
