@@ -345,7 +345,8 @@ impl Sink for Recording<'_> {
         if stopped_at.elapsed() > patience {
             self.progress.end();
             console::error(&format!(
-                "abandoned the run: operations on {} did not complete within {} s after the end of the run - the kernel still waits for the device - the run directory {} has no verdict",
+                "abandoned the run: operations on {} did not complete within {} s after the end of the run - the \
+                 kernel still waits for the device - the run directory {} has no verdict",
                 self.manifest.devices.join(", "),
                 patience.as_secs(),
                 self.dir.display()

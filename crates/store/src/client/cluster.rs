@@ -124,7 +124,8 @@ impl Cluster {
             let existing = poller.nodes[0].node.namespaces.iter().take(NAMESPACES_TOLD_MAX).map(|name| begin_of(name));
             let (name, existing) = (quoted(namespace), existing.collect::<Vec<_>>().join(", "));
             return Err(format!(
-                "cannot use namespace {name} - the cluster has only these namespaces: {existing} - give one of them with -n"
+                "cannot use namespace {name} - the cluster has only these namespaces: {existing} - \
+                 give one of them with -n"
             ));
         }
         let has_single_bins = poller.settings().split(';').any(|pair| pair == "single-bin=true");
