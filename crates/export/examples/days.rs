@@ -1,4 +1,4 @@
-//! Writes runs of a day on fictitious drives, one run for each drive, to measure how fast an export reads them:
+//! Writes a run of a day for each of several fictitious drives, to measure how fast an export reads runs:
 //!
 //! ```text
 //! cargo run --release -p flashproof-export --example days -- DIR 5
@@ -16,13 +16,13 @@ fn mixed(second: u64, op: u64) -> u64 {
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-/// Mostly some microseconds, at most 120.
+/// Lag of an operation: 2 to 31 us.
 fn lag_us(second: u64, op: u64) -> u64 {
     let mixed = mixed(op, second);
     2 + (mixed >> 32) % 4 * (mixed >> 40) % 30
 }
 
-/// Operations around 100 us with a long tail: neither two seconds nor two operations are alike.
+/// Service time of an operation: around 100 us with a long tail, and different for each second and operation.
 fn service_us(second: u64, op: u64) -> u64 {
     let mixed = mixed(second, op);
     let factor = |part: u32| 60 + (mixed >> (part * 8) & 0xff) * 100 / 256;

@@ -25,7 +25,7 @@ fn json_name(value: impl Serialize) -> String {
     value.as_str().or_else(|| value.get("how")?.as_str()).unwrap_or_default().to_owned()
 }
 
-/// Sentences in one cell; `None` without any.
+/// Joins sentences for one cell; `None` if there are none.
 fn joined(sentences: &[String]) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
@@ -39,13 +39,13 @@ pub(crate) fn serials(manifest: &Manifest) -> Vec<Option<&str>> {
     devices.map(|(device, name)| recorded(device).or(simulated(name.as_str()))).collect()
 }
 
-/// Number of the device that the user named `name`.
+/// Index of the device that the user named `name`.
 fn device(manifest: &Manifest, name: Option<&str>) -> Option<usize> {
     manifest.devices.iter().position(|device| Some(device.as_str()) == name)
 }
 
 impl Files {
-    /// Adds a run, which belongs to the series `series_id` if there is one. Returns the error of an unreadable trace.
+    /// Adds a run. `series_id`: its series, if any. If the run's trace cannot be read, returns that error.
     pub(crate) fn add_run(
         &mut self,
         source_run: &SourceRun,
@@ -232,7 +232,7 @@ impl Files {
         Ok(None)
     }
 
-    /// Judges a series again from its `runs`, and adds its rows and those of its steps.
+    /// Judges a series again from its `runs`. Adds the row of the series and the rows of its steps.
     pub(crate) fn add_series(&mut self, source: &mut SourceSeries, runs: &[(SourceRun, Run)]) -> Result {
         let (run_of_step, doubts) = source.rejudge(runs);
         let (series, series_id) = (&source.series, source.id.as_str());

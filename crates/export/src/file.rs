@@ -42,7 +42,7 @@ const GROUP_ROWS: usize = 1 << 17;
 /// Key of the schema version in the metadata of a file.
 pub const VERSION_KEY: &str = "flashproof.schema_version";
 
-/// The files of a part: one for each of the tables, in their order.
+/// The files of one part of an export: one file for each table, in the order of `TABLES`.
 pub(crate) struct Files(Vec<TableFile>);
 
 /// A table that is being written, under a temporary name.
@@ -105,12 +105,13 @@ fn properties(table: &Table) -> Result<WriterProperties, ParquetError> {
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
         .set_key_value_metadata(Some(metadata));
-    // Text statistics compare every row. A reader needs only those of `run_id`, to skip row groups.
+    // Statistics of a text column cost a comparison for every row. Readers need only the statistics of `run_id`, to
+    // skip row groups.
     let texts = table.columns.iter().filter(|column| column.kind == Kind::Text && column.name != "run_id");
     for column in texts {
         properties = properties.set_column_statistics_enabled(column.name.into(), EnabledStatistics::None);
     }
-    // Times mostly increase by one, so their differences take almost no space.
+    // Times mostly increase by one from row to row, so delta encoding needs almost no space.
     for column in table.columns.iter().filter(|column| column.name == "after_sec") {
         let path = ColumnPath::from(column.name);
         properties = properties
@@ -190,7 +191,8 @@ impl TableFile {
     }
 }
 
-/// Joins the parts of a table, which are in order, into one file, and syncs the file. Row groups are copied unchanged.
+/// Joins the parts of a table into one file, in the order of `parts`, and syncs the file. Row groups are copied
+/// unchanged.
 pub(crate) fn join(dir: &Path, parts: &[TemporaryFile]) -> Result<Option<TemporaryFile>> {
     let Some(first) = parts.first() else { return Ok(None) };
     let (mut joined_file, mut writer) = create(first.table, dir, "all")?;
@@ -232,8 +234,8 @@ fn write_texts(
     texts: &[(Option<ByteArray>, usize)],
     nullable: bool,
 ) -> Result<usize, ParquetError> {
-    // A text is copied as often as its longest run of rows needs, at most `EQUAL_MAX` times: a copy for each row would
-    // take longer than the writing.
+    // Number of copies of a text: the maximum number of its consecutive rows, at most `EQUAL_MAX`. Making a copy for
+    // each row would take longer than writing.
     let mut copies: HashMap<&[u8], Vec<ByteArray>> = HashMap::new();
     let mut written = 0;
     for (text, rows) in texts {
@@ -257,8 +259,8 @@ fn write_texts(
     Ok(written)
 }
 
-/// Prepares `dir` for an export: creates it, or checks that it is empty or has only an earlier export, which `force`
-/// allows to replace. True if the directory was created.
+/// Creates `dir` for an export, or checks that the existing `dir` is empty. With `force`, `dir` may also have files of
+/// an earlier export. Returns true if the directory was created.
 pub(crate) fn prepare(dir: &Path, force: bool) -> Result<bool> {
     let entries = match fs::read_dir(dir) {
         Ok(listed) => listed,

@@ -1,7 +1,7 @@
 //! Recorded runs and series as Parquet files: one file for each table, for SQL over a population of drives.
 //!
-//! The data comes from the readers of `results` alone. As in reports, outcomes are computed again from the recorded
-//! counts. Memory does not grow with the number of runs: rows are written by row groups.
+//! Only readers of the crates `results` and `conclusions` read the data. As in reports, outcomes are computed again
+//! from the recorded counts. Memory does not grow with the number of runs: rows are written by row groups.
 //!
 //! * [`TABLES`]: the tables, their columns and the meaning of each; docs/data.md is generated from them
 //! * `source`: runs and series below the given directories
@@ -76,15 +76,15 @@ pub struct Exported {
     pub bytes: u64,
     /// Directories of further copies of a run or series, which were not exported again.
     pub repeated: Vec<String>,
-    /// Runs and files that could not be read completely, each one sentence.
+    /// For each run or file that could not be read completely, a sentence.
     pub unreadable: Vec<String>,
 }
 
-/// Exports the runs and series in `dirs`, or below them, and the tasks of campaigns to the tables of `out_dir`.
+/// Exports the runs and series in and below `dirs`, and the `tasks` of campaigns, to tables in `out_dir`.
 ///
 /// A run that cannot be read is named in the result, and the other runs are exported. Errors: a directory of `dirs` has
-/// no run; `out_dir` has foreign files, or an earlier export and `force` is false; a file cannot be written. After an error
-/// the tables in `out_dir` are unchanged.
+/// no run; `out_dir` has foreign files; `force` is false and `out_dir` has an earlier export; a file cannot be written.
+/// After an error the tables in `out_dir` are unchanged.
 pub fn export(dirs: &[PathBuf], tasks: &[TaskRow<'_>], out_dir: &Path, force: bool) -> Result<Exported> {
     let mut sources = Sources::default();
     dirs.iter().try_for_each(|dir| sources.add(dir))?;
@@ -108,7 +108,8 @@ pub fn export(dirs: &[PathBuf], tasks: &[TaskRow<'_>], out_dir: &Path, force: bo
 /// Minimum size of the runs in one part of the tables, bytes: enough for efficient row groups.
 const PART_BYTES: u64 = 64 << 20;
 
-/// Groups sources, in order, into parts. The parts, and so the bytes of the tables, depend on the sources alone.
+/// Groups sources, in order, into parts. The parts depend only on the sources, so the same sources give the same bytes
+/// in the tables.
 fn parts(sources: Vec<Source>) -> Vec<Vec<Source>> {
     let (mut parts, mut part, mut bytes) = (Vec::new(), Vec::new(), 0);
     for source in sources {
@@ -129,7 +130,8 @@ fn parts(sources: Vec<Source>) -> Vec<Vec<Source>> {
 /// Maximum number of parts written at once: each has 14 open files and 60 MB of memory.
 const THREADS_MAX: usize = 16;
 
-/// Writes all tables under temporary names: parts in parallel, one for each CPU, then joined.
+/// Writes all tables under temporary names. Threads, at most one for each CPU, write the parts. Then the parts are
+/// joined.
 fn write(
     sources: Vec<Source>,
     tasks: &[TaskRow<'_>],

@@ -10,7 +10,7 @@ use results::run_dir::{self, HlogKind, IntervalRecord, Manifest, Run, RunDirErro
 use results::telemetry::{ColumnOf, Source};
 use std::path::Path;
 
-/// The keys of all cells of a run, in their order.
+/// The keys of all cells of a run, in the order of the cells.
 fn keys(manifest: &Manifest) -> Vec<Key<'_>> {
     let serials = serials(manifest);
     let streams = manifest.streams.iter();
@@ -26,8 +26,8 @@ struct Key<'a> {
     serial: Option<&'a str>,
 }
 
-/// Maximum number of rows of telemetry, and of intervals, that are collected before they are written column by column
-/// and cell by cell. Neighbours are then alike and take little space.
+/// Maximum number of rows of telemetry, and of intervals, collected in memory. Collected rows are written column by
+/// column and cell by cell: neighbouring values are then alike and take little space.
 const WAITING_MAX: usize = 1 << 16;
 
 /// Columns of telemetry.csv with flashproof's own counters, in their order.
@@ -52,7 +52,7 @@ impl Metric {
         Self { object: object.into(), device, metric: metric.to_owned(), after_sec: Vec::new(), values: Vec::new() }
     }
 
-    /// The column `name` of telemetry.csv. A column of a later version keeps its whole name.
+    /// The column `name` of telemetry.csv. A column that this version does not know keeps its whole name.
     fn named(name: &str, manifest: &Manifest) -> Self {
         let Some(ColumnOf { column, owner }) = ColumnOf::parse(name) else { return Self::new("", None, name) };
         let has_kernel_name =
@@ -113,7 +113,7 @@ impl Files {
         }
     }
 
-    /// Returns the number of rows.
+    /// Adds the cells of an interval. Returns the number of rows added.
     fn add_cells<'a>(
         &mut self,
         run_id: &'a str,
@@ -164,7 +164,8 @@ impl Files {
                     lag_ns: cell.slow.lag_ns[index],
                     service_ns: cell.slow.service_ns[index],
                 };
-                // No other duration is longer than the response time.
+                // The response time is the longest duration: if no response is over this threshold, nothing is over a
+                // longer threshold.
                 if row.response_over == 0 {
                     break;
                 }
@@ -195,11 +196,11 @@ impl Files {
         }
         Ok(())
     }
-    /// Adds the windows of a run. Returns the first read error, if any. After an error in one log, the windows before
-    /// the error stay, and the other logs are still read.
+    /// Adds the histogram windows of a run. Returns the first read error, if any. After an error in one histogram log,
+    /// the windows before the error stay, and the other logs are still read.
     pub(crate) fn add_histograms(&mut self, run: &Run, run_id: &str) -> Result<Option<RunDirError>> {
         let (cells, layout) = (keys(&run.manifest), run.manifest.layout());
-        // Buckets of reports: the bound of a row is a value that a report can show.
+        // The buckets are those of reports, so that the bound of each row is a value that a report can show.
         let buckets = latencies();
         let (mut upper_ns, mut count, mut damage) = (Vec::new(), Vec::new(), None);
         for kind in HlogKind::ALL {
@@ -242,7 +243,7 @@ impl Files {
     }
 }
 
-/// Returns the number of values.
+/// Adds the telemetry of an interval. Returns the number of values added.
 fn add_values(record: &IntervalRecord, metrics: &mut [Metric]) -> usize {
     let after_sec = record.counts.after_sec;
     let counter_values = run_values(&record.counts).map(|value| Some(value as f64));

@@ -7,8 +7,8 @@ use crate::table::{Cell, Column, Row, Table, UnixMs, Values, tables};
 /// when a column is added.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Macro of percentiles over rows of histograms. It finds the bucket as flashproof's reports do: the first whose
-/// operations, with those of all buckets below, are at least the fraction `q` of all operations.
+/// Macro of percentiles over rows of histograms. Finds the same bucket as flashproof's reports: the first bucket at
+/// which the operations, summed from the lowest bucket on, reach the fraction `q` of all operations.
 pub const PERCENTILE_SQL: &str = "\
 CREATE OR REPLACE MACRO percentile_ns(upper_ns, n, q) AS
   list_reduce(
@@ -23,11 +23,11 @@ CREATE OR REPLACE MACRO percentile_ns(upper_ns, n, q) AS
 tables! {
     /// A row for each run. The outcome is computed again from the recorded counts, as `flashproof report` does.
     pub(crate) RunRow = "runs" {
-        /// Identity of the run: the beginning of the SHA-256 of its `manifest.json`; the same wherever the directory is
+        /// Identity of the run: the beginning of the SHA-256 of its `manifest.json`. Does not depend on the directory
         run_id: &'a str,
         /// Series that the run is part of; NULL without one
         series_id: Option<&'a str>,
-        /// Directory, from the last name of the exported DIR on
+        /// Path of the directory, beginning with the last name of the exported DIR
         path: &'a str,
         /// Program and version that recorded the run
         tool: &'a str,
@@ -71,17 +71,17 @@ tables! {
         partial: bool,
         /// How the run ended: `completed`, `interrupted`, `unrecorded`...
         ended: &'a str,
-        /// Stream of the share that is nearest to its limit, or furthest over
+        /// Stream of the deciding share: the share that is nearest to its limit, or furthest over its limit
         decided_stream: Option<&'a str>,
-        /// Device of that share; NULL also for all devices together
+        /// Device of the deciding share; NULL for all devices together, or without a deciding share
         decided_device: Option<u64>,
-        /// Slice of that share, from 1
+        /// Slice of the deciding share, from 1
         decided_slice: Option<u64>,
-        /// Threshold of that share
+        /// Threshold of the deciding share
         decided_threshold_ns: Option<u64>,
-        /// The share, from 0 to 1
+        /// The deciding share, from 0 to 1
         decided_share: Option<f64>,
-        /// The limit that the share must stay below
+        /// The limit that the deciding share must stay below
         decided_share_max: Option<f64>,
         /// Damage found in the directory, sentences joined by `; `. Rows of other tables end before the damage
         damage: Option<&'a str>,
@@ -119,7 +119,7 @@ tables! {
         remedy: &'a str,
     }
 
-    /// A row for each drive and step of a campaign (`flashproof fleet`), also where nothing was run.
+    /// A row for each drive and step of a campaign (`flashproof fleet`), including steps that did not run.
     pub TaskRow = "tasks" {
         /// Name of the campaign
         campaign: &'a str,
@@ -129,7 +129,7 @@ tables! {
         step: &'a str,
         /// Directory of the results: the beginning of `path` in `runs` and `series`
         path: &'a str,
-        /// Host on which it ran last; NULL if it was not begun
+        /// Host on which the step ran last; NULL if the step was not begun
         hostname: Option<&'a str>,
         /// Identifier of the drive: its serial number, or its world-wide name or path
         drive: &'a str,
@@ -143,7 +143,7 @@ tables! {
         slot: Option<&'a str>,
         /// `pass`, `fail`, `invalid`, `measured`, `done`, `failed`, `could not run`, `not run`, `lost`, `stopped`, `waiting`, `queued` or `running`
         state: &'a str,
-        /// Conclusion, or why it did not run, one sentence
+        /// One sentence: the conclusion, or why the step did not run
         note: &'a str,
         /// Number of starts
         attempts: u64,
@@ -153,7 +153,7 @@ tables! {
     pub(crate) SeriesRow = "series" {
         /// Identity of the series: from its purpose, beginning and devices
         series_id: &'a str,
-        /// Directory, from the last name of the exported DIR on
+        /// Path of the directory, beginning with the last name of the exported DIR
         path: &'a str,
         /// Program and version
         tool: &'a str,
@@ -165,7 +165,7 @@ tables! {
         outcome: Option<&'a str>,
         /// Conclusion, one sentence
         conclusion: Option<&'a str>,
-        /// Rating as a multiple of 1x; NULL if none was found, or if the runs do not bear it out
+        /// Rating as a multiple of 1x; NULL if no rating was found, or if the runs do not confirm the rating
         rating_x: Option<f64>,
         /// True if the result may be compared with published ratings
         comparable: Option<bool>,
@@ -181,13 +181,13 @@ tables! {
         step: u64,
         /// Name: `stage 1`, `30x`
         name: &'a str,
-        /// Run of the step; NULL if there is none that can be read
+        /// Run of the step; NULL if the step has no readable run
         run_id: Option<&'a str>,
         /// Load as a multiple of 1x
         load_x: f64,
         /// `planned`, `running`, `done` or `interrupted`
         state: &'a str,
-        /// Outcome, as far as the run bears it out; NULL until the step is done
+        /// Outcome that the run confirms; NULL until the step is done
         outcome: Option<&'a str>,
         /// Reason, one sentence
         reason: &'a str,
@@ -237,7 +237,7 @@ tables! {
         firmware: Option<&'a str>,
         /// Size
         size_bytes: Option<u64>,
-        /// Range that the operations use
+        /// Bytes of the range that the operations use
         used_bytes: Option<u64>,
         /// `whole_disk`, `partition`, `regular_file`, `simulated` or `namespace`
         device_kind: Option<&'a str>,
@@ -251,7 +251,7 @@ tables! {
         scheduler: Option<&'a str>,
         /// Hardware queues
         hardware_queues: Option<u64>,
-        /// Requests that a hardware queue holds at once
+        /// Maximum number of requests in a hardware queue
         queue_requests_max: Option<u64>,
         /// Logical sector size
         logical_sector_bytes: Option<u64>,
@@ -309,7 +309,7 @@ tables! {
         response_over: u64,
         /// `judged_over / wanted`; NULL without operations
         judged_share: Option<f64>,
-        /// The share must be below this limit; NULL if the stream has none at the threshold
+        /// The share must be below this limit; NULL if the stream has no limit at the threshold
         share_max: Option<f64>,
         /// True for the share that decided the verdict
         decided: bool,
@@ -348,7 +348,7 @@ tables! {
         waiting: u64,
         /// At the end of the interval: operations that flashproof itself delays
         late: u64,
-        /// Longest `wait + service` over the `late_ns` of the stream; 0 if there was none
+        /// Longest `wait + service` that is longer than the stream's `late_ns`; 0 if none is longer
         late_max_ns: u64,
     }
 
@@ -376,9 +376,9 @@ tables! {
         service_over: u64,
         /// Sum of `wait` over the operations of `response_over` that succeeded
         wait_ns: u64,
-        /// Sum of their `lag`
+        /// Sum of `lag` over the same operations
         lag_ns: u64,
-        /// Sum of their `service`
+        /// Sum of `service` over the same operations
         service_ns: u64,
     }
 
@@ -388,11 +388,11 @@ tables! {
         run_id: &'a str,
         /// Object: the kernel's name of a device, `host`, `process`, `thread.NAME`, or `run` for flashproof's counters
         object: &'a str,
-        /// Device; NULL if the object is none
+        /// Device; NULL if the object is not a device
         device: Option<u64>,
         /// Serial number of the drive
         serial: Option<&'a str>,
-        /// Metric and its unit: [telemetry.md](telemetry.md); of `run`: the columns of `telemetry.csv`
+        /// Metric; [telemetry.md](telemetry.md) has its unit. For the object `run`: a column of `telemetry.csv`
         metric: &'a str,
         /// End of the interval, since the run began
         after_sec: &'a [u64],

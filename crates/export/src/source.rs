@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Maximum depth of the search below a given directory.
 const DEPTH_MAX: usize = 8;
 
-/// Largest manifest that is read: the limit of the readers of run directories.
+/// Maximum size of a manifest, as in the readers of run directories.
 const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 
 /// A directory with a run.
@@ -20,7 +20,7 @@ pub(crate) struct SourceRun {
     pub(crate) dir: PathBuf,
     /// Last part of the given directory's path, and the path below that directory.
     pub(crate) path: String,
-    /// Identity of the run, wherever its directory is.
+    /// Identity of the run, independent of its directory.
     pub(crate) id: String,
 }
 
@@ -47,12 +47,13 @@ pub(crate) struct Sources {
     ids: HashSet<String>,
     /// Paths of copies of runs and series that were found before.
     pub(crate) repeated: Vec<String>,
-    /// Why a directory cannot be read, each one sentence.
+    /// For each directory that cannot be read, a sentence with the reason.
     pub(crate) unreadable: Vec<String>,
 }
 
 impl Sources {
-    /// Adds the run or series in `root`, or all below it in the order of their paths. Errors: nothing was found.
+    /// Adds the run or series in `root`, or all runs and series below `root`, ordered by path. Errors: nothing was
+    /// found.
     pub(crate) fn add(&mut self, root: &Path) -> Result<(), RunDirError> {
         let path = root.file_name().map_or_else(|| root.to_string_lossy(), |name| name.to_string_lossy());
         match run_dir::dir_kind(root) {
@@ -68,7 +69,7 @@ impl Sources {
         Ok(())
     }
 
-    /// Runs and series below `dir`. Runs of these series are not listed.
+    /// Runs and series below `dir`, without the runs that belong to one of these series.
     fn below(&mut self, dir: &Path, path: &str, depth: usize) -> Vec<(PathBuf, String, DirKind)> {
         let (mut names, mut found_dirs) = (Vec::new(), Vec::new());
         match fs::read_dir(dir) {
@@ -143,13 +144,13 @@ fn bytes_in(dir: &Path) -> u64 {
     listed.filter_map(|entry| entry.metadata().ok()).filter(fs::Metadata::is_file).map(|file| file.len()).sum()
 }
 
-/// The first 16 hexadecimal digits of the SHA-256 of `bytes`: two of a million runs collide with a probability of 1 to
-/// 37 million.
+/// The first 16 hexadecimal digits of the SHA-256 of `bytes`. Among a million runs, the probability of any collision is
+/// 1 in 37 million.
 fn identity(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Identity of a series, which stays while its record grows.
+/// Identity of a series. Does not change while the record of the series grows.
 fn identity_of(series: &Series) -> String {
     let devices = series.devices.iter().map(|drive| drive.serial.as_ref().unwrap_or(&drive.name).as_str());
     let devices = devices.collect::<Vec<_>>().join("\n");
@@ -157,8 +158,8 @@ fn identity_of(series: &Series) -> String {
 }
 
 impl SourceSeries {
-    /// Judges the series again from `runs`, the readable runs below its directory. Returns for each step the position
-    /// of its run, and why the record cannot be trusted completely.
+    /// Judges the series again from `runs`, the readable runs below its directory. Returns the index of each step's
+    /// run, and the reasons why the record cannot be trusted completely.
     pub(crate) fn rejudge(&mut self, runs: &[(SourceRun, Run)]) -> (Vec<Option<usize>>, Vec<String>) {
         let run_at = |dir: PathBuf| runs.iter().position(|(_, run)| run.dir == dir);
         let steps = self.series.steps.iter();

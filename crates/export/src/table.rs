@@ -125,7 +125,7 @@ impl Values {
 pub(crate) trait Cell {
     const KIND: Kind;
     const NULLABLE: bool = false;
-    /// Appends the value to `rows` rows.
+    /// Appends the value for `rows` rows.
     fn push(self, values: &mut Values, rows: usize);
 }
 
@@ -136,7 +136,7 @@ impl Cell for bool {
     }
 }
 
-/// Parquet's integers are signed; counts beyond 2^63 come from edited files only.
+/// Parquet's integers are signed. Counts from 2^63 on occur only in edited files.
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -208,7 +208,7 @@ macro_rules! nullable {
 }
 nullable!(bool, u64, f64);
 
-/// One row of a table, or several rows. With several rows, a field that is a slice has a value for each row; any other
+/// A row of a table, or several rows. With several rows, a field that is a slice has a value for each row; any other
 /// field has one value for all rows.
 pub(crate) trait Row {
     const TABLE: Table;

@@ -1,4 +1,4 @@
-//! docs/data.md lists the tables as they are declared.
+//! Compares the tables in docs/data.md with their declarations.
 
 use std::fs;
 

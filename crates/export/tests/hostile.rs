@@ -1,4 +1,4 @@
-//! Directories that hold something else than a run, and places where an export cannot go.
+//! Directories with something other than a run, and paths to which an export cannot be written.
 
 use crate::round_trip::{exported, rows, value};
 use crate::support::{SHORT, Shape};

@@ -1,4 +1,4 @@
-//! Exports of runs that were written as a run writes them, read back with `parquet` and queried with DuckDB.
+//! Exports of generated run directories, read back with `parquet` and queried with DuckDB.
 
 mod docs;
 mod hostile;

@@ -1,4 +1,4 @@
-//! Exported rows are the recorded counts.
+//! Compares exported rows with the recorded counts.
 
 use crate::support::{Drive, SHORT, SOUND, Shape};
 use conclusions::series::{Conclusion, Purpose, Step};
@@ -59,7 +59,7 @@ fn counts_of_every_table_are_those_of_the_run() {
     let exported = exported(&[&dir], &out);
     assert_eq!((exported.runs, exported.series, exported.unreadable.len()), (1, 0, 0), "{exported:?}");
 
-    // Straight from the tables of the run.
+    // The expected sums, from the interval records of the run directory.
     let run = run_dir::read(&dir).unwrap();
     let layout = run.manifest.layout();
     let (mut ops, mut bytes, mut over, mut service_ns) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), 0);
@@ -85,7 +85,7 @@ fn counts_of_every_table_are_those_of_the_run() {
     assert_eq!(of_8_ms.iter().map(|row| number(row, "service_ns")).sum::<u64>(), service_ns);
     assert_eq!(service_ns, (60 * (5 + 3)) * 9_000_000);
 
-    // Each kind of duration has each operation once.
+    // The histograms of each kind count every operation once.
     let histograms = rows(&out, "histograms");
     for kind in ["service", "wait", "lag"] {
         let of_kind: Vec<Row> = histograms.iter().filter(|row| value(row, "kind") == kind).cloned().collect();
@@ -95,7 +95,7 @@ fn counts_of_every_table_are_those_of_the_run() {
     let upper: std::collections::BTreeSet<u64> = of_slow.map(|row| number(row, "upper_ns")).collect();
     assert_eq!(upper.into_iter().collect::<Vec<_>>(), [120_319, 9_043_967], "120 us and 9 ms, to 1 %");
 
-    // The shares of the verdict.
+    // `slices` has a row for each share of the verdict.
     let slices = rows(&out, "slices");
     let groups: usize = run.verdict.groups.iter().map(|group| group.slices.len() * 3).sum();
     assert_eq!(slices.len(), groups);
@@ -153,7 +153,7 @@ fn telemetry_has_each_measured_value_and_its_device() {
     let temperature =
         ["nvme0n1 S00 5", "nvme0n1 S00 10", "nvme0n1 S00 15", "nvme1n1 S01 5", "nvme1n1 S01 10", "nvme1n1 S01 15"];
     assert_eq!(of("temperature_celsius"), temperature.map(|row| format!("{row} 45.0")));
-    // Read every 10 s, and otherwise not measured.
+    // The SMART log is read every 10 s; the interval between has no value.
     assert_eq!(of("smart.data_units_written"), ["nvme0n1 S00 10 240.0", "nvme1n1 S01 10 240.0"]);
     assert!(of("f_await").is_empty());
     assert_eq!(of("rss_bytes")[0], "process - 5 61440000.0");
@@ -197,7 +197,7 @@ fn several_parts_are_joined_in_the_order_of_the_runs() {
     for seed in 0..3 {
         let run = dir.join(format!("{seed}"));
         Shape { seed, ..SHORT }.write(&run);
-        // As large as a part.
+        // Makes the run as large as a part, so that each run is a part.
         File::create(run.join("notes")).unwrap().set_len(65 << 20).unwrap();
     }
     exported(&[&dir], &out);

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 const HOUR_SEC: u64 = 3_600;
 const MODEL: Drive = SOUND;
 
-/// Microseconds from 80 to 128.
+/// Service time of a sound drive: 80 to 128 us.
 fn sound(op: u64) -> u64 {
     80 + op % 49
 }
@@ -34,7 +34,7 @@ const OF_H2: [Drive; 4] = [
     // Another firmware, with a tail of 0.5 %.
     Drive { serial: "S05", firmware: "B2", service_us: |_, op| if op % 200 == 0 { 900 } else { sound(op) }, ..MODEL },
     Drive { serial: "S06", firmware: "B2", service_us: |_, op| if op % 200 == 0 { 900 } else { sound(op) }, ..MODEL },
-    // Three times as slow while it is hot, in hours 10 and 11.
+    // Three times as slow while the drive is hot, in hours 10 and 11.
     Drive {
         serial: "S07",
         service_us: |sec, op| sound(op) * if is_hot(sec) { 3 } else { 1 },
@@ -72,7 +72,8 @@ fn write_population(dir: &Path) {
     }
 }
 
-/// Directory of DuckDB for Python, installed by scripts/client-setup; `None`, with a message, without DuckDB.
+/// Directory of DuckDB for Python, installed by scripts/client-setup. Without DuckDB, prints a message and returns
+/// `None`.
 fn duckdb() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
     let module = target.join("duckdb");
@@ -109,7 +110,7 @@ fn queries() -> Vec<String> {
     page.split("```sql\n").skip(1).map(|block| block.split("```").next().unwrap().to_owned()).collect()
 }
 
-/// The durations that reports show, of the devices for which `is_of` is true. `is_of` gets the index of the device.
+/// The durations that reports show, summed over the devices for which `is_of` is true. `is_of` gets a device's index.
 fn recorded(dir: &Path, kind: HlogKind, is_of: impl Fn(usize) -> bool) -> Latencies {
     let manifest = manifest(dir).unwrap();
     let mut sum = latencies();
@@ -171,12 +172,13 @@ fn every_question_of_the_page_has_the_known_answer() {
         ns as f64 / 1e3
     }
 
-    // 1: 12 of 600 operations, 2 %, take over 64 ms: 20 times the limit of 0.1 %.
+    // Query 1: 12 of 600 operations, 2 %, take over 64 ms: 20 times the limit of 0.1 %.
     let worst = &answers[1];
     assert_eq!(serials(worst)[..2], ["S01", "R1"]);
     assert!((worst[0][1].as_f64().unwrap() - 20.0).abs() < 1e-9 && worst[1][1] == 0.0, "{worst}");
 
-    // 2: the percentile of each firmware; that of A1 is computed from the logs of the runs.
+    // Query 2: the percentile of each firmware. The expected value for firmware A1 is computed from the runs' histogram
+    // logs.
     let mut a1 = recorded(&dir.join("h1"), HlogKind::Service, |_| true);
     a1.add(recorded(&dir.join("h2"), HlogKind::Service, |device| device >= 2)).unwrap();
     a1.add(recorded(&dir.join("h3"), HlogKind::Service, |_| true)).unwrap();
@@ -192,33 +194,33 @@ fn every_question_of_the_page_has_the_known_answer() {
     let of_a1 = a1.value_at_quantile(0.999) as f64 / 1e3;
     assert_eq!(answers[2], json!([["M1", "A1", of_a1], ["M1", "B2", bucket_us(900)], ["M2", "A1", bucket_us(128)]]));
 
-    // 3
+    // Query 3: minimum, median and maximum rating of each model.
     assert_eq!(answers[3], json!([["M1", 3, 20.0, 24.0, 30.0], ["M2", 3, 40.0, 60.0, 80.0]]));
 
-    // 4: 128 us became 256, and 528.
+    // Query 4: 128 us became 256 us on S03, and 528 us on S08.
     let later = json!([["S03", bucket_us(128), bucket_us(256)], ["S08", bucket_us(128), bucket_us(528)]]);
     assert_eq!(answers[4], later);
 
-    // 5: of 24 hours two were hot.
+    // Query 5: the drive was hot for 2 of 24 hours.
     let hot = json!([["S07", 40.0, 22 * 3_600, bucket_us(128)], ["S07", 70.0, 2 * 3_600, bucket_us(384)],]);
     assert_eq!(answers[5], hot);
 
-    // 6: the median of h3 is 220 us higher than the median of all other hosts.
+    // Query 6: the median of h3 is 220 us higher than the median of all other hosts.
     assert_eq!(answers[6], json!([["h3", 4, bucket_us(220 + MEDIAN_US)]]));
 
-    // 7: the lag of h2 decides about S08, which takes 528 us.
+    // Query 7: the lag of host h2 makes the run of S08 invalid.
     let outcomes =
         json!([["pass", "held", 7], ["fail", "over-limit", 1], ["invalid", "own-lag", 1], ["invalid", "stopped", 1],]);
     assert_eq!(answers[7], outcomes);
 
-    // 8: 600 us beside the middle of 80 to 128.
+    // Query 8: host h2 has a lag of about 600 us, and service times of 80 to 128 us.
     let late = &answers[8];
     assert_eq!(serials(late), ["h2"]);
     let lag = recorded(&dir.join("h2"), HlogKind::Lag, |_| true).value_at_quantile(0.5);
     let service = recorded(&dir.join("h2"), HlogKind::Service, |_| true).value_at_quantile(0.5);
     assert_eq!(late[0], json!(["h2", lag as f64 / 1e3, service as f64 / 1e3]));
 
-    // 9
+    // Query 9: the first hour in which a drive was slower, with the medians of the hour before and of this hour.
     assert_eq!(
         answers[9],
         json!([
@@ -227,7 +229,7 @@ fn every_question_of_the_page_has_the_known_answer() {
         ])
     );
 
-    // 10: 24 units a second, from the first report to the last one.
+    // Query 10: 24 data units per second, from the first report to the last.
     let host_gb = (24 * (86_400 - 600) * 512_000_u64) as f64 / 1e9;
     let amplification = &answers[10];
     assert_eq!(serials(amplification)[..2], ["S11", "R1"]);

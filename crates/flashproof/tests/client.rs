@@ -75,7 +75,7 @@ fn a_login_is_that_of_a_collection_and_a_server_without_security_takes_any_user(
     bench.flashproof(&user).expect_error(3, &[&host, "user admin cannot log in - the password is wrong (code 65)"]);
     bench.flashproof(&[&user[..], &["--auth", "external"]].concat()).expect_error(2, &["give --tls"]);
     bench.write("password", "admin\n");
-    bench.flashproof(&user).expect_error(3, &["cannot use namespace \"test\"", "the cluster has only these: \"test\""]);
+    bench.flashproof(&user).expect_error(3, &["cannot use namespace \"test\"", "only these namespaces: \"test\""]);
     assert_eq!(server.logins(), 2);
     let authorities = tls_file("ca.pem").into_os_string().into_string().unwrap();
     let tls = [&user[..], &["--tls", "--tls-cafile", &authorities, "--tls-name", "other.test"]].concat();

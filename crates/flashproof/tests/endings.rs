@@ -173,7 +173,7 @@ fn a_second_signal_ends_it_at_once_without_a_verdict() {
     let said = Instant::now();
     let ended = running.end();
     assert!(said.elapsed() < Duration::from_secs(5), "at once");
-    ended.expect_errors(4, &["ended at once by a second signal - the run directory has no verdict and says so"]);
+    ended.expect_errors(4, &["ended at once by a second signal - the run directory has no verdict"]);
     assert!(!bench.exists("run/verdict.json"));
     let report = bench.flashproof(&["report", OUT]).expect(4);
     assert!(report.warnings()[0].starts_with("this run is incomplete"), "{}", report.stderr);

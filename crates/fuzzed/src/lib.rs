@@ -1,12 +1,12 @@
-//! Parsers of hostile input, and the properties that must hold for any input of each.
+//! Parsers of hostile input, and for each parser a property that must hold for any input.
 //!
 //! ```text
 //! fuzz/corpus/NAME -> cargo test: each input         -> its property
 //!                  -> libFuzzer: derived inputs       -> its property     scripts/fuzz
 //! ```
 //!
-//! Some properties are next to the tests of their crate, which use them, too. `fuzz/dict` is a libFuzzer dictionary of
-//! pieces that are hard for parsers.
+//! Some properties are in the `tests` folder of the parser's crate, because tests there use them too. `fuzz/dict` is a
+//! libFuzzer dictionary of text that is hard to parse.
 
 #[path = "../../load/tests/common/config_property.rs"]
 mod config_property;

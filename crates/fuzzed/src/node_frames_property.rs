@@ -8,10 +8,10 @@ use store::{Digest, Exists, Policy, ResultCode, Work, Write, ops};
 
 const LIMITS: wire::Limits = wire::Limits { batch_requests: 100, batch_bytes: 1 << 12 };
 
-/// Maximum number of records and comparisons that a store gets from one input: more take too long.
+/// Maximum number of records and comparisons that a store gets from one input. More would take too long.
 const WORKS_MAX: usize = 8;
 
-/// Start value of the checksum of a record between nodes.
+/// Start value of the checksum of a record sent between nodes.
 const IMAGE_SEED: u32 = 0;
 
 /// Parses messages from `bytes`, encodes each again, and handles the records, requests and replies in them. Returns
@@ -59,8 +59,8 @@ pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
     rest.len() < bytes.len()
 }
 
-/// A store that has taken and compared another node's records has the same records after a restart, and can change
-/// them.
+/// Lets a store take and compare another node's records. Asserts that after a restart the store has the same records
+/// and can change them.
 fn assert_store(works: Vec<(Digest, Work)>) {
     let mut open = Open::on(Contents::new(512, 1));
     let mut digests = Vec::new();

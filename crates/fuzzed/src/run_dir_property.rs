@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Files of a run or a series. Others are ignored.
+/// Files of a run or a series. Other files are ignored.
 const NAMES: [&str; 10] = [
     "act.log",
     "checksums.csv",
@@ -72,7 +72,7 @@ fn assert_run(dir: &Path) -> bool {
     true
 }
 
-/// A series is written and read back equal.
+/// Asserts that a series is equal after it was written and read back. Returns true for a series.
 fn assert_series(dir: &Path) -> bool {
     match Series::read(dir) {
         Err(error) => assert_one_line(&error.to_string()),

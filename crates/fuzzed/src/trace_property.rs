@@ -1,4 +1,4 @@
-//! Properties of block traces as text, and of their replay; and of a page of the kernel's trace, with arbitrary bytes.
+//! Properties of block traces as text, of their replay, and of pages of the kernel's trace, with arbitrary bytes.
 
 use crate::assert_one_line;
 use device::observe::trace::{EventKind, Pairing, Request, TextError, TraceText, page_events, sort_by_time};
@@ -64,9 +64,9 @@ pub(crate) fn assert_trace_property(bytes: &[u8]) -> bool {
 /// Minimum bytes of a record with an event: its header, and the event's type and process.
 const EVENT_BYTES: usize = 8;
 
-/// Reads the events in a page, and pairs them. Returns true if there are events. An input is the text of
-/// `events/header_page`, the formats of the issue and the completion event, and the page, with a zero byte after each
-/// text.
+/// Reads the events in a page, and pairs them. Returns true if there are events. An input has four parts, separated by
+/// zero bytes: the text of `events/header_page`, the format of the issue event, the format of the completion event, and
+/// the page.
 pub(crate) fn assert_trace_page_property(bytes: &[u8]) -> bool {
     let mut parts = bytes.splitn(4, |byte| *byte == 0);
     let mut text = || String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();

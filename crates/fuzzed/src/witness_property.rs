@@ -1,5 +1,5 @@
-//! Properties of the messages to a witness of `check durability`, of its file, and of sectors that are read after a
-//! power cut.
+//! Properties of the messages to a witness of `check durability`, of the witness's file, and of sectors that are read
+//! after a power cut.
 
 use crate::assert_one_line;
 use conclusions::durability::examine::{Slot, examine, find_session};
@@ -7,8 +7,8 @@ use conclusions::durability::session::{Lane, Mode, SessionId};
 use conclusions::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, Reply, WitnessSessions, line, parse};
 use std::convert::Infallible;
 
-/// Takes `bytes` as alternate lines of two connections, as a file of the same lines, and as sectors. Returns true if a
-/// line was accepted.
+/// Reads `bytes` as lines that two connections send in turn, as a file of the same lines, and as sectors. Returns true
+/// if a line was accepted.
 pub(crate) fn assert_witness_property(bytes: &[u8]) -> bool {
     let mut register = WitnessSessions::default();
     let mut own = [None, None];
@@ -56,7 +56,7 @@ fn assert_reply(reply: &Reply) {
     assert_eq!(&parse::<Reply>(&line(reply).expect("a reply is short")).unwrap(), reply);
 }
 
-/// No acknowledged write is counted twice, whatever lies in its slot.
+/// Asserts that no acknowledged write is counted twice, for any bytes in its slot.
 fn assert_sectors(bytes: &[u8]) {
     let session = find_session(bytes).unwrap_or(SessionId(1));
     let lane = Lane { mode: Mode::Fsync, write_bytes: 1024, slots: 4, at: 0, scattered: bytes.len().is_multiple_of(2) };

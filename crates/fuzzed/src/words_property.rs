@@ -13,10 +13,10 @@ use std::str::FromStr;
 use store::nodes::Host;
 use store::object::ValueType;
 
-/// Parses `bytes` as each of these texts. Returns true if one is valid.
+/// Parses `bytes` as each kind of text. Returns true if the text is valid for at least one kind.
 pub(crate) fn assert_words_property(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
-    // Words come from lines of files, and from a command line.
+    // A word has no line break, because it comes from a line of a file or from the command line.
     let word = text.lines().next().unwrap_or_default();
     let mut valid = [
         assert_written(word, Sla::from_str),
@@ -44,7 +44,7 @@ fn assert_read<T>(read: Result<T, impl Display>) -> bool {
     read.is_ok()
 }
 
-/// A value that was read is written and read back equal.
+/// Asserts that a parsed value is equal after it was written and parsed again.
 fn assert_written<T, E>(text: &str, read: fn(&str) -> Result<T, E>) -> bool
 where
     T: Debug + Display + PartialEq,

@@ -22,8 +22,8 @@ static STDERR: LazyLock<StderrWriter> = LazyLock::new(|| StderrWriter::new(io::s
 /// True if notes are suppressed.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Quotes a word for a shell: names come from servers and may contain anything. Within single quotes only the single
-/// quote is special. Such a quote is put outside the quotes, after a backslash.
+/// Quotes a word for a shell: names come from servers and may contain anything. Within single quotes, only another
+/// single quote is special. It is written as `'\''`.
 pub fn shell_quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._:@%+=,-".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -67,8 +67,9 @@ pub fn notice(text: &str) {
     STDERR.print_text(format!("{}\n", printable(text)));
 }
 
-/// Draws on standard error, over the previous drawing; names in `text` must be printable. If the terminal is too
-/// slow, only the newest drawing is written. The `is_first` drawing is always written: later ones go over it.
+/// Draws on standard error, over the previous drawing; names in `text` must be printable. If the terminal is too slow,
+/// only the newest drawing is written. The first drawing (`is_first`) is always written, because later drawings go over
+/// it.
 pub fn draw(text: String, is_first: bool) {
     if is_first { STDERR.print_text(text) } else { STDERR.draw(text) }
 }
@@ -83,7 +84,7 @@ pub fn warning(text: &str) {
     prefixed("warning", text);
 }
 
-/// [`warning`], once per program for the same text, for warnings that several runs repeat.
+/// Like [`warning`], but prints the same text only once per process, because several runs may repeat a warning.
 pub fn warning_once(text: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {

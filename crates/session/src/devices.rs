@@ -27,7 +27,7 @@ pub const ERASE_VARIABLE: &str = "FLASHPROOF_ERASE";
 /// Bytes of a read that fills the page cache.
 const PRE_READ_BYTES: usize = 1 << 20;
 
-/// Devices that the user allows to write to, by options.
+/// Devices that flashproof may write to, by the user's options.
 #[derive(Debug, Clone, Copy)]
 pub struct Consents<'a> {
     /// Devices that may be erased, by name.
@@ -113,7 +113,7 @@ impl Devices {
         }
     }
 
-    /// Simulated drives. Those without a seed get one derived from `seed`.
+    /// Simulated drives. A drive without its own seed gets a seed derived from `seed`.
     pub fn drives(&self, seed: u64) -> io::Result<Vec<Drive>> {
         let Self::Simulated(specs) = self else { return Ok(Vec::new()) };
         specs.iter().zip(seed..).map(|((_, spec), seed)| Drive::new(spec, seed).map_err(io::Error::other)).collect()
@@ -135,7 +135,7 @@ impl Devices {
         numbers.map(|number| (number.major, number.minor)).collect()
     }
 
-    /// Facts about each real device, with its name; empty for simulated ones.
+    /// Facts about each real device, with its name; empty for simulated drives.
     pub fn real_facts(&self) -> Vec<(&str, &DeviceFacts)> {
         match self {
             Self::Real(targets) => targets.iter().map(|target| (target.name(), target.facts())).collect(),
@@ -169,12 +169,12 @@ fn pre_read(target: &Target, range: Range<u64>) -> Result<(), String> {
 /// Parses device names of an option. Errors: invalid simulated drives, one per line.
 pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
     if names.iter().any(|name| name == "sim") {
-        return Err(Failure::usage("there is no device sim - the name of a simulated drive has a colon - give sim:"));
+        return Err(Failure::usage("there is no device sim - names of simulated drives begin with sim: - give sim:"));
     }
     collect_all(names.iter().map(|name| name.parse()), Failure::usage)
 }
 
-/// Rejects a file size given for a block device: it would be ignored, and the whole device used.
+/// Rejects a file size given for a block device: the size would be ignored, and the whole device used.
 fn check_sizes(spec: &RunSpec) -> Result<(), Failure> {
     let is_block_device =
         |name: &&DeviceName| fs::metadata(name.as_str()).is_ok_and(|of| of.file_type().is_block_device());
@@ -212,8 +212,8 @@ fn open_targets<'w, W: Workload + 'w>(
             ..Request::new(name.as_str(), kinds.join(" and "))
         }
     };
-    // Read-only devices need no erase consent and are opened first, so that no question is asked if one fails to
-    // open.
+    // Read-only devices need no erase consent and are opened first, so that no question is asked if one of them cannot
+    // be opened.
     let open_to_read = |name: &DeviceName| match is_written(&name) {
         true => Ok(None),
         false => Target::read_only(name.as_str(), unit_bytes(name)).map(Some).map_err(Failure::environment),
@@ -244,7 +244,7 @@ pub fn consent(requests: &[Request], erase: &[String], other_devices: &[String])
     }
     let mut answers = EraseAnswers::named(allowed_names).or_ask(ask_on_terminal);
     let consents = guard.consent(requests, &mut answers).map_err(Failure::environment)?;
-    // A store that is opened is not erased.
+    // Opening an existing store erases nothing.
     for consent in consents.iter().filter(|consent| !consent.erases().is_empty() && !consent.keeps_store()) {
         let erased: Vec<_> = consent.erases().iter().map(ToString::to_string).collect();
         console::notice(&format!("{}: erasing {}", consent.name(), erased.join(", ")));
@@ -257,9 +257,10 @@ fn allowed(erase: &[String]) -> Vec<String> {
     erase_names(erase, std::env::var(ERASE_VARIABLE).ok().as_deref())
 }
 
-/// Checks that the guard agrees to the erasure of the real devices of `spec`, so that refusals come first; erases
-/// nothing. `writes`: true if the series writes; otherwise nothing is checked. Returns `erase` plus the names agreed
-/// to, so that later consents ask no question. Without `may_ask`, only names in `erase` and in [`ERASE_VARIABLE`] agree.
+/// Checks before a series begins that the guard agrees to erase the real devices of `spec`. Erases nothing. If the
+/// series does not write (`writes` is false), nothing is checked. Returns `erase` and the names that the user agreed
+/// to, so that later consents ask no question. Without `may_ask`, the user is not asked: only `erase` and
+/// [`ERASE_VARIABLE`] count.
 pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String], may_ask: bool) -> Result<Vec<String>, Failure> {
     let request = |name: &DeviceName| Request {
         file_size_bytes: spec.file_size_bytes,
@@ -274,8 +275,8 @@ pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String], may_ask: bool) -
     }
 }
 
-/// The guard's examination of all `requests`, without a consent. `erase` names devices that may be erased. Returns
-/// `erase` plus the names agreed to. `may_ask`: questions on the terminal are allowed.
+/// Lets the guard examine all `requests`, without a consent. `erase` names devices that may be erased. Returns `erase`
+/// and the names that the user agreed to. `may_ask`: questions on the terminal are allowed.
 pub fn agree(requests: &[Request], erase: &[String], may_ask: bool) -> Result<Vec<String>, Failure> {
     let preset_answers = EraseAnswers::named(allowed(erase));
     let mut answers = if may_ask { preset_answers.or_ask(ask_on_terminal) } else { preset_answers };
@@ -299,7 +300,7 @@ fn shape_of_target(target_id: u16, target: &Target) -> DeviceShape {
     }
 }
 
-/// With an FTL, the queueing model's times do not apply and are left out.
+/// Facts about a simulated drive. With an FTL, the queueing model's times do not apply and are left out.
 fn facts_of_drive(name: &str, drive: &DriveSpec) -> Value {
     match &drive.ftl {
         None => json!({"path": name, "kind": DeviceKind::Simulated, "queueing_model": drive}),

@@ -36,19 +36,20 @@ const WAKE_SHARE: u64 = 10;
 /// Maximum fraction of a CPU for wake-ups, if the thread wakes for each operation.
 const EACH_SHARE: f64 = 0.4;
 
-/// Bounds of the period between two wake-ups, ns. A shorter period batches hardly any operations. A longer one causes
-/// a lag of more than a tenth of the tightest default threshold (1 ms).
+/// Bounds of the period between two wake-ups, ns. A shorter period batches hardly any operations. A longer period
+/// causes a lag of more than a tenth of the tightest default threshold (1 ms).
 const PERIOD_NS: std::ops::RangeInclusive<u64> = 30_000..=110_000;
 
-/// Period with threads, ns: each wake-up also wakes workers, and blocking leaves less CPU.
+/// Period of the engine `threads`, ns. Long, because each wake-up also wakes workers, and blocking calls leave less CPU
+/// time.
 const THREADS_PERIOD_NS: u64 = 500_000;
 
-/// Rate per issuing thread above which [`THREADS_PERIOD_NS`] applies: blocking operations of about 15 us of CPU would
-/// use most of a CPU.
+/// Rate per issuing thread above which [`THREADS_PERIOD_NS`] applies: at this rate, blocking operations, with about 15
+/// us of CPU time each, use most of a CPU.
 const THREADS_GATHERED_IOPS: f64 = 50_000.0;
 
-/// Minimum number of operations per period for batching. Below it, operations are issued individually, at their
-/// scheduled times.
+/// Minimum number of operations per period for batching. Below this number, operations are issued individually, at
+/// their scheduled times.
 const GATHERED_MIN: f64 = 3.0;
 
 /// Requirements of a load on its engine.
@@ -58,9 +59,9 @@ pub struct Demand {
     pub engine: Wanted,
     /// Placements of the load's kinds of writes, by device ([`placement::Kinds`]).
     pub placements: Vec<Vec<Option<Placement>>>,
-    /// All issuing threads perform operations as system calls.
+    /// True if all issuing threads perform operations as system calls.
     pub synchronous: bool,
-    /// Completions are polled, without interrupts.
+    /// True if completions are polled, without interrupts.
     pub polled: bool,
 }
 
@@ -105,9 +106,9 @@ enum EngineKind {
     Polled,
     /// NVMe commands on character devices.
     Passthrough(Vec<Arc<NvmeGeneric>>),
-    /// Linux AIO; the reason, if it was not requested.
+    /// Linux AIO, with the reason if AIO was not requested.
     Aio(Option<String>),
-    /// Threads that block in pread and pwrite; the reason, if they were not requested.
+    /// Threads that block in pread and pwrite, with the reason if threads were not requested.
     Threads(Option<String>),
     /// System calls of the issuing threads.
     Calls,
@@ -120,7 +121,7 @@ enum EngineKind {
 impl Engine {
     /// Chooses the engine that `demand` requests, or the best that kernel and drives allow.
     ///
-    /// Errors: no engine can carry the load, and why. Nothing was written.
+    /// Errors: the reason why no engine can carry the load. Nothing was written.
     pub fn choose(demand: &Demand, devices: &Devices) -> Result<Self, Failure> {
         let requested = demand.engine;
         let Devices::Real(targets) = devices else {
@@ -158,7 +159,7 @@ impl Engine {
         Ok(Self { kind, placement, store: None, persistent_drives: None })
     }
 
-    /// A client of a database, whose operations are transactions.
+    /// An engine that sends each operation to a database as a transaction.
     pub fn client(settings: ClientSettings) -> Self {
         Self { kind: EngineKind::Client(Box::new(settings)), placement: None, store: None, persistent_drives: None }
     }
@@ -271,8 +272,8 @@ impl Engine {
         (verification.is_on() || in_batches).then_some(records_read)
     }
 
-    /// Runs `plans` on `devices`. `seed`: of the simulated drives. `facts` collects properties of the engine before
-    /// `sink` is notified of the start.
+    /// Runs `plans` on `devices`. `seed`: the seed of the simulated drives. `facts` collects properties of the engine
+    /// before `sink` is notified of the start.
     pub fn run(
         &self,
         config: &RunConfig,
@@ -445,7 +446,7 @@ impl EngineFacts {
         Self { engine_json: engine.value(), pacing, wake_cost_ns, shards, synchronous_threads, rings: Mutex::default() }
     }
 
-    /// Facts of `engine` for a load without a rate on one thread, which waits only for completions.
+    /// Facts of `engine` for a load without a rate. The load has one thread, which waits only for completions.
     pub fn unpaced(engine: &Engine) -> Self {
         let pacing = Pacing::Sleep { period_ns: *PERIOD_NS.end(), gathers: true };
         Self {
@@ -458,7 +459,7 @@ impl EngineFacts {
         }
     }
 
-    /// Keeps the facts of a ring. Returns its engine.
+    /// Keeps the facts of a ring. Returns the ring's engine.
     fn keep<W>(&self, (engine, ring): (W, RingFacts)) -> io::Result<W> {
         self.rings.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(ring);
         Ok(engine)
@@ -469,7 +470,7 @@ impl EngineFacts {
         self.pacing
     }
 
-    /// The facts for the manifest. Warns of shortcomings.
+    /// The facts for the manifest. Warns if a ring's buffers are not registered.
     pub fn value(&self) -> Value {
         let rings = self.rings.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut value = self.engine_json.clone();
@@ -504,7 +505,7 @@ fn sleep(wake_cost_ns: u64, iops: f64) -> Pacing {
     Pacing::Sleep { period_ns, gathers: iops * period_ns as f64 / 1e9 >= GATHERED_MIN || each_share > EACH_SHARE }
 }
 
-/// Measured on a separate thread with the same timer slack as issuing threads.
+/// CPU cost of a wake-up, measured on a separate thread with the same timer slack as issuing threads.
 fn measured_wake_cost_ns() -> Option<u64> {
     let measure = || {
         process::sharpen_timers();

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 /// Failure of a command.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// One line per error: operation and object, cause, remedy.
+    /// A line for each error: operation and object, cause, remedy.
     pub message: String,
     code: u8,
 }

@@ -14,7 +14,7 @@ use store::{DeviceHeader, IoCounts, Namespace, Overload, Space, Store, Verificat
 /// Start time of simulated runs, ms since 1970: the same for all, so that results are reproducible.
 const SIMULATED_MS: u64 = 1_700_000_000_000;
 
-/// Current time for a real run, a fixed one for simulated runs.
+/// Current time for a real run, and a fixed time for simulated runs, ms since 1970.
 fn wall_ms(is_simulated: bool) -> u64 {
     if is_simulated { SIMULATED_MS } else { now_unix_ms() }
 }
@@ -66,7 +66,7 @@ impl InProcess {
             namespace: self.namespace.per_core(self.header.cores),
             spaces: vec![Space { write_unit_bytes: self.write_unit_bytes, ..space }],
             operations: self.needs().0 as u32,
-            // A newly opened store has another start time, and treats older records as those of an earlier run.
+            // A newly opened store has another start time, and treats older records as records of an earlier run.
             object: Arc::new(RecordSpec { began: began(is_simulated), ..(*self.object).clone() }),
             verification: self.verification.clone(),
             counts: self.counts.clone(),

@@ -1,5 +1,6 @@
-//! Runs a test from its workload to its recorded verdict. Also has the parts that every command needs: devices opened
-//! with the guard's consent, an engine, signals, messages and progress on standard error, output files, exit codes.
+//! Runs a test from its workload to its recorded verdict. This crate also has the parts that every command needs:
+//! devices opened with the guard's consent, an engine, signals, messages and progress on standard error, output files,
+//! exit codes.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! Live metrics of the running test for Prometheus: over HTTP, and as a file for node_exporter.
 //!
-//! Computed from the merged interval on the recording thread, once per report interval: the run loop does nothing more.
-//! The text has version 0.0.4 of the exposition format, the only one that node_exporter's textfile collector reads.
-//! Prometheus and the agents of OpenMetrics read this version too.
+//! The recording thread computes the metrics from the merged interval, once per report interval. The metrics add no
+//! work to the run loop. The text has version 0.0.4 of the exposition format, the only version that node_exporter's
+//! textfile collector reads. Prometheus and the agents of OpenMetrics read this version too.
 
 use crate::console;
 use crate::failure::Failure;
@@ -57,7 +57,7 @@ impl Publisher {
             let refused = |why: &str, advice: &str| {
                 format!("cannot write metrics to {} ({FILE_VARIABLE}) - {why} - {advice}", file.display())
             };
-            // Also protects other files from a mistyped variable.
+            // This check also protects other files if the variable is mistyped.
             if file.extension().is_none_or(|extension| extension != "prom") {
                 let why = "node_exporter's textfile collector reads only files named *.prom";
                 return Err(Failure::usage(refused(why, "name a file that ends in .prom")));
@@ -129,7 +129,7 @@ struct CellTotals {
     counts: CellCounts,
     service: Latency,
     judged: Latency,
-    /// Of the last interval: operations not done at its end, and the longest lag.
+    /// Operations not done at the end of the last interval, and the longest lag in that interval.
     backlog: u64,
     lag_max_ns: u64,
 }
@@ -307,7 +307,7 @@ impl Metrics {
     }
 }
 
-/// Suffix of the name, labels, value.
+/// A sample: suffix of the metric's name, labels, and value.
 type Sample = (&'static str, String, f64);
 
 /// A label with its value escaped as the format requires.

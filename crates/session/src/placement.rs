@@ -81,14 +81,14 @@ pub(crate) fn by_directives(
             0 => "its namespace has no placement list: the drive has no FDP, FDP is off, or the namespace was created \
                   without handles - `flashproof doctor` shows the cause, `flashproof waf setup DEVICE` the remedy"
                 .to_owned(),
-            _ => format!("its placement list has {handles} - use lower handles, or create its namespace with more"),
+            _ => format!("its placement list has {handles} - use lower handles, or a namespace with more handles"),
         };
         Err(refusal(target, &placement_handles, &why))
     };
     carrier(placement_requests(placements, targets).map(check))
 }
 
-/// Sets the write hint of each device, which can have only one.
+/// Sets the write hint of each device. A device can have only one write hint.
 pub(crate) fn by_hint(placements: &Kinds, targets: &[Arc<Target>]) -> Result<Option<PlacementMechanism>, Failure> {
     let check = |PlacementRequest { target, placement_handles, has_others }: PlacementRequest<'_>| {
         let streams = target.write_streams();
@@ -143,7 +143,7 @@ fn last(placement_handles: &BTreeSet<u16>) -> u16 {
     placement_handles.last().copied().unwrap_or(0)
 }
 
-/// The mechanism common to all devices, or all reasons against it.
+/// The mechanism, or the reasons of all devices on which it cannot be used.
 fn carrier(
     checked: impl Iterator<Item = Result<PlacementMechanism, String>>,
 ) -> Result<Option<PlacementMechanism>, Failure> {
@@ -162,14 +162,14 @@ fn why_no_streams(max_write_streams: Option<u16>, streams: u16) -> String {
              passthrough"
             .to_owned(),
         Some(0) => {
-            "the kernel has no write streams for it: the drive has no FDP, FDP is off, or the namespace was created \
+            "the kernel has no write streams for this drive: it has no FDP, FDP is off, or the namespace was created \
              without handles - `flashproof doctor` shows the cause, `flashproof waf setup DEVICE` the remedy"
                 .to_owned()
         }
         Some(_) => {
             format!(
                 "it has {streams} write streams (queue/max_write_streams) - use lower handles, or create its namespace with \
-                 more"
+                 more handles"
             )
         }
     }

@@ -17,7 +17,7 @@ pub const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 pub const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Interval between progress lines of a step of a series, if standard error is not a terminal. Steps shorter than this
-/// print only their result line.
+/// interval print only their result line.
 const ADD_IN_SERIES: Duration = Duration::from_secs(600);
 
 /// Prints the progress of a run on standard error.
@@ -26,7 +26,7 @@ pub struct Progress {
     /// Prefix of each line: `stage 2 of 4, ends about 14:05 UTC`.
     heading: Option<String>,
     duration_ns: u64,
-    /// Number of operations that ends the run, if the duration does not.
+    /// Number of operations after which the run ends; `None`: only the duration ends the run.
     operations: Option<u64>,
     /// Operations done or failed.
     done_ops: u64,
@@ -72,7 +72,7 @@ impl Progress {
         }
     }
 
-    /// True for a step of a series without a terminal, which prints a line with the step's result.
+    /// True for a step of a series if standard error is no terminal. The step then prints a line with its result.
     pub fn is_step_in_log(&self) -> bool {
         self.heading.is_some() && !self.is_terminal
     }

@@ -34,7 +34,7 @@ pub fn record<W: Workload>(
         act_log: compat_mode == CompatMode::Act,
         ..request
     };
-    let signal_handler = SignalHandler::install("the run directory has no verdict and says so", compat_mode)?;
+    let signal_handler = SignalHandler::install("the run directory has no verdict", compat_mode)?;
     let verdict = match run(request, &signal_handler, &mut NoObserver)? {
         RunOutcome::Recorded(verdict) => verdict,
         RunOutcome::Unrecorded { verdict, failure } => {
@@ -76,7 +76,7 @@ pub const RESULTS_DIR: &str = "flashproof-results";
 pub enum RunDirectory {
     /// Permanent run directory.
     Permanent(PathBuf),
-    /// Temporary directory for ACT's and fio's dialects, which leave only their output; deleted after the verdict.
+    /// Temporary directory, deleted after the verdict. With ACT's and fio's dialects, only the output is kept.
     Temporary(TempDir),
 }
 

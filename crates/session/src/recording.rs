@@ -22,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sys::ioctl;
 use sys::op::OpKind;
 
-/// Observer of a run, which can end it.
+/// Observer of a run. Can end the run.
 pub trait RunObserver {
     /// Called when the run of `manifest` begins.
     fn begins(&mut self, _manifest: &Manifest) {}
@@ -59,10 +59,10 @@ impl RunObserver for NoObserver {}
 /// operation can hang in the kernel forever.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Runs of io_uring's workers per second above which a warning is printed; a few occur during setup.
+/// Number of times per second that io_uring's workers may run without a warning: they run a few times during setup.
 const RING_WORKER_RUNS_TOLD: f64 = 10.0;
 
-/// Maximum number of failed operations printed. All of them are counted, and ACT's log has more of them.
+/// Maximum number of failed operations printed. All failures are counted, and ACT's log lists more.
 const FAILURES_TOLD_MAX: usize = 5;
 
 /// Receives the records of a run.
@@ -345,7 +345,8 @@ impl Sink for Recording<'_> {
         if stopped_at.elapsed() > patience {
             self.progress.end();
             console::error(&format!(
-                "abandoned the run: operations on {} did not complete within {} s after its end - the kernel still waits for the device - the run directory {} has no verdict",
+                "abandoned the run: operations on {} did not complete within {} s after the end of the run - the \
+                 kernel still waits for the device - the run directory {} has no verdict",
                 self.manifest.devices.join(", "),
                 patience.as_secs(),
                 self.dir.display()

@@ -61,7 +61,7 @@ pub struct RunRequest<'a, W> {
     pub workloads: Vec<NamedWorkload<W>>,
     /// Run directory. Must not hold a run yet.
     pub dir: PathBuf,
-    /// Devices that the user allows to write to.
+    /// Devices that flashproof may write to, by the user's options.
     pub consents: Consents<'a>,
     /// Devices and engine, if they are already open.
     pub opened: Option<&'a Opened>,
@@ -135,7 +135,7 @@ impl Opened {
 
 /// A workload of a run.
 pub struct NamedWorkload<W> {
-    /// Name that distinguishes it from the others; empty if it is the only one.
+    /// Name of the workload within the run; empty if the run has only one workload.
     pub name: String,
     pub workload: W,
     /// Configuration as written.
@@ -181,7 +181,7 @@ pub fn run<W: Workload>(
     observer: &mut dyn RunObserver,
 ) -> Result<RunOutcome, Failure> {
     let RunRequest { workloads, dir, sla, act_log, .. } = request;
-    // Before any question about erasing.
+    // Checked before any question about erasing.
     check_usable(&dir).map_err(Failure::environment)?;
     let publisher = Publisher::from_environment()?;
     let specs: Vec<_> = workloads.iter().map(|named| named.workload.spec()).collect();
@@ -268,7 +268,7 @@ pub fn run<W: Workload>(
 /// Length of a run's slices, seconds; `wanted_sec`: the requested length. Prints a note if the report interval makes
 /// the slices longer.
 ///
-/// Errors: slices longer by more than a tenth, unless the run behaves `is_act_mode`.
+/// Errors: the slices would be more than a tenth longer than requested. With `is_act_mode`, this is only a note.
 pub fn length_of_slices(
     wanted_sec: u64,
     duration_sec: u64,
@@ -325,7 +325,7 @@ fn plan<W: Workload>(
     Ok((plan, records))
 }
 
-/// The doctor's findings about the host and the devices of `spec`; none for simulated ones.
+/// The doctor's findings about the host and the devices of `spec`; none for simulated devices.
 pub fn findings(spec: &RunSpec, dir: &Path) -> Vec<Finding> {
     if spec.is_simulated() { Vec::new() } else { findings_about(&spec.names(), dir) }
 }
@@ -356,8 +356,8 @@ pub fn command() -> Vec<String> {
     std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect()
 }
 
-/// A seed for a run without one: it must only differ from run to run, and is in the manifest. Below 2^53, so that
-/// every JSON reader preserves it.
+/// Seed for a run without a configured seed. Must only differ from run to run; the manifest records the seed. Below
+/// 2^53, so that every JSON reader preserves it.
 pub fn fresh_seed() -> u64 {
     since_1970().as_nanos() as u64 & ((1 << 53) - 1)
 }
@@ -367,7 +367,7 @@ pub fn now_unix_ms() -> u64 {
     since_1970().as_millis() as u64
 }
 
-/// Zero if the clock is before 1970, which does not prevent a test.
+/// Time since 1970. Zero if the clock shows an earlier time: a test can run nevertheless.
 fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Signals: the first ends the work cleanly, the second at once. SIGHUP ends no run. Also exits the process without
-//! unwinding, after signals and panics.
+//! Signals: the first ends the work cleanly, the second at once. SIGHUP ends no run. This module also exits the
+//! process, without unwinding, after signals and panics.
 
 use crate::failure::Failure;
 use crate::{CompatMode, console};
@@ -87,8 +87,8 @@ impl SignalHandler {
         Armed(self.clone())
     }
 
-    /// The first signal received, if any. Check this before the next run: a signal that arrives while a completed run
-    /// is being recorded is not the recorded cause of that run's end.
+    /// The first signal received, if any. Check this before the next run: if a signal arrives while a completed run is
+    /// being recorded, that run's record does not mention the signal.
     pub fn signal_received(&self) -> Option<i32> {
         Some(self.received_signal.load(Ordering::Acquire)).filter(|signal| *signal != 0)
     }
@@ -138,7 +138,7 @@ impl EndSignals {
         format!("{ctrl_c}\"kill {}\" ends it", std::process::id())
     }
 
-    /// Waits up to `time` for a signal; returns it, or an earlier one.
+    /// Waits up to `time` for a signal. Returns this signal, or a signal that was received earlier.
     pub fn wait(&self, time: Duration) -> Option<i32> {
         if self.first_signal.get().is_none() {
             self.first_signal.set(self.signals.recv_timeout(time).ok());
@@ -201,7 +201,7 @@ fn exit_interrupted(signal: i32, compat_mode: CompatMode) -> ! {
 /// Makes a write beyond the file size limit (`ulimit -f`) fail with an error. By default SIGXFSZ ends the program,
 /// and the run records no reason.
 pub fn outlive_file_size_limit() {
-    // The flag is unused: a handler is enough. If it cannot be installed, nothing changes.
+    // The flag is unused: a handler is enough. If the handler cannot be installed, nothing changes.
     let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::default());
 }
 
@@ -241,7 +241,7 @@ pub fn exit(code: i32) -> ! {
 /// Makes a panic print one line that calls the panic a bug, and exit with code 70. Prints a backtrace too if
 /// RUST_BACKTRACE is set.
 pub fn report_panics_as_bugs() {
-    // Started early, at normal priority, so that it works when memory is short.
+    // Starts the thread for standard error early, at normal priority, so that it works when memory is short.
     console::open();
     std::panic::set_hook(Box::new(|info| {
         let source_position = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Writes standard error on a separate thread, so that a stuck terminal blocks no other thread.
 //!
 //! A terminal can be stuck without being closed: stopped by Ctrl-S, or behind a broken connection that has not timed
-//! out yet. Its kernel buffer fills, and the next write blocks, for hours if need be. So one thread writes one queue,
-//! in order. A caller waits briefly for its text to be written, and not at all while the terminal is known to be
+//! out yet. Its kernel buffer fills, and the next write blocks, possibly for hours. Therefore one thread writes one
+//! queue, in order. A caller waits briefly for its text to be written, and not at all while the terminal is known to be
 //! stuck. Drawings (progress) never wait, and the queue holds only the newest one.
 
 use results::units;
@@ -18,10 +18,10 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Maximum number of queued bytes, so that a stopped terminal does not fill the memory.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// A queue with a thread that writes it.
+/// A queue of texts for standard error, and the thread that writes them.
 pub(crate) struct StderrWriter {
     shared: Arc<Shared>,
-    /// True if there is a thread. If none can be started, no run begins, and the error message is written directly.
+    /// True if the thread was started. Otherwise no run begins, and the error message is written directly.
     works: bool,
 }
 
@@ -36,9 +36,9 @@ struct Shared {
 struct State {
     waiting: VecDeque<Piece>,
     waiting_bytes: usize,
-    /// The thread is writing a piece.
+    /// True if the thread is writing a piece.
     writing: bool,
-    /// A caller's wait timed out since the thread's last write.
+    /// True if a caller's wait has timed out since the thread's last write.
     stuck: bool,
     /// Texts dropped because the queue was full.
     left_out: u64,
@@ -213,7 +213,7 @@ mod tests {
         drop(hand);
         writer.flush(Duration::from_secs(60));
         let taken = taken.lock().unwrap();
-        // One text is being written, and three fit.
+        // The thread is writing the first text, the queue has room for three, and the fifth is dropped.
         assert!(taken.ends_with("x(1 message dropped: the terminal accepted no output)\n"), "{}", taken.len());
     }
 }

@@ -4,9 +4,9 @@
 //! plan -> Tracing (a thread of the lowest priority) -> sample -> trace.csv
 //! ```
 //!
-//! Continuous tracing would cost more than the run itself at high rates; periodic samples show where requests wait.
-//! The samples do not disturb the run: the thread has the lowest priority, a sample ends early when it has enough
-//! requests, and a failure ends the tracing and not the run.
+//! Continuous tracing would cost more than the run itself at high rates; periodic samples show where requests wait. The
+//! samples do not disturb the run: the thread has the lowest priority, a sample ends early when it has enough requests,
+//! and a failure ends only the tracing.
 
 use crate::console;
 use crate::devices::Devices;
@@ -36,7 +36,7 @@ const LENGTH: Duration = Duration::from_millis(500);
 /// Measurement that is missing without samples.
 const UNMEASURED: &str = "the split of latencies between kernel queue and device";
 
-/// The devices to trace; `None` if there are none, or tracing is not `is_enabled`.
+/// The devices to trace; `None` if there are none, or if `is_enabled` is false.
 ///
 /// Devices that cannot be traced are reported to the user and added to `unmeasured`; simulated drives are not
 /// mentioned.
@@ -84,7 +84,7 @@ fn place(index: usize, facts: &DeviceFacts, root: &Path) -> Result<BlockPosition
     }
 }
 
-/// The thread that takes samples. Dropping it ends it after the current sample is written.
+/// The thread that takes samples. Dropping this value ends the thread, after the current sample is written.
 #[derive(Debug)]
 pub struct Tracing {
     stop_sender: Option<Sender<()>>,
@@ -198,12 +198,13 @@ impl Sampling {
 
 /// Interval at which the kernel's buffers are emptied during a sample.
 const READ_EVERY: Duration = Duration::from_millis(10);
-/// Waits for requests in flight at the end of a sample. Most samples need only the first.
+/// Pauses for requests in flight at the end of a sample. Most samples need only the first pause.
 const TAIL: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(450)];
 
-/// A sample ends after this many events: about half a second at 60x, and a bound on its cost.
+/// A sample ends after this many events: about half a second at 60x. Bounds the cost of a sample.
 const EVENTS_MAX: usize = 250_000;
-/// Kernel buffers of all CPUs together, bytes. They are emptied every 10 ms; a hundredth would mostly be enough.
+/// Kernel buffers of all CPUs together, bytes. The buffers are emptied every 10 ms; a hundredth of this size is enough
+/// for most runs.
 const BUFFER_BYTES: u64 = 16 << 20;
 
 /// Options of the trace of a sample.
@@ -215,7 +216,7 @@ const SAMPLED: Options =
 pub struct BlockPosition {
     /// Index among the devices: in the manifest, or in the order that the user gave.
     pub index: usize,
-    /// Number of the device, possibly of a partition, as in bios.
+    /// Number of the device, possibly of a partition, as in a `struct bio`.
     pub device_number: DeviceNumber,
     /// Number of the disk, as in requests.
     pub disk: DeviceNumber,
@@ -241,13 +242,13 @@ impl BlockPosition {
 struct Taken {
     /// Length of the sample.
     length: Duration,
-    /// Requests that were queued in it and completed.
+    /// Requests that were queued during the sample and have completed.
     requests: Vec<Request>,
     /// Events that the kernel dropped.
     lost: u64,
 }
 
-/// True if all three times of a request are known, its queueing is `within` the sample, and it moves data.
+/// True if all three times of a request are known, the request was queued `within` the sample, and it moves data.
 fn is_whole(request: &Request, within: Range<u64>) -> bool {
     let moves_data = matches!(request.op, EventOp::Read | EventOp::Write) && request.sectors > 0;
     moves_data && request.completed_ns.is_some() && request.queued_ns.is_some_and(|ns| within.contains(&ns))

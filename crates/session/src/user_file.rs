@@ -1,10 +1,9 @@
-//! Files named by the user: inputs, and results that are written whole, never into a run directory, never over a file
-//! of other origin.
+//! Files named by the user: inputs and outputs. An output is written whole, or not at all.
 //!
-//! Protects against typing errors such as `report DIR --html DIR/manifest.json` or `config --out /dev/nvme0n1`. The
-//! path is checked first. An output replaces an earlier output of its kind, or any file with `--force`; it is never
-//! written into a run directory, or through a link. Other than regular files, only open descriptors such as
-//! `/dev/stdout` are written to: a FIFO may wait forever for a reader.
+//! The checks protect against typing errors such as `report DIR --html DIR/manifest.json` or `config --out
+//! /dev/nvme0n1`. The path is checked first. An output replaces an earlier output of its kind, or any file with
+//! `--force`; it is never written into a run directory, or through a link. The only other destinations are open
+//! descriptors such as `/dev/stdout`: opening a FIFO may wait forever for a reader.
 
 use crate::console;
 use crate::failure::Failure;
@@ -16,7 +15,7 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// The ownership mark of a file is within its first bytes.
+/// A file's ownership mark is within this many bytes from its start.
 const MARK_WITHIN_BYTES: u64 = 4096;
 
 /// Destination of a configuration.
@@ -77,7 +76,7 @@ pub fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
     })
 }
 
-/// Checks in advance that [`write_page`] can write there, before the content is known.
+/// Checks in advance that [`write_page`] can write to `path`, before the content is known.
 pub fn check_page(path: &Path) -> Result<PathKind, Failure> {
     match path_kind(path, "give --html another file")? {
         PathKind::File if !is_ours(path, |text| text.contains(HTML_MARK)) => {
@@ -127,7 +126,7 @@ const OPEN: [&str; 5] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/tty", "/
 /// Determines the object at `path`. Errors: it is neither a regular file nor one of [`OPEN`], or it is in a run
 /// directory; `advice` tells what to do.
 fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
-    // Checks both names: the path may be a link into a run directory.
+    // Checks the path and the target of a link: the target may be in a run directory.
     let real_path = fs::canonicalize(path).ok();
     for path in [Some(path), real_path.as_deref()].into_iter().flatten() {
         if is_run_dir(files::dir_of(path)) {
@@ -150,7 +149,7 @@ fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
     }
 }
 
-/// True if the file is empty or an earlier output, which `has_mark` recognises by its first bytes.
+/// True if the file is empty or an earlier output, which `has_mark` recognises by the file's first bytes.
 pub fn is_ours(path: &Path, has_mark: impl Fn(&str) -> bool) -> bool {
     let mut head = Vec::new();
     let read_result =
@@ -295,7 +294,7 @@ mod tests {
         reader.read_exact(&mut first).unwrap();
         assert_eq!(first, PAGE.as_bytes());
         drop(reader);
-        // A program started by another test inherits all open files until its exec, also the reader.
+        // A program started by another test inherits all open files, including the reader, until its exec.
         let error = (0..500).find_map(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
             write_page(&path, PAGE).err()

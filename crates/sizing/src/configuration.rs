@@ -1,9 +1,9 @@
 //! A test's configuration for each namespace: the load of one of its drives, each value with its source.
 //!
-//! A configuration covers one namespace on one drive: the namespace's loads on its devices, added up and divided by
-//! the number of its drives. Namespaces that share a drive have one configuration each, to be run on that drive at the
-//! same time. The offsets, whole percents, make the load request the I/O of the cluster's drive. If the drive under
-//! test distorts that I/O, use `align`.
+//! A configuration has the load of one namespace on one drive: the namespace's load on all of its devices, divided by
+//! the number of drives. If namespaces share a drive, each has its own configuration, and all of them are run on that
+//! drive at the same time. With its offsets, in whole percents, a configuration requests the I/O of the cluster's
+//! drive. If the drive under test distorts that I/O, use `align`.
 
 use crate::align::{Distortion, Offsets, PLAUSIBLE_PCT, RequestedLoad, solve};
 use crate::drive_io::{DriveIo, NAMES};
@@ -16,7 +16,7 @@ use load::workload::act::reference::Document;
 use load::workload::act::scale::scale;
 use std::collections::BTreeSet;
 
-/// Assumed smallest I/O of a drive, bytes: the offsets' last percent depends on it.
+/// Assumed smallest I/O of a drive, bytes: the last percent of an offset depends on this size.
 const MIN_IO_BYTES: u32 = 512;
 
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub struct TestOptions {
     pub device: Option<DeviceName>,
     /// Duration, seconds.
     pub duration_sec: u32,
-    /// The load as a multiple of the cluster's.
+    /// The load as a multiple of the cluster's load.
     pub factor: Factor,
 }
 
@@ -44,8 +44,8 @@ pub struct Configuration {
     pub remarks: Vec<String>,
 }
 
-/// Maximum deviation of a configuration's load from the cluster drive's, as a fraction: whole percents cannot match it
-/// exactly.
+/// Maximum deviation of a configuration's load from the load of the cluster's drive, as a fraction: with offsets in
+/// whole percents, the loads are not exactly equal.
 const NEAR: f64 = 0.02;
 
 /// Why there is no configuration.
@@ -98,13 +98,13 @@ pub fn configurations(
     if configurations.is_empty() { idle.into_iter().collect() } else { configurations.into_iter().collect() }
 }
 
-/// The part of a namespace on one of its drives.
+/// The load of a namespace on one of its drives: an average over the drives.
 struct NamespaceLoad<'a> {
     /// The namespace's load on each device.
     loads: Vec<&'a DeviceLoad>,
     drives: BTreeSet<&'a str>,
-    /// Bytes of record reads in iostat, divided by the bytes at the lower edges of their buckets; `None` without
-    /// iostat, or if iostat shows less than the large blocks.
+    /// Bytes of record reads in iostat, divided by their bytes if every size were the lower edge of its bucket; `None`
+    /// without iostat, or if iostat shows fewer bytes than the large-block reads.
     read_bytes: Option<f64>,
 }
 
@@ -113,7 +113,7 @@ impl<'a> NamespaceLoad<'a> {
         let drives: BTreeSet<&str> = loads.iter().map(|load| load.drive.as_str()).collect();
         let target_of =
             |drive: &&str| profile.drives.iter().find(|target| target.node == loads[0].node && target.drive == **drive);
-        // Assumes the same factor for all namespaces of a drive.
+        // For `read_bytes`, assumes the same factor for all namespaces of a drive.
         let targets = drives.iter().map(target_of).collect::<Option<Vec<_>>>().unwrap_or_default();
         let iostat_kib: Option<f64> = targets.iter().map(|target| target.iostat.map(|io| io.read_kib_per_sec)).sum();
         let all_loads = targets.iter().flat_map(|target| profile.loads_on(target));
@@ -129,7 +129,7 @@ impl<'a> NamespaceLoad<'a> {
         self.loads.iter().map(|load| rate_of(load)).sum::<f64>() / self.drives.len() as f64
     }
 
-    /// I/O of a drive for this namespace, under iostat's names.
+    /// I/O of this namespace on one drive, under iostat's names.
     fn cluster_io(&self) -> DriveIo {
         let all: DriveIo = self.loads.iter().map(|load| load.io(self.read_bytes.unwrap_or(1.0))).sum();
         all.map(|n| n / self.drives.len() as f64)
@@ -208,7 +208,7 @@ impl<'a> NamespaceLoad<'a> {
         })
     }
 
-    /// `sizes`: reason for the offset of reads.
+    /// `config` with comments. `sizes`: reason for `read-size-offset`.
     fn document(&self, profile: &Profile, test: &TestOptions, config: ActConfig, sizes: &str) -> Document {
         let first = self.loads[0];
         let offsets = Offsets::of(&config);
@@ -228,7 +228,7 @@ impl<'a> NamespaceLoad<'a> {
         }
         if self.sharers(profile) > 1 {
             document.paragraph(
-                "Other namespaces share this drive. Each has its own configuration: run them at once \
+                "Other namespaces share this drive. Each has its own configuration: run them at the same time \
                  (flashproof storage A.conf B.conf).",
             );
         }
@@ -278,7 +278,7 @@ impl<'a> NamespaceLoad<'a> {
     }
 }
 
-/// Size of a large block of the test, bytes: the cluster's, or more if the largest record needs it.
+/// Size of a large block of the test, bytes: the cluster's size, or a larger size if the largest record needs more.
 fn large_block_bytes(load: &DeviceLoad) -> u64 {
     let largest = [&load.read_sizes_pct_over, &load.write_sizes_pct_over]
         .map(|sizes| 1_u64 << sizes.len().saturating_sub(1).min(62));
@@ -320,7 +320,7 @@ fn rate(per_sec: f64) -> String {
     results::units::number(per_sec.round())
 }
 
-/// Percentages over 2^i in the format of the key.
+/// Percentages over 2^i, in the format of a histogram key.
 fn histogram(pct_over: &[f64]) -> String {
     pct_over.iter().map(|pct| format!("{pct:.2}")).collect::<Vec<_>>().join(",")
 }

@@ -7,7 +7,7 @@
 //!                                                          +--align, select
 //! ```
 //!
-//! The one idea: all inputs keep their counters and instants unchanged. Rates are computed in one place, from
+//! The main idea: the readers keep all counters and instants unchanged. Rates are computed in one place, from
 //! differences between two instants. Rates from different sources are compared before use.
 //!
 //! * [`source`], [`lines`]: decompressed input files, and their lines

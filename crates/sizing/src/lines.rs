@@ -1,8 +1,8 @@
 //! Reads the lines of a log, or of another tool's output, through one buffer.
 //!
 //! Memory is bounded for any input: a line of more than [`LINE_BYTES_MAX`] is skipped and counted, and so are NUL bytes
-//! at the start of a line. A log contains gigabytes of them if it was truncated (`copytruncate`) under a server that
-//! kept writing at its old offset; at most [`NUL_BYTES_MAX`] are skipped.
+//! at the start of a line. A log contains gigabytes of NUL bytes if it was truncated (`copytruncate`) while the server
+//! kept writing at its old offset. At most [`NUL_BYTES_MAX`] are skipped.
 
 use memchr::memchr;
 use std::io::{self, Read};
@@ -18,7 +18,8 @@ const WINDOW_BYTES: usize = 256 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
     pub bytes: &'a [u8],
-    /// True if the line has its end. The last line of a file that is truncated or still being written has none.
+    /// True if the line has its line end. The last line of a file that is truncated or still being written has no line
+    /// end.
     pub is_complete: bool,
 }
 
@@ -27,7 +28,7 @@ pub struct Line<'a> {
 pub(crate) struct Repeats(Vec<u8>);
 
 impl Repeats {
-    /// True if `line` equals the previous one.
+    /// True if `line` equals the previous line.
     pub(crate) fn is_repeat(&mut self, line: &[u8]) -> bool {
         let is_repeat = self.0 == line;
         if !is_repeat {
@@ -42,7 +43,7 @@ impl Repeats {
 pub struct Skipped {
     /// Lines longer than [`LINE_BYTES_MAX`].
     pub long_lines: u64,
-    /// Bytes of those lines.
+    /// Bytes of these long lines.
     pub long_bytes: u64,
     /// NUL bytes before lines.
     pub nul_bytes: u64,

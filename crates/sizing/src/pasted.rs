@@ -3,8 +3,8 @@
 //!
 //! A table has averages where a log has counters. Each table becomes two dumps of a histogram, at the start and the end
 //! of one period; their difference has the table's averages. drv_ssd lines, often of another day, are moved to that
-//! period. So all numbers derived from a log can also be derived from tables. Old and new headings are read, blanks may
-//! be collapsed, and a table may lack its heading: then the command before it gives its name.
+//! period. All numbers derived from a log can therefore be derived from tables, too. Old and new headings are read,
+//! blanks may be collapsed, and a table may lack its heading: then the command before it gives its name.
 
 use crate::lines::Lines;
 use crate::server_log::{self, Dump, LogError, ServerLog, Unit};
@@ -50,7 +50,7 @@ pub enum PastedError {
     SeveralNodes(usize),
     /// A complete log is among the tables.
     #[error(
-        "{0}: has both histograms of a log and pasted tables - give only the log, which has more data, or only the \
+        "{0}: has histograms of a log, and also pasted tables - give only the log, which has more data, or only the \
          tables"
     )]
     Mixed(String),
@@ -66,11 +66,11 @@ pub enum PastedError {
 pub struct Pasted {
     /// The histogram: `{test}-device-read-size`.
     pub name: String,
-    /// Unit of its values; `None` without a heading.
+    /// Unit of the table's values; `None` without a heading.
     pub unit: Option<Unit>,
     /// `pct_over[i]`: percentage of values of at least `thresholds[i]`.
     pub pct_over: Vec<f64>,
-    /// Thresholds of the columns; empty without a heading: then the powers of two.
+    /// Thresholds of the columns. Empty without a heading: the thresholds are then the powers of two.
     pub thresholds: Vec<u64>,
     /// Values counted per second.
     pub per_sec: f64,
@@ -80,7 +80,7 @@ pub struct Pasted {
 
 /// True if the file has a table of asloglatency near its start.
 pub fn is_pasted(path: &Path) -> bool {
-    // Bytes read from a pipe are lost.
+    // A pipe is not examined: bytes read from a pipe are lost.
     if !path.is_file() {
         return false;
     }
@@ -122,12 +122,12 @@ pub fn read(sources: Vec<Source>) -> Result<ServerLog, PastedError> {
 /// Adds tables to a log that lacks their histograms.
 fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
     let log_end = log.span.map_or(Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24), |(_, last)| last);
-    // Counters start again at a restart.
+    // Counters start again from 0 at a restart.
     if let Some(restart) = log.restarts.pop() {
         log.drives.values_mut().for_each(|lines| lines.retain(|line| line.timestamp >= restart));
         log.drives.retain(|_, lines| !lines.is_empty());
     }
-    // drv_ssd lines may be of another day than the tables; a single line covers the 20 s before it, at any time.
+    // drv_ssd lines may be of another day than the tables, so they are moved to the end of the log.
     for lines in log.drives.values_mut() {
         let Some(last) = lines.last().map(|line| line.timestamp) else { continue };
         lines.retain(|line| last.duration_since(line.timestamp) <= SignedDuration::from_hours(24));
@@ -275,8 +275,8 @@ impl OpenTable {
         (fits && are_rates && (1..=64).contains(&pct_over.len())).then(|| (pct_over.to_vec(), *rate))
     }
 
-    /// The finished table, computed from its slices if it has any, because its line of averages gives a slice without
-    /// operations the same weight as others.
+    /// The finished table, computed from its slices if it has any: the line of averages gives a slice without
+    /// operations the same weight as other slices.
     fn closed(&mut self, pct_over: Vec<f64>, per_sec: f64) -> Option<Pasted> {
         let Self { name, unit, thresholds, slices } = std::mem::take(self);
         let count: f64 = slices.iter().map(|(seconds, _, rate)| seconds * rate).sum();

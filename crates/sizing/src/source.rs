@@ -44,7 +44,8 @@ impl Source {
         }
     }
 
-    /// An input called `name`, decompressed. `piped` is the command that reads it from standard input, for messages.
+    /// An input called `name`, decompressed. `piped`: the command that reads the input from standard input, for
+    /// messages.
     pub fn new(name: &str, bytes: Box<dyn Read>, piped: &'static str) -> Result<Self, ReadError> {
         let name = name.to_owned();
         match Input::piped_to(bytes, piped) {

@@ -1,4 +1,4 @@
-//! Configurations of all the ways in which namespaces and drives are shared.
+//! Configurations for all ways in which namespaces share drives, and drives serve namespaces.
 
 use jiff::Timestamp;
 use load::workload::act::ActConfig;
@@ -76,7 +76,7 @@ fn configured(loads: Vec<DeviceLoad>, factor: &str) -> Vec<(Configuration, ActCo
     parsed.collect()
 }
 
-/// Reads and writes a second that were configured, of each namespace.
+/// Each namespace's number of drives, and its configured reads and writes per second.
 fn rates(configured: &[(Configuration, ActConfig)]) -> Vec<(&str, usize, u32, u32)> {
     let rates = configured.iter().map(|(configuration, config)| {
         (configuration.namespace.as_str(), configuration.drives, config.read_reqs_per_sec, config.write_reqs_per_sec)
@@ -95,7 +95,7 @@ fn loads_are_divided_by_drives_however_namespaces_and_drives_are_shared() {
     let shared = load("b", "/dev/nvme0n1p2", "nvme0n1", 1000.0);
     let two = configured(vec![one(), shared.clone()], "1");
     assert_eq!(rates(&two), [("a", 1, 8000, 4000), ("b", 1, 1000, 500)], "several namespaces on a drive");
-    assert!(two[0].0.text.contains("run them at once"), "{}", two[0].0.text);
+    assert!(two[0].0.text.contains("run them at the same time"), "{}", two[0].0.text);
     let both = vec![one(), second, shared, load("b", "/dev/nvme1n1p2", "nvme1n1", 3000.0)];
     assert_eq!(rates(&configured(both, "1")), [("a", 2, 7000, 3500), ("b", 2, 2000, 1000)], "both");
     let partitions = vec![load("a", "/dev/sda1", "sda", 500.0), load("a", "/dev/sda2", "sda", 700.0)];
@@ -107,7 +107,7 @@ fn loads_are_divided_by_drives_however_namespaces_and_drives_are_shared() {
 #[test]
 fn what_a_configuration_asks_of_a_drive_is_what_the_clusters_drive_did() {
     let mut eight = load("a", "/dev/nvme0n1", "nvme0n1", 3000.0);
-    // Blocks of 8 MiB moved by 1 MiB.
+    // Blocks of 8 MiB, moved by I/Os of 1 MiB.
     (eight.write_block_bytes, eight.large_block_bytes) = (8 << 20, 1 << 20);
     (eight.large_block_reads_per_sec, eight.large_block_writes_per_sec) = (7.0, 8.0);
     eight.direct_frees_per_sec = Some(1.2);

@@ -1,4 +1,4 @@
-//! Profiles of the captured servers against values that were recomputed independently, and what is refused.
+//! Compares profiles of the captured servers with independently computed values, and tests refusals.
 
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
@@ -134,7 +134,7 @@ fn without_a_devices_own_histograms_drv_ssd_gives_the_same_rates_once_the_flush_
     }
 }
 
-/// A second namespace like the first, on another partition of the drive.
+/// A log with a second namespace like the first, on another partition of the drive.
 fn shared() -> ServerLog {
     let mut log = log("ce-8.0.0.15");
     for (name, dumps) in log.histograms.clone() {
@@ -158,7 +158,7 @@ fn a_drive_has_the_load_of_all_namespaces_on_it_whichever_is_asked_for() {
     let node = &profile.nodes[0].id;
     let made = configurations(&profile, node, &test).unwrap();
     assert_eq!(made.len(), 1);
-    assert!(made[0].text.contains("run them at once"), "{}", made[0].text);
+    assert!(made[0].text.contains("run them at the same time"), "{}", made[0].text);
     let of_all = configurations(&all, node, &test).unwrap();
     assert_eq!((of_all.len(), &of_all[1].text), (2, &made[0].text), "what it is asked to do is the same");
     let mut elsewhere = shared();
@@ -310,7 +310,7 @@ fn what_was_counted_while_the_clock_was_set_is_left_out() {
     }
 }
 
-/// iostat's output beside the capture, with its times in the format `stamp`.
+/// iostat's output that was recorded with `capture`, with its times in the format `stamp`.
 fn iostat_of(capture: &str, stamp: &str, later: SignedDuration) -> Iostat {
     let mut text = String::new();
     Source::open(&data(capture, "iostat-x.txt.zst"), "").unwrap().into_parts().1.read_to_string(&mut text).unwrap();
@@ -456,7 +456,7 @@ fn the_papers_example_balances_and_its_configuration_asks_for_what_its_iostat_sh
     let configuration = configurations(&profile, &node, &test).unwrap().remove(0);
     let iostat = profile.drives[0].iostat.unwrap();
     assert!(worst(&iostat, &configuration.requested_io) < 0.02, "{:?} {iostat:?}", configuration.requested_io);
-    // The paper arrives at 90 and 93 by hand.
+    // The paper arrives at offsets of 90 % and 93 % by hand.
     for line in ["lbr-req-offset: 92", "lbw-req-offset: 92", "direct-frees: 369", "total-lbw-per-sec: 1543"] {
         assert!(configuration.text.contains(&format!("\n{line}\n")), "{line}\n{}", configuration.text);
     }

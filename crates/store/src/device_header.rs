@@ -7,8 +7,9 @@
 //! at byte 4088: the device's size, bytes, u64                                                         little-endian
 //! ```
 //!
-//! Written once, when the device is formatted, after both of its ends were cleared. Devices of a namespace that are
-//! formatted together have the same random number, the set: a device of another set does not belong to the namespace.
+//! The header is written once, when the device is formatted, after the start and the end of the device were cleared.
+//! Devices of a namespace that are formatted together have the same random number, the set: a device of another set
+//! does not belong to the namespace.
 
 use crate::record::{u16_at, u32_at, u64_at};
 use crate::{MARKS_BYTES, Namespace, Space};
@@ -23,7 +24,7 @@ pub const DEVICE_HEADER_BYTES: u64 = 8 << 20;
 /// Bytes of the header itself. The marks follow.
 pub const WRITTEN_BYTES: usize = 4096;
 
-/// Minimum number of blocks of a space: those reserved for defragmentation, and some for records.
+/// Minimum number of blocks of a space: some are reserved for defragmentation, the others are for records.
 const BLOCKS_MIN: u64 = 8;
 
 /// Maximum number of cores: the space behind the header has room for the marks of this many cores.
@@ -135,13 +136,13 @@ impl DeviceHeader {
         if differences.is_empty() { HeaderCheck::Open(header) } else { HeaderCheck::Differs(differences) }
     }
 
-    /// Number that distinguishes the device's records from others.
+    /// Number that distinguishes the device's records from the records of all other devices.
     fn id(&self) -> u64 {
         Random::new(self.device_set.wrapping_add(self.index.into())).next_u64()
     }
 
     /// The space of core `core` on a device of `device_bytes`. `target`: the device's number in the engine. The write
-    /// unit is `min_io_bytes`; the caller may set a larger one.
+    /// unit is `min_io_bytes`; the caller may set a larger unit.
     ///
     /// Errors: the device is too small, or too many cores share it. The message does not name the device.
     pub fn space(&self, device_bytes: u64, target: TargetId, core: u16, min_io_bytes: u32) -> Result<Space, String> {

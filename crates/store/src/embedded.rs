@@ -19,7 +19,7 @@ use std::sync::Arc;
 use sys::buffer::Buf;
 use sys::op::{Completion, Op};
 
-/// CPU time of a transaction on a virtual engine, ns: about as measured on a real one, see docs/transactions.md.
+/// CPU time of a transaction on a virtual engine, ns: about as measured on a real engine, see docs/transactions.md.
 pub const VIRTUAL_CPU_NS: u64 = 2_000;
 
 impl<E: BlockEngine> Disk for E {

@@ -26,7 +26,7 @@ pub(crate) struct Entry {
     pub(crate) digest: Digest,
     /// Number of the next entry in the bucket, or of the next unused entry.
     next: u32,
-    /// Time of the last write, us since 1970, but at least one more than the previous version.
+    /// Time of the last write, us since 1970, and always greater than the previous version.
     pub(crate) version: u64,
     pub(crate) location: RecordLocation,
     /// Seconds since 2010; 0: never.
@@ -265,7 +265,7 @@ impl Index {
         Some(entry)
     }
 
-    /// Adds a bucket, and moves its share of the entries of an existing bucket into it.
+    /// Adds a bucket, and moves a share of an existing bucket's entries into the new bucket.
     fn split(&mut self) {
         let (old_bucket, new_bucket) = (self.buckets - self.base, self.buckets);
         if new_bucket % SEGMENT == 0 {
@@ -287,7 +287,7 @@ impl Index {
         }
     }
 
-    /// One past the greatest entry number.
+    /// The greatest entry number plus one.
     pub(crate) fn end(&self) -> u32 {
         self.chunks.last().map_or(0, |chunk| (self.chunks.len() - 1) * CHUNK + chunk.len()) as u32
     }

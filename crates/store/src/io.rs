@@ -1,6 +1,7 @@
 //! Operations in flight of a store: numbers, purposes, buffers.
 //!
-//! I/O counters of stores, readable from other threads: iostat's numbers, for the stores alone.
+//! This module also has the stores' I/O counters, which other threads can read: the same numbers as iostat's, but only
+//! for the I/O of stores.
 
 use crate::index::RecordLocation;
 use crate::record::UNIT;
@@ -131,7 +132,7 @@ pub(crate) fn read_range(begin: u64, location: RecordLocation, min_io: u64) -> (
     (aligned.clone(), (start - aligned.start) as u32)
 }
 
-/// I/O of the stores of all cores. Same order as the fields of the snapshot.
+/// Counters of the I/O of all cores' stores, in the order of the fields of [`IoSnapshot`].
 #[derive(Debug, Default)]
 pub struct IoCounts([AtomicU64; 5]);
 

@@ -22,12 +22,12 @@ pub(crate) struct Answer<'a> {
     pub(crate) outcome: Outcome,
     /// Bins returned.
     pub(crate) bins: &'a [u8],
-    /// True if the result is unknown: the transaction may have been executed, or may still be.
+    /// True if the result is unknown: the transaction may have been executed, or may still be executed.
     pub(crate) in_doubt: bool,
 }
 
 impl<'a> Answer<'a> {
-    /// An answer from a server. A transaction that timed out there may still complete.
+    /// An answer from a server. A transaction that timed out on the server may still complete.
     pub(crate) fn of(result: ResultCode, bins: &'a [u8]) -> Self {
         let outcome = if result == ResultCode::OK { Outcome::Done } else { Outcome::Result(result.0) };
         Self { outcome, bins, in_doubt: matches!(result, ResultCode::TIMEOUT | ResultCode::SERVER_ERROR) }
@@ -60,7 +60,7 @@ struct OperationInFlight {
     acknowledged: u32,
     /// For a write: its number among the writes of its key.
     write_number: u32,
-    /// Number of times that the device refused it as overloaded.
+    /// Number of times that the operation was refused because the device was overloaded.
     retries: u32,
     /// For a batch: each key, and its last write that was acknowledged when the batch began.
     batch: Vec<(u64, u32)>,
@@ -92,7 +92,7 @@ impl Issuer {
         self.in_flight
     }
 
-    /// Takes an operation. Returns its transaction; `None` if it waits for an earlier write of its key.
+    /// Takes an operation. Returns its transaction; `None` if the operation waits for an earlier write of its key.
     pub(crate) fn begin(&mut self, op: Op, now_ns: u64) -> Option<Transaction> {
         let (kind, key, token) = (op.kind, op.offset, op.token);
         self.insert(op, Vec::new(), now_ns);
@@ -175,7 +175,7 @@ impl Issuer {
         let CompletionTime { at_ns: completed_ns, unseen_ns } = completion_time;
         let completion = Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns };
         let next = next.and_then(|token| {
-            // The waiting write counts as issued only now: flashproof itself delayed it until here.
+            // The waiting write counts as issued only now: flashproof itself delayed the write until now.
             let operation = self.operations.get_mut(token as usize)?.as_mut()?;
             operation.issued_ns = completed_ns;
             operation.write_number = self.verifier.begin_write(key, token)?;
@@ -231,7 +231,8 @@ struct BackoffQueue {
 }
 
 impl BackoffQueue {
-    /// Schedules the next retry of `token`, issued at `issued_ns` and delayed `retries` times. `false`: fail it instead.
+    /// Schedules the next retry of `token`, issued at `issued_ns` and delayed `retries` times. `false`: the transaction
+    /// fails instead.
     fn hold(&mut self, token: u32, retries: u32, issued_ns: u64, now_ns: u64) -> bool {
         if !self.overload.waits.load(Ordering::Relaxed) || now_ns.saturating_sub(issued_ns) > PATIENCE_NS {
             return false;

@@ -75,7 +75,8 @@ impl Namespace {
     }
 }
 
-/// One core's part of a device: a range of write blocks. The device's header precedes the ranges of all cores.
+/// The part of a device that belongs to one core: a range of write blocks. The device's header precedes the ranges of
+/// all cores.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Space {
     /// The device's number in the engine.
@@ -84,7 +85,7 @@ pub struct Space {
     pub range: Range<u64>,
     /// Offset of the store's two marks ([`crate::MARKS_BYTES`]), which are outside of `range`.
     pub marks_offset: u64,
-    /// The device's smallest direct I/O, bytes: records are read in multiples of this.
+    /// The device's smallest direct I/O, bytes: records are read in multiples of this size.
     pub min_io_bytes: u32,
     /// Unit that the device writes as a whole, bytes: its physical block, or its smallest direct I/O if that is larger.
     /// On a smaller write the drive reads, modifies and writes back the whole unit. A power failure can then lose the

@@ -1,13 +1,13 @@
 //! Contents of the records that a benchmark writes, and their verification.
 //!
 //! ```text
-//! value of a bin:  stamp XOR hash of the key | bytes that follow from key, stamp and bin
+//! value of a bin:  stamp XOR hash of the key | bytes derived from key, stamp and bin
 //! stamp:           40 bits: start of the run, in 10 ms since 1970 | 24 bits: number of the write
 //! ```
 //!
-//! The one idea: the content is a function of the key and of the number of its write, and contains that number.
-//! `verification` compares the number with those of the writes sent and acknowledged. The server's own generation does
-//! not suffice: its 16 bits wrap, and a generation is unknown after a write in doubt.
+//! The main idea: a record's content is a function of its key and of the number of the write, and contains that number.
+//! `verification` compares the number with the numbers of the writes that were sent and acknowledged. The server's own
+//! generation does not suffice: its 16 bits wrap, and a generation is unknown after a write in doubt.
 
 use crate::ops::{self, Entry, operation, particle};
 use crate::{Digest, Exists, Policy, Transaction, Work, Write, digest};
@@ -48,7 +48,7 @@ impl ValueType {
     }
 }
 
-/// Bits of a stamp that number the write.
+/// Bits of a stamp with the number of the write.
 const NUMBER_BITS: u32 = 24;
 pub(crate) const NUMBER_MAX: u32 = (1 << NUMBER_BITS) - 1;
 
@@ -96,9 +96,9 @@ pub struct RecordSpec {
     pub value: ValueType,
     /// True in a `single-bin` namespace: the bin has no name.
     pub single_bin: bool,
-    /// True if a write replaces the whole record, so that the server need not read the old one first.
+    /// True if a write replaces the whole record, so that the server need not read the old record first.
     pub replace: bool,
-    /// Start of the run, in 10 ms since 1970: distinguishes its writes from those of other runs.
+    /// Start of the run, in 10 ms since 1970: distinguishes this run's writes from the writes of other runs.
     pub began: u64,
 }
 
@@ -236,7 +236,7 @@ fn word_of(letters: &[u8; 16]) -> Option<u64> {
     })
 }
 
-/// A bin's name: `bin1`, or none in a namespace of single bins.
+/// A bin's name: `bin1`, or empty in a namespace of single bins.
 fn bin_name(bin: u16, single_bin: bool) -> String {
     if single_bin { String::new() } else { format!("bin{}", u32::from(bin) + 1) }
 }

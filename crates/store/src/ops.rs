@@ -6,7 +6,7 @@
 //!
 //! A record's bins are stored as such entries, too, so that reading a whole record copies its bytes into the reply.
 //!
-//! Applies operations to a record's bins. Pure: bytes in, bytes out.
+//! This module also applies operations to a record's bins. Pure: bytes in, bytes out.
 
 use crate::ResultCode;
 use std::borrow::Cow;
@@ -59,7 +59,7 @@ pub struct Entry<'a> {
     pub value: &'a [u8],
 }
 
-/// Takes the first entry off `bytes`. `None` if it is incomplete.
+/// Takes the first entry off `bytes`. `None` if the entry is incomplete.
 pub fn take<'a>(bytes: &mut &'a [u8]) -> Option<Entry<'a>> {
     let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
     let size = u32::from_be_bytes([header[0], header[1], header[2], header[3]]) as usize;
@@ -71,7 +71,7 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Option<Entry<'a>> {
     Some(Entry { operation: header[4], particle: header[5], name, value })
 }
 
-/// All entries of `bytes`, up to the first incomplete one.
+/// All entries of `bytes`, up to the first incomplete entry.
 pub fn entries(mut bytes: &[u8]) -> impl Iterator<Item = Entry<'_>> {
     std::iter::from_fn(move || take(&mut bytes))
 }

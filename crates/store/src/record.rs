@@ -10,8 +10,8 @@
 //!
 //! The checksum is CRC-32 over all that follows it (crc32fast: the IEEE polynomial with the CPU's carry-less
 //! multiplication). Its start value depends on the position and on the seed of the write block: the device's id, the
-//! block's sequence number and the number of the opening. So leftovers of earlier uses of the block or the device never
-//! pass as records.
+//! block's sequence number and the opening, a random number of the store. So leftovers of earlier uses of the block or
+//! the device never pass as records.
 //!
 //! The first sector of a write block identifies the device and the current use of the block.
 //!
@@ -92,7 +92,7 @@ impl<'a> Record<'a> {
         seal(out, seed);
     }
 
-    /// The record at the start of `bytes`; `None` if there is no valid one.
+    /// The record at the start of `bytes`; `None` if there is no valid record.
     pub(crate) fn read(bytes: &'a [u8], seed: u32) -> Option<Self> {
         let header = bytes.first_chunk::<HEADER>()?;
         let len = length(header)?;
@@ -190,7 +190,7 @@ pub(crate) enum HeaderState {
 }
 
 impl BlockHeader {
-    /// Start value of the checksums of its records.
+    /// Start value of the checksums of the block's records.
     pub(crate) fn seed(&self) -> u32 {
         let mut hasher = Hasher::new();
         [self.id, self.sequence, self.opening].iter().for_each(|number| hasher.update(&number.to_le_bytes()));
@@ -208,7 +208,7 @@ impl BlockHeader {
         out[4..8].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The header at the start of `bytes`, if it is that of block `block` of the device `id`, intact or damaged.
+    /// State of the header at the start of `bytes`, which should be the header of block `block` of device `id`.
     pub(crate) fn read(bytes: &[u8], id: u64, block: u32) -> HeaderState {
         let Some(header) = bytes.first_chunk::<BLOCK_HEADER_BYTES>() else { return HeaderState::None };
         let block_header = Self {
@@ -281,7 +281,7 @@ pub(crate) enum BlockItem<'a> {
 /// A piece with an intact seal.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
-    /// End of its records.
+    /// End of the piece's records.
     used: usize,
     end: usize,
     /// Number of records that were not found yet.
@@ -347,7 +347,8 @@ impl BlockWalk {
                 }
                 return BlockItem::Record(record, begin, len);
             }
-            // The next intact record begins at the end of the damaged one, or at any unit if that length is wrong, too.
+            // The next intact record begins at the end of the damaged record, or, if the damaged length is wrong too,
+            // at any unit.
             self.flaw.get_or_insert((begin, 0)).1 += UNIT;
             self.at += UNIT;
             let len = rest.first_chunk::<HEADER>().and_then(length).filter(|len| *len <= rest.len());
@@ -416,7 +417,7 @@ mod tests {
                 bytes[4..6].copy_from_slice(&MAGIC.to_le_bytes());
                 bytes[9..12].fill(0);
             }
-            // With a valid checksum, so that the data behind it is parsed, too.
+            // Sets a valid checksum, so that the data behind the checksum is parsed, too.
             if let Some(len) = bytes.first_chunk().and_then(length).filter(|len| *len <= bytes.len()) {
                 seal(&mut bytes[..len], 1);
             }
@@ -453,7 +454,7 @@ mod walk_tests {
     use crate::seal::Bounds;
     use sys::random::Random;
 
-    /// Two pieces of ten records of 80 bytes, in 2 KiB each; the second reaches the end.
+    /// Two pieces of 2 KiB, each with ten records of 80 bytes. The second piece reaches the end of the block.
     fn block() -> Vec<u8> {
         let mut block = vec![0; 4096];
         for (piece, at) in [48, 2048].into_iter().enumerate() {
@@ -549,7 +550,7 @@ mod walk_tests {
                 bytes[4..6].copy_from_slice(&MAGIC.to_le_bytes());
                 bytes[9..12].fill(0);
             }
-            // With valid checksums, so that the data behind them is parsed, too.
+            // Sets valid checksums, so that the data behind the checksums is parsed, too.
             let rest = block.get_mut(at..).unwrap_or_default();
             if let Some(len) = rest.first_chunk().and_then(length).filter(|len| *len <= rest.len()) {
                 seal(&mut rest[..len], seed_at(1, at));

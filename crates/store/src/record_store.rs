@@ -1,4 +1,4 @@
-//! One core's part of a namespace.
+//! The part of a namespace that belongs to one core.
 //!
 //! ```text
 //! execute -> needs the record's bytes? -> from memory, or a read of its device -> write -> volume, index -> reply
@@ -57,13 +57,13 @@ const READS: usize = 256;
 /// Number of a transaction without a client.
 const NO_CLIENT: u64 = u64::MAX;
 
-/// A transaction, by its number.
+/// A transaction with its number.
 type NumberedTransaction = (u64, Transaction);
 
 /// A line for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// Number of the device, if the line is about one.
+    /// Number of the device, if the line is about a device.
     pub device: Option<TargetId>,
     pub text: String,
 }
@@ -169,7 +169,7 @@ impl Store {
     pub fn needs(namespace: &Namespace, devices: usize) -> (u32, usize) {
         let block_bytes = namespace.write_block_bytes as usize;
         let reads = READS * devices;
-        // For each device: chunks of the cold start; writes, a block to collect and one to search for tombstones;
+        // For each device: chunks of the cold start; writes, a block to collect and a block to search for tombstones;
         // writes of partly filled buffers. For each read: a record of some kilobytes.
         let device = scan::DEPTH * scan::chunk_bytes(block_bytes) + 7 * block_bytes + (256 << 10);
         ((reads + 16 * devices) as u32, devices * device + reads * (16 << 10))
@@ -192,7 +192,7 @@ impl Store {
         }
     }
 
-    /// Executes a transaction. The reply has its number, and may come in a later call.
+    /// Executes a transaction. The reply has the transaction's number, and may come in a later call.
     pub fn execute(&mut self, number: u64, transaction: Transaction, disk: &mut impl Disk, replies: &mut Replies) {
         self.is_draining = false;
         if self.scan.is_some() {
@@ -431,7 +431,7 @@ impl Store {
         u64::MAX
     }
 
-    /// True if memory is short and deleted records may still free some.
+    /// True if memory is short and deleted records may still free memory.
     fn is_reclaiming(&self) -> bool {
         self.is_short_of_memory() && !self.tomb_raider.is_fruitless
     }

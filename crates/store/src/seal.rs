@@ -17,7 +17,7 @@
 //! or mark has announced the block: a cold start then ignores the former use.
 //!
 //! A mark holds the state of a volume at rest, and the losses that were accepted. Marks are written in turn to two
-//! slots before the blocks, so that one mark is always intact.
+//! slots, which lie in front of the first block. So one mark is always intact.
 //!
 //! ```text
 //! magic u32 | checksum u32 | id of the device u64 | number u64 | bounds
@@ -39,10 +39,10 @@ pub(crate) const BOUNDS: usize = NEXT_AT + 12 * NEXT;
 const OPEN_AT: usize = 2 * 8 + 4;
 const NEXT_AT: usize = OPEN_AT + 2 * 12;
 
-/// Blocks that a seal announces.
+/// Number of blocks that a seal announces.
 pub(crate) const NEXT: usize = 5;
 
-/// Versions of records, sequence numbers of blocks and numbers of marks on a device are below this.
+/// Versions of records, sequence numbers of blocks and numbers of marks on a device are below this number.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 
 /// If a cold start finds a number of at least this, writes are refused. Otherwise a store could write a number that the
@@ -61,9 +61,9 @@ pub(crate) type Next = [(u32, u64); NEXT];
 pub(crate) struct Bounds {
     /// Sequence number of the block that was begun last.
     pub(crate) sequence: u64,
-    /// All blocks with a lower sequence number are complete, except the open ones.
+    /// All blocks with a lower sequence number are complete, except the open blocks.
     pub(crate) closed_before: u64,
-    /// All blocks before this one have a header.
+    /// All blocks before this block have a header.
     pub(crate) certain: u32,
     /// Sequence numbers of the open blocks, and their durable bytes.
     pub(crate) open: [(u64, u32); 2],
@@ -109,7 +109,8 @@ impl Bounds {
 /// The seal of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seal {
-    /// First byte of the seal in its block. Its piece begins here, or with the block's header before it.
+    /// First byte of the seal in its block. The seal's piece begins at this byte, or with the block's header in front
+    /// of it.
     pub(crate) at: u32,
     /// End of the piece in the block.
     pub(crate) end: u32,
@@ -132,7 +133,7 @@ impl Seal {
         out[..4].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The seal at byte `at` of a block, if there is a valid one.
+    /// The seal at byte `at` of a block, if there is a valid seal.
     pub(crate) fn read(block: &[u8], at: usize, seed: u32) -> Option<Self> {
         let bytes = block.get(at..at + SEAL)?;
         if u32_at(bytes, 4) != MAGIC
@@ -220,7 +221,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Offset of the mark's slot from the begin of the marks.
+    /// Offset of the mark's slot from the start of the first slot.
     pub(crate) fn slot(&self) -> u64 {
         self.number % 2 * SLOT_BYTES
     }
@@ -253,14 +254,14 @@ impl Mark {
         Ok(Some(Self { number: u64_at(bytes, 16), bounds, losses: Losses { blocks, bytes: bytes_lost, records } }))
     }
 
-    /// The marks in both slots, older first, and the number of missing or damaged ones. If both slots are empty, none
-    /// counts as missing: they may not be written yet.
+    /// The marks in both slots, older first, and the number of missing or damaged marks. If both slots are empty, no
+    /// mark counts as missing: the marks may not be written yet.
     pub(crate) fn read_both(bytes: &[u8], id: u64) -> (Vec<Self>, usize) {
         let slots: Vec<_> = bytes.chunks(SLOT_BYTES as usize).map(|slot| Self::read(slot, id)).collect();
         let damaged = slots.iter().filter(|slot| slot.is_err()).count();
         let mut marks: Vec<_> = slots.into_iter().filter_map(|slot| slot.unwrap_or_default()).collect();
         marks.sort_unstable_by_key(|mark| mark.number);
-        // The second mark is written right after the first, so a single one means that the other is lost.
+        // The second mark is written right after the first, so a single mark means that the other mark is lost.
         let is_one_missing = damaged == 0 && marks.len() == 1;
         (marks, damaged + usize::from(is_one_missing))
     }
@@ -298,7 +299,7 @@ mod tests {
     #[test]
     fn a_block_is_complete_by_any_statement_about_it_in_which_it_is_not_open() {
         let of = |closed_before, open| Bounds { sequence: 9, closed_before, open, ..Bounds::default() };
-        // 5 stays open for long, 7 is begun, filled and complete, 9 is begun.
+        // Block 5 stays open for long; block 7 is begun, filled and completed; block 9 is begun.
         let in_time = [
             of(8, [(5, 512), (7, 0)]),
             of(8, [(5, 512), (7, 1024)]),

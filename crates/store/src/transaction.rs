@@ -71,9 +71,9 @@ pub enum Generation {
     /// No condition.
     #[default]
     Any,
-    /// The record's generation must be equal to this.
+    /// The record's generation must be equal to this number.
     Equal(u16),
-    /// The record's generation must be less than this.
+    /// The record's generation must be less than this number.
     Less(u16),
 }
 
@@ -139,11 +139,12 @@ pub enum Work {
     Read(Vec<u8>),
     Write(Write),
     Delete(Delete),
-    /// Applies another node's write, if its version is greater.
+    /// Applies another node's write, if the write has a greater version than the record.
     Image(Vec<u8>),
     /// Returns the version of the record or tombstone; 0 if there is neither.
     Version,
-    /// Compares with the version at the other node. If they differ, the reply has an image with a greater version.
+    /// Compares the record's version with the version at the other node. If the versions differ, the reply has an image
+    /// with a greater version.
     Compare(Version),
 }
 

@@ -1,6 +1,6 @@
 //! Verification of the records that are read: each must hold one of the possible writes of its key.
 //!
-//! The one idea: each key has one issuer, which sends one write of the key at a time. So the issuer knows which writes
+//! The main idea: each key has one issuer, which sends one write of the key at a time. So the issuer knows which writes
 //! of the key were sent, acknowledged, and in doubt. A read must return one of the possible writes, completely.
 
 use crate::ResultCode;
@@ -44,7 +44,7 @@ pub(crate) struct Verifier {
     /// Number of the last write, if nothing is verified.
     writes: u32,
     keys: HashMap<u64, Writes>,
-    /// Writes that never got an answer, by key. Each may have been executed, or may still be.
+    /// Writes that never got an answer, by key. Each may have been executed, or may still be executed.
     in_doubt: HashMap<u64, Vec<u32>>,
     /// Tokens of writes that wait for an earlier write of their key.
     waiting: HashMap<u64, VecDeque<u32>>,
@@ -65,8 +65,8 @@ impl Verifier {
         Self { verification, ..Self::default() }
     }
 
-    /// Number of a new write of `key`. `None`: another write of the key is in flight, and the new one, `token`, has to
-    /// wait. With two writes in flight, the order of their execution would be unknown.
+    /// Number of a new write of `key`. `None`: another write of the key is in flight, and the new write, `token`, has
+    /// to wait. With two writes in flight, the order of their execution would be unknown.
     pub(crate) fn begin_write(&mut self, key: u64, token: u32) -> Option<u32> {
         if !self.verification.is_on {
             self.writes = self.writes.wrapping_add(1);
@@ -78,7 +78,7 @@ impl Verifier {
             return None;
         }
         writes.is_in_flight = true;
-        // No benchmark writes a key as often as that.
+        // No benchmark writes a key `NUMBER_MAX` times.
         writes.sent = (writes.sent + 1).min(NUMBER_MAX);
         Some(writes.sent)
     }
@@ -102,7 +102,7 @@ impl Verifier {
         next
     }
 
-    /// The last acknowledged write of `key`: a read that begins now must return at least this one.
+    /// The last acknowledged write of `key`: a read that begins now must return this write or a later write.
     pub(crate) fn acknowledged(&self, key: u64) -> u32 {
         self.keys.get(&key).map_or(0, |writes| writes.acknowledged)
     }

@@ -34,7 +34,7 @@ impl std::fmt::Debug for Value {
     }
 }
 
-/// Prints the numbers of the first and the last write that these bytes come from, and their length.
+/// Prints the numbers of the first and the last write from which these bytes come, and the number of bytes.
 struct Writes<'a>(&'a [u8]);
 
 impl std::fmt::Display for Writes<'_> {
@@ -60,7 +60,7 @@ struct Key {
     durable: usize,
     /// State after the write in flight.
     pending: Option<State>,
-    /// True if that write failed, but may have been executed.
+    /// True if the write in flight failed, but may have been executed.
     in_doubt: bool,
 }
 
@@ -91,7 +91,7 @@ struct Seen {
     expired: u64,
     raided: u64,
     errors: u64,
-    /// Stories that ended on a damaged device; stories among them with reported losses; records lost.
+    /// Stories that ended on a damaged device; the same with reported losses; records lost in all stories with damage.
     damaged: u64,
     found: u64,
     lost_to_damage: u64,
@@ -407,8 +407,8 @@ impl<'a> Story<'a> {
         replies.remove(0).1
     }
 
-    /// Ends the store's life and begins another. The state of each key must then be the last durable one or a later
-    /// one, and is durable from then on.
+    /// Ends the store's life and begins another. The state of each key must then be the last durable state or a later
+    /// state. This state is durable from then on.
     fn restart(&mut self, crash: bool, power_fails: bool) {
         let before = self.store.statistics();
         self.seen.collected += before.devices.iter().map(|device| device.defrag_reads).sum::<u64>();

@@ -1,4 +1,4 @@
-//! Run directories of drives that do not exist, written as a run writes them.
+//! Run directories of fictitious drives, in the format that a run writes.
 
 #![allow(dead_code, unreachable_pub)] // every test file and example is a crate that uses its part of this
 
@@ -43,7 +43,7 @@ pub struct Shape<'a> {
     pub slice_sec: u64,
     /// Operations per interval and device of each stream.
     pub ops: &'a [(&'static str, u64)],
-    /// Lateness of issuing in microseconds, by the same arguments as `service_us` of a drive.
+    /// Lag in microseconds, with the same arguments as [`Drive::service_us`].
     pub lag_us: fn(u64, u64) -> u64,
     pub seed: u64,
     pub multiple: Option<f64>,

@@ -7,14 +7,15 @@
 //! cluster   ------------> target I/O ---------------------> solve --> Offsets of the next burst
 //! ```
 //!
-//! The one idea: the derived rates are exact, so a drive and its kernel (rounding to sectors, merges, splits) act as a
-//! factor on each of the four numbers, and the offsets are solved for the target divided by that factor. Offsets are
+//! The main idea: a drive and its kernel (rounding to sectors, merges, splits) multiply each of iostat's four numbers
+//! (r/s, w/s, rkB/s, wkB/s) by a factor. The offsets are solved for the target divided by that factor. Offsets are
 //! whole percents, so all values are tried where no formula is exact.
 //!
 //! Without `commit-to-device` three offsets are solved for: `lbw-req-offset` (w/s and wkB/s, which are proportional if
 //! large blocks have one size), `lbr-req-offset` (r/s), `read-size-offset` (rkB/s). `write-size-offset` stays as it is:
-//! it would only scale both rates of large blocks, which have offsets of their own. With `commit-to-device`,
-//! `write-size-offset` scales the size of a write, and is solved for together with `lbw-req-offset`.
+//! it would scale only the rates of large-block reads and writes, and these rates have their own offsets. With
+//! `commit-to-device`, `write-size-offset` scales the size of a write, and is solved for together with
+//! `lbw-req-offset`.
 //!
 //! * [`RequestedLoad`]: the I/O that a configuration requests, and the required length of a burst
 //! * [`solve`]: the offsets for a target, from the result of a burst
@@ -29,7 +30,8 @@ use load::workload::act::table::find;
 use load::workload::act::{ActConfig, Arrival, Problem, SizeWithinBucket, derive_storage};
 use std::ops::RangeInclusive;
 
-/// Offsets in this range, percent, can be explained by sizes within their buckets. Values outside need a reason.
+/// Range of plausible offsets, percent: sizes within their buckets can explain such an offset. An offset outside this
+/// range has another cause.
 pub const PLAUSIBLE_PCT: RangeInclusive<u32> = 80..=125;
 
 /// The offsets of a configuration, in percent.
@@ -66,7 +68,7 @@ impl Offsets {
         }
     }
 
-    /// Each offset with its key, in the order of the numbers that they control: r/s, w/s, rkB/s, wkB/s.
+    /// Each offset with its key, in the order of the numbers that the offsets control: r/s, w/s, rkB/s, wkB/s.
     pub fn by_key(self) -> [(&'static str, u32); 4] {
         [
             ("lbr-req-offset", self.large_block_reads),
@@ -99,7 +101,7 @@ fn relative(target: f64, measured: f64) -> f64 {
 
 const KIB: f64 = 1024.0;
 
-/// Operations of one kind.
+/// All operations of the same kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Ops {
     /// Operations per second.
@@ -173,9 +175,9 @@ impl RequestedLoad {
     /// Seconds after which the random error (a standard deviation) of each of the four numbers is at most the fraction
     /// `noise`. Few large blocks, or sizes that differ much, take longer.
     ///
-    /// An evenly paced stream of n operations is off by one at each end of the time; a Poisson stream varies by the
-    /// root of n. Bytes vary by the root of n times the mean square of a size, which is at most the mean size times
-    /// the largest.
+    /// The error of an evenly paced stream is one operation at each end of the time. The error of n operations of a
+    /// Poisson stream is the square root of n. The error of the bytes is the square root of (n x the mean square of a
+    /// size). That mean square is at most the mean size x the largest size.
     pub fn seconds_for(&self, noise: f64) -> f64 {
         let count = |ops: f64| match ops > 0.0 {
             true if self.poisson => 1.0 / (noise * noise * ops),
@@ -202,8 +204,8 @@ impl RequestedLoad {
     }
 }
 
-/// `text` with the offsets `after` in place of `before`. Each changed line gets a comment with `note`, which has no
-/// line break. A missing line is added at the end, under `note`.
+/// `text` with the offsets `after` in place of `before`. Each changed line gets a comment with `note`, which must have
+/// no line break. A missing line is added at the end, under `note`.
 pub fn rewrite(text: &str, before: Offsets, after: Offsets, note: &str) -> String {
     let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
     let mut added = Vec::new();
@@ -229,7 +231,8 @@ pub fn rewrite(text: &str, before: Offsets, after: Offsets, note: &str) -> Strin
     lines.join("\n")
 }
 
-/// Effect of a device and its kernel on a load: reached divided by requested, for each of the four numbers.
+/// Effect of a device and its kernel on a load: I/O that reached the device divided by requested I/O, for each of the
+/// four numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Distortion([f64; 4]);
 
@@ -261,7 +264,7 @@ impl Distortion {
 /// The offsets with which `config`, on devices of `min_io_bytes`, comes nearest to `target`, given the measured
 /// distortion. Offsets without effect stay.
 ///
-/// Errors: none; `config` must be valid.
+/// `config` must be valid.
 pub fn solve(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, distortion: &Distortion) -> Offsets {
     let requested = distortion.undone(target);
     let mut solved = Offsets::of(config);
@@ -285,7 +288,7 @@ pub fn solve(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, distortion
 }
 
 /// The offset of large-block writes if all writes are large blocks: the mean of the offset for w/s and the offset for
-/// wkB/s. Both are equal if large blocks have the right size.
+/// wkB/s. The two offsets are equal if large blocks have the right size.
 fn blocks_for(offsets: &Offsets, requested: &DriveIo, load: &dyn Fn(Offsets) -> Option<RequestedLoad>) -> Option<u32> {
     let full = load(Offsets { large_block_writes: 100, ..*offsets })?.io();
     let by = [requested.writes_per_sec / full.writes_per_sec, requested.written_kib_per_sec / full.written_kib_per_sec];
@@ -293,10 +296,12 @@ fn blocks_for(offsets: &Offsets, requested: &DriveIo, load: &dyn Fn(Offsets) -> 
     mean.is_finite().then(|| nearest(mean, "lbw-req-offset"))
 }
 
-/// Both offsets of writes with commit-to-device: for every write size, tries the number of large blocks that w/s and
-/// wkB/s then require. Among equally close results, the smaller change wins.
+/// Solves for both offsets of writes with commit-to-device: tries every `write-size-offset`, each with the
+/// `lbw-req-offset` that w/s and wkB/s then require. Among equally close results, the smallest change of the offsets
+/// wins.
 fn commits_for(solved: &mut Offsets, requested: &DriveIo, load: &dyn Fn(Offsets) -> Option<RequestedLoad>) {
-    /// Cost of doubling or halving an offset, as a fraction of the target: a change must improve the result by more.
+    /// Cost of doubling or halving an offset, as a fraction of the target: a change must improve the result by more
+    /// than its cost.
     const WORTH: f64 = 0.002;
     let mut best_cost = f64::INFINITY;
     for write_size in range("write-size-offset") {
@@ -330,7 +335,7 @@ fn commits_for(solved: &mut Offsets, requested: &DriveIo, load: &dyn Fn(Offsets)
 fn bisect_pct(target: f64, key: &str, value_at: &dyn Fn(u32) -> Option<f64>) -> u32 {
     let percents = range(key);
     let (mut low, mut high) = (*percents.start(), *percents.end() + 1);
-    // Bisects for the largest percent that does not exceed `target`; the next one may be nearer.
+    // Bisects for the largest percent whose value does not exceed `target`. The next percent may be nearer.
     while high - low > 1 {
         let middle = low.midpoint(high);
         if value_at(middle).is_some_and(|found| found <= target) { low = middle } else { high = middle }

@@ -50,8 +50,8 @@ fn rounds(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, reached: &dyn
 fn the_papers_cluster_is_met_within_a_percent_and_each_offset_is_the_one_by_hand() {
     let config = config("");
     let solved = solve(&config, 512, &CLUSTER, &Distortion::NONE);
-    // By hand: 1548 of 1679.3 large blocks; 11,788.5 - 10,470 of 1349.4. The other bytes are record reads: 98.8 % of
-    // their sizes before rounding up to sectors.
+    // By hand: large-block writes 1548 / 1679.3; large-block reads (11,788.5 - 10,470) / 1349.4. The remaining bytes
+    // are record reads: 98.8 % of their sizes before rounding up to sectors.
     assert_eq!(solved, offsets(98, 92, 98, 100));
     let off = worst(&CLUSTER, &asked(&solved.applied(&config), 512));
     assert!(off < 0.005, "{off}");
@@ -131,7 +131,7 @@ fn what_no_offset_reaches_stays_at_the_end_of_its_range() {
     let target = DriveIo { reads_per_sec: 9000.0, read_kib_per_sec: 900_000.0, ..CLUSTER };
     let solved = solve(&config, 512, &target, &Distortion::NONE);
     assert_eq!((solved.large_block_reads, solved.read_size), (1, 200));
-    // No histogram of writes: nothing to move, and no panic.
+    // Without a histogram of writes, the offsets stay at 100, and nothing panics.
     let reads_only = ActConfig { storage_write_histogram: None, write_reqs_per_sec: 0, ..config };
     let solved = solve(&reads_only, 512, &CLUSTER, &Distortion::NONE);
     assert_eq!((solved.large_block_reads, solved.large_block_writes), (100, 100));
@@ -179,7 +179,7 @@ fn only_the_lines_of_offsets_change_and_their_comments_stay() {
          #read-size-offset: 090\n\n# By flashproof size align, today.\nlbr-req-offset: 98\n"
     );
     assert_eq!(rewrite(text, before, before, "x"), text);
-    // The rewritten file has the new offsets, also if the old file lacked an end of line.
+    // The rewritten file has the new offsets, even if the last line of the old file had no line end.
     let text = format!("{PAPER}lbr-req-offset: 090");
     let written = rewrite(&text, offsets(90, 100, 100, 100), offsets(98, 92, 99, 100), "test");
     let read = parse(Test::Storage, "written", written.as_bytes()).unwrap().config;

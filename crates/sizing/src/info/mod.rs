@@ -1,4 +1,4 @@
-//! Replies of the database's info protocol: queries, and the meaning of replies. Pure: no sockets.
+//! The database's info protocol: queries, and the meaning of replies. Opens no sockets.
 //!
 //! ```text
 //! node  --store::nodes--> names and values --> NODE.info, a file    (flashproof size collect)
@@ -55,8 +55,8 @@ pub fn read_file(path: &Path) -> io::Result<InfoReplies> {
     Ok(replies)
 }
 
-/// Reads a folder: each `NODE.info` is a node; without such files, all `.txt` files together are one node, as scripts
-/// write them with one file per name. Empty if there are neither.
+/// Reads a folder: each `NODE.info` is a node. Without such files, all `.txt` files together are one node, because
+/// scripts write one file for each queried name. Returns nothing if the folder has neither.
 pub fn read_folder(dir: &Path) -> io::Result<Vec<InfoReplies>> {
     let mut paths: Vec<_> = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
     paths.sort();
@@ -99,8 +99,8 @@ impl InfoReplies {
         if let Some(comment) = line.strip_prefix('#') {
             return self.comment(comment.trim());
         }
-        // Names are queried even if a version does not know them, and older servers answer these with an empty value.
-        // A truncated line has no tab.
+        // Some queried names are unknown to the server's version. Older servers reply to these with an empty value. A
+        // truncated line has no tab.
         let Some((name, value)) = line.split_once('\t').filter(|(_, value)| !is_refusal(value)) else { return };
         match (name, namespace_of(name)) {
             ("node", _) => self.node(value),
@@ -123,7 +123,7 @@ impl InfoReplies {
         }
     }
 
-    /// Stores the node's id; the first one found counts.
+    /// Stores the node's id, unless an id was found before.
     fn node(&mut self, id: &str) {
         self.node_id.get_or_insert_with(|| id.trim().to_uppercase());
     }
@@ -139,7 +139,7 @@ fn namespace_of(name: &str) -> Option<&str> {
 
 /// True if the server returned an error instead of an answer: `ERROR:4:bad parameter`, `FAIL`, `error=no-such-thing`.
 pub fn is_refusal(value: &str) -> bool {
-    // Statistics begin with `failed_best_practices=` if best practices are not followed.
+    // Not a refusal: statistics begin with `failed_best_practices=` if best practices are not followed.
     let word = value.split([':', '=', ';', ' ']).next().unwrap_or_default();
     word.eq_ignore_ascii_case("error") || word.eq_ignore_ascii_case("fail")
 }
@@ -187,7 +187,7 @@ impl Build {
         let end = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
         let parts = text[..end].trim_end_matches('.').split('.').take(4).map(|part| part.parse().ok());
         let mut numbers: Vec<u32> = parts.collect::<Option<_>>()?;
-        // A version has at least two numbers; a single one is a count.
+        // A version has at least two numbers. A single number is a count.
         let has_two = numbers.len() > 1;
         numbers.resize(4, 0);
         numbers.try_into().ok().filter(|_| has_two).map(Self)
@@ -237,7 +237,7 @@ pub struct StorageDevice {
     pub name: String,
     /// The shadow device, which receives a copy of all writes.
     pub shadow: Option<String>,
-    /// True for a file.
+    /// True for a file, false for a device.
     pub is_file: bool,
 }
 
@@ -255,7 +255,7 @@ impl Namespace {
         }
     }
 
-    /// The value of the newest configuration or statistic called `name`, without `storage-engine.` before it.
+    /// The value of `name` in the newest configuration or statistics. `name` has no prefix `storage-engine.`.
     pub fn value(&self, name: &str) -> Option<&str> {
         let value = self.newest.get(&format!("storage-engine.{name}")).or_else(|| self.newest.get(name));
         value.map(String::as_str).filter(|value| *value != "null")
@@ -299,7 +299,7 @@ impl Namespace {
         self.flag("commit-to-device")
     }
 
-    /// Copies of each record: the replication factor in force, else the configured one.
+    /// Copies of each record: the replication factor in force, else the configured factor.
     pub fn replication_factor(&self) -> Option<u64> {
         ["effective_replication_factor", "replication-factor", "repl-factor"].iter().find_map(|name| self.number(name))
     }

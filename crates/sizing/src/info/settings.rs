@@ -1,8 +1,8 @@
-//! Log settings of a server that a sizing needs: reading, changing and restoring them.
+//! Reads, changes and restores the log settings that a sizing needs on a server.
 //!
-//! Only a setting with another value becomes a [`Change`], which stores the old value. A change is reverted only if the
-//! setting still has the changed value: otherwise another user has set it since. The requests depend on the version of
-//! the node.
+//! A setting that lacks the required value becomes a [`Change`], which stores the old value. A change is reverted only
+//! if the setting still has the changed value: otherwise another user has set it since. The requests depend on the
+//! version of the node.
 
 use super::{Build, Namespace, pairs};
 use serde::{Deserialize, Serialize};
@@ -11,13 +11,13 @@ use std::fmt;
 /// The level of `drv_ssd` that prints direct frees and skipped reads.
 pub const DETAIL: &str = "detail";
 
-/// A setting of a server that can be changed while it runs.
+/// A setting that can be changed while the server runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "setting", rename_all = "kebab-case")]
 pub enum Setting {
     /// Histograms of each device: `enable-benchmarks-storage` of a namespace.
     Benchmarks { namespace: String },
-    /// The same before 3.9, for the whole server: `storage-benchmarks`.
+    /// The same histograms before version 3.9, for the whole server: `storage-benchmarks`.
     OldBenchmarks,
     /// The level of `drv_ssd` in one sink of the log.
     LogLevel {
@@ -38,7 +38,7 @@ pub struct Change {
 }
 
 impl Setting {
-    /// Info name that queries its current value.
+    /// Info name that queries the setting's current value.
     pub fn query(&self, build: Option<Build>) -> String {
         match self {
             Self::Benchmarks { namespace } => get_config(build, namespace),
@@ -64,7 +64,7 @@ impl Setting {
         value.map(|value| value.trim().to_lowercase())
     }
 
-    /// Info command that sets it to `value`. The expected reply is `ok`.
+    /// Info command that changes the setting to `value`. The expected reply is `ok`.
     pub fn command(&self, value: &str, build: Option<Build>) -> String {
         match self {
             Self::Benchmarks { namespace } => {
@@ -78,7 +78,7 @@ impl Setting {
         }
     }
 
-    /// asadm command that sets it to `value`.
+    /// asadm command that changes the setting to `value`.
     pub fn asadm_command(&self, value: &str) -> String {
         match self {
             Self::Benchmarks { namespace } => {

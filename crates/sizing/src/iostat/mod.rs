@@ -1,12 +1,12 @@
 //! Parses the output of sysstat's iostat, text or JSON: rates of each device, report by report.
 //!
-//! Columns are found by their names, so that old versions (`avgrq-sz`), new ones, `-m`, `--human` and `--pretty` read
-//! alike, in any language: `r/s` and `w/s` are not translated.
+//! Columns are found by their names. So the output of old versions (`avgrq-sz`) and of new versions is read, with `-m`,
+//! `--human` or `--pretty`, and in any language: `r/s` and `w/s` are not translated.
 //!
 //! A run of iostat begins with a banner. Its first report covers the time since boot, or with `-y` an interval like the
-//! other reports. The output does not show which, but the numbers do. Over an interval of n s a rate is a whole number
-//! divided by n, while a rate since boot is divided by an arbitrary time: with n = 10, `2439.60` can belong to an
-//! interval, and `2439.63` cannot. The later reports show if intervals are that exact.
+//! other reports. The output does not say which of the two, but the numbers show it. Over an interval of n s a rate is
+//! a whole number divided by n, while a rate since boot is divided by an arbitrary time: with n = 10, `2439.60` can
+//! belong to an interval, and `2439.63` cannot. The later reports show whether intervals are that exact.
 
 mod reports;
 mod table;
@@ -22,7 +22,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use thiserror::Error;
 
-/// Splits `NODE=FILE`, because iostat does not print where it ran; a path may contain a `=`, too.
+/// Splits `NODE=FILE`: iostat does not print the node on which it ran. A path without a node may contain a `=`, too.
 pub fn of_node(path: &Path) -> (Option<String>, &Path) {
     let split = path.to_str().filter(|_| !path.exists()).and_then(|text| text.split_once('='));
     match split.filter(|(node, _)| !node.is_empty() && node.chars().all(|c| c.is_ascii_hexdigit())) {
@@ -31,7 +31,7 @@ pub fn of_node(path: &Path) -> (Option<String>, &Path) {
     }
 }
 
-/// Number of bytes that distinguish JSON from text.
+/// Number of bytes examined to distinguish JSON from text.
 const FIRST_BYTES: u64 = 256;
 
 /// Why an output of iostat cannot be read.
@@ -43,7 +43,7 @@ pub enum IostatError {
     /// Not an output of `iostat -x`.
     #[error(
         "reading {name} - it has no table of iostat -x: expected a line like \"Device r/s rkB/s ... w/s wkB/s\", or \
-         JSON, found {found} - record one with \"iostat -xty 10 > FILE\", or \"iostat -xty 10 -o JSON\""
+         JSON, found {found} - record its output with \"iostat -xty 10 > FILE\", or \"iostat -xty 10 -o JSON\""
     )]
     NotIostat { name: String, found: String },
 }
@@ -89,9 +89,9 @@ pub struct Iostat {
 pub struct Report {
     /// Print time, by the clock and zone of the machine; `None`: the report has no time (iostat without -t).
     pub timestamp: Option<DateTime>,
-    /// The zone of that clock, if the time includes it (S_TIME_FORMAT=ISO).
+    /// Zone of the machine's clock, if the printed time includes the zone (S_TIME_FORMAT=ISO).
     pub offset: Option<Offset>,
-    /// One line per device.
+    /// A line for each device.
     pub devices: Vec<DeviceRates>,
 }
 
@@ -110,14 +110,15 @@ pub struct DeviceRates {
     pub wkb_s: f64,
     /// Flushes per second; `None` if this version of iostat does not print them.
     pub f_s: Option<f64>,
-    /// Discards per second; `None` likewise.
+    /// Discards per second; `None` if this version of iostat does not print them.
     pub d_s: Option<f64>,
 }
 
 /// Writes with data per second, out of all `writes` per second, which may include `flushes`.
 ///
 /// On a drive with a volatile cache, a synchronous write with its flush counts as two writes and two flushes, or with
-/// FUA as two writes and one flush. The size of writes decides, if all writes are large blocks of `block_kib`.
+/// FUA as two writes and one flush. If all writes are large blocks of `block_kib`, the mean size of a write decides
+/// which case applies.
 pub fn writes_with_data(writes: f64, flushes: f64, written_kib: f64, block_kib: Option<f64>) -> f64 {
     let off = |writes: f64| block_kib.map_or(0.0, |block_kib| (written_kib / writes / block_kib).ln().abs());
     let possible = [writes - flushes / 2.0, writes - flushes, writes].into_iter().filter(|writes| *writes >= 0.0);
@@ -126,7 +127,8 @@ pub fn writes_with_data(writes: f64, flushes: f64, written_kib: f64, block_kib: 
 
 /// Longest interval that is tried, seconds.
 const INTERVALS_MAX: u32 = 50;
-/// Maximum probability that all numbers match an interval by chance. For one number it is 0.1 at an interval of 10 s.
+/// Maximum probability that all numbers match an interval by chance. For a single number, the probability is 0.1 at an
+/// interval of 10 s.
 const CHANCE_MAX: f64 = 0.02;
 /// How many of ten numbers of the later reports must be multiples of 1/interval.
 const MOST_OF_TEN: usize = 8;
@@ -176,7 +178,7 @@ fn classify_first(run: &[Report]) -> FirstReport {
     let [first, rest @ ..] = run else { return FirstReport::Unknown };
     let rates = |reports: &[Report]| {
         let rates = reports.iter().take(100).flat_map(|report| report.devices.iter().flat_map(counts));
-        // As hundredths; a repeated number adds no evidence.
+        // In hundredths, each number once: a repeated number adds no evidence.
         rates.map(|rate| (rate * 100.0).round() as u64).collect::<BTreeSet<u64>>()
     };
     let (first, rest) = (rates(std::slice::from_ref(first)), rates(rest));

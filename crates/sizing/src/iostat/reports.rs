@@ -45,7 +45,7 @@ struct ReportTime {
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     name: String,
-    /// Reports, their times, and whether each is the first one after a banner.
+    /// Reports with their times; true for the first report after a banner.
     reports: Vec<(Vec<DeviceRates>, Option<ReportTime>, bool)>,
     open_rows: Vec<(String, [Option<f64>; FIELDS])>,
     /// Index of each device in the open report.
@@ -103,7 +103,7 @@ impl Collector {
         }
     }
 
-    /// A line of a table.
+    /// Adds a line of a table.
     pub(super) fn row(&mut self, row: Row<'_>) {
         let mut index = self.row_indexes.get(row.device).copied();
         // The device is repeated: tables were pasted without the lines between them.
@@ -160,7 +160,8 @@ impl Collector {
         self.reports.push((devices, moment, first));
     }
 
-    /// All reports, and their number including the removed ones that cover the time since boot.
+    /// The reports to use, and the number of all reports. That number includes the removed reports of the time since
+    /// boot.
     pub(super) fn finish(mut self, near_date: Option<Date>) -> (Iostat, usize) {
         self.close();
         let (order, is_sure) = time::order(&self.dates, near_date);
@@ -176,7 +177,7 @@ impl Collector {
             let offset = moment.and_then(|moment| moment.offset);
             let timestamp = moment.and_then(|ReportTime { date, of_banner, time, .. }| {
                 let date = date?.date(order)?;
-                // After a banner, times have no date, so midnights must be counted.
+                // If only the banner has a date, midnights must be counted.
                 Some(if of_banner { time::after(last, date, time) } else { date.to_datetime(time) })
             });
             steps_back += u64::from(timestamp.is_some_and(|at| last.is_some_and(|last| at < last)));
@@ -188,7 +189,7 @@ impl Collector {
         dropped.into_iter().for_each(|sentence| self.add_remark(sentence));
         if !is_sure && let Some(date) = self.dates.first().and_then(|date| date.date(order)) {
             self.add_remark(format!(
-                "its dates can be read in two ways (day or month first); the first one is read as {date}"
+                "its dates can be read in two ways (day or month first); the first date is read as {date}"
             ));
         }
         for (number, description) in [
@@ -206,7 +207,9 @@ impl Collector {
         }
         if reports.iter().any(|report| report.timestamp.is_none()) {
             self.add_remark(
-                "reports have no time, so all of them are used; with iostat -t only those of the window are".to_owned(),
+                "reports have no time, so all of them are used; with iostat -t, only reports within the window are \
+                 used"
+                    .to_owned(),
             );
         }
         (Iostat { reports, remarks: self.remarks }, report_count)

@@ -1,5 +1,5 @@
-//! Reads iostat's text, line by line, and iostat's JSON, one report at a time: a document may have any length. A
-//! truncated document, because iostat was killed, is read as far as possible.
+//! Reads iostat's text, line by line, and iostat's JSON, one report at a time: a document may have any length. If
+//! iostat was killed, the document is truncated, and is read as far as possible.
 //!
 //! ```text
 //! {"sysstat": {"hosts": [{"date": "11/20/26", "statistics": [ {"timestamp": ..., "disk": [...]}, ... ] }]}}

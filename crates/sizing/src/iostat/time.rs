@@ -6,7 +6,7 @@
 //! 2026-11-20T23:02:35+0100 ISO            Time: 23:02:35          before version 9, the date stands in the banner
 //! ```
 //!
-//! If a date does not show the order of month and day, the other dates decide, or the period of interest.
+//! If a date does not show the order of month and day, the other dates decide, else a given date near the reports.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time};
@@ -116,8 +116,8 @@ fn groups(text: &str) -> Vec<(usize, &str)> {
     groups
 }
 
-/// Order of day and month in the dates, and true if it is certain: by a date that fits one order only, by times that
-/// never go back, or by being near `near_date`.
+/// Order of day and month in the dates, and true if the order is certain. The order is decided by a date that fits only
+/// one order, else by the shorter span of ascending dates, else by the smaller distance from `near_date`.
 pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, bool) {
     let unclear: Vec<_> = dates.iter().filter(|date| !date.year_first && !date.day_first).collect();
     let fits = |order| unclear.iter().all(|date| date.date(order).is_some());
@@ -130,7 +130,7 @@ pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, b
         let days = |order| Some(near_date?.until(unclear.first()?.date(order)?).ok()?.get_days().abs());
         days(Order::MonthDay).and(days(Order::DayMonth)).and(days(order))
     };
-    // The order with the smaller result of `by`; `None`: both orders have the same result, or neither has one.
+    // The order with the smaller result of `by`; `None`: both orders have the same result, or neither has a result.
     let smaller_order = |by: &dyn Fn(Order) -> Option<i32>| match (by(Order::MonthDay), by(Order::DayMonth)) {
         (Some(a), Some(b)) if a == b => None,
         (Some(a), b) if b.is_none_or(|b| a < b) => Some(Order::MonthDay),
@@ -140,7 +140,7 @@ pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, b
     if unclear.is_empty() {
         return (Order::MonthDay, true);
     }
-    // Dates that span months in one order span days in the other.
+    // Dates that span months in one order span days in the other order.
     let fitting_order = smaller_order(&|order| fits(order).then_some(0));
     let sure = fitting_order.or_else(|| smaller_order(&span)).or_else(|| smaller_order(&distance));
     match sure {

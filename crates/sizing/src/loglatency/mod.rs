@@ -4,12 +4,12 @@
 //! lines --scan--> dumps of the histogram --slices--> shares over 1, 2, 4, ... and rates --text--> the table
 //! ```
 //!
-//! The rules are asloglatency's (11.2), so that a table is the same to the byte: a slice ends at the first histogram
-//! whose distance from the end of the previous slice is at least the slice length less a second; times are the log's
-//! own clock, in whole seconds; the last histogram counts if a line follows it. A histogram without a namespace is the
-//! sum over all namespaces. asloglatency reads buckets up to 16 of latencies, and up to 25 of sizes and numbers of
-//! records, so larger values are missing from its shares. Restarts and damage, which asloglatency does not report, are
-//! in the remarks.
+//! The rules are those of asloglatency 11.2, so that the tables are equal byte by byte. A slice ends at the first
+//! histogram that comes at least (slice length - 1 s) after the end of the previous slice. Times are by the log's own
+//! clock, in whole seconds. The last histogram counts only if a line follows it. A histogram without a namespace is the
+//! sum over all namespaces. asloglatency reads latency buckets up to number 16, and buckets of sizes and of record
+//! counts up to number 25, so larger values are missing from its shares. Restarts and damage, which asloglatency does
+//! not report, are in the remarks.
 
 mod scan;
 mod slices;
@@ -82,7 +82,7 @@ impl HistogramQuery {
         if self.scale() == Scale::Latency { 17 } else { 26 }
     }
 
-    /// The thresholds shown, each by its power of two.
+    /// The exponents of the thresholds shown: a threshold is a power of two.
     pub fn thresholds(&self) -> Vec<usize> {
         (0..self.buckets_read()).step_by(self.threshold_step.max(1)).take(self.buckets).collect()
     }
@@ -106,7 +106,7 @@ impl HistogramQuery {
         }
     }
 
-    /// The first lines of the output, for the log of this name.
+    /// The first lines of the output, for a log named `log`.
     pub fn title(&self, log: &str) -> String {
         match &self.namespace {
             Some(namespace) => format!("Histogram : {{{namespace}}}-{}\n", self.histogram),

@@ -11,9 +11,9 @@ use memchr::memmem::Finder;
 use results::units::count;
 use std::collections::BTreeSet;
 
-/// Maximum number of dumps kept, some 250 bytes each: half a year at one every 10 s.
+/// Maximum number of dumps kept, some 250 bytes each: half a year at one dump every 10 s.
 const DUMPS_MAX: usize = 1_600_000;
-/// Maximum number of names kept, to list them if the wanted one is not found.
+/// Maximum number of names kept, to list them if the wanted histogram is not found.
 const NAMES_MAX: usize = 512;
 /// Maximum time between the lines of one histogram.
 const TOGETHER_SEC: i64 = 5;
@@ -39,7 +39,7 @@ pub struct ScanResult {
     pub tail: Option<DateTime>,
     /// True if a line follows the last dump.
     pub(super) followed: bool,
-    /// Names of other histograms, collected until the wanted one is found.
+    /// Names of other histograms, collected until the wanted histogram is found.
     pub names: BTreeSet<String>,
     /// Oddities, each a sentence.
     pub remarks: Vec<String>,

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use serde::Serialize;
 
-/// Maximum time between the dumps of all namespaces in one tick.
+/// Maximum time between the dumps of all namespaces in one tick of the server's ticker.
 const TOGETHER: SignedDuration = SignedDuration::from_secs(5);
 /// Distance from the log's end at which a table for `TableStart::Tail` begins.
 const TAIL: SignedDuration = SignedDuration::from_mins(5);
@@ -39,7 +39,7 @@ pub struct Table {
     pub unit: &'static str,
     pub thresholds: Vec<u64>,
     pub slices: Vec<Slice>,
-    /// Mean of the slices' percentages, and operations per second over all of them.
+    /// Mean of the slices' percentages, and operations per second over all slices.
     pub average: Option<(Vec<f64>, f64)>,
     /// Maximum of each column.
     pub largest: Option<(Vec<f64>, f64)>,
@@ -47,9 +47,9 @@ pub struct Table {
     pub unit_change: Option<(&'static str, &'static str, DateTime)>,
     /// Requested length of a slice, s.
     pub slice_sec: i64,
-    /// Restarts within the table: times of the last dump before and of the first dump after.
+    /// Restarts within the table: times of the last dump before and of the first dump after each restart.
     pub restarts: Vec<(DateTime, DateTime)>,
-    /// Steps of the clock within the table: times of the last dump before and of the first dump after.
+    /// Steps of the clock within the table: times of the last dump before and of the first dump after each step.
     pub clock_steps: Vec<(DateTime, DateTime)>,
 }
 
@@ -164,8 +164,8 @@ fn gaps(scan_result: &ScanResult, query: &HistogramQuery) -> Vec<Gap> {
         let went_back = next.buckets.iter().zip(&last.buckets).any(|(next, last)| next < last);
         // The total does not depend on the unit.
         let is_restart = next.total < last.total || last.unit == next.unit && went_back;
-        // If dumps are missing, both the distance and the growth are the same multiple of the usual. Any other distance
-        // is a step of the clock.
+        // If dumps are missing, distance and growth are the same multiple of their usual values. Any other unusual
+        // distance is a step of the clock.
         let stepped = order::usual(&distances, at).is_some_and(|usual| {
             let multiple = (distances[at] / usual).round().max(1.0);
             let too_few = |growth: f64| multiple > 1.0 && growths[at] < (multiple - 0.5) * growth;
@@ -179,7 +179,7 @@ fn gaps(scan_result: &ScanResult, query: &HistogramQuery) -> Vec<Gap> {
     gaps
 }
 
-/// Difference of two dumps. Buckets of `new` that went back are raised to those of `old`, as asloglatency does.
+/// Difference of two dumps. Buckets of `new` that went back are raised to the buckets of `old`, as asloglatency does.
 fn slice(old: &Counts, new: &mut Counts, thresholds: &[usize]) -> Slice {
     let total = new.total as f64 - old.total as f64;
     let percentages = new.buckets.iter_mut().zip(&old.buckets).map(|(new, old)| {
@@ -202,7 +202,7 @@ fn whole_seconds(local_time: DateTime) -> DateTime {
     local_time.with().subsec_nanosecond(0).build().unwrap_or(local_time)
 }
 
-/// Groups the dumps of one tick: one of each namespace.
+/// Groups the dumps of each tick: one dump of each namespace.
 #[derive(Clone)]
 struct Groups<'a> {
     dumps: &'a [ScannedDump],

@@ -94,12 +94,12 @@ fn tables_are_those_of_asloglatency_to_the_byte() {
     assert_eq!(compared, 16);
 }
 
-/// Dumps 10 s apart from 00:00:00 on, `counts` of buckets 0 and 3.
+/// Log with a dump every 10 s from 00:00:00 on. In each dump, buckets 0 and 3 have the next of `counts`.
 fn log(counts: &[u64], unit: &str) -> String {
     log_at(&counts.iter().enumerate().map(|(n, count)| (10 * n, *count)).collect::<Vec<_>>(), unit)
 }
 
-/// Log with dumps at these seconds.
+/// Log with dumps at these seconds after 00:00:00, each with its count.
 fn log_at(ticks: &[(usize, u64)], unit: &str) -> String {
     let mut text = String::new();
     for (at, count) in ticks {
@@ -137,7 +137,7 @@ fn a_restart_is_told_and_no_slice_goes_over_it_unless_asked() {
     let own = table_of(&text, "-h {a}-read -f head");
     assert_eq!((own.slices.len(), own.restarts.len()), (3, 1));
     assert!(own.slices.iter().all(|slice| slice.ops_per_sec > 0.0 && slice.pct_over[0] == 50.0));
-    // Also if the counts exceed the old ones again by the end of a slice.
+    // A restart is also found if the counts exceed the old counts again by the end of a slice.
     let text = log(&[100, 200, 10, 110, 210, 310, 410, 510, 610, 710], "usec");
     let own = table_of(&text, "-h {a}-read -f head -t 30");
     assert_eq!(own.slices.iter().map(|slice| slice.ops_per_sec).collect::<Vec<_>>(), [20.0, 20.0]);

@@ -1,6 +1,7 @@
 //! Growth of cumulative counters within a window, and the resulting rates.
 //!
-//! Also finds the size of a write block, and of the I/O that moves it: the factors of all block counts.
+//! This module also finds the size of a write block, and of the I/O that moves a block: the factors of all block
+//! counts.
 //!
 //! Up to 7.0 both sizes are `write-block-size`. From 7.1 on a write block is always 8 MiB, every counter of drv_ssd
 //! counts such blocks, and the device sees I/Os of `flush-size` (1 MiB if not set). Both sizes are in a server's
@@ -61,8 +62,8 @@ pub struct HistogramCounts {
 }
 
 impl HistogramCounts {
-    /// Difference of two dumps; `None` if the window has fewer than two, or the counts went back. Counts and time
-    /// across a clock step are left out.
+    /// Difference of two dumps; `None` if the window has fewer than two dumps, or if the counts went back. Counts and
+    /// time across a clock step are left out.
     pub fn of(dumps: &[Dump], window: Window, steps: &[Timestamp]) -> Option<Self> {
         let (pairs, seconds) = ends(dumps, |dump| dump.timestamp, window, steps)?;
         let longest = pairs.iter().map(|(_, last)| last.buckets.len()).max().unwrap_or(0);
@@ -82,7 +83,7 @@ impl HistogramCounts {
         self.count as f64 / self.seconds
     }
 
-    /// Percentages of values of at least 2^i, from i = 0 to the first that is 0; empty if nothing was counted.
+    /// Percentages of values of at least 2^i, from i = 0 to the first percentage of 0. Empty if nothing was counted.
     pub fn pct_over(&self) -> Vec<f64> {
         let total: u64 = self.buckets.iter().sum();
         if total == 0 {
@@ -108,7 +109,7 @@ pub struct BlockRates {
     pub defrag_writes: Option<f64>,
     /// Growth of the queue for defragmentation.
     pub defrag_q: f64,
-    /// Queued and found empty; `None`: not logged.
+    /// Blocks that were queued and found empty; `None`: not logged.
     pub io_skips: Option<f64>,
     /// Freed without being queued.
     pub direct_frees: Option<f64>,
@@ -120,7 +121,7 @@ pub struct BlockRates {
 
 impl BlockRates {
     /// Growth between the first and the last line within `window`, except across steps of the clock; for a single line
-    /// in a log of averages, the rates that it printed for the last 20 s.
+    /// in a log of averages, the rates that the line prints for the last 20 s.
     pub fn of(lines: &[DriveLine], window: Window, log: &ServerLog) -> Option<Self> {
         let Some((pairs, seconds)) = ends(lines, |line| line.timestamp, window, &log.clock_steps) else {
             let mut inside = lines.iter().filter(|line| window.contains(line.timestamp));
@@ -173,10 +174,11 @@ impl BlockRates {
     }
 }
 
-/// Mean size from shares over powers of two: with every size at the lower edge of its bucket, and at the upper edge.
+/// Two mean sizes from shares over powers of two: with every size at the lower edge of its bucket, and with every size
+/// at the upper edge.
 ///
-/// Shape: `pct_over[i]` is the percentage of at least 2^i bytes. A size of bucket i is 2^i at least and less
-/// than twice that.
+/// `pct_over[i]` is the percentage of values of at least 2^i bytes. A size in bucket i is at least 2^i and less than
+/// 2^(i+1) bytes.
 pub fn mean_bytes(pct_over: &[f64]) -> (f64, f64) {
     let next = |i: usize| pct_over.get(i + 1).copied().unwrap_or(0.0);
     let lower: f64 =
@@ -202,8 +204,8 @@ pub struct BlockSizes {
     pub assumed: Option<String>,
 }
 
-/// The blocks of `device`: from the user and the server's configuration, else from the log, else from iostat, else
-/// assumed. `kib_written_per_sec`: iostat's value for the device's drive, if nothing else writes there.
+/// The block sizes of `device`, from the first source that has them: the user or the server's configuration, the log,
+/// iostat, an assumption. `kib_written_per_sec`: iostat's value for the device's drive, if nothing else writes there.
 pub fn of_device(
     log: &ServerLog,
     key: &(String, String),
@@ -243,8 +245,8 @@ pub fn of_device(
         ));
         BlockSizes { block_bytes, io_bytes, origin: format!("{quantity}, assumed"), assumed }
     };
-    // True if write blocks are always 8 MiB. The version decides; if it is unknown, features of such versions do:
-    // flush-size, counts of partial writes, several writes per block.
+    // True if write blocks are always 8 MiB. The version decides. If the version is unknown, features of versions from
+    // 7.1 on decide: flush-size, counts of partial writes, several writes per block.
     let partial = |line: &DriveLine| line.detail.is_some_and(|detail| detail.partial_writes.is_some());
     let is_fixed = match facts.build.or(start.and_then(|start| Build::parse(start.build.as_deref()?))) {
         Some(build) => build.fixed_write_block_bytes().is_some(),

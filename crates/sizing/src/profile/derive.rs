@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Minimum fraction of a window that histograms must cover: dumps come every 10 s, and a window may be a minute long.
 const COVERED: f64 = 0.6;
 
-/// Suffix of the namespace that stands for the shadow devices of another.
+/// Suffix of a namespace that stands for the shadow devices of another namespace.
 const SHADOW: &str = "-shadow";
 
 pub fn profile(sources: &Sources, options: &ProfileOptions) -> Result<Profile, SizingError> {
@@ -45,7 +45,7 @@ impl ServerLog {
         self.starts.iter().rev().find(|start| start.timestamp < window.to)
     }
 
-    /// The namespaces that are on devices, according to the log. Old versions name none in their drv_ssd lines.
+    /// The namespaces that are on devices, according to the log. In old versions, drv_ssd lines name no namespace.
     pub fn namespaces(&self) -> BTreeSet<String> {
         let lines = self.drives.keys().map(|(namespace, _)| namespace.as_str()).filter(|name| !name.is_empty());
         let sized =
@@ -147,7 +147,7 @@ impl NodeSources<'_> {
             if !is_selected(namespace) && !has_sizes(namespace) {
                 profile.assumptions.push(format!(
                     "namespace {namespace} is also on {device}, but its storage histograms are off: the drive's \
-                     predicted load lacks its load - turn these histograms on"
+                     predicted load lacks this namespace - turn these histograms on"
                 ));
                 continue;
             }
@@ -174,7 +174,7 @@ impl NodeSources<'_> {
         let shadows: Vec<DeviceLoad> =
             loads.iter().filter_map(|load| self.shadow(load, window, &mut profile.remarks)).collect();
         for shadow in shadows {
-            // A shadow device may be of another kind, and not in iostat's output.
+            // A shadow device may be missing from iostat's output, because it may be a device of another kind.
             if !iostat_means.contains_key(&shadow.drive) {
                 let device = [(shadow.namespace.clone(), shadow.device.clone())].into();
                 iostat_means.extend(self.seen(&device, window).unwrap_or_default());
@@ -193,7 +193,7 @@ impl NodeSources<'_> {
                 let (shown_sec, sec) = (window.seconds() - missing_sec, window.seconds());
                 profile.remarks.push(format!(
                     "node {id}, {drive}: iostat shows {shown_sec:.0} s of the window's {sec:.0} s: its means are \
-                     compared with those of the whole window"
+                     compared with the server's rates over the whole window"
                 ));
             }
             let target = DriveTarget { node: id.clone(), predicted, iostat, drive, others: other_loads };
@@ -204,7 +204,7 @@ impl NodeSources<'_> {
         Ok(())
     }
 
-    /// Writes to the shadow of the device of `load`, as a namespace of its own: each block is written, and nothing is
+    /// The load on the shadow device of `load`'s device, as a separate namespace: each block is written, and nothing is
     /// read.
     fn shadow(&self, load: &DeviceLoad, window: Window, remarks: &mut Vec<String>) -> Option<DeviceLoad> {
         let (DeviceLoad { namespace, device, .. }, id) = (load, &self.id);
@@ -255,7 +255,7 @@ impl NodeSources<'_> {
             let namespace = if namespace.is_empty() { only_namespace } else { Some(namespace) };
             devices.extend(namespace.map(|namespace| (namespace.clone(), device.clone())));
             if namespace.is_none() {
-                let why = "name no namespace, and there are several: these lines are left out";
+                let why = "name no namespace, but the log has several namespaces: these lines are left out";
                 remarks.push(format!("node {id}: drv_ssd lines of {device} {why}"));
             }
         }

@@ -4,9 +4,9 @@
 //! ServerLog, Iostat, InfoReplies --window--> period --derive--> loads, drives --checks--> Profile
 //! ```
 //!
-//! The one idea: rates are differences of counters between two instants, computed in one place, and numbers with two
-//! sources are compared. A mismatch is a doubt that stays with the numbers: the user has to accept it before using
-//! them.
+//! The main idea: a rate is the difference of a counter between two instants, and all rates are computed in one place.
+//! If a number has two sources, the two values are compared. A mismatch becomes a doubt, which is stored with the
+//! numbers. The user has to accept all doubts before using the numbers.
 //!
 //! * [`sources`]: inputs and options, and iostat's numbers within a window
 //! * [`window`]: the period of steady load
@@ -55,7 +55,7 @@ pub struct Profile {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// Node id; without one, the name of the node's log.
+    /// Node id; without an id, the name of the node's log.
     pub id: String,
     pub build: Option<String>,
     /// Period that the node's numbers cover.
@@ -81,7 +81,7 @@ pub struct DeviceLoad {
     pub write_sizes_pct_over: Vec<f64>,
     /// Client reads per second at this node, of the whole namespace; `None`: not logged.
     pub client_reads_per_sec: Option<f64>,
-    /// Client writes per second at this node, likewise.
+    /// Client writes per second at this node, of the whole namespace; `None`: not logged.
     pub client_writes_per_sec: Option<f64>,
     /// Bytes of a write block: the unit of free space, of defragmentation and of the server's counters.
     pub write_block_bytes: u64,
@@ -91,7 +91,7 @@ pub struct DeviceLoad {
     pub large_block_reads_per_sec: f64,
     /// Large-block writes per second, including defragmentation's.
     pub large_block_writes_per_sec: f64,
-    /// Defragmentation's share of these writes; `None`: not logged.
+    /// Large-block writes per second by defragmentation alone; `None`: not logged.
     pub defrag_writes_per_sec: Option<f64>,
     /// Write blocks freed without being read, in large-block I/Os per second; `None`: drv_ssd was not at detail.
     pub direct_frees_per_sec: Option<f64>,
@@ -143,7 +143,7 @@ impl DeviceLoad {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DriveTarget {
     pub node: String,
-    /// Such as `nvme0n1`.
+    /// For example `nvme0n1`.
     pub drive: String,
     /// Derived from the server's own counts.
     pub predicted: DriveIo,
@@ -155,13 +155,13 @@ pub struct DriveTarget {
 }
 
 impl DriveTarget {
-    /// Target for a test of such a drive: iostat's numbers, else the predicted ones.
+    /// Target for a test of such a drive: iostat's numbers, else the predicted numbers.
     pub fn io(&self) -> DriveIo {
         self.iostat.unwrap_or(self.predicted)
     }
 }
 
-/// Two numbers that must agree, or one that must lie in a range.
+/// Two numbers that must agree, or one number that must lie in a range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Check {
     pub node: String,
@@ -209,7 +209,8 @@ impl Profile {
         self.loads.iter().filter(on).chain(&drive.others)
     }
 
-    /// Why the numbers must not be used as they are, each a sentence; empty if they balance.
+    /// The reasons not to use the numbers as they are, each a sentence. Empty if all checks balance and nothing was
+    /// assumed.
     pub fn doubts(&self) -> Vec<String> {
         let failed = self.checks.iter().filter(|check| !check.holds()).map(|check| {
             let Check { node, place, what, against, found, least, most, allowed_pct, advice } = check;
@@ -243,7 +244,7 @@ fn of_device(
     lbr: Option<f64>,
     writes: Option<f64>,
 ) -> Vec<Check> {
-    // A few blocks fall outside the window at its ends, which matters if there are few.
+    // If a window has few blocks, the blocks that fall outside the window at its ends matter.
     let edge = EDGE_BLOCKS / blocks.seconds;
     let of_blocks = |found: f64, wanted: f64| match wanted {
         0.0 if found <= edge => 100.0,
@@ -281,7 +282,7 @@ fn of_device(
     [balance, reads, lbr, writes].into_iter().flatten().collect()
 }
 
-/// Checks of a drive against iostat: its four numbers.
+/// Compares the four predicted numbers of a drive with iostat's.
 ///
 /// `partly`: iostat covers only part of the window.
 fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Check> {
@@ -303,10 +304,10 @@ fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Ch
         allowed_pct: IOSTAT_PCT,
         advice: advice.to_owned(),
     };
-    // Reads at the lower edges of their buckets, then at the upper ones.
+    // First with all read sizes at the lower edges of their buckets, then at the upper edges.
     let read_kib = [1.0, 2.0].map(|factor| loads.iter().map(|load| load.io(factor).read_kib_per_sec).sum());
     let commits = loads.iter().any(|load| load.commit_to_device);
-    // Record sizes are known only to their bucket.
+    // With commit-to-device, only the bucket of each written record's size is known.
     let written = predicted.written_kib_per_sec;
     let written_min = if commits { written / 2.0 } else { written };
     // Other programs read a little from any drive.

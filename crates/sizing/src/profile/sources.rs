@@ -18,7 +18,7 @@ pub struct Sources {
     pub tool: String,
     /// Files and servers.
     pub names: Vec<String>,
-    /// One log per node.
+    /// The log of each node.
     pub logs: Vec<ServerLog>,
     /// iostat's output, by the node's id.
     pub iostats: BTreeMap<String, Iostat>,
@@ -44,7 +44,7 @@ pub struct NamespaceFacts {
 }
 
 impl NamespaceFacts {
-    /// Facts from a node's replies on `namespace`.
+    /// Facts about `namespace` from a node's replies.
     pub fn of(node: &InfoReplies, namespace: &Namespace) -> Self {
         Self {
             origin: format!("the configuration of node {}", node.name()),
@@ -77,7 +77,7 @@ impl NamespaceFacts {
         }
     }
 
-    /// These facts, with missing values from `other`.
+    /// These facts; values that are missing here are taken from `other`.
     pub fn or(self, other: Self) -> Self {
         let says_sizes = self.write_block_bytes.is_some() || self.flush_bytes.is_some();
         Self {
@@ -96,9 +96,9 @@ impl NamespaceFacts {
 pub struct ProfileOptions {
     /// Only these namespaces; empty: all.
     pub namespaces: Vec<String>,
-    /// Only lines from here on.
+    /// Only log lines from this time on.
     pub from: Option<Timestamp>,
-    /// Only lines up to here.
+    /// Only log lines up to this time.
     pub to: Option<Timestamp>,
     /// Minimum length of the window to find, seconds.
     pub at_least_sec: u32,
@@ -233,11 +233,11 @@ pub fn mean_of(reports: &[&Report], devices: &[&str]) -> IostatMeans {
 
 /// Period that iostat covers; `None`: its reports have no time.
 ///
-/// Errors: the period does not overlap the log's, `of_log`.
+/// Errors: the period does not overlap `of_log`, the period of the log.
 pub fn span(iostat: &Iostat, of_log: Option<(Timestamp, Timestamp)>, zone: Offset) -> Result<Option<Window>> {
     let times = times(iostat, zone);
     let (Some(first), Some(last)) = (times.iter().min().copied(), times.iter().max().copied()) else { return Ok(None) };
-    // The first report covers the time before it, probably as long as the next interval.
+    // The first report covers an interval before it, probably as long as the next interval.
     let begin = first - times.get(1).map_or(SignedDuration::ZERO, |next| next.duration_since(first).abs());
     match of_log {
         Some((from, to)) if last < from || first > to => Err(IostatMismatch::OtherTime { first, last, from, to }),
@@ -251,7 +251,7 @@ fn times(iostat: &Iostat, zone: Offset) -> Vec<Timestamp> {
     iostat.reports.iter().map(at).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// The reports whose whole interval is within `window`, and the seconds of the window that they do not cover.
+/// The reports whose whole interval is within `window`, and the seconds of the window that these reports do not cover.
 fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>, f64)> {
     let times = times(iostat, zone);
     if times.is_empty() {
@@ -259,7 +259,8 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>
     }
     let lengths: Vec<_> = times.windows(2).map(|pair| pair[1].duration_since(pair[0])).collect();
     let clock = SignedDuration::from_secs(CLOCK_SEC);
-    // A report covers the time since the previous one. The first probably covers as long a time as the second.
+    // A report covers the time since the previous report. The first report probably covers as long a time as the
+    // second.
     let length = |index: usize| lengths.get(index.saturating_sub(1)).copied().unwrap_or_default();
     let is_inside =
         |index: &usize| times[*index] - length(*index) >= window.from - clock && times[*index] <= window.to + clock;
@@ -281,7 +282,7 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>
 mod tests {
     use super::*;
 
-    /// As `iostat -z` prints it: a report for each of `reports`, with the devices that were busy.
+    /// Output of `iostat -z`: a report for each of `reports`, with the devices that were busy.
     fn iostat(reports: &[&[(&str, f64)]]) -> Iostat {
         let rates = |&(device, r_s): &(&str, f64)| DeviceRates {
             device: device.to_owned(),

@@ -3,7 +3,7 @@
 //! The counters of a log are sampled every [`CELL_SEC`]. A window is steady as long as no rate leaves a band: its
 //! minimum is within [`BAND`] of its maximum, plus the statistical scatter of small counts. Among all windows that are
 //! long enough and cannot be extended, the busiest is taken, because a drive is sized for the peak; among equally busy
-//! ones the longest. No window contains a restart, because counters are reset there.
+//! windows, the longest. No window contains a restart, because counters are reset there.
 //!
 //! A load that begins is not steady at once: blocks fill before they are defragmented. The parts of the window's start
 //! and end that worsen its mean are cut off, by the marginal standard error rule (MSER; White, "An effective truncation
@@ -26,16 +26,17 @@ const BAND: f64 = 0.2;
 const UNSTEADY: f64 = 0.4;
 
 /// Minimum time between two lines of a series that counts as a hole in the log, seconds. If [`LINES_MISSING`] gives a
-/// longer time, that one applies.
+/// longer time, the longer time applies.
 const HOLE_SEC: i64 = 60;
 
 /// The same minimum as a multiple of the usual distance between the lines of the series.
 const LINES_MISSING: i32 = 3;
 
-/// Maximum difference of two counts whose rates are taken as equal, in standard deviations: 2 up and 2 down.
+/// Maximum difference of two counts whose rates are taken as equal, in standard deviations: from 2 below the mean to 2
+/// above.
 const SCATTER: f64 = 4.0;
 
-/// Windows with at least this fraction of the busiest one's load count as equally busy.
+/// Windows with at least this fraction of the busiest window's load count as equally busy.
 const AS_BUSY: f64 = 0.95;
 
 /// Why there is no window.
@@ -51,13 +52,13 @@ pub enum WindowError {
     #[error(
         "{log}: no steady window of at least {wanted} - the longest was {longest} - choose a window with --from and \
          --to, or \
-         allow shorter ones with --at-least {at_least}"
+         allow shorter windows with --at-least {at_least}"
     )]
     NotSteady { log: String, wanted: String, longest: String, at_least: String },
     /// The requested window contains a restart.
     #[error(
         "{log}: the server was restarted at {restart}, between {from} and {to} - \
-         a restart resets the counters: choose a window before or after it"
+         a restart resets the counters: choose a window before or after the restart"
     )]
     Restarted { log: String, restart: Timestamp, from: Timestamp, to: Timestamp },
     /// The end is before the start.
@@ -182,8 +183,8 @@ fn series(log: &ServerLog, namespaces: &[String]) -> Vec<Series> {
     all_series
 }
 
-/// Points of a counter, corrected as if the counter had grown across each clock step at its rate before: across a step
-/// no rate can be computed.
+/// Points of a counter, corrected as if the counter had grown across each clock step at the rate before the step: no
+/// rate can be computed across a step.
 fn without_steps(mut points: Vec<(Timestamp, u64)>, steps: &[Timestamp]) -> Vec<(Timestamp, u64)> {
     let (mut rate, mut previous, mut grown_by) = (None, points.first().copied(), 0.0);
     for point in points.iter_mut().skip(1) {
@@ -211,7 +212,7 @@ fn whole_stretches(
         let pairs = || series.points.windows(2).map(|pair| (pair[0].0, pair[1].0));
         let mut distances: Vec<_> = pairs().map(|(one, other)| other.duration_since(one)).collect();
         distances.sort_unstable();
-        // Depends on the ticker-interval of the server, by default 10 s.
+        // The usual distance depends on the server's ticker-interval, by default 10 s.
         let usual = distances.get(distances.len() / 2).copied().unwrap_or_default();
         let longest = (usual * LINES_MISSING).max(SignedDuration::from_secs(HOLE_SEC));
         holes.extend(pairs().filter(|(one, other)| other.duration_since(*one) > longest));
@@ -254,8 +255,8 @@ impl SteadyWindow {
     }
 }
 
-/// Number of leading values, at most `count_max`, to leave out of the mean: the number that minimises its squared standard
-/// error.
+/// Number of leading values, at most `count_max`, to leave out of the mean: the number that minimises the mean's
+/// squared standard error.
 fn unsettled(values: &[f64], count_max: usize) -> usize {
     let last = count_max.min(values.len().saturating_sub(2));
     let (mut sum, mut squares, mut best) = (0.0, 0.0, (f64::INFINITY, 0));
@@ -270,7 +271,7 @@ fn unsettled(values: &[f64], count_max: usize) -> usize {
     best.1
 }
 
-/// All steady windows between two instants that cannot be extended.
+/// All steady windows between `begin` and `end` that cannot be extended.
 fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<SteadyWindow> {
     let cell = SignedDuration::from_secs(CELL_SEC);
     let cells = (end.duration_since(begin).as_secs() / CELL_SEC) as usize;
@@ -343,7 +344,7 @@ impl<'a> Band<'a> {
 
     fn push(&mut self, cell: usize) {
         let (rate, rates) = (self.rates[cell], self.rates);
-        // A later rate that is at least as extreme replaces earlier ones.
+        // A later rate that is at least as extreme replaces earlier rates.
         let stays = self.least.partition_point(|other| rates[*other] < rate);
         self.least.truncate(stays);
         let stays = self.largest.partition_point(|other| rates[*other] > rate);
@@ -428,7 +429,7 @@ mod tests {
 
     #[test]
     fn few_counts_scatter_and_are_steady_all_the_same() {
-        // At three blocks a second, a cell has 40 to 80 by chance.
+        // At three blocks a second, a cell has 40 to 80 blocks by chance.
         assert_eq!(found(&log(&[(2, 60), (4, 60), (3, 100), (2, 60), (4, 60)]), 180), Ok((0, 340)));
     }
 

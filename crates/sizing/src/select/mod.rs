@@ -6,10 +6,11 @@
 //! a run, a rating --Supply-> sustained I/O and capacity of one drive    /
 //! ```
 //!
-//! The one idea: a drive that sustained certain rates of reads, writes, bytes read and bytes written, all at once and
+//! The main idea: a drive that sustained certain rates of reads, writes, bytes read and bytes written, all at once and
 //! within its limits, sustains any load that is lower in all four. So the largest of the four ratios of load to drive
-//! gives the number of drives. If the drive ran this very load, or a multiple of it, all four ratios agree and the
-//! number is measured; otherwise it is an estimate that errs on the safe side for sizes in between.
+//! gives the number of drives. If the drive ran exactly this load, or a multiple of it, all four ratios agree and the
+//! number of drives is measured. Otherwise the number is an estimate, and rather too high than too low if the I/O sizes
+//! are between measured ones.
 
 use crate::align::RequestedLoad;
 use crate::drive_io::DriveIo;
@@ -42,7 +43,7 @@ pub struct NodeDemand {
     pub node: String,
     /// Current I/O of each of its drives.
     pub drives: Vec<DriveIo>,
-    /// Bytes of records on all of them; `None` if unknown for any drive.
+    /// Bytes of records on all drives of the node; `None` if unknown for any drive.
     pub used_bytes: Option<u64>,
 }
 
@@ -93,7 +94,7 @@ pub struct Supply {
 /// Options that scale the demand or limit a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SizingTerms {
-    /// The load as a multiple of the current one.
+    /// The load as a multiple of the current load.
     pub scale: f64,
     /// The data as a multiple of the current amount.
     pub data_scale: f64,
@@ -142,11 +143,11 @@ impl Limit {
 /// Number of drives needed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Need {
-    /// Drives on each node: as many as the node that needs most.
+    /// Drives on each node: the number that the most demanding node needs.
     pub per_node: u64,
     /// Drives on all nodes together, with `per_node` on each.
     pub in_all: u64,
-    /// Number of drives on that node before rounding up.
+    /// Number of drives that the most demanding node needs, before rounding up.
     pub exact: f64,
     /// The deciding limit.
     pub limit: Limit,
@@ -174,7 +175,7 @@ fn shares(node: &NodeDemand, supply: &Supply, terms: &SizingTerms) -> Vec<(f64, 
     load.chain(room).chain(wear).collect()
 }
 
-/// Multiple of the cluster's busiest drive's load that the drive sustains; `None` without load.
+/// The load that the drive sustains, as a multiple of the load of the cluster's busiest drive; `None` without load.
 pub fn times_the_busiest(demand: &Demand, supply: &Supply) -> Option<f64> {
     let supplied = supply.io.numbers();
     let times = |io: &DriveIo| {

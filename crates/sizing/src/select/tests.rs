@@ -6,7 +6,7 @@ fn io(reads: f64, writes: f64, read_kib: f64, written_kib: f64) -> DriveIo {
     DriveIo::from([reads, writes, read_kib, written_kib])
 }
 
-/// Two nodes with two drives each; those of the second node are busier.
+/// Two nodes with two drives each; the drives of the second node are busier.
 fn demand() -> Demand {
     let node = |node: &str, part: f64| NodeDemand {
         node: node.to_owned(),

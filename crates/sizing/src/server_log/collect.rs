@@ -12,7 +12,7 @@ use std::io::Read;
 
 /// Maximum step of a clock set by NTP; threads that log at the same time differ by less.
 const CLOCK_SLACK: SignedDuration = SignedDuration::from_secs(5);
-/// A line this much later than the previous one may have a wrong date: the following lines decide.
+/// A line that is later than the previous line by more than this may have a wrong date: the following lines decide.
 const CLOCK_JUMP: SignedDuration = SignedDuration::from_hours(24);
 /// Maximum time between the lines of one histogram, and between the two lines of a drive.
 const TOGETHER: SignedDuration = SignedDuration::from_secs(5);
@@ -23,8 +23,8 @@ const SERIES_MAX: usize = 8192;
 const KEPT_MAX: usize = 1_000_000;
 /// First distance to which entries are thinned.
 const THINNED: SignedDuration = SignedDuration::from_secs(15);
-/// Maximum number of stored restarts. The log of one node has a few; a file with lines of two nodes has one at nearly
-/// every histogram.
+/// Maximum number of stored restarts. The log of one node has a few restarts. A file with lines of two nodes has a
+/// restart at nearly every histogram.
 const RESTARTS_MAX: usize = 10_000;
 /// 2010-01-01, older than any log: an earlier time comes from a machine whose clock is not set yet.
 pub(super) const CLOCK_SET: Timestamp = Timestamp::constant(1_262_304_000, 0);
@@ -94,7 +94,7 @@ impl Collector {
         self.oddities.add_remark(sentence);
     }
 
-    /// Reads a file to its end. `head`: text before its first line with a time, which may be the rest of the previous
+    /// Reads a file to its end. `head`: text before the file's first line with a time. May be the rest of the previous
     /// file's last line.
     pub(super) fn read<R: Read>(&mut self, file: &str, head: &[u8], lines: &mut Lines<R>) -> Result<(), LogError> {
         let cannot = |source| ReadError { name: file.to_owned(), source };
@@ -102,7 +102,7 @@ impl Collector {
         if !head.is_empty() {
             self.join(head, LinePosition { file, line: 1 });
         }
-        // No rest of the previous file's last line was found: read the line as it is.
+        // The rest of the previous file's last line was not found: the incomplete line is read as it is.
         if !self.cut_line.is_empty() {
             let cut = std::mem::take(&mut self.cut_line);
             self.line(Line { bytes: &cut, is_complete: false }, LinePosition { file, line: 0 });
@@ -537,7 +537,7 @@ fn lines_of_series(number: u64) -> String {
     count(number, "histogram or drive line")
 }
 
-/// Drops entries closer than `distance` to the previous one, unless a restart is between them.
+/// Drops entries closer than `distance` to the previous kept entry, unless a restart is between them.
 fn thin<T>(series: &mut Vec<T>, time_of: impl Fn(&T) -> Timestamp, distance: SignedDuration, restarts: &[Timestamp]) {
     let mut last: Option<Timestamp> = None;
     series.retain(|entry| {
@@ -558,7 +558,7 @@ fn began_anew(last: &Dump, next: &Dump) -> bool {
         || last.unit == next.unit && (0..BUCKETS).any(|bucket| count(next, bucket) < count(last, bucket))
 }
 
-/// Stores a restart between two lines, unless one is already stored there. False if too many are stored.
+/// Stores a restart between two lines, unless a restart is already stored there. False if too many restarts are stored.
 fn note_restart(restarts: &mut Vec<Timestamp>, after: Timestamp, until: Timestamp) -> bool {
     if is_between(restarts, after, until) {
         return true;

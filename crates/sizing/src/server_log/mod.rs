@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Counters are kept as printed, cumulative since the server started, with the time of their line; a decrease means a
-//! restart. Rates printed in a line are used only if there is a single line: the server divides by a fixed 20 s. Every
-//! oddity is counted and becomes a remark; nothing is dropped silently. A kind of oddity has one remark, with its count
-//! and its first position.
+//! restart. Printed rates are used only if there is a single line, because the server divides by a fixed 20 s instead
+//! of the measured time. Nothing is dropped silently: every oddity is counted and becomes a remark. A kind of oddity
+//! has one remark, with its count and its first position.
 
 mod collect;
 pub(crate) mod order;
@@ -45,16 +45,16 @@ pub struct ServerLog {
     pub clock_steps: Vec<Timestamp>,
     /// Dumps of histograms by name: `{test}-device-read-size`.
     pub histograms: BTreeMap<String, Vec<Dump>>,
-    /// drv_ssd lines by namespace (empty in old versions, which do not print it) and device.
+    /// drv_ssd lines by namespace and device. Old versions do not print the namespace: it is empty.
     pub drives: BTreeMap<(String, String), Vec<DriveLine>>,
-    /// True if the log was made from averages over its span (see [`pasted`](crate::pasted)): then it has no counters
-    /// within that span.
+    /// True if the log was made from averages over its span (see [`pasted`](crate::pasted)): then the log has no
+    /// counters within that span.
     pub is_averages: bool,
     /// Oddities: torn lines, units that changed, each a sentence with numbers.
     pub remarks: Vec<String>,
 }
 
-/// Lines that a server logs at its start. The first of them may be missing from the files.
+/// Lines that a server logs at its start. The first of these lines may be missing from the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
     /// Time.
@@ -63,7 +63,7 @@ pub struct Start {
     pub build: Option<String>,
     /// Bytes of a write block by device.
     pub write_block_bytes: BTreeMap<String, u64>,
-    /// Configuration of each namespace, nested keys too: each key's values in their order.
+    /// Configuration of each namespace, including nested keys: the values of each key, in order.
     pub configuration: BTreeMap<String, BTreeMap<String, Vec<String>>>,
 }
 
@@ -100,7 +100,7 @@ impl fmt::Display for Unit {
 pub struct Dump {
     /// Time.
     pub timestamp: Timestamp,
-    /// Unit of its values.
+    /// Unit of the histogram's values.
     pub unit: Unit,
     /// Total count.
     pub total: u64,
@@ -157,7 +157,7 @@ pub struct DriveDetail {
     pub direct_frees: u64,
     /// Flushes of blocks that were not full; from 7.1.
     pub partial_writes: Option<u64>,
-    /// Such flushes by defragmentation; from 7.1.
+    /// Flushes by defragmentation of blocks that were not full; from 7.1.
     pub defrag_partial_writes: Option<u64>,
 }
 
@@ -218,7 +218,7 @@ enum Oddity {
     UnknownUnit,
     /// A histogram in another unit than before.
     UnitChanged,
-    /// Counts whose time is not later than the previous ones'.
+    /// Counts whose time is not later than the time of the previous counts.
     NotLater,
     /// A line that began in one file and ended in the next.
     Joined,
@@ -275,7 +275,7 @@ struct Oddities {
 const SAID_MAX: usize = 200;
 
 impl Oddities {
-    /// Counts an oddity of `kind`, and stores the position of the first one.
+    /// Counts an oddity of `kind`, and stores the position of the first oddity of this kind.
     fn count(&mut self, kind: Oddity, position: LinePosition<'_>, quote: &[u8]) {
         let (number, _) = self.kinds.entry(kind).or_insert_with(|| {
             let text: String = String::from_utf8_lossy(quote).chars().take(QUOTED_CHARS).collect();

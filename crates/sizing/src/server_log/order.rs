@@ -1,7 +1,7 @@
 //! Assigns files to nodes, and sorts each node's files by time.
 //!
-//! First the head of each file is read, for its start time and its node. Then all files are read to their ends, in the
-//! order of time. A file that names no node is added to a node whose files do not overlap it.
+//! First the head of each file is read, to find its start time and its node. Then all files are read to their ends, in
+//! the order of time. A file that names no node is added to a node whose files do not overlap it.
 //!
 //! Also detects steps of a server's clock. The server's ticker sleeps by a monotonic clock, so the lines of a series
 //! have a steady distance, 10 or 20 s. If the time stamps deviate from that distance, the clock was set in between, or
@@ -22,9 +22,9 @@ use std::io::Read;
 const PROBED_BYTES: usize = 1 << 20;
 /// Maximum bytes before the first line with a time, not counting skipped bytes.
 const UNSTAMPED_BYTES_MAX: u64 = 16 << 20;
-/// The same maximum including NUL bytes and long lines.
+/// The same maximum, with skipped NUL bytes and long lines counted.
 const SKIPPED_BYTES_MAX: u64 = 64 << 30;
-/// Maximum overlap of the end of a file with the start of the next one.
+/// Maximum overlap of the end of a file with the start of the next file.
 const SLACK: SignedDuration = SignedDuration::from_secs(10);
 
 /// A file whose beginning has been read.
@@ -53,7 +53,7 @@ pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<LogFile>, Vec<String
     if files.is_empty() {
         return Err(LogError::NotServerLog { name: empty.join(", "), found: "no data".to_owned() });
     }
-    // If two files begin in the same second, the one that begins within a line is the later.
+    // If two files begin in the same second, the file that begins within a line is the later.
     files.sort_by_key(|file| (file.begin, !file.head.is_empty()));
     Ok((files, empty))
 }
@@ -80,8 +80,8 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
     Ok(logs)
 }
 
-/// Reads up to the first line with a time, and on until the node is known. `Err` with the file's name: the file is
-/// empty.
+/// Reads at least up to the first line with a time, and further until the node is known. `Err` with the file's name:
+/// the file is empty.
 fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
     let (name, input) = source.into_parts();
     let mut lines = Lines::new(input);
@@ -136,8 +136,8 @@ fn described(line: &[u8]) -> String {
     if text.contains(['\0', '\u{fffd}']) { "binary data".to_owned() } else { format!("first {}", quoted(&text)) }
 }
 
-/// Reads a file into the log of its node. A file that names no node belongs to the only node, or to one whose files it
-/// does not overlap.
+/// Reads a file into the log of its node. A file that names no node belongs to the only node, or to a node whose files
+/// it does not overlap.
 fn read_to_end(mut file: LogFile, only_node: Option<&String>, nodes: &mut Nodes) -> Result<(), LogError> {
     let node = file.node.as_ref().or(only_node).cloned();
     let overlaps = |collector: &Collector| collector.end().is_some_and(|end| file.begin.duration_since(end) < -SLACK);
@@ -176,8 +176,8 @@ fn read_to_end(mut file: LogFile, only_node: Option<&String>, nodes: &mut Nodes)
 /// Maximum deviation of the ticker from the usual distance, seconds: stamps may be whole seconds.
 pub(crate) const TOLERANCE_SEC: f64 = 1.5;
 
-/// Number of distances on either side from which the usual distance is computed: only near ones, because the ticker's
-/// interval may be changed.
+/// Number of distances on either side from which the usual distance is computed: only near distances, because the
+/// ticker's interval may be changed.
 const AROUND: usize = 4;
 
 /// The usual distance around index `at`; `None`: too few distances.

@@ -131,7 +131,7 @@ fn lines_of_every_version_are_read() {
                   write (3,0.1) defrag-q 2 defrag-read (1,0.0) defrag-write (0,0.0) shadow-write-q 6\n";
     let (_, found) = drive(memory);
     assert_eq!((found[0].writes, found[0].shadow_write_q), (3, Some(6)));
-    // Before 3.4 there is no unit, and two spaces.
+    // Before 3.4, a histogram has no unit, and two spaces separate its buckets.
     let old = "Sep 28 2013 14:58:56 GMT: INFO (info): (src/main/hist.c:55) histogram dump: query (7 total)\n\
                Sep 28 2013 14:58:56 GMT: INFO (info): (src/main/hist.c:70)  (00: 0000000004)  (01: 0000000003) \n";
     let query = &read_one(old).histograms["query"][0];
@@ -407,7 +407,7 @@ fn two_nodes_in_one_file_are_said_once_and_take_no_more_memory() {
 
 #[test]
 fn what_cannot_be_thinned_is_no_reason_to_try_at_every_line() {
-    // More series than entries that may be stored, each of one histogram.
+    // 4,000 series with one histogram each: more than the 100 entries that may be stored.
     let text = (0..4_000).fold(String::new(), |text, i| text + &log(0, 1, 1).replace("test", &format!("t{i}")));
     let mut collector = Collector::keeping(100);
     collector.read("a", b"", &mut Lines::new(text.as_bytes())).unwrap();

@@ -8,7 +8,7 @@
 //! DETAIL (drv_ssd): (drv_ssd.c:2140) {test} /dev/sdb: free-wblocks (5,107) defrag-io-skips (0,0.0) direct-frees (0,0.0)
 //! ```
 //!
-//! Required closing parentheses prevent a truncated number from being read as a smaller one.
+//! Required closing parentheses prevent a truncated number from being read as a smaller number.
 //!
 //! Also parses the time of a line: `Nov 20 2026 23:12:07.406 GMT+0100: `.
 
@@ -21,7 +21,7 @@ use results::units::is_unprintable;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogMessage<'a> {
-    /// Such as `info`, `drv_ssd`.
+    /// For example `info` or `drv_ssd`.
     pub(crate) context: &'a [u8],
     /// `hist.c`, without folder and line.
     pub(crate) file: &'a [u8],
@@ -52,7 +52,7 @@ pub(crate) struct DumpHeader<'a> {
     pub(crate) name: &'a str,
     /// Total count.
     pub(crate) total: u64,
-    /// Unit of its values; `Err` for an unknown word.
+    /// Unit of the histogram's values; `Err` for an unknown word.
     pub(crate) unit: Result<Unit, &'a str>,
 }
 
@@ -105,9 +105,9 @@ pub(crate) fn buckets(text: &[u8]) -> Option<([(usize, u64); BUCKETS_OF_LINE_MAX
 pub(crate) struct DriveCounts<'a> {
     /// Empty in old versions.
     pub(crate) namespace: &'a str,
-    /// Such as `/dev/sdb`.
+    /// For example `/dev/sdb`.
     pub(crate) device: &'a str,
-    /// Counts in the order printed, each with its key and the rate beside it.
+    /// Counts in the order printed, each with its key and the rate printed beside the count.
     counts: Vec<(&'a str, u64, Option<f64>)>,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct DriveCounts<'a> {
 const KEYS: &str = "used-bytes used free-wblocks write w-tot defrag-q defrag-read defrag-tot defrag-write defrag-w-tot \
                     shadow-write-q defrag-io-skips direct-frees partial-writes defrag-partial-writes";
 
-/// True if the line should contain a drive's counters: if it is unreadable, it is counted in a remark.
+/// True if the line should contain a drive's counters. If such a line is unreadable, a remark counts it.
 pub(crate) fn is_drive_line(text: &[u8]) -> bool {
     memmem::find(text, b": used").is_some() || memmem::find(text, b" defrag-io-skips ").is_some()
 }
@@ -160,7 +160,7 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveCounts<'_>> {
 }
 
 impl DriveCounts<'_> {
-    /// The count of a key; `names` has its names in all versions.
+    /// The count of a key; `names` has the key's names in all versions.
     fn count(&self, names: &[&str]) -> Option<u64> {
         self.counts.iter().rfind(|(key, ..)| names.contains(key)).map(|(_, count, _)| *count)
     }
@@ -294,7 +294,7 @@ impl Stamp {
     }
 }
 
-/// Caches the last stamp: most lines have the same one as the previous line.
+/// Caches the last stamp: most lines have the same stamp as the previous line.
 #[derive(Debug, Default)]
 pub struct Stamps {
     text: Vec<u8>,

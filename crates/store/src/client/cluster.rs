@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A node keeps its number for the run, even if it returns with another address. Replies are not trusted: after an
-//! empty map, or a truncated or endless reply, the node only loses its partitions.
+//! empty map, or a truncated or endless reply, the only effect is that the node loses its partitions.
 
 use super::replies::{COPIES_MAX, NodePartitions, parse_partitions, rack};
 use crate::nodes::{self, Access, Connection, Host, NODES_MAX, Peer, PeersQuery, connect, in_parallel, peers};
@@ -42,7 +42,7 @@ pub struct Node {
     tls_name: String,
     /// Session token: replaces the password on further connections.
     session: Option<Vec<u8>>,
-    /// Rack of the node in the namespace; `None` if the server reports none.
+    /// Rack of the node in the namespace; `None` if the server reports no rack.
     pub rack: Option<u32>,
     /// Server version.
     pub build: String,
@@ -66,7 +66,7 @@ impl PartitionMap {
         self.copies.iter().filter_map(move |nodes| nodes[partition].map(usize::from))
     }
 
-    /// The number of the node that is the record's master, if one is known.
+    /// The number of the node that is the record's master, if known.
     pub fn master(&self, digest: &Digest) -> Option<usize> {
         self.masters()[usize::from(partition(digest))].map(usize::from)
     }
@@ -100,7 +100,7 @@ pub struct Cluster {
 pub(super) type ConnectResult = Result<Connection, (i32, String)>;
 
 impl Cluster {
-    /// Finds the cluster that has one of `seeds` as a node, for `namespace`. `uses_alternate`: use the nodes' alternate
+    /// Finds the cluster of at least one of `seeds`, for `namespace`. `uses_alternate`: use the nodes' alternate
     /// addresses.
     ///
     /// Errors: a sentence, if no seed answers or the cluster has no such namespace.
@@ -124,7 +124,8 @@ impl Cluster {
             let existing = poller.nodes[0].node.namespaces.iter().take(NAMESPACES_TOLD_MAX).map(|name| begin_of(name));
             let (name, existing) = (quoted(namespace), existing.collect::<Vec<_>>().join(", "));
             return Err(format!(
-                "cannot use namespace {name} - the cluster has only these: {existing} - give one of them with -n"
+                "cannot use namespace {name} - the cluster has only these namespaces: {existing} - \
+                 give one of them with -n"
             ));
         }
         let has_single_bins = poller.settings().split(';').any(|pair| pair == "single-bin=true");
@@ -233,7 +234,7 @@ impl PolledNode {
         let names = ["peers-generation", "partition-generation"].map(str::to_owned);
         let generations = self.node.ask(&names, access)?;
         let known = generations.into_iter().map(|value| value.filter(|value| !is_refusal(value)));
-        // The connection counts, too: after a restart of the node, its generations may be the same by chance.
+        // The connection is compared, too: after a restart of the node, its generations may be the same by chance.
         let generations = known.collect::<Option<Vec<_>>>().map(|known| (known, self.node.connections));
         if generations.is_some() && generations == self.generations {
             return Ok(());
@@ -252,7 +253,7 @@ impl PolledNode {
 }
 
 impl ClusterPoller {
-    /// Queries `nodes` for `namespace`, and nodes that join them.
+    /// A poller that queries `nodes`, and nodes that join them, for `namespace`.
     ///
     /// Errors: a sentence, if a thread cannot be started.
     fn new(
@@ -295,8 +296,8 @@ impl ClusterPoller {
         self.map()
     }
 
-    /// Peers to look for: nodes that do not answer, at the last address and at the addresses that peers report; unknown
-    /// peers; and the seeds, while a node does not answer.
+    /// Peers to look for: nodes that do not answer (at their last address, and at the addresses that peers report),
+    /// unknown peers, and, while any node does not answer, the seeds.
     fn missing(&self) -> Vec<Peer> {
         let (reachable, unreachable): (Vec<_>, Vec<_>) = self.nodes.iter().partition(|polled| polled.answers());
         let advertised = reachable.iter().flat_map(|polled| &polled.peers);
@@ -311,7 +312,7 @@ impl ClusterPoller {
         missing_peers.into_values().chain(unreachable_peers).chain(seeds).take(NODES_MAX).collect()
     }
 
-    /// Adds a node, or the new address of a known node that no longer answers at the old one.
+    /// Adds a node, or the new address of a known node that no longer answers at its old address.
     fn add(&mut self, node: nodes::Node) {
         if let Some(known) = self.nodes.iter_mut().find(|polled| polled.node.id == node.id) {
             if !known.answers() {

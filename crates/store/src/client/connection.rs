@@ -1,4 +1,4 @@
-//! One connection to a node: requests, and replies in the same order.
+//! A connection to a node: requests, and replies in the same order.
 //!
 //! Batch reads: one request per node for several records, by the batch-index protocol.
 //!
@@ -66,7 +66,7 @@ pub(super) struct Connection {
 impl Connection {
     /// True if the connection can take a request. `pipeline_max`: maximum number of requests in flight.
     pub(super) fn takes(&self, pipeline_max: usize) -> bool {
-        // Requests behind one that has timed out would time out, too.
+        // Requests behind a request that has timed out would time out, too.
         let is_stuck = self.pending_replies.front().is_some_and(|first| first.token.is_none());
         self.socket.is_some() && !self.is_ending && !is_stuck && self.pending_replies.len() < pipeline_max
     }
@@ -147,7 +147,7 @@ const FLAGS: u8 = 0b101;
 
 /// Flags of a key: info bytes and a time to live follow.
 const INFO_AND_TTL: u8 = 0b1010;
-/// Flag of a key: except for the digest, the key is like the previous one.
+/// Flag of a key: except for the digest, the key is like the previous key.
 const REPEAT: u8 = 1;
 
 /// Appends the request for all bins of `keys`, which the server may work on for `timeout_ms`.
@@ -174,10 +174,10 @@ pub(super) fn put_batch(out: &mut Vec<u8>, namespace: &[u8], set: &[u8], keys: &
     frame::end(out, begin);
 }
 
-/// One node's part of a batch in flight.
+/// The part of a batch in flight that one node answers.
 #[derive(Debug)]
 pub(super) struct BatchPart {
-    /// By position in the request; `None`: answered.
+    /// Keys by their position in the request; `None`: answered.
     keys: Vec<Option<IndexedDigest>>,
 }
 
@@ -186,14 +186,14 @@ impl BatchPart {
         Self { keys: keys.into_iter().map(Some).collect() }
     }
 
-    /// The keys that `entry` answers: one key, or all keys left if it is the last entry.
+    /// The keys that `entry` answers: one key, or all keys left if `entry` is the last entry.
     ///
     /// Errors: `entry` answers an unknown or answered key, or is the last entry and leaves keys without an answer.
     pub(super) fn answered(&mut self, entry: &Entry<'_>) -> Result<Vec<IndexedDigest>, Malformed> {
         let error = Malformed::Body("records of a batch");
         match entry.is_last {
             true if entry.code == 0 && self.rest().next().is_some() => Err(error),
-            // The whole part was refused, or all of it is answered.
+            // The whole part was refused, or all of the part is answered.
             true => Ok(self.rest().collect()),
             false => self.keys.get_mut(entry.index as usize).and_then(Option::take).map(|key| vec![key]).ok_or(error),
         }

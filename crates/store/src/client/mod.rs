@@ -5,10 +5,10 @@
 //! Cluster (threads): owners of the partitions; new connections
 //! ```
 //!
-//! * [`cluster`]: nodes and partitions; `routes`: connections to them, and requests waiting for one
+//! * [`cluster`]: nodes and partitions; `routes`: connections to nodes, and requests waiting for a connection
 //! * `connection`: requests for one record or several; [`replies`]: parses replies, which `routes` then handles
 //!
-//! The one idea: an issuing thread waits only in its ring. Requests for a missing node wait for a connection until
+//! The main idea: an issuing thread waits only in its ring. Requests for a missing node wait for a connection until
 //! their timeout. So a server that returns is used at once, and a missing server does not cause a storm of failures. A
 //! read whose node fails goes to another node with a copy, if [`Replica`] allows it; a write never does. On each
 //! connection, replies come in the order of the requests. A connection has one request in flight, as in Aerospike's own
@@ -40,7 +40,7 @@ use sys::buffer::Buf;
 use sys::net::{Op as NetOp, Outcome as NetOutcome};
 use sys::op::{Completion, Op, OpKind};
 
-/// Number of nodes that may join during a run without reusing the connections of others.
+/// Number of nodes that may join during a run, for which connections are reserved.
 const NODES_SPARE: usize = 2;
 
 /// Number of receive buffers.
@@ -72,11 +72,11 @@ pub struct ClientSettings {
 /// A transaction in flight.
 #[derive(Debug, Default)]
 struct TransactionInFlight {
-    /// Distinguishes the transaction from earlier ones with the same token; 0: unused.
+    /// Distinguishes the transaction from earlier transactions with the same token; 0: unused.
     number: u64,
     /// Number of records without an answer.
     records_left: u32,
-    /// Connections on which its requests were sent.
+    /// Connections on which the transaction's requests were sent.
     slots: Vec<usize>,
 }
 
@@ -109,7 +109,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Client number `shard.0` of `shard.1`. Makes enough connections for `in_flight_max` transactions of `setup`.
+    /// Client number `shard.0` of `shard.1` clients. Makes enough connections for `setup.in_flight_max` transactions.
     ///
     /// Errors: a node refuses; no io_uring.
     pub fn new(settings: ClientSettings, shard: (usize, usize), setup: Setup) -> io::Result<Self> {

@@ -34,7 +34,7 @@ pub struct Entry<'a> {
     pub bins: &'a [u8],
 }
 
-/// Takes the body of the first reply off `bytes`. `None` if it is incomplete.
+/// Takes the body of the first reply off `bytes`. `None` if the reply is incomplete.
 pub fn take_reply<'a>(bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Malformed> {
     match frame::take(bytes, REPLY_BYTES_MAX)? {
         Some((FrameKind::Message, body)) => Ok(Some(body)),
@@ -55,7 +55,8 @@ pub fn take_entry<'a>(body: &mut &'a [u8]) -> Result<Entry<'a>, Malformed> {
 /// Partitions of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodePartitions {
-    /// Increases with each change of masters. If two nodes claim a partition, the one with the higher regime has it.
+    /// Increases with each change of masters. If two nodes claim a partition, the node with the higher regime has the
+    /// partition.
     pub regime: u32,
     /// A bitmap for each copy: the partitions of which the node is master, then those of which it is a replica.
     pub copies: Vec<Vec<u8>>,

@@ -1,7 +1,7 @@
-//! Routes to the nodes: connections, and requests that wait for one.
+//! Routes to the nodes: connections, and requests that wait for a connection.
 //!
-//! Also handles replies, and requests whose reply is lost or late. Either the transaction then ends, or the request is
-//! sent to another node.
+//! This module also handles replies, and requests whose reply is lost or late. After a lost or late reply, either the
+//! transaction ends, or the request is sent to another node.
 
 use super::Client;
 use super::cluster::connect_node;
@@ -39,7 +39,7 @@ pub enum Replica {
     PreferRack,
 }
 
-/// The words of Aerospike's benchmark.
+/// Parses the words of Aerospike's benchmark.
 impl FromStr for Replica {
     type Err = &'static str;
 
@@ -171,7 +171,7 @@ impl Client {
         None
     }
 
-    /// Sends a request, or queues it at its node. A batch is split among its nodes.
+    /// Sends a request, or queues it for its node. A batch is split among its nodes.
     pub(super) fn route(&mut self, waiting: WaitingRequest) {
         let WaitingRequest { token, number, tries, request } = waiting;
         match request {
@@ -326,7 +326,7 @@ impl Client {
         errno
     }
 
-    /// Ends the transactions whose replies are in `bytes`; returns the rest.
+    /// Ends the transactions whose replies are in `bytes`. Returns the rest of `bytes`.
     fn replies<'a>(
         &mut self,
         slot: usize,

@@ -47,7 +47,7 @@ fn what_is_written_is_read_on_as_many_connections_as_are_needed_and_no_more() {
         for kind in [OpKind::Write, OpKind::Read, OpKind::Write, OpKind::Read] {
             assert!(all(&mut client, kind, 300, 8).iter().all(|outcome| outcome.is_done()), "{kind}");
         }
-        // One more connection is for cluster queries.
+        // The server has a further connection, for cluster queries.
         assert_eq!(server.state.connections.load(Ordering::Relaxed), connections + 1);
         let most_at_once = server.state.most_at_once.load(Ordering::Relaxed);
         assert!(most_at_once <= pipeline, "{most_at_once} at once, {pipeline} allowed");
@@ -83,7 +83,7 @@ fn what_a_server_forgets_or_changes_is_told() {
     let acknowledged = (0..30).zip([2; 10].into_iter().chain([1; 10]).chain([0; 10]));
     assert_eq!(outcomes, acknowledged.map(missing).collect::<Vec<_>>());
     let read = client.settings.verification.take();
-    // Each old record is torn and missing later, but counts once.
+    // Each old record is torn in a later read, and missing in another, but is counted once.
     let refused = Refused { old: 10, missing: 10, foreign: 0, torn: 10 };
     assert_eq!((read.records, read.refused), (40, Some(refused)));
 }

@@ -1,5 +1,5 @@
-//! The syntax of the file: one directive per line, and blocks of directives. Values are numbers, sizes, times,
-//! booleans.
+//! The syntax of the configuration file: one directive per line, and blocks of directives. Values are numbers, sizes,
+//! times, booleans.
 //!
 //! ```text
 //! namespace test {                # a block with the value "test"

@@ -1,7 +1,7 @@
 //! The configuration: the supported part of the real server's `aerospike.conf`.
 //!
 //! Every error is reported with its line. A directive of the real server that has no effect in this server gets a note.
-//! An unknown directive, or one of a missing feature, is an error.
+//! An unknown directive, or a directive of a missing feature, is an error.
 
 mod blocks;
 mod read;
@@ -40,7 +40,7 @@ pub struct Config {
     pub logs: Vec<Log>,
     /// `network`, `service`, `address` and `port`: addresses and port for clients.
     pub listen: Listen,
-    /// `access-address` and `access-port`: address advertised to clients, if it differs from the listening one.
+    /// `access-address` and `access-port`: address advertised to clients, if it differs from the listening address.
     pub access: Option<(IpAddr, u16)>,
     /// `network`, `heartbeat`, `mesh-seed-address-port`: host and service port of each node of the cluster, including
     /// this one; empty: a single node.
@@ -114,7 +114,7 @@ pub struct NamespaceConfig {
     pub replication_factor: u8,
     /// `write-commit-level-override master`: a write is acknowledged before the replica has the record.
     pub answers_before_replica: bool,
-    /// `migrate-sleep`: pause of a core between two records that it sends to a node without them, us.
+    /// `migrate-sleep`: pause of a core, us, between sending two records that the other node lacks.
     pub migrate_sleep_us: u32,
     /// Values of `device` or `file`.
     pub devices: Vec<String>,

@@ -1,5 +1,5 @@
-//! Interprets the directives. Lists the real server's directives that have no effect in this server, and those that
-//! need a missing feature.
+//! Interprets the directives. Lists the real server's directives that have no effect in this server, and the directives
+//! that need a missing feature.
 
 use super::blocks::{self, Directive, FILE_BYTES_MAX, bytes, flag, number, seconds, text};
 use super::{Config, Level, Log, NamespaceConfig, ParsedConfig, Problem, Problems};
@@ -8,7 +8,7 @@ use results::units::{printable, quoted};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Maximum number of namespaces, and of devices of one. Source: the server.
+/// Maximum number of namespaces, and of devices of one namespace. Source: the real server.
 const NAMESPACES_MAX: usize = 32;
 const DEVICES_MAX: usize = 128;
 

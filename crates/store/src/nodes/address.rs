@@ -21,7 +21,7 @@ pub struct Host {
 impl Host {
     /// Reads `db1`, `db1:3100`, `10.0.0.1`, `[fe80::1]:3000`, `fe80::1`.
     pub fn parse(text: &str, default_port: u16) -> Result<Self, String> {
-        let advice = "give HOST or HOST:PORT, an IPv6 address in brackets";
+        let advice = "give HOST or HOST:PORT; put an IPv6 address in brackets";
         let text = text.trim();
         let (name, port) = match text.strip_prefix('[') {
             Some(rest) => {

@@ -45,8 +45,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Begins TLS and logs in, as far as `access` says. The login uses the `session` of an earlier connection to the
-    /// node, or the password, which begins a session. `tls_name`: the name in the node's certificate.
+    /// Begins TLS and logs in, if `access` has the settings for it. The login uses the `session` of an earlier
+    /// connection to the node, or the password, which begins a session. `tls_name`: the name in the node's certificate.
     pub(crate) fn begin(
         socket: TcpStream,
         tls_name: &str,
@@ -225,8 +225,8 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Trusts the `authorities` of a PEM file. `client`: files with this client's certificate and key, if it has one.
-    /// `name`: the name in the certificates of all nodes.
+    /// Trusts the `authorities` of a PEM file. `client`: files with this client's certificate and key, if it has a
+    /// certificate. `name`: the name in the certificates of all nodes.
     ///
     /// Errors: a sentence about a file that cannot be used.
     pub fn new(authorities: &Path, client: Option<(&Path, &Path)>, name: Option<String>) -> Result<Self, String> {

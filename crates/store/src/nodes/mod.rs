@@ -2,7 +2,7 @@
 //! id of a node identifies it, whatever its address.
 //!
 //! ```text
-//! seeds -> find -> Node -> Connection: TCP, then TLS, then the login, all optional but the first
+//! seeds -> find -> Node -> Connection: TCP, then TLS if used, then the login if any
 //!                            queries, blocking           Node::ask
 //!                            handed over to a ring       client::routes
 //! ```
@@ -30,10 +30,10 @@ use std::time::Instant;
 /// Time limit for all addresses of a node, as a multiple of the timeout for one address.
 const REACH_TIMEOUTS: u32 = 4;
 
-/// Maximum rounds of queries for peers. Each node knows all others, so two usually suffice.
+/// Maximum number of rounds of queries for peers. Each node knows all other nodes, so two rounds usually suffice.
 const ROUNDS_MAX: u32 = 8;
 
-/// Longest version of a server, bytes.
+/// Maximum length of a server's version, bytes.
 const BUILD_BYTES_MAX: usize = 64;
 
 /// Maximum number of nodes of a cluster. Source: the server's `AS_CLUSTER_SZ` is 256 in its largest edition.
@@ -174,7 +174,7 @@ impl std::fmt::Display for Node {
     }
 }
 
-/// The nodes of a cluster that were found. Without nodes if no seed answered.
+/// The nodes of a cluster that were found. Empty if no seed answered.
 pub struct DiscoveredNodes {
     /// By id.
     pub nodes: Vec<Node>,

@@ -20,7 +20,7 @@ pub use ticker::{Line, Logs, Ticker, start_lines};
 /// The version of the real server whose protocol, log and statistics this server has. Clients and tools check it.
 pub const BUILD: &str = "7.0.0.26";
 
-/// One bit per partition, the most significant bit first.
+/// A bit for each partition, the most significant bit first.
 pub type Bitmap = [u8; 512];
 
 /// This node and its view of the cluster.
@@ -91,8 +91,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Number of records of which this node is the master, of which it is the replica, and of others. Estimated from
-    /// the node's shares of the partitions, because stores do not distinguish these records.
+    /// Number of records of which this node is the master, of which it is the replica, and of all other records.
+    /// Estimated from the node's shares of the partitions, because stores do not distinguish these records.
     pub(crate) fn split_objects(&self, namespace: usize) -> [u64; 3] {
         let objects = self.counts.namespaces.get(namespace).map_or(0, |counts| counts.store.objects);
         let count = |bitmap: &Bitmap| bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum();
@@ -217,12 +217,12 @@ impl Transactions {
 /// Counts of records that are copied to or from the other node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Migration {
-    /// Partitions that are not compared yet, at the sending node and at the receiving one.
+    /// Partitions that are not compared yet, at the sending node and at the receiving node.
     pub tx_remaining: u64,
     pub rx_remaining: u64,
     /// Records sent.
     pub transmitted: u64,
-    /// Records that the other node had.
+    /// Records that the other node already had.
     pub skipped: u64,
     /// Records received.
     pub received: u64,

@@ -160,7 +160,7 @@ fn the_ticker_says_what_is_there() {
 fn latencies_are_those_of_the_last_interval() {
     let (_, facts) = minute();
     let [(name, read), _, (_, batch_read), (_, batch_write)] = &facts.latencies[..] else { panic!() };
-    // A quarter of the reads each took 0 us, 1 us, 5 us, and a second.
+    // The reads took 0 us, 1 us, 5 us and 1 s: a quarter of the reads each.
     assert_eq!((name.as_str(), &read[..32]), ("{test}-read", "usec,8.0,75.00,50.00,50.00,25.00"));
     assert!(read.split(',').count() == 2 + 17 && read.ends_with(",25.00"), "{read}");
     assert!(!batch_read.is_empty() && batch_write.is_empty());

@@ -51,8 +51,8 @@ impl Ticker {
         self.begin_ms + (self.device_ticks + 1) * DEVICES_EVERY * ticker_ms(facts)
     }
 
-    /// The lines due at `now_ms`. When the ticker is due, also sets the latencies of `facts` to those of the interval
-    /// that ends.
+    /// The lines due at `now_ms`. When the ticker is due, also sets the latencies of `facts` to the latencies of the
+    /// interval that ends.
     pub fn tick(&mut self, now_ms: u64, facts: &mut Facts) -> Vec<Line> {
         let mut lines = Vec::new();
         if now_ms >= self.devices_due(facts) {
@@ -332,7 +332,7 @@ impl Line {
         Self { level: Level::Warning, context, source, text }
     }
 
-    /// The line as written to the log. Control characters of the text are replaced, so that it stays one line.
+    /// The line as written to the log. Control characters in the text are replaced, so that the result is one line.
     pub fn stamped(&self, time: Timestamp, has_millis: bool) -> String {
         let format = if has_millis { "%b %d %Y %H:%M:%S%.3f GMT" } else { "%b %d %Y %H:%M:%S GMT" };
         let level = self.level.word();

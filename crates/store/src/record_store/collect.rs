@@ -2,9 +2,9 @@
 //!
 //! A moved record keeps its version. A tombstone is dropped when no block on the device, used or free, can hold an
 //! older version of its record. For this check, each tombstone stores the first sequence number that was assigned after
-//! the tombstone was written. When a block with that number or a greater one was begun, the older versions were already
-//! dead, and dead records are never appended again. So once every block that a cold start would read has such a number,
-//! the tombstone is no longer needed.
+//! the tombstone was written. When a block with that number or a greater number was begun, the older versions were
+//! already dead, and dead records are never appended again. So once every block that a cold start would read has such a
+//! number, the tombstone is no longer needed.
 //!
 //! A block that stays mostly live is never collected, and so keeps the tombstones of its time from being dropped. The
 //! tomb raider (`raid`) searches for these tombstones. When few blocks are free, the emptiest block is collected even

@@ -7,8 +7,8 @@
 //!                              else -> a crash interrupted its write: logged, and the store opens
 //! ```
 //!
-//! All damaged and incomplete blocks get an empty header once their records are moved. So no later cold start judges
-//! these blocks by other evidence.
+//! All damaged and incomplete blocks get an empty header once their records are moved. Therefore a later cold start,
+//! which may have different evidence, does not judge these blocks again.
 
 use super::Store;
 use crate::index::Entry;
@@ -88,7 +88,7 @@ impl Store {
         for block in 0..progress.used {
             let Block { sequence, live, .. } = *self.volumes[number].blocks.get(block);
             // Seals say that the use of this block has ended, but the newer copies of its records are lost. Renewing
-            // the block copies these records first.
+            // the block first copies these records to another block.
             if live > 0 && progress.evidence.has_ended(block, sequence) {
                 verdict.blocks_to_renew.insert(block);
             }

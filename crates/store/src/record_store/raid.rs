@@ -8,8 +8,8 @@
 //! unreadable block ends the search.
 //!
 //! When memory for the index is short, the search begins at once and does not sleep between blocks. Before an urgent
-//! search, free blocks get an empty header, so that their old versions need no tombstones. Blocks in which it finds
-//! hidden versions are queued for defragmentation.
+//! search, free blocks get an empty header, so that their old versions need no tombstones. Blocks in which an urgent
+//! search finds hidden versions are queued for defragmentation.
 //!
 //! This module also replaces expired records by tombstones, a part of the index at a time. A tombstone is needed,
 //! because an older version with a longer lifetime may still be on the device.
@@ -28,7 +28,7 @@ const TURN: u32 = 2_000;
 /// Delay before the next turn, or before a retry for lack of space, nanoseconds.
 const PAUSE_NS: u64 = 1_000_000;
 
-/// Minimum time between two urgent searches, if the first gained little.
+/// Minimum time between two urgent searches, if the first search gained little.
 const REST_NS: u64 = 5_000_000_000;
 
 /// A search for tombstones that hide nothing.
@@ -281,7 +281,8 @@ impl Store {
             if self.busy.contains_key(&digest) {
                 continue;
             }
-            // Only one more than the record's version: the other node, with its own clock, may have a later write.
+            // The tombstone's version is only one more than the record's: the other node, with its own clock, may have
+            // a later write.
             let body = self.tombstone_body(&digest);
             let tombstone = tombstone(digest, entry.version + 1, entry.generation, &body);
             self.version = self.version.max(tombstone.version);

@@ -1,9 +1,10 @@
 //! The cold start: reads every write block, and indexes the greatest version of each record.
 //!
 //! Blocks are read in large chunks, several at once, and examined in the order of completion. A block without a header
-//! of this device is unused. Blocks are allocated from the first on. So the search ends after a row of unused blocks
-//! that is longer than the number of blocks that can be begun and not written. Then `damage` judges the unreadable
-//! parts. The cold start ends with a flush, because the data may have been only in the drive's cache.
+//! of this device is unused. Blocks are allocated from the first on, and only a limited number of them
+//! (`unwritten_max`) is begun and not written. So the search ends after a longer row of unused blocks. Then `damage`
+//! judges the unreadable parts. The cold start ends with a flush, because the data may have been only in the drive's
+//! cache.
 
 use super::Store;
 use super::damage::{IncompleteBlock, Verdict};
@@ -47,7 +48,7 @@ pub(super) struct Scan {
 pub(super) struct VolumeScan {
     /// Next block to read.
     next_block: u32,
-    /// One past the last used block.
+    /// Number of the last used block plus one.
     pub(super) used: u32,
     /// Blocks whose read failed, each with the number of the next retry.
     retries: Vec<(Range<u32>, u32)>,

@@ -26,7 +26,7 @@ pub struct Node {
     /// Host for clients.
     pub host: String,
     pub port: u16,
-    /// Number of the node, from which its partitions follow.
+    /// Number of the node, which determines its partitions.
     pub id: u64,
 }
 
@@ -120,7 +120,8 @@ pub enum NodeMessage<'a> {
     Answer { number: u64, reply: &'a [u8] },
     /// The version that the sender has of a record.
     Compare { number: u64, namespace: u16, digest: Digest, version: Version },
-    /// Answer to a `Compare`: the version of the record at the answering node, which may just have got a newer one.
+    /// Answer to a `Compare`: the version of the record at the answering node. The answering node may just have
+    /// received a newer version.
     Compared { number: u64, version: u64 },
     /// Core `core` of the sender's `cores` has compared all its records, in the comparison of this number.
     ComparedAll { comparison: u16, core: u32, cores: u32 },
@@ -166,7 +167,8 @@ fn split<const N: usize>(body: &[u8]) -> Result<([u8; N], &[u8]), Malformed> {
     body.split_first_chunk().map(|(field, rest)| (*field, rest)).ok_or(INVALID_NODE_MESSAGE)
 }
 
-/// Takes the first message off `bytes`. `None` if it is incomplete. Errors: wrong magic number, mode, or length.
+/// Takes the first message off `bytes`. `None` if the message is incomplete. Errors: wrong magic number, mode, or
+/// length.
 pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<NodeMessage<'a>>, Malformed> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let [magic, kind, w0, w1, l0, l1, l2, l3, number @ ..] = *header;

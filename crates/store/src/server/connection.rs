@@ -1,6 +1,6 @@
 //! A connection: received bytes of an incomplete frame, and replies in the order of their requests.
 //!
-//! Also a slab: values addressed by reusable integer keys.
+//! This module also has a slab: values addressed by reusable integer keys.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
@@ -24,9 +24,9 @@ const KEPT_BYTES: usize = 64 << 10;
 pub(super) enum Role {
     /// A client, or a node that has sent nothing yet.
     Client,
-    /// Another node, which sends its writes to this one.
+    /// Another node, which sends its writes to this node.
     Inbound,
-    /// Another node, by its index, which receives the writes of this one.
+    /// Another node, by its index, which receives the writes of this node.
     Outbound(usize),
 }
 
@@ -118,7 +118,7 @@ impl Connection {
         self.first_number + self.pending_replies.len() as u64 - 1
     }
 
-    /// True if request `number` is the oldest unanswered one.
+    /// True if request `number` is the oldest unanswered request.
     pub(super) fn is_first(&self, number: u64) -> bool {
         self.first_number == number
     }
@@ -322,7 +322,7 @@ mod tests {
         assert!(!connection.may_take(), "the kernel has it, and the client has not");
         connection.sent(bytes);
         assert!(connection.may_take());
-        // Two replies as large as the last one would be too much.
+        // The previous reply was large, and two more replies of its size would exceed the limit.
         let number = connection.ask();
         assert!(!connection.may_take());
         connection.answer(number, |_| ());

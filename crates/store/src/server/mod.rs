@@ -40,7 +40,7 @@ pub fn cores(config: &Config) -> u16 {
     config.service_threads.unwrap_or_else(all).max(1)
 }
 
-/// Ends the server if a shard fails or panics: the other shards cannot continue without its part.
+/// Ends the server if a shard fails or panics: the other shards cannot continue without the part of this shard.
 struct StopOnFailure<'a>(&'a State);
 
 impl Drop for StopOnFailure<'_> {
@@ -65,7 +65,7 @@ impl Server {
             sys::net::set_backlog(listener, BACKLOG).map_err(|error| format!("cannot listen for clients - {error}"))?;
         }
         let cores = usize::from(cores(&setup.config));
-        // The first core accepts for all; its ring owns the listeners.
+        // The first core accepts the connections of all cores; its ring owns the listeners.
         let mut listeners: Vec<_> = setup.listeners.drain(..).map(Arc::new).collect();
         let state = Arc::new(State::new(setup, cores));
         let (start_sender, start_receiver) = mpsc::channel();
@@ -129,7 +129,7 @@ const TRY: Duration = Duration::from_millis(500);
 const AGAIN: Duration = Duration::from_millis(100);
 const AGAIN_AFTER_LOSS: Duration = Duration::from_secs(1);
 
-/// Keeps each shard of `state` linked to each other node, for as long as the server runs.
+/// Keeps each shard of `state` linked to all other nodes, for as long as the server runs.
 fn start_links(state: &Arc<State>) {
     for (node, _) in state.setup.cluster.others() {
         for core in 0..state.mailboxes.len() {

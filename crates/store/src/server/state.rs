@@ -125,7 +125,7 @@ pub struct State {
     pub(super) requests_at_loss: Mutex<Option<[u64; 2]>>,
     /// Counts of the I/O of all stores.
     pub(super) io: Arc<IoCounts>,
-    /// Number of shards that take no more requests and have answered all.
+    /// Number of shards that take no more requests and have answered all requests.
     pub(super) quiet_shards: AtomicUsize,
     /// True if a shard failed. The other shards then do not wait for it.
     pub(super) has_failed: AtomicBool,
@@ -216,7 +216,7 @@ impl State {
         names.zip(counts.namespaces.iter().map(|of| of.store.damage)).filter(|(_, losses)| losses.blocks > 0).collect()
     }
 
-    /// True if each core has a link to each other node, and no node lacks records. Before that, writes with two copies
+    /// True if each core has a link to every other node, and no node lacks records. Before that, writes with two copies
     /// are refused or wait.
     pub fn is_linked(&self) -> bool {
         let link_count = self.mailboxes.len() * self.setup.cluster.others().count();
@@ -250,7 +250,7 @@ impl State {
         self.began.elapsed().as_nanos() as u64
     }
 
-    /// Deadline of a transaction that begins now, for the client's timeout; 0: the client gave none.
+    /// Deadline of a transaction that begins now. `timeout_ms`: the client's timeout; 0: the client gave none.
     pub(super) fn deadline_ns(&self, now_ns: u64, timeout_ms: u32) -> u64 {
         match if timeout_ms > 0 { timeout_ms } else { self.setup.config.transaction_max_ms } {
             0 => u64::MAX,
@@ -336,7 +336,7 @@ impl<T> Mailbox<T> {
         Self { queue: SegQueue::new(), asleep: AtomicBool::new(false), waker: OnceLock::new() }
     }
 
-    /// Sets the waker of its thread. Called once, by that thread.
+    /// Sets the waker of the mailbox's thread. Called once, by that thread.
     pub(super) fn set_waker(&self, waker: Waker) {
         let _ = self.waker.set(waker);
     }
@@ -348,8 +348,8 @@ impl<T> Mailbox<T> {
 
     /// Wakes the thread if it sleeps or is about to sleep.
     pub(super) fn wake(&self) {
-        // Paired with the fence in `may_sleep`: either this thread sees that the other one sleeps, or the other thread
-        // sees the message.
+        // Paired with the fence in `may_sleep`: either this thread sees that the other thread sleeps, or the other
+        // thread sees the message.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
             self.waker.get().inspect(|waker| waker.wake());
@@ -360,7 +360,8 @@ impl<T> Mailbox<T> {
         self.queue.pop()
     }
 
-    /// Announces that its thread will sleep; `false` if it must not, because there are messages.
+    /// Announces that the mailbox's thread will sleep; `false` if the thread must not sleep, because there are
+    /// messages.
     pub(super) fn may_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);

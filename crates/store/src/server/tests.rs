@@ -454,7 +454,7 @@ fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have()
     // Partly filled buffers are not written before the end.
     let settings = "flush-max-ms 0";
     let Some(mut bench) = Bench::with(40 << 20, settings, listener, 2, Limits::default(), cluster) else { return };
-    // One client on each core.
+    // A client on each core.
     let mut clients = [bench.client(), bench.client()];
     let value = |key: u32| format!("value {key:04}");
     for key in 0..40 {

@@ -1,4 +1,4 @@
-//! States and live units of write blocks, and the choice of the next one.
+//! States and live units of write blocks, and the choice of the next block.
 //!
 //! ```text
 //! pristine, free -> open -> used -> (live below the low-water mark) queued -> collecting -> freed -> free
@@ -22,7 +22,7 @@ const NOTHING: u64 = u64::MAX;
 
 /// Maximum number of free blocks that get an empty header at once.
 const EMPTIED: usize = 16;
-/// Minimum number of free blocks that are kept for writes meanwhile.
+/// Minimum number of free blocks that are kept for writes while other free blocks get an empty header.
 const LEFT: usize = 4;
 
 /// Number of blocks among which the emptiest is searched when few blocks are free.
@@ -87,13 +87,13 @@ pub(crate) struct Blocks {
     collecting: Option<u32>,
     /// Blocks that wait for an empty header. True: the whole block has to be overwritten.
     pub(crate) renewable: VecDeque<(u32, bool)>,
-    /// Number of blocks that get an empty header or wait for it.
+    /// Number of blocks that get an empty header now or wait for an empty header.
     renewing: usize,
     /// Number of free blocks that still have to be checked for old versions.
     to_empty: usize,
     /// Blocks that have no header on the device, except the pristine blocks.
     headerless: BTreeSet<u32>,
-    /// Blocks in use again that are not written yet, with their new sequence numbers, in this order.
+    /// Blocks in use again that are not written yet, with their new sequence numbers, in the order of these numbers.
     unwritten: VecDeque<(u32, u64)>,
     /// By block: sequence number up to which its uses have ended, according to a durable seal or mark.
     announced: BTreeMap<u32, u64>,
@@ -108,7 +108,7 @@ pub(crate) struct Blocks {
     next_candidate: usize,
     sweep_position: usize,
     sweep_min: u64,
-    /// No block on the device that a cold start would read has a sequence number below this.
+    /// No block on the device that a cold start would read has a sequence number below this number.
     pub(crate) oldest_sequence: u64,
 }
 
@@ -158,13 +158,13 @@ impl Blocks {
         self.available() + self.freed.len() + self.renewing
     }
 
-    /// True if a block is being collected or waits for it.
+    /// True if a block is being collected or waits for collection.
     pub(crate) fn is_collecting(&self) -> bool {
         !self.queue.is_empty() || self.collecting.is_some()
     }
 
-    /// Takes a free block: the one that has been free longest, then pristine ones from the first on. Its new header
-    /// gets this sequence number.
+    /// Takes a free block: the block that has been free longest, else the first pristine block. Its new header gets
+    /// this sequence number.
     pub(crate) fn allocate(&mut self, sequence: u64) -> Option<u32> {
         let block = match self.free.pop_front() {
             Some(block) => {
@@ -186,7 +186,7 @@ impl Blocks {
         Some(block)
     }
 
-    /// All blocks before this one have a header on the device.
+    /// All blocks before the returned block have a header on the device.
     pub(crate) fn certain(&self) -> u32 {
         self.headerless.first().copied().unwrap_or(self.used)
     }
@@ -209,8 +209,8 @@ impl Blocks {
         }
     }
 
-    /// True if a torn write to the block can be distinguished from damage: the block has no former use, or that use
-    /// ended for certain.
+    /// True if a torn write to the block can be distinguished from damage: the block has no former use, or the former
+    /// use has certainly ended.
     pub(crate) fn may_be_torn(&self, block: u32) -> bool {
         let is_used = self.unwritten.iter().any(|(unwritten, _)| *unwritten == block);
         !is_used || self.announced.get(&block).is_some_and(|ended| self.get(block).sequence <= *ended)
@@ -344,8 +344,8 @@ impl Blocks {
         is_used
     }
 
-    /// Queues the used block with the fewest live units among the next ones, if it has fewer than `units`. Returns true
-    /// if a block was queued.
+    /// Queues the used block with the fewest live units among the next [`LOOKED_AT`] blocks, if that block has fewer
+    /// live units than `units`. Returns true if a block was queued.
     pub(crate) fn queue_emptiest(&mut self, units: u32) -> bool {
         let count = self.used as usize;
         let candidates = LOOKED_AT.min(count);
@@ -438,7 +438,7 @@ impl Blocks {
                 self.headerless.insert(block);
             }
         }
-        // Blocks without a header of this device come first, then in the order of the sequence numbers.
+        // Blocks without a header of this device come first, then all others in the order of their sequence numbers.
         free.sort_unstable();
         self.free = free.into_iter().map(|(_, block)| block).collect();
     }

@@ -38,7 +38,7 @@ const RENEWALS_MAX: usize = 4;
 const SHORT: usize = 2;
 
 /// Maximum number of blocks of this size that are begun and not written yet. So after a longer row of unused blocks, a
-/// cold start has seen all used ones.
+/// cold start has seen all used blocks.
 pub(crate) fn unwritten_max(block_bytes: usize) -> u32 {
     ((512 << 20) / block_bytes).max(64) as u32
 }
@@ -62,7 +62,7 @@ pub(crate) enum Purpose {
 struct Piece {
     /// Position of the piece's seal.
     at: usize,
-    /// End of its records.
+    /// End of the piece's records.
     used: usize,
     records: u32,
 }
@@ -86,7 +86,7 @@ struct Buffer {
     is_closed: bool,
     /// True if queued for a write.
     is_queued: bool,
-    /// Number of the first record that no write covers yet, and of the first one in the write in flight.
+    /// Number of the first record that no write covers yet, and of the first record in the write in flight.
     first_unwritten: Option<u64>,
     first_in_flight: Option<u64>,
     /// When the first record that no write covers yet was appended.
@@ -129,7 +129,7 @@ pub(crate) struct Volume {
     buffers: Vec<Option<Buffer>>,
     free_numbers: Vec<u32>,
     spare_buffers: Vec<Box<[u8]>>,
-    /// Buffers being filled: with clients' records, and with collected ones.
+    /// Buffers being filled: with clients' records, and with collected records.
     current: [Option<u32>; 2],
     /// Buffers with unwritten bytes.
     active: Vec<u32>,

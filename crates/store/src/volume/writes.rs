@@ -243,8 +243,8 @@ pub(super) struct Marks {
 }
 
 impl Volume {
-    /// Starts after a cold start, with its findings: the newest mark, the joined evidence, the end of the used blocks,
-    /// and the blocks that have to get an empty header.
+    /// Starts the volume after a cold start, with the findings: the newest mark, the joined evidence, the end of the
+    /// used blocks, and the blocks that have to get an empty header.
     pub(crate) fn start(
         &mut self,
         mark: Option<Mark>,

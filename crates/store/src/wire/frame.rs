@@ -68,7 +68,7 @@ pub fn header(bytes: [u8; HEADER_BYTES], limit: usize) -> Result<(FrameKind, usi
     }
 }
 
-/// Takes the first frame off `bytes`: its kind and body. `None` if it is incomplete.
+/// Takes the first frame off `bytes`: its kind and body. `None` if the frame is incomplete.
 pub fn take<'a>(bytes: &mut &'a [u8], limit: usize) -> Result<Option<(FrameKind, &'a [u8])>, Malformed> {
     let Some((first, rest)) = bytes.split_first_chunk() else { return Ok(None) };
     let (kind, length) = header(*first, limit)?;

@@ -34,9 +34,9 @@ pub mod info2 {
     pub const WRITE: u8 = 1;
     /// Deletes the record.
     pub const DELETE: u8 = 1 << 1;
-    /// The record's generation must be equal to the request's.
+    /// The record's generation must be equal to the request's generation.
     pub const GENERATION: u8 = 1 << 2;
-    /// The record's generation must be less than the request's.
+    /// The record's generation must be less than the request's generation.
     pub const GENERATION_GREATER: u8 = 1 << 3;
     /// A deletion that leaves a tombstone.
     pub const DURABLE_DELETE: u8 = 1 << 4;
@@ -154,7 +154,7 @@ pub(super) fn take_field<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     field.split_first().map(|(kind, value)| (*kind, value))
 }
 
-/// The fields that this server uses. If a field occurs twice, the later one counts.
+/// The fields that this server uses. If a field occurs twice, the later field counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Fields<'a> {
     pub(super) namespace: Option<&'a [u8]>,
@@ -226,7 +226,7 @@ pub fn put_last(out: &mut Vec<u8>, result: ResultCode) {
     Header { info: [0, 0, info3::LAST, 0], result: result.0, ..Header::default() }.put(out);
 }
 
-/// Appends the refusal of the message `body`: one reply, marked as the last one if the client expects several.
+/// Appends the refusal of the message `body`: one reply, marked as the last if the client expects several replies.
 pub fn put_refusal(out: &mut Vec<u8>, body: &[u8], result: ResultCode) {
     let begin = frame::begin(out, FrameKind::Message);
     match expects_last(body) {
@@ -255,7 +255,7 @@ mod tests {
         header.put(&mut bytes);
         assert_eq!(bytes, [22, 1, 2, 3, 4, 5, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 8, 0, 9, 0, 10]);
         assert_eq!(Header::take(&mut &bytes[..]), Ok(header));
-        // A longer header is skipped by its own length, a shorter one is invalid.
+        // A longer header is skipped by its own length. A shorter header is invalid.
         bytes[0] = 24;
         bytes.extend_from_slice(&[0, 0, 99]);
         let mut rest = &bytes[..];

@@ -17,7 +17,7 @@ const TRANSACTION_SET: &[u8] = b"<ERO~MRT";
 pub struct Limits {
     /// `batch-max-requests`: keys.
     pub batch_requests: u32,
-    /// Bytes of operations of all keys, including shared ones counted per key.
+    /// Bytes of the operations of all keys. Operations that several keys share count for each key.
     pub batch_bytes: usize,
 }
 
@@ -37,7 +37,7 @@ pub struct Request {
     pub at_master: bool,
 }
 
-/// One key of a batch.
+/// A key of a batch.
 #[derive(Debug, Clone)]
 pub struct BatchKey {
     /// Index of the key, which the reply repeats.
@@ -49,7 +49,7 @@ pub struct BatchKey {
 /// A parsed message. `timeout_ms`: timeout from the client; 0: none.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// One transaction.
+    /// A single transaction.
     Single { request: Request, timeout_ms: u32 },
     /// Many keys, with a timeout for all of them.
     Batch { requests: Vec<BatchKey>, timeout_ms: u32 },
@@ -225,9 +225,9 @@ fn check_ops(ops: &[u8], may_write: bool) -> Result<(), ResultCode> {
 
 /// Flag bits of a key of a batch.
 mod batch_bits {
-    /// Except for the digest, the key is like the previous one: nothing more follows.
+    /// Except for the digest, the key is like the previous key: nothing more follows.
     pub(super) const REPEAT: u8 = 1;
-    /// Three info bytes follow; without this bit, only the first.
+    /// Three info bytes follow; without this bit, only the first info byte.
     pub(super) const INFO: u8 = 1 << 1;
     /// A generation follows.
     pub(super) const GENERATION: u8 = 1 << 2;
@@ -302,7 +302,8 @@ fn batch_of(
     Ok(requests)
 }
 
-/// True for a batch, a scan or a query: the client reads replies to the message `body` until one has the "last" flag.
+/// True for a batch, a scan or a query: the client reads replies to the message `body` until a reply has the "last"
+/// flag.
 pub(super) fn expects_last(body: &[u8]) -> bool {
     let mut rest = body;
     let Ok(header) = Header::take(&mut rest) else { return false };

@@ -1,4 +1,4 @@
-//! Tests with recorded requests of real clients, and with constructed ones.
+//! Tests with recorded requests of real clients, and with constructed requests.
 
 use super::message::{self, Header, field, info1, info2, info3};
 use super::request::BatchKey;

@@ -33,7 +33,7 @@ fn pair() -> [Server; 2] {
     [one, other]
 }
 
-/// Gives each server the records of the other.
+/// Gives each server the records of the other server.
 fn replicate([one, other]: &[Server; 2]) {
     let all: Vec<_> = [one, other].iter().flat_map(|server| server.state.records.lock().unwrap().clone()).collect();
     [one, other].iter().for_each(|server| server.state.records.lock().unwrap().extend(all.clone()));
@@ -100,10 +100,10 @@ fn a_batch_that_is_answered_wrongly_or_not_at_all_fails_and_the_next_is_read() {
     for (lie, last, outcome) in [
         (&[(5, 1)][..], Some(0), protocol),
         (&[(u32::MAX, 1)], None, protocol),
-        // The first ends too early; the second has no entries.
+        // The first reply ends too early. The second has no entries.
         (&[], Some(0), protocol),
         (&[], None, protocol),
-        // An error of a record takes precedence over that of its batch.
+        // An error of a record takes precedence over the error of its batch.
         (&[(0, 1), (0, 1)], Some(0), Outcome::Result(1)),
         (&[(0, 1)], Some(0), Outcome::Result(1)),
         (&[(0, 1)], None, Outcome::Result(1)),

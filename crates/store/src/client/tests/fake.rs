@@ -21,7 +21,7 @@ pub(super) enum FaultMode {
     Flips,
     /// Never answers a transaction.
     Hangs,
-    /// Closes the connection instead of every fifth answer.
+    /// Closes the connection instead of sending every fifth answer.
     Closes,
     /// Sends an invalid answer.
     Lies,
@@ -36,7 +36,7 @@ pub(super) enum FaultMode {
 /// Answers a request instead of the server, and returns true if the connection stays open. `None`: the server answers.
 pub(super) type ReplyHook = Arc<dyn Fn(FrameKind, &[u8], &mut dyn Write) -> Option<bool> + Send + Sync>;
 
-/// A server. It stops when this is dropped.
+/// A server, which stops when this value is dropped.
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     pub(super) state: Arc<State>,
@@ -53,7 +53,7 @@ pub(super) struct State {
     /// The server reports this as the generation of the peers and of the partitions.
     pub(super) generation: AtomicU32,
     pub(super) racks: Mutex<String>,
-    /// Answers instead of the server, if it can.
+    /// If set, may answer instead of the server.
     pub(super) liar: Mutex<Option<ReplyHook>>,
     /// True if the server has stopped: it closes all connections.
     pub(super) is_over: AtomicBool,

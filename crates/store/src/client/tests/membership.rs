@@ -76,7 +76,7 @@ fn a_single_node_that_leaves_and_is_replaced_is_found_behind_its_seed() {
         return;
     }
     let [one, other] = ["A1", "A2"].map(|name| Server::with(name, &half(255, 255)));
-    // Both are seeds; they do not know each other.
+    // Both servers are seeds, and neither reports the other.
     let seeds = [&one, &other].map(|server| seed(server.address));
     other.state.is_away.store(true, Ordering::SeqCst);
     let cluster = Cluster::find(&seeds, "test", Access::default(), false).unwrap();

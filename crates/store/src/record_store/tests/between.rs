@@ -99,7 +99,7 @@ fn a_block_that_was_begun_meanwhile_is_on_the_device_when_it_is_searched() {
     // A transaction triggers the next search.
     bench.ask(1, Work::Exists);
     bench.run(10_500);
-    // The first block was searched; now a second one is begun.
+    // The first block was searched; now a second block is begun.
     for key in 10..30 {
         assert_eq!(bench.ask(key, put(&[1; 2_000])).result, ResultCode::OK);
     }

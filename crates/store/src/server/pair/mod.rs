@@ -24,8 +24,8 @@
 //! behind: when both nodes start, neither takes its own records for complete.
 //!
 //! **A restarted process** gets the other node's records, even if nothing was written meanwhile. Data that was only in
-//! memory may be lost, and its device may have writes that nobody acknowledged. If both nodes restart, the second gets
-//! the records of the first. A node without records gets those of the other node.
+//! memory may be lost, and the node's device may have writes that nobody acknowledged. If both nodes restart, the
+//! second gets the records of the first. A node without records gets those of the other node.
 //!
 //! **New devices** of a namespace look the same whether the namespace is new or a device was replaced. In the second
 //! case the other node has the records. So the node serves no partition, and records its mode without that namespace
@@ -47,9 +47,9 @@
 //! takes over after all attempts were refused for [`REFUSED_NS`]. The second node does so only if the refusals began
 //! within [`SILENCE_NS`] of the first node's last answer: later, the first node may have taken over before it died.
 //! Silence may mean a network split or a stopped process, and the other node may still serve clients. Then one node
-//! must not write, and both must know which one: the first node of the list takes over after [`SILENCE_NS`], the second
-//! never. A refusal that does not come from the node's host defeats the proof: from a firewall, through a forwarded
-//! port, or at an address that moved to another host.
+//! must not write, and both must know which one: the first node of the list takes over after [`SILENCE_NS`] of silence,
+//! the second node never does. A refusal that does not come from the node's host defeats the proof: from a firewall,
+//! through a forwarded port, or at an address that moved to another host.
 //!
 //! **Lease.** With `write-commit-level-override master`, an acknowledgement does not need the replica. Such a node
 //! acknowledges writes until [`LEASE_NS`] after it sent the last message that the other node answered in mode `Paired`.
@@ -102,7 +102,7 @@ struct PairState {
     /// Time of the other node's last message.
     last_report_ns: u64,
     checked_ns: u64,
-    /// Number of the other node's process, and its last reported mode.
+    /// Number of the other node's process, and the mode that the other node reported last.
     process: Option<u64>,
     peer_mode_version: Option<ModeVersion>,
     /// Bits of the namespaces without records: at this node (0 once it takes records), and at the other node.
@@ -121,8 +121,8 @@ struct PairState {
 }
 
 impl PairState {
-    /// First: true if the other node, too, has no records in each namespace where this node has none. Second: the same
-    /// with the nodes exchanged.
+    /// First: true if the other node also lacks records in every namespace in which this node has no records. Second:
+    /// the same with the nodes exchanged.
     fn covers(&self) -> [bool; 2] {
         let [own_empty, peer_empty] = self.empty_namespaces;
         [own_empty & !peer_empty == 0, peer_empty & !own_empty == 0]
@@ -132,7 +132,7 @@ impl PairState {
 /// The state of this node, which all threads share.
 #[derive(Debug)]
 pub(super) struct Pair {
-    /// False in a cluster of another size, or without second copies: the mode is always [`Mode::Paired`].
+    /// True in a cluster of two nodes with second copies. False: the mode is always [`Mode::Paired`].
     takes_over: bool,
     is_first: bool,
     cores: usize,
@@ -179,8 +179,9 @@ impl Pair {
         self.word().mode
     }
 
-    /// The mode to tell the other node. `Ahead` is told only once it is recorded; otherwise a crash could leave no node
-    /// that is ahead. `Behind` is told only once it is recorded, because before that the node takes no records.
+    /// The mode to report to the other node. `Ahead` is reported only after it is recorded; otherwise a crash could
+    /// leave no node that is ahead. `Behind` is reported only after it is recorded, because until then the node takes
+    /// no records.
     pub(super) fn reported_mode(&self) -> ModeVersion {
         let mode_version = self.word();
         let is_sure = !matches!(mode_version.mode, Mode::Ahead | Mode::Behind) || self.is_recorded();
@@ -320,8 +321,8 @@ impl Pair {
         Some(self.set(state, new_mode))
     }
 
-    /// Takes over if the other node is gone. Returns the time of its last message after a takeover. `refused_ns`: time
-    /// since which all attempts to connect have been refused.
+    /// Takes over if the other node is gone. After a takeover, returns the time of the other node's last message.
+    /// `refused_ns`: time since which all attempts to connect have been refused.
     pub(super) fn check_takeover(&self, now_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
         let mut state = lock(&self.state);
         if now_ns.saturating_sub(state.checked_ns) > STOPPED_NS {

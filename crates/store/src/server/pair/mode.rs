@@ -31,8 +31,8 @@ pub enum Mode {
     Handing,
     /// Reported by a node that is ahead or behind, but has not recorded this yet.
     Deciding,
-    /// Starting, with new devices of some namespaces. In these the node has no records. In the others it has all
-    /// records that were acknowledged while it was paired.
+    /// Starting, with new devices of some namespaces. In these namespaces the node has no records. In all other
+    /// namespaces it has all records that were acknowledged while it was paired.
     New,
     /// As [`Self::New`], but the node was ahead: in the other namespaces it has all records.
     NewAhead,
@@ -53,9 +53,9 @@ impl Mode {
         matches!(self, Mode::Starting | Mode::Fresh | Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead)
     }
 
-    /// New mode of this node after the other node reported the mode `peer_mode`; `None`: no change. `is_first`: this node
-    /// is the first of the list. `is_new`: the other node has restarted. `own_covers`: the other node, too, has no records in
-    /// each namespace where this node has none; `peer_covers`: the same with the nodes exchanged.
+    /// New mode of this node after the other node reported the mode `peer_mode`; `None`: no change. `is_first`: this
+    /// node is the first of the list. `is_new`: the other node has restarted. `own_covers`: the other node also lacks
+    /// records in every namespace in which this node has no records; `peer_covers`: the same with the nodes exchanged.
     pub(super) fn next(
         self,
         peer_mode: Self,
@@ -65,15 +65,15 @@ impl Mode {
     ) -> Option<Self> {
         use Mode::*;
         Some(match (self, peer_mode) {
-            // Not if this node was certainly ahead: in that case both nodes took over.
+            // A node that was certainly ahead does not become behind: in that case both nodes took over.
             (Starting | Paired | Fresh | Damaged | New | MaybeAhead, Ahead) => Behind,
             // Each node has all acknowledged records.
             (Fresh, Fresh) if is_first => Ahead,
-            // A node becomes ahead only if it has records in every namespace in which the other node has some.
+            // A node becomes ahead only if it has records in every namespace in which the other node has records.
             (Starting, Starting) | (New, New) if own_covers && (is_first || !peer_covers) => Ahead,
             (NewAhead, New | Starting) if own_covers => Ahead,
             (Starting, Fresh | Damaged | New | Behind) | (Damaged | New | NewAhead | MaybeAhead, Fresh) => Ahead,
-            // A new process may have writes on its device that it never acknowledged.
+            // A new process may have writes on its device that were never acknowledged.
             (Paired, Starting | Fresh | Damaged | New | Behind) if is_new => Ahead,
             // The second node takes over only from a process that is gone.
             (Paired, MaybeAhead) if is_first => Ahead,
@@ -142,7 +142,8 @@ const BYTES: usize = 25;
 pub(in crate::server) struct DeviceIdentity {
     /// The sets of all namespaces, XORed. Formatting the devices of a namespace changes this number.
     pub(in crate::server) device_sets: u64,
-    /// Number of write blocks with accepted losses: in the store that has the record of the mode, and in the others.
+    /// Number of write blocks with accepted losses: in the store that has the record of the mode, and in all other
+    /// stores.
     pub(in crate::server) lost_blocks: [u64; 2],
 }
 
@@ -178,7 +179,7 @@ impl ModeRecord {
 pub(in crate::server) struct DeviceContents {
     pub(in crate::server) recorded: Option<ModeRecord>,
     pub(in crate::server) devices: DeviceIdentity,
-    /// Bits of these namespaces. The first one has the record of the mode.
+    /// Bits of these namespaces. The first of these namespaces has the record of the mode.
     pub(in crate::server) replicated: u32,
     /// Bits of the namespaces that have records.
     pub(in crate::server) nonempty: u32,
@@ -194,14 +195,14 @@ impl DeviceContents {
     pub(super) fn mode(&self) -> Option<Mode> {
         let DeviceIdentity { device_sets, lost_blocks } =
             self.recorded.map_or(DeviceIdentity::default(), |of| of.devices);
-        // A new namespace gets no records before the mode is recorded with its set.
+        // A new namespace gets no records before the mode is recorded together with the namespace's set.
         let has_new = self.empty() != 0 && device_sets != self.devices.device_sets;
         let is_damaged = lost_blocks != self.devices.lost_blocks;
         let is_first_empty = self.nonempty & self.replicated & self.replicated.wrapping_neg() == 0;
         // In a damaged store, an older record of the mode may be left.
         let has_lost_mode = lost_blocks[0] != self.devices.lost_blocks[0] || self.recorded.is_none() && is_first_empty;
         match self.recorded.map(|of| of.mode) {
-            // A node without any record cannot serve outdated ones.
+            // A node without any record cannot serve outdated records.
             None | Some(Mode::Behind) if self.nonempty == 0 && !is_damaged => Some(Mode::Fresh),
             _ if has_lost_mode => Some(Mode::MaybeAhead),
             Some(mode @ (Mode::Behind | Mode::MaybeAhead | Mode::Damaged)) => Some(mode),

@@ -14,9 +14,9 @@ const NAMESPACES: usize = 2;
 
 #[derive(Debug, Clone, Copy)]
 enum Message {
-    /// Process, mode, namespaces without records, and send time of the message, or of the message that it answers.
+    /// Process, mode, namespaces without records, and send time. An answer has the send time of the answered message.
     Hello(u64, ModeVersion, u32, u64),
-    /// A ping or pong: as above, without namespaces.
+    /// A ping or pong: process, mode, and send time as in `Hello`.
     Word(u64, ModeVersion, u64),
     /// The number identifies the answer.
     Image {
@@ -38,11 +38,12 @@ enum Message {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Record {
     version: u64,
-    /// Number of the client's write, greater than all previous ones of the key; 0: a tombstone.
+    /// Number of the client's write, greater than the number of any earlier write of the key; 0: a tombstone.
     write: u64,
 }
 
-/// Contents of a node's devices. After a crash while the mode is recorded, the old or the new record.
+/// Contents of a node's devices. After a crash while the mode is being recorded, the devices have either the old or the
+/// new record.
 #[derive(Debug, Default, Clone)]
 struct Device {
     recorded: Option<ModeRecord>,

@@ -70,7 +70,7 @@ fn paired(own: usize) -> Pair {
 fn silence_lets_the_first_node_take_over_and_the_second_never() {
     assert_eq!(takeover(&paired(0), S, None), Some(4 * S + S / 10));
     assert_eq!(takeover(&paired(1), S, None), None);
-    // But not a node that was stopped itself.
+    // A node that was itself stopped does not take over.
     let first = paired(0);
     first.check_takeover(S, None);
     assert_eq!(first.check_takeover(20 * S, None), None);
@@ -152,7 +152,7 @@ fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
     assert!(!pair.must_record());
     pair.drained(handing, 1);
     assert_eq!((record(&pair), pair.mode()), (Some(Mode::Paired), Mode::Paired));
-    // With a new process records are compared, whatever mode it reports.
+    // Records are compared with a new process, whatever mode the process reports.
     for (process, mode) in [(9, Mode::Starting), (10, Mode::Damaged)] {
         let pair = paired(1);
         greet(&pair, process, ModeVersion { mode, changes: 0 }, 9 * S);
@@ -287,7 +287,7 @@ fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
     ] {
         assert_eq!(mode(recorded, full), expected, "{recorded:?} with records in {full}");
     }
-    // Without damage.
+    // Without a recorded mode and without damage.
     let mode = |full| DeviceContents { nonempty: full, replicated: 6, ..DeviceContents::default() }.mode();
     assert_eq!([mode(0), mode(2), mode(4)], [Some(Fresh), None, Some(MaybeAhead)]);
 }

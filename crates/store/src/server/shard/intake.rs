@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use sys::net::{Op, Outcome};
 
-/// With more waiting bytes of requests than this, a connection receives no more.
+/// A connection with more bytes of waiting requests than this receives no more.
 const UNTAKEN_BYTES_MAX: usize = 64 << 10;
 
 fn hello(state: &State, out: &mut Vec<u8>) {
     let (id, process) = (state.setup.cluster.own_node().id, state.process);
-    // Read the empty namespaces before the mode, because they are valid only while the node starts.
+    // Read the empty namespaces before the mode: this information is valid only while the node starts.
     let (empty_namespaces, mode_version) = (state.pair.empty(), state.pair.reported_mode());
     NodeMessage::Hello { id, mode_version, process, empty_namespaces, common: &state.common() }.put(out);
 }
@@ -28,7 +28,7 @@ fn hello(state: &State, out: &mut Vec<u8>) {
 impl Shard {
     /// Adds a connection, starts to receive on it, and returns its number.
     pub(super) fn connect(&mut self, socket: TcpStream, role: Role) -> u32 {
-        // Without TCP_NODELAY, a reply waits for the TCP acknowledgement of the previous one. The call fails if the
+        // Without TCP_NODELAY, a reply waits for the TCP acknowledgement of the previous reply. The call fails if the
         // other side is already gone.
         let _ = socket.set_nodelay(true);
         self.serial = self.serial.wrapping_add(1);
@@ -126,7 +126,7 @@ impl Shard {
         bytes.len() - rest.len()
     }
 
-    /// Takes one frame and executes it. `false` if it is incomplete.
+    /// Takes one frame and executes it. `false` if the frame is incomplete.
     fn take_frame(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
         let state = self.state.clone();
         let Some((kind, body)) = frame::take(rest, state.setup.limits.frame_bytes)? else { return Ok(false) };
@@ -163,7 +163,7 @@ impl Shard {
         Ok(true)
     }
 
-    /// Takes a node's message and executes it. `false` if it is incomplete.
+    /// Takes a node's message and executes it. `false` if the message is incomplete.
     fn take_node_message(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
         let Some(node_message) = cluster::take(rest)? else { return Ok(false) };
         let state = self.state.clone();

@@ -6,17 +6,17 @@
 //! behind: version of each own record and tombstone -> ahead;  if it differs: the record or a tombstone -> behind
 //! ```
 //!
-//! Of two versions of a record, the greater one is valid everywhere. A node that is behind may have a greater version,
-//! of a write that nobody acknowledged. Then the node that is ahead writes its record again, with an even greater
-//! version. From the start of a comparison on, a core also sends each write to the other node. So once both nodes have
-//! compared all their records, the node that is behind lacks nothing. After a refused or lost message, the comparison
-//! begins again.
+//! Of two versions of a record, the greater version is valid everywhere. A node that is behind may have a greater
+//! version, of a write that nobody acknowledged. Then the node that is ahead writes its record again, with an even
+//! greater version. From the start of a comparison on, a core also sends each write to the other node. So once both
+//! nodes have compared all their records, the node that is behind lacks nothing. After a refused or lost message, the
+//! comparison begins again.
 //!
-//! The second part tracks **writes in flight to the other node**, reads that wait for such writes, and records whose
-//! last write the other node may lack. A linearizable read must not return a write that a takeover can undo, and the
-//! refusal of a write must not reveal such a write. So the read and the refusal wait for the last write in flight of
-//! the record. If it is unknown whether the other node has a write, the record is sent again. Until then, such reads
-//! and refusals are answered as unavailable.
+//! The second part of this module tracks **writes in flight to the other node**, reads that wait for such writes, and
+//! records whose last write the other node may lack. A linearizable read must not return a write that a takeover can
+//! undo, and the refusal of a write must not reveal such a write. So the read and the refusal wait for the last write
+//! in flight of the record. If it is unknown whether the other node has a write, the record is sent again. Until then,
+//! such reads and refusals are answered as unavailable.
 
 use super::super::cluster::NodeMessage;
 use super::super::pair::{Comparison, Mode, ModeVersion};
@@ -53,7 +53,7 @@ fn is_passing(result: ResultCode) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct CoreComparison {
     comparison: Comparison,
-    /// Distinguishes the comparison from earlier ones.
+    /// Distinguishes the comparison from earlier comparisons.
     serial: u32,
     /// The next entry to compare.
     namespace: usize,

@@ -1,4 +1,4 @@
-//! One core's thread: its ring, its connections and its part of every namespace.
+//! The thread of one core: its ring, its connections and its part of every namespace.
 //!
 //! ```text
 //! loop: messages -> timers -> send all replies -> wait in the ring -> handle completions
@@ -411,7 +411,7 @@ impl Shard {
     }
 
     /// Counts bytes that may stay in memory. From time to time, checks how many bytes all connections hold; above the
-    /// limit, closes the connections that hold most.
+    /// limit, closes the connections that hold the most bytes.
     fn limit_memory(&mut self, bytes: usize) {
         self.moved_bytes += bytes;
         let limit = self.state.setup.limits.memory_bytes / self.state.mailboxes.len();

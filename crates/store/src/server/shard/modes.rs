@@ -193,7 +193,7 @@ impl Shard {
         }
         self.state.started(recorded, full, lost_blocks);
         if self.state.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
-            // Wake the core of the listeners, which waits for this.
+            // Wake the core of the listeners: it waits until all cores are ready.
             self.cores_to_wake[0] = true;
         }
     }
@@ -216,7 +216,7 @@ impl Shard {
         let (operation, particle) = (operation::WRITE, particle::BLOB);
         let value = &self.state.pair.record_of(mode).to_bytes();
         ops::put(&mut ops, &Entry { operation, particle, name, value });
-        // A replacement, because the old record may be unreadable.
+        // Replaces the old record without reading it, because it may be unreadable.
         let policy = Policy { ttl: Ttl::NEVER, exists: Exists::CreateOrReplace, ..Policy::default() };
         let (digest, set) = (self.state.record_digest, pair::RECORD_SET.into());
         let transaction =

@@ -72,7 +72,7 @@ pub(super) struct PendingTransaction {
     is_writing: bool,
     /// True if it is unknown whether the other node has the write.
     pub(super) has_failed: bool,
-    /// Transactions that are answered together with this one.
+    /// Transactions that are answered together with this transaction.
     pub(super) readers: Vec<(u32, Reply)>,
 }
 
@@ -90,7 +90,7 @@ impl PendingTransaction {
         (self.node, self.is_proxied) = (Some(node), true);
     }
 
-    /// True if a write here is pending that the other node must get before it has its partitions back.
+    /// True if the other node must get this pending write before it has its partitions back.
     pub(super) fn may_write(&self) -> bool {
         self.is_writing || self.node.is_some() && !self.is_proxied
     }

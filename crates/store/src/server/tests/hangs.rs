@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// The device. Removed when this is dropped.
+/// The device. Removed when this value is dropped.
 struct Device {
     dir: tempfile::TempDir,
     name: Option<String>,
@@ -43,7 +43,7 @@ impl Device {
         let script = "sleep 60; fsfreeze --unfreeze $0; losetup --detach $1; umount --lazy $0";
         let mut watchdog = Command::new("sh");
         watchdog.args(["-c", script]).arg(&mount).arg(name).stdin(Stdio::null()).stdout(Stdio::null());
-        // A process group of its own survives Ctrl-C, which ends the test's group.
+        // The watchdog has its own process group, because Ctrl-C ends the test's group.
         self.watchdog = Some(watchdog.stderr(Stdio::null()).process_group(0).spawn().ok()?);
         tool("fsfreeze", &["--freeze", mount.to_str()?])
     }

@@ -1,4 +1,4 @@
-//! Tests of a node whose other node is played by the test.
+//! Tests of a node of a pair. The test plays the other node.
 
 use super::super::cluster::{NodeMessage, take};
 use super::super::pair::{Mode, ModeVersion};

@@ -24,7 +24,7 @@ const DEFAULT: [&str; 6] = ["node", "build", "edition", "version", "service", "s
 const FEATURES: &str = "batch-any;batch-index;cluster-stable;float;peers;pipelining;pquery;pscans;query-show;replicas;replicas-all;\
                         replicas-master;replicas-max";
 
-/// Appends the reply to the request `body`, a frame.
+/// Appends the reply to the request `body`, as a frame.
 pub fn put(out: &mut Vec<u8>, body: &[u8], facts: &Facts) {
     let begin = frame::begin(out, FrameKind::Info);
     let mut names = body.split(|byte| *byte == b'\n').filter(|name| !name.is_empty()).peekable();
@@ -95,7 +95,7 @@ fn answer(name: &str, facts: &Facts) -> String {
         "statistics" => statistics(facts),
         "latencies" => latencies(parameters, facts),
         "get-config" => get_config(parameters, facts),
-        // Such as `0:path;1:stderr`.
+        // For example `0:path;1:stderr`.
         "logs" => joined(facts.config.logs.iter().enumerate().map(|(index, log)| {
             let path = log.path.as_deref().unwrap_or("stderr");
             format!("{index}:{path}")
@@ -139,7 +139,7 @@ impl Pairs {
     }
 }
 
-/// Latencies of all histograms, or of the requested one. This server has no benchmark histograms.
+/// Latencies of all histograms, or of the requested histogram. This server has no benchmark histograms.
 fn latencies(parameters: &str, facts: &Facts) -> String {
     let histogram = parameter(parameters, "hist");
     let entries = facts.latencies.iter().filter(|(name, _)| histogram.is_none_or(|wanted| name == wanted));
@@ -160,7 +160,7 @@ fn key(facts: &Facts) -> String {
     format!("{:X}", all.fold(0u64, |key, id| key ^ id.wrapping_mul(0x9E37_79B9_7F4A_7C15)) & ((1 << 48) - 1))
 }
 
-/// The cluster key, if the cluster has the requested size, and has no migrations or the request ignores them.
+/// The cluster key, if the cluster has the requested size and no migrations. A request may ignore migrations.
 fn stable(parameters: &str, facts: &Facts) -> String {
     let argument =
         |name: &str| parameters.split(';').find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='));

@@ -110,8 +110,8 @@ impl Story {
         }
     }
 
-    /// Adds the second namespace to a node, and restarts it. Not while a node is behind: its comparison would never
-    /// end, see `docs/serve.md`.
+    /// Adds the second namespace to a node, and restarts the node. Does nothing while a node is behind: its comparison
+    /// would never end, see `docs/serve.md`.
     fn add_namespace(&mut self, at: usize) {
         let is_behind = self.devices.iter().any(|of| of.recorded.is_some_and(|of| of.mode == Mode::Behind))
             || self.modes().contains(&Some(Mode::Behind))
@@ -203,7 +203,8 @@ impl Story {
         }
     }
 
-    /// Handles two nodes that wait for each other: clears the devices of one. Returns false if no node has all records.
+    /// Handles two nodes that wait for each other: clears the devices of one node. Returns false if no node has all
+    /// records.
     fn resolve(&mut self, modes: [Mode; 2]) -> bool {
         assert!(std::mem::take(&mut self.may_wait), "nodes in modes {modes:?} wait for each other");
         self.check_left();
