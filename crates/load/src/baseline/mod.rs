@@ -1,12 +1,12 @@
 //! A drive's baseline: chooses the next fio job, given the results of the earlier ones.
 //!
 //! ```text
-//! Form (duration, sizes) -> positions in the plan: saturation, depths, profiles, rates, grid
-//!                           position + points so far -> Job (options as fio takes them)
+//! BaselineRequest (duration, sizes) -> positions in the plan: saturation, depths, profiles, rates, grid
+//!                                      position + points so far -> Job (options as fio takes them)
 //! ```
 //!
-//! The one idea: the plan has no state. The job at a position follows from the form and from the points before it, so
-//! a killed baseline can resume from its `series.json`, which also explains every job.
+//! The one idea: the plan has no state. The job at a position follows from the request and the earlier points. So a
+//! killed baseline can resume from its `series.json`, which also explains every job.
 
 pub mod fit;
 mod job;
@@ -25,11 +25,11 @@ const PAGE_BYTES: u64 = 4 << 10;
 /// Percent of reads of the profiles.
 const MIXES: [u32; 4] = [0, 50, 95, 100];
 
-/// Rates for latency against throughput, percent of the highest rate; then those of a short baseline.
+/// Rates for latency against throughput, percent of the highest rate. `FEW_RATES`: the rates of a short baseline.
 const RATES: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 95];
 const FEW_RATES: [u32; 4] = [25, 50, 75, 95];
 
-/// Steps of the grid in both directions, percent of the highest rates; then those of a short baseline.
+/// Steps of the grid for reads and for writes, percent of the highest rates. `SMALL_GRID`: those of a short baseline.
 const GRID: [u32; 5] = [0, 20, 40, 60, 80];
 const SMALL_GRID: [u32; 3] = [0, 40, 80];
 
@@ -45,7 +45,7 @@ const SATURATION_ROUNDS: u64 = PTS_ROUNDS_MAX as u64;
 /// Queue depth of the saturation.
 const SATURATION_DEPTH: u32 = 32;
 
-/// Clones of a job of SNIA's tests, and operations in flight of each: the tester's choice, to be reported.
+/// Number of clones of a job in SNIA's tests, and queue depth of each clone. SNIA lets the tester choose both.
 pub const PTS_THREADS: u32 = 4;
 pub const PTS_DEPTH: u32 = 32;
 
@@ -73,7 +73,8 @@ const SIMULATED_SATURATION_SEC_MAX: u64 = 50;
 const WATCH_PART: u64 = 10;
 const SIMULATED_WATCH: u64 = 60;
 const SIMULATED_WATCH_SEC_MAX: u64 = 6 * 3_600;
-/// The second watch gets the time of the first divided by this; on virtual time this many seconds.
+/// The second watch gets the time of the first divided by this. On virtual time it gets
+/// [`SIMULATED_LATER_WATCH_SEC`] seconds.
 const LATER_WATCH_PART: u64 = 4;
 const SIMULATED_LATER_WATCH_SEC: u64 = 60;
 /// Small reads and large writes per second in a watch: light for most drives, and frequent enough to hit a stall of 10
@@ -115,8 +116,8 @@ impl BaselineRequest {
         shortest.planned(&[]).len() as u64 + saturation_sec
     }
 
-    /// Lower bound of the jobs per drive: a part with rounds counts as five rounds, and a size of SNIA's counts only if
-    /// every drive supports it.
+    /// Lower bound of the jobs per drive: a part with rounds counts as five rounds, and an operation size of SNIA's tests
+    /// counts only if every drive supports it.
     pub fn jobs_min(&self) -> usize {
         let of_test = |test: &Pts| match test {
             // This test can also end by the bytes written, after its first job.
@@ -138,7 +139,7 @@ impl BaselineRequest {
         self.pts.iter().copied().find(|test| !is_tracked(test))
     }
 
-    /// The job after `points`, all measurements so far of a drive of `capacity_bytes`; `None` at the end.
+    /// The next job of a drive of `capacity_bytes`, whose measurements so far are `points`; `None` at the end.
     pub fn next(&self, points: &[Point], capacity_bytes: u64) -> Option<Job> {
         if !self.pts.is_empty() {
             return self.next_of_pts(points, capacity_bytes);
@@ -321,7 +322,7 @@ impl BaselineRequest {
         })
     }
 
-    /// A job after the saturation with its times.
+    /// Adds duration and ramp to a job that follows the saturation.
     fn timed(&self, job: Job) -> Job {
         let total_ms = self.job_ms();
         let (seconds, ramp_ms) = match (job.part, job.round) {

@@ -46,7 +46,7 @@ pub enum Pacing {
         /// period. False to wake for each operation.
         gathers: bool,
     },
-    /// Never sleeps: least lag, a whole CPU.
+    /// Never sleeps: least lag, but one CPU is always busy.
     Spin,
 }
 

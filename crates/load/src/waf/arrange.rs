@@ -144,7 +144,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Refuses tenants without writes.
+/// Refuses tenants if none of them writes.
 pub fn check_writes(tenants: &Tenants) -> Result<(), CannotRun> {
     let why =
         "no tenant writes, so there is no write amplification - give a tenant writes-per-sec, or a mix with updates";
@@ -181,7 +181,7 @@ fn handles(tenants: &Tenants, drive_handles: u16) -> Result<Vec<[u16; 2]>, Canno
     match handles.iter().flatten().max() {
         Some(highest) if *highest >= drive_handles => {
             let remedy = match is_named {
-                true => "name lower handles in the file, or give the drive more (handles=)",
+                true => "name lower handles in the file, or give the drive more handles (handles=)",
                 false => {
                     "give the drive a handle for each tenant (handles=), name fewer in the file, or leave fdp out of --arrange"
                 }

@@ -2,8 +2,8 @@
 //! with time, the clients' latencies ([`timed()`]).
 //!
 //! ```text
-//! Host of each tenant -> blocks, by their rates -> commands, several blocks in flight -> Ftl of its drive
-//!                                                   counters after each octile of a drive fill -> Found
+//! StoreModel of each tenant -> blocks, at its rate -> commands, several blocks in flight -> Ftl of its drive
+//!                                               counters after each octile of a drive fill -> Found
 //! ```
 //!
 //! The one idea: amplification depends on the order of writes and not on their instants, so there is no clock. An
@@ -64,7 +64,7 @@ struct Writer {
     written_units: [u64; 2],
 }
 
-/// A block with commands still to come.
+/// A block of which some commands are not yet written.
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
     writer: usize,

@@ -21,7 +21,7 @@ use results::written::Bytes;
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::random::Random;
 
-/// Upper bound on operations per run, mostly reads. A run takes a second.
+/// Upper bound on operations per run, mostly reads: about a second of computing time.
 const OPERATIONS: f64 = 3e6;
 /// Upper bound on the run, in drive fills.
 pub(super) const FILLS: f64 = 2.0;
@@ -114,7 +114,7 @@ pub fn timed(
         }
     }
     let of_stream = |(number, stream): (usize, &StreamInfo)| {
-        // A tenant is on one drive.
+        // A tenant is on one drive, so only one of its cells has counts.
         let cells = number * shapes.len()..(number + 1) * shapes.len();
         let cell = cells.max_by_key(|cell| merged.cells[*cell].counts.counted_ops())?;
         Some((stream.clone(), merged.cells[cell].clone(), merged.end_backlogs[cell]))
@@ -124,7 +124,7 @@ pub fn timed(
     Ok(TimedResult { streams, bytes, fills, seconds, end_cause: control.cause() })
 }
 
-/// Random numbers of the drives, apart from those of all tenants.
+/// Random sequence of the drives, distinct from the sequences of all tenants.
 const DRIVES_PART: u64 = 1 << 32;
 
 /// All intervals merged.
