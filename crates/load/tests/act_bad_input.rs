@@ -189,7 +189,7 @@ fn keys_of_act_4_are_translated_and_said_to_be() {
              or to the device's minimum I/O size where that is larger",
         ]
     );
-    assert!(!echo::to_text(&config).contains("queue"), "what is written back is in today's keys");
+    assert!(!echo::to_text(&config).contains("queue"), "the written file has today's keys");
     assert!(
         warnings(&format!("{GOOD}num-queues: 8\n"))[0]
             .ends_with("has no meaning without threads-per-queue; give service-threads instead")

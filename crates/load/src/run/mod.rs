@@ -270,8 +270,9 @@ impl<W: BlockEngine> Shard<W> {
         if advanced_ns < VIRTUAL_NS_MIN {
             let (turns, virtual_time) = (units::Grouped(VIRTUAL_TURNS), units::duration(self.now_ns));
             let message = format!(
-                "virtual time advanced by only {} in the last {turns} turns of the run loop, to {virtual_time}: the simulated drive \
-                takes no time for its operations, or refuses them - give the drive service times (read-us, write-us)",
+                "virtual time advanced by only {} in the last {turns} turns of the run loop, to {virtual_time}: the \
+                simulated drive takes no time for its operations, or refuses them - give the drive service times \
+                (read-us, write-us)",
                 units::duration(advanced_ns)
             );
             self.stop(EndCause::Failed { message });

@@ -2,13 +2,13 @@
 //!
 //! The one idea: after the data of a handle is deallocated, the handle's superblocks are empty, if no other data shares
 //! them. Writing the handle's data again then moves nothing; any moved data belongs to other handles. If the next
-//! rewrite also moves data, each pass moves other handles' data, and mixing cannot be detected. A stream that is alone on
-//! the drive and overwrites in order empties one superblock after the other; any data moved then was collected too
+//! rewrite also moves data, each pass moves other handles' data, and mixing cannot be detected. A stream that is alone
+//! on the drive and overwrites in order empties one superblock after the other; any data moved then was collected too
 //! early. In each case a drive that isolates handles moves nothing: this result is known without a model of the drive.
 //!
 //! [`Probed`] is the interface to a drive: a simulated one here, a real one elsewhere. The drive's count of host bytes
-//! has to match the bytes written; otherwise another program wrote too. A drive that counts in large units shows a small
-//! difference. This difference is ignored, and bounds the error of the drive's media count.
+//! has to match the bytes written; otherwise another program wrote too. A drive that counts in large units shows a
+//! small difference. This difference is ignored, and bounds the error of the drive's media count.
 
 use ftl::Ftl;
 use results::units::bytes;
@@ -111,8 +111,8 @@ pub struct Phase {
     pub counted: Bytes,
     /// Write amplification factor.
     pub waf: f64,
-    /// Maximum WAF of an isolating drive in this phase: 1, plus a tolerance, one superblock, and the error of the drive's
-    /// counters. `None` if the maximum depends on the drive.
+    /// Maximum WAF of an isolating drive in this phase: 1, plus a tolerance, one superblock, and the error of the
+    /// drive's counters. `None` if the maximum depends on the drive.
     pub isolated_waf_max: Option<f64>,
 }
 

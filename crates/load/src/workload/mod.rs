@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The one idea: running, recording, judging and reporting use a [`Workload`] without knowing its kind. A run has one
-//! or several workloads, which share its devices and shards: each adds to the same [`RunPlan`]. Workloads of one run
-//! have one type, as ACT's two tests do; kinds that can be mixed are variants of one enum.
+//! or several workloads, which share the run's devices and shards: each adds to the same [`RunPlan`]. Workloads of one
+//! run have one type, as ACT's two tests do; kinds that can be mixed are variants of one enum.
 //!
 //! * [`act`]: ACT's storage and index tests
 //! * [`fio`]: fio's jobs
@@ -81,7 +81,7 @@ pub trait Workload {
         true
     }
 
-    /// Minimum size of each device, bytes: its largest operation.
+    /// Minimum size of each device, bytes: the largest operation of the load.
     fn unit_bytes(&self) -> u64;
 
     /// The placements of this workload's kinds of writes on `device`; `None` for writes without a placement. A device
@@ -153,7 +153,7 @@ pub struct Extras {
     pub ramp_ns: u64,
     /// Operations go through the page cache.
     pub buffered: bool,
-    /// Number of operations after which all its streams end; `None`: they end by time.
+    /// Number of operations after which all streams of the workload end; `None`: the streams end by time.
     pub operations: Option<u64>,
     /// All issuing threads perform operations as system calls ([`Plan::synchronous`]).
     pub synchronous: bool,
@@ -360,18 +360,18 @@ pub struct PlanOffsets {
 }
 
 impl PlanOffsets {
-    /// The cell of the `stream`-th of its streams on a device.
+    /// The cell of the workload's `stream`-th stream on a device.
     pub fn cell(&self, stream: usize, target: u16) -> u32 {
         ((self.first_stream + stream) * self.devices + usize::from(target)) as u32
     }
 
-    /// The cell of its stream `name` on a device; `None` if there is no such stream.
+    /// The cell of the workload's stream `name` on a device; `None` if there is no such stream.
     pub fn cell_of(&self, name: &str, target: u16) -> Option<u32> {
         let stream = self.names.iter().position(|own| own == name)?;
         Some(self.cell(stream, target))
     }
 
-    /// The number of the `class`-th of its buffer classes.
+    /// The number of the workload's `class`-th buffer class.
     pub fn buffers(&self, class: u16) -> u16 {
         self.first_buffers + class
     }

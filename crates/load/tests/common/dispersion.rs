@@ -40,8 +40,8 @@ pub(crate) fn dispersion(times_ns: &[u64], window_ns: u64) -> Option<Dispersion>
 
 /// Variance / mean of `times_ns` in windows of `window_ns`, averaged over ten offsets of the windows.
 ///
-/// Windows at one offset cut bursts that windows at another do not, if the bursts keep their place in the period; so a
-/// single offset can be off by a factor of two. Errors: as [`dispersion`].
+/// If bursts keep their place in the period, windows at one offset cut the bursts, and windows at another do not. So
+/// the index at a single offset can be off by a factor of two. Errors: as [`dispersion`].
 pub(crate) fn index_over_places(times_ns: &[u64], window_ns: u64) -> Option<f64> {
     const PLACES: u32 = 10;
     let mut sorted = times_ns.to_vec();

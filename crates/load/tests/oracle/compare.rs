@@ -144,7 +144,7 @@ pub(crate) fn excuses(prompt: &Found, verdict: &Verdict) -> Vec<String> {
     let blamed = ["not-carried-out", "silence", "over-limit"].iter().filter(is_blamed);
     let mut lines: Vec<_> = blamed.map(|code| format!("{code} only with the delays: {:?}", verdict.reasons)).collect();
     if verdict.outcome.exit_code() == 0 && prompt.outcome == "fail" {
-        lines.push(format!("passed, and without the delays {:?} are broken", prompt.codes));
+        lines.push(format!("pass, but fail without the delays: {:?}", prompt.codes));
     }
     lines
 }

@@ -69,7 +69,7 @@ pub(crate) struct LaneDraw {
 /// When operations are wanted.
 #[derive(Debug, Clone)]
 pub(crate) enum Arrivals {
-    /// Every `stride`-th instant, from the `first`, of `per_sec` a second.
+    /// Every `stride`-th instant, from the `first`, of a sequence with `per_sec` instants per second.
     Even {
         per_sec: u64,
         first: u64,
@@ -233,7 +233,7 @@ impl Draw {
         self
     }
 
-    /// The same load, of which some streams have limits of their own.
+    /// The same load; some of its streams have limits of their own.
     pub(crate) fn with_own_limits(mut self, seed: u64) -> Self {
         let mut dice = Dice::new(seed ^ 0x0f0f);
         let devices = self.drives.len() as u64;

@@ -301,8 +301,8 @@ impl Ran<'_> {
                     lanes.map(|lane| lane.limit).collect::<Vec<_>>()
                 };
                 if silent_ns > 0 && limits_of(false).iter().any(|limit| limits_of(true).contains(limit)) {
-                    // The stream may have waited for the slots of another stream or device for a whole report interval,
-                    // which is then not its own time.
+                    // The stream may have waited for the slots of another stream or device for a whole report interval.
+                    // Such an interval does not count as time of the stream.
                     found.open.insert("silence");
                 } else if is_share(silent_ns, to_ns - from_ns, share_ppb) {
                     breaks("silence", silent_ns, to_ns - from_ns);

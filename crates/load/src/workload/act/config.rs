@@ -115,7 +115,7 @@ impl ActConfig {
             odsync: !self.disable_odsync,
             engine: self.engine,
             pacing: self.pacing,
-            // ACT's threads wake for each request; gathering operations would change its bursts.
+            // ACT's threads wake for each request. To gather operations would change ACT's bursts.
             keeps_instants: self.arrival == Arrival::Act,
             seed: self.seed,
         }

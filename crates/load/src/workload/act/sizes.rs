@@ -283,7 +283,7 @@ impl HistogramSizes {
                 let steps = lower / step + 1..=upper.div_ceil(step);
                 let up_to = |at: u64| match within {
                     BucketPosition::LogUniform => self.log_share(at, lower),
-                    // Divides exactly: both widths are powers of two times the offset.
+                    // Divides exactly: the weight sum and the bucket's width are powers of two times the offset.
                     _ => (at - lower) * (self.weight_sum() / (upper - lower)),
                 };
                 let below = |step_number: u64| up_to((step_number * step).clamp(lower, upper));
@@ -299,7 +299,7 @@ impl HistogramSizes {
 
     /// Share of the sizes from `lower` to twice `lower` that lies below `at`, in units of [`Self::weight_sum`].
     fn log_share(&self, at: u64, lower: u64) -> u64 {
-        // The result is 0 at the lower edge and exactly `one` at the upper edge, where the quotient is exactly 2.
+        // The result is 0 at the lower edge, and exactly the weight sum at the upper edge, where the quotient is 2.
         ((at as f64 / lower as f64).log2() * self.weight_sum() as f64).round() as u64
     }
 }

@@ -1,4 +1,4 @@
-//! The load of a series of runs: a configuration as the load of 1x, multiplied, on some of its devices.
+//! The load of a series of runs. A configuration is the load of 1x; each run has a multiple on some of its devices.
 //!
 //! ```text
 //! ACT's 1x for each device \

@@ -543,7 +543,7 @@ impl Job {
             (self.pre_reads && self.direct)
                 .then_some("pre_read fills the page cache, but direct=1 bypasses it - leave one out"),
             (self.appends && (!can_append || zones.strided || zbd.is_on))
-                .then_some("file_append writes size bytes to the end of each file - give rw=write or rw=randwrite, and size in bytes; leave out zonemode, fill_device and read_iolog"),
+                .then_some("file_append adds bytes to the end of each file, and size is their number - give rw=write or rw=randwrite, and size in bytes; leave out zonemode, fill_device and read_iolog"),
             (self.hist_log.is_some() && self.log_hist_msec == 0)
                 .then_some("write_hist_log without log_hist_msec writes nothing - give log_hist_msec=1000 or the like"),
         ];

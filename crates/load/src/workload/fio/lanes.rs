@@ -116,7 +116,7 @@ impl LaneBuilder<'_> {
                 }
                 (None, Some(rate)) => Arrival::even(rate, 0, 1, phase(thread_index + number)).ok_or_else(no_rate)?,
             };
-            // A job that reads back does so at the end of each loop, so the totals are divided by the loops.
+            // A job reads its writes back at the end of each loop, so the totals are divided by the number of loops.
             let loops = if job.reads_back_at_end() { job.loops } else { 1 };
             let (ops_left, bytes_left) = (ops_left / loops, lane_part(total_bytes, directions, &bytes_per_sec) / loops);
             let random_of_lane = Random::for_part(self.seed, (thread_index as u64) << 8 | (number as u64 + 1));

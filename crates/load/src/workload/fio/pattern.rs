@@ -80,7 +80,7 @@ pub enum Distribution {
     Uniform,
     /// The k-th most popular block gets operations in proportion to k^-theta, for this theta.
     Zipf(f64),
-    /// A fraction h of the blocks gets 1 - h of the operations, and likewise within that fraction, for this h.
+    /// For this h, a fraction h of the blocks gets 1 - h of the operations. The same holds within these blocks.
     Pareto(f64),
     /// The mean of twelve uniform offsets, shifted by up to half of this percentage of the range to either side.
     Normal(f64),
@@ -88,7 +88,8 @@ pub enum Distribution {
     Zoned(Vec<(u64, Size)>),
 }
 
-/// Number of uniform draws averaged for a normal one, as in fio: the standard deviation is 1/12 of the range.
+/// Number of uniform draws that are averaged for each normally distributed offset, as in fio. The standard deviation is
+/// 1/12 of the range.
 const NORMAL_DRAWS: u32 = 12;
 
 /// Draws blocks of `0..blocks`.
@@ -303,7 +304,7 @@ mod tests {
         assert_eq!(
             (map.mark_visited(98, 9), map.next_unvisited(98)),
             (2, 0),
-            "not beyond the end, and from the beginning again"
+            "marks stop at the end, and the search wraps around"
         );
     }
 

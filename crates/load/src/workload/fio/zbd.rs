@@ -39,7 +39,7 @@ pub struct ZbdOptions {
     /// Maximum open zones of all jobs, and of a clone; 0: no limit but the device's.
     pub open_max: u64,
     pub job_open_max: u64,
-    /// If more than this fraction of the range has data, zones not yet full are reset; and resets per write.
+    /// Fraction of the range with data above which zones are reset before they are full, and such resets per write.
     pub reset_threshold: f64,
     pub reset_frequency: f64,
 }
@@ -134,7 +134,7 @@ impl ZoneTable {
         let zone_bytes = match (&report, zonesize) {
             (Some(report), _) => report.zones.first().map_or(0, |zone| zone.len),
             (None, Some(given)) => given,
-            (None, None) => return Err("it is not a zoned device - give zonesize to emulate zones".into()),
+            (None, None) => return Err("the device is not zoned - give zonesize to emulate zones".into()),
         };
         let mut starts = report.iter().flat_map(|report| &report.zones).zip(0..);
         if zonesize.is_some_and(|given| given != zone_bytes)

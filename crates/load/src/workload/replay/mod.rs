@@ -272,7 +272,8 @@ impl Replay {
     }
 }
 
-/// Maximum operations in flight of a stream on a device: the capacity of its queue, most of it for small operations.
+/// Maximum operations in flight of a stream on a device: a part of the device's queue. Small operations get most of the
+/// queue.
 fn slots(
     device: &DeviceShape,
     groups: &[(Class, &ClassOps)],

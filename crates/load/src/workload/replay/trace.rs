@@ -19,7 +19,7 @@ const LARGE_BYTES: u64 = 128 << 10;
 /// Memory for the buffers of a stream on a device, including those salted ahead, bytes.
 pub(super) const LANE_MEMORY_BYTES: u64 = 32 << 20;
 
-/// Maximum bytes of a read or write: no kernel request is larger, and its buffer must fit in the memory of its stream.
+/// Maximum bytes of a read or write: no kernel request is larger, and a buffer must fit in the memory of a stream.
 const BYTES_MAX: u64 = LANE_MEMORY_BYTES;
 
 /// Maximum bytes of a discard: the kernel counts the bytes of a request in 32 bits, and rounding to units of direct I/O

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! TOML -> Tenants (file) -> Space of each on its device
-//!                        -> Host (host): which block is written next, by clients and by defragmentation
+//!                        -> StoreModel (host): which block is written next, by clients and by defragmentation
 //!                        -> TenantLoad (load): its streams in the run loop
 //! ```
 //!

@@ -24,7 +24,7 @@ const WRITE: u64 = OUTDATED - 1;
 /// The last write to each block of some areas, and whether it was read back.
 #[derive(Debug)]
 pub(super) struct WriteTable {
-    /// Bytes of a block: every write is a multiple.
+    /// Bytes of a block. The size of every write is a multiple of this size.
     pub(super) grain: u64,
     /// An entry per block, by area.
     areas: Vec<Vec<u64>>,

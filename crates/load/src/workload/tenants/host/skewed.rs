@@ -7,8 +7,8 @@
 //! mark is an order statistic of one uniform variate per record. A block's survivors are drawn when the block is
 //! collected. Records that defragmentation writes keep their times of death.
 //!
-//! As under uniform keys ([`super::uniform`]), one record dies for each one written only on average. Time is in blocks
-//! of client writes: records that are overwritten within one block die in the next.
+//! As under uniform keys ([`super::uniform`]), one record dies for each written record only on average. Time is in
+//! blocks of client writes: records that are overwritten within one block die in the next.
 
 use super::steady::StoreGeometry;
 use super::uniform::{Gamma, age};
@@ -152,7 +152,7 @@ struct Lives {
 /// Low bits of a share that are dropped: its sign, exponent and 7 more bits remain.
 const STEP_BITS: u32 = 52 - 7;
 
-/// Shares below 2^-32 are equal.
+/// Shares below 2^-32 count as this share.
 const LEAST: f64 = 1.0 / (1_u64 << 32) as f64;
 
 impl Lives {

@@ -4,12 +4,13 @@
 //! below the low-water mark depends only on its number of records, and is drawn once, when the block is written. In a
 //! store of N records, of which clients update one at a time, each record lives for an exponentially distributed number
 //! of updates of mean N. A block of L records is below a mark of K when L - K + 1 of them are gone: that order
-//! statistic is N ln(1 + G(L - K + 1) / G(K)) with two gamma variates. Then it holds K - 1, exactly. The blocks wait
-//! for their instants in a [`Wheel`], whose unit of time is a block of client writes.
+//! statistic is N ln(1 + G(L - K + 1) / G(K)) with two gamma variates. Then the block holds exactly K - 1 records. The
+//! blocks wait for their instants in a [`Wheel`], whose unit of time is a block of client writes.
 //!
-//! The drawn instants have exactly the distribution that single records would give. Two properties of a real store are
-//! given up. There, one record dies for each that is written; here the live records of all blocks are N only on average
-//! (the deviation is below the root of N). There, records can die in a buffer before it is written; here none does.
+//! The drawn instants have exactly the distribution that single records would give. The model gives up two properties
+//! of a real store. In a real store, one record dies for each written record; in the model, the live records of all
+//! blocks are N only on average (the deviation is below the root of N). In a real store, records can die in a buffer
+//! that is not yet written; in the model, none does.
 
 use super::steady::StoreGeometry;
 use super::wheel::Wheel;

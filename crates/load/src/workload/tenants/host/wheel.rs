@@ -7,7 +7,7 @@
 /// No block.
 const NONE: u32 = u32::MAX;
 
-/// Maximum number of spans of the wheel; at least half as many are used. Blocks are only appended to them.
+/// Maximum number of spans of the wheel; at least half as many are used. Blocks are only appended to spans.
 const SPANS: usize = 1024;
 
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! The workload of an index test: service reads, and page updates by cache threads.
 //!
-//! The reads of both are counted in one cell of a device, because ACT counts them in one histogram. An update is one
-//! arrival: its write follows its read in the same slot, so that `cache-threads` bounds both.
+//! Service reads and the reads of updates are counted in one cell of a device, as ACT counts them in one histogram. An
+//! update is one arrival: its write follows its read in the same slot, so that `cache-threads` bounds both.
 
 #[cfg(test)]
 mod tests;
