@@ -146,8 +146,8 @@ options! {
         advice: "2000 for each device is the load called 1x. This and write-reqs-per-sec cannot both be 0.",
     }
     "write-reqs-per-sec" => write_reqs_per_sec: u32 [unit: "requests/s", tests: BOTH] {
-        help: "Records that clients write, over all devices; they become large-block reads and writes. In the index \
-        test, they become index reads and page updates.",
+        help: "Records that clients write, over all devices; they become large-block reads and writes (in the index \
+        test: index reads and page updates).",
         advice: "1000 for each device is the load called 1x.",
     }
     "record-bytes" => record_bytes: u32 [
