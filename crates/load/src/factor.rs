@@ -64,8 +64,8 @@ impl Factor {
         self.share(2, 1)
     }
 
-    /// `self` * `devices` / `target_devices`, rounded to the nearest billionth. With this factor the load of `target_devices` devices equals
-    /// `self` times the load of `devices` devices.
+    /// `self` * `devices` / `target_devices`, rounded to the nearest billionth. With this factor the load of
+    /// `target_devices` devices equals `self` times the load of `devices` devices.
     ///
     /// Errors: the result rounds to 0, or is too large.
     pub fn share(self, devices: u64, target_devices: u64) -> Result<Self, FactorError> {

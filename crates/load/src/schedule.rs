@@ -2,8 +2,8 @@
 //!
 //! An even schedule is a pure function of the operation's index, `t(j) = (j + phase) / rate`, in exact integer
 //! arithmetic: nothing drifts, and shards that each take every n-th index need not communicate. A Poisson schedule is
-//! split into independent Poisson processes at fractions of the rate, which is equivalent. The schedule of ACT's
-//! sleeping threads adds a random delay to each instant of an even schedule.
+//! split into independent Poisson processes at fractions of the rate, which together are equivalent. The schedule of
+//! ACT's sleeping threads adds a random delay to each instant of an even schedule.
 
 use crate::rate::Rate;
 use std::sync::Arc;
@@ -132,7 +132,7 @@ impl Even {
     }
 
     /// Skips the instants before `end_ns` and counts them, by division: a backlog can hold billions. `None`, without
-    /// skipping, if that needs more than 128 bits.
+    /// skipping, if the division needs more than 128 bits.
     fn pass_before(&mut self, end_ns: u64) -> Option<u64> {
         // Instant k is (next + k * step) / denominator nanoseconds, rounded down for the comparison with `end_ns`.
         let scaled = |whole_ns: u128, numerator| whole_ns.checked_mul(self.denominator)?.checked_add(numerator);

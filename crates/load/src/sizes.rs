@@ -34,7 +34,7 @@ struct Column {
 const ALWAYS: u64 = u64::MAX;
 
 impl SizeTable {
-    /// Sizes in bytes with weights; weight 0 is never drawn.
+    /// Sizes in bytes with weights. A size with weight 0 is never drawn.
     ///
     /// The share of a size is its weight divided by the sum of all weights, to within 2^-63. Without any weight the
     /// only size is 0.

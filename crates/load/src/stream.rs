@@ -105,7 +105,7 @@ pub trait Stream: Debug + Send {
         None
     }
 
-    /// The cell of all its operations; only for a stream that never ends and whose operations have no followers.
+    /// The cell of all operations; only for a stream that never ends and whose operations have no followers.
     fn only_cell(&self) -> Option<u32> {
         None
     }
@@ -123,8 +123,8 @@ pub trait Stream: Debug + Send {
         }
     }
 
-    /// Discards the next `arrivals`, which will never be issued: calls `on_lost` with the cell of each of these operations
-    /// and their followers, with a count.
+    /// Discards the next `arrivals`, which will never be issued. Calls `on_lost` with each cell and its number of
+    /// operations among them and their followers.
     fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
         match self.only_cell() {
             Some(cell) => on_lost(cell, arrivals),

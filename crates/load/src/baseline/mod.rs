@@ -133,7 +133,7 @@ impl BaselineRequest {
         self.pts.is_empty().then(|| self.planned(&[]).len())
     }
 
-    /// The first SNIA test without a tracked job, because the drive supports no operations that small.
+    /// The first SNIA test of which a tracked job is missing, because the drive does not support such small operations.
     pub fn untracked(&self) -> Option<Pts> {
         let is_tracked = |test: &Pts| test.tracked().iter().all(|(bytes, _)| *bytes >= self.min_io_bytes);
         self.pts.iter().copied().find(|test| !is_tracked(test))
@@ -305,7 +305,7 @@ impl BaselineRequest {
         jobs
     }
 
-    /// The watch before all other jobs (0), or after them (1), if there is time for one.
+    /// The watch before all other jobs (`round` 0) or after them (1); `None` if there is no time for a watch.
     fn watch(&self, round: u32, points: &[Point]) -> Option<Job> {
         let saturated = points.iter().rfind(|point| point.part == Part::Saturation).map_or(0.0, Point::iops);
         let light = (saturated / WATCHED_IOPS).min(1.0);
@@ -331,7 +331,7 @@ impl BaselineRequest {
             (Part::Watch, _) => (self.later_watch_sec(), 0),
             _ => {
                 // The ramp excludes a burst after a pause, and writes still in a buffer. A rate limit of the kernel
-                // lets through 0.2 s of its rate at once: a tenth of a job of 2 s.
+                // admits the operations of 0.2 s at once: a tenth of a job of 2 s.
                 let ramp_ms = match total_ms / 1_000 {
                     ..RAMPED_SEC_MIN => total_ms % 1_000,
                     seconds => (seconds / 10).clamp(1, RAMP_SEC_MAX) * 1_000,

@@ -24,7 +24,7 @@ const SLEEP_MIN: Duration = Duration::from_millis(1);
 
 struct ExchangeState {
     shard: Option<CallShard>,
-    /// The issuing thread is in a call: either thread may take the shard. Otherwise only the issuing thread may.
+    /// True while the issuing thread is in a call: then either thread may take the shard, else only the issuing thread.
     in_call: bool,
     /// Calls begun.
     calls: u64,

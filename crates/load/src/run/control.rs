@@ -16,8 +16,8 @@ pub struct Settings {
     pub errors_max: u64,
     /// How issuing threads wait.
     pub pacing: Pacing,
-    /// After the end, a device with operations in flight is given up once it completes nothing for this long; its
-    /// operations are then lost.
+    /// After the end of the run, a device with operations in flight is given up once it completes nothing for this
+    /// long. Its operations are then lost.
     pub hang_ns: u64,
     /// Ramp: initial part of the duration that does not count.
     pub ramp_ns: u64,

@@ -17,7 +17,7 @@ use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 use sys::process;
 
-/// Delay between the instant at which all shards are ready and instant 0 of the run, so that every thread is awake.
+/// Delay between the instant at which all shards are ready and instant 0 of the run, when every thread must be awake.
 const START_DELAY_NS: u64 = 5_000_000;
 
 /// Period of the sink's idle calls.

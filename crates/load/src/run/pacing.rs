@@ -14,9 +14,9 @@ const EARLY_MAX_NS: u64 = 30_000;
 /// Change of [`Oversleep::usual_ns`] with each sleep, nanoseconds.
 const OVERSLEEP_STEP_NS: u64 = 100;
 
-/// Lateness of the kernel's wake-ups: some microseconds, tens of them in a virtual machine. A sleep for an operation is
-/// shortened by the lower quartile of this lateness, and the thread spins for the rest. Otherwise every operation would
-/// be late.
+/// Lateness of the kernel's wake-ups: some microseconds, or tens of microseconds in a virtual machine. A sleep for an
+/// operation is shortened by the lower quartile of this lateness, and the thread spins for the rest. Otherwise every
+/// operation would be late.
 #[derive(Debug, Default)]
 pub(super) struct Oversleep {
     /// Lower quartile of the lateness, nanoseconds: three of four shortened sleeps end after the operation is due.

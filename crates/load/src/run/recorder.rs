@@ -167,7 +167,7 @@ impl Recorder {
         self.slice_start_ns = self.ramp_ns + self.current.index * self.interval_ns / self.slice_ns * self.slice_ns;
     }
 
-    /// The slice of an operation due at `intended_ns`, from 0. The first slice includes operations due before the
+    /// Number of the slice of an operation due at `intended_ns`. The first slice, 0, includes operations due before the
     /// measurement.
     fn slice(&self, intended_ns: u64) -> u64 {
         intended_ns.saturating_sub(self.ramp_ns) / self.slice_ns

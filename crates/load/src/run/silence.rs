@@ -84,7 +84,7 @@ impl Silence {
     }
 
     /// Records an operation issued at `now_ns`, late by `lag_ns`. Returns an upper bound of the device's delay due to
-    /// late operations: a device with a queue would have answered that much earlier.
+    /// late operations: without these, a device with a queue would have answered that much earlier.
     #[inline]
     pub(super) fn submitted(&mut self, cell: u32, now_ns: u64, lag_ns: u64) -> u64 {
         let stream = &mut self.cells[cell as usize];

@@ -26,7 +26,7 @@ pub enum MeasurementEnd {
 }
 
 impl Meter {
-    /// A meter for the drive `name` of `logical_bytes`, for at most `fills_max` drive fills, from `counters` on.
+    /// A meter for the drive `name` of `logical_bytes`, for at most `fills_max` drive fills. `counters`: at the start.
     pub fn new(name: &str, logical_bytes: u64, fills_max: usize, counters: Bytes) -> Self {
         let drive = Drive { name: name.to_owned(), logical_bytes, octiles: Vec::new() };
         let found = Found { drives: vec![drive], tenants: Vec::new(), steady_after: None };

@@ -57,7 +57,7 @@ struct Writer {
     block_units: u32,
     /// Handles of client writes and of defragmentation's writes.
     handles: [u16; 2],
-    /// Time at which its clients fill the next block, and interval between their blocks, seconds.
+    /// Time at which the tenant's clients fill their next block, and interval between their blocks, seconds.
     due_sec: f64,
     interval_sec: f64,
     /// Units written to the drive by clients and by defragmentation.
@@ -193,7 +193,7 @@ impl Experiment {
         Ok(found)
     }
 
-    /// Writes the next command to its drive. Returns its units.
+    /// Writes the next command to its drive. Returns the number of units in the command.
     #[inline]
     fn command(&mut self) -> Result<u32, CannotRun> {
         while self.in_flight.len() < self.in_flight_max {

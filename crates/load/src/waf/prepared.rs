@@ -57,7 +57,7 @@ impl Overwritten {
         }
     }
 
-    /// Share of valid units in the superblocks, ascending, at [`QUANTILES`].
+    /// [`QUANTILES`] quantiles, ascending, of the shares of valid units in the superblocks.
     fn quantiles(&self) -> Vec<f64> {
         let mut valid: Vec<u32> = self.ftl.valid_units().collect();
         valid.sort_unstable();

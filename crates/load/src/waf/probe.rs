@@ -62,7 +62,7 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// `ftl`, written in commands of `bytes`, at least a unit.
+    /// A drive with `ftl`, written in commands of `bytes`, or of a unit if that is larger.
     pub fn new(ftl: Ftl, bytes: u32) -> Self {
         let units = (bytes / ftl.spec().unit_bytes).max(1);
         Self { ftl, units }

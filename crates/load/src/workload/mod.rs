@@ -50,7 +50,7 @@ const NO_END_SEC: u64 = u64::MAX / 4 / 1_000_000_000;
 /// Maximum lag before a run ends, seconds: ACT's value.
 const MAX_LAG_SEC: u64 = 10;
 
-/// A stream to record that offers `offered_iops`; `judged`: limits apply to it.
+/// A recorded stream that offers `offered_iops`. `judged`: limits apply to the stream.
 fn stream_info(name: &str, judged: bool, offered_iops: f64) -> StreamInfo {
     StreamInfo { name: name.to_owned(), judged, offered_iops, ..StreamInfo::default() }
 }
@@ -101,14 +101,14 @@ pub trait Workload {
         Extras::default()
     }
 
-    /// Adds this workload's load and records on `devices` (the devices of its spec) to `run`. Returns the configuration
+    /// Adds this workload's streams and lanes on `devices` (the devices of its spec) to `run`. Returns the configuration
     /// in force.
     ///
     /// Errors: a device that cannot take the load.
     fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built;
 }
 
-/// The configuration in force of a load that was added to a run, or why it cannot be run.
+/// The configuration in force of a load that was added to a run, or why the load cannot be run.
 pub type Built = Result<WorkloadRecord, CannotRun>;
 
 /// The load of one run of a series.
@@ -324,7 +324,7 @@ impl RunPlan {
             self.layout.streams.push(StreamInfo { name, workload, ..stream });
         }
         self.shards.resize_with(shards.max(self.shards.len()), Plan::default);
-        // The first class has the same number in each shard, so that a stream need not know its shard.
+        // The workload's first buffer class has the same number in each shard, so that a stream need not know its shard.
         let first_buffers = self.shards.iter().map(|plan| plan.buffers.len()).max().unwrap_or(0);
         self.shards.iter_mut().for_each(|plan| plan.buffers.resize_with(first_buffers, Default::default));
         let (devices, first_buffers) = (self.layout.devices.len(), first_buffers as u16);
@@ -333,7 +333,7 @@ impl RunPlan {
 
     /// Pins each shard to a CPU, if there are enough `cpus` and all shards are closed loops that may run anywhere.
     ///
-    /// The kernel gathers threads that sleep a hundred thousand times per second on the CPU where they are woken, while
+    /// The kernel moves threads that sleep a hundred thousand times per second to the CPU where they are woken, while
     /// another CPU idles: at depth 1 this halves the rate. Open loops are not pinned, because another thread on the
     /// same CPU would make them late.
     pub fn spread(&mut self, cpus: &[u32]) {
@@ -345,7 +345,7 @@ impl RunPlan {
     }
 }
 
-/// The place of a workload in a run: the first of its streams and of its buffer classes, among all.
+/// The place of a workload in a run: the numbers of its first stream and of its first buffer class.
 #[derive(Debug, Clone, Default)]
 pub struct PlanOffsets {
     /// Index in the run.

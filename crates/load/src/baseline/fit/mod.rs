@@ -146,7 +146,7 @@ pub struct Fit {
     pub parameters: Vec<Parameter>,
     /// Number of points that were fitted.
     pub points: usize,
-    /// Deviation from the points, percent: the median over rates, medians and 99th percentiles.
+    /// Median deviation from the points, percent. Rates, median latencies and 99th percentiles are compared.
     pub error_pct: f64,
     /// Points that the fit misses, a sentence each, the worst first.
     pub misses: Vec<String>,
@@ -381,7 +381,7 @@ impl Search<'_> {
 }
 
 impl ComparedPoint<'_> {
-    /// Deviation, and a sentence about it if it is large.
+    /// The deviation and a sentence about it, if the fit misses the point.
     fn miss(&self, simulated: &[Option<JobResults>; 2]) -> Option<(f64, String)> {
         let miss_of = |(direction, (measured, simulated)): (usize, (&Option<JobResults>, &Option<JobResults>))| {
             let (measured, simulated) = (measured.as_ref()?, simulated.as_ref()?);

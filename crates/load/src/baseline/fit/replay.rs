@@ -110,7 +110,7 @@ impl Job {
             every_ns if (1..=self.duration_ns).contains(&every_ns) => whole_periods_ns(every_ns),
             _ => self.duration_ns,
         };
-        // Ends at the end of a period: a fraction of a period has more or less than its share of stalls.
+        // The job ends at the end of a period: a fraction of a period has more or less than its share of stalls.
         let enough = |ops, now_ns| {
             let period_ended = std::mem::replace(&mut periods, now_ns / period_ns) < now_ns / period_ns;
             ops >= OPS_MAX || now_ns >= duration_ns || (period_ended && ops >= OPS_MIN && now_ns / period_ns >= PERIODS)

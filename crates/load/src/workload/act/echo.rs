@@ -8,7 +8,7 @@ use super::options::{OptionDefault, OptionSpec, Since};
 use super::rates::{Derived, StorageDerived};
 use super::table::options_of;
 
-/// The lines of ACT's CONFIGURATION block, key and value, in its order.
+/// The lines of ACT's CONFIGURATION block, key and value, in ACT's order.
 ///
 /// `service-threads` shows the default if none were given. A caller that chose another number passes a copy of the
 /// configuration with that number. `file-size-mbytes` is shown only if given.
@@ -29,7 +29,7 @@ pub fn configuration(config: &ActConfig) -> Vec<(String, String)> {
     lines
 }
 
-/// The lines of ACT's DERIVED CONFIGURATION block, key and value, in its order.
+/// The lines of ACT's DERIVED CONFIGURATION block, key and value, in ACT's order.
 ///
 /// Units: operations per second over all devices; records rounded down, large blocks to two digits. ACT's 32-bit
 /// integers wrap; these values do not.

@@ -31,9 +31,9 @@
 //! | uniform | anywhere, equally likely | (L + U) / 2 |
 //! | log-uniform | anywhere, its logarithm equally likely | (U - L) / ln 2 |
 //!
-//! The offset then scales sizes. The mean is exact and knows no device; drawn sizes are rounded up to the device's
-//! step, as all records are. Sizes are not rounded to 16 bytes before: the database counted sizes on its device, where
-//! records are already rounded.
+//! The offset then scales sizes. The mean is exact and does not depend on a device. Drawn sizes are rounded up to the
+//! device's step, as all records are. They are not first rounded to 16 bytes: the database counted sizes on its device,
+//! where records are already rounded.
 
 use super::dialect::Quoted;
 use crate::choice::choice;

@@ -122,8 +122,8 @@ impl BaseLoad {
     }
 }
 
-/// Multiplies all rates by `factor` and by `devices` / `base_devices`. Bounds on operations in flight scale with the devices
-/// alone.
+/// Multiplies all rates by `factor` and by `devices` / `base_devices`. Bounds on operations in flight scale with the
+/// devices alone.
 fn scale_to_devices(
     config: &mut ActConfig,
     factor: Factor,

@@ -394,7 +394,7 @@ pub fn nearest(test: Test, unknown: &str) -> Option<&'static str> {
 }
 
 /// The name most similar to `word`; `None` if nothing is close: more than a third of the letters differ and no name
-/// begins with it.
+/// begins with `word`.
 pub(in crate::workload) fn similar(word: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     // Longer words resemble no name, and the cost grows with the product of the lengths.
     const LEN_MAX: usize = 64;

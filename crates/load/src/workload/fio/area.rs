@@ -61,8 +61,8 @@ impl Area {
         }
     }
 
-    /// Offset and length of the next operation, at most `len_max` bytes. `is_jump`: true for a new random offset, false to
-    /// continue after the last operation.
+    /// Offset and length of the next operation, at most `len_max` bytes. `is_jump`: true for a new random offset, false
+    /// to continue after the last operation.
     #[inline]
     pub(super) fn next(
         &mut self,
@@ -261,7 +261,7 @@ pub(super) struct StridedWindows {
 }
 
 impl ZoneOptions {
-    /// Length of a window, and its movement over the range that begins at byte `start` of a device of `device_bytes` bytes.
+    /// Length of a window, and its movement over a device of `device_bytes` bytes from byte `start` on.
     /// `None` without `zonemode=strided`. Errors: sizes that do not fit.
     pub(super) fn of(self, start: u64, device_bytes: u64) -> Result<Option<(u64, StridedWindows)>, String> {
         if !self.strided {

@@ -330,7 +330,7 @@ impl Job {
         }
     }
 
-    /// True if flush calls (fsync, fdatasync, sync_file_range) follow some of its writes.
+    /// True if flush calls (fsync, fdatasync, sync_file_range) follow some of the job's writes.
     pub(super) fn flushes(&self) -> bool {
         self.flush_every != [0; 3]
     }

@@ -336,7 +336,7 @@ mod tests {
         }
         let mut normal = counts(&Distribution::Normal(0.0), 1_000, 400_000);
         normal.sort_by(|a, b| b.total_cmp(a));
-        // Within one and two deviations of 1,000 / 12 blocks to either side.
+        // Within one and two standard deviations of 1,000 / 12 blocks to either side.
         for (deviations, share) in [(1.0_f64, 0.683), (2.0, 0.954)] {
             let seen: f64 = normal[..(2.0 * deviations * 1_000.0 / 12.0) as usize].iter().sum::<f64>() / 400_000.0;
             assert!((seen - share).abs() < 0.01, "{deviations}: {seen}, not {share}");

@@ -134,7 +134,7 @@ fn with_hyphens(text: &str, position: &str, warnings: &mut Vec<Problem>) -> Stri
     plain
 }
 
-/// An option with one hyphen, which fio accepts like one with two; `None` for other text.
+/// An option with one hyphen, which fio accepts like an option with two; `None` for other text.
 fn strip_one_hyphen(token: &str) -> Option<&str> {
     let option = token.strip_prefix('-')?;
     let name = option.split('=').next().unwrap_or_default();

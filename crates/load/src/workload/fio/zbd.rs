@@ -2,8 +2,8 @@
 //! or file.
 //!
 //! ```text
-//! a job's offset -> ZonedArea::turn -> Turn: the actual offset, a reset first, or wait   in_zone.rs
-//!                   ZonedArea::done    an operation completed
+//! a job's offset -> ZonedArea::decide -> ZoneDecision: the actual offset, a reset first, or wait   in_zone.rs
+//!                   ZonedArea::on_completed: an operation completed
 //! ```
 //!
 //! All jobs share one table of a device's zones, locked while an offset is chosen. A zone that is not emulated has at
@@ -39,7 +39,7 @@ pub struct ZbdOptions {
     /// Maximum open zones of all jobs, and of a clone; 0: no limit but the device's.
     pub open_max: u64,
     pub job_open_max: u64,
-    /// Fraction of the range with data above which zones are reset before they are full, and such resets per write.
+    /// Above this fraction of the range with data, zones that are not full are reset; and such resets per write.
     pub reset_threshold: f64,
     pub reset_frequency: f64,
 }

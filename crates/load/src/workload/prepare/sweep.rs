@@ -1,4 +1,4 @@
-//! A walk over a device from one byte to another, writing all of it once.
+//! Writes a range of a device once, from its first byte to its last.
 //!
 //! ```text
 //! from ...... mark ....... next ........ end

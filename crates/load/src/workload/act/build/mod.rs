@@ -66,7 +66,7 @@ struct Builder<'a, D> {
 
 impl<D> Builder<'_, D> {
     /// Divides the load of `iops` operations per second into shards of `run`: as many as requested or needed, at most
-    /// `parts_max`. Adds its `streams`, and the work of each shard by `add`.
+    /// `parts_max`. Adds the `streams` of the load. `add` adds the work of each shard.
     fn build(
         mut self,
         run: &mut RunPlan,

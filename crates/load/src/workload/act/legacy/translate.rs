@@ -1,6 +1,6 @@
 //! The rules that translate the lines of an old file to the current format.
 //!
-//! Each rule is a function of the [`Lines`] that replaces lines and records why. Differences between releases are
+//! Each rule is a function that replaces some of the [`Lines`] and records why. Differences between releases are
 //! stated where they matter; the source is each release's own code.
 
 use super::super::act_keys;

@@ -90,8 +90,8 @@ impl WriteTable {
         }
     }
 
-    /// Begins to read back `block`, if it is due, and the following blocks of the same write, at most `max_blocks` in all.
-    /// Returns their number.
+    /// Begins to read back `block`, if it is due, and the following blocks of the same write, at most `max_blocks` in
+    /// all. Returns their number.
     pub(super) fn read(&mut self, area: usize, block: usize, max_blocks: usize) -> usize {
         let entries = &mut self.areas[area][block..];
         let first_entry = entries.first().map_or(0, |entry| *entry);

@@ -203,8 +203,8 @@ impl ZonedArea {
         }
     }
 
-    /// An operation completed. After a reset for a write of `write_len` bytes, returns the offset and length reserved for
-    /// the write.
+    /// An operation completed. After a reset for a write of `write_len` bytes, returns the offset and length reserved
+    /// for the write.
     ///
     /// Error: why the zone cannot be used any more.
     fn on_completed(
