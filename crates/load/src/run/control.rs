@@ -36,9 +36,9 @@ impl Settings {
 /// How the issuing thread waits between operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pacing {
-    /// Sleeps. With several operations in flight the thread takes completions when it issues, or once every `period_ns`,
-    /// because waking costs far more than taking a completion. Completions stay unseen for up to a period. With one or
-    /// two operations in flight, the thread wakes for the first completion.
+    /// Sleeps. With several operations in flight the thread takes completions when it issues, or once every
+    /// `period_ns`, because waking costs far more than taking a completion. Completions stay unseen for up to a
+    /// period. With one or two operations in flight, the thread wakes for the first completion.
     Sleep {
         /// Maximum time between two polls.
         period_ns: u64,

@@ -93,8 +93,8 @@ const VIRTUAL_TURNS: u64 = 1_000_000;
 const VIRTUAL_NS_MIN: u64 = 10_000_000;
 
 impl<W: BlockEngine> Shard<W> {
-    /// Prepares a shard of `run` and the receiving side of its records: allocates and salts everything that the run will
-    /// need. `patient`: an interval begins only when the last interval but one was consumed.
+    /// Prepares a shard of `run` and the receiving side of its records: allocates and salts everything that the run
+    /// will need. `patient`: an interval begins only when the last interval but one was consumed.
     pub fn new(mut engine: W, plan: Plan, run: &RunConfig, patient: bool) -> Result<(Self, Feed), RunError> {
         let slots = plan.in_flight_max();
         let no_memory = RunError::NoMemory { bytes: plan.buffer_bytes(), slots };

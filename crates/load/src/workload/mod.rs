@@ -101,8 +101,8 @@ pub trait Workload {
         Extras::default()
     }
 
-    /// Adds this workload's streams and lanes on `devices` (the devices of its spec) to `run`. Returns the configuration
-    /// in force.
+    /// Adds this workload's streams and lanes on `devices` (the devices of its spec) to `run`. Returns the
+    /// configuration in force.
     ///
     /// Errors: a device that cannot take the load.
     fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built;
@@ -324,7 +324,7 @@ impl RunPlan {
             self.layout.streams.push(StreamInfo { name, workload, ..stream });
         }
         self.shards.resize_with(shards.max(self.shards.len()), Plan::default);
-        // The workload's first buffer class has the same number in each shard, so that a stream need not know its shard.
+        // The workload's first buffer class has one number in all shards, so that a stream need not know its shard.
         let first_buffers = self.shards.iter().map(|plan| plan.buffers.len()).max().unwrap_or(0);
         self.shards.iter_mut().for_each(|plan| plan.buffers.resize_with(first_buffers, Default::default));
         let (devices, first_buffers) = (self.layout.devices.len(), first_buffers as u16);
