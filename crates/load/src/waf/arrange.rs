@@ -183,7 +183,7 @@ fn handles(tenants: &Tenants, drive_handles: u16) -> Result<Vec<[u16; 2]>, Canno
             let remedy = match is_named {
                 true => "name lower handles in the file, or give the drive more handles (handles=)",
                 false => {
-                    "give the drive a handle for each tenant (handles=), name fewer in the file, or leave fdp out of --arrange"
+                    "give the drive a handle for each tenant (handles=), name shared handles in the file, or leave fdp out of --arrange"
                 }
             };
             let needed = u32::from(*highest) + 1;

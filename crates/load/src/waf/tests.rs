@@ -113,7 +113,7 @@ fn what_cannot_be_says_its_numbers_and_what_to_do() {
     assert_eq!(
         refused(&equal(), &Spec { handles: 3, ..spec(0.1) }),
         "arrangement fdp needs 4 placement handles - the drive has 3 - give the drive a handle for each tenant \
-         (handles=), name fewer in the file, or leave fdp out of --arrange"
+         (handles=), name shared handles in the file, or leave fdp out of --arrange"
     );
     assert_eq!(
         refused(&equal(), &Spec { unit_bytes: 64 << 10, ..spec(0.1) }),

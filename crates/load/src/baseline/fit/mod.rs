@@ -172,7 +172,7 @@ pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32, stalls: Opt
         let mut doubts = points.iter().filter_map(|point| point.doubt.as_ref());
         return Err(match doubts.next() {
             Some(first) => format!(
-                "{usable} of {all} can be compared with a simulated drive, {} in doubt, the first because: {} - \
+                "{usable} of {all} can be compared with a simulated drive, {} in doubt (the first because {}) - \
                  measure again on an idle machine",
                 doubts.count() + 1,
                 units::in_one_line(first)
