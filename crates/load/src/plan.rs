@@ -97,7 +97,7 @@ pub struct Plan {
 }
 
 impl BufferClass {
-    /// Buffers for reads, `count` in flight.
+    /// Buffers for `count` reads in flight.
     pub fn plain(len_bytes: usize, count: u32) -> Self {
         Self { len_bytes, count, fill: Fill::AsIs }
     }

@@ -17,7 +17,7 @@ with_defaults! {
         pub part: Part = Part::Saturation,
         /// True: random offsets; false: sequential.
         pub random: bool = true,
-        /// Percent of reads among its operations.
+        /// Percent of reads among the operations.
         pub read_pct: u32 = 0,
         /// Sizes of reads and of writes, bytes.
         pub bytes: [u64; 2] = [4096; 2],

@@ -22,7 +22,7 @@ pub const LARGE_BYTES: u64 = 128 << 10;
 /// Operation size that every drive supports, bytes.
 const PAGE_BYTES: u64 = 4 << 10;
 
-/// Percent of reads of the profiles.
+/// Percent of reads in each profile.
 const MIXES: [u32; 4] = [0, 50, 95, 100];
 
 /// Rates for latency against throughput, percent of the highest rate. `FEW_RATES`: the rates of a short baseline.

@@ -45,7 +45,7 @@ impl ShardExchange {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves the shard during a call.
+    /// Puts the shard into the exchange for the time of a call, so that either thread can take it.
     fn deposit(&self, shard: CallShard) {
         let mut state = self.lock();
         (state.shard, state.in_call) = (Some(shard), true);

@@ -191,7 +191,7 @@ impl Recorder {
     fn record_carried(&mut self, cell: u32, slice: u64, change: impl FnOnce(&mut Cell)) {
         let recorded = &mut self.current.cells[cell as usize];
         let counts_before = recorded.counts;
-        // The cell's maximum is not the maximum of these operations.
+        // The cell's maximum also covers earlier operations, so it is put aside during `change`.
         let late_max_ns = std::mem::take(&mut recorded.counts.late_max_ns);
         change(recorded);
         let mut counts = recorded.counts;

@@ -44,7 +44,7 @@ pub trait Probed {
 
     fn command_bytes(&self) -> u32;
 
-    /// Bytes that are erased together: a superblock, a reclaim unit.
+    /// Bytes that are erased together: a superblock or a reclaim unit.
     fn superblock_bytes(&self) -> u64;
 
     /// Writes a command under a handle; handles count from 0.

@@ -30,7 +30,7 @@ const SECONDS: f64 = 30.0 * 86_400.0;
 
 const NS_PER_SEC: f64 = 1e9;
 
-/// Result of a run with time.
+/// Result of a run on virtual time.
 #[derive(Debug)]
 pub struct TimedResult {
     /// Each stream of each tenant, `TENANT/reads`, with its results and its backlog at the end.

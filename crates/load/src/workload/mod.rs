@@ -350,7 +350,7 @@ impl RunPlan {
 pub struct PlanOffsets {
     /// Index in the run.
     pub workload: usize,
-    /// Prefix of its names.
+    /// Prefix of the names of its streams.
     pub prefix: String,
     /// Its streams, without the prefix.
     names: Vec<String>,

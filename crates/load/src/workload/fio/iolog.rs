@@ -238,7 +238,7 @@ impl Iolog {
 /// Operations for a log that a job writes, in the order in which they were issued.
 #[derive(Debug, Default)]
 pub struct IssuedOps {
-    /// Nanoseconds of the run, operation.
+    /// Operations with the time of their issue, nanoseconds of the run.
     unwritten: Mutex<Vec<(u64, Request)>>,
     /// Operations that the log writer took and holds back for sorting. No issuing thread waits for this lock.
     held_back: Mutex<Vec<(u64, Request)>>,

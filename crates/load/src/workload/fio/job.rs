@@ -245,7 +245,7 @@ with_defaults! {
         pub per_job_logs: bool = true,
         /// Averaging period of log lines, milliseconds.
         pub log_avg_msec: u64 = 0,
-        /// Completion latency, total latency: true if its percentiles are reported.
+        /// True if percentiles are reported: of completion latency, of total latency.
         pub percentiles_of: [bool; 2] = [true, false],
         pub percentiles: Vec<f64> = PERCENTILES.to_vec(),
         /// Value of the suffix `k`.

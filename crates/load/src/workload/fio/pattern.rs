@@ -111,7 +111,7 @@ enum Ranks {
     Zipf(Zipfian),
     /// Exponent of a uniform draw from 0 to 1.
     Pareto(f64),
-    /// Maximum shift of an offset, blocks, to either side.
+    /// Maximum shift of an offset to either side, in blocks.
     Normal(f64),
     /// Percent of the operations, first block, number of blocks.
     Zoned(Vec<(u64, u64, u64)>),

@@ -66,12 +66,12 @@ struct ZoneTableState {
     zones: Vec<Zone>,
     /// Zones that are written to, each with the clone that opened it.
     open_zones: Vec<(usize, usize)>,
-    /// Other zones that are open or half full.
+    /// Other zones that are open or partly written.
     active_zones: Vec<usize>,
     /// Zones that count toward the threshold of resets, and bytes written in them.
     reset_range: Range<usize>,
     written_bytes: u64,
-    /// Writes until the next reset by this threshold.
+    /// Writes until the next reset by `zone_reset_threshold`.
     writes_left: u64,
 }
 
