@@ -71,7 +71,7 @@ fn the_largest_and_the_neutral_values_are_taken() {
     for line in ["large-block-op-kbytes: 8192", "lbr-req-offset: 100\ndirect-frees: 0"] {
         assert_eq!(warnings(&format!("{GOOD}{line}\n")), [""; 0]);
     }
-    // (1024, 2048] fits 2 KiB; of sizes that are written in large blocks only the mean counts.
+    // Records of 1,025 to 2,048 bytes fit a block of 2 KiB. In large-block writes only the mean record size counts.
     for line in ["large-block-op-kbytes: 2", "large-block-op-kbytes: 2\nwrite-size-offset: 101"] {
         assert_eq!(warnings(&format!("{HISTOGRAMS}{line}\n")), [""; 0]);
     }

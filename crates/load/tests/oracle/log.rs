@@ -155,7 +155,7 @@ pub(crate) struct Watched {
     pub(crate) control: Arc<Control>,
     /// Time of a signal that ends the run.
     pub(crate) signal_ns: Option<u64>,
-    /// Times in which this program has no CPU, from and to. A wait that would end within such a time ends when it ends.
+    /// Times in which this program has no CPU, from and to. A wait that would end within such a time lasts to its end.
     pub(crate) away_ns: Vec<(u64, u64)>,
     /// Time of the run loop's last poll for completions.
     pub(crate) looked_ns: u64,
