@@ -1,9 +1,9 @@
 //! Start times of operations, fixed before the run begins.
 //!
 //! An even schedule is a pure function of the operation's index, `t(j) = (j + phase) / rate`, in exact integer
-//! arithmetic: nothing drifts, and shards that each take every n-th index need not communicate. A Poisson schedule is
-//! split into independent Poisson processes at fractions of the rate, which together are equivalent. The schedule of
-//! ACT's sleeping threads adds a random delay to each instant of an even schedule.
+//! arithmetic. Nothing drifts, and shards that each take every n-th index need not communicate. A Poisson schedule is
+//! split into independent Poisson processes at fractions of its rate. Together, these equal a process at the full rate.
+//! The schedule of ACT's sleeping threads adds a random delay to each instant of an even schedule.
 
 use crate::rate::Rate;
 use std::sync::Arc;

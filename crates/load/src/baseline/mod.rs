@@ -116,8 +116,8 @@ impl BaselineRequest {
         shortest.planned(&[]).len() as u64 + saturation_sec
     }
 
-    /// Lower bound of the jobs per drive: a part with rounds counts as five rounds, and an operation size of SNIA's
-    /// tests counts only if every drive supports it.
+    /// Lower bound of the jobs per drive. Each part with rounds counts as five rounds. An operation size of SNIA's
+    /// tests counts only if every drive supports this size.
     pub fn jobs_min(&self) -> usize {
         let of_test = |test: &Pts| match test {
             // This test can also end by the bytes written, after its first job.

@@ -2,9 +2,9 @@
 //! an instant, and lost operations.
 //!
 //! No counter is kept of due operations: their number follows from a lane's schedule. Operations that are due but not
-//! yet taken wait for a slot, or for flashproof. Part of a wait for a slot is charged to flashproof: if flashproof had
-//! issued all earlier operations on time and seen all completions at once, the slot would have been free that much
-//! earlier.
+//! yet taken wait for a slot, or for flashproof. Part of a wait for a slot is charged to flashproof: the time by which
+//! the slot would have been free earlier if flashproof had issued all earlier operations on time and seen all
+//! completions at once.
 
 use super::{EndCause, Shard, Whose};
 use crate::plan::{Arrival, Lane, Limit};
@@ -62,7 +62,7 @@ impl LimitState {
     }
 
     /// Number of the `count` waiting operations that is charged to flashproof, in proportion to flashproof's share of
-    /// the longest wait: from `intended_ns` to `at_ns`.
+    /// the longest wait. This wait lasts from `intended_ns` to `at_ns`.
     pub(super) fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
         let wait_ns = at_ns.saturating_sub(intended_ns).max(1);
         let charged = u128::from(count) * u128::from(self.own_ns().min(wait_ns)) / u128::from(wait_ns);

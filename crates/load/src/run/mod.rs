@@ -320,7 +320,7 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// True if nothing is left to do, or no time is left for it.
+    /// True if nothing is left to do, or no time is left for the rest.
     fn over(&self) -> bool {
         if self.now_ns < self.stop_ns {
             return self.is_done();

@@ -17,8 +17,8 @@ const SPARES: usize = 3;
 /// Failed operations reported one by one in each interval; the rest are only counted.
 const FAILURES_TOLD_MAX: u32 = 8;
 
-/// If a thread lacks a CPU for this fraction of the time, the result is in doubt: as many operations can be delayed as
-/// the default limits allow above their tightest threshold. On an idle machine the fraction is far smaller.
+/// If a thread lacks a CPU for this fraction of the time, the result is in doubt. The default limits allow the same
+/// fraction of operations above their tightest threshold. On an idle machine, a thread lacks a CPU far less.
 const RUN_DELAY_MIN: f64 = 0.05;
 
 /// Operations of a cell that this thread may have delayed because it lacked a CPU.
@@ -35,9 +35,9 @@ struct CpuDelays {
 /// Lateness of an operation that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Lateness {
-    /// Completed after the end of its stream, or of the run.
+    /// True if the operation completed after the end of its stream, or of the run.
     pub(super) overtime: bool,
-    /// Did not complete within the grace period after its slice, or after its stream if that ended earlier.
+    /// True if it did not complete within the grace period after its slice, or after its stream ended, if earlier.
     pub(super) missed: bool,
     /// True if `missed` is true only because of flashproof's delays.
     pub(super) is_ours: bool,

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The one idea: the experiment without time is the preconditioning. Stores and drives continue in its final state, so
-//! a fraction of a drive fill shows the tail latencies, and its write amplification must agree with the experiment's.
+//! a fraction of a drive fill shows the tail latencies. Write amplification must be the same as in the experiment.
 
 use super::{Experiment, Layout};
 use crate::run::{Control, EndCause, Pacing, RunConfig, Settings, Sink, SinkError, run};

@@ -316,7 +316,7 @@ impl Ran<'_> {
         let Some(least) = self.draw.streams[stream].own.as_ref().and_then(|own| own.least_iops) else { return };
         for Stretch { first, last, .. } in self.stretches(fates).into_iter().filter(|stretch| !stretch.is_cut) {
             let is_done = |fate: &&Fate| (first..=last).contains(&fate.slice) && fate.back_ns.is_some() && !fate.failed;
-            // The first slice of a closed loop is reduced by the number of operations that complete after the loop ends.
+            // In its first slice, a closed loop has one operation too many for each that completes after the loop ends.
             let is_late = |fate: &&Fate| !fate.failed && fate.back_ns.is_some_and(|back_ns| back_ns > fate.end_ns);
             let is_first_of_closed = first == 0 && self.draw.streams[stream].per_sec == 0;
             let ahead = if is_first_of_closed { fates.iter().filter(is_late).count() } else { 0 };

@@ -104,7 +104,7 @@ pub(super) struct OffsetSampler {
     shift: u64,
 }
 
-/// Draws ranks of blocks by popularity, or, for uniform and zoned distributions, blocks.
+/// Draws blocks for uniform and zoned distributions, and ranks of blocks by popularity for other distributions.
 #[derive(Debug, Clone)]
 enum Ranks {
     Uniform,

@@ -31,8 +31,8 @@ pub(super) struct SkewedStore {
     deaths: Gamma,
     mark: Gamma,
     wheel: Wheel,
-    /// By block: the time of the write, and the share of all records written at that time that are alive when the block
-    /// is collected. For blocks of defragmentation the share is 0, and `death_times` has the deaths of the survivors.
+    /// By block: the time of its write, and the share of the records from that time that are alive when the block is
+    /// collected. For blocks of defragmentation the share is 0, and `death_times` has the deaths of the survivors.
     block_writes: Box<[(u32, f32)]>,
     death_times: Box<[u32]>,
     /// Deaths of records that wait to be written by defragmentation.
