@@ -271,8 +271,8 @@ pub struct BuildContext {
     pub shards_max: u32,
     /// CPUs of the machine. ACT's number of service threads depends on it.
     pub cpus: u32,
-    /// Maximum operations of this workload in flight on one issuing thread, if the engine has a bound. More operations
-    /// would wait for the engine, which counts as flashproof's lag, and not for a slot.
+    /// Maximum operations of this workload in flight on one issuing thread, if the engine has a bound. Further
+    /// operations would wait for the engine instead of a slot, and such a wait would count as flashproof's lag.
     pub in_flight_max: Option<u32>,
 }
 

@@ -151,7 +151,7 @@ fn percent_ppm(position: usize, text: &str) -> Result<u32, String> {
         return Err(error("with more than four decimals"));
     }
     let outside = || error("not within 0 to 100");
-    // Both parts are digits, so a parse error means too large a number.
+    // Both parts are digits: parsing fails only if the number is too large.
     let percent: u32 = whole.parse().map_err(|_| outside())?;
     let parts: u32 = format!("{significant:0<DECIMALS_MAX$}").parse().map_err(|_| outside())?;
     let ppm = percent.checked_mul(WHOLE_PPM / 100).and_then(|ppm| ppm.checked_add(parts));

@@ -13,7 +13,7 @@ use sys::op::{OpKind, WriteSync};
 /// Maximum operations: 240 MB, and briefly as much again while the largest stream is sorted.
 pub const OPERATIONS_MAX: u64 = 10_000_000;
 
-/// Operations below this size are small: ACT's large block, and the smallest write block of the servers that it models.
+/// Operations below this size are small: ACT's large block, and the smallest write block of servers that ACT models.
 const LARGE_BYTES: u64 = 128 << 10;
 
 /// Memory for the buffers of a stream on a device, including those salted ahead, bytes.
@@ -160,7 +160,7 @@ impl TraceBuilder {
         self.operations += 1;
         // A flush has no offset, even if the trace has one.
         let (sector, sectors) = if class == Class::Flushes { (0, 0) } else { (request.sector, request.sectors) };
-        // A bio can request a flush before it, or FUA; both are replayed as durable writes.
+        // A bio can request a flush before its data, or FUA. In both cases a durable write is replayed.
         let sync = if request.flags.fua || request.flags.preflush { WriteSync::Data } else { WriteSync::No };
         let operation = Operation { sector, sectors, sync };
         self.groups.entry((request.device, class)).or_default().push((request.wanted_ns(), operation));

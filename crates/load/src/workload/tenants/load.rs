@@ -86,7 +86,7 @@ impl TenantLoad {
         &self.tenants.tenants[self.index]
     }
 
-    /// Refuses handles that a simulated drive lacks. Handles of real drives are checked before they are opened.
+    /// Refuses handles that a simulated drive lacks. A real drive's handles are checked before the drive is opened.
     fn check_placements(&self) -> Result<(), CannotRun> {
         let Some(drive) = self.device.drive() else { return Ok(()) };
         // A drive with one handle accepts no placement.
