@@ -53,10 +53,10 @@ impl FromStr for Factor {
 }
 
 impl Factor {
-    /// The load itself.
+    /// The unscaled load.
     pub const ONE: Self = Self { billionths: ONE };
 
-    /// The factor that ACT's README recommends to certify for.
+    /// ACT's README recommends certification at this factor.
     pub const RECOMMENDED: Self = Self { billionths: 30 * ONE };
 
     /// Twice this factor. Errors: too large.
@@ -64,10 +64,10 @@ impl Factor {
         self.share(2, 1)
     }
 
-    /// `self` * `devices` / `target_devices`, rounded to the nearest billionth. With this factor the load of `target_devices` devices equals
-    /// `self` times the load of `devices` devices.
+    /// `self` * `devices` / `target_devices`, rounded to the nearest billionth. With this factor the load of
+    /// `target_devices` devices equals `self` times the load of `devices` devices.
     ///
-    /// Errors: the factor is 0, or too large.
+    /// Errors: the result rounds to 0, or is too large.
     pub fn share(self, devices: u64, target_devices: u64) -> Result<Self, FactorError> {
         let target_devices = u128::from(target_devices.max(1));
         let product = u128::from(self.billionths) * u128::from(devices);

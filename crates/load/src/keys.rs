@@ -22,7 +22,7 @@ pub enum Keys {
         /// Percent of the operations that hot keys get.
         traffic_pct: f64,
     },
-    /// In ascending order.
+    /// Keys in ascending order.
     Sequential,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for Keys {
     }
 }
 
-/// Keys in a file: a word, with the usual parameters, or a table with given parameters.
+/// Keys in a file: a word, which means the usual parameters, or a table that gives the parameters.
 #[derive(Deserialize)]
 #[serde(
     untagged,
@@ -145,8 +145,8 @@ pub(crate) struct Class {
 }
 
 impl Class {
-    /// `count` keys by class. The most popular Zipfian keys are a class each; the ranks in any other class differ by at
-    /// most 1 %.
+    /// Divides `count` keys into classes. Each of the most popular Zipfian keys is a class of its own; the ranks in any
+    /// other class differ by at most 1 %.
     pub(crate) fn of(keys: Keys, count: u32) -> Vec<Self> {
         let key_count = f64::from(count);
         match keys {
@@ -163,7 +163,7 @@ impl Class {
                 let (mut classes, mut first_rank) = (Vec::new(), 1);
                 while first_rank <= count {
                     let end_rank = first_rank.saturating_add((first_rank / 100).max(1)).min(count.saturating_add(1));
-                    // A single key has its exact weight; for several the integral approximates the sum.
+                    // A class of one key gets its exact weight. Otherwise an integral approximates the sum.
                     let updates = match end_rank - first_rank {
                         1 => f64::from(first_rank).powf(-theta),
                         _ => {
@@ -181,7 +181,7 @@ impl Class {
     }
 }
 
-/// Key k (from 1) with a probability proportional to k^-theta, exactly and without a table. Source: Hoermann,
+/// Draws rank k (from 1) with a probability proportional to k^-theta, exactly and without a table. Source: Hoermann,
 /// Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", 1996.
 #[derive(Debug, Clone)]
 pub(crate) struct Zipfian {
@@ -215,7 +215,7 @@ impl Zipfian {
         }
     }
 
-    /// The integral of x^-theta, starting at 1.
+    /// The integral of t^-theta over t from 1 to `x`.
     fn integral(&self, x: f64) -> f64 {
         let (log, exponent) = (x.ln(), 1.0 - self.theta);
         if (exponent * log).abs() < 1e-8 {

@@ -1,4 +1,4 @@
-//! Checks that a model fits in memory before it is allocated: the kernel would kill the process otherwise.
+//! Memory check before a model is allocated: without enough memory the kernel would kill the process.
 
 use results::units;
 

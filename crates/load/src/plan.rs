@@ -11,7 +11,7 @@ use sys::salt::{PlacedSalt, Salt};
 pub enum Arrival {
     /// Open loop: at instants fixed beforehand.
     Scheduled(Schedule),
-    /// Closed loop: `depth` operations, each starting `think_ns` after the previous one completes.
+    /// Closed loop: when one of `depth` operations completes, the next starts `think_ns` later.
     Closed {
         /// Operations kept in flight.
         depth: u32,
@@ -45,12 +45,12 @@ pub struct Lane {
 pub struct Limit {
     /// Maximum operations in flight.
     pub slots: u32,
-    /// True if the user set this bound: waits at the bound are then charged to the configuration, otherwise to the
-    /// device.
+    /// True: the user set this bound, and waits at the bound are charged to the configuration. False: they are charged
+    /// to the device.
     pub configured: bool,
 }
 
-/// Number of salted buffers ready beyond the operations in flight.
+/// Buffers that are salted ahead, in addition to the buffers of the operations in flight.
 pub(crate) const SALTED_AHEAD: u32 = 8;
 
 /// Buffers of one size and use.
@@ -64,8 +64,8 @@ pub struct BufferClass {
     pub fill: Fill,
 }
 
-/// Contents of a buffer when its operation is issued. A stamp belongs to one device, so each device to which salt is
-/// written has its own buffer classes.
+/// Contents of a buffer when its operation is issued. Salt has a stamp that belongs to one device, so each device to
+/// which salt is written has its own buffer classes.
 #[derive(Debug, Clone, Default)]
 pub enum Fill {
     /// Contents stay as they are: for reads, and for writes of zeros (new buffers contain zeros).
@@ -97,7 +97,7 @@ pub struct Plan {
 }
 
 impl BufferClass {
-    /// Buffers for reads, `count` in flight.
+    /// Buffers for `count` reads in flight.
     pub fn plain(len_bytes: usize, count: u32) -> Self {
         Self { len_bytes, count, fill: Fill::AsIs }
     }
@@ -108,7 +108,7 @@ impl BufferClass {
     }
 }
 
-/// Salted buffers for `slots` operations in flight, plus a few that are ready while others are salted.
+/// Number of salted buffers for `slots` operations in flight, including a few that are ready while others are salted.
 pub(crate) fn salted_ahead(slots: u32) -> u32 {
     slots + slots.min(SALTED_AHEAD)
 }
@@ -136,7 +136,7 @@ impl Plan {
         self.limits.iter().map(|limit| limit.slots as usize).sum()
     }
 
-    /// Memory that the buffers take, each starting on a page.
+    /// Memory that the buffers take. Each buffer starts on a page boundary.
     pub fn buffer_bytes(&self) -> usize {
         let pages = |class: &BufferClass| class.len_bytes.next_multiple_of(sys::buffer::ALIGN);
         self.buffers.iter().map(|class| pages(class) * class.count as usize).sum()

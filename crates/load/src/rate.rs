@@ -8,7 +8,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// One operation per nanosecond: a higher rate would need several at one instant.
+    /// Upper bound: a higher rate would need several operations in one nanosecond.
     pub const MAX_PER_SEC: f64 = 1e9;
 
     /// No operations.

@@ -1,9 +1,9 @@
 //! Start times of operations, fixed before the run begins.
 //!
 //! An even schedule is a pure function of the operation's index, `t(j) = (j + phase) / rate`, in exact integer
-//! arithmetic: nothing drifts, and shards that each take every n-th index need not communicate. A Poisson schedule is
-//! split into independent Poisson processes at fractions of the rate, which is equivalent. A thread that sleeps, as in
-//! ACT, wakes late by a random time.
+//! arithmetic. Nothing drifts, and shards that each take every n-th index need not communicate. A Poisson schedule is
+//! split into independent Poisson processes at fractions of its rate. Together, these equal a process at the full rate.
+//! The schedule of ACT's sleeping threads adds a random delay to each instant of an even schedule.
 
 use crate::rate::Rate;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Schedule {
         }
     }
 
-    /// The `count`-th instant still to come, from 1, if it is before `end_ns`.
+    /// The `count`-th of the remaining instants, if it is before `end_ns`. The next instant has the number 1.
     pub fn nth_before(&self, count: u64, end_ns: u64) -> Option<u64> {
         let mut schedule = self.clone();
         if let Self::Even(even) = &mut schedule {
@@ -53,7 +53,7 @@ impl Schedule {
         ns.filter(|ns| *ns < end_ns)
     }
 
-    /// Number of instants still to come before `end_ns`; they are skipped.
+    /// Skips the remaining instants before `end_ns`, and returns their number.
     pub fn count_before(&mut self, end_ns: u64) -> u64 {
         if let Self::Even(even) = self
             && let Some(count) = even.pass_before(end_ns)
@@ -132,9 +132,9 @@ impl Even {
     }
 
     /// Skips the instants before `end_ns` and counts them, by division: a backlog can hold billions. `None`, without
-    /// skipping, if that needs more than 128 bits.
+    /// skipping, if the division needs more than 128 bits.
     fn pass_before(&mut self, end_ns: u64) -> Option<u64> {
-        // Instant k is (next + k * step) / denominator nanoseconds, and whole ones are compared.
+        // Instant k is (next + k * step) / denominator nanoseconds, rounded down for the comparison with `end_ns`.
         let scaled = |whole_ns: u128, numerator| whole_ns.checked_mul(self.denominator)?.checked_add(numerator);
         let next = scaled(self.whole_ns, self.numerator)?;
         let step = scaled(self.step_ns, self.step_numerator)?;
@@ -174,8 +174,8 @@ impl Poisson {
 /// An even sequence as issued by a thread that sleeps until each instant: the thread wakes a little later, and does not
 /// sleep at all when an instant is already past.
 ///
-/// ACT's threads do so. All of them sleep until the same instants, and the differences between their wake-ups spread
-/// their bursts.
+/// ACT's threads sleep in this way. All of them sleep until the same instants, and the differences between their
+/// wake-ups spread their bursts.
 #[derive(Debug, Clone)]
 pub struct Woken {
     even: Even,
@@ -185,7 +185,7 @@ pub struct Woken {
 }
 
 impl Woken {
-    /// A thread that wakes up to `late_ns_max` after each instant of `even`, uniformly.
+    /// A thread whose lateness after each instant of `even` is uniform between 0 and `late_ns_max`.
     pub fn new(even: Even, late_ns_max: u64, random: Random) -> Self {
         Self { even, late_ns_max, random, at_ns: 0 }
     }
@@ -207,7 +207,7 @@ impl Woken {
 pub struct Listed {
     at_ns: Arc<[u64]>,
     lap_ns: u64,
-    /// One past the last index, over all laps.
+    /// Number of instants, over all laps.
     end_index: u64,
     next_index: u64,
     stride: u64,
@@ -274,7 +274,7 @@ mod tests {
                 let walked = even(rate, first, stride, phase).take_while(|ns| *ns < end_ns).count() as u64;
                 let mut counted = schedule.clone();
                 assert_eq!(counted.count_before(end_ns), walked, "{rate:?} {first} {stride} {phase}");
-                assert_eq!(counted.count_before(end_ns), 0, "they are passed over");
+                assert_eq!(counted.count_before(end_ns), 0, "these instants are already skipped");
                 assert_eq!(counted.next_ns(), even(rate, first, stride, phase).nth(walked as usize));
             }
         }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Source: A. J. Walker, 1977; the table is built as by M. D. Vose, "A linear algorithm for generating random numbers
-//! with a given distribution", 1991. The table knows nothing of histograms or devices.
+//! with a given distribution", 1991.
 
 use std::collections::BTreeMap;
 use sys::random::Random;
@@ -34,7 +34,7 @@ struct Column {
 const ALWAYS: u64 = u64::MAX;
 
 impl SizeTable {
-    /// Sizes in bytes with weights; weight 0 is never drawn.
+    /// Sizes in bytes with weights. A size with weight 0 is never drawn.
     ///
     /// The share of a size is its weight divided by the sum of all weights, to within 2^-63. Without any weight the
     /// only size is 0.
@@ -43,7 +43,7 @@ impl SizeTable {
         let total_weight: u128 = weights.iter().map(|(_, weight)| u128::from(*weight)).sum();
         let bytes_max = weights.last().map_or(0, |(bytes, _)| *bytes);
         let count = weights.len() as u128;
-        // The height of a column is `total_weight`; all of them together are full * count.
+        // The height of a column is `total_weight`, and the heights of all columns add up to `total_weight * count`.
         let (mut small, mut large): (Vec<_>, Vec<_>) = weights
             .iter()
             .map(|(bytes, weight)| (*bytes, u128::from(*weight) * count))
@@ -100,8 +100,8 @@ impl SizeTable {
     }
 }
 
-/// `part` of `whole` as a fraction of 2^64, for a part below the whole. Weights are below 2^64 and their number below
-/// 2^32, so no significant bits are lost.
+/// `part / whole` in units of 2^-64; `part` is below `whole`. Weights are below 2^64 and their number below 2^32, so no
+/// significant bits are lost.
 fn fraction_of_64_bits(part: u128, whole: u128) -> u64 {
     let excess = (u128::BITS - whole.leading_zeros()).saturating_sub(u64::BITS);
     (((part >> excess) << u64::BITS) / (whole >> excess).max(1)).min(u128::from(ALWAYS)) as u64

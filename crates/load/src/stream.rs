@@ -18,7 +18,7 @@ pub struct Request {
     /// Offset of the first byte.
     pub offset: u64,
     pub len: u32,
-    /// Index of the buffer class for its buffer.
+    /// Index of the operation's buffer class.
     pub buffers: u16,
     /// Durability of a write.
     pub sync: WriteSync,
@@ -66,7 +66,7 @@ pub trait Stream: Debug + Send {
     #[inline]
     fn fill(&mut self, _request: &Request, _data: &mut [u8]) {}
 
-    /// Gets the data of a read, before [`Self::on_completion`]; empty on simulated drives, which store no data. Error:
+    /// Gets the data of a read, before [`Self::on_completion`]; no data on simulated drives, which store none. Error:
     /// the data is not what was written, and the read counts as failed.
     #[inline]
     fn on_data(&mut self, _request: &Request, _data: &[u8]) -> Result<(), String> {
@@ -83,7 +83,7 @@ pub trait Stream: Debug + Send {
         u64::MAX
     }
 
-    /// Due time of its last operation, for a stream that ends after a number of operations and not by time.
+    /// Due time of the stream's last operation, if the stream ends after a number of operations.
     #[inline]
     fn last_ns(&self) -> u64 {
         u64::MAX
@@ -99,13 +99,13 @@ pub trait Stream: Debug + Send {
         (u32::MAX, 0)
     }
 
-    /// Gets every completed operation, and lost ones with no byte moved. A returned operation follows at once in the
-    /// same slot: a cache write after its read.
+    /// Gets every operation that completed or was lost; the outcome of a lost operation is [`LOST`]. A returned
+    /// operation follows at once in the same slot, such as a cache write after its read.
     fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
         None
     }
 
-    /// The cell of all its operations; only for a stream that never ends and whose operations have no followers.
+    /// The cell of all operations; only for a stream that never ends and whose operations have no followers.
     fn only_cell(&self) -> Option<u32> {
         None
     }
@@ -115,16 +115,16 @@ pub trait Stream: Debug + Send {
         self.only_cell().is_none()
     }
 
-    /// Calls `cells` with the cells of the next `arrivals` and their counts, without consuming any. For random streams
-    /// the counts are expected values. Followers are not due yet, so they do not count.
+    /// Calls `cells` with each cell and its number of operations among the next `arrivals`, without consuming any. For
+    /// random streams the numbers are expected values. Followers are not due yet, so they do not count.
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
         if let Some(cell) = self.only_cell() {
             cells(cell, arrivals);
         }
     }
 
-    /// Discards the next `arrivals`, which will never be issued: calls `on_lost` with the cell of each of these operations
-    /// and their followers, with a count.
+    /// Discards the next `arrivals`, which will never be issued. Calls `on_lost` with each cell and its number of
+    /// operations among them and their followers.
     fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
         match self.only_cell() {
             Some(cell) => on_lost(cell, arrivals),
@@ -296,8 +296,8 @@ impl Stream for Sequential {
 /// Page updates as in ACT: a read of a random page, then a write of a random page. If a read fails, the write follows
 /// all the same.
 ///
-/// An arrival is one update, or a bundle of updates, one after the other. Several bundles in flight would each need a
-/// count, so the lane of bundles has a limit of one.
+/// An arrival is one update, or a bundle of updates that run one after the other. Several bundles in flight would each
+/// need a count, so the lane of bundles has a limit of one.
 #[derive(Debug, Clone)]
 pub struct Updates {
     reads: Vec<Extent>,
@@ -349,7 +349,7 @@ impl Stream for Updates {
 pub struct Mixed {
     /// By target.
     pub reads: Vec<Extent>,
-    /// By target; as long as `reads` unless either is empty.
+    /// By target. Both lists have the same length, or one of them is empty.
     pub writes: Vec<Extent>,
     /// Of `split.1` operations, `split.0` are reads.
     pub split: (u64, u64),

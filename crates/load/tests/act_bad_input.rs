@@ -71,7 +71,7 @@ fn the_largest_and_the_neutral_values_are_taken() {
     for line in ["large-block-op-kbytes: 8192", "lbr-req-offset: 100\ndirect-frees: 0"] {
         assert_eq!(warnings(&format!("{GOOD}{line}\n")), [""; 0]);
     }
-    // (1024, 2048] fits 2 KiB; of sizes that are written in large blocks only the mean counts.
+    // Records of 1,025 to 2,048 bytes fit a block of 2 KiB. In large-block writes only the mean record size counts.
     for line in ["large-block-op-kbytes: 2", "large-block-op-kbytes: 2\nwrite-size-offset: 101"] {
         assert_eq!(warnings(&format!("{HISTOGRAMS}{line}\n")), [""; 0]);
     }
@@ -189,7 +189,7 @@ fn keys_of_act_4_are_translated_and_said_to_be() {
              or to the device's minimum I/O size where that is larger",
         ]
     );
-    assert!(!echo::to_text(&config).contains("queue"), "what is written back is in today's keys");
+    assert!(!echo::to_text(&config).contains("queue"), "the written file has today's keys");
     assert!(
         warnings(&format!("{GOOD}num-queues: 8\n"))[0]
             .ends_with("has no meaning without threads-per-queue; give service-threads instead")

@@ -147,7 +147,7 @@ fn whoever_has_seen_enough_ends_virtual_time_at_the_same_instant_however_long_he
         let (control, thinks) = (what.control.clone(), Duration::from_millis(thinks_ms));
         let mut enough = Enough { at: 3, thinks, control, kept: Kept::default() };
         run(&what, vec![plan(0, 2), plan(1, 2)], sim, &mut enough).unwrap();
-        // Meanwhile interval 4 was simulated. Interval 5 has the operations in flight at the end.
+        // While the sink waited, interval 4 was simulated. Interval 5 has the operations in flight at the end.
         let intervals = enough.kept.intervals;
         assert_eq!(intervals.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
         assert_eq!(intervals.iter().map(|(_, ops)| ops).sum::<u64>(), 350, "{intervals:?}");

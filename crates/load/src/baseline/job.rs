@@ -5,7 +5,7 @@ use crate::choice::with_defaults;
 use crate::workload::fio::{GivenOption, Section};
 use conclusions::baseline::Part;
 
-/// Lower rates are not divided among clones, operations per second.
+/// Minimum rate that is divided among clones, operations per second.
 const RATE_DIVIDED_MIN: u64 = 1_000;
 
 with_defaults! {
@@ -17,7 +17,7 @@ with_defaults! {
         pub part: Part = Part::Saturation,
         /// True: random offsets; false: sequential.
         pub random: bool = true,
-        /// Percent of reads among its operations.
+        /// Percent of reads among the operations.
         pub read_pct: u32 = 0,
         /// Sizes of reads and of writes, bytes.
         pub bytes: [u64; 2] = [4096; 2],
@@ -35,7 +35,7 @@ with_defaults! {
         pub seconds: u64 = 1,
         /// Ramp time before the measurement, milliseconds.
         pub ramp_ms: u64 = 0,
-        /// Length of a round, the unit of steadiness, seconds.
+        /// Length of a round, seconds. The test of steadiness compares rounds.
         pub round_sec: u64 = 1,
         /// Position in the plan: part, and index within the part. Jobs of drives that work at the same time have the
         /// same position.
@@ -117,7 +117,7 @@ impl Job {
 
     /// The job as a section `name` of a job file, for `device`.
     pub fn section(&self, name: &str, device: &str) -> Section {
-        // A colon separates file names; only the colon in the prefix of a simulated drive is not escaped.
+        // A colon would separate file names, so colons are escaped, except in the prefix of a simulated drive.
         let (prefix, rest) = match device.strip_prefix(engine::sim::SIM_PREFIX) {
             Some(rest) => (engine::sim::SIM_PREFIX, rest),
             None => ("", device),

@@ -1,12 +1,12 @@
 //! A drive's baseline: chooses the next fio job, given the results of the earlier ones.
 //!
 //! ```text
-//! Form (duration, sizes) -> positions in the plan: saturation, depths, profiles, rates, grid
-//!                           position + points so far -> Job (options as fio takes them)
+//! BaselineRequest (duration, sizes) -> positions in the plan: saturation, depths, profiles, rates, grid
+//!                                      position + points so far -> Job (options as fio takes them)
 //! ```
 //!
-//! The one idea: the plan has no state. The job at a position follows from the form and from the points before it, so
-//! a killed baseline can resume from its `series.json`, which also explains every job.
+//! The one idea: the plan has no state. The job at a position follows from the request and the earlier points. So a
+//! killed baseline can resume from its `series.json`, which also explains every job.
 
 pub mod fit;
 mod job;
@@ -22,14 +22,14 @@ pub const LARGE_BYTES: u64 = 128 << 10;
 /// Operation size that every drive supports, bytes.
 const PAGE_BYTES: u64 = 4 << 10;
 
-/// Percent of reads of the profiles.
+/// Percent of reads in each profile.
 const MIXES: [u32; 4] = [0, 50, 95, 100];
 
-/// Rates for latency against throughput, percent of the highest rate; then those of a short baseline.
+/// Rates for latency against throughput, percent of the highest rate. `FEW_RATES`: the rates of a short baseline.
 const RATES: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 95];
 const FEW_RATES: [u32; 4] = [25, 50, 75, 95];
 
-/// Steps of the grid in both directions, percent of the highest rates; then those of a short baseline.
+/// Steps of the grid for reads and for writes, percent of the highest rates. `SMALL_GRID`: those of a short baseline.
 const GRID: [u32; 5] = [0, 20, 40, 60, 80];
 const SMALL_GRID: [u32; 3] = [0, 40, 80];
 
@@ -45,7 +45,7 @@ const SATURATION_ROUNDS: u64 = PTS_ROUNDS_MAX as u64;
 /// Queue depth of the saturation.
 const SATURATION_DEPTH: u32 = 32;
 
-/// Clones of a job of SNIA's tests, and operations in flight of each: the tester's choice, to be reported.
+/// Number of clones of a job in SNIA's tests, and queue depth of each clone. SNIA lets the tester choose both.
 pub const PTS_THREADS: u32 = 4;
 pub const PTS_DEPTH: u32 = 32;
 
@@ -73,7 +73,8 @@ const SIMULATED_SATURATION_SEC_MAX: u64 = 50;
 const WATCH_PART: u64 = 10;
 const SIMULATED_WATCH: u64 = 60;
 const SIMULATED_WATCH_SEC_MAX: u64 = 6 * 3_600;
-/// The second watch gets the time of the first divided by this; on virtual time this many seconds.
+/// The second watch gets the time of the first divided by this. On virtual time it gets
+/// [`SIMULATED_LATER_WATCH_SEC`] seconds.
 const LATER_WATCH_PART: u64 = 4;
 const SIMULATED_LATER_WATCH_SEC: u64 = 60;
 /// Small reads and large writes per second in a watch: light for most drives, and frequent enough to hit a stall of 10
@@ -115,8 +116,8 @@ impl BaselineRequest {
         shortest.planned(&[]).len() as u64 + saturation_sec
     }
 
-    /// Lower bound of the jobs per drive: a part with rounds counts as five rounds, and a size of SNIA's counts only if
-    /// every drive supports it.
+    /// Lower bound of the jobs per drive. Each part with rounds counts as five rounds. An operation size of SNIA's
+    /// tests counts only if every drive supports this size.
     pub fn jobs_min(&self) -> usize {
         let of_test = |test: &Pts| match test {
             // This test can also end by the bytes written, after its first job.
@@ -132,13 +133,13 @@ impl BaselineRequest {
         self.pts.is_empty().then(|| self.planned(&[]).len())
     }
 
-    /// The first SNIA test without a tracked job, because the drive supports no operations that small.
+    /// The first SNIA test of which a tracked job is missing, because the drive does not support such small operations.
     pub fn untracked(&self) -> Option<Pts> {
         let is_tracked = |test: &Pts| test.tracked().iter().all(|(bytes, _)| *bytes >= self.min_io_bytes);
         self.pts.iter().copied().find(|test| !is_tracked(test))
     }
 
-    /// The job after `points`, all measurements so far of a drive of `capacity_bytes`; `None` at the end.
+    /// The next job of a drive of `capacity_bytes`, whose measurements so far are `points`; `None` at the end.
     pub fn next(&self, points: &[Point], capacity_bytes: u64) -> Option<Job> {
         if !self.pts.is_empty() {
             return self.next_of_pts(points, capacity_bytes);
@@ -304,7 +305,7 @@ impl BaselineRequest {
         jobs
     }
 
-    /// The watch before all other jobs (0), or after them (1), if there is time for one.
+    /// The watch before all other jobs (`round` 0) or after them (1); `None` if there is no time for a watch.
     fn watch(&self, round: u32, points: &[Point]) -> Option<Job> {
         let saturated = points.iter().rfind(|point| point.part == Part::Saturation).map_or(0.0, Point::iops);
         let light = (saturated / WATCHED_IOPS).min(1.0);
@@ -321,7 +322,7 @@ impl BaselineRequest {
         })
     }
 
-    /// A job after the saturation with its times.
+    /// Adds duration and ramp to a job that follows the saturation.
     fn timed(&self, job: Job) -> Job {
         let total_ms = self.job_ms();
         let (seconds, ramp_ms) = match (job.part, job.round) {
@@ -330,7 +331,7 @@ impl BaselineRequest {
             (Part::Watch, _) => (self.later_watch_sec(), 0),
             _ => {
                 // The ramp excludes a burst after a pause, and writes still in a buffer. A rate limit of the kernel
-                // lets through 0.2 s of its rate at once: a tenth of a job of 2 s.
+                // admits the operations of 0.2 s at once: a tenth of a job of 2 s.
                 let ramp_ms = match total_ms / 1_000 {
                     ..RAMPED_SEC_MIN => total_ms % 1_000,
                     seconds => (seconds / 10).clamp(1, RAMP_SEC_MAX) * 1_000,

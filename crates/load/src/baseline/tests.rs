@@ -190,7 +190,7 @@ fn tests_of_snia_run_in_whole_rounds_until_they_are_steady() {
     let jobs = all(&tests);
     let parts: Vec<_> = jobs.iter().map(|job| job.part).collect();
     assert_eq!(parts, [vec![Part::PtsLatency; 5 * 9], vec![Part::PtsThroughput; 5 * 4]].concat());
-    // Each size of the throughput is a test of its own, which begins with the purge.
+    // Each size of the throughput test is a separate test, which begins with the purge.
     assert_eq!((jobs[9].round, jobs[9].position, jobs[45].position, jobs[55].position), (1, (0, 9), (1, 0), (2, 0)));
     assert_eq!((jobs[46].bytes, jobs[56].bytes), ([1 << 20; 2], [128 << 10; 2]));
     assert!(jobs[..45].iter().all(|job| (job.depth, job.numjobs, job.random) == (1, 1, true)));

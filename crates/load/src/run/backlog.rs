@@ -1,10 +1,10 @@
 //! Lanes and limits while a shard runs them, and operations that are due but not done: the lag of lanes, the backlog at
 //! an instant, and lost operations.
 //!
-//! Operations are not counted as they become due: the number due follows from a lane's schedule, and the number taken
-//! is known. The difference waits for a slot, or for flashproof. Part of the wait for a slot is charged to flashproof:
-//! the time by which the slot would have been free earlier, had all completions been seen at once and all earlier
-//! operations been issued on time.
+//! No counter is kept of due operations: their number follows from a lane's schedule. Operations that are due but not
+//! yet taken wait for a slot, or for flashproof. Part of a wait for a slot is charged to flashproof: the time by which
+//! the slot would have been free earlier if flashproof had issued all earlier operations on time and seen all
+//! completions at once.
 
 use super::{EndCause, Shard, Whose};
 use crate::plan::{Arrival, Lane, Limit};
@@ -33,7 +33,7 @@ pub(super) struct Slot {
 /// A free slot under a limit.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FreeSlot {
-    /// Instant at which the slot became free, or would have without flashproof's lag.
+    /// Instant at which the slot would have become free without flashproof's lag.
     pub(super) freed_ns: u64,
     /// Upper bound on the time for which the completions that freed the slot were unseen.
     pub(super) unseen_ns: u64,
@@ -61,8 +61,8 @@ impl LimitState {
         self.lag_ns + self.unseen_ns
     }
 
-    /// Of `count` operations that wait at `at_ns`, the first of them since `intended_ns`: the number charged to
-    /// flashproof, in proportion to its share of that wait.
+    /// Number of the `count` waiting operations that is charged to flashproof, in proportion to flashproof's share of
+    /// the longest wait. This wait lasts from `intended_ns` to `at_ns`.
     pub(super) fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
         let wait_ns = at_ns.saturating_sub(intended_ns).max(1);
         let charged = u128::from(count) * u128::from(self.own_ns().min(wait_ns)) / u128::from(wait_ns);
@@ -124,8 +124,8 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// The cause of a lane's long wait for a slot: flashproof, if it was late with earlier operations; a device, if it
-    /// has held a slot for about as long; else too few slots, charged to the device unless the user chose their number.
+    /// Cause of a lane's long wait for a slot: flashproof, if it caused over half of the wait; else a device that has
+    /// held a slot for long; else too few slots. If the user did not choose the number of slots, the device is charged.
     fn blame(&self, lane: u32, behind_ns: u64) -> EndCause {
         let Lane { limit, name, .. } = &self.lanes[lane as usize];
         let state = &self.limits[*limit as usize];
@@ -206,7 +206,7 @@ impl<W: BlockEngine> Shard<W> {
         (count * 2 > self.limits[limit as usize].limit.slots).then_some(cell)
     }
 
-    /// Records, once, the backlog at the end of the run; its operations may still complete.
+    /// Records, once, the backlog at the end of the run. The operations of this backlog may still complete.
     pub(super) fn note_end(&mut self) {
         if !std::mem::replace(&mut self.end_noted, true) {
             self.silence.end(self.stop_ns);
@@ -234,8 +234,8 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// Counts the operations of a lane from the one due at `intended_ns` on, slice by slice. Those due within the first
-    /// `own_ns` would have been issued without flashproof's delays.
+    /// Counts, slice by slice, the operations of a lane that are due at `intended_ns` or later. Without flashproof's
+    /// delays, those due within the first `own_ns` would have been issued.
     pub(super) fn count_schedule(&mut self, lane: u32, mut intended_ns: u64, own_ns: u64) {
         let Lane { arrival: Arrival::Scheduled(schedule), stream, .. } = &mut self.lanes[lane as usize] else {
             return;
@@ -244,7 +244,7 @@ impl<W: BlockEngine> Shard<W> {
         let (end_ns, own_until_ns) = (self.stop_ns.min(stream.until_ns()), intended_ns.saturating_add(own_ns));
         while intended_ns < end_ns {
             let slice_end_ns = recorder.slice_end_ns(intended_ns).min(end_ns);
-            // The current operation, already taken from the schedule, and those after it.
+            // The 1 is the current operation, which is already taken from the schedule.
             let own_arrivals = match own_until_ns.min(slice_end_ns) {
                 own_until_ns if own_until_ns <= intended_ns => 0,
                 own_until_ns => 1 + schedule.clone().count_before(own_until_ns),
@@ -261,8 +261,8 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// Counts an operation due at `intended_ns` that was never issued, and its followers. Its stream is told that no
-    /// byte moved.
+    /// Counts an operation due at `intended_ns` that was never issued, and its followers. The lane's stream learns that
+    /// no byte moved.
     pub(super) fn count_chain(&mut self, lane: u32, request: Request, intended_ns: u64, is_ours: bool) {
         let mut follower = Some(request);
         while let Some(request) = follower {

@@ -11,7 +11,7 @@ const SLICE_BYTES: usize = 32 * 1024;
 
 struct ClassBuffers {
     ready: Vec<Buf>,
-    /// Used buffers that need new salt. Empty for other fills: their buffers are ready at once.
+    /// Used buffers that need new salt. Empty for other fills, whose buffers are ready at once.
     used: Vec<Buf>,
     /// The buffer being salted, and its salted bytes.
     filling: Option<(Buf, usize)>,
@@ -20,9 +20,9 @@ struct ClassBuffers {
 
 pub(super) struct Buffers {
     classes: Vec<ClassBuffers>,
-    /// Buffers in `used` or `filling` over all shelves.
+    /// Buffers in `used` or `filling` over all classes.
     unsalted: usize,
-    /// The shelf that is salted first.
+    /// The class that is salted first.
     first_class: usize,
     /// True if no buffer has memory, because the drives store no data.
     are_empty: bool,
@@ -94,7 +94,7 @@ impl Buffers {
 
     pub(super) fn salt_slice(&mut self) {
         let mut budget = SLICE_BYTES;
-        // Begins with another shelf each time, so that no shelf starves when salt is short.
+        // Begins with another class each time, so that no class starves when salt is short.
         self.first_class = (self.first_class + 1) % self.classes.len().max(1);
         let (before, from_first) = self.classes.split_at_mut(self.first_class);
         for ClassBuffers { ready, used, filling, fill } in from_first.iter_mut().chain(before) {

@@ -1,9 +1,9 @@
 //! A shard whose issuing thread performs system calls, and a second thread that watches these calls.
 //!
 //! A call on a device that hangs never returns, but intervals, signals and the end of the run must not wait for it. So
-//! the issuing thread leaves its [`Shard`] at a [`ShardExchange`] during each call. A watching thread takes the shard of a call
-//! that lasts long, and continues the run loop until the call returns or the device is given up. The call itself holds
-//! only the operation with its buffer, and the targets.
+//! the issuing thread leaves its [`Shard`] at a [`ShardExchange`] during each call. If a call lasts long, a watching
+//! thread takes the shard and continues the run loop until the call returns or the device is given up. The call itself
+//! holds only the operation with its buffer, and the targets.
 
 use super::{Pacing, Shard};
 use engine::calls::Calls;
@@ -16,7 +16,7 @@ use sys::process;
 
 type CallShard = Box<Shard<Calls>>;
 
-/// Period of the watching thread: this thread takes over a call that still runs after one period.
+/// Period of the watching thread: if a call still runs after one period, the watching thread takes the shard.
 const WATCH: Duration = Duration::from_millis(100);
 
 /// Shortest sleep of the watching thread during a call, whatever the pacing of the issuing thread.
@@ -24,7 +24,7 @@ const SLEEP_MIN: Duration = Duration::from_millis(1);
 
 struct ExchangeState {
     shard: Option<CallShard>,
-    /// The issuing thread is in a call: either thread may take the shard. Otherwise only the issuing thread may.
+    /// True while the issuing thread is in a call: then either thread may take the shard, else only the issuing thread.
     in_call: bool,
     /// Calls begun.
     calls: u64,
@@ -45,7 +45,7 @@ impl ShardExchange {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves the shard during a call.
+    /// Puts the shard into the exchange for the time of a call, so that either thread can take it.
     fn deposit(&self, shard: CallShard) {
         let mut state = self.lock();
         (state.shard, state.in_call) = (Some(shard), true);
@@ -88,8 +88,8 @@ impl ShardExchange {
         self.changed.notify_all();
     }
 
-    /// Waits a period, or until the exchange is closed. Returns the shard if the current call already ran before the
-    /// period: `calls` is the number of calls begun by then.
+    /// Waits a period, or until the exchange is closed. Returns the shard if the same call ran during the whole period.
+    /// `calls`: number of calls begun before the period.
     fn overdue(&self, calls: &mut u64) -> Option<CallShard> {
         let contents = self.lock();
         let wait = self.changed.wait_timeout_while(contents, WATCH, |contents| !contents.closed);
@@ -106,7 +106,7 @@ impl ShardExchange {
     }
 }
 
-/// Held by the issuing thread of a shard and by the thread that watches over it. The issuing thread is not scoped: in a
+/// Exchange of one shard, held by the issuing thread and by the watching thread. The issuing thread is not scoped: in a
 /// call on a hung device it never ends.
 pub(super) struct Issuer {
     exchange: Arc<ShardExchange>,
@@ -143,7 +143,7 @@ impl Issuer {
         Ok(Self { exchange })
     }
 
-    /// Has `shard` run to its end, counting time from `start_ns`, and watches over its calls.
+    /// Runs `shard` to its end on the issuing thread, counting time from `start_ns`, and watches the calls.
     pub(super) fn run(self, mut shard: Shard<Calls>, start_ns: u64) {
         let exchange = &self.exchange;
         shard.start_ns = start_ns;

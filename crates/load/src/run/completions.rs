@@ -17,7 +17,7 @@ impl<W: BlockEngine> Shard<W> {
         let mut completions = std::mem::take(&mut self.completions);
         for completion in &mut completions {
             if self.engine.is_virtual() {
-                // Several completions in one turn: each is handled at its own instant.
+                // In virtual time, one turn can have several completions: each is handled at its own instant.
                 self.now_ns = completion.completed_ns.saturating_sub(self.start_ns);
             }
             self.complete(completion);
@@ -67,8 +67,8 @@ impl<W: BlockEngine> Shard<W> {
         }
         let limit = self.lanes[slot.lane as usize].limit;
         // Without flashproof's lag, this operation and those before it would have freed their slot that much earlier.
-        // For that time the next lane on the slot waits for flashproof, not for the device. The unseen time of
-        // completions is only known as an upper bound, so this share is an upper bound, too.
+        // For that time the next lane on the slot waits for flashproof, not for the device. `unseen_ns` is only an
+        // upper bound of the time for which completions were unseen.
         (self.limits[limit as usize].lag_ns, self.limits[limit as usize].unseen_ns) = (lag_ns, unseen_ns);
         self.free_slot(limit, FreeSlot { freed_ns: completed_ns.saturating_sub(lag_ns), unseen_ns });
     }
@@ -119,7 +119,7 @@ impl<W: BlockEngine> Shard<W> {
     }
 
     /// Deadline of an operation due at `intended_ns`: the end of its slice, or of its stream if earlier, plus the grace
-    /// period. A follower can be due later than that.
+    /// period. For a follower due after that end, the grace period begins when the follower is due.
     fn deadline_ns(&self, lane: u32, intended_ns: u64) -> u64 {
         let end_ns = self.lanes[lane as usize].stream.last_ns().min(self.end_ns(lane));
         let end_ns = end_ns.min(self.recorder.slice_end_ns(intended_ns));

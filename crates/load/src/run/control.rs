@@ -16,8 +16,8 @@ pub struct Settings {
     pub errors_max: u64,
     /// How issuing threads wait.
     pub pacing: Pacing,
-    /// After the end, a device with operations in flight is given up once it completes nothing for this long; its
-    /// operations are then lost.
+    /// After the end of the run, a device with operations in flight is given up once it completes nothing for this
+    /// long. Its operations are then lost.
     pub hang_ns: u64,
     /// Ramp: initial part of the duration that does not count.
     pub ramp_ns: u64,
@@ -36,9 +36,9 @@ impl Settings {
 /// How the issuing thread waits between operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pacing {
-    /// Sleeps. With several operations in flight the thread takes completions when it issues, or once every `period_ns`,
-    /// because waking costs far more than taking a completion. Completions stay unseen for up to a period. With one or
-    /// two operations in flight, the thread wakes for the first completion.
+    /// Sleeps. With several operations in flight the thread takes completions when it issues, or once every
+    /// `period_ns`, because waking costs far more than taking a completion. Completions stay unseen for up to a
+    /// period. With one or two operations in flight, the thread wakes for the first completion.
     Sleep {
         /// Maximum time between two polls.
         period_ns: u64,
@@ -46,7 +46,7 @@ pub enum Pacing {
         /// period. False to wake for each operation.
         gathers: bool,
     },
-    /// Never sleeps: least lag, a whole CPU.
+    /// Never sleeps: least lag, but one CPU is always busy.
     Spin,
 }
 

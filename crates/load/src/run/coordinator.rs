@@ -17,7 +17,7 @@ use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 use sys::process;
 
-/// Delay from "all are ready" to the first operation: every thread has woken by then.
+/// Delay between the instant at which all shards are ready and instant 0 of the run, when every thread must be awake.
 const START_DELAY_NS: u64 = 5_000_000;
 
 /// Period of the sink's idle calls.
@@ -57,7 +57,7 @@ pub struct RunConfig {
     pub control: Arc<Control>,
 }
 
-/// A run that could not begin, or not be recorded to its end.
+/// The run could not begin, or could not be recorded to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A shard's engine did not start.
@@ -72,13 +72,13 @@ pub enum RunError {
     Sink(SinkError),
 }
 
-/// Makes the engine of a synchronous shard by its plan.
+/// Makes the engine of a synchronous shard from the shard's plan.
 pub type MakeCalls<'a> = dyn Fn(&Plan) -> io::Result<Calls> + Sync + 'a;
 
 /// Runs `plans`, one per shard, to the end. The control holds the cause of the end.
 ///
-/// `engine` makes a shard's engine, by its number and its plan, on the shard's own thread. Errors: the run did not
-/// begin, or `sink` failed, which ends the run.
+/// `engine` makes the engine of a shard from the shard's number and plan, on the shard's own thread. Errors: the run
+/// did not begin, or `sink` failed, which ends the run.
 pub fn run<W, M>(run: &RunConfig, plans: Vec<Plan>, engine: M, sink: &mut dyn Sink) -> Result<(), RunError>
 where
     W: BlockEngine,
@@ -114,7 +114,7 @@ where
             let ended = |_| Err(RunError::IoEngine { shard, source: io::Error::other("its thread ended") });
             member.ready_receiver.recv().unwrap_or_else(ended)
         };
-        // On any error the members are dropped, which ends their threads.
+        // On any error `threads` is dropped, which ends the threads of all shards.
         let ready_shards = threads.iter().enumerate().map(await_ready).collect::<Result<Vec<_>, _>>()?;
         let ready_since = Instant::now();
         sink.ready().map_err(RunError::Sink)?;
@@ -124,7 +124,7 @@ where
             true => now_ns,
             false => now_ns + ready_since.elapsed().as_nanos() as u64 + START_DELAY_NS,
         };
-        // Send errors are ignored: the feed of an ended thread shows its end.
+        // Send errors are ignored: `merge` sees from the feed that a thread has ended.
         for member in &threads {
             let _ = member.start_sender.send(start_ns);
         }
@@ -153,7 +153,7 @@ fn thread_name(number: usize) -> String {
     format!("issue-{number}")
 }
 
-/// Starts a synchronous shard: its thread watches over another, which performs the calls.
+/// Starts a synchronous shard on two threads: the first watches the second, which performs the calls.
 fn start_calls<'scope>(
     scope: &'scope Scope<'scope, '_>,
     run: &'scope RunConfig,
@@ -227,7 +227,7 @@ fn merge(feeds: &[Feed], control: &Control, sink: &mut dyn Sink) -> Result<(), R
             control.stop(EndCause::Failed { message: error.to_string() });
             result = Err(RunError::Sink(error));
         }
-        // Returned only after the sink has reacted: in virtual time, a shard relies on this order.
+        // Intervals are returned only after the sink has reacted: in virtual time, a shard relies on this order.
         intervals.into_iter().for_each(|(feed, interval)| feed.give_back(interval));
     }
 }

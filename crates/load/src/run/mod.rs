@@ -1,8 +1,8 @@
 //! The run loop: issues due operations, waits as configured by the pacing, records completions.
 //!
 //! A [`Shard`] is one thread's share of a run. It is generic over engine and streams, and knows nothing of databases.
-//! A lane whose limit is full waits in the limit's queue and nowhere else: its later operations are still in its
-//! schedule, so a backlog of any length takes no memory.
+//! A lane whose limit is full waits in the limit's queue. The lane's later operations are still in its schedule, so a
+//! backlog of any length takes no memory.
 //!
 //! The hot path neither allocates nor locks. Time is read once for a batch, never for each operation.
 
@@ -73,7 +73,7 @@ pub struct Shard<W> {
     has_followers: bool,
     /// Per lane: true if the stream has ended.
     ended_lanes: Vec<bool>,
-    /// By closed lane: operations of its depth that its stream does not allow at present.
+    /// By closed lane: the part of its depth, in operations, that its stream does not allow at present.
     resting: Vec<u32>,
     /// By closed lane: instant at which to ask its stream again, because the stream had no operation; 0: none.
     retry_ns: Vec<u64>,
@@ -93,8 +93,8 @@ const VIRTUAL_TURNS: u64 = 1_000_000;
 const VIRTUAL_NS_MIN: u64 = 10_000_000;
 
 impl<W: BlockEngine> Shard<W> {
-    /// Prepares a shard of `run` and the receiving side of its records: allocates and salts everything that the run will
-    /// need. `patient`: an interval begins only when the one before the last was consumed.
+    /// Prepares a shard of `run` and the receiving side of its records: allocates and salts everything that the run
+    /// will need. `patient`: an interval begins only when the last interval but one was consumed.
     pub fn new(mut engine: W, plan: Plan, run: &RunConfig, patient: bool) -> Result<(Self, Feed), RunError> {
         let slots = plan.in_flight_max();
         let no_memory = RunError::NoMemory { bytes: plan.buffer_bytes(), slots };
@@ -246,7 +246,7 @@ impl<W: BlockEngine> Shard<W> {
         self.rotate(self.stop_ns);
     }
 
-    /// Sends the current interval out, as ended at `end_ns`.
+    /// Sends the current interval, which ends at `end_ns`.
     fn rotate(&mut self, end_ns: u64) {
         self.engine.counters(&mut self.recorder.current.counters);
         self.recorder.rotate(end_ns);
@@ -270,8 +270,9 @@ impl<W: BlockEngine> Shard<W> {
         if advanced_ns < VIRTUAL_NS_MIN {
             let (turns, virtual_time) = (units::Grouped(VIRTUAL_TURNS), units::duration(self.now_ns));
             let message = format!(
-                "virtual time advanced by only {} in {turns} turns of the run loop up to {virtual_time}: the simulated drive takes no \
-                 time for its operations, or refuses them - give the drive service times (read-us, write-us)",
+                "virtual time advanced by only {} in the last {turns} turns of the run loop, to {virtual_time}: the \
+                simulated drive takes no time for its operations, or refuses them - give the drive service times \
+                (read-us, write-us)",
                 units::duration(advanced_ns)
             );
             self.stop(EndCause::Failed { message });
@@ -285,7 +286,7 @@ impl<W: BlockEngine> Shard<W> {
         while self.now_ns >= self.recorder.end_ns && self.recorder.end_ns < self.stop_ns {
             let end_ns = self.recorder.end_ns;
             self.note_backlog(end_ns);
-            // The cause is read before this interval is sent, so that no reaction to the interval is possible yet.
+            // The cause is read before this interval is sent, so that the cause is never a reaction to this interval.
             let cause = if self.engine.is_virtual() { self.recorder.await_taken(&self.control) } else { None };
             self.rotate(end_ns);
             if let Some(cause) = cause {
@@ -297,8 +298,8 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// Checks the control and all lanes' lag now and then. Completions are already taken by then, and due operations
-    /// have a slot or wait for one.
+    /// Checks the control and all lanes' lag now and then. Called when completions are taken, and every due operation
+    /// has a slot or waits for one.
     #[inline]
     fn check(&mut self) {
         self.turns += 1;
@@ -319,7 +320,7 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// True if nothing is left to do, or no time is left for it.
+    /// True if nothing is left to do, or no time is left for the rest.
     fn over(&self) -> bool {
         if self.now_ns < self.stop_ns {
             return self.is_done();
@@ -376,10 +377,10 @@ impl<W: BlockEngine> Shard<W> {
     }
 
     /// Issues a lane's operation, or queues it for a slot or for salt. Does nothing for a lane whose stream has ended.
-    /// `waited`: true if it waited for a slot.
+    /// `waited`: true if the operation waited for a slot.
     #[inline]
     fn issue(&mut self, lane: u32, intended_ns: u64, waited: bool) {
-        // Operations of a closed lane are due when they are issued: none after the end.
+        // Operations of a closed lane are due when they are issued, so none is issued after the end.
         let is_closed = self.is_closed(lane);
         let grace_ns = if is_closed { 0 } else { GRACE_NS };
         let until_ns = self.lanes[lane as usize].stream.until_ns();

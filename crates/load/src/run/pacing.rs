@@ -5,7 +5,7 @@ use super::control::{Pacing, SLEEP_MAX_NS};
 use engine::{BlockEngine, Wait};
 use results::cell::GRACE_NS;
 
-/// Polling interval when a lane waits for one of many operations in flight, nanoseconds.
+/// Polling interval when a lane waits for one of a few operations while many others are in flight, nanoseconds.
 const LOOK_NS: u64 = 30_000;
 
 /// Maximum time by which a sleep for an operation is shortened, and maximum spin after the sleep, nanoseconds.
@@ -14,12 +14,12 @@ const EARLY_MAX_NS: u64 = 30_000;
 /// Change of [`Oversleep::usual_ns`] with each sleep, nanoseconds.
 const OVERSLEEP_STEP_NS: u64 = 100;
 
-/// Lateness of the kernel's wake-ups: some microseconds, tens of them in a virtual machine. A sleep for an operation is
-/// shortened by the lower quartile of this lateness, and the thread spins for the rest. Otherwise every operation would
-/// be late.
+/// Lateness of the kernel's wake-ups: some microseconds, or tens of microseconds in a virtual machine. A sleep for an
+/// operation is shortened by the lower quartile of this lateness, and the thread spins for the rest. Otherwise every
+/// operation would be late.
 #[derive(Debug, Default)]
 pub(super) struct Oversleep {
-    /// Lower quartile of the lateness, nanoseconds: three of four sleeps end after the instant, and few long before it.
+    /// Lower quartile of the lateness, nanoseconds: three of four shortened sleeps end after the operation is due.
     usual_ns: u64,
     /// End of the current sleep; `u64::MAX`: the sleep is not for an operation.
     sleep_end_ns: u64,
@@ -78,7 +78,7 @@ impl<W: BlockEngine> Shard<W> {
             Pacing::Sleep { period_ns, gathers } => {
                 let gather_until_ns = if gathers { self.issued_ns + period_ns } else { 0 };
                 let wake_ns = next_ns.max(gather_until_ns).min(bound_ns).min(self.now_ns + SLEEP_MAX_NS);
-                // More completions than are in flight: only the clock ends the wait.
+                // This count of completions exceeds the operations in flight, so only the clock ends the wait.
                 let by_clock = self.engine.in_flight() as u32 + 1;
                 match self.unseen_max_ns(period_ns).filter(|_| next_ns < u64::MAX) {
                     None => (wake_ns, 1),
@@ -110,7 +110,7 @@ impl<W: BlockEngine> Shard<W> {
             // Few operations are in flight, or at least a quarter of them can start the next operation.
             _ if in_flight <= 2 || (slots > 0 && slots >= in_flight / 4) => None,
             0 => Some(period_ns),
-            // A lane waits for one of a few operations, and waking for every completion would cost too much.
+            // A lane waits for one of a few operations among many. To wake for every completion would cost too much.
             _ => Some(LOOK_NS.min(period_ns)),
         }
     }
@@ -133,7 +133,7 @@ mod tests {
             }
             oversleep.usual_ns
         };
-        assert!((4_800..=5_300).contains(&after([5_000, 7_000, 9_000, 40_000])), "a quarter is at most so late");
+        assert!((4_800..=5_300).contains(&after([5_000, 7_000, 9_000, 40_000])), "a quarter is that late at most");
         assert!(after([0; 4]) <= OVERSLEEP_STEP_NS);
         assert_eq!(after([80_000; 4]), EARLY_MAX_NS);
     }

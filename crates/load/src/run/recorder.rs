@@ -17,8 +17,8 @@ const SPARES: usize = 3;
 /// Failed operations reported one by one in each interval; the rest are only counted.
 const FAILURES_TOLD_MAX: u32 = 8;
 
-/// From this fraction of the time on, a lack of CPU raises a doubt: the lack can delay as many operations as the
-/// default limits allow above their tightest threshold. An idle machine is far below.
+/// If a thread lacks a CPU for this fraction of the time, the result is in doubt. The default limits allow the same
+/// fraction of operations above their tightest threshold. On an idle machine, a thread lacks a CPU far less.
 const RUN_DELAY_MIN: f64 = 0.05;
 
 /// Operations of a cell that this thread may have delayed because it lacked a CPU.
@@ -35,11 +35,11 @@ struct CpuDelays {
 /// Lateness of an operation that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Lateness {
-    /// Completed after the end of its stream, or of the run.
+    /// True if the operation completed after the end of its stream, or of the run.
     pub(super) overtime: bool,
-    /// Did not complete within the grace period after its slice, or after its stream if that ended earlier.
+    /// True if it did not complete within the grace period after its slice, or after its stream ended, if earlier.
     pub(super) missed: bool,
-    /// `missed`, and without flashproof's delays it would not be.
+    /// True if `missed` is true only because of flashproof's delays.
     pub(super) is_ours: bool,
 }
 
@@ -102,9 +102,9 @@ pub(super) struct Recorder {
     pub(super) is_ramping: bool,
     /// End of the current interval, or of the ramp.
     pub(super) end_ns: u64,
-    /// Begin an interval only when the one before the last was consumed: for virtual time, which never waits. One
-    /// interval is simulated while the previous one is consumed, so a stop takes effect at a reproducible instant, the
-    /// end of the next interval.
+    /// True in virtual time, which never waits: an interval begins only when the last interval but one was consumed. So
+    /// one interval is simulated while the previous interval is consumed, and a stop takes effect at a reproducible
+    /// instant: the end of the next interval.
     is_patient: bool,
     /// A clean interval that has already come back.
     spare_interval: Option<Box<Interval>>,
@@ -117,18 +117,18 @@ pub(super) struct Recorder {
     run_delay: Option<RunDelay>,
     /// By cell: operations possibly delayed by the lack of a CPU.
     cpu_delays: Vec<CpuDelays>,
-    /// Intervals made beyond the spares.
+    /// Intervals allocated in addition to the spares.
     extra_intervals: u32,
 }
 
 impl Recorder {
-    /// A recorder for one shard of `run`, which records only the cells `used` (`None`: any), and its receiving side. The
+    /// A recorder for one shard of `run`, and the receiving side. Only the cells `used` are recorded (`None`: any). The
     /// last interval ends with the run and includes later completions. Slices are whole intervals.
     pub(super) fn new(run: &RunConfig, used: Option<Vec<u32>>, patient: bool) -> (Self, Feed) {
         let RunConfig { layout, settings, interval_ns, slice_ns, .. } = run;
         let (messages, from_shard) = channel();
         let (to_shard, clean) = channel();
-        // A recorder that waits for its coordinator fills one buffer while the other is being merged.
+        // A patient recorder fills one interval while the coordinator merges the other.
         for _ in 0..if patient { 1 } else { SPARES } {
             // Cannot fail: the receiver is right here.
             let _ = to_shard.send(Box::new(Interval::of_cells(layout, used.as_deref())));
@@ -167,7 +167,7 @@ impl Recorder {
         self.slice_start_ns = self.ramp_ns + self.current.index * self.interval_ns / self.slice_ns * self.slice_ns;
     }
 
-    /// The slice of an operation due at `intended_ns`, from 0. The first slice includes operations due before the
+    /// Number of the slice of an operation due at `intended_ns`. The first slice, 0, includes operations due before the
     /// measurement.
     fn slice(&self, intended_ns: u64) -> u64 {
         intended_ns.saturating_sub(self.ramp_ns) / self.slice_ns
@@ -191,7 +191,7 @@ impl Recorder {
     fn record_carried(&mut self, cell: u32, slice: u64, change: impl FnOnce(&mut Cell)) {
         let recorded = &mut self.current.cells[cell as usize];
         let counts_before = recorded.counts;
-        // The cell's maximum is not the maximum of these operations.
+        // The cell's maximum also covers earlier operations, so it is put aside during `change`.
         let late_max_ns = std::mem::take(&mut recorded.counts.late_max_ns);
         change(recorded);
         let mut counts = recorded.counts;
@@ -224,7 +224,7 @@ impl Recorder {
         self.current.record_gap(unseen_ns);
     }
 
-    /// Records a failed operation due at `intended_ns`; `data_error`: the error in its data, if its data is wrong.
+    /// Records a failed operation due at `intended_ns`. `data_error`: what is wrong with the data, if anything.
     pub(super) fn failed(&mut self, request: &Request, intended_ns: u64, outcome: Outcome, data_error: Option<String>) {
         let &Request { cell, kind, offset, len, .. } = request;
         self.record(cell, intended_ns, |cell| cell.record_errors(1));
@@ -254,12 +254,12 @@ impl Recorder {
         self.record(cell, intended_ns, |cell| cell.record_lost(last_back_ns));
     }
 
-    /// Records that operations waiting in a cell wait for slots held by operations of `holder`.
+    /// Records that the waiting operations of `cell` wait for slots that operations of the cell `holder` hold.
     pub(super) fn held_by(&mut self, cell: u32, holder: u32) {
         self.current.cells[cell as usize].counts.held_by = u64::from(holder) + 1;
     }
 
-    /// Records the silence of a device to a judged closed loop, in the slices that it overlaps.
+    /// Records the silence of a device to a judged closed loop, in every slice that the silence overlaps.
     pub(super) fn silent(&mut self, silent: &Silent) {
         let Silent { cell, silent_ns, before_ns } = silent;
         let info = &self.layout.streams[cell / self.layout.devices.len()];
@@ -278,8 +278,8 @@ impl Recorder {
         }
     }
 
-    /// Detector of silent devices. A device is silent after the largest threshold, and behind after a lag of a
-    /// twentieth of the tightest threshold or of the grace period, whichever is less.
+    /// Detector of silent devices. A device is silent after a gap longer than the largest threshold. A device is behind
+    /// after a lag of more than 5 % of the tightest threshold, or of the grace period if that is shorter.
     pub(super) fn silence(&self) -> Silence {
         let thresholds_ns = &self.layout.thresholds_ns;
         let [tightest_ns, largest_ns] =
@@ -406,9 +406,9 @@ mod tests {
         };
         let none = Backlog::default();
         assert_eq!(least(Backlog { late: 60, ..none }, 0.0), 100);
-        assert_eq!(least(Backlog { waiting: 60, ..none }, 0.0), 40, "sixty of these were late");
-        assert_eq!(least(Backlog { late: 300, ..none }, 0.0), 100, "and what waited for a slot is the device's");
-        assert_eq!(least(none, 0.0), 0, "all of these were");
+        assert_eq!(least(Backlog { waiting: 60, ..none }, 0.0), 40, "60 of the 100 were late when the interval began");
+        assert_eq!(least(Backlog { late: 300, ..none }, 0.0), 100, "a wait for a slot is charged to the device");
+        assert_eq!(least(none, 0.0), 0, "all 100 were late when the interval began");
         assert_eq!(least(none, 0.25), 75);
     }
 }

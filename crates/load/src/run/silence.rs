@@ -11,10 +11,10 @@ struct Device {
     last_back_ns: u64,
     /// Time since which an answer is due: the time of the last completion, or of a submission to the idle device.
     since_ns: u64,
-    /// Operations in flight before the last one that was issued in time.
+    /// Operations in flight when the last punctual operation was issued.
     usual_in_flight: u32,
-    /// The longest lag of operations issued late since then: an upper bound of how far the device is behind, until no
-    /// more operations are in flight than usual.
+    /// Longest lag of the operations issued late since then: an upper bound of the device's delay, kept until no more
+    /// operations than `usual_in_flight` are in flight.
     behind_ns: u64,
 }
 
@@ -25,11 +25,11 @@ struct StreamOnDevice {
     in_flight: u32,
     /// Time since which the stream has operations in flight.
     since_ns: u64,
-    /// Silence before this instant is counted.
+    /// Silence before this instant is already counted.
     counted_ns: u64,
     /// Silence in the current interval.
     silent_ns: u64,
-    /// Silence before the current interval, from and to, that had not been long enough to count.
+    /// Start and end of the silence before the current interval that was not yet long enough to count.
     before_ns: (u64, u64),
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Silent {
     pub(super) cell: usize,
     /// Silence in the interval that ends.
     pub(super) silent_ns: u64,
-    /// Silence before the interval, from and to, which became long enough to count only in this interval.
+    /// Silence before the interval. This silence became long enough to count only in the interval.
     pub(super) before_ns: Range<u64>,
 }
 
@@ -84,7 +84,7 @@ impl Silence {
     }
 
     /// Records an operation issued at `now_ns`, late by `lag_ns`. Returns an upper bound of the device's delay due to
-    /// late operations: a device with a queue would have answered that much earlier.
+    /// late operations: without these, a device with a queue would have answered that much earlier.
     #[inline]
     pub(super) fn submitted(&mut self, cell: u32, now_ns: u64, lag_ns: u64) -> u64 {
         let stream = &mut self.cells[cell as usize];
@@ -105,7 +105,7 @@ impl Silence {
         device.behind_ns
     }
 
-    /// Records a completion at `at_ns`, or up to `unseen_ns` earlier.
+    /// Records a completion that happened at `at_ns`, or up to `unseen_ns` earlier.
     #[inline]
     pub(super) fn returned(&mut self, cell: u32, at_ns: u64, unseen_ns: u64) {
         let device_index = self.cells[cell as usize].device;
@@ -125,7 +125,7 @@ impl Silence {
         stream.in_flight = stream.in_flight.saturating_sub(1);
     }
 
-    /// Counts the silence of a device that lasts until `until_ns`, for each stream that has operations in flight there.
+    /// Counts a device's silence up to `until_ns`, for each stream that has operations in flight on the device.
     #[cold]
     fn count(&mut self, device: usize, until_ns: u64) {
         let (device_count, since_ns) = (self.devices.len(), self.devices[device].since_ns);
@@ -177,7 +177,7 @@ mod tests {
 
     const SEC: u64 = 1_000_000_000;
 
-    /// The first device, silent to the first stream for so long in the interval and before it.
+    /// Silence of the first device to the first stream, in the interval and before it.
     fn silent(silent_ns: u64, before_ns: Range<u64>) -> Vec<Silent> {
         vec![Silent { cell: 0, silent_ns, before_ns }]
     }
@@ -189,7 +189,7 @@ mod tests {
         silence.submitted(0, 0, 0);
         silence.returned(0, SEC / 2, 0);
         assert_eq!(silence.take(SEC), [], "half a second is allowed");
-        assert_eq!(silence.take(2 * SEC), silent(SEC, SEC / 2..SEC), "what came before it was too long counts, too");
+        assert_eq!(silence.take(2 * SEC), silent(SEC, SEC / 2..SEC), "the silence before it became too long counts");
         assert_eq!(silence.take(3 * SEC), silent(SEC, 0..0));
         assert_eq!(silence.hangs_at_ns(60 * SEC), SEC / 2 + 60 * SEC);
         silence.returned(0, 7 * SEC / 2, 0);
@@ -228,7 +228,7 @@ mod tests {
         silence.submitted(0, 5 * SEC / 4, 0);
         silence.returned(1, 2 * SEC, 0);
         let silent = |cell, silent_ns| Silent { cell, silent_ns, before_ns: 0..0 };
-        assert_eq!(silence.take(2 * SEC), [silent(0, 3 * SEC / 4), silent(1, SEC)], "the first asked later");
+        assert_eq!(silence.take(2 * SEC), [silent(0, 3 * SEC / 4), silent(1, SEC)], "the first stream submitted later");
     }
 
     #[test]
@@ -236,13 +236,13 @@ mod tests {
         let mut silence = Silence::new(1, 1, SEC, 10);
         assert_eq!(silence.submitted(0, 0, 700), 700, "the first is late");
         silence.returned(0, 1_000, 0);
-        assert_eq!(silence.submitted(0, 2_000, 5), 0, "and nobody knows what is usual");
+        assert_eq!(silence.submitted(0, 2_000, 5), 0, "the usual number in flight is unknown");
         for lag_ns in [900, 500, 100] {
             assert_eq!(silence.submitted(0, 3_000, lag_ns), 900);
         }
-        assert_eq!(silence.submitted(0, 3_100, 0), 900, "it comes behind those");
+        assert_eq!(silence.submitted(0, 3_100, 0), 900, "this operation queues behind the late ones");
         (0..4).for_each(|_| silence.returned(0, 4_000, 0));
-        assert_eq!(silence.submitted(0, 4_100, 0), 900, "one is in flight, and none was");
+        assert_eq!(silence.submitted(0, 4_100, 0), 900, "1 is in flight, before it was 0");
         (0..2).for_each(|_| silence.returned(0, 5_000, 0));
         assert_eq!(silence.submitted(0, 5_100, 0), 0);
     }

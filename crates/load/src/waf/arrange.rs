@@ -144,7 +144,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Refuses tenants without writes.
+/// Refuses tenants if none of them writes.
 pub fn check_writes(tenants: &Tenants) -> Result<(), CannotRun> {
     let why =
         "no tenant writes, so there is no write amplification - give a tenant writes-per-sec, or a mix with updates";
@@ -152,7 +152,7 @@ pub fn check_writes(tenants: &Tenants) -> Result<(), CannotRun> {
     if is_written { Ok(()) } else { Err(CannotRun(why.to_owned())) }
 }
 
-/// `tenants` with a placement handle each, or the handles that the file names, for a drive with `drive_handles` handles.
+/// `tenants` with the placement handles that the file names. If it names none, each writing tenant gets its own.
 ///
 /// Errors: the drive has fewer handles than needed.
 pub fn with_handles(tenants: &Tenants, drive_handles: u16) -> Result<Tenants, CannotRun> {
@@ -181,9 +181,9 @@ fn handles(tenants: &Tenants, drive_handles: u16) -> Result<Vec<[u16; 2]>, Canno
     match handles.iter().flatten().max() {
         Some(highest) if *highest >= drive_handles => {
             let remedy = match is_named {
-                true => "name lower handles in the file, or give the drive more (handles=)",
+                true => "name lower handles in the file, or give the drive more handles (handles=)",
                 false => {
-                    "give the drive a handle for each tenant (handles=), name fewer in the file, or leave fdp out of --arrange"
+                    "give the drive a handle for each tenant (handles=), name shared handles in the file, or leave fdp out of --arrange"
                 }
             };
             let needed = u32::from(*highest) + 1;
@@ -195,7 +195,7 @@ fn handles(tenants: &Tenants, drive_handles: u16) -> Result<Vec<[u16; 2]>, Canno
     }
 }
 
-/// The fraction `bytes` / `total_bytes` of `drive` as a drive of its own, with the same fraction of its flash, dies and write
+/// The fraction `bytes` / `total_bytes` of `drive` as a separate drive, with this fraction of the flash, dies and write
 /// buffer. Superblocks are smaller in the same proportion.
 fn part_of(drive: &FtlDrive, bytes: u64, total_bytes: u64) -> FtlDrive {
     let FtlDrive { spec, flash, .. } = drive;

@@ -1,5 +1,5 @@
-//! Measures a real drive's write amplification while tenants write to it, octile by octile of each drive fill, until
-//! the amplification is steady.
+//! Measures a real drive's write amplification while tenants write to it, until the amplification is steady. An octile
+//! is an eighth of a drive fill.
 //!
 //! The progress of a fill follows from the bytes that flashproof writes. The drive's counters, read after each octile,
 //! give the bytes that the drive wrote to its media.
@@ -26,7 +26,7 @@ pub enum MeasurementEnd {
 }
 
 impl Meter {
-    /// A meter for the drive `name` of `logical_bytes`, whose counters are `counters`; for at most `fills_max` drive fills.
+    /// A meter for the drive `name` of `logical_bytes`, for at most `fills_max` drive fills. `counters`: at the start.
     pub fn new(name: &str, logical_bytes: u64, fills_max: usize, counters: Bytes) -> Self {
         let drive = Drive { name: name.to_owned(), logical_bytes, octiles: Vec::new() };
         let found = Found { drives: vec![drive], tenants: Vec::new(), steady_after: None };
@@ -51,7 +51,7 @@ impl Meter {
         let counters = count()?;
         let difference = counters.since(self.last_counters).map_err(|error| error.to_string())?;
         self.last_counters = counters;
-        // A difference over several octiles is divided evenly among them.
+        // The difference of the counters over several octiles is divided evenly among these octiles.
         let new_octiles = reached_octiles - done_octiles;
         for index in 0..new_octiles {
             let share = |all: u64| all / new_octiles + u64::from(index < all % new_octiles);
@@ -61,7 +61,7 @@ impl Meter {
                 erased: share(difference.erased),
             });
         }
-        // Whole drive fills are compared.
+        // Only whole drive fills are compared.
         let (fills_before, fills_after) =
             (done_octiles as usize / OCTILES_PER_FILL, reached_octiles as usize / OCTILES_PER_FILL);
         if fills_before == fills_after {

@@ -2,8 +2,8 @@
 //! with time, the clients' latencies ([`timed()`]).
 //!
 //! ```text
-//! Host of each tenant -> blocks, by their rates -> commands, several blocks in flight -> Ftl of its drive
-//!                                                   counters after each octile of a drive fill -> Found
+//! StoreModel of each tenant -> blocks, at its rate -> commands, several blocks in flight -> Ftl of its drive
+//!                                               counters after each octile of a drive fill -> Found
 //! ```
 //!
 //! The one idea: amplification depends on the order of writes and not on their instants, so there is no clock. An
@@ -57,14 +57,14 @@ struct Writer {
     block_units: u32,
     /// Handles of client writes and of defragmentation's writes.
     handles: [u16; 2],
-    /// Time at which its clients fill the next block, and interval between their blocks, seconds.
+    /// Time at which the tenant's clients fill their next block, and interval between their blocks, seconds.
     due_sec: f64,
     interval_sec: f64,
     /// Units written to the drive by clients and by defragmentation.
     written_units: [u64; 2],
 }
 
-/// A block with commands still to come.
+/// A block of which some commands are not yet written.
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
     writer: usize,
@@ -193,7 +193,7 @@ impl Experiment {
         Ok(found)
     }
 
-    /// Writes the next command to its drive. Returns its units.
+    /// Writes the next command to its drive. Returns the number of units in the command.
     #[inline]
     fn command(&mut self) -> Result<u32, CannotRun> {
         while self.in_flight.len() < self.in_flight_max {

@@ -57,7 +57,7 @@ impl Overwritten {
         }
     }
 
-    /// Share of valid units in the superblocks, ascending, at [`QUANTILES`].
+    /// [`QUANTILES`] quantiles, ascending, of the shares of valid units in the superblocks.
     fn quantiles(&self) -> Vec<f64> {
         let mut valid: Vec<u32> = self.ftl.valid_units().collect();
         valid.sort_unstable();
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn sprandom_comes_as_near_as_that_of_fio() {
-        // fio 3.42 on such drives: 0.3 %, 0.9 % and 1.2 % low.
+        // The shares of fio 3.42 are 0.3 %, 0.9 % and 1.2 % too low on such drives.
         for over_provisioning in [0.07, 0.15, 0.28] {
             let shares = sprandom_shares(over_provisioning);
             let mean = shares.iter().sum::<f64>() / shares.len() as f64;
@@ -296,7 +296,7 @@ mod tests {
         let (mut held, mut queue) = (HashSet::new(), VecDeque::new());
         for index in 0..order.writes() {
             let offset = order.write(index).offset;
-            assert!(held.insert(offset), "write {index} meets that of its block in the cache");
+            assert!(held.insert(offset), "write {index} finds its block in the cache");
             queue.push_back(offset);
             if queue.len() as u64 > cache {
                 held.remove(&queue.pop_front().unwrap());

@@ -1,14 +1,14 @@
 //! Detects from outside how a drive's firmware treats placement handles: by write streams and the drive's counters.
 //!
-//! The one idea: after the data of one handle was deallocated, its superblocks are empty if they hold nothing else, and
-//! writing that data again moves nothing. Any moved data belongs to other handles. If data is moved a second time, too,
-//! other handles' data is moved on each pass, and mixing cannot be detected. A stream that is alone on the drive and
-//! overwrites in order empties one superblock after the other; any data moved then was collected too early. In each
-//! case a drive that isolates handles moves nothing, so the expected result is known without a model of the drive.
+//! The one idea: after the data of a handle is deallocated, the handle's superblocks are empty, if no other data shares
+//! them. Writing the handle's data again then moves nothing; any moved data belongs to other handles. If the next
+//! rewrite also moves data, each pass moves other handles' data, and mixing cannot be detected. A stream that is alone
+//! on the drive and overwrites in order empties one superblock after the other; any data moved then was collected too
+//! early. In each case a drive that isolates handles moves nothing: this result is known without a model of the drive.
 //!
 //! [`Probed`] is the interface to a drive: a simulated one here, a real one elsewhere. The drive's count of host bytes
-//! has to match the bytes written; otherwise another program wrote too. A small difference (a drive that counts in
-//! large units) bounds the error of its media count, and is ignored.
+//! has to match the bytes written; otherwise another program wrote too. A drive that counts in large units shows a
+//! small difference. This difference is ignored, and bounds the error of the drive's media count.
 
 use ftl::Ftl;
 use results::units::bytes;
@@ -18,8 +18,8 @@ use std::convert::Infallible;
 use sys::random::Random;
 use thiserror::Error;
 
-/// Fraction of the written bytes that may be moved before firmware is blamed, in addition to one superblock: metadata,
-/// open superblocks.
+/// Fraction of the written bytes that a drive may move, in addition to one superblock, before its firmware is blamed.
+/// The allowance covers metadata and open superblocks.
 const TOLERANCE: f64 = 0.02;
 /// Maximum relative difference of the drive's host count from the bytes written.
 const OFF_MAX: f64 = 0.02;
@@ -28,10 +28,10 @@ const HOT_PCT: u64 = 45;
 const COLD_PCT: u64 = 50;
 /// Passes over the hot range after which all superblocks were used, for up to 80 % over-provisioning.
 const PASSES: u32 = 4;
-/// One random write out of this many goes to a cold stream.
+/// Of this many random writes, one goes to a cold stream.
 const COLD_EVERY: u64 = 5;
-/// Drive fills that a probe writes: the hot range in order ([`PASSES`] times, once measured, twice after it was
-/// deallocated, and once beside as many random cold writes), everything twice, and four drive fills at random.
+/// Drive fills that a probe writes. The hot range is written in order: [`PASSES`] times, once measured, twice after it
+/// was deallocated, and once beside as many random cold writes. Two fills of both ranges and four random fills follow.
 pub const DRIVE_FILLS: f64 = ((PASSES as u64 + 7) * HOT_PCT + 2 * COLD_PCT + 4 * 100) as f64 / 100.0;
 
 /// A drive as the probe sees it. Positions and lengths are in commands, all of the same size.
@@ -44,7 +44,7 @@ pub trait Probed {
 
     fn command_bytes(&self) -> u32;
 
-    /// Bytes that are erased together: a superblock, a reclaim unit.
+    /// Bytes that are erased together: a superblock or a reclaim unit.
     fn superblock_bytes(&self) -> u64;
 
     /// Writes a command under a handle; handles count from 0.
@@ -62,7 +62,7 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// `ftl`, written in commands of `bytes`, at least a unit.
+    /// A drive with `ftl`, written in commands of `bytes`, or of a unit if that is larger.
     pub fn new(ftl: Ftl, bytes: u32) -> Self {
         let units = (bytes / ftl.spec().unit_bytes).max(1);
         Self { ftl, units }
@@ -111,8 +111,8 @@ pub struct Phase {
     pub counted: Bytes,
     /// Write amplification factor.
     pub waf: f64,
-    /// Maximum WAF in this phase of a drive that isolates handles: 1, plus a tolerance, one superblock, and the error
-    /// of the drive's counters. `None` if the maximum depends on the drive.
+    /// Maximum WAF of an isolating drive in this phase: 1, plus a tolerance, one superblock, and the error of the
+    /// drive's counters. `None` if the maximum depends on the drive.
     pub isolated_waf_max: Option<f64>,
 }
 
@@ -122,7 +122,7 @@ impl Phase {
         self.counted.host.abs_diff(self.written_bytes) as f64 / self.written_bytes.max(1) as f64
     }
 
-    /// WAF in excess of another phase's, beyond the tolerance.
+    /// Excess over `waf`, the WAF of another phase, beyond the tolerance.
     fn excess_over(&self, waf: f64) -> f64 {
         self.waf - waf - (self.isolated_waf_max.unwrap_or(f64::INFINITY) - 1.0)
     }
@@ -262,7 +262,7 @@ impl<D: Probed> Streams<'_, D> {
         Ok(())
     }
 
-    /// Runs a phase and records its cost; `is_known`: an isolating drive moves nothing in this phase.
+    /// Runs a phase and records its WAF. `is_known`: an isolating drive moves nothing in this phase.
     fn measure(
         &mut self,
         streams: &'static str,
@@ -464,7 +464,7 @@ mod tests {
             asked += 1;
             Bytes { host: bytes.host + if asked > 2 { 1 << 20 } else { 0 }, ..bytes }
         });
-        assert_eq!((ended, probe.phases.len()), (None, 6), "before a phase it disturbs nothing");
+        assert_eq!((ended, probe.phases.len()), (None, 6), "another writer before a phase does no harm");
         let mut asked = 0;
         let (probe, ended) = odd(u64::MAX, |bytes| {
             asked += 1;
@@ -499,7 +499,7 @@ mod tests {
             let known = probe.phases.iter().filter(|phase| phase.isolated_waf_max.is_some());
             highest = known.map(|phase| phase.waf).fold(highest, f64::max);
         }
-        assert!(highest > 1.0 + TOLERANCE, "{highest}: what was shown would have been an accusation");
+        assert!(highest > 1.0 + TOLERANCE, "a WAF of {highest} would have been blamed");
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn found(arrangement: Arrangement, tenants: &Tenants, spec: &Spec, seed: u64) ->
     (found, experiment)
 }
 
-/// `micron-2024-op*.toml` and docs/waf.md: assumptions under which the published pair of 1.84 and 1.08 comes out.
+/// `micron-2024-op*.toml` and docs/waf.md: assumptions under which the published WAFs of 1.84 and 1.08 come out.
 #[test]
 fn the_seeds_pair_follows_from_assumptions_that_are_said() {
     for (weights, fill_pct, over_provisioning) in [([5, 7, 9, 11], 40, 0.145), ([4, 3, 2, 1], 50, 0.22)] {
@@ -113,7 +113,7 @@ fn what_cannot_be_says_its_numbers_and_what_to_do() {
     assert_eq!(
         refused(&equal(), &Spec { handles: 3, ..spec(0.1) }),
         "arrangement fdp needs 4 placement handles - the drive has 3 - give the drive a handle for each tenant \
-         (handles=), name fewer in the file, or leave fdp out of --arrange"
+         (handles=), name shared handles in the file, or leave fdp out of --arrange"
     );
     assert_eq!(
         refused(&equal(), &Spec { unit_bytes: 64 << 10, ..spec(0.1) }),

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The one idea: the experiment without time is the preconditioning. Stores and drives continue in its final state, so
-//! a fraction of a drive fill shows the tail latencies, and its write amplification must agree with the experiment's.
+//! a fraction of a drive fill shows the tail latencies. Write amplification must be the same as in the experiment.
 
 use super::{Experiment, Layout};
 use crate::run::{Control, EndCause, Pacing, RunConfig, Settings, Sink, SinkError, run};
@@ -21,7 +21,7 @@ use results::written::Bytes;
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::random::Random;
 
-/// Upper bound on operations per run, mostly reads. A run takes a second.
+/// Upper bound on operations per run, mostly reads: about a second of computing time.
 const OPERATIONS: f64 = 3e6;
 /// Upper bound on the run, in drive fills.
 pub(super) const FILLS: f64 = 2.0;
@@ -30,7 +30,7 @@ const SECONDS: f64 = 30.0 * 86_400.0;
 
 const NS_PER_SEC: f64 = 1e9;
 
-/// Result of a run with time.
+/// Result of a run on virtual time.
 #[derive(Debug)]
 pub struct TimedResult {
     /// Each stream of each tenant, `TENANT/reads`, with its results and its backlog at the end.
@@ -114,7 +114,7 @@ pub fn timed(
         }
     }
     let of_stream = |(number, stream): (usize, &StreamInfo)| {
-        // A tenant is on one drive.
+        // A tenant is on one drive, so only one of its cells has counts.
         let cells = number * shapes.len()..(number + 1) * shapes.len();
         let cell = cells.max_by_key(|cell| merged.cells[*cell].counts.counted_ops())?;
         Some((stream.clone(), merged.cells[cell].clone(), merged.end_backlogs[cell]))
@@ -124,7 +124,7 @@ pub fn timed(
     Ok(TimedResult { streams, bytes, fills, seconds, end_cause: control.cause() })
 }
 
-/// Random numbers of the drives, apart from those of all tenants.
+/// Random sequence of the drives, distinct from the sequences of all tenants.
 const DRIVES_PART: u64 = 1 << 32;
 
 /// All intervals merged.

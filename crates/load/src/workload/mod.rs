@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The one idea: running, recording, judging and reporting use a [`Workload`] without knowing its kind. A run has one
-//! or several workloads, which share its devices and shards: each adds to the same [`RunPlan`]. Workloads of one run
-//! have one type, as ACT's two tests do; kinds that can be mixed are variants of one enum.
+//! or several workloads, which share the run's devices and shards: each adds to the same [`RunPlan`]. Workloads of one
+//! run have one type, as ACT's two tests do; kinds that can be mixed are variants of one enum.
 //!
 //! * [`act`]: ACT's storage and index tests
 //! * [`fio`]: fio's jobs
@@ -50,7 +50,7 @@ const NO_END_SEC: u64 = u64::MAX / 4 / 1_000_000_000;
 /// Maximum lag before a run ends, seconds: ACT's value.
 const MAX_LAG_SEC: u64 = 10;
 
-/// A stream to record that offers `offered_iops`; `judged`: limits apply to it.
+/// A recorded stream that offers `offered_iops`. `judged`: limits apply to the stream.
 fn stream_info(name: &str, judged: bool, offered_iops: f64) -> StreamInfo {
     StreamInfo { name: name.to_owned(), judged, offered_iops, ..StreamInfo::default() }
 }
@@ -81,7 +81,7 @@ pub trait Workload {
         true
     }
 
-    /// Minimum size of each device, bytes: its largest operation.
+    /// Minimum size of each device, bytes: the largest operation of the load.
     fn unit_bytes(&self) -> u64;
 
     /// The placements of this workload's kinds of writes on `device`; `None` for writes without a placement. A device
@@ -101,14 +101,14 @@ pub trait Workload {
         Extras::default()
     }
 
-    /// Adds this workload's load and records on `devices` (the devices of its spec) to `run`. Returns the configuration
-    /// in force.
+    /// Adds this workload's streams and lanes on `devices` (the devices of its spec) to `run`. Returns the
+    /// configuration in force.
     ///
     /// Errors: a device that cannot take the load.
     fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built;
 }
 
-/// The configuration in force of a load that was added to a run, or why it cannot be run.
+/// The configuration in force of a load that was added to a run, or why the load cannot be run.
 pub type Built = Result<WorkloadRecord, CannotRun>;
 
 /// The load of one run of a series.
@@ -153,7 +153,7 @@ pub struct Extras {
     pub ramp_ns: u64,
     /// Operations go through the page cache.
     pub buffered: bool,
-    /// Number of operations after which all its streams end; `None`: they end by time.
+    /// Number of operations after which all streams of the workload end; `None`: the streams end by time.
     pub operations: Option<u64>,
     /// All issuing threads perform operations as system calls ([`Plan::synchronous`]).
     pub synchronous: bool,
@@ -271,8 +271,8 @@ pub struct BuildContext {
     pub shards_max: u32,
     /// CPUs of the machine. ACT's number of service threads depends on it.
     pub cpus: u32,
-    /// Maximum operations of this workload in flight on one issuing thread, if the engine has a bound. More operations
-    /// would wait for the engine, which counts as flashproof's lag, and not for a slot.
+    /// Maximum operations of this workload in flight on one issuing thread, if the engine has a bound. Further
+    /// operations would wait for the engine instead of a slot, and such a wait would count as flashproof's lag.
     pub in_flight_max: Option<u32>,
 }
 
@@ -324,7 +324,7 @@ impl RunPlan {
             self.layout.streams.push(StreamInfo { name, workload, ..stream });
         }
         self.shards.resize_with(shards.max(self.shards.len()), Plan::default);
-        // The first class has the same number in each shard, so that a stream need not know its shard.
+        // The workload's first buffer class has one number in all shards, so that a stream need not know its shard.
         let first_buffers = self.shards.iter().map(|plan| plan.buffers.len()).max().unwrap_or(0);
         self.shards.iter_mut().for_each(|plan| plan.buffers.resize_with(first_buffers, Default::default));
         let (devices, first_buffers) = (self.layout.devices.len(), first_buffers as u16);
@@ -333,7 +333,7 @@ impl RunPlan {
 
     /// Pins each shard to a CPU, if there are enough `cpus` and all shards are closed loops that may run anywhere.
     ///
-    /// The kernel gathers threads that sleep a hundred thousand times per second on the CPU where they are woken, while
+    /// The kernel moves threads that sleep a hundred thousand times per second to the CPU where they are woken, while
     /// another CPU idles: at depth 1 this halves the rate. Open loops are not pinned, because another thread on the
     /// same CPU would make them late.
     pub fn spread(&mut self, cpus: &[u32]) {
@@ -345,12 +345,12 @@ impl RunPlan {
     }
 }
 
-/// The place of a workload in a run: the first of its streams and of its buffer classes, among all.
+/// The place of a workload in a run: the numbers of its first stream and of its first buffer class.
 #[derive(Debug, Clone, Default)]
 pub struct PlanOffsets {
     /// Index in the run.
     pub workload: usize,
-    /// Prefix of its names.
+    /// Prefix of the names of its streams.
     pub prefix: String,
     /// Its streams, without the prefix.
     names: Vec<String>,
@@ -360,18 +360,18 @@ pub struct PlanOffsets {
 }
 
 impl PlanOffsets {
-    /// The cell of the `stream`-th of its streams on a device.
+    /// The cell of the workload's `stream`-th stream on a device.
     pub fn cell(&self, stream: usize, target: u16) -> u32 {
         ((self.first_stream + stream) * self.devices + usize::from(target)) as u32
     }
 
-    /// The cell of its stream `name` on a device; `None` if there is no such stream.
+    /// The cell of the workload's stream `name` on a device; `None` if there is no such stream.
     pub fn cell_of(&self, name: &str, target: u16) -> Option<u32> {
         let stream = self.names.iter().position(|own| own == name)?;
         Some(self.cell(stream, target))
     }
 
-    /// The number of the `class`-th of its buffer classes.
+    /// The number of the workload's `class`-th buffer class.
     pub fn buffers(&self, class: u16) -> u16 {
         self.first_buffers + class
     }

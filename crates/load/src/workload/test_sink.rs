@@ -61,7 +61,7 @@ impl Sink for Counted {
     }
 }
 
-/// Runs `plan` for its time, each shard on a drive of `drive`; returns its layout, and the operations done, by cell.
+/// Runs `plan` for `duration_sec`, each shard on a drive of `drive`. Returns the plan's layout, and operations by cell.
 pub(super) fn count<D>(plan: RunPlan, duration_sec: u64, drive: impl Fn() -> D + Sync) -> (Layout, Vec<u64>)
 where
     D: DriveModel,

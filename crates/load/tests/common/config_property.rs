@@ -7,8 +7,8 @@ use load::workload::act::options::Test;
 use load::workload::act::reference::Document;
 use load::workload::act::{ActConfig, ConfigErrors, Derived, derive, echo, parse};
 
-/// Parses `bytes` as the configuration of each test, translates them with the ACT version that the keys show and with a
-/// given one, and asserts what must hold of the results. Returns true for a file that is valid by its keys.
+/// Parses `bytes` as the configuration of each test. Translates them twice: with the ACT version that the keys show,
+/// and with a given version. Asserts properties of all results. Returns true if the first translation succeeds.
 pub(crate) fn assert_parser_property(bytes: &[u8]) -> bool {
     for test in Test::ALL {
         match parse(test, "input.conf", bytes) {
@@ -23,7 +23,7 @@ pub(crate) fn assert_parser_property(bytes: &[u8]) -> bool {
     let given = MAJORS.cycle().nth(bytes.len() % MAJORS.count());
     let mut is_valid = false;
     for act in [None, given] {
-        // The CPUs of a machine are at most as many as `flashproof size config --cpus` takes.
+        // 100,000 CPUs: the maximum that `flashproof size config --cpus` takes.
         let reading = ReadOptions { act, cpus: act.map(|_| 100_000), test: None };
         match legacy::read("input.conf", bytes, &reading) {
             Ok(translation) => {
@@ -56,7 +56,7 @@ fn assert_errors(errors: &ConfigErrors) {
 /// Asserts the properties of every configuration that the parser accepted.
 pub(crate) fn assert_config_property(config: &ActConfig) {
     let derived = derive(config).unwrap_or_else(|problems| panic!("parsed, yet refused: {problems:?}"));
-    // The first line of a storage test is a range of sizes.
+    // The first line for a storage test shows a range of sizes, not a rate.
     let rates = match &derived {
         Derived::Storage(derived) => {
             assert!(derived.records_per_large_block >= 1);

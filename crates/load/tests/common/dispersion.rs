@@ -40,8 +40,8 @@ pub(crate) fn dispersion(times_ns: &[u64], window_ns: u64) -> Option<Dispersion>
 
 /// Variance / mean of `times_ns` in windows of `window_ns`, averaged over ten offsets of the windows.
 ///
-/// Windows at one offset cut bursts that windows at another do not, if the bursts keep their place in the period; so a
-/// single offset can be off by a factor of two. Errors: as [`dispersion`].
+/// If the period of bursts is a multiple of the window, windows at some offsets cut all bursts, and windows at other
+/// offsets cut none. The index at a single offset can then be off by a factor of two. Errors: as [`dispersion`].
 pub(crate) fn index_over_places(times_ns: &[u64], window_ns: u64) -> Option<f64> {
     const PLACES: u32 = 10;
     let mut sorted = times_ns.to_vec();
@@ -64,7 +64,7 @@ fn of_sorted(times_ns: &[u64], window_ns: u64) -> Option<Dispersion> {
 fn of_sorted_from(first: u64, times_ns: &[u64], window_ns: u64) -> Option<Dispersion> {
     let last = times_ns.last()?;
     let windows = (last - first).checked_div(window_ns).filter(|windows| *windows > 0)?;
-    // Integers to the end: floating sums of a day's windows would drift.
+    // Integer sums: rounding errors of floating-point sums would add up over a day's windows.
     let (mut sum, mut sum_of_squares) = (0_u128, 0_u128);
     for same in times_ns.chunk_by(|a, b| (a - first) / window_ns == (b - first) / window_ns) {
         if (same[0] - first) / window_ns == windows {
@@ -98,7 +98,7 @@ mod tests {
     fn even_spacing_has_almost_none() {
         let even: Vec<u64> = (0..100_000).map(|index| index * 10).collect();
         assert_eq!(dispersion(&even, 100).unwrap(), Dispersion { windows: 9_999, mean: 10.0, variance: 0.0 });
-        // 100 / 30 events a window: now 3, now 4.
+        // 100 / 30 events per window: some windows have 3, the others 4.
         let uneven: Vec<u64> = (0..100_000).map(|index| index * 30).collect();
         let index = dispersion(&uneven, 100).unwrap().index();
         assert!(index > 0.0 && index < 0.1, "{index}");
@@ -136,7 +136,7 @@ mod tests {
         let whole = dispersion(&bursts, 100).unwrap().index();
         assert!((whole - 8.0).abs() < 0.01, "{whole}");
         let averaged = index_over_places(&bursts, 100).unwrap();
-        // At five places a burst is cut into n and 10 - n: ((n^2 + (10 - n)^2) / 5 - 2^2) / 2.
+        // At five offsets, windows cut a burst into n and 10 - n events. Index: ((n^2 + (10 - n)^2) / 5 - 2^2) / 2.
         let cut: f64 =
             [9.0, 7.0, 5.0, 4.0, 2.0].iter().map(|n: &f64| (n * n + (10.0 - n) * (10.0 - n)) / 10.0 - 2.0).sum();
         assert!((averaged - (cut + 5.0 * 8.0) / 10.0).abs() < 0.02, "{averaged}");

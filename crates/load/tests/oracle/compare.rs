@@ -63,7 +63,7 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
         told.truncate(
             group.slices.len() + told[group.slices.len().min(told.len())..].iter().filter(|slice| slice.0 > 0).count(),
         );
-        // A stream that was never on a device has no line there.
+        // The verdict has no slices for a device that the stream never used.
         let is_unused = told.is_empty() && group.slices.iter().all(|(wanted, _)| *wanted == 0);
         expect(
             is_unused || told == group.slices,
@@ -131,8 +131,8 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
     lines
 }
 
-/// Reasons of the verdict that blame a drive, although the oracle finds none of them in `prompt`, the same load without
-/// delays by this program. A line each.
+/// Reasons for which the verdict blames a drive, but the oracle does not, a line each. `prompt`: what the oracle finds
+/// in the same load without delays by this program.
 pub(crate) fn excuses(prompt: &Found, verdict: &Verdict) -> Vec<String> {
     let told = codes(verdict);
     // The operations that fail when a drive goes away depend on the time of issue. The run has failed in any case.
@@ -144,7 +144,7 @@ pub(crate) fn excuses(prompt: &Found, verdict: &Verdict) -> Vec<String> {
     let blamed = ["not-carried-out", "silence", "over-limit"].iter().filter(is_blamed);
     let mut lines: Vec<_> = blamed.map(|code| format!("{code} only with the delays: {:?}", verdict.reasons)).collect();
     if verdict.outcome.exit_code() == 0 && prompt.outcome == "fail" {
-        lines.push(format!("passed, and without the delays {:?} are broken", prompt.codes));
+        lines.push(format!("pass, but fail without the delays: {:?}", prompt.codes));
     }
     lines
 }

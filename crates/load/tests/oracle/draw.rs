@@ -31,7 +31,7 @@ pub(crate) struct Draw {
 pub(crate) enum Drive {
     /// A drive of the simulator, by its description.
     Queue(String),
-    /// A drive that serves all operations at once, each in `base_ns` unless the list has another time; `None`: never.
+    /// A drive that serves all operations in parallel, each in `base_ns` or in its time in `others`; `None`: never.
     Listed { base_ns: u64, others: BTreeMap<(usize, usize), Option<u64>> },
 }
 
@@ -40,9 +40,9 @@ pub(crate) struct StreamDraw {
     pub(crate) judged: bool,
     /// Operations a second over all devices; 0: a closed loop.
     pub(crate) per_sec: u64,
-    /// Maximum lateness of its operations, if no limit judges it.
+    /// Maximum lateness of the stream's operations, if the stream is not judged.
     pub(crate) late_ns: Option<u64>,
-    /// Limits of its own instead of the draw's.
+    /// Limits of the stream, instead of the draw's limits.
     pub(crate) own: Option<OwnLimits>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct LaneDraw {
 /// When operations are wanted.
 #[derive(Debug, Clone)]
 pub(crate) enum Arrivals {
-    /// Every `stride`-th instant, from the `first`, of `per_sec` a second.
+    /// Every `stride`-th instant, from the `first`, of a sequence with `per_sec` instants per second.
     Even {
         per_sec: u64,
         first: u64,
@@ -233,7 +233,7 @@ impl Draw {
         self
     }
 
-    /// The same load, of which some streams have limits of their own.
+    /// The same load; some of its streams have limits of their own.
     pub(crate) fn with_own_limits(mut self, seed: u64) -> Self {
         let mut dice = Dice::new(seed ^ 0x0f0f);
         let devices = self.drives.len() as u64;
@@ -244,7 +244,7 @@ impl Draw {
             let (share_ppb, threshold_ns) = dice.of(&crate::oracle::limits(self.sla));
             let share_pct = dice.of(&[1, 10, 50, 100, (share_ppb / 10_000_000).max(1)]);
             let sla = (!dice.one_in(3)).then(|| format!("{share_pct}%>{}ms", threshold_ns / MS));
-            // The rate that the stream offers or the closed loop reaches, or a little more or less.
+            // The offered rate, or about the rate that a closed loop reaches.
             let usual = if stream.per_sec == 0 { 200 * devices } else { stream.per_sec };
             let least_iops = (!dice.one_in(3)).then(|| usual as f64 * dice.within(80, 105) as f64 / 100.0);
             stream.own = Some(OwnLimits { sla, least_iops });
@@ -376,7 +376,8 @@ impl Draw {
             _ => {
                 let (share_ppb, threshold_ns) = dice.of(&crate::oracle::limits(self.sla));
                 let threshold_ns = threshold_ns.min(50 * SEC);
-                // A closed loop gets the longest silence allowed, other loads the most operations allowed.
+                // A closed loop gets the longest silence that passes, or 1 ns more. Other loads get as many slow
+                // operations as pass, or one more.
                 if stream.per_sec == 0 && dice.one_in(2) {
                     let silent_ns = u128::from(slice_ns) * u128::from(share_ppb) / 1_000_000_000;
                     let silent_ns = (silent_ns as u64).max(threshold_ns + 1) + dice.within(0, 1);

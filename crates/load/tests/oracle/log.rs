@@ -14,7 +14,7 @@ use std::sync::Arc;
 use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind};
 
-/// Bytes of an operation, and the unit in which its offset names it.
+/// Bytes of an operation. The offset, in units of this size, encodes lane and number of the operation.
 const STEP_BYTES: u64 = 512;
 /// Maximum number of lanes of a draw.
 const LANES_MAX: u64 = 16;
@@ -89,7 +89,7 @@ impl Stream for Numbered {
 pub(crate) enum Model {
     /// The simulator's model.
     Queue(Box<QueueModel>),
-    /// Serves each operation independently: all at once, some of them as slowly as a list says.
+    /// Serves all operations in parallel. A list has the service times of some of them.
     Listed {
         base_ns: u64,
         /// By lane and number: service time of the operation; `None`: infinite.
@@ -155,7 +155,7 @@ pub(crate) struct Watched {
     pub(crate) control: Arc<Control>,
     /// Time of a signal that ends the run.
     pub(crate) signal_ns: Option<u64>,
-    /// Times in which this program has no CPU, from and to: a wait that would end during such a time ends with it.
+    /// Times in which this program has no CPU, from and to. A wait that would end within such a time lasts to its end.
     pub(crate) away_ns: Vec<(u64, u64)>,
     /// Time of the run loop's last poll for completions.
     pub(crate) looked_ns: u64,

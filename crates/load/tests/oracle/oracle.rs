@@ -59,7 +59,7 @@ pub(crate) struct Ran<'a> {
     pub(crate) is_gone: bool,
 }
 
-/// A stream on a device, or on all of them.
+/// A stream on a device, or on all devices.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) stream: usize,
@@ -105,7 +105,7 @@ pub(crate) struct Found {
 struct Stretch {
     first: usize,
     last: usize,
-    /// The run was stopped in it.
+    /// True if the run was stopped in this stretch.
     is_cut: bool,
 }
 
@@ -301,8 +301,8 @@ impl Ran<'_> {
                     lanes.map(|lane| lane.limit).collect::<Vec<_>>()
                 };
                 if silent_ns > 0 && limits_of(false).iter().any(|limit| limits_of(true).contains(limit)) {
-                    // The stream may have waited for the slots of another stream or device for a whole report interval,
-                    // which is then not its own time.
+                    // The stream may have waited for the slots of another stream or device for a whole report interval.
+                    // Such an interval does not count as time of the stream.
                     found.open.insert("silence");
                 } else if is_share(silent_ns, to_ns - from_ns, share_ppb) {
                     breaks("silence", silent_ns, to_ns - from_ns);
@@ -316,7 +316,7 @@ impl Ran<'_> {
         let Some(least) = self.draw.streams[stream].own.as_ref().and_then(|own| own.least_iops) else { return };
         for Stretch { first, last, .. } in self.stretches(fates).into_iter().filter(|stretch| !stretch.is_cut) {
             let is_done = |fate: &&Fate| (first..=last).contains(&fate.slice) && fate.back_ns.is_some() && !fate.failed;
-            // A closed loop begins with as many operations as are in flight at its end.
+            // In its first slice, a closed loop has one operation too many for each that completes after the loop ends.
             let is_late = |fate: &&Fate| !fate.failed && fate.back_ns.is_some_and(|back_ns| back_ns > fate.end_ns);
             let is_first_of_closed = first == 0 && self.draw.streams[stream].per_sec == 0;
             let ahead = if is_first_of_closed { fates.iter().filter(is_late).count() } else { 0 };
@@ -413,7 +413,7 @@ impl Ran<'_> {
         if fates.iter().filter(|fate| fate.issued_ns.is_some() && !self.is_closed(fate.lane)).count() != open {
             complaints.push("an operation was issued that was not wanted".to_owned());
         }
-        // When a drive goes away, nothing more is issued, also after the end.
+        // After a drive went away, waiting operations are not issued, not even after the end of their stream.
         let goes_away =
             self.draw.drives.iter().any(|drive| matches!(drive, Drive::Queue(spec) if spec.contains("gone-at-s")));
         for fate in fates {
@@ -434,7 +434,7 @@ impl Ran<'_> {
                 let of_device = || self.log.ops.iter().filter(|op| op.device == fate.device);
                 let heard_ns = of_device().filter_map(|op| op.back_ns).max().max(fate.issued_ns).unwrap_or(0);
                 if self.log.ended_ns < heard_ns.min(self.log.ended_ns) + self.draw.hang_sec * SEC {
-                    // An operation issued while others were in flight does not restart the wait.
+                    // An operation issued while others are in flight does not restart the wait of `hang_sec`.
                     let first_ns = of_device().filter(|op| op.back_ns.is_none()).map(|op| op.issued_ns).min();
                     let since_ns = of_device().filter_map(|op| op.back_ns).max().max(first_ns).unwrap_or(0);
                     if self.log.ended_ns < since_ns + self.draw.hang_sec * SEC {

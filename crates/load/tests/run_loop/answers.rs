@@ -11,7 +11,7 @@ fn a_freeze_of_one_second_makes_a_thousand_slow_operations_of_a_thousand_a_secon
     let cell = &total.cells[0];
     assert_eq!(cell.counts.ops, 10_000);
     let over_1ms = cell.counts.judged_over[0];
-    // The backlog takes the 32 channels another 3 ms, in which a few more come late.
+    // The 32 channels need another 3 ms for the backlog; a few more operations are late in that time.
     assert!((998..=1004).contains(&over_1ms), "{over_1ms} operations over 1 ms");
     // Operations were due evenly during the freeze of a second: the last 64 of them took 64 ms or less.
     assert!((935..=941).contains(&cell.counts.judged_over[2]), "{:?}", cell.counts.judged_over);
@@ -101,7 +101,7 @@ fn an_update_is_written_the_moment_its_read_ends() {
 
 #[test]
 fn a_closed_lane_keeps_its_depth_going() {
-    // 4 deep, 100 us each, on 32 channels: 40,000 a second.
+    // Depth 4, 100 us for each operation, 32 channels: 40,000 operations per second.
     let lanes = vec![(reads(0, 1), closed(4))];
     let ran = run(&["sim:read-us=100+jitter-pct=0+read-mbps=0"], plan(lanes, 4, true), settings(5), &layout(1, 1));
     assert!(ran.total().cells[0].counts.ops.abs_diff(200_000) <= 4);
@@ -115,7 +115,7 @@ fn nothing_is_issued_before_instant_zero() {
     let (shard, feed) = Shard::new(drive, plan(lanes, 4, true), &what(settings(1), &layout(1, 1)), false).unwrap();
     shard.run(5 * MS);
     let Ok(Message::Interval(interval)) = feed.messages.recv() else { panic!("no interval") };
-    // 4 every 100 us for a second, and none in the 5 ms before it.
+    // 4 operations every 100 us for a second, and none in the 5 ms before that second.
     assert!((40_000..=40_004).contains(&interval.cells[0].counts.ops), "{}", interval.cells[0].counts.ops);
     assert!(interval.cells[0].service.min() >= 99_000, "{}", interval.cells[0].service.min());
 }

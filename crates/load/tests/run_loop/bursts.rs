@@ -1,8 +1,8 @@
 //! Bursts: how unevenly a simulated drive receives its reads, in virtual time.
 //!
-//! ACT 6.6 with 10 service threads at 10x was measured at a variance over mean of 3.7, in windows of
-//! 0.1 ms, by the kernel's block_rq_issue on a loop device. The number depends on where the windows
-//! begin, because bursts keep their place in the period; the test averages over ten places.
+//! For ACT 6.6 with 10 service threads at 10x, the variance over mean was 3.7 in windows of 0.1 ms, measured with the
+//! kernel's block_rq_issue on a loop device. The number depends on where the windows begin, because bursts recur with
+//! a period. The test therefore averages over ten offsets of the windows.
 
 #[path = "../common/dispersion.rs"]
 mod dispersion;

@@ -121,7 +121,7 @@ fn a_stream_that_cannot_go_on_ends_the_run_and_what_was_due_counts_as_not_done()
     let ran = run(&["sim:"], plan(lanes, 4, true), settings(3600), &layout(1, 1));
     assert_eq!(ran.cause, Some(EndCause::Stuck { reason: "full".to_owned() }));
     let cell = &ran.total().cells[0];
-    assert_eq!((cell.counts.ops, cell.counts.unissued), (150, 0), "it ends at the instant of the next");
+    assert_eq!((cell.counts.ops, cell.counts.unissued), (150, 0), "the run ends when the next is due");
     // Four operations are in flight when the stream gets stuck: the run ends with the last of them.
     let lanes = vec![(StuckAfter(FirstOf(reads(0, 1), 5)), even(100, 0, 1))];
     let ran =
@@ -133,7 +133,7 @@ fn a_stream_that_cannot_go_on_ends_the_run_and_what_was_due_counts_as_not_done()
 
 #[test]
 fn what_is_in_flight_at_an_early_end_may_take_longer_than_its_interval() {
-    // A second each, one at a time: when the lag ends the run, 512 operations are still to come.
+    // Each operation takes 1 s, one at a time: when the lag ends the run, 512 operations are not yet complete.
     let drive = "sim:channels=1+read-us=1000000+jitter-pct=0+read-mbps=0";
     let settings = Settings { max_lag_ns: 2 * SEC, ..settings(3600) };
     let ran = even_reads(drive, 1000, (512, false), settings);
@@ -150,8 +150,8 @@ fn what_is_in_flight_at_an_early_end_may_take_longer_than_its_interval() {
 
 #[test]
 fn what_comes_back_after_the_end_is_no_achieved_rate() {
-    // 20 a second on a drive that does 10: half of them are still to come at the end, and ten of these are issued in the
-    // second after it.
+    // 20 operations per second on a drive that does 10: half of them are incomplete at the end. Ten of these are issued
+    // in the second after the end.
     let drive = "sim:channels=1+read-us=100000+jitter-pct=0+read-mbps=0";
     let ran = even_reads(drive, 20, (1, false), settings(10));
     let cell = &ran.total().cells[0];
@@ -182,7 +182,7 @@ fn a_run_in_which_time_stands_still_can_be_stopped() {
 
 #[test]
 fn after_its_end_a_run_issues_its_backlog_for_a_second_and_counts_the_rest() {
-    // 500 a second at most, of 1,000 wanted for 4 s.
+    // 1,000 operations per second are wanted for 4 s; the drive does at most 500 per second.
     let drive = "sim:channels=1+read-us=2000+jitter-pct=0+read-mbps=0";
     let ran = even_reads(drive, 1000, (4, true), settings(4));
     let cell = &ran.total().cells[0];
@@ -193,8 +193,8 @@ fn after_its_end_a_run_issues_its_backlog_for_a_second_and_counts_the_rest() {
         cell.counts.overtime
     );
     assert_eq!(cell.counts.ops + cell.counts.unissued, 4_000);
-    // Operation j completes at 2j ms. The deadline is 1 s after its slice: all of the first slice meet it, half of the
-    // second, none of the last two.
+    // Operation j completes at 2j ms. Its deadline is 1 s after its slice. All operations of the first slice meet their
+    // deadlines, half of those of the second slice, and none of the last two.
     assert!(cell.counts.missed.abs_diff(2_500) <= 8, "{}", cell.counts.missed);
 }
 
@@ -227,8 +227,8 @@ fn a_run_whose_virtual_time_stands_still_ends_with_an_error() {
     let refuses = SimEngine::new(vec![Refuses::default()]);
     let at_once = engine(&["sim:read-us=0+jitter-pct=0+read-mbps=0"]);
     for (ran, gone) in [
-        (run_in(refuses, closed(), settings(4), &layout(1, 1)), "advanced by only 0 us in 1,000,000 turns"),
-        (run_in(at_once, closed(), settings(3_600), &layout(1, 1)), "advanced by only 1,000 us in 1,000,000 turns"),
+        (run_in(refuses, closed(), settings(4), &layout(1, 1)), "advanced by only 0 us in the last 1,000,000 turns"),
+        (run_in(at_once, closed(), settings(3_600), &layout(1, 1)), "only 1,000 us in the last 1,000,000 turns"),
     ] {
         let Some(EndCause::Failed { message }) = ran.cause else { panic!("{:?}", ran.cause) };
         assert!(message.contains(gone), "{message}");

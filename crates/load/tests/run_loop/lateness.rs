@@ -7,7 +7,7 @@ use std::ops::Range;
 
 #[test]
 fn a_device_too_slow_for_its_load_ends_the_run_by_lag_and_is_named() {
-    // One channel of 1 ms serves 1,000 a second; 2,000 are wanted.
+    // A channel of 1 ms serves 1,000 operations per second; 2,000 are wanted.
     let slow = "sim:channels=1+read-us=1000+jitter-pct=0+read-mbps=0";
     for (configured, whose) in [(false, Whose::Device), (true, Whose::Limit)] {
         let settings = Settings { max_lag_ns: SEC, ..settings(100) };
@@ -36,7 +36,7 @@ impl Stream for OneByOne {
         if std::mem::replace(&mut self.1, true) { None } else { self.0.next() }
     }
     fn stuck(&self) -> Option<String> {
-        self.1.then(|| "one is out".to_owned())
+        self.1.then(|| "an operation is in flight".to_owned())
     }
     fn on_completion(&mut self, _: &Request, _: Outcome) -> Option<Request> {
         self.1 = false;
@@ -54,7 +54,7 @@ fn a_stream_that_waits_for_its_own_operations_waits_for_the_device_and_not_for_u
     let ran = run(&drive, plan(lanes, 4, false), settings(10), &layout(1, 1));
     let total = ran.total();
     let cell = &total.cells[0];
-    // 50 a second of 100, the last ones after the end.
+    // The drive does 50 of 100 operations per second, the last ones after the end of the run.
     assert_eq!((ran.cause, cell.counts.ops + cell.counts.unissued, cell.lag.max()), (None, 1000, 0));
     assert!(cell.counts.ops >= 500 && cell.wait.max() > 4 * SEC, "{} done, {} ns", cell.counts.ops, cell.wait.max());
 }
@@ -85,7 +85,7 @@ fn unseen(drive: &str, look_ns: u64) -> impl BlockEngine {
 
 #[test]
 fn a_program_held_off_the_cpu_blames_itself_and_not_the_device() {
-    // 1,000 a second, held off for 1.5 s: 1,500 are issued late, all at once, and fill all 64 slots.
+    // 1,000 operations per second, held off for 1.5 s: 1,500 are issued late, all at once, and fill all 64 slots.
     let engine = held_off("sim:jitter-pct=0", 3 * SEC..4 * SEC + SEC / 2);
     let plan = plan(vec![(reads(0, 1), even(1_000, 0, 1))], 64, false);
     let ran = run_in(engine, plan, settings(10), &layout(1, 1));
@@ -93,12 +93,12 @@ fn a_program_held_off_the_cpu_blames_itself_and_not_the_device() {
     let cell = &total.cells[0];
     assert_eq!((cell.counts.ops, cell.counts.errors, cell.counts.unissued), (10_000, 0, 0));
     assert!(cell.lag.max() > 1_400 * MS, "{}", cell.lag.max());
-    assert!(cell.wait.max() < MS / 10, "waiting behind our own heap is no wait for the device: {}", cell.wait.max());
-    assert_eq!(cell.counts.judged_least_over[..3], [0, 0, 0], "nothing that the device answers for");
+    assert!(cell.wait.max() < MS / 10, "a wait behind our own backlog is not the device's: {}", cell.wait.max());
+    assert_eq!(cell.counts.judged_least_over[..3], [0, 0, 0], "nothing is charged to the device");
     assert!((1_300..1_600).contains(&cell.counts.response_over[2]), "{:?}", cell.counts.response_over);
     let backlogs: Vec<_> = ran.intervals.iter().map(|interval| interval.cells[0].counts.backlog).collect();
     assert!((990..=1_000).contains(&backlogs[3].late) && backlogs[3].waiting == 0, "{:?}", backlogs[3]);
-    assert!(backlogs[4..].iter().all(|backlog| backlog.late <= 1), "it is worked off: {backlogs:?}");
+    assert!(backlogs[4..].iter().all(|backlog| backlog.late <= 1), "the backlog is worked off: {backlogs:?}");
 }
 
 const ONE_MS: &str = "sim:channels=1+read-us=1000+jitter-pct=0+read-mbps=0";
@@ -118,7 +118,7 @@ fn a_backlog_is_known_at_the_end_of_each_interval() {
     assert_eq!(
         (cell.counts.ops, cell.counts.overtime, cell.counts.unissued),
         (5_000, last.total(), 0),
-        "it is done after the end"
+        "the backlog is done after the end"
     );
 }
 
@@ -146,28 +146,28 @@ fn a_poisson_backlog_is_counted_as_exactly() {
 
 #[test]
 fn completions_that_lie_unseen_hold_slots_and_that_wait_is_ours() {
-    // 2,000 a second, one at a time, on a drive that takes 100 us: but we look once a millisecond.
+    // 2,000 operations per second, one at a time, on a drive that takes 100 us; the program polls once per millisecond.
     let drive = "sim:channels=1+read-us=100+jitter-pct=0+read-mbps=0";
     let engine = unseen(drive, MS);
     let ran = run_in(engine, plan(vec![(reads(0, 1), even(2_000, 0, 1))], 1, false), settings(4), &layout(1, 1));
     let total = ran.total();
     let cell = &total.cells[0];
-    assert!(cell.counts.judged_over[2] > 3_000, "as measured they waited: {:?}", cell.counts.judged_over);
-    assert_eq!(cell.counts.judged_least_over[..3], [0, 0, 0], "without us they had not");
+    assert!(cell.counts.judged_over[2] > 3_000, "the measured waits are long: {:?}", cell.counts.judged_over);
+    assert_eq!(cell.counts.judged_least_over[..3], [0, 0, 0], "without our delays, none");
     let last = ran.intervals[3].cells[0].counts.backlog;
-    assert!(last.late > 3_900 && last.waiting < 20, "and the backlog is ours: {last:?}");
+    assert!(last.late > 3_900 && last.waiting < 20, "this program caused the backlog: {last:?}");
 }
 
 #[test]
 fn a_slow_device_is_not_excused_by_what_lay_unseen() {
-    // 2,000 a second, one at a time, on a drive that takes 1 ms; we look every 30 us.
+    // 2,000 operations per second, one at a time, on a drive that takes 1 ms; the program polls every 30 us.
     let engine = unseen(ONE_MS, 30_000);
     let ran = run_in(engine, plan(vec![(reads(0, 1), even(2_000, 0, 1))], 1, false), settings(4), &layout(1, 1));
     let total = ran.total();
     let cell = &total.cells[0];
     assert!(cell.counts.judged_least_over[2] > 3_000, "{:?}", cell.counts.judged_least_over);
     let last = ran.intervals[3].cells[0].counts.backlog;
-    assert!(last.waiting > 10 * last.late && last.waiting > 3_000, "the device's: {last:?}");
+    assert!(last.waiting > 10 * last.late && last.waiting > 3_000, "the device caused the backlog: {last:?}");
 }
 
 #[test]

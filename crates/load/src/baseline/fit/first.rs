@@ -1,4 +1,4 @@
-//! First estimates, from single points without running anything.
+//! First estimates of a drive's parameters, each from a single point, without a simulation.
 //!
 //! A closed loop of one operation shows service times and their variation; more operations in flight show the number of
 //! channels; large blocks show the bandwidth. A parameter with two sources gets two estimates, and the search decides.
@@ -6,7 +6,7 @@
 use super::{CHANNELS, ComparedPoint, JITTER, READ, STALL_EVERY, STALL_MS, Values, WAY, WINDOW, normal};
 use conclusions::baseline::Done;
 
-/// Minimum length of a stall: this multiple of the 98th percentile, and half a millisecond.
+/// Minimum length of a stall: the larger of this multiple of the 98th percentile, and [`STALL_US`].
 const STALL_FACTOR: f64 = 4.0;
 const STALL_US: f64 = 500.0;
 /// Fewer stalls than this do not determine a period.
@@ -48,10 +48,10 @@ struct Way {
     /// Highest MB/s of small operations, and highest IOPS of large ones; 0 if not measured.
     small_mbps: f64,
     large_iops: f64,
-    /// Uniform variation in both directions, percent.
+    /// Uniform variation above and below the mean, percent.
     jitter_pct: f64,
-    /// Depth, median and wait, microseconds, at the greatest depth at which most operations are fast and the rest wait
-    /// long.
+    /// Depth, and median and wait in microseconds, at the greatest depth at which most operations are fast and the rest
+    /// wait long.
     window: Option<(f64, f64, f64)>,
 }
 

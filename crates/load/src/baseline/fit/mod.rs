@@ -10,7 +10,7 @@
 //! are compared only by values that a stall does not affect.
 //!
 //! The one idea: any model that reproduces the points may represent the drive, because the model is used only between
-//! these points. A parameter that no point determines gets an interval without an end.
+//! these points. A parameter that no point determines gets an open interval.
 
 mod first;
 mod replay;
@@ -93,24 +93,24 @@ const STEP_FINE: f64 = 0.005;
 /// More points would take too long; a baseline has some 100.
 const POINTS_MAX: usize = 1_000;
 
-/// Number of best starting points for the rough search. The fine search begins at its best result.
+/// Number of best starting points for the rough search. The fine search begins at the best result of the rough search.
 const STARTS: usize = 2;
 /// Maximum number of comparisons with all points in one search.
 const LOOKS_MAX: usize = 120;
 
-/// A point is a miss if its rate is off by more than this fraction, or a time by more than this factor...
+/// The fit misses a point if the rate is off by more than this fraction.
 const MISS_IOPS: f64 = 0.15;
+/// The fit misses a point if a time is off by more than this factor and by more than [`MISS_US`] microseconds.
 const MISS_FACTOR: f64 = 2.0;
-/// ... and by more than this, microseconds.
 const MISS_US: f64 = 250.0;
 /// If more than this fraction of the points is missed, the fit does not describe the drive.
 const MISSED_MAX: f64 = 0.25;
 
-/// For a closed loop that met a stall, neither the rate nor this percentile and higher ones are compared.
+/// Of a closed loop that met a stall, only percentiles below this one are compared. The rate is not compared.
 const UNSTALLED_PERCENT: f64 = 99.0;
-/// A job met a stall if an operation took longer than the median by this fraction of a stall...
+/// A job met a stall if an operation took longer than the median by this fraction of a stall's length.
 const STALL_MET: f64 = 0.2;
-/// ... or if the job lasted this many stall periods.
+/// A job that lasted this many stall periods certainly met a stall.
 const STALLS_SURE: f64 = 2.0;
 
 /// A simulated drive, and the stalls that a watch has measured.
@@ -146,7 +146,7 @@ pub struct Fit {
     pub parameters: Vec<Parameter>,
     /// Number of points that were fitted.
     pub points: usize,
-    /// Deviation from the points, percent: the median over rates, medians and 99th percentiles.
+    /// Median deviation from the points, percent. Rates, median latencies and 99th percentiles are compared.
     pub error_pct: f64,
     /// Points that the fit misses, a sentence each, the worst first.
     pub misses: Vec<String>,
@@ -172,7 +172,7 @@ pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32, stalls: Opt
         let mut doubts = points.iter().filter_map(|point| point.doubt.as_ref());
         return Err(match doubts.next() {
             Some(first) => format!(
-                "{usable} of {all} can be compared with a simulated drive, {} in doubt, the first because: {} - \
+                "{usable} of {all} can be compared with a simulated drive, {} in doubt (the first because {}) - \
                  measure again on an idle machine",
                 doubts.count() + 1,
                 units::in_one_line(first)
@@ -235,7 +235,7 @@ impl<'a> ComparedPoint<'a> {
             let times = measured.times_us.iter().zip(simulated.times_us).zip(PERCENTS.into_iter().zip(TIMES_NEAR));
             let times = times.filter(|(_, (percent, _))| !self.met_stall || *percent < UNSTALLED_PERCENT);
             deviations.extend(times.filter_map(|((measured, simulated), (percent, deviation))| {
-                // With few operations beyond it, a percentile has a larger random error.
+                // A percentile with few operations beyond it has a larger random error.
                 let by_chance = (BEYOND_COMPARED / done.beyond(percent)).sqrt().max(1.0);
                 Some((((simulated? + RESOLUTION_US) / ((*measured)? + RESOLUTION_US)).ln(), deviation * by_chance))
             }));
@@ -381,7 +381,7 @@ impl Search<'_> {
 }
 
 impl ComparedPoint<'_> {
-    /// Deviation, and a sentence about it if it is large.
+    /// The deviation and a sentence about it, if the fit misses the point.
     fn miss(&self, simulated: &[Option<JobResults>; 2]) -> Option<(f64, String)> {
         let miss_of = |(direction, (measured, simulated)): (usize, (&Option<JobResults>, &Option<JobResults>))| {
             let (measured, simulated) = (measured.as_ref()?, simulated.as_ref()?);

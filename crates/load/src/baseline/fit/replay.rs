@@ -35,7 +35,7 @@ pub(super) const PERCENTS: [f64; 5] = [10.0, 50.0, 90.0, 99.0, 99.9];
 pub(super) struct JobResults {
     /// Operations per second.
     pub(super) iops: f64,
-    /// Microseconds at [`PERCENTS`]; `None` if there are too few operations for it.
+    /// Latencies at [`PERCENTS`], microseconds; `None` if there are too few operations for a percentile.
     pub(super) times_us: [Option<f64>; PERCENTS.len()],
 }
 
@@ -110,7 +110,7 @@ impl Job {
             every_ns if (1..=self.duration_ns).contains(&every_ns) => whole_periods_ns(every_ns),
             _ => self.duration_ns,
         };
-        // Ends at the end of a period: a fraction of a period has more or less than its share of stalls.
+        // The job ends at the end of a period: a fraction of a period has more or less than its share of stalls.
         let enough = |ops, now_ns| {
             let period_ended = std::mem::replace(&mut periods, now_ns / period_ns) < now_ns / period_ns;
             ops >= OPS_MAX || now_ns >= duration_ns || (period_ended && ops >= OPS_MIN && now_ns / period_ns >= PERIODS)
@@ -153,15 +153,15 @@ impl<'a> Running<'a> {
         self.model.submit(&Op { token, ..Op::new(kind, 0, len, buf) }, now_ns);
     }
 
-    /// Runs until `enough`, called with the number of finished operations and the elapsed time, returns true. In an
-    /// open loop each direction has its own `depth` slots.
+    /// Runs until `enough` returns true. The arguments of `enough`: the number of finished operations and the elapsed
+    /// time. In an open loop each direction has its own `depth` slots.
     fn run(mut self, mut enough: impl FnMut(usize, u64) -> bool) -> ([Vec<u64>; 2], f64) {
         let (depth, begin_ns, is_closed) = (self.job.depth, self.begin_ns, self.job.is_closed());
         let offered = self.job.offered_iops.unwrap_or_default();
         let mut free_tokens: [Vec<u32>; 2] = [(0..depth).collect(), (depth..2 * depth).collect()];
         let mut waiting: [VecDeque<u64>; 2] = Default::default();
         let mut next_ns = offered.map(|iops| if iops > 0.0 { NS_PER_SEC / iops } else { f64::INFINITY });
-        // A quarter of a period apart: otherwise reads and writes at equal rates would always coincide.
+        // Writes start a quarter of their period early: otherwise reads and writes at equal rates would coincide.
         next_ns[1] *= 0.75;
         next_ns = next_ns.map(|ns| ns + begin_ns as f64);
         let (mut ops, mut now_ns) = (0, begin_ns);

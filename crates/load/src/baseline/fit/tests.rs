@@ -86,7 +86,7 @@ fn parameters_are_found_again() {
 #[test]
 fn a_job_that_is_run_again_meets_as_many_stalls_as_it_has_periods() {
     let drive = "sim:channels=2+read-us=700+jitter-pct=0+stall-ms=7+stall-every-s=0.25";
-    // 5 s hold 20 stalls, each of which holds up the operations in flight, at most one on each of the two channels.
+    // 5 s hold 20 stalls. Each stall delays the operations in flight: at most one on each of the two channels.
     for (depth, held_up) in [(1, 20), (2, 40)] {
         let point = point(drive, Part::Depth, depth, [Some((4096, None)), None]);
         let (times, seconds) = Job::of(&point).unwrap().all(&drive.parse().unwrap(), 5_000_000_000);

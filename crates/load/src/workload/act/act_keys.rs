@@ -102,7 +102,7 @@ keys! {
     BOTH "max-reqs-queued" from (5, 0) to (5, 3) =>
         "dropped: there are no queues. Until ACT 4 the limit was 100000. `max-lag-sec` stops a test that falls behind";
     BOTH "max-lag-sec" from (5, 0) =>
-        "the same; 0 means no limit from 6.0 on. In ACT 5 0 allowed no lag, and becomes 1";
+        "the same; 0 means no limit from 6.0 on. In ACT 5, a limit of 0 allowed no lag; it becomes 1";
     INDEX "num-cache-threads" from (5, 0) to (5, 0) => "renamed `cache-threads`";
     BOTH "service-threads" from (5, 1) =>
         "until 5.3 the threads that made requests for the queues: dropped. From 6.0 on the threads that carry out the \

@@ -165,7 +165,7 @@ impl Conflicts<'_> {
                 self.add_beside_sizes(rate_key, what);
             }
         }
-        // The counts come from the device, so they include the database's own I/O.
+        // The histograms were counted on the device, so they include the database's own I/O.
         for (key, value, part, default) in [
             ("replication-factor", config.replication_factor, "the replicas", standard.replication_factor),
             ("update-pct", config.update_pct, "the reads of updates", standard.update_pct),

@@ -13,8 +13,8 @@ use results::cell::ActHistograms;
 
 pub use super::table::ActConfig;
 
-/// Operations in flight on each device when `service-threads` is not given: enough that the drive's
-/// queue is the limit, and little memory.
+/// Operations in flight on each device when `service-threads` is not given: so many that the drive's queue is the
+/// limit, and so few that they need little memory.
 pub const SERVICE_THREADS_PER_DEVICE: u32 = 1024;
 
 /// Step of the size of a stored record, in bytes. Source: ACT 6.6, `RBLOCK_SIZE`.
@@ -115,7 +115,7 @@ impl ActConfig {
             odsync: !self.disable_odsync,
             engine: self.engine,
             pacing: self.pacing,
-            // ACT's threads wake for each request; gathering operations would change its bursts.
+            // ACT's threads wake for each request. To gather operations would change ACT's bursts.
             keeps_instants: self.arrival == Arrival::Act,
             seed: self.seed,
         }

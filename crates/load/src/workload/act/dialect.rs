@@ -63,8 +63,7 @@ pub(crate) struct Line<'a> {
 /// White space of ACT's `cfg.h`, without the line end.
 pub(crate) const WHITE_SPACE: [char; 3] = [' ', '\t', '\r'];
 
-/// Start of the second line in files of ACT 3 and 4's config helper: a title between two lines of `#`, itself without a
-/// `#`.
+/// Start of the second line in files of ACT 3 and 4's config helper: a title without a `#`, between two lines of `#`.
 const HELPER_TITLE: &[u8] = b"act config file for testing ";
 
 /// Number (from 1) of the line of `bytes` that gives `key`; `None` if the key has its default.

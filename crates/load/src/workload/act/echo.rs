@@ -8,7 +8,7 @@ use super::options::{OptionDefault, OptionSpec, Since};
 use super::rates::{Derived, StorageDerived};
 use super::table::options_of;
 
-/// The lines of ACT's CONFIGURATION block, key and value, in its order.
+/// The lines of ACT's CONFIGURATION block, key and value, in ACT's order.
 ///
 /// `service-threads` shows the default if none were given. A caller that chose another number passes a copy of the
 /// configuration with that number. `file-size-mbytes` is shown only if given.
@@ -29,7 +29,7 @@ pub fn configuration(config: &ActConfig) -> Vec<(String, String)> {
     lines
 }
 
-/// The lines of ACT's DERIVED CONFIGURATION block, key and value, in its order.
+/// The lines of ACT's DERIVED CONFIGURATION block, key and value, in ACT's order.
 ///
 /// Units: operations per second over all devices; records rounded down, large blocks to two digits. ACT's 32-bit
 /// integers wrap; these values do not.
@@ -54,7 +54,8 @@ pub fn derived(config: &ActConfig, derived: &Derived) -> Vec<(String, String)> {
     lines.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// Page updates per second, in doubles and truncated. If the exact rate is whole, the last bit of the double decides.
+/// Page updates per second, in doubles and truncated. If the exact rate is whole, the last bit of the double decides
+/// between that rate and one less.
 fn updates_as_act_computes(config: &ActConfig) -> u64 {
     (config.replicated_writes() as f64 * (100.0 / f64::from(100 - config.defrag_lwm_pct))) as u64
 }
@@ -79,7 +80,7 @@ fn large_blocks_as_act_computes(config: &ActConfig, derived: &StorageDerived) ->
 /// A seed that has not been chosen yet is left out. The keys of histogram loads appear only in histogram loads.
 ///
 /// ACT's analysis script looks for lines that begin with `ACT version`, `report-interval-sec`,
-/// `microsecond-histograms`, `DERIVED CONFIGURATION`, `HISTOGRAM NAMES` and `after`; no key here does.
+/// `microsecond-histograms`, `DERIVED CONFIGURATION`, `HISTOGRAM NAMES` and `after`. No line here begins so.
 pub fn settings(config: &ActConfig) -> Vec<(String, String)> {
     let in_force = |spec: &OptionSpec| {
         let value = config.text(spec.name).or(spec.unset_word().map(str::to_owned));
@@ -178,8 +179,8 @@ mod tests {
 
     #[test]
     fn a_rate_halfway_between_two_prints_is_rounded_as_act_rounds_it() {
-        // 25 writes of 131072 / 1024 = 128 records a block, no defragmentation: exactly 0.1953125.
-        // 16 of them: exactly 0.125, which C's printf rounds to even.
+        // A block has 131072 / 1024 = 128 records, and nothing is defragmented.
+        // 16 writes/s are exactly 0.125 blocks/s, which C's printf rounds to even.
         let half = ActConfig { write_reqs_per_sec: 16, record_bytes: 1024, defrag_lwm_pct: 0, ..config() };
         let lines = derived(&half, &derive(&half).unwrap());
         assert_eq!(lines[3].1, "0.12");

@@ -193,8 +193,8 @@ impl StreamLoad {
     }
 }
 
-/// Mean over all devices of a value that depends on the device's smallest operation; all have an equal share of the
-/// load.
+/// Mean over all devices of a value that depends on the device's smallest operation. All devices have an equal share of
+/// the load.
 fn mean_over_devices(drives: &[Drive], bytes: impl Fn(u32) -> f64) -> f64 {
     let devices: usize = drives.iter().map(|drive| drive.members.len()).sum();
     let sum = |drive: &Drive| bytes(drive.min_io_bytes.unwrap_or(SECTOR_BYTES).max(1)) * drive.members.len() as f64;
@@ -253,7 +253,7 @@ mod tests {
         LoadSummary::of(config, drives).unwrap()
     }
 
-    /// 1x: 2000 reads of 1536 bytes, 400/17 large blocks of 128 KiB each way.
+    /// 1x: 2000 reads/s of 1536 bytes; 400/17 large-block reads/s and as many large-block writes/s, of 128 KiB.
     #[test]
     fn the_1x_load_writes_3_mb_a_second_and_a_quarter_of_a_terabyte_a_day() {
         let summary = load_summary(&config(2000, 1000), &[drive("a", 1, Some(266_467_764_705))]);

@@ -64,7 +64,7 @@ pub enum OptionKind {
     YesNo,
     /// A word of this list.
     Choice(&'static [&'static str]),
-    /// Percentages of sizes over powers of two, at most [`BUCKETS_MAX`], that do not rise and end in 0.
+    /// Percentages of sizes over powers of two, at most [`BUCKETS_MAX`]. None is above the previous; the last is 0.
     Histogram,
     /// A single word of any kind, for keys that are read and ignored.
     Word,
@@ -151,8 +151,8 @@ impl OptionSpec {
             OptionKind::YesNo => "yes or no".into(),
             OptionKind::Choice(words) => format!("one of {}", words.join(", ")),
             OptionKind::Histogram => format!(
-                "1 to {BUCKETS_MAX} percentages separated by commas, of the sizes over 1, 2, 4, ... bytes, that do not \
-                 rise and end in 0"
+                "1 to {BUCKETS_MAX} percentages separated by commas, of the sizes over 1, 2, 4, ... bytes; none may be \
+                above the previous, and the last must be 0"
             ),
             OptionKind::Word => "one word".into(),
         }

@@ -88,7 +88,7 @@ impl Reader {
         }
     }
 
-    /// Translates ACT 4's threads by queue, and drops an ignored key.
+    /// Translates ACT 4's threads per queue, and drops an ignored key.
     fn translate(&mut self) {
         self.config.scheduler_mode.clear();
         let (queues, threads) = (self.config.num_queues.take(), self.config.threads_per_queue.take());
@@ -131,8 +131,8 @@ impl Reader {
         }
     }
 
-    /// Reports contradicting values at the line of the first value. Skipped if a value could not be read, which was
-    /// reported before.
+    /// Reports contradicting values at the line of the first value. Reports nothing if a value could not be read: that
+    /// was reported before.
     fn conflict(&mut self, problem: Problem) {
         let keys: &[_] = if let Problem::Conflict { keys, .. } = &problem { keys } else { &[] };
         let lines = keys.iter().filter_map(|key| self.seen_keys.get(key));

@@ -93,7 +93,7 @@ pub enum ValueProblem {
 }
 
 impl ValueProblem {
-    /// An error: `text` `is` something that the option does not allow.
+    /// An error about the value `text`. `is`: the predicate of the sentence, such as "is negative".
     pub(super) fn of(text: &str, is: &str) -> Self {
         Self::Other(format!("{} {is}", Quoted::new(text)))
     }

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! In a [`Document`] every key of ACT 6.6 is written with its value, so that the file keeps its meaning when defaults
-//! change, and ACT can read it too. Keys that ACT would refuse are comments unless they differ from the default, and so
-//! are keys that are not set. [`parse`](super::parse()) reads a document back to an equal configuration.
+//! change, and ACT can read it too. A key is a comment if it is not set, or if ACT would refuse it and its value is the
+//! default. [`parse`](super::parse()) reads a document back to an equal configuration.
 
 use super::config::ActConfig;
 use super::options::{OptionDefault, OptionSpec, Since, Test, tests_word};

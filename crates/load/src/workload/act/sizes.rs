@@ -31,9 +31,9 @@
 //! | uniform | anywhere, equally likely | (L + U) / 2 |
 //! | log-uniform | anywhere, its logarithm equally likely | (U - L) / ln 2 |
 //!
-//! The offset then scales sizes. The mean is exact and knows no device; drawn sizes are rounded up to the device's
-//! step, as all records are. Sizes are not rounded to 16 bytes before: the database counted sizes on its device, where
-//! records are already rounded.
+//! The offset then scales sizes. The mean is exact and does not depend on a device. Drawn sizes are rounded up to the
+//! device's step, as all records are. They are not first rounded to 16 bytes: the database counted sizes on its device,
+//! where records are already rounded.
 
 use super::dialect::Quoted;
 use crate::choice::choice;
@@ -151,7 +151,7 @@ fn percent_ppm(position: usize, text: &str) -> Result<u32, String> {
         return Err(error("with more than four decimals"));
     }
     let outside = || error("not within 0 to 100");
-    // Both parts are digits, so a parse error means too large a number.
+    // Both parts are digits: parsing fails only if the number is too large.
     let percent: u32 = whole.parse().map_err(|_| outside())?;
     let parts: u32 = format!("{significant:0<DECIMALS_MAX$}").parse().map_err(|_| outside())?;
     let ppm = percent.checked_mul(WHOLE_PPM / 100).and_then(|ppm| ppm.checked_add(parts));
@@ -283,7 +283,7 @@ impl HistogramSizes {
                 let steps = lower / step + 1..=upper.div_ceil(step);
                 let up_to = |at: u64| match within {
                     BucketPosition::LogUniform => self.log_share(at, lower),
-                    // Divides exactly: both widths are powers of two times the offset.
+                    // Divides exactly: the weight sum and the bucket's width are powers of two times the offset.
                     _ => (at - lower) * (self.weight_sum() / (upper - lower)),
                 };
                 let below = |step_number: u64| up_to((step_number * step).clamp(lower, upper));
@@ -299,7 +299,7 @@ impl HistogramSizes {
 
     /// Share of the sizes from `lower` to twice `lower` that lies below `at`, in units of [`Self::weight_sum`].
     fn log_share(&self, at: u64, lower: u64) -> u64 {
-        // The result is 0 at the lower edge and exactly `one` at the upper edge, where the quotient is exactly 2.
+        // The result is 0 at the lower edge, and exactly the weight sum at the upper edge, where the quotient is 2.
         ((at as f64 / lower as f64).log2() * self.weight_sum() as f64).round() as u64
     }
 }

@@ -1,4 +1,4 @@
-//! The load of a series of runs: a configuration as the load of 1x, multiplied, on some of its devices.
+//! The load of a series of runs. A configuration is the load of 1x; each run has a multiple on some of its devices.
 //!
 //! ```text
 //! ACT's 1x for each device \
@@ -122,8 +122,8 @@ impl BaseLoad {
     }
 }
 
-/// Multiplies all rates by `factor` and by `devices` / `base_devices`. Bounds on operations in flight scale with the devices
-/// alone.
+/// Multiplies all rates by `factor` and by `devices` / `base_devices`. Bounds on operations in flight scale with the
+/// devices alone.
 fn scale_to_devices(
     config: &mut ActConfig,
     factor: Factor,

@@ -146,8 +146,8 @@ options! {
         advice: "2000 for each device is the load called 1x. This and write-reqs-per-sec cannot both be 0.",
     }
     "write-reqs-per-sec" => write_reqs_per_sec: u32 [unit: "requests/s", tests: BOTH] {
-        help: "Records that clients write, over all devices; they become large-block reads and writes, or in the index \
-               test index reads and page updates.",
+        help: "Records that clients write, over all devices; they become large-block reads and writes (in the index \
+        test: index reads and page updates).",
         advice: "1000 for each device is the load called 1x.",
     }
     "record-bytes" => record_bytes: u32 [
@@ -269,7 +269,8 @@ options! {
         advice: "Take it from the drv_ssd line of the database's log. It has no effect without direct-frees.",
     }
     "direct-frees" => direct_frees: u32 [unit: "blocks/s", since: Since::Paper] {
-        help: "Large blocks freed without defragmentation: large-block reads shrink by its share of total-lbw-per-sec.",
+        help: "Large blocks freed without defragmentation: large-block reads shrink by their share of \
+        total-lbw-per-sec.",
         advice: "Take it from the drv_ssd detail line of the log, at the same time as total-lbw-per-sec.",
     }
     "lbr-req-offset" => lbr_req_offset: u32 [
@@ -324,10 +325,10 @@ options! {
     ] {
         help: "Interface through which operations reach the kernel.",
         advice: "auto takes io_uring. If io_uring is forbidden, as in most containers, auto takes Linux AIO (io_submit), and if \
-                 AIO is not possible either, threads that block; the run says so. uring and aio refuse to run if theirs is \
-                 not possible. passthrough sends NVMe commands to the namespace's character device (/dev/ng0n1), \
-                 bypassing the block layer: it needs root, and errors are the drive's own (docs/fdp.md). Simulated drives \
-                 need none of them.",
+                 AIO is not possible either, threads that block; the run says so. uring and aio refuse to run if their \
+                 interface is not possible. passthrough sends NVMe commands to the namespace's character device \
+                 (/dev/ng0n1), bypassing the block layer: it needs root, and errors are the drive's own \
+                 (docs/fdp.md). Simulated drives need none of them.",
     }
     "seed" => seed: Option<u64> [
         kind: from(0, u64::MAX), default: OptionDefault::Unset { word: None, what: "chosen at the start and recorded" },
@@ -393,7 +394,7 @@ pub fn nearest(test: Test, unknown: &str) -> Option<&'static str> {
 }
 
 /// The name most similar to `word`; `None` if nothing is close: more than a third of the letters differ and no name
-/// begins with it.
+/// begins with `word`.
 pub(in crate::workload) fn similar(word: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     // Longer words resemble no name, and the cost grows with the product of the lengths.
     const LEN_MAX: usize = 64;

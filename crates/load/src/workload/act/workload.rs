@@ -11,8 +11,8 @@ use crate::choice::Arrival;
 use crate::workload::{BuildContext, Built, DeviceShape, RunPlan, RunSpec, Workload};
 use results::run_dir::{ActLogHead, Config, WorkloadRecord};
 
-/// The settings of the standard mix, as published ratings were made with. Source: ACT's README; the values
-/// are its defaults.
+/// Settings of the standard mix, with which published ratings were measured. Source: ACT's README. The values are ACT's
+/// defaults.
 const STANDARD_MIX: [&str; 10] = [
     "record-bytes",
     "record-bytes-range-max",

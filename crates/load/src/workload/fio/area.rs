@@ -61,8 +61,8 @@ impl Area {
         }
     }
 
-    /// Offset and length of the next operation, at most `len_max` bytes. `is_jump`: true for a new random offset, false to
-    /// continue after the last operation.
+    /// Offset and length of the next operation, at most `len_max` bytes. `is_jump`: true for a new random offset, false
+    /// to continue after the last operation.
     #[inline]
     pub(super) fn next(
         &mut self,
@@ -120,8 +120,8 @@ fn wrapped_offset(last_end: u64, skip: i64, len: u64) -> u64 {
     next.or(again).unwrap_or(0)
 }
 
-/// The area of the device `shape` for the lane of a clone that issues `directions`. `sharers`: number of devices or files
-/// that share the job's `size`. `start_override` overrides the job's `offset`.
+/// The area of the device `shape` for a clone's lane of `directions`. `sharers`: number of devices or files that share
+/// the job's `size`. `start_override` overrides the job's `offset`.
 pub(super) fn new_area(
     thread: &JobClone,
     directions: &[usize],
@@ -152,8 +152,8 @@ pub(super) fn new_area(
         Some(percent @ Size::Percent(_)) => percent.bytes_of(device_bytes).min(room),
         Some(Size::Bytes(bytes)) => bytes / sharers,
     };
-    // As in fio, a job ends at the end of the device. Only a random job without a map, whose offsets may repeat, still
-    // moves `size` bytes.
+    // As in fio, a job ends at the end of the device, even if `size` is larger. Only a random job without a map moves
+    // `size` bytes in any case, because its offsets may repeat.
     let is_drawn = job.random && !job.has_map();
     let mut used_bytes = if is_drawn { job_bytes } else { job_bytes.min(room) } / unit * unit;
     let (mut start, mut room, mut zbd) = (start, room, None);
@@ -261,7 +261,7 @@ pub(super) struct StridedWindows {
 }
 
 impl ZoneOptions {
-    /// Length of a window, and its movement over the range that begins at byte `start` of a device of `device_bytes` bytes.
+    /// Length of a window, and its movement over a device of `device_bytes` bytes from byte `start` on.
     /// `None` without `zonemode=strided`. Errors: sizes that do not fit.
     pub(super) fn of(self, start: u64, device_bytes: u64) -> Result<Option<(u64, StridedWindows)>, String> {
         if !self.strided {

@@ -1,8 +1,8 @@
 //! Bounds of a closed loop: pauses (`thinktime`), the search for the depth that meets a latency target, a queue that
 //! drains before it is refilled (`iodepth_low`), and the shares of jobs that run at once (`flow`).
 //!
-//! After each completion, `Pauses` and `Search` return how many operations may be in flight, and from when on. As in
-//! fio, the queue drains before a pause and before a smaller depth is tried.
+//! After each completion, `Pauses` and `DepthSearch` return how many operations may be in flight, and from when on. As
+//! in fio, the queue drains before a pause and before a smaller depth is tried.
 
 use super::NS_PER_SEC;
 use super::thread::Progress;
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(
             depths,
             [1, 2, 4, 8, 16, 12, 10, 11, 10, 10],
-            "10 times 100 ns is the target, found and then measured"
+            "depth 10 takes 10 times 100 ns, the target; it is found, then measured"
         );
         assert!(search.is_done);
         // All depths meet the target, or none.

@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn random_data_is_what_fio_makes_of_the_seed() {
-        // A block of fio 3.33 (verify=crc32c, bs=4k) whose header has this seed, from byte 0xa8 and from its end.
+        // Two words of a block of fio 3.33 (verify=crc32c, bs=4k) whose header has this seed.
         let mut data = [0; 4096];
         fill_random(&mut data, 0x88bb_0a8c_f6db_562e, None);
         assert_eq!(data[0xa8..0xb0], [0x34, 0x88, 0x01, 0x06, 0xbf, 0xff, 0xae, 0x50]);
@@ -264,7 +264,7 @@ mod tests {
         };
         let repeat = ContentOptions { dedupe_pct: 75, ..ContentOptions::default() };
         let seen = distinct(repeat.clone());
-        assert!((430..570).contains(&seen), "{seen} of 2,000, a quarter");
+        assert!((430..570).contains(&seen), "{seen} of 2,000 are new, not a quarter");
         // 1,500 draws from a set of 100.
         let set = distinct(ContentOptions { dedupe_from_set: true, working_set_pct: 25, ..repeat });
         assert!((530..670).contains(&set), "{set}");

@@ -78,7 +78,7 @@ impl SteadyOptions {
     pub(super) fn check(&self) -> Option<&'static str> {
         let of_criterion = self.duration_ns > 0 || self.ramp_ns > 0 || self.interval_ns != NS_PER_SEC;
         match () {
-            () if !self.is_on => of_criterion.then_some("steadystate_duration, _ramp_time and _check_interval need a criterion - give steadystate=iops:10% or the like"),
+            () if !self.is_on => of_criterion.then_some("steadystate_duration, steadystate_ramp_time and steadystate_check_interval need a criterion - give steadystate=iops:10% or the like"),
             () if self.interval_ns == 0 => Some("steadystate_check_interval is 0 - give 1s or the like"),
             () if self.duration_ns < 2 * self.interval_ns => Some("steadystate needs two intervals or more - give steadystate_duration"),
             () if self.duration_ns / self.interval_ns > INTERVALS_MAX => Some("steadystate_duration has too many intervals - give a longer steadystate_check_interval"),
@@ -264,7 +264,7 @@ impl MinRateCheck {
         let is_short = u128::from(did) * 1_000_000_000 < u128::from(min_rate) * u128::from(passed_ns);
         is_short.then(|| {
             format!(
-                "{} {unit}{} per second in the {} up to {}, below the minimum rate of {}",
+                "{} {unit}{} per second in the {} before {}, below the minimum rate of {}",
                 units::number(did as f64 * 1e9 / passed_ns as f64),
                 ["reads", "writes", "trims"][direction],
                 duration(passed_ns),
@@ -293,7 +293,7 @@ mod tests {
         job.steady
     }
 
-    /// The second after which a job with `iops` in each second ends; `None`: the criterion is not met.
+    /// Number of seconds after which a job ends, given its `iops` by second; `None`: the criterion is not met.
     fn ends_after(options: SteadyOptions, iops: &[u64]) -> (Option<u64>, SteadyStateStatus) {
         let steady = SteadyStateDetector::new(options, 0);
         for (second, iops) in iops.iter().enumerate() {
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(of(&each(100), 0), []);
         let short = of(&each(200), 0);
         assert_eq!(short[0].0, 3_100, "the first second after the settling time");
-        assert_eq!(short[0].1, "5 reads per second in the 1 s up to 3.1 s, below the minimum rate of 9");
+        assert_eq!(short[0].1, "5 reads per second in the 1 s before 3.1 s, below the minimum rate of 9");
         assert_eq!(of(&[2_000, 2_100, 4_900], 0).len(), 1, "a stall is one long cycle");
     }
 

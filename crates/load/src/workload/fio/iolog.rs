@@ -137,7 +137,7 @@ impl Iolog {
             let mut fields = &words[..];
             if is_timed && let [us, others @ ..] = fields {
                 let us: u64 = us.parse().map_err(|_| invalid_line())?;
-                // As in fio, a time before the previous one is replaced by the previous one.
+                // As in fio, a time before the previous time is replaced by the previous time.
                 now_ns = now_ns.max(scaled_ns(us.saturating_sub(*first_us.get_or_insert(us)), 1_000)?);
                 fields = others;
             }
@@ -238,7 +238,7 @@ impl Iolog {
 /// Operations for a log that a job writes, in the order in which they were issued.
 #[derive(Debug, Default)]
 pub struct IssuedOps {
-    /// Nanoseconds of the run, operation.
+    /// Operations with the time of their issue, nanoseconds of the run.
     unwritten: Mutex<Vec<(u64, Request)>>,
     /// Operations that the log writer took and holds back for sorting. No issuing thread waits for this lock.
     held_back: Mutex<Vec<(u64, Request)>>,
@@ -295,7 +295,7 @@ mod tests {
         let kinds: Vec<_> = log.operations.iter().map(|operation| (operation.kind, operation.file)).collect();
         assert_eq!(kinds, [(OpKind::Read, 0), (OpKind::Write, 1), (OpKind::Flush, 0), (OpKind::Deallocate, 0)]);
         assert_eq!(log.files, ["a", "b"]);
-        assert_eq!(log.at_ns[..], [100_000, 100_000, 1_100_000, 2_100_000, 2_100_000], "the last once more");
+        assert_eq!(log.at_ns[..], [100_000, 100_000, 1_100_000, 2_100_000, 2_100_000], "the last time is repeated");
         assert_eq!((log.end_bytes("a"), log.end_bytes("b"), log.end_bytes("c")), (Some(12_288), Some(4_096), None));
         let options = ReplayOptions {
             redirect: Some("c".into()),

@@ -245,7 +245,7 @@ with_defaults! {
         pub per_job_logs: bool = true,
         /// Averaging period of log lines, milliseconds.
         pub log_avg_msec: u64 = 0,
-        /// Completion latency, total latency: true if its percentiles are reported.
+        /// True if percentiles are reported: of completion latency, of total latency.
         pub percentiles_of: [bool; 2] = [true, false],
         pub percentiles: Vec<f64> = PERCENTILES.to_vec(),
         /// Value of the suffix `k`.
@@ -330,7 +330,7 @@ impl Job {
         }
     }
 
-    /// True if flush calls (fsync, fdatasync, sync_file_range) follow some of its writes.
+    /// True if flush calls (fsync, fdatasync, sync_file_range) follow some of the job's writes.
     pub(super) fn flushes(&self) -> bool {
         self.flush_every != [0; 3]
     }
@@ -543,7 +543,7 @@ impl Job {
             (self.pre_reads && self.direct)
                 .then_some("pre_read fills the page cache, but direct=1 bypasses it - leave one out"),
             (self.appends && (!can_append || zones.strided || zbd.is_on))
-                .then_some("file_append writes size bytes to the end of each file - give rw=write or rw=randwrite, and size in bytes; leave out zonemode, fill_device and read_iolog"),
+                .then_some("file_append adds bytes to the end of each file, and size is their number - give rw=write or rw=randwrite, and size in bytes; leave out zonemode, fill_device and read_iolog"),
             (self.hist_log.is_some() && self.log_hist_msec == 0)
                 .then_some("write_hist_log without log_hist_msec writes nothing - give log_hist_msec=1000 or the like"),
         ];

@@ -81,7 +81,7 @@ impl LaneBuilder<'_> {
                 self.streams.iter().position(|stream| *stream == RecordedStream { thread: thread_index, kind });
             stream.map_or(0, |stream| self.plan_offsets.cell(stream, 0))
         });
-        // The total is divided among the lanes by their rates.
+        // Lanes share the job's operations and bytes in proportion to their rates; equally if a lane has no rate.
         let bytes_per_sec = |lane: &[usize]| match job.rates[lane[0]] {
             RateTarget::Bytes(bytes) => bytes as f64,
             RateTarget::Iops(iops) => iops as f64 * job.sizes[lane[0]].mean_bytes(),
@@ -116,7 +116,7 @@ impl LaneBuilder<'_> {
                 }
                 (None, Some(rate)) => Arrival::even(rate, 0, 1, phase(thread_index + number)).ok_or_else(no_rate)?,
             };
-            // A job that reads back does so at the end of each loop, so the totals are divided by the loops.
+            // A job reads its writes back at the end of each loop, so the totals are divided by the number of loops.
             let loops = if job.reads_back_at_end() { job.loops } else { 1 };
             let (ops_left, bytes_left) = (ops_left / loops, lane_part(total_bytes, directions, &bytes_per_sec) / loops);
             let random_of_lane = Random::for_part(self.seed, (thread_index as u64) << 8 | (number as u64 + 1));

@@ -227,7 +227,7 @@ impl FioLoad {
         self.jobs().for_each(|job| locked(&job.zone_tables.0).clear());
     }
 
-    /// True if a job ends all later runs, too (`exit_what=all`).
+    /// True if a job ends this run and all later runs (`exit_what=all`).
     pub fn ends_all_runs(&self) -> bool {
         self.jobs().any(|job| job.exit_all && job.exit_what == ExitWhat::All)
     }

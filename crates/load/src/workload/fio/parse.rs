@@ -234,7 +234,7 @@ pub(super) fn distribution(value: OptionValue<'_>) -> Result<Distribution, Strin
     let parameter = |default: f64, is_right: fn(f64) -> bool, range: &str| {
         let parsed = parameters.map_or(Ok(default), |text| {
             text.parse().map_err(|_| {
-                format!("{} is not a number (flashproof does not support a centre after it)", quoted(text))
+                format!("{} is not a number - fio's second parameter, the centre, is not supported", quoted(text))
             })
         })?;
         if is_right(parsed) { Ok(parsed) } else { Err(range.to_owned()) }

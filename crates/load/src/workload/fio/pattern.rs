@@ -80,7 +80,7 @@ pub enum Distribution {
     Uniform,
     /// The k-th most popular block gets operations in proportion to k^-theta, for this theta.
     Zipf(f64),
-    /// A fraction h of the blocks gets 1 - h of the operations, and likewise within that fraction, for this h.
+    /// For this h, a fraction h of the blocks gets 1 - h of the operations. The same holds within these blocks.
     Pareto(f64),
     /// The mean of twelve uniform offsets, shifted by up to half of this percentage of the range to either side.
     Normal(f64),
@@ -88,7 +88,8 @@ pub enum Distribution {
     Zoned(Vec<(u64, Size)>),
 }
 
-/// Number of uniform draws averaged for a normal one, as in fio: the standard deviation is 1/12 of the range.
+/// Number of uniform draws that are averaged for each normally distributed offset, as in fio. The standard deviation is
+/// 1/12 of the range.
 const NORMAL_DRAWS: u32 = 12;
 
 /// Draws blocks of `0..blocks`.
@@ -103,14 +104,14 @@ pub(super) struct OffsetSampler {
     shift: u64,
 }
 
-/// Draws ranks of blocks by popularity, or, for uniform and zoned distributions, blocks.
+/// Draws blocks for uniform and zoned distributions, and ranks of blocks by popularity for other distributions.
 #[derive(Debug, Clone)]
 enum Ranks {
     Uniform,
     Zipf(Zipfian),
     /// Exponent of a uniform draw from 0 to 1.
     Pareto(f64),
-    /// Maximum shift of an offset, blocks, to either side.
+    /// Maximum shift of an offset to either side, in blocks.
     Normal(f64),
     /// Percent of the operations, first block, number of blocks.
     Zoned(Vec<(u64, u64, u64)>),
@@ -303,7 +304,7 @@ mod tests {
         assert_eq!(
             (map.mark_visited(98, 9), map.next_unvisited(98)),
             (2, 0),
-            "not beyond the end, and from the beginning again"
+            "marks stop at the end, and the search wraps around"
         );
     }
 
@@ -335,7 +336,7 @@ mod tests {
         }
         let mut normal = counts(&Distribution::Normal(0.0), 1_000, 400_000);
         normal.sort_by(|a, b| b.total_cmp(a));
-        // Within one and two deviations of 1,000 / 12 blocks to either side.
+        // Within one and two standard deviations of 1,000 / 12 blocks to either side.
         for (deviations, share) in [(1.0_f64, 0.683), (2.0, 0.954)] {
             let seen: f64 = normal[..(2.0 * deviations * 1_000.0 / 12.0) as usize].iter().sum::<f64>() / 400_000.0;
             assert!((seen - share).abs() < 0.01, "{deviations}: {seen}, not {share}");

@@ -127,7 +127,7 @@ fn within(text: &str, min: u16, max: u16) -> Result<u16, String> {
     }
 }
 
-/// `64k/25/1/1:64k/75/3/2:1024k/0`: size, percent of the operations of this size, class and level, hint.
+/// `64k/25/1/1:64k/75/3/2:1024k/0`: entries of size, percent of the operations of this size, class, level, hint.
 fn split(value: OptionValue<'_>) -> Result<Vec<PriorityShare>, String> {
     let form = "the value must be like 64k/25:1m/75, 64k/25/1/0 with class and level, or 64k/25/1/0/2 with a hint";
     let mut shares: Vec<PriorityShare> = Vec::new();

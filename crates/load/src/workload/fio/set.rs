@@ -82,10 +82,10 @@ impl Job {
             (Some(Ok(zones)), Some(Size::Bytes(bytes))) => {
                 zones.checked_mul(bytes).map(Size::Bytes).ok_or_else(|| "the value is too large".to_owned())
             }
-            (Some(Ok(_)), _) => {
-                Err("the suffix z counts zones of zonesize - give zonesize in this section or in an earlier global one"
-                    .to_owned())
-            }
+            (Some(Ok(_)), _) => Err(
+                "the suffix z counts zones of zonesize - give zonesize in this section or in a global section above"
+                    .to_owned(),
+            ),
             _ => value.size(),
         };
         let fraction =

@@ -232,7 +232,7 @@ impl FioStream {
     }
 
     /// The next operation of the main phase, from the log or generated, with its area. `None`: no operation is left,
-    /// or, if `state.held` is set, the operation waits for a zone.
+    /// or, if `state.waiting_op` is set, the operation waits for a zone.
     #[inline]
     fn next_main_op(&mut self) -> Option<(usize, Request)> {
         self.ops_left -= 1;

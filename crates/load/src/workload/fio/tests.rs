@@ -113,7 +113,7 @@ fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_
     }
     let (loads, _) = read("[a]\nfilename_format=d/$jobname-$filenum\nnrfiles=2\nnumjobs=3\nsize=1m").unwrap();
     let names: Vec<_> = loads[0].devices.iter().map(ToString::to_string).collect();
-    assert_eq!(names, ["d/a-0", "d/a-1"], "all clones have the same");
+    assert_eq!(names, ["d/a-0", "d/a-1"], "all clones have the same files");
 }
 
 #[test]
@@ -299,8 +299,8 @@ fn each_direction_with_a_rate_has_a_lane_at_that_rate() {
     assert_eq!(operations("rw=randrw rate_iops=1000,250 bs=8k,32k", 0, 999).len(), 64);
     assert_eq!(operations("rw=randrw rate_iops=1000,250 bs=8k,32k", 1, 999).len(), 16);
     let by_bytes = plan("rw=read rate=4m bssplit=4k/50:12k/50");
-    let Arrival::Scheduled(schedule) = &by_bytes.lanes[0].arrival else { panic!("it is closed") };
-    assert_eq!(schedule.clone().count_before(1_000_000_000), 512, "of 8 KiB in the mean");
+    let Arrival::Scheduled(schedule) = &by_bytes.lanes[0].arrival else { panic!("a closed loop") };
+    assert_eq!(schedule.clone().count_before(1_000_000_000), 512, "4 MiB/s of 8 KiB on average");
     let half = plan("rw=randrw rate_iops=,250 iodepth=4");
     assert!(matches!(half.lanes[0].arrival, Arrival::Closed { depth: 4, .. }));
     assert_eq!(plan("rw=read thinktime=50 iodepth=8").limits[0].slots, 1);
@@ -368,7 +368,7 @@ fn what_does_not_fit_a_device_is_refused() {
     let (loads, _) = read("[a]\nfilename=sim:\nsize=25%\noffset=50%\nbs=1000\n").unwrap();
     let mut plan = build(&loads[0], 1 << 20, 1).unwrap();
     let first = plan.shards[0].lanes[0].stream.next().unwrap();
-    assert_eq!((first.offset, first.len), (525_000, 1_000), "any size through the page cache, and whole operations");
+    assert_eq!((first.offset, first.len), (525_000, 1_000), "the page cache takes any size; whole operations");
 }
 
 #[test]

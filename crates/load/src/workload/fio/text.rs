@@ -134,7 +134,7 @@ fn with_hyphens(text: &str, position: &str, warnings: &mut Vec<Problem>) -> Stri
     plain
 }
 
-/// An option with one hyphen, which fio accepts like one with two; `None` for other text.
+/// An option with one hyphen, which fio accepts like an option with two; `None` for other text.
 fn strip_one_hyphen(token: &str) -> Option<&str> {
     let option = token.strip_prefix('-')?;
     let name = option.split('=').next().unwrap_or_default();
@@ -176,7 +176,7 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
         }
         let of_job = |kind| matches!(find(&name), Some(Support::Known(known)) if known.kind == kind);
         let takes_value = of_program.unwrap_or_else(|| of_job(ValueKind::Value));
-        // A number after an option that is boolean, without effect or unsupported is its value.
+        // If an option is boolean, without effect or unsupported, a number after the option is its value.
         if value.is_none() && !takes_value && of_program.is_none() {
             value = tokens.next_if(|next| next.starts_with(|c: char| c.is_ascii_digit()) && !next.contains(['/', '.']));
         }
@@ -216,7 +216,7 @@ pub fn job_file(
 }
 
 struct Reader<'a, 'b> {
-    /// True once includes nested too deep were reported.
+    /// True once a file was reported whose includes are nested too deep.
     too_deep: bool,
     context: &'a mut ParseContext<'b>,
     warnings: &'a mut Vec<Problem>,

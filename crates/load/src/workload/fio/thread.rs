@@ -84,14 +84,14 @@ impl JobClone {
         if self.job.splits_cpus && !all.is_empty() { vec![all[(self.number - 1) % all.len()]] } else { all.clone() }
     }
 
-    /// End by its own conditions or by other jobs, nanoseconds of the run; `u64::MAX`: not yet.
+    /// End of the clone by its own conditions or by other jobs, nanoseconds of the run; `u64::MAX`: not yet.
     #[inline]
     pub(super) fn ended_ns(&self) -> u64 {
         let exit_ns = self.exit.as_ref().map_or(u64::MAX, |exit| exit.groups[exit.own_group].load(Ordering::Relaxed));
         self.steady.as_ref().map_or(exit_ns, |steady| exit_ns.min(steady.ended_ns()))
     }
 
-    /// Latest end, nanoseconds since the measurement began: by its runtime, or with another job.
+    /// Latest end of the clone, nanoseconds since the measurement began: by its runtime, or with another job.
     pub fn end_ns(&self) -> u64 {
         self.job.end_ns().min(self.ended_ns()).saturating_sub(self.job.ramp_ns)
     }

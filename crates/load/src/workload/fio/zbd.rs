@@ -2,8 +2,8 @@
 //! or file.
 //!
 //! ```text
-//! a job's offset -> ZonedArea::turn -> Turn: the actual offset, a reset first, or wait   in_zone.rs
-//!                   ZonedArea::done    an operation completed
+//! a job's offset -> ZonedArea::decide -> ZoneDecision: the actual offset, a reset first, or wait   in_zone.rs
+//!                   ZonedArea::on_completed: an operation completed
 //! ```
 //!
 //! All jobs share one table of a device's zones, locked while an offset is chosen. A zone that is not emulated has at
@@ -39,7 +39,7 @@ pub struct ZbdOptions {
     /// Maximum open zones of all jobs, and of a clone; 0: no limit but the device's.
     pub open_max: u64,
     pub job_open_max: u64,
-    /// If more than this fraction of the range has data, zones not yet full are reset; and resets per write.
+    /// Above this fraction of the range with data, zones that are not full are reset; and such resets per write.
     pub reset_threshold: f64,
     pub reset_frequency: f64,
 }
@@ -66,12 +66,12 @@ struct ZoneTableState {
     zones: Vec<Zone>,
     /// Zones that are written to, each with the clone that opened it.
     open_zones: Vec<(usize, usize)>,
-    /// Other zones that are open or half full.
+    /// Other zones that are open or partly written.
     active_zones: Vec<usize>,
     /// Zones that count toward the threshold of resets, and bytes written in them.
     reset_range: Range<usize>,
     written_bytes: u64,
-    /// Writes until the next reset by this threshold.
+    /// Writes until the next reset by `zone_reset_threshold`.
     writes_left: u64,
 }
 
@@ -134,7 +134,7 @@ impl ZoneTable {
         let zone_bytes = match (&report, zonesize) {
             (Some(report), _) => report.zones.first().map_or(0, |zone| zone.len),
             (None, Some(given)) => given,
-            (None, None) => return Err("it is not a zoned device - give zonesize to emulate zones".into()),
+            (None, None) => return Err("the device is not zoned - give zonesize to emulate zones".into()),
         };
         let mut starts = report.iter().flat_map(|report| &report.zones).zip(0..);
         if zonesize.is_some_and(|given| given != zone_bytes)

@@ -1,8 +1,8 @@
 //! Preparation: the run loop writes a device from end to end and reads back samples of it, with the streams of this
 //! module.
 //!
-//! [`Sweep`] writes, [`Sample`] reads; both end, and with them the run. The written data are a function of seed, pass
-//! and offset ([`Content`]), so that a later process can resume or compare. The caller chooses the order of passes and
+//! [`Sweep`] writes, [`Sample`] reads; a run ends with its stream. The written data are a function of seed, pass and
+//! offset ([`Content`]), so that a later process can resume or compare. The caller chooses the order of passes and
 //! records their progress. An [`Order`] makes a sweep random.
 
 mod order;

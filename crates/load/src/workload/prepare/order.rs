@@ -131,7 +131,7 @@ impl Order {
         let slot = permuted(index - region_start.writes, region_end.writes - region_start.writes, key);
         let first_writes = region_end.first() - region_start.first();
         let second_writes = region_end.rewrites - region_start.rewrites;
-        // Blocks are numbered by their first write: those that are written twice, then the others.
+        // Blocks are numbered by their first write: first the blocks that are written twice, then the others.
         let (number, is_lasting) = match slot.checked_sub(first_writes) {
             None => (region_start.first() + slot, false),
             Some(slot) if slot < second_writes => (region_start.rewrites + slot, true),

@@ -1,4 +1,4 @@
-//! A walk over a device from one byte to another, writing all of it once.
+//! Writes a range of a device once, from its first byte to its last.
 //!
 //! ```text
 //! from ...... mark ....... next ........ end
@@ -84,7 +84,8 @@ impl Stream for Sweep {
         }
     }
 
-    /// The two writes of a block are never in flight together: either could be the last.
+    /// A sweep in random order stops at a failed write, because the two writes of a block must never be in flight
+    /// together: either could be the last.
     fn stuck(&self) -> Option<String> {
         let order = self.order.as_ref().filter(|_| self.next_position < self.end)?;
         let oldest = self.oldest();
@@ -134,7 +135,7 @@ mod tests {
             sweep.on_completion(&requests[index], outcome);
             mark.load(Ordering::Acquire) / BLOCK
         };
-        assert_eq!(end(1, Outcome::Done), 0, "block 0 is still out");
+        assert_eq!(end(1, Outcome::Done), 0, "block 0 is still in flight");
         assert_eq!(end(0, Outcome::Done), 2);
         assert_eq!(end(3, Outcome::Done), 2);
         assert_eq!(end(2, Outcome::Errno(5)), 2);

@@ -32,7 +32,7 @@ use sys::random::Random;
 pub struct RecordWorkload {
     /// The device of an engine in this process, or the name of a namespace.
     pub target: DeviceName,
-    /// Size, if it is a file.
+    /// Size of the target, if it is a file.
     pub file_size_bytes: Option<u64>,
     /// Minimum size of a device, bytes.
     pub device_bytes_min: u64,

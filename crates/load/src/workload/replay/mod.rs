@@ -173,7 +173,7 @@ impl UsableRange {
         group.operations.iter().map(|operation| self.covering(operation).1).max().unwrap_or(0)
     }
 
-    /// As [`Self::covering`]; beyond the end of the device, the offset wraps around to its start.
+    /// As [`Self::covering`], but an offset beyond the end of the device wraps around to the start of the device.
     fn place(self, operation: &Operation) -> (u64, u32) {
         let (offset, len) = self.covering(operation);
         let offset = match offset + len > self.usable_bytes {
@@ -272,7 +272,8 @@ impl Replay {
     }
 }
 
-/// Maximum operations in flight of a stream on a device: the capacity of its queue, most of it for small operations.
+/// Maximum operations in flight of a stream on a device: a part of the device's queue. Small operations get most of the
+/// queue.
 fn slots(
     device: &DeviceShape,
     groups: &[(Class, &ClassOps)],

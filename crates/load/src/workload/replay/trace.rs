@@ -13,13 +13,13 @@ use sys::op::{OpKind, WriteSync};
 /// Maximum operations: 240 MB, and briefly as much again while the largest stream is sorted.
 pub const OPERATIONS_MAX: u64 = 10_000_000;
 
-/// Operations below this size are small: ACT's large block, and the smallest write block of the servers that it models.
+/// Operations below this size are small: ACT's large block, and the smallest write block of servers that ACT models.
 const LARGE_BYTES: u64 = 128 << 10;
 
 /// Memory for the buffers of a stream on a device, including those salted ahead, bytes.
 pub(super) const LANE_MEMORY_BYTES: u64 = 32 << 20;
 
-/// Maximum bytes of a read or write: no kernel request is larger, and its buffer must fit in the memory of its stream.
+/// Maximum bytes of a read or write: no kernel request is larger, and a buffer must fit in the memory of a stream.
 const BYTES_MAX: u64 = LANE_MEMORY_BYTES;
 
 /// Maximum bytes of a discard: the kernel counts the bytes of a request in 32 bits, and rounding to units of direct I/O
@@ -160,7 +160,7 @@ impl TraceBuilder {
         self.operations += 1;
         // A flush has no offset, even if the trace has one.
         let (sector, sectors) = if class == Class::Flushes { (0, 0) } else { (request.sector, request.sectors) };
-        // A bio can request a flush before it, or FUA; both are replayed as durable writes.
+        // A bio can request a flush before its data, or FUA. In both cases a durable write is replayed.
         let sync = if request.flags.fua || request.flags.preflush { WriteSync::Data } else { WriteSync::No };
         let operation = Operation { sector, sectors, sync };
         self.groups.entry((request.device, class)).or_default().push((request.wanted_ns(), operation));

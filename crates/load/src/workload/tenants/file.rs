@@ -363,7 +363,7 @@ fn space(options: &Options, defaults: &Options) -> Result<Space, KeyError> {
     Ok(Space { size, at: bytes("at", &options.at)? })
 }
 
-/// Divides the percentage of a device that is not given to other tenants equally among its tenants without a size.
+/// Tenants without a size share equally the percentage of their device that no other tenant has.
 fn shared_out(mut tenants: Vec<Tenant>) -> Vec<Tenant> {
     let devices: Vec<_> = tenants.iter().map(|tenant| tenant.device.clone()).collect();
     for device in &devices {

@@ -8,9 +8,9 @@
 //!             defrag-writes   of every block that their live records fill
 //! ```
 //!
-//! Defragmentation follows the client's write in its slot, so it keeps up by itself and its rates are the model's. At
-//! the start of a run, the store is taken to have been in use for long: earlier data are not read back, only their
-//! positions matter. On a real drive, [`TenantFill`] first writes the space once from its beginning to its end.
+//! Defragmentation follows the client's write in the same slot. So it always keeps up, and its rates follow from the
+//! model. At the start of a run, the store is taken to have been in use for long: earlier data are not read back, only
+//! their positions matter. On a real drive, [`TenantFill`] first writes the space once from its beginning to its end.
 
 use super::host::{BlockWrite, Step, StoreModel, WriteCause};
 use super::{Tenant, Tenants};
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use sys::op::{OpKind, Outcome, Placement};
 use sys::random::Random;
 
-/// Memory for the buffers of a tenant's reads, and of its blocks.
+/// Memory for the buffers of a tenant's reads, and as much again for the buffers of its blocks.
 const MEMORY_BYTES: u64 = 32 << 20;
 
 /// Maximum reads in flight of a tenant.
@@ -86,7 +86,7 @@ impl TenantLoad {
         &self.tenants.tenants[self.index]
     }
 
-    /// Refuses handles that a simulated drive lacks. Handles of real drives are checked before they are opened.
+    /// Refuses handles that a simulated drive lacks. A real drive's handles are checked before the drive is opened.
     fn check_placements(&self) -> Result<(), CannotRun> {
         let Some(drive) = self.device.drive() else { return Ok(()) };
         // A drive with one handle accepts no placement.
@@ -294,7 +294,7 @@ impl Builder<'_> {
     }
 }
 
-/// Random numbers of a tenant's reads, apart from the host's.
+/// Random sequence of a tenant's reads, distinct from those of the store model.
 const READS_PART: u64 = 1 << 32;
 const SALT_PART: u64 = 2 << 32;
 
@@ -310,7 +310,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// The next block of the store, if it has a free block for it.
+    /// The result of `operation` on the store; `None` if the store has no free block.
     #[inline]
     fn step<T>(&mut self, operation: impl FnOnce(&mut StoreModel) -> Result<T, CannotRun>) -> Option<T> {
         let result = operation(&mut self.store);

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! TOML -> Tenants (file) -> Space of each on its device
-//!                        -> Host (host): which block is written next, by clients and by defragmentation
+//!                        -> StoreModel (host): which block is written next, by clients and by defragmentation
 //!                        -> TenantLoad (load): its streams in the run loop
 //! ```
 //!
-//! The one idea: such a store writes whole blocks to a drive, and their order follows from its keys, its fill and its
-//! low-water mark. The [`StoreModel`] models this without a clock, so the same tenants can run on a drive, or without time on
-//! a model of a drive.
+//! The one idea: such a store writes whole blocks to a drive, and the order of the blocks follows from the store's
+//! keys, fill and low-water mark. The [`StoreModel`] models this without a clock, so the same tenants can run on a
+//! drive, or without time on a model of a drive.
 
 mod file;
 mod host;

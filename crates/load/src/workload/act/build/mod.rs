@@ -54,7 +54,7 @@ struct Builder<'a, D> {
     choices: &'a BuildContext,
     /// Bytes of the largest operation that a client waits for, on any device, at least 1.
     client_bytes: u32,
-    /// Maximum number of operations in flight on each device that no client waits for.
+    /// Maximum number of operations without a waiting client that are in flight on each device.
     other_slots: u32,
     /// Size tables of reads and of commit writes on each device, if histograms give the sizes. Empty in an index test.
     tables: Vec<[Option<Arc<SizeTable>>; 2]>,
@@ -66,7 +66,7 @@ struct Builder<'a, D> {
 
 impl<D> Builder<'_, D> {
     /// Divides the load of `iops` operations per second into shards of `run`: as many as requested or needed, at most
-    /// `parts_max`. Adds its `streams`, and the work of each shard by `add`.
+    /// `parts_max`. Adds the `streams` of the load. `add` adds the work of each shard.
     fn build(
         mut self,
         run: &mut RunPlan,
@@ -113,7 +113,7 @@ impl<D> Builder<'_, D> {
         Random::for_part(self.choices.seed, random_part(stream, index, shard))
     }
 
-    /// Fields that the operations of a recorded stream on a device share, with buffers of its `class`-th class.
+    /// Fields that the operations of a recorded stream on a device share. `class`: buffer class within this workload.
     fn request(&self, kind: OpKind, stream: &str, index: usize, class: u16) -> Request {
         let target = self.devices[index].target;
         let cell =
@@ -121,7 +121,7 @@ impl<D> Builder<'_, D> {
         Request::new(kind, target, cell, self.plan_offsets.buffers(class))
     }
 
-    /// Blocks of `bytes` on a device. That each device holds at least one block was checked before.
+    /// Blocks of `bytes` on a device. The caller has checked that each device holds at least one block.
     fn blocks(&self, request: Request, index: usize, bytes: u32) -> Extent {
         let extent = Extent::blocks(request, self.devices[index].size_bytes, bytes);
         extent.expect("a block fits each device, as was checked")
@@ -184,7 +184,7 @@ impl<D> Builder<'_, D> {
             (None, _) => {
                 let fitting_slots = CLIENT_MEMORY_BYTES / u64::from(devices) / u64::from(self.client_bytes);
                 let fitting_slots = fitting_slots.clamp(CLIENT_SLOTS_MIN, SERVICE_THREADS_PER_DEVICE.into()) as u32;
-                // Operations that no client waits for use the engine and the device's queue, too.
+                // Operations that no client waits for also use the engine and the device's queue.
                 let carried = self.choices.in_flight_max.map_or(u32::MAX, |most| most / devices);
                 let queued = self.devices[index].queue_requests.unwrap_or(u32::MAX);
                 fitting_slots.min(carried.min(queued).saturating_sub(self.other_slots)).max(1)

@@ -58,7 +58,7 @@ impl Lines {
         self.lines.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str())
     }
 
-    /// The number of a key that stays; the parser checks its range.
+    /// The value of a key that stays, as a number; the parser checks its range.
     pub(super) fn number(&self, key: &str) -> Option<u32> {
         u32::try_from(whole_number(self.value(key)?).ok()?).ok()
     }

@@ -41,7 +41,7 @@ pub struct ReadOptions {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Translation {
     pub config: ActConfig,
-    /// Major ACT version as which the file was read.
+    /// Major ACT version by whose rules the file was read.
     pub act: u8,
     /// True for a file of flashproof: nothing in it is translated.
     pub is_flashproof_file: bool,
@@ -123,7 +123,8 @@ pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translati
 /// First words of the files that `flashproof size config` writes.
 pub const WRITTEN_BY: &str = "Written by flashproof";
 
-/// True for a file of flashproof: it has flashproof's header or one of its keys, and no ACT key that ACT 6 lacks.
+/// True for a file of flashproof: a file with flashproof's header or a key of flashproof, and without an ACT key that
+/// ACT 6 lacks.
 fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool {
     let says_so =
         || String::from_utf8_lossy(bytes).lines().any(|line| line.trim_start_matches('#').contains(WRITTEN_BY));
@@ -160,8 +161,8 @@ fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'s
     }
 }
 
-/// The likeliest version: the newest, but ACT 4 before ACT 5 if a file has every key that is mandatory in ACT 4 and has
-/// a default in ACT 5.
+/// The likeliest version: the newest candidate. But ACT 4 is likelier than ACT 5 if a file has every key that is
+/// mandatory in ACT 4 and has a default in ACT 5.
 fn likeliest(lines: &Lines, candidates: &RangeInclusive<u8>) -> u8 {
     let newest = *candidates.end();
     let mandatory_keys =

@@ -1,6 +1,6 @@
 //! The rules that translate the lines of an old file to the current format.
 //!
-//! Each rule is a function of the [`Lines`] that replaces lines and records why. Differences between releases are
+//! Each rule is a function that replaces some of the [`Lines`] and records why. Differences between releases are
 //! stated where they matter; the source is each release's own code.
 
 use super::super::act_keys;
@@ -52,7 +52,7 @@ pub(super) fn translate(lines: &mut Lines, test: Test, act: u8, cpus: Option<u32
 
 /// ACT 1 to 5 ignored keys that they did not know.
 ///
-/// Keys that no ACT had and flashproof has were added for flashproof, and stay.
+/// Keys of flashproof that no ACT had were added for flashproof, and stay.
 fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
     let absent: Vec<_> = options_of(test).map(|spec| spec.name).filter(|name| !lines.has(name)).collect();
     let suggestion_for = |key: &str| nearest(test, key).filter(|near| absent.contains(near));

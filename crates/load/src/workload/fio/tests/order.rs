@@ -107,9 +107,9 @@ fn operations_of_a_log_come_in_its_order_at_its_times() {
     let (loads, _) = read(&format!("[a]\nrw=randwrite\nsize=1k\nread_iolog={}", path.display())).unwrap();
     let mut run = build(&loads[0], 1 << 20, 1).unwrap();
     let Plan { lanes, .. } = run.shards.remove(0);
-    let Arrival::Scheduled(mut schedule) = lanes[0].arrival.clone() else { panic!("it has times") };
+    let Arrival::Scheduled(mut schedule) = lanes[0].arrival.clone() else { panic!("the log has times") };
     let at: Vec<_> = std::iter::from_fn(|| schedule.next_ns()).map(|ns| ns / 1_000_000).collect();
-    assert_eq!(at, [0, 1, 2, 3, 3], "the last ends the job");
+    assert_eq!(at, [0, 1, 2, 3, 3], "the last time ends the job");
     let seen = operations_of(Plan { lanes, ..Plan::default() }, 0, 99);
     assert_eq!(
         seen,

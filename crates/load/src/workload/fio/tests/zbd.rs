@@ -184,13 +184,13 @@ fn a_zoned_drive_takes_all_operations_of_jobs_that_share_its_zones() {
         "bs=16k\ntime_based\nruntime=9\niodepth=4\n[a]\nrw=randwrite\nzone_reset_threshold=0.3\nzone_reset_frequency=0.25",
     ] {
         let counts = run(text, 4_000);
-        assert_eq!(counts.values().sum::<usize>(), 4_000, "{text} goes on: {counts:?}");
+        assert_eq!(counts.values().sum::<usize>(), 4_000, "{text} ended early: {counts:?}");
         assert!(of(&counts, "write") > 500 && of(&counts, "zone reset") > 50, "{text}: {counts:?}");
     }
-    // A sequential job over zones of which one is full and therefore reset first.
+    // A sequential job over zones, one of which is full and is reset first.
     let counts = run("bs=16k\niodepth=4\n[a]\nrw=write\nsize=1m", 999);
     assert_eq!((of(&counts, "write"), of(&counts, "zone reset")), (8 + 7 * 6 - 2, 1), "{counts:?}");
-    // Verified data is written to empty zones, and no zone with it is reset.
+    // Verified data is written to empty zones, and no zone with verified data is reset.
     let counts = run("bs=16k\niodepth=4\n[a]\nrw=randwrite\nverify=crc32c\noffset=128k", 999);
     assert_eq!((of(&counts, "write"), of(&counts, "zone reset")), (10 * 6, 2), "{counts:?}");
     let line = "rw=randwrite\nverify=crc32c\noffset=1152k\nzone_reset_threshold=0\nzone_reset_frequency=1";

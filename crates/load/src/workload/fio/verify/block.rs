@@ -295,7 +295,8 @@ impl Blocks {
         image
     }
 
-    /// The block that most likely was written, by the header of `block`; a flipped bit in the header is corrected.
+    /// The block that was most likely written, judging by the header of `block`. One flipped bit of the header is
+    /// corrected.
     fn nearest(&self, block: &[u8], address: BlockAddress) -> Option<Vec<u8>> {
         let mut mended = block.to_vec();
         let header = Header::of(block).ok().or_else(|| {
@@ -323,7 +324,7 @@ impl Blocks {
             }
             () if job != self.number => {
                 format!(
-                    "foreign: write {write} of job {job}, not write {expected_write} of this job, number {}",
+                    "foreign: write {write} of job {job}, not write {expected_write} of this job (job {})",
                     self.number
                 )
             }

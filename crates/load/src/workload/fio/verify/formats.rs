@@ -162,7 +162,7 @@ pub enum LastWrites {
 }
 
 impl State {
-    /// Name of the file for the job `name`, clone number `number` of all, from 1.
+    /// Name of the state file of a clone of the job `name`. `number`: number among all clones, from 1.
     pub fn file_name(name: &str, number: usize) -> String {
         format!("local-{}-{}-verify.state", name.replace('/', "."), number.saturating_sub(1))
     }

@@ -89,7 +89,7 @@ impl Job {
         sizes.each().into_iter().fold(sizes.min_bytes(), greatest_divisor)
     }
 
-    /// Bytes of a block, which has its own header. As in fio, the size of each operation is a multiple.
+    /// Bytes of a block, which has its own header. As in fio, the size of each operation is a multiple of this size.
     pub(in super::super) fn block_bytes(&self) -> u64 {
         let grain = self.size_divisor();
         self.verify.interval.filter(|interval| grain.is_multiple_of(*interval)).unwrap_or(grain)
@@ -120,7 +120,7 @@ impl Job {
             (has_offsets && !self.directions().all(is_of_one_size))
                 .then(|| "verify_pattern with %o has the offset of the operation, which is unknown at the read-back if operations have several sizes - give a single bs".into()),
             (self.reads_back() && self.has_rates())
-                .then(|| "the read-back of verify has no rate, so it cannot follow writes that have one - give do_verify=0, and verify in a later job with stonewall, verify_only=1 and no rate".into()),
+                .then(|| "the read-back of verify has no rate, so it cannot follow writes with a rate - give do_verify=0, and verify in a later job with stonewall, verify_only=1 and no rate".into()),
             (self.reads_back() && cuts_blocks)
                 .then(|| format!("ba, or the step after the colon of rw, is not a multiple of {grain} bytes, so writes would overwrite parts of verified blocks - give a multiple of {grain}")),
         ];

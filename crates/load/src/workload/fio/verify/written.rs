@@ -13,18 +13,18 @@ const DUE: u64 = 1 << 63;
 const READING: u64 = 1 << 62;
 /// Contents unknown: written by two operations at once, or by one that failed.
 const UNKNOWN: u64 = 1 << 61;
-/// Unit of the counter of writes in flight.
+/// The counter of writes in flight: its lowest bit, and all its bits.
 const IN_FLIGHT_1: u64 = 1 << 54;
 const IN_FLIGHT: u64 = 0x7f << 54;
 /// A read that began before the last write is still in flight: it may return older data.
 const OUTDATED: u64 = 1 << 53;
-/// Number of the last write.
+/// Bits of the number of the last write.
 const WRITE: u64 = OUTDATED - 1;
 
 /// The last write to each block of some areas, and whether it was read back.
 #[derive(Debug)]
 pub(super) struct WriteTable {
-    /// Bytes of a block: every write is a multiple.
+    /// Bytes of a block. The size of every write is a multiple of this size.
     pub(super) grain: u64,
     /// An entry per block, by area.
     areas: Vec<Vec<u64>>,
@@ -90,8 +90,8 @@ impl WriteTable {
         }
     }
 
-    /// Begins to read back `block`, if it is due, and the following blocks of the same write, at most `max_blocks` in all.
-    /// Returns their number.
+    /// Begins to read back `block`, if it is due, and the following blocks of the same write, at most `max_blocks` in
+    /// all. Returns their number.
     pub(super) fn read(&mut self, area: usize, block: usize, max_blocks: usize) -> usize {
         let entries = &mut self.areas[area][block..];
         let first_entry = entries.first().map_or(0, |entry| *entry);

@@ -34,7 +34,7 @@ impl ZonedArea {
         let is_free = !zone.is_sequential || direction == READS && job.zbd.reads_beyond && zone.is_usable;
         match direction {
             _ if is_free => {
-                // If the rest of a zone is too small, use its beginning.
+                // If the rest of the zone is too small, use the beginning of the zone.
                 let at = if zone.end - at >= unit { at } else { zone.start };
                 let (kind, len) = (KIND_OF[direction], len_max.min((zone.end - at) / unit * unit));
                 state.begin(self.index(at), kind);
@@ -192,8 +192,8 @@ impl ZonedArea {
         (at, len)
     }
 
-    /// Next offset of sequential writes of at least `unit` bytes after `at`. If the zone is full, that is the next
-    /// zone; also returns the bytes skipped between the zone's capacity and its end.
+    /// Next offset of sequential writes of at least `unit` bytes after `at`: the start of the next zone if this zone is
+    /// full. Also returns the bytes skipped between the zone's capacity and its end.
     fn next_after(&self, at: u64, unit: u64) -> (u64, u64) {
         let state = locked(&self.table.state);
         let zone = &state.zones[self.index(at.saturating_sub(1))];
@@ -203,8 +203,8 @@ impl ZonedArea {
         }
     }
 
-    /// An operation completed. After a reset for a write of `write_len` bytes, returns the offset and length reserved for
-    /// the write.
+    /// An operation completed. After a reset for a write of `write_len` bytes, returns the offset and length reserved
+    /// for the write.
     ///
     /// Error: why the zone cannot be used any more.
     fn on_completed(
@@ -239,7 +239,7 @@ impl ZonedArea {
             _ => {}
         }
         let is_full = zone.writes == 0 && zone.room() < job.sizes[WRITES].min_bytes();
-        // Only now: until the completion, the device counts the zone as open.
+        // The zone is closed only now, because the device counts it as open until the completion.
         if job.does[TRIMS] && kind != OpKind::Read || kind == OpKind::Write && is_full {
             state.close(index);
         }
@@ -283,7 +283,7 @@ impl FioStream {
             }
             ZoneDecision::NoZone => {
                 if self.thread.progress.ops() == 0 || direction == WRITES && self.verify.is_none() {
-                    self.thread.progress.set_failure("no zone of the job's range accepts its operations: for reads, no zone has enough data; for writes, other jobs use all zones that may be open - write first, or give read_beyond_wp=1, more size or a higher max_open_zones".into());
+                    self.thread.progress.set_failure("no zone of the job's range accepts its operations: for reads, no zone has enough data; for writes, other jobs use all zones that may be open - write first, or give read_beyond_wp=1, a larger size or a higher max_open_zones".into());
                 }
                 self.bytes_left = 0;
                 None
@@ -291,8 +291,8 @@ impl FioStream {
         }
     }
 
-    /// Counts an operation that was generated for `offset`. In sequential jobs skipped bytes count as well, except, as
-    /// in fio, with `io_size`.
+    /// Counts an operation that was generated for `offset`. In sequential jobs skipped bytes count as well. As in fio,
+    /// they do not count with `io_size`.
     fn count_placed(&mut self, direction: usize, area: usize, offset: u64, (at, len): (u64, u64)) {
         let (unit, start) = (self.units[direction], self.areas[area].start);
         self.state.has_written |= direction == WRITES;

@@ -41,9 +41,9 @@ use wheel::Wheel;
 /// Cause of a block write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteCause {
-    /// Clients filled it with updates.
+    /// Clients filled the block with updates.
     Client,
-    /// Defragmentation filled it with live records of other blocks.
+    /// Defragmentation filled the block with live records of other blocks.
     Defrag,
 }
 
@@ -71,7 +71,7 @@ pub struct HostCounters {
     pub defrag_blocks: u64,
     /// Blocks that were collected; not all of them are free yet.
     pub collected_blocks: u64,
-    /// Live records in them.
+    /// Live records in the collected blocks.
     pub collected_live: u64,
 }
 

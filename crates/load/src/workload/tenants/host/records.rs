@@ -20,7 +20,7 @@ pub(super) struct ExactStore {
     mark: u32,
     /// The place of each key's record: block times records per block, plus the position.
     places: Box<[u32]>,
-    /// The key written at each place; its record is live if the key's place is this one.
+    /// The key written at each place. The record there is live if `places` has the same place for the key.
     keys: Box<[u32]>,
     live: Box<[u32]>,
     /// Blocks below the mark, to be collected.

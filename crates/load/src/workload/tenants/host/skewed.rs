@@ -7,8 +7,8 @@
 //! mark is an order statistic of one uniform variate per record. A block's survivors are drawn when the block is
 //! collected. Records that defragmentation writes keep their times of death.
 //!
-//! As under uniform keys ([`super::uniform`]), one record dies for each one written only on average. Time is in blocks
-//! of client writes: records that are overwritten within one block die in the next.
+//! As under uniform keys ([`super::uniform`]), one record dies for each written record only on average. Time is in
+//! blocks of client writes: records that are overwritten within one block die in the next.
 
 use super::steady::StoreGeometry;
 use super::uniform::{Gamma, age};
@@ -31,8 +31,8 @@ pub(super) struct SkewedStore {
     deaths: Gamma,
     mark: Gamma,
     wheel: Wheel,
-    /// By block: for client blocks, the time of the write, and the share of the records written then that are alive
-    /// when the block is collected. The share is 0 for defragmentation's blocks, whose survivors' deaths are in `death_times`.
+    /// By block: the time of its write, and the share of the records from that time that are alive when the block is
+    /// collected. For blocks of defragmentation the share is 0, and `death_times` has the deaths of the survivors.
     block_writes: Box<[(u32, f32)]>,
     death_times: Box<[u32]>,
     /// Deaths of records that wait to be written by defragmentation.
@@ -152,7 +152,7 @@ struct Lives {
 /// Low bits of a share that are dropped: its sign, exponent and 7 more bits remain.
 const STEP_BITS: u32 = 52 - 7;
 
-/// Shares below 2^-32 are equal.
+/// Shares below 2^-32 count as this share.
 const LEAST: f64 = 1.0 / (1_u64 << 32) as f64;
 
 impl Lives {
@@ -165,7 +165,7 @@ impl Lives {
         let fastest = classes.iter().map(|class| class.1).fold(0.0, f64::max);
         let steps = (1.0_f64.to_bits() - LEAST.to_bits()) >> STEP_BITS;
         let mut lives = vec![0.0; steps as usize + 1];
-        // From short lives to long ones, in steps of 1 %; in between, the logarithm of the life is linear.
+        // The loop goes from short lives to long lives in steps of 1 %, and interpolates the logarithm of the life.
         let (mut life, mut share) = (1e-4 / fastest, 1.0);
         for (step, entry) in lives.iter_mut().enumerate().rev().skip(1) {
             let target_share = f64::from_bits(LEAST.to_bits() + ((step as u64) << STEP_BITS));

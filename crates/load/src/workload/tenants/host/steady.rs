@@ -1,8 +1,8 @@
 //! Values derived from a tenant's fill and low-water mark by arithmetic.
 //!
-//! Under uniform keys each record of a block is equally likely to be updated next, so in a store of N records a block
-//! keeps its L live records for N / L updates. A block is written with R records. It is collected when it holds fewer
-//! than K live records (K is the low-water mark), so with K - 1. Hence
+//! Under uniform keys, each record is equally likely to be updated next. In a store of N records, a block thus keeps
+//! its L live records for N / L updates on average. A block is written with R records. It is collected when it holds
+//! fewer than K live records (K is the low-water mark), so with K - 1. Hence
 //!
 //! ```text
 //! a block lives for      N (1/R + 1/(R-1) + ... + 1/K)         updates
@@ -11,9 +11,9 @@
 //! ```
 //!
 //! With many records per block, the live share of the blocks is (1 - x) / ln(1 / x) on average: 72 % at a mark of 50 %.
-//! A store that was just loaded needs more space, because its blocks are all of one age: until they cross the mark, N
-//! ln(1 / x) records are written and few blocks are freed. So the highest fill that it survives is 1 / (1 + ln(1 / x)),
-//! 59 %, whatever the number of records.
+//! A store that was just loaded needs more space, because its blocks are all of one age. Until they cross the mark,
+//! N ln(1 / x) records are written, and few blocks are freed. So the highest fill that such a store survives is
+//! 1 / (1 + ln(1 / x)): 59 % at a mark of 50 %, whatever the number of records.
 
 use super::super::Tenant;
 use crate::keys::Keys;

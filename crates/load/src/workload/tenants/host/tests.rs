@@ -35,8 +35,8 @@ fn by_record(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
     host
 }
 
-/// A store of uniform keys just loaded: blocks from the first on are full, the rest was never written. All blocks have the
-/// same age, which takes some turns to wear off.
+/// A store of uniform keys just loaded: blocks from the first on are full, the rest was never written. All blocks have
+/// the same age, which takes some turns to wear off.
 fn just_loaded(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
     let mut host = StoreModel::with(tenant, StoreGeometry::of(tenant, blocks).unwrap(), true, seed).unwrap();
     let mut store = UniformStore::empty(&host.steady, Random::for_part(seed, 1));
@@ -281,7 +281,7 @@ fn a_fill_that_defragmentation_cannot_live_with_is_refused_with_the_arithmetic()
     );
     assert!(why(&tenant(Keys::Uniform, 128, 0.5, 50), 1 << 32).contains("the maximum is 4,294,967,294"));
     assert!(why(&tenant(Keys::Uniform, 128, 0.5, 50), u64::MAX).contains("the maximum is"));
-    // A petabyte in blocks of 256 KiB, where there is less than 94 GB of memory.
+    // A petabyte in blocks of 256 KiB: refused on a machine with less than 94 GB of memory.
     if sys::buffer::available_bytes().is_some_and(|bytes| bytes < 94 << 30) {
         let petabyte = why(&tenant(Keys::Uniform, 128, 0.5, 50), (1 << 32) - 2);
         assert!(

@@ -1,15 +1,16 @@
 //! The store under uniform keys: a count for each block, and no records.
 //!
-//! The one idea: each record of a block is equally likely to be updated next, so the instant at which a block falls
-//! below the low-water mark depends only on its number of records, and is drawn once, when the block is written. In a
+//! The one idea: each record of a block is equally likely to be updated next. The instant at which a block falls below
+//! the low-water mark thus depends only on its number of records, and is drawn once, when the block is written. In a
 //! store of N records, of which clients update one at a time, each record lives for an exponentially distributed number
-//! of updates of mean N. A block of L records is below a mark of K when L - K + 1 of them are gone: that order
-//! statistic is N ln(1 + G(L - K + 1) / G(K)) with two gamma variates. Then it holds K - 1, exactly. The blocks wait
-//! for their instants in a [`Wheel`], whose unit of time is a block of client writes.
+//! of updates. The mean of this number is N. A block of L records is below a mark of K when L - K + 1 of them are gone.
+//! This instant is an order statistic: N ln(1 + G(L - K + 1) / G(K)), with two gamma variates. Then the block holds
+//! exactly K - 1 records. The blocks wait for their instants in a [`Wheel`], counted in blocks of client writes.
 //!
-//! The drawn instants have exactly the distribution that single records would give. Two properties of a real store are
-//! given up. There, one record dies for each that is written; here the live records of all blocks are N only on average
-//! (the deviation is below the root of N). There, records can die in a buffer before it is written; here none does.
+//! The drawn instants have exactly the distribution that single records would give. The model gives up two properties
+//! of a real store. In a real store, one record dies for each written record; in the model, the live records of all
+//! blocks are N only on average (the deviation is below the root of N). In a real store, records can die in a buffer
+//! that is not yet written; in the model, none does.
 
 use super::steady::StoreGeometry;
 use super::wheel::Wheel;
@@ -18,7 +19,7 @@ use sys::random::Random;
 #[derive(Debug, Clone)]
 pub(super) struct UniformStore {
     random: Random,
-    /// Gamma distributions of shape R - K + 1, the deaths until a full block is collected, and of shape K.
+    /// Gamma distributions. Shape of `deaths`: R - K + 1, the deaths until a full block is collected. Of `mark`: K.
     deaths: Gamma,
     mark: Gamma,
     survivors: u32,

@@ -1,13 +1,13 @@
 //! A timing wheel in two stages: blocks by the instant at which they are due.
 //!
-//! A block that is due in a later span of instants is appended to the list of that span, which is sorted by instant
+//! A block that is due in a later span of instants is appended to the list of that span. The list is sorted by instant
 //! only when the span begins. So memory is written and read in order, without random access per block, and a
 //! store of millions of blocks touches only the present span.
 
 /// No block.
 const NONE: u32 = u32::MAX;
 
-/// Maximum number of spans of the wheel; at least half as many are used. Blocks are only appended to them.
+/// Maximum number of spans of the wheel; at least half as many are used. Blocks are only appended to spans.
 const SPANS: usize = 1024;
 
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! The workload of an index test: service reads, and page updates by cache threads.
 //!
-//! The reads of both are counted in one cell of a device, because ACT counts them in one histogram. An update is one
-//! arrival: its write follows its read in the same slot, so that `cache-threads` bounds both.
+//! Service reads and the reads of updates are counted in one cell of a device, as ACT counts them in one histogram. An
+//! update is one arrival: its write follows its read in the same slot, so that `cache-threads` bounds both.
 
 #[cfg(test)]
 mod tests;
@@ -182,8 +182,8 @@ impl Builder<'_, IndexDerived> {
     fn buffers(&self, shard: u32, slots: u32, update_slots: u32) -> Vec<BufferClass> {
         let len_bytes = PAGE_BYTES as usize;
         let mut classes = vec![BufferClass::plain(len_bytes, slots)];
-        // All updates can be on one device at once. If that takes too much memory, a write waits until a buffer in
-        // flight is free.
+        // All updates can be on one device at once. If buffers for this case take too much memory, there are fewer, and
+        // a write waits until a buffer in flight is free.
         let fit = WRITE_MEMORY_BYTES / PAGE_BYTES / self.devices.len() as u32;
         let count = salted_ahead(update_slots).min(fit.max(WRITE_BUFFERS_MIN));
         for (index, device) in self.devices.iter().enumerate() {

@@ -147,9 +147,9 @@ impl Builder<'_, StorageDerived> {
         self.record_rates().iter().any(|(_, rate)| !rate.is_zero())
     }
 
-    /// Alignment of offsets and sizes of record operations on a device: its minimum, or `commit-min-bytes` for commit
-    /// writes if larger. Both are powers of two and at most a large block, so a rounded-up record still fits a large
-    /// block.
+    /// Alignment of offsets and sizes of record operations on a device: the device's minimum, or `commit-min-bytes` for
+    /// commit writes if that is larger. Both are powers of two and at most a large block, so a rounded-up record still
+    /// fits a large block.
     fn step_bytes(&self, stream: usize, device: &DeviceShape) -> u32 {
         let align_bytes_min = if stream == WRITES { self.config.commit_min_bytes } else { 0 };
         device.min_io_bytes.max(align_bytes_min)
@@ -288,8 +288,8 @@ impl Builder<'_, StorageDerived> {
 
     /// Bytes of the largest record operation on any device, at least 1.
     fn largest_record_bytes(&self) -> u32 {
-        // With histograms, either stream can have the larger operations; otherwise writes have, because of their larger
-        // alignment.
+        // With histograms, either stream can have the larger operations. Otherwise writes have the larger operations,
+        // because of their larger alignment.
         let streams = self.record_rates().into_iter().filter(|(_, rate)| !rate.is_zero());
         let sizes = streams.flat_map(|(stream, _)| {
             (0..self.devices.len()).map(move |index| self.record_sizes(stream, index).max_bytes())

@@ -162,7 +162,7 @@ fn an_engine_that_carries_few_operations_is_shared_by_the_devices() {
     let few = BuildContext { in_flight_max: Some(300), ..choices(1) };
     let workload = build_on(&config(), &devices(3), &few).unwrap();
     let plan = &workload.shards[0];
-    assert_eq!(plan.limits[0].slots, 97, "a third of them, less two large blocks and the raider");
+    assert_eq!(plan.limits[0].slots, 97, "a third of 300, less two large blocks and the raider");
     assert!(plan.in_flight_max() <= 300);
 }
 
