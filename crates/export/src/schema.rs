@@ -21,23 +21,23 @@ CREATE OR REPLACE MACRO percentile_ns(upper_ns, n, q) AS
 ";
 
 tables! {
-    /// A row for each run. The outcome is computed again from the recorded counts, as `flashproof report` does.
+    /// A row for each run. The outcome is computed again from the recorded counts, as in `flashproof report`.
     pub(crate) RunRow = "runs" {
-        /// Identity of the run: the beginning of the SHA-256 of its `manifest.json`. Does not depend on the directory
+        /// Identity of the run: the beginning of the SHA-256 of its `manifest.json`, which does not depend on the path
         run_id: &'a str,
-        /// Series that the run is part of; NULL without one
+        /// Series that the run is part of; NULL if none
         series_id: Option<&'a str>,
-        /// Path of the directory, beginning with the last name of the exported DIR
+        /// Path of the directory, beginning with the name of the exported DIR
         path: &'a str,
         /// Program and version that recorded the run
         tool: &'a str,
-        /// Beginning of the run
+        /// Start time of the run
         started_at: UnixMs,
-        /// Kind of load: `storage`, `index`, `fio`...; several are joined by `+`
+        /// Kind of load: `storage`, `index`, `fio`...; several kinds are joined by `+`
         test: &'a str,
         /// Purpose within a series: `stage 1`, `30x`
         purpose: Option<&'a str>,
-        /// Load as a multiple of 1x, of a series or of the configuration
+        /// Load of the run as a multiple of 1x
         load_x: Option<f64>,
         /// Limits of the run: `5%>1ms,1%>8ms,0.1%>64ms`
         sla: &'a str,
@@ -71,9 +71,9 @@ tables! {
         partial: bool,
         /// How the run ended: `completed`, `interrupted`, `unrecorded`...
         ended: &'a str,
-        /// Stream of the deciding share: the share that is nearest to its limit, or furthest over its limit
+        /// Stream of the deciding share: the share that decided the verdict: the largest multiple of its limit
         decided_stream: Option<&'a str>,
-        /// Device of the deciding share; NULL for all devices together, or without a deciding share
+        /// Device of the deciding share; NULL if it is the share of all devices together, or without a deciding share
         decided_device: Option<u64>,
         /// Slice of the deciding share, from 1
         decided_slice: Option<u64>,
@@ -81,13 +81,14 @@ tables! {
         decided_threshold_ns: Option<u64>,
         /// The deciding share, from 0 to 1
         decided_share: Option<f64>,
-        /// The limit that the deciding share must stay below
+        /// Limit: the deciding share must be below it
         decided_share_max: Option<f64>,
-        /// Damage found in the directory, sentences joined by `; `. Rows of other tables end before the damage
+        /// Damage found in the directory, as sentences joined by `; `. In the other tables the rows end before the
+        /// damage
         damage: Option<&'a str>,
     }
 
-    /// A row for each reason of a verdict, the most important first.
+    /// A row for each reason of a verdict, the most important reason first.
     pub(crate) ReasonRow = "reasons" {
         /// Run
         run_id: &'a str,
@@ -99,11 +100,11 @@ tables! {
         reason: &'a str,
     }
 
-    /// A row for each finding of the doctor before a run.
+    /// A row for each finding of `flashproof doctor` before a run.
     pub(crate) FindingRow = "findings" {
         /// Run
         run_id: &'a str,
-        /// Check: `io-scheduler`
+        /// Name of the check, such as `io-scheduler`
         check_name: &'a str,
         /// `ok`, `note`, `unknown`, `warning` or `problem`
         level: &'a str,
@@ -119,7 +120,7 @@ tables! {
         remedy: &'a str,
     }
 
-    /// A row for each drive and step of a campaign (`flashproof fleet`), including steps that did not run.
+    /// A row for each drive and step of a campaign (`flashproof fleet`), even if that did not run.
     pub TaskRow = "tasks" {
         /// Name of the campaign
         campaign: &'a str,
@@ -127,49 +128,49 @@ tables! {
         task: u64,
         /// Step of the campaign
         step: &'a str,
-        /// Directory of the results: the beginning of `path` in `runs` and `series`
+        /// Directory of the results; `path` in `runs` and `series` begins with it
         path: &'a str,
-        /// Host on which the step ran last; NULL if the step was not begun
+        /// Host on which the step ran last; NULL if the step did not begin
         hostname: Option<&'a str>,
-        /// Identifier of the drive: its serial number, or its world-wide name or path
+        /// Identifier of the drive: its serial number, world-wide name or path
         drive: &'a str,
-        /// Model of the drive, by the inventory
+        /// Model of the drive in the inventory
         model: Option<&'a str>,
-        /// Serial number of the drive, by the inventory
+        /// Serial number of the drive in the inventory
         serial: Option<&'a str>,
-        /// Firmware of the drive, by the inventory
+        /// Firmware of the drive in the inventory
         firmware: Option<&'a str>,
         /// Slot of the drive, or its PCI address
         slot: Option<&'a str>,
         /// `pass`, `fail`, `invalid`, `measured`, `done`, `failed`, `could not run`, `not run`, `lost`, `stopped`, `waiting`, `queued` or `running`
         state: &'a str,
-        /// One sentence: the conclusion, or why the step did not run
+        /// Conclusion of the step, or the reason why the step did not run; one sentence
         note: &'a str,
         /// Number of starts
         attempts: u64,
     }
 
-    /// A row for each series: `certify`, `rate`, `baseline`. The conclusion is judged again from the runs.
+    /// A row for each series (`certify`, `rate`, `baseline`). The conclusion is computed again from the runs.
     pub(crate) SeriesRow = "series" {
-        /// Identity of the series: from its purpose, beginning and devices
+        /// Identity of the series, computed from its purpose, start time and devices
         series_id: &'a str,
-        /// Path of the directory, beginning with the last name of the exported DIR
+        /// Path of the directory, beginning with the name of the exported DIR
         path: &'a str,
         /// Program and version
         tool: &'a str,
         /// `certify`, `rate` or `baseline`
         purpose: &'a str,
-        /// Beginning of the series
+        /// Start time of the series
         began_at: UnixMs,
-        /// `pass`, `fail` or `invalid`; NULL while the series goes on
+        /// `pass`, `fail` or `invalid`; NULL until the series ends
         outcome: Option<&'a str>,
         /// Conclusion, one sentence
         conclusion: Option<&'a str>,
-        /// Rating as a multiple of 1x; NULL if no rating was found, or if the runs do not confirm the rating
+        /// Rating as a multiple of 1x; NULL if no rating was found, or if the runs do not confirm it
         rating_x: Option<f64>,
         /// True if the result may be compared with published ratings
         comparable: Option<bool>,
-        /// Differences between `series.json` and its runs, joined by `; `
+        /// Differences between `series.json` and the runs, joined by `; `
         doubts: Option<&'a str>,
     }
 
@@ -181,13 +182,13 @@ tables! {
         step: u64,
         /// Name: `stage 1`, `30x`
         name: &'a str,
-        /// Run of the step; NULL if the step has no readable run
+        /// Run of the step; NULL if the no readable run
         run_id: Option<&'a str>,
         /// Load as a multiple of 1x
         load_x: f64,
         /// `planned`, `running`, `done` or `interrupted`
         state: &'a str,
-        /// Outcome that the run confirms; NULL until the step is done
+        /// Outcome, computed again from the run; NULL until the step is done
         outcome: Option<&'a str>,
         /// Reason, one sentence
         reason: &'a str,
@@ -195,7 +196,7 @@ tables! {
         attempts: u64,
     }
 
-    /// A row for each run: the machine.
+    /// A row for each run, with its machine.
     pub(crate) HostRow = "hosts" {
         /// Run
         run_id: &'a str,
@@ -207,7 +208,7 @@ tables! {
         distribution: Option<&'a str>,
         /// CPU model
         cpu_model: Option<&'a str>,
-        /// CPUs that are switched on
+        /// CPUs that are online
         online_cpus: Option<u64>,
         /// NUMA nodes
         numa_nodes: Option<u64>,
@@ -227,7 +228,7 @@ tables! {
         device: u64,
         /// Name as the user wrote it
         name: &'a str,
-        /// Serial number; of a simulated drive its name
+        /// Serial number; for a simulated drive its name
         serial: Option<&'a str>,
         /// World-wide name
         wwid: Option<&'a str>,
@@ -237,13 +238,13 @@ tables! {
         firmware: Option<&'a str>,
         /// Size
         size_bytes: Option<u64>,
-        /// Bytes of the range that the operations use
+        /// Size of the range that the operations use
         used_bytes: Option<u64>,
         /// `whole_disk`, `partition`, `regular_file`, `simulated` or `namespace`
         device_kind: Option<&'a str>,
-        /// The kernel's name
+        /// Name in the kernel, such as `nvme0n1`
         kernel_name: Option<&'a str>,
-        /// Attachment: `nvme-pcie`, `sata`
+        /// Attachment, such as `nvme-pcie` or `sata`
         transport: Option<&'a str>,
         /// NUMA node
         numa_node: Option<u64>,
@@ -251,7 +252,7 @@ tables! {
         scheduler: Option<&'a str>,
         /// Hardware queues
         hardware_queues: Option<u64>,
-        /// Maximum number of requests in a hardware queue
+        /// Maximum number each requests in can hold hardware queue
         queue_requests_max: Option<u64>,
         /// Logical sector size
         logical_sector_bytes: Option<u64>,
@@ -271,7 +272,7 @@ tables! {
         judged: bool,
         /// Scheduled operations per second; 0 for a closed loop
         offered_iops: f64,
-        /// Operations per second that succeeded
+        /// Successful operations per second
         achieved_iops: f64,
         /// Operations that succeeded
         ops: u64,
@@ -279,9 +280,9 @@ tables! {
         bytes: u64,
         /// Operations that failed
         errors: u64,
-        /// Operations that were due and never issued
+        /// Operations that were due, but never issued
         unissued: u64,
-        /// Operations that were issued and never completed
+        /// Operations that were issued, but never completed
         lost: u64,
     }
 
@@ -307,9 +308,9 @@ tables! {
         judged_over: u64,
         /// Operations whose `wait + lag + service` is over the threshold
         response_over: u64,
-        /// `judged_over / wanted`; NULL without operations
+        /// `judged_over / wanted`; NULL if `wanted` is 0
         judged_share: Option<f64>,
-        /// The share must be below this limit; NULL if the stream has no limit at the threshold
+        /// Limit: the share must be below it; NULL if the stream has no limit at the threshold
         share_max: Option<f64>,
         /// True for the share that decided the verdict
         decided: bool,
@@ -326,7 +327,7 @@ tables! {
         device: u64,
         /// Serial number of the drive
         serial: Option<&'a str>,
-        /// End of the interval, since the run began
+        /// End of the interval, seconds since the start of the run
         after_sec: u64,
         /// Operations that succeeded
         ops: u64,
@@ -336,23 +337,24 @@ tables! {
         errors: u64,
         /// Operations among `ops` that completed after the end of the run or of their stream
         overtime: u64,
-        /// Operations that were due and never issued
+        /// Operations that were due, but never issued
         unissued: u64,
-        /// Operations that were issued and never completed
+        /// Operations that were issued, but never completed
         lost: u64,
-        /// Operations not completed in time
+        /// Operations that did not complete in time
         missed: u64,
-        /// At the end of the interval: operations issued and not completed
+        /// At the end of the interval: operations issued, but not completed
         in_flight: u64,
         /// At the end of the interval: operations that wait for a slot
         waiting: u64,
         /// At the end of the interval: operations that flashproof itself delays
         late: u64,
-        /// Longest `wait + service` that is longer than the stream's `late_ns`; 0 if none is longer
+        /// Longest `wait + service` that exceeds is longer than the stream's `late_ns`; 0 if none does
         late_max_ns: u64,
     }
 
-    /// A row for each row of `intervals` and threshold, if any operation was over the threshold; no row means 0.
+    /// For each row of `intervals`, a row for each threshold that an operation exceeded. No row means that there was no
+    /// such operation.
     pub(crate) SlowRow = "slow" {
         /// Run
         run_id: &'a str,
@@ -362,7 +364,7 @@ tables! {
         device: u64,
         /// Serial number of the drive
         serial: Option<&'a str>,
-        /// End of the interval, since the run began
+        /// End of the interval, seconds since the start of the run
         after_sec: u64,
         /// Threshold
         threshold_ns: u64,
@@ -374,11 +376,11 @@ tables! {
         response_over: u64,
         /// Operations whose `service` is over the threshold
         service_over: u64,
-        /// Sum of `wait` over the operations of `response_over` that succeeded
+        /// Sum of `wait` of the successful operations in `response_over`
         wait_ns: u64,
-        /// Sum of `lag` over the same operations
+        /// Sum of `lag` of the same operations
         lag_ns: u64,
-        /// Sum of `service` over the same operations
+        /// Sum of `service` of the same operations
         service_ns: u64,
     }
 
@@ -386,21 +388,23 @@ tables! {
     pub(crate) TelemetryRow = "telemetry" {
         /// Run
         run_id: &'a str,
-        /// Object: the kernel's name of a device, `host`, `process`, `thread.NAME`, or `run` for flashproof's counters
+        /// Measured object: the kernel's name of a device, `host`, `process`, `thread.NAME`, or `run` for flashproof's
+        /// counters
         object: &'a str,
         /// Device; NULL if the object is not a device
         device: Option<u64>,
         /// Serial number of the drive
         serial: Option<&'a str>,
-        /// Metric; [telemetry.md](telemetry.md) has its unit. For the object `run`: a column of `telemetry.csv`
+        /// Metric. [telemetry.md](telemetry.md) has the units. Metrics has its unit. For the object `run` are column of `telemetry.csv`
         metric: &'a str,
-        /// End of the interval, since the run began
+        /// End of the interval, seconds since the start of the run
         after_sec: &'a [u64],
         /// Value
         value: &'a [f64],
     }
 
-    /// A row for each non-empty bucket of a latency histogram. Windows are as recorded: 10 s or more.
+    /// A row for each non-empty bucket of a latency histogram. A histogram covers one
+    /// window of the interval logs.
     pub(crate) HistogramRow = "histograms" {
         /// Run
         run_id: &'a str,
@@ -412,7 +416,7 @@ tables! {
         serial: Option<&'a str>,
         /// `service`, `wait` or `lag`
         kind: &'a str,
-        /// Beginning of the window, since the run began
+        /// Start of the window, seconds since the start of the run
         from_sec: f64,
         /// Length of the window
         length_sec: f64,
@@ -422,7 +426,7 @@ tables! {
         count: &'a [u64],
     }
 
-    /// A row for each sample of the block layer, device, kind and size; only where the kernel could be traced.
+    /// A row for each trace sample, device, kind and size. Without traces of the kernel the table is empty.
     pub(crate) TraceRow = "trace" {
         /// Run
         run_id: &'a str,
@@ -430,7 +434,7 @@ tables! {
         device: u64,
         /// Serial number of the drive
         serial: Option<&'a str>,
-        /// Beginning of the sample, since the run began
+        /// Start of the sample, seconds since the start of the run
         at_sec: f64,
         /// Length of the sample
         length_ms: u64,

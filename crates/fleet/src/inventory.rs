@@ -133,7 +133,7 @@ impl Inventory {
             let name: DeviceName = path.parse().map_err(|error| bad(format!("{error}")))?;
             let size_bytes = name.drive().map(|drive| drive.capacity_bytes);
             let hint =
-                || bad("it does not begin with sim: - give sim: or sim:channels=4, see docs/model.md".to_owned());
+                || bad("it does not begin with sim: - give sim: or sim:channels=4, see docs/method.md".to_owned());
             Ok(Drive {
                 id: format!("SIM{number:05}"),
                 path,
