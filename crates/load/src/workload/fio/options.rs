@@ -51,17 +51,17 @@ pub static KNOWN: &[KnownOption] = known! {
     "description" Value = "none": "free text",
     "filename" Value = "JOB.NUMBER.FILE": "devices, files or simulated drives (`sim:...`), separated by `:` (`\\:` within a name); operations use them in turn",
     "directory" Value = "here": "directory of files whose name does not begin with `/`",
-    "nrfiles" ["nr_files"] Value = "1": "files of each job without filename",
+    "nrfiles" ["nr_files"] Value = "1": "number of files of each job without filename",
     "filename_format" Value = "$jobname.$jobnum.$filenum": "names of the files of each job without filename",
     "rw" ["readwrite"] Value = "read": "`read`, `write`, `trim`, `randread`, `randwrite`, `randtrim`, `rw`, `randrw`; `trimwrite`, `randtrimwrite`: each trim is followed by a write at the same offset, at the rate of the trims. `write:4k` skips 4 KiB after each write, `read:-8k` with `bs=4k` reads backwards, `randread:8` picks a random offset for every 8th operation and is sequential in between",
     "percentage_random" Value = "100": "percent of a random job's operations that are at random offsets; the others are sequential",
-    "ioengine" Value = "io_uring": "`io_uring`, `libaio`, `posixaio`: io_uring; `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`: system calls, one at a time, with a thread for each clone; `mmap`: page faults of such a thread on the mapped file or device, see above; `io_uring_cmd`: NVMe commands that bypass the block layer, on the namespace of `/dev/ng0n1` or `/dev/nvme0n1`, always with direct=1; `null`: a simulated drive that answers after 1 us and measures nothing",
+    "ioengine" Value = "io_uring": "`io_uring`, `libaio`, `posixaio`: all three run on io_uring; `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`: system calls, one at a time, with a thread for each clone; `mmap`: page faults on the mapped file or device, with a thread for each clone, see above; `io_uring_cmd`: NVMe commands that bypass the block layer, on the namespace of `/dev/ng0n1` or `/dev/nvme0n1`, always with direct=1; `null`: a simulated drive that answers after 1 us and measures nothing",
     "cmd_type" Value = "nvme": "commands of ioengine=io_uring_cmd: `nvme`",
     "hipri" Bool = "0": "1: polls for completions instead of waiting for interrupts, with ioengine=io_uring and direct=1 on block devices with poll queues. A waiting job uses a whole CPU",
     "iodepth" Value = "1": "maximum number of operations of a job in flight; waits at this limit are attributed to the configuration, not to the drive",
     "iodepth_low" Value = "iodepth": "when iodepth is reached, the job issues again only after its operations in flight have drained to this number",
     "iodepth_batch_complete_min" ["iodepth_batch_complete"] Value = "1": "when iodepth is reached, the job issues again only after this many completions",
-    "size" Value = "whole device or file": "bytes of each device or file that are used, or percent of it; also the number of bytes that a job transfers, without time_based and io_size",
+    "size" Value = "whole device or file": "bytes of each device or file that are used, or percent; without time_based and io_size also the number of bytes that a job transfers",
     "io_size" ["io_limit"] Value = "size": "bytes that a job transfers before it ends",
     "filesize" Value = "size": "size of new files",
     "offset" ["fileoffset"] Value = "0": "first byte that is used, or percent",
@@ -76,7 +76,7 @@ pub static KNOWN: &[KnownOption] = known! {
     "number_ios" Value = "none": "operations (times `loops`) after which a job ends",
     "bs" ["blocksize"] Value = "4k": "bytes per operation, or separate values for reads, writes, trims: `8k`, `8k,32k`, `8k,,64k`",
     "ba" ["blockalign"] Value = "smallest bs": "random offsets are multiples of this",
-    "bsrange" ["blocksize_range"] Value = "none": "random sizes in a range, multiples of its lower end, all equally likely: `4k-16k,8k-32k`",
+    "bsrange" ["blocksize_range"] Value = "none": "random sizes from a range: the multiples of its lower end, all equally likely: `4k-16k,8k-32k`",
     "bssplit" Value = "none": "sizes with percentages: `4k/10:64k/50:32k/`; sizes without a percentage share the remainder",
     "randrepeat" ["allrandrepeat"] Bool = "1": "1: the same random offsets in each run; 0: different offsets",
     "randseed" Value = "none": "seed of all random choices (fio's choices for the same seed differ)",
@@ -85,8 +85,8 @@ pub static KNOWN: &[KnownOption] = known! {
     "random_distribution" Value = "random": "`random`, `zipf:THETA`, `pareto:H`, `normal:PERCENT`, `zoned:ACCESS/SIZE:...`, `zoned_abs:ACCESS/SIZE:...`; all but `random` imply norandommap",
     "file_service_type" Value = "roundrobin": "`roundrobin`: files in turn; `random`: a random file for each operation",
     "fsync" Value = "0": "fsync(2) after this many writes, reported as sync",
-    "fdatasync" Value = "0": "fdatasync(2) after this many writes, reported as sync; fsync if both are due",
-    "sync_file_range" Value = "none": "sync_file_range(2) after this many writes, on their range, reported as sync: `wait_before,write:8` with any of the flags `wait_before`, `write`, `wait_after`; not on simulated drives",
+    "fdatasync" Value = "0": "fdatasync(2) after this many writes, reported as sync; only fsync if both are due",
+    "sync_file_range" Value = "none": "sync_file_range(2) after this many writes, on the range of these writes, reported as sync: `wait_before,write:8` with any of the flags `wait_before`, `write`, `wait_after`; not on simulated drives",
     "end_fsync" Bool = "0": "1: fsync(2) of each file after the last operation of a job has completed",
     "fsync_on_close" Bool = "0": "same as end_fsync",
     "direct" Bool = "0": "1: bypasses the page cache; 0: uses the page cache, which is then part of what is measured",
@@ -98,17 +98,17 @@ pub static KNOWN: &[KnownOption] = known! {
     "runtime" ["timeout"] Value = "none": "maximum duration in seconds, also `1.5` or `500ms`",
     "startdelay" Value = "0": "seconds before a job begins; its runtime counts from then",
     "time_based" Bool = "0": "1: repeats size until runtime is over",
-    "ramp_time" Value = "0": "warm-up in seconds, which is not counted, also `250ms`; must be equal for jobs that run at the same time",
+    "ramp_time" Value = "0": "warm-up that is not counted, in seconds, also `250ms`; must be equal for jobs that run at the same time",
     "loops" Value = "1": "repeats size or io_size this many times",
-    "rwmixread" Value = "50": "percent of reads; a direction with a rate has that rate instead, as in fio",
+    "rwmixread" Value = "50": "percent of reads; as in fio, without effect on reads or writes that have a rate",
     "rwmixwrite" Value = "50": "percent of writes",
     "thinktime" Value = "0": "pause in microseconds, after all operations in flight have completed",
     "thinktime_blocks" Value = "1": "operations between two pauses; also the maximum in flight",
-    "thinktime_blocks_type" Value = "complete": "`complete`, `issue`: accepted; issued operations are counted with both",
+    "thinktime_blocks_type" Value = "complete": "`complete`, `issue`: with both values, issued operations are counted",
     "thinktime_iotime" Value = "0": "seconds between two pauses; with thinktime_blocks, whichever is reached first",
     "thinktime_spin" Value = "0": "microseconds of the pause for which fio spins; flashproof sleeps, for at least this long",
     "latency_target" Value = "none": "microseconds: finds the greatest depth, up to iodepth, at which latencies stay below this, measures at that depth, and ends. Not for clones that are reported together",
-    "latency_window" Value = "0": "microseconds at each depth",
+    "latency_window" Value = "0": "duration of the test of each depth, in microseconds",
     "latency_percentile" Value = "100": "percent of the operations that must stay below latency_target",
     "latency_run" Bool = "0": "1: continues after the depth was found, and adapts it",
     "max_latency" Value = "none": "microseconds, for reads, writes, trims: after a slower operation the job ends and fails",
@@ -131,7 +131,7 @@ pub static KNOWN: &[KnownOption] = known! {
     "flow" Value = "0": "a job's share of the operations of all jobs with the same flow_id: a job above its share waits for the others",
     "flow_id" Value = "0": "jobs with the same number share their operations",
     "flow_sleep" Value = "0": "microseconds that a job above its share waits before it checks again; at least 20",
-    "steadystate" ["ss"] Value = "none": "`iops:10%`, `bw:LIMIT`, `lat:LIMIT`: the job ends when all intervals are within this limit of their mean; `iops_slope:1%` and so on: when their trend is flatter than this. Clones that are reported together are measured together",
+    "steadystate" ["ss"] Value = "none": "`iops:10%`, `bw:LIMIT`, `lat:LIMIT`: the job ends when all intervals are within this limit of their mean; `iops_slope:1%` and so on: the job ends when the trend of the intervals is flatter than this. Clones that are reported together are measured together",
     "steadystate_duration" ["ss_dur"] Value = "none": "seconds that must be steady",
     "steadystate_ramp_time" ["ss_ramp"] Value = "0": "warm-up before steadystate_duration, seconds",
     "steadystate_check_interval" ["ss_interval"] Value = "1": "seconds of an interval",
@@ -170,7 +170,7 @@ pub static KNOWN: &[KnownOption] = known! {
     "log_max_value" Bool = "0": "1: a line of a latency log is the maximum of its period, not the mean",
     "log_avg_msec" Value = "0": "milliseconds that each line of the bandwidth, latency and IOPS logs averages; 0: one line per operation",
     "log_offset" Bool = "0": "1: adds the offset of each operation to the bandwidth, latency and IOPS logs",
-    "log_prio" Bool = "0": "1: the bandwidth, latency and IOPS logs have the I/O priority of each operation, such as 0x2001; 0: they have 1 for the real-time class, else 0",
+    "log_prio" Bool = "0": "1: the bandwidth, latency and IOPS logs have the I/O priority of each operation, such as 0x2001; 0: these logs have 1 for the real-time class, and 0 otherwise",
     "per_job_logs" Bool = "1": "0: the names of logs have no job number",
     "zero_buffers" Bool = "0": "writes zeros",
     "refill_buffers" Bool = "0": "new data for each write; flashproof always does this",
@@ -178,7 +178,7 @@ pub static KNOWN: &[KnownOption] = known! {
     "buffer_compress_percentage" Value = "0": "percent of each chunk that is zeros or buffer_pattern",
     "buffer_compress_chunk" Value = "smallest bs": "size of the chunks of buffer_compress_percentage, bytes",
     "dedupe_percentage" Value = "0": "percent of writes whose data repeats the data of other writes",
-    "dedupe_mode" Value = "repeat": "`repeat`: data of the previous write; `working_set`: data of a random write of a set",
+    "dedupe_mode" Value = "repeat": "`repeat`: data of the previous write; `working_set`: data of a random write from the working set",
     "dedupe_working_set_percentage" Value = "5": "size of the working set, percent of size",
     "dedupe_global" Bool = "0": "1: all jobs share one working set",
     "verify" Value = "none": "reads written blocks back at the end and compares them; a job that only reads compares the data that it reads. Methods: `crc32c`, `crc32c-intel`, `crc32`, `crc64`, `crc16`, `crc7`, `md5`, `sha1`, `sha256`, `sha512`, `sha3-224`, `sha3-256`, `sha3-384`, `sha3-512`, `xxhash`; `meta`: checks the header alone; `pattern`: compares with verify_pattern, blocks have no header; `pattern_hdr`: as `pattern`, with headers; `null`: no check",
@@ -201,8 +201,8 @@ pub static KNOWN: &[KnownOption] = known! {
 
 /// Options that are accepted without effect, with the reason: `NAME NAME: REASON`.
 static NO_DIFFERENCE: &[&str] = &[
-    "thread threads comm gtod_reduce gtod_cpu clocksource disk_util stats unit_base: fio itself uses it to run or to \
-     count",
+    "thread threads comm gtod_reduce gtod_cpu clocksource disk_util stats unit_base: it changes only how fio itself \
+     runs or counts",
     "iodepth_batch iodepth_batch_submit iodepth_batch_complete_max: operations that are due together are submitted \
      together, and completions are taken as they arrive",
     "create_serialize create_fsync create_on_open fadvise_hint unlink openfiles allow_mounted_write allow_file_create \
@@ -217,7 +217,7 @@ static NO_DIFFERENCE: &[&str] = &[
     "continue_on_error ignore_error error_dump: a job continues after errors, up to --max-errors; each error is \
      counted, and fails the run",
     "log_entries bwavgtime iopsavgtime significant_figures job_start_clock_id log_compression log_compression_cpus \
-     read_iolog_chunked: logs are written immediately and loaded whole; averages cover 1 s",
+     read_iolog_chunked: logs are written immediately, a log to replay is read as a whole, and averages cover 1 s",
     "verifysort verifysort_nr verify_async verify_async_cpus verify_write_sequence verify_header_seed \
      experimental_verify: the issuing thread verifies, in offset order, each \
      block against its last write",
@@ -346,8 +346,8 @@ pub fn markdown() -> String {
     for (title, column, list) in [
         ("Accepted, without effect", "why", NO_DIFFERENCE),
         (
-            "Not supported: flashproof names the option and the load without it, and runs nothing",
-            "the load without it",
+            "Not supported: flashproof runs nothing; the message names the option and the load without this option",
+            "load without the option",
             MISSING,
         ),
     ] {
