@@ -31,8 +31,8 @@ func withoutPlain(ops []*Op) []*Op {
 	return rest
 }
 
-// withoutUndone leaves out reads that may have seen writes that a takeover undid: operations without effect, from the call
-// of a write with unknown outcome until the end of the event. After the event, the write took effect or never will.
+// withoutUndone leaves out reads that may have seen a write that a takeover undid. These are all operations without effect
+// from the call of a write with unknown outcome to the end of the event. By then the write took effect, or never will.
 func withoutUndone(ops []*Op, windows []Window) []*Op {
 	var unknown []Window
 	for _, op := range ops {
@@ -60,7 +60,8 @@ func withoutUndone(ops []*Op, windows []Window) []*Op {
 	return rest
 }
 
-// The master alone acknowledges for up to 2 s after the last message of the replica. A takeover follows within 3 s.
+// A write counts as possibly lost from this long before the start of an event to this long after it, ns. The master
+// acknowledges alone for up to 2 s after the replica's last message. A takeover follows within 3 s.
 const (
 	lostBefore = 3e9
 	lostAfter  = 2.5e9
@@ -82,7 +83,7 @@ func mayBeLost(ops []*Op, windows []Window) []*Op {
 	return weaker
 }
 
-// Source of a value: the write of this value. If there is no value, a deletion or the start.
+// source of a value: the write of this value. For a missing record: a deletion, or the start of the load.
 type source struct{ call, end int64 }
 
 // ages finds the reads of a key with a value that is older than the last write acknowledged before the read began, or that

@@ -1,4 +1,4 @@
-// Invented histories: each fault is found, and no allowed history is reported as a fault.
+// Tests with made-up histories: each fault is found, and no correct history is reported as a fault.
 
 package main
 
@@ -71,7 +71,7 @@ func TestUndoneWritesAreExcusedDuringTheirEventOnly(t *testing.T) {
 	if during, after := check(Window{5, 25}), check(Window{5, 15}, Window{27, 29}); during != porcupine.Ok || after != porcupine.Illegal {
 		t.Errorf("%s %s", during, after)
 	}
-	// Acknowledged writes always count.
+	// A takeover must not undo an acknowledged write.
 	ops = append(ops, done(Put, 22, 23, 3))
 	if lost := check(Window{5, 25}); lost != porcupine.Illegal {
 		t.Error(lost)

@@ -24,7 +24,7 @@ const (
 	writtenMax = 5
 )
 
-// EventSummary has the effects of an event. Times in ms.
+// EventSummary has the effects of an event. WholeMs: time until both nodes had all records again.
 type EventSummary struct {
 	Name         string   `json:"name"`
 	WholeMs      int64    `json:"whole_ms"`
@@ -40,7 +40,7 @@ type Summary struct {
 	Rate        int `json:"rate"`
 	Keys        int `json:"keys"`
 	Operations  int `json:"operations"`
-	// Operations that succeeded, that were refused without effect, and writes with unknown outcome.
+	// Answered operations succeeded. Refused operations had no effect. Unknown: writes with unknown outcome.
 	Answered      int            `json:"answered"`
 	Refused       int            `json:"refused"`
 	Unknown       int            `json:"unknown"`
@@ -49,7 +49,7 @@ type Summary struct {
 	Linearizable  bool           `json:"linearizable"`
 	IllegalKeys   []int32        `json:"illegal_keys"`
 	UndecidedKeys []int32        `json:"undecided_keys"`
-	// Keys that are linearizable only without the reads that saw writes undone by a takeover.
+	// Keys that are linearizable only without reads of writes that a takeover undid.
 	UndoneKeys []int32 `json:"undone_keys"`
 	PlainReads int     `json:"plain_reads"`
 	// Reads of the second node that may be old, because it had no contact with the first.
@@ -58,13 +58,13 @@ type Summary struct {
 	OldReads     int `json:"old_reads"`
 	// Keys for which a node finally lacks acknowledged writes.
 	Lost []int32 `json:"lost"`
-	// With --may-lose: keys that are correct if writes acknowledged around an event may be lost.
+	// With --may-lose: keys that are correct only if writes acknowledged around an event may be lost.
 	LostAsDocumented []int32 `json:"lost_as_documented"`
 	// Keys with different final records on the two nodes.
 	Different []int32 `json:"different"`
 }
 
-// readAll reads each used key in all ways: the newest value, and the copies of both nodes.
+// readAll reads each used key three times: the newest value, and the copy of each node.
 func (load *Load) readAll() ([]*Op, error) {
 	used := (int(load.round.Load()) + 1) * load.keys
 	results := make([][]*Op, len(load.workers))
@@ -100,7 +100,7 @@ func (worker *worker) readLast(key int) ([]*Op, error) {
 			op.Kind = Read
 		}
 		if time.Since(begin) > patience {
-			return nil, fmt.Errorf("key %d is not read by both nodes, %s after the last event", key, patience)
+			return nil, fmt.Errorf("cannot read key %d from both nodes within %s", key, patience)
 		}
 		op.Call = worker.load.now()
 		failed := worker.ask(op)
@@ -174,7 +174,7 @@ func summarizeEvent(event *Event, acknowledged []*Op, failures []Failure, homes 
 			}
 		}
 	}
-	// The longest time without an acknowledged write to the keys of each node.
+	// For each node: the longest time without an acknowledged write to the keys of which it is the master.
 	var returns [2][]int64
 	for _, op := range acknowledged {
 		if isIn(op.Return) {
@@ -197,7 +197,7 @@ type verdict struct {
 	result   porcupine.CheckResult
 	info     porcupine.LinearizationInfo
 	isUndone bool
-	// Reads with values older than allowed: during the load, and at the end.
+	// Reads of values that are older than allowed: `old` during the load, `lost` at the end.
 	old, lost []*Op
 }
 
@@ -287,7 +287,7 @@ func writeHistory(name string, ops []*Op, of *verdict, windows []Window) {
 		for _, op := range ops {
 			remark := ""
 			if slices.Contains(of.old, op) || slices.Contains(of.lost, op) {
-				remark = " <- older than what was acknowledged before"
+				remark = " <- older than a write that was acknowledged before"
 			}
 			fmt.Fprintf(file, "%.3f to %.3f ms, worker %d, node %d: %s%s\n", float64(op.Call)/1e6, float64(op.Return)/1e6, op.Worker, op.Node, op, remark)
 		}

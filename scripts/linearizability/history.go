@@ -51,20 +51,20 @@ func (record Record) String() string {
 	return fmt.Sprintf("value %d, count %d, generation %d", record.Value, record.Count, record.Generation)
 }
 
-// Op is an operation with an answer, or a write with unknown outcome. Refused operations had no effect and are left out.
+// Op is an operation that succeeded, or a write with unknown outcome. Refused operations are left out: they had no effect.
 //
 // A long run has millions of Ops, so the struct is small.
 type Op struct {
 	Key    int32
 	Worker int16
-	// Index, in the list of nodes, of the node that answered a read.
+	// Index in --nodes of the node that answered a read.
 	Node int8
 	Kind Kind
 	// Expected generation of a swap.
 	Expected uint16
-	// IsUnknown: no answer, or code 9: the write may take effect at any time from its call on.
+	// IsUnknown: a write got no answer, or code 9. It may take effect at any time after its call.
 	IsUnknown bool
-	// DidMatch: the swap's generation was the expected one; the deleted record existed.
+	// DidMatch: a swap found the expected generation, or a deletion found a record.
 	DidMatch bool
 	// Value that a put or swap writes; unique in the run.
 	Value int64
@@ -79,7 +79,7 @@ func (op *Op) hasEffect() bool {
 	return op.Kind.writes() && (op.IsUnknown || op.DidMatch || op.Kind == Put || op.Kind == Add)
 }
 
-// end is the return time for the checker.
+// end is the return time that the checker gets: Never for a write with unknown outcome.
 func (op *Op) end() int64 {
 	if op.IsUnknown {
 		return Never
@@ -126,7 +126,7 @@ func (op *Op) apply(record Record) (Record, bool) {
 	return record, true
 }
 
-// model of one key for the checker: inputs are operations, outputs are part of them.
+// model of one key for the checker. An input is an Op, which also has the output.
 var model = porcupine.Model{
 	Init: func() any { return Record{} },
 	Step: func(state, input, _ any) (bool, any) {

@@ -20,7 +20,7 @@ const (
 	countBin  = "count"
 	// Time after which the outcome of an operation counts as unknown.
 	timeout = 500 * time.Millisecond
-	// Maximum number of key sets: one for each event, and one that is not recorded.
+	// Maximum number of key sets: one for each event, and one for the measurement of the highest rate.
 	roundsMax = 256
 )
 
@@ -44,20 +44,20 @@ type worker struct {
 // Load has all workers, and the keys of the current round.
 type Load struct {
 	client *aero.Client
-	// hosts of the nodes in the order of their list.
+	// hosts of the nodes, in the order of --nodes.
 	hosts []*aero.Host
 	keys  int
 	start time.Time
 	round atomic.Int64
 	// records is false while the highest rate is measured.
 	records bool
-	// mayLose: the master alone acknowledges writes, so writes acknowledged around an event may be lost.
+	// mayLose is true if the master acknowledges writes alone. Writes acknowledged around an event may then be lost.
 	mayLose bool
 	done    atomic.Int64
 	ends    atomic.Bool
 	// perWorker is the time between two operations of a worker.
 	perWorker time.Duration
-	// generations from the last reads, which swaps expect.
+	// generations of all keys from the last reads. A swap expects this generation.
 	generations []atomic.Uint32
 	values      atomic.Int64
 	workers     []*worker
@@ -94,7 +94,7 @@ func (worker *worker) run() {
 		if load.perWorker > 0 {
 			time.Sleep(time.Until(next))
 			next = next.Add(load.perWorker)
-			// Operations that were due while this operation waited are skipped.
+			// If the worker is late, operations that were due in the meantime are skipped.
 			if late := time.Since(next); late > 0 {
 				next = time.Now()
 			}
@@ -104,8 +104,8 @@ func (worker *worker) run() {
 	}
 }
 
-// draw returns the next operation. Every other worker only reads, and half of these read only at the master, because all
-// other workers may be waiting for a dead node. Some reads use keys of earlier rounds.
+// draw returns the next operation. Workers with odd numbers only read. Half of these read only at the master, so that some
+// reads continue while other workers wait for a dead node. Some reads use keys of earlier rounds.
 func (worker *worker) draw() *Op {
 	load, round := worker.load, int(worker.load.round.Load())
 	op := &Op{Worker: worker.number, Node: -1}
@@ -228,7 +228,7 @@ func (worker *worker) read(key *aero.Key, op *Op) *aero.AerospikeError {
 	return nil
 }
 
-// place is the index of a node in the list of nodes.
+// place returns the index of a node in --nodes; -1 if it is not there.
 func (load *Load) place(node *aero.Node) int8 {
 	for place, host := range load.hosts {
 		if node != nil && node.GetHost().Name == host.Name && node.GetHost().Port == host.Port {
@@ -249,8 +249,8 @@ func failure(err aero.Error) *aero.AerospikeError {
 	return failed
 }
 
-// isUnknown is false if the write had no effect: the server refused it with code 11, or the client had no node or
-// connection for it. With MaxRetries 0 the outermost error of the client is TIMEOUT only if it sent nothing.
+// isUnknown returns false if a failed write certainly had no effect: the server refused it with code 11, or the client had
+// no node or connection for it. With MaxRetries 0, TIMEOUT is the outermost error only if the client sent nothing.
 func isUnknown(failed *aero.AerospikeError) bool {
 	if failed.ResultCode == types.PARTITION_UNAVAILABLE {
 		return false

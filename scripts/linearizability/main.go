@@ -33,15 +33,15 @@ type Event struct {
 }
 
 func main() {
-	nodes := flag.String("nodes", "127.0.0.1:3000", "HOST:PORT of the nodes, in the order of their list")
-	keys := flag.Int("keys", 500, "number of keys between two events")
+	nodes := flag.String("nodes", "127.0.0.1:3000", "HOST:PORT of the nodes, in the order of mesh-seed-address-port")
+	keys := flag.Int("keys", 500, "number of keys in use; each event is followed by new keys")
 	workers := flag.Int("workers", 32, "number of clients at once")
-	measure := flag.Duration("measure", 2*time.Second, "time for measuring the highest rate; half of that is the load")
-	rateMax := flag.Float64("rate-max", 1e9, "highest load, operations a second")
+	measure := flag.Duration("measure", 2*time.Second, "time for measuring the highest rate; the load is half of this rate")
+	rateMax := flag.Float64("rate-max", 1e9, "maximum load, operations per second")
 	mayLose := flag.Bool("may-lose", false, "writes that were acknowledged around an event may be lost")
 	out := flag.String("out", ".", "directory for illegal histories")
 	flag.Parse()
-	// The history only grows.
+	// Less garbage collection, because the history only grows.
 	debug.SetGCPercent(400)
 	if err := run(*nodes, *keys, *workers, *measure, *rateMax, *mayLose, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -59,7 +59,7 @@ func run(nodes string, keys, workers int, measure time.Duration, rateMax float64
 	policy.ConnectionQueueSize = 2 * workers
 	client, err := aero.NewClientWithPolicyAndHost(policy, hosts...)
 	for begin := time.Now(); err != nil && time.Since(begin) < patience; {
-		// A busy machine may need longer than the time limit of an operation.
+		// Retries, because a connection on a busy machine may take longer than the time limit of an operation.
 		client, err = aero.NewClientWithPolicyAndHost(policy, hosts...)
 	}
 	if err != nil {
@@ -96,7 +96,7 @@ func run(nodes string, keys, workers int, measure time.Duration, rateMax float64
 	return json.NewEncoder(os.Stdout).Encode(summary)
 }
 
-// measure returns the operations per second of all workers without pauses, on separate keys.
+// measure returns the total operations per second of all workers without pauses, on keys that the load does not use.
 func (load *Load) measure(duration time.Duration) float64 {
 	load.round.Store(roundsMax - 1)
 	end := load.run()
@@ -141,7 +141,7 @@ func (load *Load) follow(lines *bufio.Scanner) ([]*Event, error) {
 			events = append(events, &Event{Window{load.now(), Never}, name, what == "silent"})
 		case "whole":
 			if len(events) == 0 || len(events) > roundsMax-2 {
-				return nil, fmt.Errorf("whole after %d events - of 1 to %d", len(events), roundsMax-2)
+				return nil, fmt.Errorf("line \"whole\" after %d events - it must follow 1 to %d events", len(events), roundsMax-2)
 			}
 			events[len(events)-1].End = load.now()
 			load.round.Store(int64(len(events)))
