@@ -7,8 +7,8 @@ use crate::table::{Cell, Column, Row, Table, UnixMs, Values, tables};
 /// when a column is added.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Macro of percentiles over rows of histograms. Finds the same bucket as flashproof's reports: the first bucket at
-/// which the operations, summed from the lowest bucket on, reach the fraction `q` of all operations.
+/// Macro of percentiles over rows of histograms. It finds the bucket as flashproof's reports do: the first whose
+/// operations, with those of all buckets below, are at least the fraction `q` of all operations.
 pub const PERCENTILE_SQL: &str = "\
 CREATE OR REPLACE MACRO percentile_ns(upper_ns, n, q) AS
   list_reduce(
@@ -71,17 +71,17 @@ tables! {
         partial: bool,
         /// How the run ended: `completed`, `interrupted`, `unrecorded`...
         ended: &'a str,
-        /// Stream of the deciding share: the share that decided the verdict: the largest multiple of its limit
+        /// Stream of the share that decided the verdict: the largest multiple of its limit
         decided_stream: Option<&'a str>,
-        /// Device of the deciding share; NULL if it is the share of all devices together, or without a deciding share
+        /// Device of that share; NULL if it is the share of all devices together
         decided_device: Option<u64>,
-        /// Slice of the deciding share, from 1
+        /// Slice of that share, from 1
         decided_slice: Option<u64>,
-        /// Threshold of the deciding share
+        /// Threshold of that share
         decided_threshold_ns: Option<u64>,
-        /// The deciding share, from 0 to 1
+        /// The share, from 0 to 1
         decided_share: Option<f64>,
-        /// Limit: the deciding share must be below it
+        /// Limit: the share must be below it
         decided_share_max: Option<f64>,
         /// Damage found in the directory, as sentences joined by `; `. In the other tables the rows end before the
         /// damage
@@ -120,7 +120,7 @@ tables! {
         remedy: &'a str,
     }
 
-    /// A row for each drive and step of a campaign (`flashproof fleet`), even if that did not run.
+    /// A row for each drive and step of a campaign (`flashproof fleet`), even if nothing was run.
     pub TaskRow = "tasks" {
         /// Name of the campaign
         campaign: &'a str,
@@ -144,7 +144,7 @@ tables! {
         slot: Option<&'a str>,
         /// `pass`, `fail`, `invalid`, `measured`, `done`, `failed`, `could not run`, `not run`, `lost`, `stopped`, `waiting`, `queued` or `running`
         state: &'a str,
-        /// Conclusion of the step, or the reason why the step did not run; one sentence
+        /// Conclusion of the step, or the reason why it did not run; one sentence
         note: &'a str,
         /// Number of starts
         attempts: u64,
@@ -182,7 +182,7 @@ tables! {
         step: u64,
         /// Name: `stage 1`, `30x`
         name: &'a str,
-        /// Run of the step; NULL if the no readable run
+        /// Run of the step; NULL if there is no readable run
         run_id: Option<&'a str>,
         /// Load as a multiple of 1x
         load_x: f64,
@@ -252,7 +252,7 @@ tables! {
         scheduler: Option<&'a str>,
         /// Hardware queues
         hardware_queues: Option<u64>,
-        /// Maximum number each requests in can hold hardware queue
+        /// Requests that each hardware queue can hold at once
         queue_requests_max: Option<u64>,
         /// Logical sector size
         logical_sector_bytes: Option<u64>,
@@ -349,7 +349,7 @@ tables! {
         waiting: u64,
         /// At the end of the interval: operations that flashproof itself delays
         late: u64,
-        /// Longest `wait + service` that exceeds is longer than the stream's `late_ns`; 0 if none does
+        /// Longest `wait + service` that exceeds the `late_ns` of the stream; 0 if none does
         late_max_ns: u64,
     }
 
@@ -395,7 +395,7 @@ tables! {
         device: Option<u64>,
         /// Serial number of the drive
         serial: Option<&'a str>,
-        /// Metric. [telemetry.md](telemetry.md) has the units. Metrics has its unit. For the object `run` are column of `telemetry.csv`
+        /// Metric. [telemetry.md](telemetry.md) has the units. Metrics of `run` are columns of `telemetry.csv`
         metric: &'a str,
         /// End of the interval, seconds since the start of the run
         after_sec: &'a [u64],
