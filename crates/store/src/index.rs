@@ -57,7 +57,7 @@ impl Entry {
         self.flags & TOMBSTONE != 0
     }
 
-    /// True for a tombstone that was marked by `raid` and not unmarked since.
+    /// True for a tombstone that was marked by the tomb raider and not unmarked since.
     pub(crate) fn is_marked(&self) -> bool {
         self.flags & MARKED != 0
     }
