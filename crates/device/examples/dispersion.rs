@@ -7,7 +7,7 @@
 #[path = "../../load/tests/common/dispersion.rs"]
 mod dispersion;
 
-use device::observe::DeviceNumber;
+use device::discover::DeviceNumber;
 use device::observe::trace::{EventOp, Lost, Options, Trace};
 use dispersion::{dispersion, index_over_places};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -61,8 +61,8 @@ fn disk_number(device: &Path) -> Result<DeviceNumber, String> {
     if !facts.file_type().is_block_device() {
         return Err(format!("cannot watch {name} - it is not a block device - name a disk"));
     }
-    let number = (libc::major(facts.rdev()), libc::minor(facts.rdev()));
-    if Path::new(&format!("/sys/dev/block/{}:{}/partition", number.0, number.1)).exists() {
+    let number = DeviceNumber::of_stat(facts.rdev());
+    if Path::new(&format!("/sys/dev/block/{number}/partition")).exists() {
         return Err(format!("cannot watch {name} - it is a partition - name the whole disk"));
     }
     Ok(number)

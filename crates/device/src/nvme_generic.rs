@@ -5,7 +5,7 @@
 //! drive's identifiers are compared. Commands bypass the block layer, which would enforce the partition's bounds, whole
 //! blocks and the queue's limits. The caller must enforce them, with the values in [`Namespace`].
 
-use crate::discover::{DevNum, Kind, Roots, generic_of_block, queue_attribute};
+use crate::discover::{DeviceNumber, Kind, Roots, generic_of_block, queue_attribute};
 use crate::observe::nvme::{self, fdp};
 use crate::target::Target;
 use std::fs::{File, OpenOptions};
@@ -45,7 +45,7 @@ pub enum GenericReason {
     NoCharDevice { name: String },
     /// The character device has no node in /dev.
     #[error("its character device has no node /dev/{name}, which udev normally creates; create it: mknod /dev/{name} c {} {}", number.major, number.minor)]
-    NoNode { name: String, number: DevNum },
+    NoNode { name: String, number: DeviceNumber },
     /// The node belongs to another device.
     #[error(
         "/dev/{name} is not its character device: {what}; look at /dev/{name} and at /sys/class/nvme-generic/{name}, and remove the node if it is stale"
@@ -144,9 +144,9 @@ impl AsFd for NvmeGeneric {
 }
 
 /// Describes how the open character device differs from the namespace of `target`.
-fn difference(file: &File, number: DevNum, target: &Target) -> Result<Option<String>, QueryError> {
+fn difference(file: &File, number: DeviceNumber, target: &Target) -> Result<Option<String>, QueryError> {
     let metadata = file.metadata()?;
-    let node_number = DevNum::of_stat(metadata.rdev());
+    let node_number = DeviceNumber::of_stat(metadata.rdev());
     if !metadata.file_type().is_char_device() || node_number != number {
         return Ok(Some(format!("the kernel says device number {number}, and the node has {node_number}")));
     }

@@ -13,7 +13,7 @@ mod waf;
 pub use engine::{AccessArgs, Auth, ClientArgs, RowKind, ServeArgs, TransactionsArgs};
 pub use fleet::{CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, RunArgs};
 pub use help::{CompletionsArgs, HelpArgs, completions, man_pages, page as help_page};
-pub use loads::{FIO_HELP, FioArgs, PatienceArgs, RecordArgs, StorageArgs, TestArgs};
+pub use loads::{FIO_HELP, FioArgs, RecordArgs, StorageArgs, TestArgs};
 pub use plan::{CollectArgs, ConfigArgs, Instant, NodeArgs, RestoreArgs, SelectArgs, SizeArgs};
 pub use prepare::{DoctorArgs, PrepArgs};
 pub use reports::{
@@ -21,12 +21,14 @@ pub use reports::{
     from as log_from,
 };
 pub use results::units::seconds;
-pub use series::{BaselineArgs, CertifyArgs, CheckArgs, PredictArgs, RateArgs};
+pub use series::{CheckArgs, PredictArgs, RateArgs};
 pub use waf::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafProbeArgs, WafSetupArgs};
 
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use load::workload::act::options::Test;
 use procedures::align::Alignment;
+use procedures::baseline::BaselineOptions;
+use procedures::certify::CertifyOptions;
 use procedures::configuration::{percent, positive};
 use report::comparison::CandidateDir;
 use results::units;
@@ -79,13 +81,13 @@ pub enum Command {
     Fio(FioArgs),
     /// Certify devices for a load, in stages of a day; ERASES them
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/certify.txt")))]
-    Certify(Box<CertifyArgs>),
+    Certify(Box<CertifyOptions>),
     /// Find the highest load that devices hold; ERASES them
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/rate.txt")))]
     Rate(Box<RateArgs>),
     /// Measure drives under fio's jobs, depth by depth; ERASES them
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/baseline.txt")))]
-    Baseline(Box<BaselineArgs>),
+    Baseline(Box<BaselineOptions>),
     /// Check if a disk is good enough for a database
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/check.txt")))]
     Check(Box<CheckArgs>),

@@ -3,7 +3,7 @@
 //!
 //! * [`configuration`]: reads configurations
 //! * [`prep`]: writes whole drives, and reads a sample back
-//! * [`series`]: dependent runs in one directory: certification, rating, baseline
+//! * [`series`]: dependent runs in one directory; [`certify`], [`rate`] and [`baseline`] are series
 //! * [`predict`]: the rating of a drive from its baseline
 //! * [`waf`]: write amplification, modelled and measured; how a drive handles placement
 //! * [`align`]: adjusts a configuration until a drive receives the I/O that a cluster's drive received
@@ -16,6 +16,8 @@
 #![forbid(unsafe_code)]
 
 pub mod align;
+pub mod baseline;
+pub mod certify;
 pub mod check;
 pub mod configuration;
 pub mod cross_check;
@@ -24,6 +26,7 @@ pub mod fio;
 pub mod formatting;
 pub mod predict;
 pub mod prep;
+pub mod rate;
 pub mod select;
 pub mod series;
 pub mod waf;

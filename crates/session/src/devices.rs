@@ -3,8 +3,8 @@
 use crate::console;
 use crate::failure::{Failure, collect_all};
 use device::discover::DeviceFacts;
+use device::discover::DeviceNumber;
 use device::guard::{EraseAnswers, Guard, Request, WriteConsent, ask_on_terminal, erase_names};
-use device::observe::DeviceNumber;
 use device::target::Target;
 use device::target::Zones;
 use engine::DeviceName;
@@ -131,8 +131,7 @@ impl Devices {
 
     /// Major and minor numbers of the block devices.
     pub fn numbers(&self) -> Vec<DeviceNumber> {
-        let numbers = self.real_facts().into_iter().filter_map(|(_, facts)| facts.number);
-        numbers.map(|number| (number.major, number.minor)).collect()
+        self.real_facts().into_iter().filter_map(|(_, facts)| facts.number).collect()
     }
 
     /// Facts about each real device, with its name; empty for simulated drives.

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::metrics::{Metrics, Publisher};
 use crate::recording::{Options, Recording, RunObserver};
 use crate::signals::SignalHandler;
+use clap::Args;
 use device::observe::host::HostFacts;
 use engine::DeviceName;
 use load::rate::Rate;
@@ -19,7 +20,7 @@ use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
 use results::finding::{Finding, Level};
 use results::judge::{Sla, Verdict, round_sec, stretched_slice, whole_slice_sec};
 use results::run_dir::{Config, Manifest, WorkloadRecord, check_usable};
-use results::units;
+use results::units::{self, seconds};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -31,12 +32,14 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 const SEEDS_APART: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Limits beyond which a run ends as failed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Args, Debug, Clone, Copy)]
 pub struct FailureLimits {
-    /// Maximum number of failed operations before the run ends; any failed operation fails the run.
+    /// Stop after more failed operations than this; any failed operation fails the run
+    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = MAX_ERRORS, allow_hyphen_values = true, value_parser = count)]
     pub max_errors: u64,
-    /// I/O timeout after the end of the run, seconds: a device with operations in flight may complete none for this
-    /// long.
+    /// I/O timeout after the end of the run: give up a device if none of its operations in flight completes for this
+    /// time: 60, 5m
+    #[arg(long = "hang", hide_short_help = true, value_name = "TIME", default_value_t = HANG_SEC, allow_hyphen_values = true, value_parser = seconds)]
     pub hang_sec: u32,
 }
 
@@ -49,12 +52,20 @@ impl FailureLimits {
 
 impl Default for FailureLimits {
     fn default() -> Self {
-        Self::with_errors(1_000)
+        Self::with_errors(MAX_ERRORS)
     }
 }
 
+/// Default of [`FailureLimits::max_errors`].
+const MAX_ERRORS: u64 = 1_000;
+
 /// Default of [`FailureLimits::hang_sec`]: twice the kernel's default I/O timeout.
 pub const HANG_SEC: u32 = (load::run::HANG_NS / NS_PER_SEC) as u32;
+
+/// Parses a number from 0 on.
+pub fn count(text: &str) -> Result<u64, String> {
+    text.trim().parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
+}
 
 pub struct RunRequest<'a, W> {
     /// Workloads, run together.

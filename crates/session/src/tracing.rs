@@ -10,8 +10,8 @@
 
 use crate::console;
 use crate::devices::Devices;
+use device::discover::DeviceNumber;
 use device::discover::{DeviceFacts, Partition};
-use device::observe::DeviceNumber;
 use device::observe::diskstats::SECTOR_BYTES;
 use device::observe::trace::{
     Event, EventOp, Options, Pairing, Request, Trace, TraceError, has_requests, sort_by_time,
@@ -227,13 +227,13 @@ pub struct BlockPosition {
 impl BlockPosition {
     /// Position of the device of `facts`; `None` without a device number, as for a file.
     pub fn of(index: usize, facts: &DeviceFacts) -> Option<Self> {
-        let device_number = facts.number.map(|number| (number.major, number.minor))?;
+        let device_number = facts.number?;
         let Some(Partition { start_bytes, disk_number, .. }) = &facts.partition else {
             return Some(Self { index, device_number, disk: device_number, sectors: 0..u64::MAX });
         };
         let first_sector = start_bytes / SECTOR_BYTES;
         let sectors = first_sector..first_sector + facts.size_bytes / SECTOR_BYTES;
-        Some(Self { index, device_number, disk: (disk_number.major, disk_number.minor), sectors })
+        Some(Self { index, device_number, disk: *disk_number, sectors })
     }
 }
 
@@ -337,7 +337,7 @@ fn spread(times_ns: &mut [u64]) -> Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use device::discover::DevNum;
+    use device::discover::DeviceNumber;
     use std::fs;
     use std::time::Duration;
 
@@ -345,7 +345,7 @@ mod tests {
     fn a_partition_is_looked_for_on_its_disk_and_a_bio_driver_is_refused() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("sys/dev/block/259:0/mq")).unwrap();
-        let number = |minor| DevNum { major: 259, minor };
+        let number = |minor| DeviceNumber { major: 259, minor };
         let partition =
             Partition { index: 2, start_bytes: 1 << 20, disk: "nvme0n1".to_owned(), disk_number: number(0) };
         let at = |number, partition: Option<&Partition>| {
@@ -353,7 +353,12 @@ mod tests {
                 DeviceFacts { number, partition: partition.cloned(), size_bytes: 1 << 20, ..DeviceFacts::default() };
             place(1, &facts, root.path())
         };
-        let expected = BlockPosition { index: 1, device_number: (259, 2), disk: (259, 0), sectors: 2_048..4_096 };
+        let expected = BlockPosition {
+            index: 1,
+            device_number: DeviceNumber::new(259, 2),
+            disk: DeviceNumber::new(259, 0),
+            sectors: 2_048..4_096,
+        };
         assert_eq!(at(Some(number(2)), Some(&partition)), Ok(expected));
         assert_eq!(at(Some(number(0)), None).map(|place| place.sectors), Ok(0..u64::MAX));
         assert!(at(Some(number(1)), None).unwrap_err().contains("bios"));
@@ -363,11 +368,25 @@ mod tests {
     fn request(sector: u64, sectors: u32, op: EventOp, queue_ns: u64, device_ns: u64) -> Request {
         let (queued_ns, issued_ns) = (Some(1_000), 1_000 + queue_ns);
         let completed_ns = Some(issued_ns + device_ns);
-        Request { device: (8, 0), sector, sectors, op, queued_ns, issued_ns, completed_ns, ..Request::default() }
+        Request {
+            device: DeviceNumber::new(8, 0),
+            sector,
+            sectors,
+            op,
+            queued_ns,
+            issued_ns,
+            completed_ns,
+            ..Request::default()
+        }
     }
 
     fn place_of(index: usize, sectors: std::ops::Range<u64>) -> BlockPosition {
-        BlockPosition { index, device_number: (8, 1 + index as u32), disk: (8, 0), sectors }
+        BlockPosition {
+            index,
+            device_number: DeviceNumber::new(8, 1 + index as u32),
+            disk: DeviceNumber::new(8, 0),
+            sectors,
+        }
     }
 
     #[test]

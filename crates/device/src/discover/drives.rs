@@ -9,7 +9,7 @@
 //! reports them.
 
 use super::sysfs::is_numbered;
-use super::{DevNum, DeviceFacts, Disk, Kind, Roots, SysDir, discover, disks};
+use super::{DeviceFacts, DeviceNumber, Disk, Kind, Roots, SysDir, discover, disks};
 
 /// A drive, and the given names that lead to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Drive {
 #[derive(PartialEq)]
 enum Identity {
     /// Number of the disk; for a drive with several paths, the lowest number of its paths.
-    Number(DevNum),
+    Number(DeviceNumber),
     /// Any other device, identified by its name.
     Name(String),
 }
@@ -202,7 +202,7 @@ mod tests {
         let tree = FakeTree::of(&[]);
         fake_nvme(&tree);
         let roots = Roots::below(tree.root());
-        let fact = |minor| super::super::discover_block_for_tests(DevNum { major: 259, minor }, &roots);
+        let fact = |minor| super::super::discover_block_for_tests(DeviceNumber { major: 259, minor }, &roots);
         let (disk, part) = (asked("/dev/x", &fact(0), &roots), asked("/dev/by-uuid/y", &fact(2), &roots));
         assert!(disk.0 == part.0, "one drive");
         for (_, drive) in [disk, part] {
@@ -226,7 +226,7 @@ mod tests {
             tree.block(number, &disk);
         }
         let drive = |minor| {
-            let facts = super::super::discover_block_for_tests(DevNum { major: 8, minor }, &roots);
+            let facts = super::super::discover_block_for_tests(DeviceNumber { major: 8, minor }, &roots);
             asked("/dev/x", &facts, &roots).0
         };
         assert!(drive(0) == drive(16) && drive(0) != drive(32));
@@ -272,7 +272,7 @@ mod tests {
             tree.link(format!("{}/slaves/{below}", dir(disk)), dir(below));
         }
         let roots = Roots::below(tree.root());
-        let stacked = DeviceFacts { number: DevNum::parse("252:9"), ..named("dm-9") };
+        let stacked = DeviceFacts { number: DeviceNumber::parse("252:9"), ..named("dm-9") };
         let why = why_not_a_drive(&stacked, &roots);
         assert_eq!(why.as_deref(), Some("/dev/dm-9 lies on loop7p1, a loop device, which is a file"));
     }
@@ -294,7 +294,7 @@ mod tests {
                 tree.link(format!("{}/slaves/{below}", dir(disk)), dir(below));
             }
         }
-        let disks = disks_beneath(DevNum::parse("252:0").unwrap(), &Roots::below(tree.root()));
+        let disks = disks_beneath(DeviceNumber::parse("252:0").unwrap(), &Roots::below(tree.root()));
         let names: Vec<_> = disks.iter().filter_map(|disk| disk.kernel_name.as_deref()).collect();
         assert_eq!(names, ["sda", "sdb"]);
     }

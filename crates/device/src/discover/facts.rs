@@ -4,7 +4,7 @@
 //! Sources: `Documentation/ABI/stable/sysfs-block` and `Documentation/ABI/testing/sysfs-nvme` of the kernel.
 
 use super::sysfs::{is_numbered, open_to_ask, queue_attribute};
-use super::{DevNum, DiscoverError, Resolved, Roots, SysDir, controllers};
+use super::{DeviceNumber, DiscoverError, Resolved, Roots, SysDir, controllers};
 use results::run_dir::DeviceKind as Kind;
 use serde::Serialize;
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ pub struct Partition {
     /// First byte on the disk.
     pub start_bytes: u64,
     pub disk: String,
-    pub disk_number: DevNum,
+    pub disk_number: DeviceNumber,
 }
 
 /// The file behind a loop device.
@@ -40,7 +40,7 @@ pub struct DeviceFacts {
     pub path: String,
     /// The kernel's name: `nvme0n1`.
     pub kernel_name: Option<String>,
-    pub number: Option<DevNum>,
+    pub number: Option<DeviceNumber>,
     /// Whole disk, partition or file.
     pub kind: Kind,
     pub size_bytes: u64,
@@ -101,7 +101,7 @@ impl DeviceFacts {
     }
 
     /// Device number of the whole disk, also for a partition.
-    pub fn disk_number(&self) -> Option<DevNum> {
+    pub fn disk_number(&self) -> Option<DeviceNumber> {
         self.partition.as_ref().map(|part| part.disk_number).or(self.number)
     }
 
@@ -147,7 +147,7 @@ pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result
             file_identity: resolved.file_identity(),
             size_bytes: metadata.len(),
             // `None` for a file system that does not lie on exactly one block device (tmpfs, btrfs, NFS).
-            logical_sector_bytes: queue_attribute(DevNum::of_stat(metadata.dev()), "logical_block_size", roots)
+            logical_sector_bytes: queue_attribute(DeviceNumber::of_stat(metadata.dev()), "logical_block_size", roots)
                 .and_then(|bytes| bytes.parse().ok()),
             ..unknown_facts(path, Kind::RegularFile)
         }),
@@ -162,16 +162,16 @@ pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result
 
 /// Disks with the data of the block device or file system `number`: the device itself, or all disks at the bottom of a
 /// stack of dm and md devices. Empty for file systems without a block device of their own (tmpfs, overlay, btrfs, NFS).
-pub fn disks_beneath(number: DevNum, roots: &Roots) -> Vec<DeviceFacts> {
+pub fn disks_beneath(number: DeviceNumber, roots: &Roots) -> Vec<DeviceFacts> {
     let mut disks = Vec::new();
     add_disks_beneath(number, roots, super::drives::DEPTH_MAX, &mut disks);
     disks
 }
 
-fn add_disks_beneath(number: DevNum, roots: &Roots, depth: u32, disks: &mut Vec<DeviceFacts>) {
+fn add_disks_beneath(number: DeviceNumber, roots: &Roots, depth: u32, disks: &mut Vec<DeviceFacts>) {
     let Some(dir) = SysDir::of_block(&roots.sys, number) else { return };
     // A partition of an md device has no slaves of its own.
-    let slaves: Vec<DevNum> = dir.disk().below("slaves").filter_map(|slave| slave.dev()).collect();
+    let slaves: Vec<DeviceNumber> = dir.disk().below("slaves").filter_map(|slave| slave.dev()).collect();
     if slaves.is_empty() || depth == 0 {
         let disk = of_block(&format!("/dev/{}", dir.name()), number, &dir, None);
         if disks.iter().all(|other| other.number != disk.number) {
@@ -189,7 +189,7 @@ pub(crate) fn unknown_facts(path: &str, kind: Kind) -> DeviceFacts {
 }
 
 /// Facts of the block device at `dir`; `loop_identity`: identity of a loop device's backing file, from the loop driver.
-fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str>) -> DeviceFacts {
+fn of_block(path: &str, number: DeviceNumber, dir: &SysDir, loop_identity: Option<&str>) -> DeviceFacts {
     let (partition, disk) = (partition_at(dir), dir.disk());
     let kind = if partition.is_some() { Kind::Partition } else { Kind::WholeDisk };
     let (queue, device) = (disk.child("queue"), disk.child("device"));
@@ -310,7 +310,7 @@ fn numa_node(disk: &SysDir, device: &SysDir) -> Option<u32> {
 /// Asks the driver, because the path in sysfs may lead to another file by now.
 fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
     let LoopFile { device, inode, offset_bytes, .. } = ioctl::loop_file(device).ok()?;
-    Some(format!("{}:{inode}+{offset_bytes}", DevNum::of_stat(device)))
+    Some(format!("{}:{inode}+{offset_bytes}", DeviceNumber::of_stat(device)))
 }
 
 /// Describes how the open device differs from the `facts` found when its name was looked up; `None` if it is still the
@@ -320,7 +320,7 @@ fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
 /// The node, and even the device number, then lead to another device.
 pub(crate) fn changes_since(facts: &DeviceFacts, device: &File, roots: &Roots) -> Option<String> {
     let metadata = device.metadata().ok().filter(|metadata| metadata.file_type().is_block_device());
-    let Some(number) = metadata.map(|metadata| DevNum::of_stat(metadata.rdev())) else {
+    let Some(number) = metadata.map(|metadata| DeviceNumber::of_stat(metadata.rdev())) else {
         return Some("it is no longer a block device".to_owned());
     };
     if let Some(before) = facts.number.filter(|before| *before != number) {

@@ -28,35 +28,39 @@ pub use sysfs::{DiskWithPartitions, is_zoned, list, queue_attribute};
 use thiserror::Error;
 
 /// Number of a device: `major:minor`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DevNum {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceNumber {
     /// Major number: the driver.
     pub major: u32,
     /// Minor number: the device within its driver.
     pub minor: u32,
 }
 
-impl DevNum {
+impl DeviceNumber {
+    pub const fn new(major: u32, minor: u32) -> Self {
+        Self { major, minor }
+    }
+
     /// Splits `st_dev` or `st_rdev` of `stat`.
     pub fn of_stat(number: u64) -> Self {
         #[allow(clippy::unnecessary_cast)] // the type is signed in one C library, unsigned in another
         Self { major: libc::major(number) as u32, minor: libc::minor(number) as u32 }
     }
 
-    /// Reads `major:minor` as the kernel prints it.
+    /// Reads `major:minor` as in sysfs, or `major,minor` as in traces.
     pub fn parse(text: &str) -> Option<Self> {
-        let (major, minor) = text.trim().split_once(':')?;
+        let (major, minor) = text.trim().split_once([':', ','])?;
         Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
     }
 }
 
-impl fmt::Display for DevNum {
+impl fmt::Display for DeviceNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.major, self.minor)
     }
 }
 
-impl Serialize for DevNum {
+impl Serialize for DeviceNumber {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -109,7 +113,7 @@ pub enum DiscoverError {
     NoPermission { tried: &'static str, source: io::Error },
     /// The sysfs at `root` has no entry for the device.
     #[error("block device {number} has no entry under {root}; mount sysfs there (a container may hide it)")]
-    NoSysfs { number: DevNum, root: PathBuf },
+    NoSysfs { number: DeviceNumber, root: PathBuf },
     /// Any other error of the kernel.
     #[error("cannot {tried} ({source}); {}", sys::remedy(source, "look at the kernel log (dmesg) for the reason"))]
     Io { tried: &'static str, source: io::Error },
@@ -153,7 +157,7 @@ pub fn min_direct_io_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
 
 /// Facts of a block device that has no node.
 #[cfg(test)]
-pub(crate) fn discover_block_for_tests(number: DevNum, roots: &Roots) -> DeviceFacts {
+pub(crate) fn discover_block_for_tests(number: DeviceNumber, roots: &Roots) -> DeviceFacts {
     facts_of("/dev/fake", &Resolved::Block { number, node: PathBuf::from("/nowhere") }, roots).unwrap()
 }
 
@@ -161,7 +165,7 @@ pub(crate) fn discover_block_for_tests(number: DevNum, roots: &Roots) -> DeviceF
 #[derive(Debug, Clone)]
 pub(crate) enum Resolved {
     Block {
-        number: DevNum,
+        number: DeviceNumber,
         /// Node to open: the given path; for a character device, the node of its block device.
         node: PathBuf,
     },
@@ -175,7 +179,7 @@ impl Resolved {
     pub(crate) fn file_identity(&self) -> Option<String> {
         match self {
             Self::Block { .. } => None,
-            Self::File { metadata } => Some(format!("{}:{}", DevNum::of_stat(metadata.dev()), metadata.ino())),
+            Self::File { metadata } => Some(format!("{}:{}", DeviceNumber::of_stat(metadata.dev()), metadata.ino())),
         }
     }
 }
@@ -184,7 +188,7 @@ impl Resolved {
 pub(crate) fn resolve(path: &Path, roots: &Roots) -> Result<Resolved, DiscoverError> {
     let metadata = fs::metadata(path).map_err(|source| why_not(path, source))?;
     let kind = metadata.file_type();
-    let number = DevNum::of_stat(metadata.rdev());
+    let number = DeviceNumber::of_stat(metadata.rdev());
     if kind.is_block_device() {
         return Ok(Resolved::Block { number, node: path.to_path_buf() });
     }
@@ -218,14 +222,14 @@ fn why_not(path: &Path, source: io::Error) -> DiscoverError {
 }
 
 /// Name of the block device (`nvme0n1`) of the namespace behind the NVMe character device `number` (`ng0n1`).
-pub(crate) fn block_name_of_generic(number: DevNum, roots: &Roots) -> Option<String> {
+pub(crate) fn block_name_of_generic(number: DeviceNumber, roots: &Roots) -> Option<String> {
     let link = fs::canonicalize(roots.sys.join("dev/char").join(number.to_string())).ok()?;
     let rest = link.file_name()?.to_str()?.strip_prefix("ng")?;
     rest.starts_with(|c: char| c.is_ascii_digit()).then(|| format!("nvme{rest}"))
 }
 
 /// Number of the NVMe character device (`ng0n1`) beside the block device `name` (`nvme0n1`).
-pub(crate) fn generic_of_block(name: &str, roots: &Roots) -> Option<DevNum> {
+pub(crate) fn generic_of_block(name: &str, roots: &Roots) -> Option<DeviceNumber> {
     let generic = format!("ng{}", name.strip_prefix("nvme")?);
     SysDir::new(roots.sys.join("class/nvme-generic").join(generic)).dev()
 }

@@ -10,7 +10,7 @@
 //! which links to all of the drive's controllers.
 
 use super::facts::{serial, wwid};
-use super::{DevNum, DeviceFacts, Roots};
+use super::{DeviceFacts, DeviceNumber, Roots};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -24,7 +24,7 @@ pub(crate) struct SysDir(PathBuf);
 
 impl SysDir {
     /// The directory of the block device `number` under the sysfs `root`, links resolved.
-    pub(crate) fn of_block(root: &Path, number: DevNum) -> Option<Self> {
+    pub(crate) fn of_block(root: &Path, number: DeviceNumber) -> Option<Self> {
         fs::canonicalize(root.join("dev/block").join(number.to_string())).ok().map(Self)
     }
 
@@ -137,15 +137,15 @@ impl SysDir {
     }
 
     /// Device number in the attribute `dev`.
-    pub(crate) fn dev(&self) -> Option<DevNum> {
-        DevNum::parse(&self.text("dev")?)
+    pub(crate) fn dev(&self) -> Option<DeviceNumber> {
+        DeviceNumber::parse(&self.text("dev")?)
     }
 }
 
 /// A loop device with a backing file or device.
 #[derive(Debug, Clone)]
 pub(crate) struct LoopDevice {
-    pub(crate) number: DevNum,
+    pub(crate) number: DeviceNumber,
     /// Directory in sysfs.
     pub(crate) dir: SysDir,
     /// Path of the backing when the loop device was set up.
@@ -161,11 +161,11 @@ pub(crate) struct LoopDevice {
 pub(crate) enum Backing {
     File {
         /// Device number of the file system that holds the file.
-        device: DevNum,
+        device: DeviceNumber,
         /// Inode on that device.
         inode: u64,
     },
-    Device(DevNum),
+    Device(DeviceNumber),
     /// Not determined.
     Unknown,
 }
@@ -195,23 +195,23 @@ fn loop_at(dir: &SysDir, roots: &Roots) -> Option<LoopDevice> {
 
 /// The backing reported by the driver. The path is not reliable: by now it may lead to another file, or to a file that
 /// is not visible in this namespace.
-fn by_driver(node: &Path, number: DevNum) -> Option<Backing> {
+fn by_driver(node: &Path, number: DeviceNumber) -> Option<Backing> {
     let device = open_to_ask(node)?;
     let metadata = device.metadata().ok()?;
-    if !metadata.file_type().is_block_device() || DevNum::of_stat(metadata.rdev()) != number {
+    if !metadata.file_type().is_block_device() || DeviceNumber::of_stat(metadata.rdev()) != number {
         return None;
     }
     let file = ioctl::loop_file(device.as_fd()).ok()?;
     Some(match file.rdevice {
-        0 => Backing::File { device: DevNum::of_stat(file.device), inode: file.inode },
-        rdevice => Backing::Device(DevNum::of_stat(rdevice)),
+        0 => Backing::File { device: DeviceNumber::of_stat(file.device), inode: file.inode },
+        rdevice => Backing::Device(DeviceNumber::of_stat(rdevice)),
     })
 }
 
 fn by_metadata(metadata: &Metadata) -> Backing {
     match metadata.file_type().is_block_device() {
-        true => Backing::Device(DevNum::of_stat(metadata.rdev())),
-        false => Backing::File { device: DevNum::of_stat(metadata.dev()), inode: metadata.ino() },
+        true => Backing::Device(DeviceNumber::of_stat(metadata.rdev())),
+        false => Backing::File { device: DeviceNumber::of_stat(metadata.dev()), inode: metadata.ino() },
     }
 }
 
@@ -242,7 +242,7 @@ pub(crate) fn unescape(text: &str) -> String {
 
 /// Attribute `name` of the queue of the block device `number`, as text; for a partition, of its disk. `None` if sysfs
 /// lacks the attribute.
-pub fn queue_attribute(number: DevNum, name: &str, roots: &Roots) -> Option<String> {
+pub fn queue_attribute(number: DeviceNumber, name: &str, roots: &Roots) -> Option<String> {
     let dir = SysDir::of_block(&roots.sys, number)?;
     let of = |dir: &SysDir| dir.child("queue").text(name);
     of(&dir).or_else(|| of(&dir.parent()?))
@@ -319,7 +319,7 @@ fn listed(dir: &SysDir) -> DiskWithPartitions {
 /// A whole disk that has a node.
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
-    pub(crate) number: DevNum,
+    pub(crate) number: DeviceNumber,
     /// Directory in sysfs.
     pub(crate) dir: SysDir,
     /// Serial number of the drive.

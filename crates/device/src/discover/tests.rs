@@ -62,7 +62,7 @@ fn nvme() -> FakeTree {
 
 /// Facts of the block device `number` in `tree`.
 fn facts_in(tree: &FakeTree, name: &str, number: &str) -> DeviceFacts {
-    let block = Resolved::Block { number: DevNum::parse(number).unwrap(), node: PathBuf::from("/nowhere") };
+    let block = Resolved::Block { number: DeviceNumber::parse(number).unwrap(), node: PathBuf::from("/nowhere") };
     facts_of(name, &block, &Roots::below(tree.root())).unwrap()
 }
 
@@ -169,10 +169,10 @@ fn a_namespace_with_several_paths_has_the_requests_and_the_bus_of_one() {
 fn both_doors_to_an_nvme_drive_are_found() {
     let tree = nvme();
     let roots = Roots::below(tree.root());
-    let generic = DevNum { major: 240, minor: 0 };
+    let generic = DeviceNumber { major: 240, minor: 0 };
     assert_eq!(block_name_of_generic(generic, &roots).as_deref(), Some("nvme0n1"));
     assert_eq!(generic_of_block("nvme0n1", &roots), Some(generic));
-    assert_eq!(block_name_of_generic(DevNum { major: 1, minor: 3 }, &roots), None);
+    assert_eq!(block_name_of_generic(DeviceNumber { major: 1, minor: 3 }, &roots), None);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_file_has_the_sectors_of_the_disk_beneath_its_file_system() {
     let roots = Roots::below(tree.root());
     let sector = || discover(file.path().to_str().unwrap(), &roots).unwrap().logical_sector_bytes;
     assert_eq!(sector(), None);
-    let number = DevNum::of_stat(std::os::unix::fs::MetadataExt::dev(&file.as_file().metadata().unwrap()));
+    let number = DeviceNumber::of_stat(std::os::unix::fs::MetadataExt::dev(&file.as_file().metadata().unwrap()));
     tree.block(&number.to_string(), "sys/devices/disk/part");
     tree.write("sys/devices/disk/queue/logical_block_size", "4096\n");
     assert_eq!(sector(), Some(4096));

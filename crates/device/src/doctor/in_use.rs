@@ -2,7 +2,7 @@
 //! space, and not on the device under test.
 
 use super::{DeviceState, Findings};
-use crate::discover::{DevNum, Roots};
+use crate::discover::{DeviceNumber, Roots};
 use crate::guard::{activity, users_of};
 use crate::observe::diskstats::Counters;
 use results::units;
@@ -102,7 +102,7 @@ pub(super) fn check_free_space(dir: &Path, findings: &mut Findings) {
 /// Checks that the run directory is not on the device under test.
 pub(super) fn check_place(dir: &Path, device: &DeviceState, findings: &mut Findings) {
     let Ok(metadata) = existing(dir).metadata() else { return };
-    let dir_device = Some(DevNum::of_stat(metadata.dev()));
+    let dir_device = Some(DeviceNumber::of_stat(metadata.dev()));
     let parts = device.disk.iter().flat_map(|disk| disk.below(""));
     if device.disk.iter().cloned().chain(parts).any(|dir| dir.dev() == dir_device) {
         findings

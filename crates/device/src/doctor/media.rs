@@ -175,7 +175,7 @@ pub(super) fn check_health(device: &DeviceState, reader: SmartReader, findings: 
 /// Errors: no NVMe drive, no permission, or no answer within a second.
 pub fn read_smart(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
     let number = facts.disk_number().ok_or("it has no device number")?;
-    let controller = Controller::find(root, (number.major, number.minor));
+    let controller = Controller::find(root, number);
     let controller = controller.ok_or("its controller could not be opened; run as root")?;
     let (result_sender, result_receiver) = mpsc::channel();
     // After the timeout the answer has no receiver.

@@ -16,9 +16,9 @@ mod in_use;
 mod kind;
 mod media;
 
+use crate::discover::DeviceNumber;
 use crate::discover::{self, DeviceFacts, Resolved, Roots, SysDir};
 use crate::guard::Records;
-use crate::observe::DeviceNumber;
 use crate::observe::diskstats::Counters;
 use crate::observe::host::{Ticks, value_of_key};
 use crate::observe::nvme::fdp::Fdp;
@@ -170,8 +170,7 @@ impl DeviceState {
 
     /// Number of the whole disk.
     fn disk_number(&self) -> Option<DeviceNumber> {
-        let number = self.facts.disk_number()?;
-        Some((number.major, number.minor))
+        self.facts.disk_number()
     }
 
     /// Directories of the disk and of everything above it, from the disk upwards. For a drive with several paths, the

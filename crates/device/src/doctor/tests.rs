@@ -377,7 +377,7 @@ fn a_run_directory_on_the_device_under_test_is_told() {
             .collect::<String>()
     };
     assert!(!place(machine.doctor().examine(&[DRIVE], Some(dir.path()))).contains("the device under test"));
-    let number = crate::discover::DevNum::of_stat(fs::metadata(dir.path()).unwrap().dev());
+    let number = crate::discover::DeviceNumber::of_stat(fs::metadata(dir.path()).unwrap().dev());
     machine.write(&format!("sys/{DISK}/nvme0n1p2/dev"), &format!("{number}\n"));
     let told = place(machine.doctor().examine(&[DRIVE], Some(&dir.path().join("not/yet/there"))));
     assert!(told.contains("the run directory is on the device under test"), "{told}");

@@ -259,7 +259,7 @@ fn lasting_names(facts: &DeviceFacts, roots: &Roots) -> Vec<LastingName> {
 mod tests {
     use super::*;
     use crate::discover::tests::fake_nvme;
-    use crate::discover::{DevNum, Kind, discover_block_for_tests, unknown_facts};
+    use crate::discover::{DeviceNumber, Kind, discover_block_for_tests, unknown_facts};
     use crate::fake_tree::FakeTree;
 
     fn decide(mut answers: EraseAnswers<'_>) -> Result<(), String> {
@@ -326,7 +326,7 @@ mod tests {
             (0, ["S123", "eui.0025385b21404321"], ["S123-part2", "S12"]),
             (2, ["S123-part2", "eui.0025385b21404321-part2"], ["S123", "S123-part1"]),
         ] {
-            let facts = discover_block_for_tests(DevNum { major: 259, minor }, &roots);
+            let facts = discover_block_for_tests(DeviceNumber { major: 259, minor }, &roots);
             let of = DeviceNames::of(&facts, &roots);
             assert_eq!(of.unique_lasting_name().unwrap().text, names[0]);
             names.iter().for_each(|name| assert_eq!(of.matches(name), NameMatch::Lasting, "{name}"));
@@ -340,7 +340,7 @@ mod tests {
         let roots = Roots::below(tree.root());
         tree.write_all("sys/devices/dm-3", &[("dev", "252:3"), ("dm/name", "vg-data"), ("dm/uuid", "LVM-x")]);
         tree.block("252:3", "sys/devices/dm-3");
-        let facts = discover_block_for_tests(DevNum { major: 252, minor: 3 }, &roots);
+        let facts = discover_block_for_tests(DeviceNumber { major: 252, minor: 3 }, &roots);
         let of = DeviceNames::of(&facts, &roots);
         let name = roots.dev.join("mapper/vg-data").display().to_string();
         assert_eq!(of.unique_lasting_name().map(|lasting| &lasting.text), Some(&name));

@@ -20,7 +20,7 @@
 use super::in_use::second_run;
 use super::refusal::Reason;
 use super::{Guard, Request};
-use crate::discover::{self, DevNum, DeviceFacts, Roots};
+use crate::discover::{self, DeviceFacts, DeviceNumber, Roots};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
@@ -112,9 +112,9 @@ pub(super) fn open_for_examination(node: &Path, settle: Duration) -> Result<File
 
 /// Claims the device at `node`, another path to a drive that will be written to. `None` if `node` is not the device
 /// `number`.
-pub(super) fn other_path(node: &Path, number: DevNum, open_mode: OpenMode) -> Result<Option<File>, Reason> {
+pub(super) fn other_path(node: &Path, number: DeviceNumber, open_mode: OpenMode) -> Result<Option<File>, Reason> {
     match fs::metadata(node) {
-        Ok(metadata) if metadata.file_type().is_block_device() && DevNum::of_stat(metadata.rdev()) == number => {}
+        Ok(metadata) if metadata.file_type().is_block_device() && DeviceNumber::of_stat(metadata.rdev()) == number => {}
         _ => return Ok(None),
     }
     let claim = retry(open_mode.settle, is_busy, || open(node, false, libc::O_EXCL));

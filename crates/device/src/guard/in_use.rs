@@ -17,7 +17,7 @@
 use super::claim::mark_in_fdinfo;
 use super::refusal::{Objections, Reason};
 use super::target_devices::{TargetDevices, TargetPart};
-use crate::discover::{Backing, DevNum, LoopDevice, Roots, SysDir, controller_names, loops, unescape};
+use crate::discover::{Backing, DeviceNumber, LoopDevice, Roots, SysDir, controller_names, loops, unescape};
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
 use std::io;
@@ -76,7 +76,7 @@ impl KernelUsers {
             }
         }
         let is_swap = |path: &&String| {
-            fs::metadata(path).is_ok_and(|metadata| numbers.contains(&DevNum::of_stat(metadata.rdev())))
+            fs::metadata(path).is_ok_and(|metadata| numbers.contains(&DeviceNumber::of_stat(metadata.rdev())))
         };
         uses.extend(self.swaps.iter().filter(is_swap).map(|_| "used as swap".to_owned()));
         uses
@@ -131,7 +131,7 @@ impl TargetDevices {
 
     /// Description of the device with the file system `number`; `None` if its mount is already reported, because users
     /// of its files add no information.
-    fn file_system_on(&self, number: DevNum, findings: &Objections) -> Option<String> {
+    fn file_system_on(&self, number: DeviceNumber, findings: &Objections) -> Option<String> {
         self.node(number).map(|node| node.description.clone()).filter(|which| !findings.is_mounted(which))
     }
 
@@ -236,7 +236,7 @@ fn kind_of_holder(dir: &SysDir) -> Option<String> {
 /// A line of mountinfo (proc_pid_mountinfo(5)).
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
-    number: DevNum,
+    number: DeviceNumber,
     mount_point: String,
     source: String,
 }
@@ -245,7 +245,7 @@ impl Mount {
     fn parse(line: &str) -> Option<Self> {
         let (mount, file_system) = line.split_once(" - ")?;
         let mut fields = mount.split(' ').skip(2);
-        let number = DevNum::parse(fields.next()?)?;
+        let number = DeviceNumber::parse(fields.next()?)?;
         let mount_point = unescape(fields.nth(1)?);
         Some(Self { number, mount_point, source: unescape(file_system.split(' ').nth(1)?) })
     }
@@ -258,7 +258,7 @@ struct Export {
     stop_hint: String,
     paths: Vec<String>,
     /// Device number, if the driver reports it.
-    number: Option<DevNum>,
+    number: Option<DeviceNumber>,
     /// Path of an NVMe controller, whose namespaces are all exported.
     controller: Option<String>,
 }
@@ -327,7 +327,7 @@ fn backstores(config: &SysDir) -> Vec<Export> {
         for dir in plugin.below("").filter(|dir| dir.flag("enable") == Some(true)) {
             let info = dir.text("info").unwrap_or_default();
             let value_after = |label: &str| info.split_once(label)?.1.split_whitespace().next().map(str::to_owned);
-            let number = || DevNum::parse(&format!("{}:{}", value_after("Major:")?, value_after("Minor:")?));
+            let number = || DeviceNumber::parse(&format!("{}:{}", value_after("Major:")?, value_after("Minor:")?));
             let paths = [dir.text("udev_path"), value_after("UDEV PATH:"), value_after("File:")]
                 .into_iter()
                 .flatten()

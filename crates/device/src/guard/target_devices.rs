@@ -10,7 +10,7 @@
 //! The search ends at a file: its file system and the disks below may be in use. [`super::in_use`] searches these
 //! devices for users.
 
-use crate::discover::{Backing, DevNum, Disk, LoopDevice, Roots, SysDir, disks, generic_of_block, loops};
+use crate::discover::{Backing, DeviceNumber, Disk, LoopDevice, Roots, SysDir, disks, generic_of_block, loops};
 use std::fs::{self, Metadata};
 use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -31,7 +31,7 @@ pub(super) enum Relation {
 /// A block device that shares bytes with the target.
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) number: DevNum,
+    pub(super) number: DeviceNumber,
     /// Description: `it`, `its partition /dev/sda1`, `the disk /dev/sda that it lies on`.
     pub(super) description: String,
     pub(super) dir: SysDir,
@@ -43,7 +43,7 @@ pub(super) struct Node {
 /// A part of a file that shares bytes with the target.
 #[derive(Debug)]
 struct FilePart {
-    device: DevNum,
+    device: DeviceNumber,
     inode: u64,
     bytes: Range<u64>,
     description: String,
@@ -76,11 +76,11 @@ pub(super) struct TargetDevices {
     /// Block devices; the target is the first, unless it is a file.
     pub(super) nodes: Vec<Node>,
     /// NVMe character devices that give access to disks in `nodes`.
-    generics: Vec<(DevNum, String)>,
+    generics: Vec<(DeviceNumber, String)>,
     /// The target itself if it is a file, or files below it.
     files: Vec<FilePart>,
     /// Loop devices that are the target or below it; they do not count as users of their backing files.
-    own_loops: Vec<DevNum>,
+    own_loops: Vec<DeviceNumber>,
 }
 
 /// All disks and loop devices of the machine.
@@ -92,7 +92,7 @@ struct Machine<'a> {
 
 impl TargetDevices {
     /// The devices that share bytes with the block device `number`, whose sysfs directory is `dir`.
-    pub(super) fn of_device(number: DevNum, dir: &SysDir, roots: &Roots) -> Self {
+    pub(super) fn of_device(number: DeviceNumber, dir: &SysDir, roots: &Roots) -> Self {
         let machine = Machine { roots, disks: disks(roots), loops: loops(roots) };
         let mut devices = Self::default();
         devices.add(&machine, number, dir, None, true);
@@ -102,7 +102,7 @@ impl TargetDevices {
     /// The file that `metadata` describes.
     pub(super) fn of_file(metadata: &Metadata) -> Self {
         let file = FilePart {
-            device: DevNum::of_stat(metadata.dev()),
+            device: DeviceNumber::of_stat(metadata.dev()),
             inode: metadata.ino(),
             bytes: 0..u64::MAX,
             description: "it".to_owned(),
@@ -116,7 +116,7 @@ impl TargetDevices {
     fn add(
         &mut self,
         machine: &Machine<'_>,
-        number: DevNum,
+        number: DeviceNumber,
         dir: &SysDir,
         upper_disk: Option<&SysDir>,
         is_exact: bool,
@@ -157,7 +157,7 @@ impl TargetDevices {
         }
     }
 
-    fn push(&mut self, number: Option<DevNum>, dir: &SysDir, description: String, relation: Relation) {
+    fn push(&mut self, number: Option<DeviceNumber>, dir: &SysDir, description: String, relation: Relation) {
         let Some(number) = number.filter(|number| self.nodes.iter().all(|node| node.number != *number)) else { return };
         self.nodes.push(Node { number, description, dir: dir.clone(), relation, path_to_target: Vec::new() });
     }
@@ -241,7 +241,7 @@ impl TargetDevices {
 
     /// The part of the target to which `metadata` belongs, if any.
     pub(super) fn find(&self, metadata: &Metadata) -> Option<TargetPart> {
-        let number = DevNum::of_stat(metadata.rdev());
+        let number = DeviceNumber::of_stat(metadata.rdev());
         let kind = metadata.file_type();
         if kind.is_block_device() {
             let node = self.node(number)?;
@@ -252,7 +252,7 @@ impl TargetDevices {
         }
         let description = match kind.is_char_device() {
             true => self.generics.iter().find(|(generic, _)| *generic == number)?.1.clone(),
-            false => self.file(DevNum::of_stat(metadata.dev()), metadata.ino(), &(0..u64::MAX))?.to_owned(),
+            false => self.file(DeviceNumber::of_stat(metadata.dev()), metadata.ino(), &(0..u64::MAX))?.to_owned(),
         };
         Some(TargetPart { description, readers_count: true })
     }
@@ -286,11 +286,11 @@ impl TargetDevices {
     }
 
     /// The block device `number`, if it shares bytes with the target.
-    pub(super) fn node(&self, number: DevNum) -> Option<&Node> {
+    pub(super) fn node(&self, number: DeviceNumber) -> Option<&Node> {
         self.nodes.iter().find(|node| node.number == number)
     }
 
-    fn file(&self, device: DevNum, inode: u64, bytes: &Range<u64>) -> Option<&str> {
+    fn file(&self, device: DeviceNumber, inode: u64, bytes: &Range<u64>) -> Option<&str> {
         let is_it = |file: &&FilePart| (file.device, file.inode) == (device, inode) && meet(&file.bytes, bytes);
         self.files.iter().find(is_it).map(|file| file.description.as_str())
     }

@@ -4,7 +4,7 @@
 //! follow the kernel's `Documentation/admin-guide/iostats.rst`. The rates are computed as in sysstat, so they can be
 //! compared with those of iostat.
 
-use super::DeviceNumber;
+use crate::discover::DeviceNumber;
 use crate::discover::SysDir;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ pub fn read(root: &Path) -> Result<Vec<Disk>, DiskstatsError> {
 /// Parses number, name and counters of one line; `None` for another format.
 pub(super) fn parse_line(line: &str) -> Option<(DeviceNumber, &str, Counters)> {
     let mut words = line.split_ascii_whitespace();
-    let device = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let device = DeviceNumber::new(words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let name = words.next()?;
     Some((device, name, Counters::parse(words)?))
 }
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn every_one_of_the_17_fields_has_its_place() {
         let (device, name, counters) = parse_line(LINE).unwrap();
-        assert_eq!((device, name), ((259, 0), "nvme0n1"));
+        assert_eq!((device, name), (DeviceNumber::new(259, 0), "nvme0n1"));
         let expected = Counters {
             read: Counts { completed: 1, merged: 2, sectors: 3, time_ms: 4 },
             write: Counts { completed: 5, merged: 6, sectors: 7, time_ms: 8 },

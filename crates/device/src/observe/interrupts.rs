@@ -10,7 +10,8 @@
 //! of a controller (an HBA, an NVMe drive with several namespaces) share them. Virtual devices (loop, zram,
 //! device-mapper) have no lines.
 
-use super::{DeviceNumber, block_dir, per_sec};
+use super::{block_dir, per_sec};
+use crate::discover::DeviceNumber;
 use crate::discover::{SysDir, controllers};
 use results::telemetry::Column;
 use std::fs;
@@ -147,7 +148,7 @@ mod tests {
         }
         root.write(format!("{PCI}/irq"), "41\n");
         root.write("sys/devices/pci0000:00/irq", "7\n");
-        assert_eq!(lines_of(root.root(), (259, 1)), [9, 41, 42]);
+        assert_eq!(lines_of(root.root(), DeviceNumber::new(259, 1)), [9, 41, 42]);
     }
 
     #[test]
@@ -156,11 +157,11 @@ mod tests {
         root.block("8:0", &format!("{PCI}/ata1/host0/target0:0:0/0:0:0:0/block/sda"));
         root.write(format!("{PCI}/irq"), "19\n");
         root.block("7:0", "sys/devices/virtual/block/loop0");
-        assert_eq!(lines_of(root.root(), (8, 0)), [19]);
-        assert!(lines_of(root.root(), (7, 0)).is_empty());
-        assert!(lines_of(root.root(), (7, 1)).is_empty(), "there is no such device");
+        assert_eq!(lines_of(root.root(), DeviceNumber::new(8, 0)), [19]);
+        assert!(lines_of(root.root(), DeviceNumber::new(7, 0)).is_empty());
+        assert!(lines_of(root.root(), DeviceNumber::new(7, 1)).is_empty(), "there is no such device");
         root.write(format!("{PCI}/irq"), "0\n");
-        assert!(lines_of(root.root(), (8, 0)).is_empty(), "zero is the kernel's word for none");
+        assert!(lines_of(root.root(), DeviceNumber::new(8, 0)).is_empty(), "zero is the kernel's word for none");
     }
 
     #[test]
@@ -174,7 +175,7 @@ mod tests {
             root.write(format!("{pci}/msi_irqs/{line}"), "msix\n");
             root.link(format!("{subsystem}/nvme{path}"), root.dir(format!("{pci}/nvme/nvme{path}")));
         }
-        assert_eq!(lines_of(root.root(), (259, 0)), [50, 60]);
+        assert_eq!(lines_of(root.root(), DeviceNumber::new(259, 0)), [50, 60]);
     }
 
     #[test]

@@ -29,18 +29,15 @@ pub mod process;
 pub mod telemetry;
 pub mod trace;
 
-use crate::discover::{SysDir, controllers};
+use crate::discover::{DeviceNumber, SysDir, controllers};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Number of a block device: major, minor.
-pub type DeviceNumber = (u32, u32);
-
 /// Directory of the block device `number` in /sys below `root`, links resolved.
-fn block_dir(root: &Path, (major, minor): DeviceNumber) -> Option<PathBuf> {
-    fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()
+fn block_dir(root: &Path, number: DeviceNumber) -> Option<PathBuf> {
+    fs::canonicalize(root.join(format!("sys/dev/block/{number}"))).ok()
 }
 
 /// hwmon drivers that measure the drive itself. Monitors of an adapter or a bridge measure that device instead.
@@ -155,9 +152,9 @@ mod hwmon_tests {
         sys.monitor(0, "k10temp", "sys/devices/pci0000:00", "70000");
         sys.monitor(1, "nvme", "sys/devices/pci0000:00/0000:02:00.0/nvme/nvme1", "41850");
         sys.monitor(2, "nvme", CONTROLLER, "-1500");
-        assert_eq!(sys.celsius((259, 0)), Some(-1.5));
-        assert_eq!(sys.celsius((259, 1)), Some(41.85));
-        assert_eq!(sys.celsius((259, 2)), None);
+        assert_eq!(sys.celsius(DeviceNumber::new(259, 0)), Some(-1.5));
+        assert_eq!(sys.celsius(DeviceNumber::new(259, 1)), Some(41.85));
+        assert_eq!(sys.celsius(DeviceNumber::new(259, 2)), None);
     }
 
     #[test]
@@ -165,7 +162,7 @@ mod hwmon_tests {
         let sys = FakeSys::new();
         sys.0.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
         sys.monitor(0, "nvme", "sys/devices/pci0000:00/0000:01:00.0", "35000");
-        assert_eq!(sys.celsius((259, 0)), Some(35.0));
+        assert_eq!(sys.celsius(DeviceNumber::new(259, 0)), Some(35.0));
     }
 
     #[test]
@@ -175,9 +172,9 @@ mod hwmon_tests {
         sys.0.block("259:0", &format!("{subsystem}/nvme0n1"));
         sys.0.link(format!("{subsystem}/nvme0n1/device"), subsystem);
         sys.monitor(0, "nvme", CONTROLLER, "35000");
-        assert_eq!(sys.celsius((259, 0)), None);
+        assert_eq!(sys.celsius(DeviceNumber::new(259, 0)), None);
         sys.0.link(format!("{subsystem}/nvme0"), CONTROLLER);
-        assert_eq!(sys.celsius((259, 0)), Some(35.0));
+        assert_eq!(sys.celsius(DeviceNumber::new(259, 0)), Some(35.0));
     }
 
     #[test]
@@ -186,9 +183,9 @@ mod hwmon_tests {
         let scsi = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:0:0/0:0:0:0";
         sys.0.block("8:0", &format!("{scsi}/block/sda"));
         sys.monitor(0, "adapter", "sys/devices/pci0000:00/0000:03:00.0", "80000");
-        assert_eq!(sys.celsius((8, 0)), None);
+        assert_eq!(sys.celsius(DeviceNumber::new(8, 0)), None);
         sys.monitor(1, "drivetemp", scsi, "29000");
-        assert_eq!(sys.celsius((8, 0)), Some(29.0));
+        assert_eq!(sys.celsius(DeviceNumber::new(8, 0)), Some(29.0));
     }
 
     #[test]
@@ -196,7 +193,7 @@ mod hwmon_tests {
         let sys = FakeSys::new();
         sys.0.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
         sys.monitor(0, "nvme", CONTROLLER, "35000");
-        let mut thermometer = thermometer(sys.0.root(), (259, 0)).unwrap();
+        let mut thermometer = thermometer(sys.0.root(), DeviceNumber::new(259, 0)).unwrap();
         sys.0.write(format!("{CONTROLLER}/hwmon0/temp1_input"), "");
         assert_eq!(celsius(&mut thermometer), None);
     }

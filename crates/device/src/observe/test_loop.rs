@@ -1,6 +1,6 @@
 //! A loop device for one test, removed with its file when dropped.
 
-use super::DeviceNumber;
+use crate::discover::DeviceNumber;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ impl LoopDevice {
 
     pub(crate) fn number(&self) -> DeviceNumber {
         let rdev = std::fs::metadata(&self.path).expect("the device is there").rdev();
-        (libc::major(rdev), libc::minor(rdev))
+        DeviceNumber::of_stat(rdev)
     }
 
     /// Name in /proc/diskstats.

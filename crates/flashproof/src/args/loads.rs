@@ -9,7 +9,7 @@ use load::workload::act::options::Test;
 use load::workload::act::reference::help_text;
 use results::judge::Sla;
 use session::devices::Consents;
-use session::runner::{FailureLimits, HANG_SEC, NamedWorkload, RunRequest};
+use session::runner::{FailureLimits, NamedWorkload, RunRequest};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -69,7 +69,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
     pub slice: u32,
     #[command(flatten)]
-    pub patience: PatienceArgs,
+    pub failure_limits: FailureLimits,
     /// Print only the verdict, warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
@@ -81,34 +81,11 @@ impl RecordArgs {
         RunRequest {
             sla: self.sla.clone(),
             slice_sec: self.slice.into(),
-            failure_limits: self.patience.into(),
+            failure_limits: self.failure_limits,
             quiet: self.quiet,
             ..RunRequest::new(workloads)
         }
     }
-}
-
-/// Limits beyond which a run ends as failed.
-#[derive(Args, Debug, Clone, Copy)]
-pub struct PatienceArgs {
-    /// Stop after more failed operations than this; any failed operation fails the run
-    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 1000, allow_hyphen_values = true, value_parser = count)]
-    pub max_errors: u64,
-    /// I/O timeout after the end of the run: give up a device if none of its operations in flight completes for this
-    /// time: 60, 5m
-    #[arg(long, hide_short_help = true, value_name = "TIME", default_value_t = HANG_SEC, allow_hyphen_values = true, value_parser = seconds)]
-    pub hang: u32,
-}
-
-impl From<PatienceArgs> for FailureLimits {
-    fn from(PatienceArgs { max_errors, hang }: PatienceArgs) -> Self {
-        Self { max_errors, hang_sec: hang }
-    }
-}
-
-/// Parses a number from 0 on.
-fn count(text: &str) -> Result<u64, String> {
-    text.trim().parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
 }
 
 /// Parses the command line of ACT's program for `test`, or exits with ACT's exit code. The long help has the keys of the

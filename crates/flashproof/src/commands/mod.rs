@@ -1,7 +1,5 @@
 //! The commands.
 
-pub mod baseline;
-pub mod certify;
 pub mod check;
 pub mod client;
 pub mod cluster;
@@ -12,8 +10,8 @@ pub mod fio;
 pub mod fleet;
 pub mod latency;
 pub mod loglatency;
+pub mod predict;
 pub mod prepare;
-pub mod rate;
 pub mod report;
 pub mod serve;
 pub mod size;
@@ -27,7 +25,7 @@ use crate::args::{
     completions, help_page, man_pages,
 };
 use load::workload::act::options::Test;
-use procedures::align;
+use procedures::{align, baseline, certify, rate};
 use serde::Serialize;
 use session::failure::Failure;
 use session::{CompatMode, console};
@@ -56,8 +54,8 @@ pub fn run(command: &Command, compat_mode: CompatMode) -> Result<ExitCode, Failu
         Command::Fio(args) => fio::run(args, compat_mode),
         Command::Certify(args) => certify::run(args),
         Command::Rate(rate) => match &rate.other {
-            Some(OtherRating::Predict(args)) => rate::predict(args),
-            None => rate::run(rate),
+            Some(OtherRating::Predict(args)) => predict::run(args),
+            None => rate::run(&rate.search),
         },
         Command::Baseline(args) => baseline::run(args),
         Command::Check(args) => check::run(args),

@@ -6,7 +6,7 @@
 
 use super::done;
 use crate::args::{StorageArgs, TestArgs};
-use device::observe::DeviceNumber;
+use device::discover::DeviceNumber;
 use engine::DeviceName;
 use load::workload::act::ActWorkload;
 use load::workload::act::dialect::line_of;
@@ -126,7 +126,7 @@ fn check_devices(name: &str, trace: &Trace, device_names: &[String]) -> Result<(
     }
     let device_text = |device: &DeviceNumber| {
         let count = trace.streams_on(*device).iter().map(|(_, group)| group.at_ns.len() as u64).sum();
-        format!("{},{} ({})", device.0, device.1, units::count(count, "operation"))
+        format!("{},{} ({})", device.major, device.minor, units::count(count, "operation"))
     };
     Err(Failure::usage(format!(
         "cannot replay {name} - the trace has {}: {}; {} given - give one --device for each, in this order, or replay \

@@ -124,8 +124,7 @@ pub fn setup(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
     let fdp = Fdp::of(Path::new("/"), &facts).map_err(|why| needs_root(&why))?.ok_or_else(|| {
         cannot("it is not an NVMe drive with FDP - name a drive for which `flashproof doctor` shows FDP")
     })?;
-    let controller =
-        facts.disk_number().and_then(|number| Controller::find(Path::new("/"), (number.major, number.minor)));
+    let controller = facts.disk_number().and_then(|number| Controller::find(Path::new("/"), number));
     let controller = controller.ok_or_else(|| needs_root(&"its controller cannot be opened"))?;
     let nsid = controller
         .nsid()

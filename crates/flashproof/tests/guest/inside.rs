@@ -54,7 +54,7 @@ fn writable(device: &str) -> Arc<Target> {
 
 fn fdp(device: &str) -> Fdp {
     let number = facts(device).number.unwrap();
-    let controller = Controller::find(Path::new("/"), (number.major, number.minor)).unwrap();
+    let controller = Controller::find(Path::new("/"), number).unwrap();
     let disk = facts(device).partition.map_or(device.to_owned(), |part| format!("/dev/{}", part.disk));
     let fdp = controller.fdp(&File::open(disk).unwrap()).unwrap().expect("the drive has FDP");
     assert_eq!(fdp.unknown, Vec::<String>::new());

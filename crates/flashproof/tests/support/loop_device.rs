@@ -1,7 +1,7 @@
 //! A loop device on a file of the bench.
 
 use super::{Bench, skip, tool};
-use device::observe::DeviceNumber;
+use device::discover::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -50,7 +50,7 @@ impl LoopDevice {
     /// Major and minor number.
     pub fn number(&self) -> DeviceNumber {
         let number = fs::metadata(&self.name).unwrap().rdev();
-        (libc::major(number), libc::minor(number))
+        DeviceNumber::of_stat(number)
     }
 
     /// Kernel counters of the device.

@@ -24,12 +24,11 @@ impl Throttled {
             let mut found = fields.filter(|fields| fields.len() > 3 && fields[2] == kind);
             found.find(|fields| fields[3].split(',').any(|has| has == option)).map(|fields| PathBuf::from(fields[1]))
         };
-        let (major, minor) = device.number();
+        let number = device.number();
         // Several tests of this process have groups at the same time, each for another device.
-        let name = format!("flashproof-test-{}-{minor}", std::process::id());
-        let of_v1 = |(limit, value): &(&str, u64)| {
-            (format!("blkio.throttle.{limit}_device"), format!("{major}:{minor} {value}"))
-        };
+        let name = format!("flashproof-test-{}-{}", std::process::id(), number.minor);
+        let of_v1 =
+            |(limit, value): &(&str, u64)| (format!("blkio.throttle.{limit}_device"), format!("{number} {value}"));
         let of_v1: Vec<_> = limits.iter().map(of_v1).collect();
         if let Some(root) = mounted("cgroup", "blkio") {
             return Self::make(root.join(name), &of_v1, None);
@@ -44,7 +43,7 @@ impl Throttled {
         if let Some(root) = unified.filter(has_io) {
             let of_v2 = |(limit, value): &(&str, u64)| {
                 let (way, what) = limit.split_once('_').expect("a direction and what is limited");
-                ("io.max".to_owned(), format!("{major}:{minor} {}{what}={value}", &way[..1]))
+                ("io.max".to_owned(), format!("{number} {}{what}={value}", &way[..1]))
             };
             return Self::make(root.join(name), &limits.iter().map(of_v2).collect::<Vec<_>>(), None);
         }

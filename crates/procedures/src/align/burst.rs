@@ -9,7 +9,7 @@
 //!
 //! Simulated drives and files have only the cells: all issued I/O counts as reached.
 
-use device::discover::{DevNum, Roots, discover, queue_attribute};
+use device::discover::{Roots, discover, queue_attribute};
 use device::observe::diskstats::{self, Counters, Rates, SECTOR_BYTES};
 use device::observe::trace::{Event, EventOp, Options, Trace, has_requests};
 use engine::DeviceName;
@@ -50,8 +50,7 @@ pub(super) fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Op
 
 /// Largest request of the queue of the device at `position`, KiB.
 fn max_request_kib(position: &BlockPosition) -> Option<u64> {
-    let (major, minor) = position.disk;
-    queue_attribute(DevNum { major, minor }, "max_sectors_kb", &Roots::default())?.parse().ok()
+    queue_attribute(position.disk, "max_sectors_kb", &Roots::default())?.parse().ok()
 }
 
 /// Rates of a stream: offered and achieved.
@@ -415,6 +414,7 @@ pub(super) fn furthest(issued: &DriveIo, reached: &DriveIo, indices: Range<usize
 #[cfg(test)]
 mod tests {
     use super::*;
+    use device::discover::DeviceNumber;
     use device::observe::diskstats::Counts;
     use std::time::Duration;
 
@@ -431,7 +431,12 @@ mod tests {
 
     /// A burst of 10 s with these counted writes and flushes per second, where 100 writes per second are issued.
     fn counted(writes: u64, flushes: u64) -> BurstMeasurement {
-        let place = BlockPosition { index: 0, device_number: (0, 0), disk: (0, 0), sectors: 0..u64::MAX };
+        let place = BlockPosition {
+            index: 0,
+            device_number: DeviceNumber::default(),
+            disk: DeviceNumber::default(),
+            sectors: 0..u64::MAX,
+        };
         let mut watched = BurstObserver::new(vec![place], 10, 128 << 10, 512);
         let begin = Instant::now();
         let write = |per_sec| Counts { completed: per_sec * 10, ..Counts::default() };

@@ -4,7 +4,7 @@
 //! removes the files of a killed check. Only files that the lock file lists are removed.
 
 use super::FileUse;
-use device::discover::{DevNum, DeviceFacts, Roots, discover, disks_beneath};
+use device::discover::{DeviceFacts, DeviceNumber, Roots, discover, disks_beneath};
 use engine::sim::SIM_PREFIX;
 use results::units::{bytes, quoted};
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -65,7 +65,7 @@ impl Site {
             let disks = facts.number.map(|number| disks_beneath(number, &Roots::default()));
             return Ok(Self::ranges(path, files, disks.unwrap_or_default()));
         }
-        let disks = disks_beneath(DevNum::of_stat(metadata.dev()), &Roots::default());
+        let disks = disks_beneath(DeviceNumber::of_stat(metadata.dev()), &Roots::default());
         // All files have the size of the largest.
         let file_bytes = files.values().map(|used| used.bytes).max().unwrap_or(0);
         let needed_bytes = file_bytes.saturating_mul(files.len() as u64);

@@ -17,7 +17,7 @@ use conclusions::durability::examine::{Counts, Slot, examine, find_session};
 use conclusions::durability::judge::{Claims, Durability, StateAfterCut};
 use conclusions::durability::session::{FORMAT_VERSION, Lane, Mode, PowerCounts, SessionId};
 use conclusions::durability::witness::{Message, Record, Reply};
-use device::discover::{DevNum, DeviceFacts, Roots, discover, disks_beneath};
+use device::discover::{DeviceFacts, DeviceNumber, Roots, discover, disks_beneath};
 use device::observe::nvme::Controller;
 use device::observe::process::this_process;
 use device::target::Target;
@@ -316,7 +316,7 @@ impl DurabilityTarget {
         }
         let metadata = directory_or_device(path).map_err(cannot)?;
         let (dir, disk, identity) = if metadata.is_dir() {
-            let disks = disks_beneath(DevNum::of_stat(metadata.dev()), &Roots::default());
+            let disks = disks_beneath(DeviceNumber::of_stat(metadata.dev()), &Roots::default());
             // Several disks may have different claims.
             let disk = <[DeviceFacts; 1]>::try_from(disks).ok().map(|[disk]| disk);
             (Some(Path::new(path).join(OWN_DIR)), disk, None)
@@ -411,7 +411,7 @@ impl DurabilityTarget {
     /// Power-cycle counters of an NVMe drive, if this user may read them.
     fn power(&self) -> Option<PowerCounts> {
         let number = self.disk.as_ref()?.disk_number()?;
-        let smart = Controller::find(Path::new("/"), (number.major, number.minor))?.smart().ok()?;
+        let smart = Controller::find(Path::new("/"), number)?.smart().ok()?;
         let short = |counter: u128| u64::try_from(counter).unwrap_or(u64::MAX);
         Some(PowerCounts { cycles: short(smart.power_cycles), unsafe_shutdowns: short(smart.unsafe_shutdowns) })
     }

@@ -4,8 +4,7 @@ use super::logs::Logs;
 use super::{Trigger, verify_notes, write_dumps};
 use crate::cross_check::CrossCheckResult;
 use conclusions::check::Figures;
-use device::discover::DevNum;
-use device::observe::DeviceNumber;
+use device::discover::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
 use load::workload::fio::{FioLoad, JobClone, ReportEntry, Size};
 use report::fio::{
@@ -389,8 +388,7 @@ fn disks_under(load: &FioLoad) -> Vec<diskstats::Disk> {
     let number = |name: &str| -> Option<DeviceNumber> {
         let metadata = fs::metadata(name).ok()?;
         let device = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
-        let DevNum { major, minor } = DevNum::of_stat(device);
-        Some((major, minor))
+        Some(DeviceNumber::of_stat(device))
     };
     let numbers: HashSet<_> = load.devices.iter().filter_map(|name| number(name.as_str())).collect();
     let disks = if numbers.is_empty() { Vec::new() } else { diskstats::read(Path::new("/")).unwrap_or_default() };

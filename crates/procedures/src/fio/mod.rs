@@ -3,7 +3,7 @@
 mod fio_run;
 mod logs;
 
-use device::discover::{DevNum, Roots, queue_attribute};
+use device::discover::{DeviceNumber, Roots, queue_attribute};
 use engine::DeviceName;
 pub use fio_run::{FioRun, FioRunObserver, page};
 use load::workload::Workload;
@@ -161,7 +161,7 @@ pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, 
 pub fn check_polled(load: &FioLoad) -> Result<(), Failure> {
     for name in load.devices.iter().filter(|_| load.extras().polled) {
         let metadata = fs::metadata(name.as_str()).ok().filter(|of| of.file_type().is_block_device());
-        let Some(number) = metadata.map(|of| DevNum::of_stat(of.rdev())) else {
+        let Some(number) = metadata.map(|of| DeviceNumber::of_stat(of.rdev())) else {
             return Err(Failure::usage(format!(
                 "cannot poll {name} - it is not a block device - name a block device, or leave out hipri"
             )));

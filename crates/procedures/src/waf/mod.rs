@@ -239,7 +239,7 @@ fn chosen(requested: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
 /// The controller of a drive. Errors: why there is none, a phrase.
 fn controller_of(facts: &DeviceFacts) -> Result<Controller, &'static str> {
     let number = facts.number.ok_or("the kernel reports no device number for it - check that it is still there")?;
-    let controller = Controller::find(Path::new("/"), (number.major, number.minor));
+    let controller = Controller::find(Path::new("/"), number);
     controller.ok_or("its controller cannot be opened - run as root")
 }
 

@@ -56,16 +56,16 @@ impl Machine {
     }
 
     fn subject(&self, minor: u32) -> TargetDevices {
-        self.subject_of(DevNum { major: 259, minor })
+        self.subject_of(DeviceNumber { major: 259, minor })
     }
 
-    fn subject_of(&self, number: DevNum) -> TargetDevices {
+    fn subject_of(&self, number: DeviceNumber) -> TargetDevices {
         TargetDevices::of_device(number, &SysDir::of_block(&self.roots.sys, number).unwrap(), &self.roots)
     }
 
     /// Refusals of the device `number`, as text.
     fn refused(&self, number: &str) -> String {
-        refusals(&self.subject_of(DevNum::parse(number).unwrap()), self).join(" | ")
+        refusals(&self.subject_of(DeviceNumber::parse(number).unwrap()), self).join(" | ")
     }
 
     fn refusal(&self, minor: u32) -> Option<String> {
@@ -216,9 +216,9 @@ fn volumes_beside_the_target_do_not_count_and_hand_made_mappings_do() {
         assert_eq!(text.is_empty(), lie_apart, "{target} beside {beside}: {text}");
         let says = "/dev/nvme0n1p2 beneath it is held by dm-2 (";
         assert!(lie_apart || (text.starts_with(says) && text.contains("mounted at /beside)")), "{text}");
-        let overlap = machine.subject_of(DevNum::parse("252:1").unwrap()).overlaps(&machine.subject(2));
+        let overlap = machine.subject_of(DeviceNumber::parse("252:1").unwrap()).overlaps(&machine.subject(2));
         assert_eq!(overlap, Some(Overlap::Bytes), "a volume and what it is made of");
-        let volumes = ["252:1", "252:2"].map(|number| machine.subject_of(DevNum::parse(number).unwrap()));
+        let volumes = ["252:1", "252:2"].map(|number| machine.subject_of(DeviceNumber::parse(number).unwrap()));
         assert_eq!(volumes[0].overlaps(&volumes[1]), None);
     }
 }
@@ -442,7 +442,7 @@ fn only_shared_runs_tolerate_only_shared_runs() {
 fn mountinfo_is_read_with_its_optional_fields_and_escapes() {
     let line = "36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 shared:2 - ext3 /dev/root\\134x rw,errors=continue";
     let mount = Mount::parse(line).unwrap();
-    let number = DevNum { major: 98, minor: 0 };
+    let number = DeviceNumber { major: 98, minor: 0 };
     assert_eq!(mount, Mount { number, mount_point: "/mnt 2".into(), source: "/dev/root\\x".into() });
     assert_eq!(Mount::parse("nonsense"), None);
     assert_eq!(unescape("a\\9z\\04"), "a\\9z\\04");

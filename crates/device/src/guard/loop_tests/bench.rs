@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::discover::DevNum;
+use crate::discover::DeviceNumber;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -136,7 +136,7 @@ impl Bench {
     /// Makes a loop device pose as the drive `name` with these attributes, for [`Self::guard_of_posed`].
     pub(super) fn pose(&self, device: &str, name: &str, attributes: &[(&str, &str)]) {
         let (sys, dev) = (self.dir.path().join("sys"), self.dir.path().join("dev"));
-        let number = DevNum::of_stat(fs::metadata(device).unwrap().rdev()).to_string();
+        let number = DeviceNumber::of_stat(fs::metadata(device).unwrap().rdev()).to_string();
         let real = fs::canonicalize(format!("/sys/dev/block/{number}")).unwrap();
         let dir = sys.join("devices").join(name);
         let size = (SIZE / 512).to_string();

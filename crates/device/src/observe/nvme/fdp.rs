@@ -121,7 +121,7 @@ impl Fdp {
         let Some((number, disk)) = facts.disk_number().zip(facts.disk_name()).filter(|_| facts.is_nvme()) else {
             return Ok(None);
         };
-        let Some(controller) = Controller::find(root, (number.major, number.minor)) else {
+        let Some(controller) = Controller::find(root, number) else {
             return Err("its controller cannot be opened".to_owned());
         };
         let node = File::open(root.join("dev").join(disk)).map_err(|error| error.to_string())?;

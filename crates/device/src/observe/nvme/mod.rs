@@ -16,7 +16,8 @@ pub mod fdp;
 pub(super) mod poll;
 mod smart;
 
-use super::{DeviceNumber, block_dir};
+use super::block_dir;
+use crate::discover::DeviceNumber;
 use crate::discover::{SysDir, controller_names};
 pub use smart::{CounterSource, OcpSmart, Smart};
 use std::cell::OnceCell;
@@ -181,11 +182,11 @@ mod tests {
     #[test]
     fn the_controller_is_asked_before_the_drive() {
         let root = fake_root("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme3/nvme3n1");
-        assert!(Controller::find(root.root(), (259, 0)).is_none(), "there is no node");
+        assert!(Controller::find(root.root(), DeviceNumber::new(259, 0)).is_none(), "there is no node");
         root.write("dev/nvme3n1", "");
-        assert_eq!(Controller::find(root.root(), (259, 0)).unwrap().name(), "nvme3n1");
+        assert_eq!(Controller::find(root.root(), DeviceNumber::new(259, 0)).unwrap().name(), "nvme3n1");
         root.write("dev/nvme3", "");
-        let controller = Controller::find(root.root(), (259, 0)).unwrap();
+        let controller = Controller::find(root.root(), DeviceNumber::new(259, 0)).unwrap();
         assert_eq!(controller.name(), "nvme3");
         assert!(matches!(controller.smart(), Err(QueryError::Io(_))), "a plain file takes no commands");
     }
@@ -194,7 +195,7 @@ mod tests {
     fn another_kind_of_drive_is_not_asked() {
         let root = fake_root("sys/devices/pci0000:00/0000:02:00.0/virtio1/block/vda");
         root.write("dev/vda", "");
-        assert!(Controller::find(root.root(), (259, 0)).is_none());
+        assert!(Controller::find(root.root(), DeviceNumber::new(259, 0)).is_none());
     }
 
     #[test]

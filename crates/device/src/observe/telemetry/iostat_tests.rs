@@ -32,7 +32,7 @@ fn counters_as_recorded_give_what_iostat_printed_of_them() {
     let (before, after, json) = (next(), next(), next());
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("diskstats"), before).unwrap();
-    let mut disk = DeviceSampler::find(root.path(), (7, 0), before);
+    let mut disk = DeviceSampler::find(root.path(), DeviceNumber::new(7, 0), before);
     disk.sample(before, Duration::ZERO);
     let row = Row(disk.sample(after, Duration::from_millis(5_010)).into_iter().map(|(_, value)| value).collect());
     for (column, value) in ours(&row) {

@@ -20,7 +20,8 @@ use super::interrupts::InterruptSampler;
 use super::nvme::Controller;
 use super::nvme::poll::{POLL_INTERVAL, Poller, Reading};
 use super::process::OwnProcess;
-use super::{DeviceNumber, ProcFile, celsius, open, thermometer};
+use super::{ProcFile, celsius, open, thermometer};
+use crate::discover::DeviceNumber;
 use results::telemetry::{Column, ColumnOf};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -172,7 +173,7 @@ impl DeviceSampler {
         let drive = Controller::find(root, number);
         Self {
             number,
-            name: name.unwrap_or_else(|| format!("{}:{}", number.0, number.1)),
+            name: name.unwrap_or_else(|| number.to_string()),
             counters: None,
             thermometer: thermometer(root, number),
             irq: InterruptSampler::find(root, number),
@@ -242,7 +243,7 @@ mod health_tests {
     use results::telemetry::Source;
 
     fn device(drive: FakeDrive) -> DeviceSampler {
-        let mut device = DeviceSampler::find(Path::new("/nowhere"), (259, 0), "");
+        let mut device = DeviceSampler::find(Path::new("/nowhere"), DeviceNumber::new(259, 0), "");
         device.health = Poller::start(move |ocp, fdp| drive.reading(ocp, fdp), POLL_INTERVAL);
         device
     }

@@ -38,7 +38,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn rates_and_shares_are_those_of_the_time_in_between() {
     let host = FakeHost::new();
-    let mut sampler = host.sampler(&[(8, 0)]);
+    let mut sampler = host.sampler(&[DeviceNumber::new(8, 0)]);
     host.write("diskstats", "   8       0 sda 1400 0 11200 700 20 0 640 60 3 1000 800 0 0 0 0 6 9\n");
     host.write("stat", "cpu  140 0 100 740 60 25 25 10 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nintr 900 1 2\nctxt 7100\n");
     host.write("pressure/io", "some avg10=0.00 total=501000\nfull avg10=0.00 total=200100\n");
@@ -78,7 +78,7 @@ fn rates_and_shares_are_those_of_the_time_in_between() {
 #[test]
 fn header_and_rows_have_the_same_cells_and_the_unknown_is_empty() {
     let host = FakeHost::new();
-    let mut sampler = host.sampler(&[(8, 0), (259, 3)]);
+    let mut sampler = host.sampler(&[DeviceNumber::new(8, 0), DeviceNumber::new(259, 3)]);
     let header = sampler.columns().join(",");
     assert!(header.starts_with("sda.r/s,sda.w/s,sda.rkB/s,sda.wkB/s,sda.r_await,sda.w_await,sda.f/s,"), "{header}");
     assert!(header.ends_with(",process.cpu_pct,process.runqueue_wait_pct,process.io_worker_runs/s"), "{header}");
@@ -98,7 +98,7 @@ fn whole_numbers_keep_all_their_digits() {
 #[test]
 fn a_device_that_disappears_is_unknown_and_keeps_its_columns() {
     let host = FakeHost::new();
-    let mut sampler = host.sampler(&[(8, 0)]);
+    let mut sampler = host.sampler(&[DeviceNumber::new(8, 0)]);
     let header = sampler.columns().join(",");
     let mut reads_per_sec = |statistics: &str| {
         host.write("diskstats", statistics);
@@ -113,7 +113,7 @@ fn a_device_that_disappears_is_unknown_and_keeps_its_columns() {
 
 #[test]
 fn a_device_without_statistics_is_named_by_its_number() {
-    let mut sampler = FakeHost::new().sampler(&[(259, 3)]);
+    let mut sampler = FakeHost::new().sampler(&[DeviceNumber::new(259, 3)]);
     let row = sampler.sample_over(SECOND);
     assert_eq!(value(&sampler, &row, "259:3.%util"), None);
     assert_eq!(value(&sampler, &row, "259:3.in_flight"), None);
@@ -126,7 +126,7 @@ fn a_drive_with_a_monitor_tells_its_temperature() {
     host.0.write_all("sys/devices/nvme0/hwmon0", &[("name", "nvme\n"), ("temp1_input", "41850\n")]);
     host.0.link("sys/devices/nvme0/hwmon0/device", "sys/devices/nvme0");
     host.0.link("sys/class/hwmon/hwmon0", "sys/devices/nvme0/hwmon0");
-    let mut sampler = host.sampler(&[(8, 0)]);
+    let mut sampler = host.sampler(&[DeviceNumber::new(8, 0)]);
     let row = sampler.sample();
     assert_eq!(value(&sampler, &row, "sda.temperature_celsius"), Some(41.85));
 }

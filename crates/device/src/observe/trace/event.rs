@@ -1,7 +1,7 @@
 //! A trace event of a block request.
 
 use super::tracefs::{Field, FormatError, parse_fields, parse_id};
-use crate::observe::DeviceNumber;
+use crate::discover::DeviceNumber;
 
 /// The moment in a request's life that an event marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -186,7 +186,7 @@ impl EventLayout {
             time_ns,
             cpu,
             kind: self.kind,
-            device: (dev >> MINOR_BITS, dev & ((1 << MINOR_BITS) - 1)),
+            device: DeviceNumber::new(dev >> MINOR_BITS, dev & ((1 << MINOR_BITS) - 1)),
             sector: self.sector.unsigned(record)?,
             sectors: self.nr_sector.unsigned(record)? as u32,
             op,
@@ -201,7 +201,7 @@ impl EventLayout {
 const MINOR_BITS: u32 = 20;
 
 /// The device number in the format of the kernel's event filter.
-pub(super) fn kernel_dev((major, minor): DeviceNumber) -> u32 {
+pub(super) fn kernel_dev(DeviceNumber { major, minor }: DeviceNumber) -> u32 {
     major << MINOR_BITS | minor
 }
 
@@ -250,7 +250,7 @@ mod tests {
         let mut record = vec![0; 44];
         record[0..2].copy_from_slice(&id.to_ne_bytes());
         record[4..8].copy_from_slice(&4711_u32.to_ne_bytes());
-        record[8..12].copy_from_slice(&kernel_dev((259, 3)).to_ne_bytes());
+        record[8..12].copy_from_slice(&kernel_dev(DeviceNumber::new(259, 3)).to_ne_bytes());
         record[16..24].copy_from_slice(&0x1_0000_0008_u64.to_ne_bytes());
         record[24..28].copy_from_slice(&3_u32.to_ne_bytes());
         record[28..32].copy_from_slice(&(-5_i32).to_ne_bytes());
@@ -266,7 +266,7 @@ mod tests {
             time_ns: 77,
             cpu: 2,
             kind: EventKind::Complete,
-            device: (259, 3),
+            device: DeviceNumber::new(259, 3),
             sector: 0x1_0000_0008,
             sectors: 3,
             op: EventOp::Write,

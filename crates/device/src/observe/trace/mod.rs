@@ -19,7 +19,7 @@ pub use pair::{Pairing, Request};
 pub use text::{LOST_COMMENT, TextError, TraceText};
 pub use tracefs::{TraceError, stop_instances};
 
-use super::DeviceNumber;
+use crate::discover::DeviceNumber;
 use event::{Decoder, kernel_dev};
 use page::PageLayout;
 use std::fs::File;
@@ -94,8 +94,8 @@ pub struct Trace {
 ///
 /// `root` is `/` except in tests. Source: the kernel creates `mq` for every disk with a request queue
 /// (`block/blk-mq-sysfs.c`).
-pub fn has_requests(root: &Path, (major, minor): DeviceNumber) -> bool {
-    root.join(format!("sys/dev/block/{major}:{minor}/mq")).is_dir()
+pub fn has_requests(root: &Path, number: DeviceNumber) -> bool {
+    root.join(format!("sys/dev/block/{number}/mq")).is_dir()
 }
 
 #[derive(Debug)]

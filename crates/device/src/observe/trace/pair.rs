@@ -23,7 +23,7 @@
 //! flight at the end of the trace has no device time.
 
 use super::{Event, EventKind, EventOp, Flags, Task};
-use crate::observe::DeviceNumber;
+use crate::discover::DeviceNumber;
 use crate::observe::diskstats::SECTOR_BYTES;
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -408,7 +408,7 @@ mod tests {
                 time_ns: (time.parse::<f64>().unwrap() * 1e6).round() as u64 * 1_000,
                 cpu: 0,
                 kind,
-                device: (7, 0),
+                device: DeviceNumber::new(7, 0),
                 sector: sector.parse().unwrap(),
                 sectors: sectors.parse().unwrap(),
                 op,

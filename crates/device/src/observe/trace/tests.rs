@@ -124,7 +124,7 @@ fn reading_while_it_happens_loses_nothing_and_takes_nothing_twice() {
 
 #[test]
 fn a_dropped_trace_leaves_no_instance_behind() {
-    let Some(trace) = start(&[(7, 0)], Options::default()) else { return };
+    let Some(trace) = start(&[DeviceNumber::new(7, 0)], Options::default()) else { return };
     let path = trace.instance.path("tracing_on");
     // The instance owns its private mount, so the check after its end needs another mount.
     let elsewhere = Tracefs::find().unwrap();
@@ -141,11 +141,11 @@ fn the_instance_of_a_killed_run_is_removed_by_the_next() {
     let left = tracefs.instances().join(format!("flashproof-{}-0", killed.id()));
     std::fs::create_dir(&left).unwrap();
     std::fs::write(left.join("events/block/block_rq_issue/enable"), "1").unwrap();
-    drop(start(&[(7, 77)], Options::default()));
+    drop(start(&[DeviceNumber::new(7, 77)], Options::default()));
     let spared_while_alive = left.exists();
     killed.kill().unwrap();
     killed.wait().unwrap();
-    drop(start(&[(7, 77)], Options::default()));
+    drop(start(&[DeviceNumber::new(7, 77)], Options::default()));
     let gone = !left.exists();
     let _ = std::fs::remove_dir(&left);
     assert!(spared_while_alive && gone, "alive: {spared_while_alive}, gone: {gone}");
@@ -157,7 +157,7 @@ fn a_trace_that_fails_to_start_leaves_no_instance_behind() {
     let own = format!("flashproof-{}-", std::process::id());
     // A petabyte of buffers cannot be allocated, so the start fails halfway.
     let options = Options { buffer_bytes: 1 << 50, ..Options::default() };
-    let error = Trace::start(&[(7, 77)], options).unwrap_err();
+    let error = Trace::start(&[DeviceNumber::new(7, 77)], options).unwrap_err();
     assert!(matches!(error, TraceError::Io { doing: "sizing the trace buffer", .. }), "{error}");
     let TraceError::Io { path, .. } = error else { unreachable!() };
     let name = path.parent().and_then(Path::file_name).unwrap().to_owned();
@@ -226,6 +226,8 @@ fn a_recorded_page_says_what_the_kernel_printed() {
         (11_406_625_895, EventKind::Complete, EventOp::Write, 1, 1),
     ];
     assert_eq!(seen, expected);
-    let alike = |event: &Event| event.device == (7, 1) && event.flags.sync && !event.flags.fua && !event.flags.preflush;
+    let alike = |event: &Event| {
+        event.device == DeviceNumber::new(7, 1) && event.flags.sync && !event.flags.fua && !event.flags.preflush
+    };
     assert!(events.iter().all(|event| alike(event) && event.error == 0), "{events:?}");
 }

@@ -18,7 +18,7 @@
 use super::event::{EventOp, Flags, parse_letters};
 use super::pair::RecentEnds;
 use super::{Event, EventKind, Pairing, Request, Task};
-use crate::observe::DeviceNumber;
+use crate::discover::DeviceNumber;
 use crate::observe::diskstats::SECTOR_BYTES;
 use results::files::next_line;
 use std::collections::HashSet;
@@ -365,7 +365,7 @@ fn letters_of(text: &str) -> Option<(EventOp, Flags)> {
 fn device_number(text: &str) -> Option<DeviceNumber> {
     let (major, minor) = text.split_once(',')?;
     let part = |text| u32::try_from(number(text)?).ok();
-    Some((part(major)?, part(minor)?))
+    Some(DeviceNumber::new(part(major)?, part(minor)?))
 }
 
 /// Parses a whole number without a sign; `None` if too large.

@@ -195,6 +195,6 @@ fn a_new_device_on_every_line_is_counted_and_not_kept() {
 fn requests_without_completion_have_an_order_that_does_not_change() {
     let issued = |device: u32| format!("  a-1 [000] ..... 1.000001: block_rq_issue: 8,{device} R 4096 () 8 + 8 [a]\n");
     let (requests, _) = read((0..32).rev().map(issued).collect::<String>());
-    let devices: Vec<_> = requests.iter().map(|request| request.device.1).collect();
+    let devices: Vec<_> = requests.iter().map(|request| request.device.minor).collect();
     assert_eq!(devices, (0..32).collect::<Vec<_>>());
 }

@@ -377,7 +377,7 @@ impl FioCommand<'_> {
             consents: self.consents(),
             sla: stream_sla.unwrap_or_else(|| program.sla.clone()),
             slice_sec: program.slice_sec.into(),
-            failure_limits: program.patience,
+            failure_limits: program.failure_limits,
             quiet,
             trace: program.trace && !quiet,
             ..RunRequest::new(NamedWorkload::alone(load, text))

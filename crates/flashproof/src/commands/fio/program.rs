@@ -6,7 +6,7 @@ use procedures::fio::Trigger;
 use results::judge::Sla;
 use results::units::quoted;
 use session::failure::Failure;
-use session::runner::FailureLimits;
+use session::runner::{FailureLimits, count};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ pub struct ProgramOptions {
     /// Limits of single streams, by name.
     pub sla_of: BTreeMap<String, Sla>,
     pub slice_sec: u32,
-    pub patience: FailureLimits,
+    pub failure_limits: FailureLimits,
     pub trace: bool,
     pub cross_check: bool,
     pub quiet: bool,
@@ -97,11 +97,8 @@ impl ProgramOptions {
                 }
             }
             "slice" => self.slice_sec = seconds(value)?,
-            "max-errors" => {
-                let errors = value.parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))?;
-                self.patience.max_errors = errors;
-            }
-            "hang" => self.patience.hang_sec = seconds(value)?,
+            "max-errors" => self.failure_limits.max_errors = count(value)?,
+            "hang" => self.failure_limits.hang_sec = seconds(value)?,
             "no-trace" => self.trace = false,
             "trigger" => self.trigger.command = Some(value.into()),
             "trigger-file" => self.trigger.file = Some(value.into()),

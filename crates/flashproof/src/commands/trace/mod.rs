@@ -10,8 +10,8 @@ mod show;
 mod summary;
 
 use crate::args::TraceArgs;
+use device::discover::DeviceNumber;
 use device::discover::{DeviceFacts, Kind, Roots, discover};
-use device::observe::DeviceNumber;
 use device::observe::trace::{Event, LOST_COMMENT, Options, Pairing, Request, Trace, has_requests, sort_by_time};
 use procedures::configuration::read_trace;
 use results::units::{self, quoted};
@@ -154,9 +154,7 @@ fn finish(args: &TraceArgs, trace_report: &TraceReport<'_>) -> Result<(), Failur
 
 /// Parses the number of a device in a recorded trace: `7,2` or `7:2`.
 fn number(text: &str) -> Result<DeviceNumber, Failure> {
-    let number =
-        text.split_once([',', ':']).and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-    number.ok_or_else(|| {
+    DeviceNumber::parse(text).ok_or_else(|| {
         Failure::usage(format!(
             "cannot look for {} in a recorded trace - it identifies devices by numbers - give major,minor, such as \
              259,0",
@@ -302,8 +300,7 @@ impl TracedDevices {
     /// Name of a device that has disappeared, or has no medium.
     fn gone(&self) -> Option<String> {
         let is_there = |place: &BlockPosition| {
-            let (major, minor) = place.device_number;
-            let size = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size"));
+            let size = std::fs::read_to_string(format!("/sys/dev/block/{}/size", place.device_number));
             size.is_ok_and(|size| size.trim() != "0")
         };
         self.positions.iter().position(|place| !is_there(place)).map(|at| self.names[at].clone())

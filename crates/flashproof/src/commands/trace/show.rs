@@ -1,7 +1,7 @@
 //! Output of a trace: as tables and a heat map, as CSV, as JSON, and as one line per operation.
 
 use super::summary::{Kind, Size, Summary, Times};
-use device::observe::DeviceNumber;
+use device::discover::DeviceNumber;
 use device::observe::trace::{EventOp, Flags, Request};
 use report::table::Table;
 use results::units::{self, Grouped};
@@ -30,7 +30,7 @@ pub struct TraceReport<'a> {
 
 impl TraceReport<'_> {
     fn name(&self, device: DeviceNumber) -> String {
-        let number = || format!("{},{}", device.0, device.1);
+        let number = || format!("{},{}", device.major, device.minor);
         // The text is drawn on a terminal, so a name must not move the cursor.
         self.names.get(&device).map_or_else(number, |name| units::printable(name).into_owned())
     }
@@ -188,7 +188,7 @@ impl TraceReport<'_> {
             });
             json!({
                 "device": self.name(*device),
-                "number": format!("{},{}", device.0, device.1),
+                "number": format!("{},{}", device.major, device.minor),
                 "type": word(*op),
                 "count": kind.totals.count,
                 "bytes_moved": kind.totals.bytes,
@@ -255,7 +255,7 @@ pub fn op(request: &Request) -> String {
         comm(&request.task.comm()),
         request.task.pid.to_string(),
         letters(request),
-        format!("{},{}", request.device.0, request.device.1),
+        format!("{},{}", request.device.major, request.device.minor),
         request.sector.to_string(),
         request.bytes().to_string(),
         ms(request.queue_ns()),

@@ -4,7 +4,7 @@
 //! a device, as with a database; beyond that they are grouped by powers of two.
 
 use super::show::Heat;
-use device::observe::DeviceNumber;
+use device::discover::DeviceNumber;
 use device::observe::trace::{EventOp, Request, Task};
 use results::cell::{Latencies, latencies};
 use std::collections::{BTreeMap, HashMap};
@@ -218,7 +218,7 @@ mod tests {
 
     fn request(sectors: u32, pid: u32) -> Request {
         Request {
-            device: (7, 0),
+            device: DeviceNumber::new(7, 0),
             op: EventOp::Read,
             sectors,
             task: Task::new(pid, b"fio"),
@@ -233,7 +233,7 @@ mod tests {
     fn few_sizes_are_exact_and_many_are_powers_of_two_without_losing_any() {
         let mut summary = Summary::default();
         (1..=32).for_each(|sectors| summary.add(&request(sectors, 1)));
-        let key = ((7, 0), EventOp::Read);
+        let key = (DeviceNumber::new(7, 0), EventOp::Read);
         assert!(!summary.kinds[&key].is_grouped);
         assert_eq!(summary.kinds[&key].sizes.keys().copied().collect::<Vec<_>>()[..3], [512, 1024, 1536]);
         summary.add(&request(33, 1));
@@ -250,7 +250,7 @@ mod tests {
         let took = |ns: u64| Request { completed_ns: Some(1_000_400 + ns), ..request(8, 1) };
         [1_000, 1_234_567, 98_765_432_101].into_iter().for_each(|ns| summary.add(&took(ns)));
         (1..=33).for_each(|sectors| summary.add(&request(sectors, 1)));
-        let kind = &summary.kinds[&((7, 0), EventOp::Read)];
+        let kind = &summary.kinds[&(DeviceNumber::new(7, 0), EventOp::Read)];
         let longest = kind.sizes.values().filter_map(|size| size.device.quantile(1.0)).max();
         assert_eq!((kind.is_grouped, longest), (true, Some(98_765_432_101)));
         assert_eq!(Times::default().quantile(1.0), None);
@@ -259,10 +259,10 @@ mod tests {
     #[test]
     fn devices_without_end_take_no_more_memory() {
         let mut summary = Summary::default();
-        (0..20_000).for_each(|minor| summary.add(&Request { device: (8, minor), ..request(8, 1) }));
+        (0..20_000).for_each(|minor| summary.add(&Request { device: DeviceNumber::new(8, minor), ..request(8, 1) }));
         summary.add(&request(8, 1));
         assert_eq!((summary.kinds.len(), summary.left_out), (SIZES_ALL_MAX, 20_001 - SIZES_ALL_MAX as u64));
-        summary.add(&Request { device: (8, 0), ..request(8, 1) });
+        summary.add(&Request { device: DeviceNumber::new(8, 0), ..request(8, 1) });
         assert_eq!(summary.count(), SIZES_ALL_MAX as u64 + 1);
     }
 

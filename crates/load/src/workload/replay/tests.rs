@@ -4,13 +4,22 @@ use super::*;
 use crate::factor::Factor;
 use crate::plan::Plan;
 use crate::workload::test_sink::{instants, planned, seen_by_a_drive};
+use device::discover::DeviceNumber;
 use device::observe::trace::{EventOp, Flags, Request as Traced, TraceText};
 use sys::op::Op;
 
 const MS: u64 = 1_000_000;
 
 fn traced(at_ns: u64, op: EventOp, sector: u64, sectors: u32) -> Traced {
-    Traced { device: (7, 0), op, sector, sectors, issued_ns: at_ns + 100, queued_ns: Some(at_ns), ..Traced::default() }
+    Traced {
+        device: DeviceNumber::new(7, 0),
+        op,
+        sector,
+        sectors,
+        issued_ns: at_ns + 100,
+        queued_ns: Some(at_ns),
+        ..Traced::default()
+    }
 }
 
 /// A few hundred operations of every kind, in completion order, which differs from the order of their instants.

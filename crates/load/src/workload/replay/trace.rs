@@ -2,7 +2,7 @@
 
 use crate::factor::{Factor, ONE};
 use crate::workload::CannotRun;
-use device::observe::DeviceNumber;
+use device::discover::DeviceNumber;
 use device::observe::diskstats::SECTOR_BYTES;
 use device::observe::trace::{EventOp, Request};
 use results::units::Grouped;

@@ -1,10 +1,11 @@
 //! Collects the results of a run of jobs during the run: a point for each drive.
 
+use crate::cross_check::{self, DirectionResult};
 use conclusions::baseline::{Done, Latency, Part, Point, Second, Watch as WatchPoint};
+use device::discover::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
 use load::baseline::Job;
 use load::workload::fio::FioLoad;
-use procedures::cross_check::{self, DirectionResult};
 use report::fio::{Durations, KindStats, Totals};
 use results::cell::{Cell, Interval};
 use results::run_dir::Manifest;
@@ -25,7 +26,7 @@ const DEPTH_KEPT: f64 = 0.8;
 const BUSY_MAX: f64 = 0.9;
 
 /// Observes a run of jobs.
-pub struct JobObserver<'a> {
+pub(super) struct JobObserver<'a> {
     load: &'a FioLoad,
     totals: Totals,
     cpu_ns: u64,
@@ -55,7 +56,7 @@ struct Queues {
 }
 
 impl<'a> JobObserver<'a> {
-    pub fn new(load: &'a FioLoad) -> Self {
+    pub(super) fn new(load: &'a FioLoad) -> Self {
         Self {
             load,
             totals: Totals::joined(load.reported().into_iter().map(|(.., streams)| streams)),
@@ -66,7 +67,7 @@ impl<'a> JobObserver<'a> {
     }
 
     /// The point of `job`, which has the index `job_index` in the load. The run must have begun.
-    pub fn point(&self, job_index: usize, job: &Job, doubt: Option<String>) -> Point {
+    pub(super) fn point(&self, job_index: usize, job: &Job, doubt: Option<String>) -> Point {
         let seconds = self.totals.ran_ns as f64 / 1e9;
         let done_of = |direction: usize| {
             let kind_index = self.load.reported_at(job_index, direction)?;
@@ -106,7 +107,7 @@ impl<'a> JobObserver<'a> {
     }
 
     /// Results in the form of the cross-check.
-    pub fn sides(&self) -> Vec<DirectionResult> {
+    pub(super) fn sides(&self) -> Vec<DirectionResult> {
         cross_check::ours(self.load, &self.totals, self.cpu_ns)
     }
 
@@ -243,8 +244,7 @@ fn counters(load: &FioLoad) -> Vec<Option<Counters>> {
     }
     let disks = diskstats::read(Path::new("/")).unwrap_or_default();
     let counters_of = |name: &str| {
-        let number = fs::metadata(name).ok()?.rdev();
-        let number = (libc::major(number), libc::minor(number));
+        let number = DeviceNumber::of_stat(fs::metadata(name).ok()?.rdev());
         disks.iter().find(|disk| disk.device == number).map(|disk| disk.counters)
     };
     load.devices.iter().map(|device| counters_of(device.as_str())).collect()

@@ -14,7 +14,9 @@
 mod measuring;
 mod request;
 
-use crate::args::BaselineArgs;
+use crate::cross_check::{self, RealFio};
+use crate::prep::{PrepOptions, Preparation, Style};
+use crate::series::{Drives, NOT_PREPARED, SeriesDir, default_name, now_unix_ms};
 use conclusions::baseline::{
     Done, Part, Point, Pts, conclude, has_failed, in_doubt, judge_job, point_of, points_of, saturated_at,
 };
@@ -22,11 +24,9 @@ use conclusions::certify::StageResult;
 use conclusions::series::{Identity, Rule, Series, State, Step};
 use load::baseline::{BaselineRequest, Job};
 use measuring::JobObserver;
-use procedures::cross_check::{self, RealFio};
-use procedures::prep::{PrepOptions, Preparation, Style};
-use procedures::series::{Drives, NOT_PREPARED, SeriesDir, default_name, now_unix_ms};
 use report::baseline::pts_table;
 use report::table::Table;
+pub use request::BaselineOptions;
 use request::Request;
 use results::judge::{End, Outcome, Sla, Verdict};
 use results::steady::ROUNDS_IN_WINDOW;
@@ -42,7 +42,7 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 /// Measures devices, resuming from the state on disk.
-pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
+pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
     let mut request = Request::of(args)?;
     let no_prep = args.no_prep || args.read_only;
     let drives = Drives::inspect(&request.spec(), no_prep)?;

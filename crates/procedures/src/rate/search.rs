@@ -1,12 +1,11 @@
 //! A search in progress: the next load, its run, and the result.
 
-use super::{Request, result_word};
-use crate::args::RateArgs;
+use super::{RateOptions, Request, result_word};
+use crate::series::{SeriesDir, now_unix_ms, single_load};
 use conclusions::rating::{
     Details, JudgedStep, NextRun, Search, SearchResult, Shares, StepOutcome, StepPurpose, Stop, Watcher,
 };
 use conclusions::series::{Rule, Series, State, Step};
-use procedures::series::{SeriesDir, now_unix_ms, single_load};
 use results::cell::Interval;
 use results::judge::{End, Outcome};
 use results::run_dir::Manifest;
@@ -32,7 +31,7 @@ const RANGE_BELOW: f64 = 100.0;
 const RANGE_ABOVE: f64 = 1.1;
 
 /// A search in progress.
-pub struct SearchRun {
+pub(super) struct SearchRun {
     search: Search,
     /// Shares at each load that was held, from its last run.
     shares: Vec<(NextRun, Vec<Shares>)>,
@@ -50,7 +49,7 @@ pub struct SearchRun {
 
 impl SearchRun {
     /// The search after the steps done in `series`.
-    pub fn replayed(request: &Request, series: &Series) -> Self {
+    pub(super) fn replayed(request: &Request, series: &Series) -> Self {
         let search = Search::new(request.first_load, request.highest_load, request.resolution);
         let mut search = Self {
             search,
@@ -72,7 +71,7 @@ impl SearchRun {
     }
 
     /// The next run. `Err`: the finding of the search, if no run is needed, or none fits into the time.
-    pub fn next(&self, request: &Request) -> Result<NextRun, SearchResult> {
+    pub(super) fn next(&self, request: &Request) -> Result<NextRun, SearchResult> {
         let next_run = self.search.next()?;
         let needed_sec = request.least_sec(next_run, self.wait_sec);
         match request.max_sec {
@@ -84,7 +83,7 @@ impl SearchRun {
 
     /// Shortest and longest remaining time under load, seconds, over all possible ratings, for a drive without slow
     /// spells.
-    pub fn range_sec(&self, request: &Request) -> (u64, u64) {
+    pub(super) fn range_sec(&self, request: &Request) -> (u64, u64) {
         let (lowest, highest) = (request.first_load / RANGE_BELOW, request.highest_load * RANGE_ABOVE);
         let ratings =
             (0..=RATINGS_TRIED).map(|at| lowest * (highest / lowest).powf(f64::from(at) / f64::from(RATINGS_TRIED)));
@@ -111,10 +110,10 @@ impl SearchRun {
 
     /// Runs the load of `next_run`, and adds the result to the search. The step is saved in `series_dir` before and
     /// after the run. `Break`: a signal ended the run.
-    pub fn run(
+    pub(super) fn run(
         &mut self,
         next_run: NextRun,
-        args: &RateArgs,
+        args: &RateOptions,
         request: &Request,
         series_dir: &mut SeriesDir,
         signal_handler: &SignalHandler,

@@ -12,8 +12,10 @@
 
 mod search;
 
-use crate::args::{PredictArgs, RateArgs};
-use conclusions::baseline::Prediction;
+use crate::configuration::percent;
+use crate::series::{self, Base1x, Drives, NOT_PREPARED, Options, SeriesDir, default_name, may_erase};
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use conclusions::rating::{
     Details, NextRun, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, SearchResult, StepOutcome, conclude,
     three_digits,
@@ -23,21 +25,78 @@ use load::factor::Factor;
 use load::workload::Load;
 use load::workload::act::ActWorkload;
 use load::workload::act::load_summary::LoadSummary;
-use procedures::predict;
-use procedures::series::{self, Base1x, Drives, NOT_PREPARED, SeriesDir, default_name, may_erase};
-use report::baseline::{parameters, prediction_sentence};
 use report::table::Table;
 use results::judge::{Outcome, Sla, round_sec};
-use results::units::span;
+use results::units::{seconds, span};
 use search::SearchRun;
 use session::failure::Failure;
 use session::signals::SignalHandler;
 use session::{CompatMode, console};
-use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// Options of a search for the highest rating.
+#[derive(Args, Debug)]
+pub struct RateOptions {
+    /// Device to rate (several: all get the load at once): ALL its data is erased
+    #[arg(value_name = "DEVICE", required_unless_present = "config", value_parser = NonEmptyStringValueParser::new())]
+    pub devices: Vec<String>,
+    /// Configuration of any ACT version with the load of 1x [default: ACT's, 2000 reads and 1000 writes per second
+    /// on each device]
+    #[arg(long, value_name = "CONFIG")]
+    pub config: Option<PathBuf>,
+    /// First load to try, a multiple of 1x that the device surely holds
+    #[arg(long, value_name = "N", default_value = "1", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
+    pub from: Factor,
+    /// Highest load to try, as a multiple of 1x
+    #[arg(long, value_name = "N", default_value = "1000", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
+    pub up_to: Factor,
+    /// Maximum time under load: 8h, 90m, or a number of seconds; the result is the rating found by then [default:
+    /// no limit]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
+    pub max_duration: Option<u32>,
+    /// Maximum distance between the highest load held and the lowest not held, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, allow_hyphen_values = true, value_parser = resolution)]
+    pub resolution: f64,
+    /// Latency limits of a load that is held: shares of operations that may be slower than a threshold
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
+    pub sla: Sla,
+    /// Time over which a load is judged, and the rating confirmed at the end: 1h, 30m, or a number of seconds; a round
+    /// is a twelfth of this time, at most 60 s [default: 3600; less on simulated drives if 3600 s take over a minute
+    /// of CPU]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = confirmation)]
+    pub slice: Option<u32>,
+    /// Pace and distribute operations as ACT 6 does, to compare with published ratings (arrival: act)
+    #[arg(long)]
+    pub as_act: bool,
+    #[command(flatten)]
+    pub series: Options,
+    /// Do not prepare devices; the rating is then not comparable with published ones
+    #[arg(long)]
+    pub no_prep: bool,
+    /// Directory of the series: its state, and a run directory for each step
+    /// [default: flashproof-results/rate-SERIAL, which the same command finds again]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Parses the time of the confirmation, which takes at least twelve rounds of a second.
+fn confirmation(text: &str) -> Result<u32, String> {
+    match seconds(text)? {
+        seconds if seconds < 12 => {
+            Err("give at least 12 s: the confirmation of a rating takes 12 rounds of a second or more".to_owned())
+        }
+        seconds => Ok(seconds),
+    }
+}
+
+/// Parses a resolution, at least 1 %: below that, multiples of three digits cannot be distinguished.
+fn resolution(text: &str) -> Result<f64, String> {
+    percent(text, 1.0..=50.0)
+}
+
 /// Rates devices, resuming from the state on disk.
-pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
+pub fn run(args: &RateOptions) -> Result<ExitCode, Failure> {
     let request = Request::of(args)?;
     let drives = Drives::inspect(&request.base.spec(), args.no_prep)?;
     let first = args.out.clone().unwrap_or_else(|| default_name("rate", &drives.identities, &request.config_name));
@@ -77,7 +136,7 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
 
 /// Runs loads until the rating is found; `None`: interrupted.
 fn climb(
-    args: &RateArgs,
+    args: &RateOptions,
     request: &Request,
     series_dir: &mut SeriesDir,
     signal_handler: &SignalHandler,
@@ -149,7 +208,7 @@ impl Slice {
 
 impl Request {
     /// The request in `args`. Errors: invalid options or files.
-    pub fn of(args: &RateArgs) -> Result<Self, Failure> {
+    pub fn of(args: &RateOptions) -> Result<Self, Failure> {
         let base = series::load_1x(args.config.as_deref(), &args.devices, args.as_act, "rate")?;
         let spec = base.spec();
         let [first_load, highest_load] = [args.from, args.up_to].map(|factor| three_digits(factor.as_f64()));
@@ -332,43 +391,4 @@ fn result_word(step: &Step) -> &'static str {
         (State::Running, _) => "running",
         _ => "interrupted",
     }
-}
-
-/// Maximum number of sentences about differences between the simulated drive and the measured one.
-const MISSES_SHOWN_MAX: usize = 3;
-
-/// Predicts from the directory of a baseline.
-pub fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
-    let signal_handler = SignalHandler::install("no result was saved; run the same command again", CompatMode::Native)?;
-    let predictions = predict::predict(&args.dir, &args.load, args.force, &signal_handler)?;
-    if let Some(predictions) = &predictions {
-        console::result(&self::predictions(predictions))?;
-    }
-    let has_all = predictions.is_some_and(|all| all.iter().all(|prediction| prediction.rating.is_some()));
-    let outcome = if has_all { Outcome::Pass } else { Outcome::Invalid };
-    Ok(ExitCode::from(outcome.exit_code()))
-}
-
-/// The predictions, for people.
-fn predictions(predictions: &[Prediction]) -> String {
-    let mut page = String::new();
-    // Writing to a string cannot fail.
-    for prediction in predictions {
-        let _ = writeln!(page, "\n{}", prediction_sentence(prediction));
-        let _ = writeln!(page, "  {}", prediction.unknown);
-        for miss in prediction.misses.iter().take(MISSES_SHOWN_MAX) {
-            let _ = writeln!(page, "  {miss}");
-        }
-        if let Some(more) = prediction.misses.len().checked_sub(MISSES_SHOWN_MAX + 1) {
-            let _ = writeln!(page, "  and {} more", more + 1);
-        }
-        for remark in &prediction.remarks {
-            let _ = writeln!(page, "  {remark}");
-        }
-        if let Some(simulated) = &prediction.simulated {
-            let _ = writeln!(page, "\n{}", parameters(prediction));
-            let _ = writeln!(page, "simulated drive: {simulated}");
-        }
-    }
-    page
 }

@@ -1,25 +1,102 @@
 //! The requested baseline: form, devices and settings, all checked before any device is touched.
 
-use crate::args::BaselineArgs;
+use crate::fio;
+use crate::series::{self, NOT_PREPARED, Options};
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use conclusions::baseline::{JOBS, Pts, job_name};
 use conclusions::series::{Identity, Purpose, Series};
 use load::baseline::{BaselineRequest, Job, LARGE_BYTES, PTS_DEPTH, PTS_THREADS, size};
-use load::workload::fio::FioLoad;
+use load::workload::fio::{BYTES, FioLoad, parse_number};
 use load::workload::{RunSpec, Workload};
-use procedures::fio;
-use procedures::series::{self, NOT_PREPARED};
-use results::units::{quoted, span};
+use results::units::{quoted, seconds, span};
 use session::devices::{Consents, Devices, parsed};
 use session::engine::{Demand, Engine};
 use session::failure::Failure;
 use session::runner::{Opened, cpus};
+use std::path::PathBuf;
 
 /// Length of a job of SNIA's tests, seconds; shorter on simulated drives, which do not change over time.
 const PTS_SEC: u64 = 60;
 const SIMULATED_PTS_SEC: u64 = 2;
 
+/// Length of a quick baseline, the shortest that contains every job, seconds.
+const QUICK_SEC: u32 = 600;
+
+/// Options of a drive's baseline.
+#[derive(Args, Debug)]
+pub struct BaselineOptions {
+    /// Device to measure (several: all at the same time, each with its own jobs): ALL its data is erased
+    #[arg(value_name = "DEVICE", required = true, value_parser = NonEmptyStringValueParser::new())]
+    pub devices: Vec<String>,
+    /// Time under load: 24h characterises a drive, 6h gives a good idea; each job takes at least a second, and all
+    /// jobs together about a minute
+    #[arg(long = "duration", value_name = "TIME", default_value = "6h", allow_hyphen_values = true, value_parser = seconds)]
+    pub seconds: u32,
+    /// Same as --duration 10m
+    #[arg(long, conflicts_with = "seconds")]
+    pub quick: bool,
+    /// Sizes of the database's operations, separated by commas; depths, rates and grid use the first
+    #[arg(long, value_name = "SIZES", default_value = "4k", value_delimiter = ',', value_parser = block_bytes)]
+    pub bs: Vec<u64>,
+    /// Largest queue depth to try, a power of two
+    #[arg(long, value_name = "DEPTH", default_value_t = 256, allow_hyphen_values = true, value_parser = depth)]
+    pub max_depth: u32,
+    /// Only read: erases nothing, needs no consent, and works on a device in use
+    #[arg(long)]
+    pub read_only: bool,
+    /// Run these tests of SNIA's PTS 2.0.2 instead: iops, throughput, latency, saturation; before each test,
+    /// the whole device is discarded, and then written twice (before saturation, only discarded)
+    #[arg(long, value_name = "TESTS", value_delimiter = ',', value_parser = pts, conflicts_with_all = ["seconds", "quick", "bs", "max_depth", "read_only", "no_prep"])]
+    pub pts: Vec<Pts>,
+    /// Length of a job of --pts [default: 60 as SNIA specifies; on simulated drives 2]
+    #[arg(long, value_name = "TIME", requires = "pts", allow_hyphen_values = true, value_parser = seconds)]
+    pub pts_round: Option<u32>,
+    /// Also run each profile with the installed fio, three rounds in turns with flashproof, on flashproof's open
+    /// descriptors, and compare the results
+    #[arg(long, conflicts_with = "pts")]
+    pub cross_check: bool,
+    #[command(flatten)]
+    pub series: Options,
+    /// Do not prepare devices; an empty drive does not show how a used one behaves
+    #[arg(long)]
+    pub no_prep: bool,
+    /// Directory of the series: its state, and a run directory for each job
+    /// [default: flashproof-results/baseline-SERIAL-TIME, which the same command finds again]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+impl BaselineOptions {
+    /// Time under load, seconds.
+    pub fn seconds(&self) -> u64 {
+        u64::from(if self.quick { QUICK_SEC } else { self.seconds })
+    }
+}
+
+/// Parses the size of an operation in fio's syntax.
+fn block_bytes(text: &str) -> Result<u64, String> {
+    let bytes = parse_number(text, BYTES)?;
+    match bytes {
+        512..=LARGE_BYTES if bytes.is_multiple_of(512) => Ok(bytes),
+        _ => Err(format!("give a multiple of 512 up to {LARGE_BYTES}, such as 4k or 1536")),
+    }
+}
+
+/// Parses the name of a SNIA test.
+fn pts(text: &str) -> Result<Pts, String> {
+    let test = Pts::ALL.into_iter().find(|test| test.option_name() == text.trim());
+    test.ok_or_else(|| "the tests are iops, throughput, latency and saturation".to_owned())
+}
+
+/// Parses the maximum depth of the sweep.
+fn depth(text: &str) -> Result<u32, String> {
+    let depth = text.trim().parse().ok().filter(|depth: &u32| depth.is_power_of_two() && *depth <= 4_096);
+    depth.ok_or_else(|| "give a power of two from 1 to 4096".to_owned())
+}
+
 /// The requested baseline.
-pub struct Request {
+pub(super) struct Request {
     /// Jobs and their times.
     pub form: BaselineRequest,
     /// Devices by the user's names.
@@ -31,7 +108,7 @@ pub struct Request {
 
 impl Request {
     /// The request in `args`. Errors: invalid options or files.
-    pub fn of(args: &BaselineArgs) -> Result<Self, Failure> {
+    pub(super) fn of(args: &BaselineOptions) -> Result<Self, Failure> {
         let simulated: Vec<_> = parsed(&args.devices)?.iter().map(|name| name.drive().is_some()).collect();
         if let Some(duplicate) = (1..args.devices.len()).find(|at| args.devices[..*at].contains(&args.devices[*at])) {
             return Err(Failure::usage(format!(
@@ -88,7 +165,7 @@ impl Request {
     }
 
     /// The form, as part of a directory's name.
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         if !self.form.pts.is_empty() {
             return format!("pts-{}", self.tests().join("-"));
         }
@@ -104,7 +181,7 @@ impl Request {
     }
 
     /// Remarks for readers of SNIA's tests: the procedure, and deviations from it.
-    pub fn remarks(&self) -> Vec<String> {
+    pub(super) fn remarks(&self) -> Vec<String> {
         if self.form.pts.is_empty() {
             return Vec::new();
         }
@@ -132,18 +209,18 @@ impl Request {
     }
 
     /// Run parameters.
-    pub fn spec(&self) -> RunSpec {
+    pub(super) fn spec(&self) -> RunSpec {
         self.widest.spec()
     }
 
     /// The load of `jobs`, run at the same time, each with the number of its device.
-    pub fn load(&self, jobs: &[(usize, &Job)]) -> Result<FioLoad, Failure> {
+    pub(super) fn load(&self, jobs: &[(usize, &Job)]) -> Result<FioLoad, Failure> {
         load_of(&self.devices, self.form.read_only, jobs)
     }
 
     /// Opens the devices read-only, before hours are spent, to find their smallest operation. Errors: a device cannot
     /// be opened, or does not support one of the sizes.
-    pub fn probe_devices(&mut self) -> Result<(), Failure> {
+    pub(super) fn probe_devices(&mut self) -> Result<(), Failure> {
         let reads = Job { read_pct: 100, ..Job::default() };
         let on_all: Vec<_> = (0..self.devices.len()).map(|device| (device, &reads)).collect();
         let reads = load_of(&self.devices, true, &on_all)?;
@@ -183,7 +260,7 @@ impl Request {
     }
 
     /// Opens the devices for the whole series, with the guard's consent unless read-only. Errors: refused.
-    pub fn open(&self, erase: &[String]) -> Result<Opened, Failure> {
+    pub(super) fn open(&self, erase: &[String]) -> Result<Opened, Failure> {
         let (load, spec, consents) =
             (|| std::iter::once(&self.widest), self.spec(), Consents { erase, other_devices: &[], shared: false });
         let devices = Devices::open(&spec, load(), &consents)?;
@@ -192,7 +269,7 @@ impl Request {
     }
 
     /// A new series of this request on `devices`.
-    pub fn series(&self, devices: Vec<Identity>, unprepared: &[String]) -> Series {
+    pub(super) fn series(&self, devices: Vec<Identity>, unprepared: &[String]) -> Series {
         let sizes: Vec<_> = self.form.block_sizes.iter().map(|bytes| size(*bytes)).collect();
         let (access, prepared) = (
             if self.form.read_only { "reads only" } else { "reads and writes" },
@@ -226,4 +303,17 @@ fn load_of(devices: &[String], readonly: bool, jobs: &[(usize, &Job)]) -> Result
     let section = |(device, job): &(usize, &Job)| job.section(&job_name(*device), &devices[*device]);
     let sections: Vec<_> = jobs.iter().map(section).collect();
     fio::load_of(&sections, readonly)?.ok_or_else(|| Failure::usage("there is no device to measure"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_depths_are_those_that_can_be_run() {
+        assert_eq!((block_bytes("4k"), block_bytes("1536"), block_bytes("128k")), (Ok(4096), Ok(1536), Ok(131_072)));
+        assert!(["0", "100", "4k4", "1m", "", "-4k", "4097"].iter().all(|text| block_bytes(text).is_err()));
+        assert_eq!((depth("1"), depth("4096")), (Ok(1), Ok(4096)));
+        assert!(["0", "3", "8192", "-1", "x"].iter().all(|text| depth(text).is_err()));
+    }
 }
