@@ -82,7 +82,7 @@ pub struct Selection {
 pub struct SelectionInput<'a> {
     /// Runs and series.
     pub candidates: &'a [CandidateDir],
-    /// Parts of the names of drives with published ratings, or `all`.
+    /// Published ratings to include: each entry is a part of a drive's name, or `all`.
     pub published: &'a [String],
     /// List of published ratings; `None`: the built-in list.
     pub ratings: Option<&'a Path>,

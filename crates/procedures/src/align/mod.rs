@@ -117,7 +117,7 @@ fn within(text: &str) -> Result<f64, String> {
 #[derive(Debug)]
 pub struct Round {
     config: ActConfig,
-    /// I/O by the derived rates.
+    /// I/O that follows from the configured rates and sizes.
     requested: DriveIo,
     measurement: BurstMeasurement,
     min_io_bytes: u32,
@@ -206,7 +206,7 @@ fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, F
     Ok(config)
 }
 
-/// Checks that offsets affect the configuration, and that it determines the I/O of a device.
+/// Checks that offsets affect the configuration, and that the configuration determines the I/O of a device.
 fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
     let refused = |why: &str| Err(Failure::usage(format!("cannot align this configuration - {why}")));
     match config {

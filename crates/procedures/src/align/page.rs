@@ -10,7 +10,7 @@ use sizing::align::{self, Offsets, PLAUSIBLE_PCT, RequestedLoad, errors, other_r
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fmt;
 
-/// Smallest relative difference from the server's large-block reads that the page mentions.
+/// Relative difference from the server's count of large-block reads, from which on the page has a note.
 const LARGE_READS_OFF: f64 = 0.1;
 
 pub(super) struct Page<'a> {
@@ -89,8 +89,8 @@ impl Page<'_> {
             && (ours.per_sec - counted).abs() > LARGE_READS_OFF * counted.max(ours.per_sec)
         {
             notes.push(format!(
-                "the server counted {} large-block reads per second, but here are {}: the difference replaces missing \
-                 or excess record reads in r/s - check read-reqs-per-sec",
+                "the server counted {} large-block reads per second, but this burst had {}: the difference makes up for \
+                 missing or excess record reads in r/s - check read-reqs-per-sec",
                 number(counted),
                 number(ours.per_sec)
             ));

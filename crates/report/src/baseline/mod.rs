@@ -372,7 +372,7 @@ pub fn parameters(prediction: &Prediction) -> Table {
         .rows(prediction.parameters.iter().map(row))
 }
 
-/// Notes beside the table of a prediction, each one sentence, its reliability first.
+/// Notes beside the table of a prediction, each one sentence: the rating, what is unknown, then details.
 fn prediction_notes(prediction: &Prediction) -> Vec<String> {
     let Prediction { simulated, misses, remarks, unknown, .. } = prediction;
     let mut notes = vec![prediction_sentence(prediction)];

@@ -46,7 +46,7 @@ pub(crate) struct StreamLine {
 /// A run over time, from its tables.
 pub(crate) struct Timeline {
     interval_sec: u64,
-    /// By stream of the manifest.
+    /// One entry for each stream of the manifest.
     pub(crate) streams: Vec<StreamLine>,
     /// The longest gap between two polls, milliseconds.
     pub(crate) gap_ms: Bins,

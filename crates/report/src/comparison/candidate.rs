@@ -1,5 +1,5 @@
 //! One candidate: the compared numbers, or the reason for a missing number. Among the numbers are the margins to the
-//! limits: the worst slice of any judged stream, by threshold.
+//! limits: for each threshold, the worst slice of any judged stream.
 
 use super::source::{CandidateSource, setting};
 use super::wear::{DeviceWear, OperatorData, is_reading, is_writing, wear};
@@ -32,7 +32,7 @@ pub struct Candidate {
     pub rating: ValueOrReason<f64>,
     /// The load that was held: the rating, or the load of the run.
     pub load: ValueOrReason<HeldLoad>,
-    /// Worst slice by threshold.
+    /// Worst slice for each threshold.
     pub margins: ValueOrReason<Vec<Margin>>,
     /// 99th percentile of the judged stream's service times.
     pub p99: ValueOrReason<StreamQuantile>,

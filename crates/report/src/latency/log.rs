@@ -215,7 +215,7 @@ impl Log {
         remarks.extend(self.missing.iter().map(|missing| {
             let (first, last, sec) = (missing.start(), missing.end(), self.slice_sec);
             let slices = if first == last { format!("slice {first}") } else { format!("slices {first} to {last}") };
-            format!("{name} lacks a report at the start or end of {slices} of {sec} s: not shown")
+            format!("{name}: nothing is shown for {slices} of {sec} s: a report at the start or end is missing")
         }));
         remarks
     }

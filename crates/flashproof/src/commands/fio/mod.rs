@@ -43,7 +43,7 @@ fn engine_of(job: &Job) -> &'static str {
     }
 }
 
-/// A note for each ioengine of a job that another engine replaces.
+/// A note for each job whose ioengine is replaced by another engine.
 fn other_engines(loads: &[FioLoad]) -> BTreeSet<String> {
     let jobs = loads.iter().filter(|load| !load.is_simulated()).flat_map(FioLoad::jobs);
     let replaced = jobs.filter_map(|job| {

@@ -289,9 +289,9 @@ const FIRST_WIDTH_NS: u64 = 1_000_000;
 /// Rows: below 2 us, and each power of two up to 2^24 us (17 s) and more.
 const ROWS: usize = 25;
 
-/// From no requests to the most, without colour.
+/// Shades of a cell without colour, from no requests to the most.
 const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
-/// From few requests to the most in the 256 terminal colours, dark to bright.
+/// Shades of a cell among the 256 terminal colours, from few requests (dark) to the most (bright).
 const COLOURS: [u8; 8] = [17, 19, 55, 91, 127, 163, 203, 220];
 
 /// Counts by time and device time.
