@@ -142,7 +142,7 @@ fn an_offset_that_hides_something_needs_a_reason_which_is_then_written() {
     let ended = align(&bench, &config, target, &[]).expect(4);
     let errors = ended.errors().join("\n");
     assert!(errors.contains("lbw-req-offset: 72") && errors.contains("hides another problem"), "{errors}");
-    let rule = errors.lines().find(|line| line.contains("size-within-bucket: log-uniform would need only"));
+    let rule = errors.lines().find(|line| line.contains("with size-within-bucket: log-uniform, these offsets"));
     assert!(rule.is_some_and(|line| line.contains("lbr-req-offset 100, lbw-req-offset 100")), "{errors}");
     assert!(!bench.exists("out.conf"));
     align(&bench, &config, target, &["--because", "the log was cut\nrecord-bytes: 7"]).expect(0);
@@ -152,7 +152,7 @@ fn an_offset_that_hides_something_needs_a_reason_which_is_then_written() {
     let target = CLUSTER.replace("r/s=11788.5", "r/s=9000");
     let ended = align(&bench, &config, &target, &["--force"]).expect(4);
     let errors = ended.errors().join("\n");
-    assert!(errors.contains("r/s: large-block reads cannot close the difference - read-reqs-per-sec: 7,6"), "{errors}");
+    assert!(errors.contains("r/s: large-block reads cannot close the difference - set read-reqs-per-sec: 7,6"), "{errors}");
 }
 
 /// A profile of two drives of one node. Two namespaces share the second drive.

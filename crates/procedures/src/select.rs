@@ -185,8 +185,8 @@ fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &SizingTerms,
     let mut remarks = Vec::new();
     if basis.value() == Some(&Basis::Estimate) {
         remarks.push(format!(
-            "it ran another load than the cluster's ({}): the estimate uses the tightest of reads, writes, bytes read \
-             and bytes written per second",
+            "it ran another load than the cluster's ({}): of reads, writes, bytes read and bytes written per second, \
+             the one that needs the most drives gives the estimate",
             supply.value().map(|supply| io_text(&supply.io)).unwrap_or_default()
         ));
     }

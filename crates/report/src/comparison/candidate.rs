@@ -131,7 +131,7 @@ impl Candidate {
             }
             Some(Some(ended)) => ValueOrReason::or_missing(ended.rating, "this series was not a search for a rating"),
             Some(None) => ValueOrReason::missing("its search is not finished"),
-            None => ValueOrReason::missing("a single run has no rating (flashproof rate finds it)"),
+            None => ValueOrReason::missing("a single run has no rating (use flashproof rate)"),
         };
         let result = run.map(|run| run.verdict.result());
         let (outcome, reason) = match conclusion {
