@@ -152,7 +152,8 @@ fn an_offset_that_hides_something_needs_a_reason_which_is_then_written() {
     let target = CLUSTER.replace("r/s=11788.5", "r/s=9000");
     let ended = align(&bench, &config, &target, &["--force"]).expect(4);
     let errors = ended.errors().join("\n");
-    assert!(errors.contains("r/s: large-block reads cannot close the difference - set read-reqs-per-sec: 7,6"), "{errors}");
+    let hint = "r/s: large-block reads cannot close the difference - set read-reqs-per-sec: 7,6";
+    assert!(errors.contains(hint), "{errors}");
 }
 
 /// A profile of two drives of one node. Two namespaces share the second drive.
