@@ -92,8 +92,8 @@ pub struct SelectionInput<'a> {
 
 /// Selects for the load of the profile in the file `path` under `terms`. Prints warnings and remarks of the candidates.
 ///
-/// Errors: the profile is unreadable, has no load, or does not balance and this is not accepted; a candidate or list is
-/// unreadable; a name matches no published drive.
+/// Errors: the profile is unreadable, has no load, or does not balance (without `accept_unbalanced`); a candidate or
+/// list is unreadable; a name matches no published drive.
 pub fn select(
     path: &Path,
     accept_unbalanced: bool,

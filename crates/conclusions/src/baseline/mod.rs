@@ -4,8 +4,8 @@
 //! the details of its step. So reports, comparisons and predictions need only `series.json`, on any machine, years
 //! later.
 //!
-//! This module reads the points of a series, judges jobs, finds jobs in doubt (by their own numbers, or compared with
-//! other queue depths), and computes a lower bound of the number of jobs left.
+//! This module reads the points of a series, judges jobs, and computes a lower bound of the number of jobs left. Jobs
+//! in doubt are found by their own numbers, or by a comparison with smaller queue depths.
 //!
 //! A [`Prediction`] is a rating computed from the points of a baseline, without a search.
 

@@ -45,8 +45,8 @@ const BURST_SEC: [f64; 2] = [5.0, 300.0];
 /// Allowed random error of a number: its standard deviation as a fraction of the tolerance. Four standard deviations
 /// fit into the tolerance.
 const NOISE_PART: f64 = 0.25;
-/// Allowed difference between issued and counted I/O: a fraction, plus this many seconds' worth of I/O, because the
-/// kernel's counters are read some milliseconds after the end of an interval.
+/// Allowed difference between issued and counted I/O: a fraction, plus the I/O of [`UNSEEN_SEC`], because the kernel's
+/// counters are read some milliseconds after the end of an interval.
 const UNSEEN: f64 = 0.01;
 const UNSEEN_SEC: f64 = 0.05;
 /// Maximum number of attempts for a burst that is disturbed by a lack of CPU.

@@ -1,6 +1,6 @@
 //! Write amplification of tenants on dedicated drives, on a shared drive, and with placement handles.
 //!
-//! * `experiment`: tenants on a simulated drive, without time; with one assumption varied; preparations compared
+//! * `experiment`: on a simulated drive, tenants, tenants with one assumption varied, and preparations
 //! * `measure`: tenants on a real drive (`drive`), observed during their run
 //! * [`probe`]: how a drive's firmware treats handles
 

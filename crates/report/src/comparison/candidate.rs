@@ -20,7 +20,7 @@ pub struct Candidate {
     pub kind: CandidateKind,
     /// Test of the representative run.
     pub test: ValueOrReason<TestFacts>,
-    /// Outcome: the conclusion of a series, else the verdict of the run.
+    /// Outcome: for a series, that of its conclusion; for a run, that of its verdict.
     pub outcome: ValueOrReason<Outcome>,
     /// Reason of the outcome, one sentence.
     pub reason: ValueOrReason<String>,

@@ -207,8 +207,8 @@ impl CompareError {
     }
 }
 
-/// Settings of a run that do not change the test, or that other sentences cover; then the settings of the load itself,
-/// which is the compared quantity.
+/// Settings of a run that are not compared: they do not change the test, other sentences cover them, or they set the
+/// load, which is the compared quantity.
 const IGNORED_SETTINGS: &str = "device-names num-devices report-interval-sec microsecond-histograms seed shards engine \
                          test-duration-sec read-reqs-per-sec write-reqs-per-sec service-threads";
 

@@ -83,7 +83,7 @@ impl<R: Read> LogReader<R> {
         (*DEFAULTS.iter().find(has).unwrap_or(&DEFAULTS[0])).to_owned()
     }
 
-    /// The histogram called `requested_name`, or else the only one whose name begins so, as ACT's script finds it.
+    /// The histogram called `requested_name`, or the only histogram whose name begins so, as in ACT's script.
     fn resolve(&self, requested_name: &str) -> Result<Histogram, LatencyError> {
         let names = self.reader.names();
         let starting: Vec<usize> = (0..names.len()).filter(|index| names[*index].starts_with(requested_name)).collect();

@@ -240,7 +240,7 @@ impl RunStatus {
         }
     }
 
-    /// 0 while the run goes on or if it passed, else the verdict's exit code.
+    /// 0 while the run goes on, or if it passed. Otherwise the exit code of the verdict.
     pub(super) fn exit_code(&self) -> u8 {
         if self.phase.is_running() { 0 } else { self.result.exit_code }
     }

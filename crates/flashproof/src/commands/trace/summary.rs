@@ -1,7 +1,7 @@
 //! Summary of a trace: requests by device, operation and size, and by process.
 //!
-//! Memory does not depend on the length of the trace. Sizes are counted exactly while a kind has few different ones on
-//! a device, as with a database; beyond that they are grouped by powers of two.
+//! Memory does not depend on the length of the trace. Sizes are counted exactly while the requests of a kind and device
+//! have few different sizes, as with a database. With more, sizes are grouped by powers of two.
 
 use super::show::Heat;
 use device::observe::DeviceNumber;
