@@ -386,7 +386,7 @@ fn prediction_notes(prediction: &Prediction) -> Vec<String> {
 /// The doctor's checks that concern the layout of a drive.
 const CHECKS: [&str; 5] = ["over-provisioning", "alignment", "sector-sizes", "preparation", "device-kind"];
 
-/// Writes below this fraction of the first round's rate suggest that more spare space would help.
+/// If the write rate falls below this fraction of the first round's rate, more spare space would probably help.
 const FALLEN_RATE: f64 = 0.8;
 
 /// Notes on the used part of a drive and its effect, each one sentence. `run`: any run of the drive, for the drive's
