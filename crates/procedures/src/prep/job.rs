@@ -301,8 +301,8 @@ impl Job {
     }
 
     /// Compares `spots` random places before `end` with `content`. `order`: a random order, and the number of writes
-    /// that were done in this order. With `order`, a place is compared only if these writes wrote it, and no later write
-    /// of the pass overwrites it.
+    /// that were done in this order. With `order`, a place is compared only if these writes wrote it and no later
+    /// write of the pass overwrites it.
     fn compare(
         &mut self,
         end: u64,

@@ -38,7 +38,7 @@ impl ChartResolution {
     }
 }
 
-/// One chart, or the reason why it is missing.
+/// A chart, or the reason why it is missing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Chart {
     /// Identifier for programs, unique in the run: `percentiles-reads`.

@@ -38,9 +38,9 @@ pub(crate) struct Durations {
 }
 
 pub(crate) struct Windows {
-    /// One entry for each stream, over all devices.
+    /// An entry for each stream, over all devices.
     pub(crate) streams: Vec<Durations>,
-    /// One entry for each cell; empty with a single device.
+    /// An entry for each cell; empty with a single device.
     pub(crate) cells: Vec<Durations>,
     /// Seconds that a point represents.
     pub(crate) point_sec: f64,

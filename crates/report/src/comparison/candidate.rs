@@ -1,4 +1,4 @@
-//! One candidate: the compared numbers, or the reason for a missing number. Among the numbers are the margins to the
+//! A candidate: the compared numbers, or the reason for a missing number. Among the numbers are the margins to the
 //! limits: for each threshold, the worst slice of any judged stream.
 
 use super::source::{CandidateSource, setting};
@@ -338,7 +338,7 @@ pub struct Margin {
     pub worst: ValueOrReason<Deciding>,
 }
 
-/// One margin for each limit of `sla`, by ascending threshold.
+/// A margin for each limit of `sla`, by ascending threshold.
 fn margins(verdict: &Verdict, sla: &Sla) -> ValueOrReason<Vec<Margin>> {
     if verdict.has_no_limits() {
         return ValueOrReason::missing("its run had no latency limits");

@@ -143,7 +143,7 @@ impl Arranged {
 }
 
 impl WafReport {
-    /// One column per arrangement.
+    /// A column per arrangement.
     pub fn table(&self) -> Table {
         let headings = self.arrangements.iter().map(|one| one.arrangement.clone());
         let mut table = Table::new("Write amplification").text([""]).numbers(headings);

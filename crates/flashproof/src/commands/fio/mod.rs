@@ -152,7 +152,7 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     }))
 }
 
-/// One line per problem, up to a limit.
+/// A line per problem, up to a limit.
 fn usage_of_problems(problems: Vec<Problem>) -> Failure {
     const TOLD_MAX: usize = 20;
     let mut lines: Vec<_> = problems.iter().take(TOLD_MAX).map(ToString::to_string).collect();

@@ -147,7 +147,7 @@ impl TraceReport<'_> {
         }
     }
 
-    /// One row for each kind and size.
+    /// A row for each kind and size.
     pub fn csv(&self) -> Result<String, Failure> {
         let us = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{:.3}", ns as f64 / 1e3));
         let rows = self.by_size().map(|(device, op, kind, bytes, size)| {
@@ -362,7 +362,7 @@ impl Heat {
     }
 }
 
-/// One cell: brightness is logarithmic in the count, so that one slow request among thousands is visible.
+/// A cell: brightness is logarithmic in the count, so that one slow request among thousands is visible.
 fn push_cell(line: &mut String, count: u64, max_count: u64, colour: bool) {
     if count == 0 {
         return line.push(' ');
