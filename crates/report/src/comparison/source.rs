@@ -215,8 +215,8 @@ const IGNORED_SETTINGS: &str = "device-names num-devices report-interval-sec mic
 /// Names of candidates, grouped by value.
 type Values<'a> = BTreeMap<String, Vec<&'a str>>;
 
-/// A sentence on the differences in `aspect` between `objects`; `empty` is the word for an empty value. `None` if all are
-/// equal.
+/// A sentence on the differences in `aspect` between `objects`; `empty` is the word for an empty value. `None` if all
+/// are equal.
 fn difference(objects: &str, aspect: &str, values: &Values<'_>, empty: &str) -> Option<String> {
     let text = |(value, names): (&String, &Vec<&str>)| {
         format!("{} ({})", if value.is_empty() { empty } else { value }, names.join(", "))
