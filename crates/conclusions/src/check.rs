@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 
-/// File name of the record.
+/// File name of the record of a check.
 pub const CHECK: &str = "check.json";
 
 /// Version of the record's fields. Raised when a field is removed or changes its meaning.
@@ -273,8 +273,8 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
         // A mean cannot be judged, because it includes this program's delays.
         Metric::Mean => (figure, None),
         Metric::Iops | Metric::Bandwidth => {
-            // A closed loop starts with a burst of as many operations as complete after the end of the loop. The
-            // verdict also subtracts this burst.
+            // A closed loop fills its queue at once. These operations are ahead of a steady rate; as many complete
+            // after the end of the run. They are subtracted, as in the verdict.
             let total = verdict.streams.iter().find(|stream| stream.name == criterion.stream);
             let burst_ops = total.filter(|stream| stream.offered_iops == 0.0).map_or(0, |stream| stream.overtime);
             let rate = |slice: &SliceShares| {
@@ -312,8 +312,8 @@ fn froze(verdict: &Verdict) -> bool {
     verdict.reasons.iter().any(|reason| reason.code == Code::Silence)
 }
 
-/// Outcome of a run with these criteria. A latency target that no depth met fails the run only if a criterion has a
-/// limit.
+/// Outcome of a run with these criteria. If no queue depth met fio's latency_target, the run fails only if a criterion
+/// has a limit.
 pub fn outcome_of_run<'c>(verdict: &Verdict, mut criteria: impl Iterator<Item = &'c Criterion>) -> Outcome {
     let is_goal = verdict.reasons.first().is_some_and(|reason| reason.code == Code::Missed);
     match is_goal && !froze(verdict) && criteria.all(|criterion| criterion.deciding_limit().is_none()) {

@@ -106,7 +106,7 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
     doubts
 }
 
-/// The outcome of a finished step that the evidence supports, and why the recorded outcome or the run is in doubt;
+/// For a finished step: the outcome that the evidence supports, and why the recorded outcome or the run is in doubt.
 /// `None` if the evidence supports the record.
 fn rejudge_step(
     purpose: Purpose,

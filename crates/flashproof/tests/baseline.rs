@@ -220,8 +220,8 @@ fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_
 #[ignore = "eight drives: make soak"]
 fn ninety_five_percent_of_the_highest_rate_is_what_the_drive_does() {
     let bench = Bench::new();
-    // Jobs have a few hundred operations, so rates vary by chance from depth to depth: a rate of 200/s by some 6, and
-    // the best of nine depths by 9 more. The mean over eight drives, reads and writes hardly varies.
+    // Jobs have a few hundred operations, so rates vary by chance: a rate of 200/s by some 6/s, and the best of nine
+    // depths is some 9/s too high. The mean over reads and writes of eight drives hardly varies.
     let drive = "sim:channels=1+read-us=5000+write-us=5000+jitter-pct=100+read-mbps=0+write-mbps=0";
     let drives: Vec<_> = ('a'..='h').map(|name| format!("{drive}+name={name}")).collect();
     let line = format!("baseline {} --duration 2m --out b --quiet", drives.join(" "));

@@ -543,7 +543,7 @@ fn a_folder_alone_is_sized_also_of_several_nodes() {
     let more = ["--log", &log, "--iostat", &of_node];
     bench.flashproof(&arguments(&hosts, &more)).expect(0);
     assert!(bench.exists(&format!("{DIR}/{NODE}-iostat-x.txt.zst")));
-    // Files with one name, on a path with a "=". The names of the copies still show the node, if it is given.
+    // Two files of the same name, on a path with a "=". The names of the copies still show the node, if it is given.
     fs::create_dir_all(bench.path("run=3")).unwrap();
     fs::copy(&iostat, bench.path("run=3/x.txt.zst")).unwrap();
     let twice = format!("{NODE}=run=3/x.txt.zst");

@@ -42,7 +42,7 @@ fn refused(bench: &Bench, line: &str, code: i32, says: &str) {
 fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
-    // Bytes that fio 3.33 empties before it writes: the whole mapping of a block device for writing (MADV_REMOVE).
+    // Bytes that fio 3.33 empties (MADV_REMOVE): the whole mapping, if a block device is mapped for writing.
     for (number, (options, emptied_bytes)) in [
         ("--rw=randread --number_ios=100", 0),
         ("--rw=randread --number_ios=50 --direct=1", 0),

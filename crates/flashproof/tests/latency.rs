@@ -275,7 +275,7 @@ fn a_slice_without_its_reports_is_left_out_and_the_later_ones_are_shown() {
     assert_eq!(numbers, [1, 4, 5]);
     assert_eq!(table(&ended.stdout)[1..3], table(&whole)[3..5]);
     assert!(
-        ended.warnings()[0].contains("lacks a report at the start or end of slices 2 to 3 of 4 s"),
+        ended.warnings()[0].contains("nothing is shown for slices 2 to 3 of 4 s: a report at the start or end"),
         "{}",
         ended.stderr
     );

@@ -39,8 +39,8 @@ impl Event {
         Self { what, lasts: Duration::from_millis(lasts_ms) }
     }
 
-    /// A random event, shorter or longer than a lease (2 s), a takeover from a dead node (1 s) or from a silent node (3
-    /// s).
+    /// A random event. Its length varies around those of a lease (2 s), of a takeover from a dead node (1 s), and of a
+    /// takeover from a silent node (3 s).
     fn draw(random: &mut Random, may_split: bool) -> Self {
         let node = random.below(2) as usize;
         match random.below(2 + u64::from(may_split)) {

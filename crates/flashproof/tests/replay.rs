@@ -138,7 +138,7 @@ fn what_cannot_be_replayed_is_refused_before_anything_is_opened() {
         (&["storage", "--replay", "one.txt", "--device", "sim:", "--speed", "0"], "above 0"),
         (
             &["storage", "--replay", "two.txt", "--device", "sim:"],
-            "the trace has 2 devices: 8,0 (1 operation), 8,16 (2 operations); 1 given",
+            "the trace has 2 devices: 8,0 (1 operation), 8,16 (2 operations); --device names 1 -",
         ),
         (&["storage", "--replay", "two.txt", "--device", "sim:", "--device", "sim:"], "is given twice"),
         (

@@ -32,7 +32,7 @@ fn until_written(at: SocketAddr, key: u64, value: &[u8]) -> Duration {
     }
 }
 
-/// The value of a record, asked until it is answered: each core links itself to the other node, some later than others.
+/// The value of a record. Asks until there is an answer, because cores may connect to the other node late.
 fn value_of(at: SocketAddr, key: u64) -> Vec<u8> {
     let mut answer = ask(at, key, None);
     until("it answers", || {

@@ -28,7 +28,7 @@ fn the_example_runs_on_a_simulated_drive_and_each_tenant_has_its_rates_and_its_v
         assert_eq!(totals(&bench.run(), &format!("{name}/reads")), (20_000, 0, 0));
     }
     let run = bench.run();
-    // 1,000 updates a second for 20 s; 29, 59, 118 and 237 records of 1,104 bytes a block.
+    // 1,000 updates per second for 20 s. A block of the stores has 29, 59, 118 or 237 records of 1,104 bytes.
     for (name, blocks) in [("a-32k", 690), ("b-64k", 339), ("c-128k", 169), ("d-256k", 84)] {
         let written = totals(&run, &format!("{name}/writes")).0;
         assert!(written.abs_diff(blocks) <= 1, "{name}: {written}");

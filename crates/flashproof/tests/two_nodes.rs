@@ -226,7 +226,7 @@ fn a_namespace_that_is_new_on_both_nodes_needs_no_help() {
     }
 }
 
-/// Otherwise the other node would start as the node with all records, and overwrite what only this node acknowledged.
+/// Without the wait, the other node would start with all records, and overwrite what only this node acknowledged.
 #[test]
 fn a_node_that_took_over_and_lost_records_waits_until_somebody_chooses() {
     let pair = Pair::new([PATIENT, "", "commit-to-device true"]);

@@ -1,5 +1,5 @@
-//! Verdicts on loads that were not carried out, and on loads that were but look wrong: drives that hang, fail at the
-//! end, are slow, or burst. Each case has an exit code, the code of the first reason, and a part of that reason's text.
+//! Verdicts on loads that were not carried out, and on loads that were carried out but look wrong: drives that hang,
+//! fail at the end, are slow, or burst. Each case has an exit code, and the code and a part of the first reason.
 
 use crate::support;
 

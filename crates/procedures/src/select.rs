@@ -82,7 +82,7 @@ pub struct Selection {
 pub struct SelectionInput<'a> {
     /// Runs and series.
     pub candidates: &'a [CandidateDir],
-    /// Parts of the names of drives with published ratings, or `all`.
+    /// Published ratings to include: each entry is a part of a drive's name, or `all`.
     pub published: &'a [String],
     /// List of published ratings; `None`: the built-in list.
     pub ratings: Option<&'a Path>,
@@ -92,8 +92,8 @@ pub struct SelectionInput<'a> {
 
 /// Selects for the load of the profile in the file `path` under `terms`. Prints warnings and remarks of the candidates.
 ///
-/// Errors: the profile is unreadable, has no load, or does not balance and this is not accepted; a candidate or list is
-/// unreadable; a name matches no published drive.
+/// Errors: the profile is unreadable, has no load, or does not balance (without `accept_unbalanced`); a candidate or
+/// list is unreadable; a name matches no published drive.
 pub fn select(
     path: &Path,
     accept_unbalanced: bool,
@@ -185,8 +185,8 @@ fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &SizingTerms,
     let mut remarks = Vec::new();
     if basis.value() == Some(&Basis::Estimate) {
         remarks.push(format!(
-            "it ran another load than the cluster's ({}): the estimate uses the tightest of reads, writes, bytes read \
-             and bytes written per second",
+            "it ran another load than the cluster's ({}): of reads, writes, bytes read and bytes written per second, \
+             the one that needs the most drives gives the estimate",
             supply.value().map(|supply| io_text(&supply.io)).unwrap_or_default()
         ));
     }

@@ -161,7 +161,7 @@ fn statements(check: &Check) -> Vec<String> {
     unique(check.criteria.iter().map(statement_of).filter(|statement| !statement.is_empty()))
 }
 
-/// Sources by number.
+/// Sources, each with its number.
 fn sources(check: &Check) -> Vec<String> {
     statements(check).iter().enumerate().map(|(at, statement)| format!("[{}] {statement}", at + 1)).collect()
 }

@@ -82,8 +82,8 @@ impl Quantiles {
     }
 }
 
-/// Reads the latencies of every stream with operations, of the run in `dir`, whose cells `layout` describes. Errors: an
-/// interval log is missing or damaged.
+/// Reads the latencies of every stream that has operations, from the run in `dir`. `layout`: cells of the run. Errors:
+/// an interval log is missing or damaged.
 pub fn latencies(dir: &Path, layout: &Layout) -> Result<Vec<StreamLatencies>, RunDirError> {
     let read = |kind| by_stream(dir, layout, kind);
     let [service, wait, lag] = [read(HlogKind::Service)?, read(HlogKind::Wait)?, read(HlogKind::Lag)?];

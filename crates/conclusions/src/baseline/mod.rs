@@ -4,8 +4,8 @@
 //! the details of its step. So reports, comparisons and predictions need only `series.json`, on any machine, years
 //! later.
 //!
-//! This module reads the points of a series, judges jobs, finds jobs in doubt (by their own numbers, or compared with
-//! other queue depths), and computes a lower bound of the number of jobs left.
+//! This module reads the points of a series, judges jobs, and computes a lower bound of the number of jobs left. Jobs
+//! in doubt are found by their own numbers, or by a comparison with smaller queue depths.
 //!
 //! A [`Prediction`] is a rating computed from the points of a baseline, without a search.
 
@@ -132,9 +132,9 @@ pub fn job_name(device: usize) -> String {
     format!("drive-{}", device + 1)
 }
 
-/// Judges the job `name` on device number `device` of the series, from the `verdict` on a run of several jobs. Only
-/// failed operations of the job fail the job; the achieved rate is a result, not a criterion. A run that ended early is
-/// not a measurement, whichever drive ended it.
+/// Judges the job on device number `device` of the series, called `name`, from the `verdict` on a run of several jobs.
+/// Only failed operations of the job fail the job; the achieved rate is a result, not a criterion. A run that ended
+/// early is not a measurement, whichever drive ended it.
 pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> StageResult {
     let prefix = format!("{}-", job_name(device));
     let drive_streams = verdict.streams.iter().filter(|stream| stream.name.starts_with(&prefix));
@@ -157,8 +157,8 @@ pub fn has_failed(series: &Series, device: usize) -> bool {
     own.any(|step| step.state == State::Done && step.outcome == Some(Outcome::Fail))
 }
 
-/// A simulated drive fitted to the baseline of a real drive, and the rating of this simulated drive. A series has a
-/// prediction for each drive in `conclusion.details.prediction`.
+/// A simulated drive fitted to the baseline of a real drive, and the rating of this simulated drive. In a series,
+/// `conclusion.details.prediction` has a prediction for each drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
     /// The drive that was measured.

@@ -44,8 +44,8 @@ pub struct PtsTable {
     /// The round, from 1, at whose end the drive was steady; `None`: the drive was not steady, and the table has the
     /// last five rounds.
     pub steady_at: Option<usize>,
-    /// By size of an operation (bytes) and percent of reads: averages in IOPS, MB/s, or microseconds (mean and
-    /// maximum).
+    /// An entry for each size of an operation (bytes) and percentage of reads: averages in IOPS, MB/s, or
+    /// microseconds (mean and maximum).
     pub cells: BTreeMap<(u64, u32), [f64; 2]>,
 }
 

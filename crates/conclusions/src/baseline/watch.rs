@@ -19,7 +19,7 @@ const PAUSE_FACTOR: f64 = 4.0;
 const PAUSE_US: f64 = 1_000.0;
 /// Quantile of the longest operations of all seconds that counts as usual.
 const USUAL: f64 = 0.1;
-/// Maximum fraction of seconds with pauses at which single pauses can be separated.
+/// If more than this fraction of the seconds have pauses, single pauses cannot be separated.
 const SEPARATE_MAX: f64 = 0.85;
 
 /// Minimum number of pauses for a known period.

@@ -35,7 +35,7 @@ pub struct Linearity {
     /// True if every device achieved its rate within the limits.
     pub linear: bool,
     pub sentence: String,
-    /// By judged stream and device.
+    /// An entry for each judged stream and device.
     pub ratios: Vec<Ratio>,
 }
 

@@ -85,7 +85,7 @@ pub fn examine<E>(
     // Torn writes that were not acknowledged, and the latest write with any sector present.
     let (mut torn, mut latest) = (Vec::new(), 0);
     let slots = u64::from(lane.slots);
-    // For each slot: its next write, and the write before, which is the last acknowledged write, or 0.
+    // For each slot: `next`, the first unacknowledged write, and `last`, the last acknowledged write (0: none).
     for next in acknowledged + 1..=acknowledged + slots {
         let (last, slot) = (next.saturating_sub(slots), lane.slot(next));
         let mut content = Vec::new();

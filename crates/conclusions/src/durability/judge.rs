@@ -239,7 +239,7 @@ fn remarks(
         let sizes: Vec<_> = record.session.lanes.iter().map(|lane| lane.write_bytes).collect();
         let (smallest, largest) = (sizes.iter().min().copied().unwrap_or(0), sizes.iter().max().copied().unwrap_or(0));
         remarks.push(format!(
-            "{} torn but not acknowledged, which is allowed (writes of {} to {}); {claim}",
+            "allowed: {} torn before the acknowledgement (writes of {} to {}); {claim}",
             count(torn, "write"),
             binary_bytes(smallest.into()),
             binary_bytes(largest.into())

@@ -84,9 +84,9 @@ struct Scenario {
     lanes: Vec<Lane>,
     /// Written bytes by lane and sequence.
     writes: BTreeMap<(usize, u64), Vec<u8>>,
-    /// By lane: last write that the witness knows as acknowledged.
+    /// For each lane: last write that the witness knows as acknowledged.
     acknowledged: Vec<u64>,
-    /// By lane: last write whose flush returned.
+    /// For each lane: last write whose flush returned.
     flushed: Vec<u64>,
 }
 

@@ -239,7 +239,7 @@ impl fmt::Display for Slow {
         };
         let (name, model, factor) = (units::quoted(name), units::in_one_line(model), units::number(*factor));
         let (since, outside) = (units::span_of(*since_s), units::percent(*outside));
-        let when = if *lasting { "since" } else { "at times, first at" };
+        let when = if *lasting { "beginning after" } else { "at times, first after" };
         write!(
             f,
             "{level} {name} ({model}) is slow: {have}{factor} times the {metric} of {peers} peers {extent}, {when} {since}; \

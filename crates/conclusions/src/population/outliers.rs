@@ -29,7 +29,7 @@ use results::buckets::DURATION_MAX_NS;
 /// Minimum number of values for an outlier: with two values, it is unknown which of them differs.
 pub(super) const VALUES_MIN: usize = 3;
 
-/// Minimum standard deviation, as a logarithm, because simulated drives can be identical.
+/// Minimum standard deviation of scores, which are logarithms. Identical simulated drives would have a deviation of 0.
 const DEVIATION_MIN: f64 = 0.001;
 
 /// Minimum number of values to estimate the skewness.

@@ -47,9 +47,9 @@ const T_OF_FIVE: f64 = 2.776;
 pub struct Shares {
     /// Stream and device: `reads on /dev/nvme0n1`.
     pub group: String,
-    /// By threshold: fraction of the operations over the threshold.
+    /// For each threshold: fraction of the operations over the threshold.
     pub share: Vec<f64>,
-    /// By threshold: half the width of the 95 % confidence interval of the mean over rounds.
+    /// For each threshold: half the width of the 95 % confidence interval of the mean over rounds.
     pub margin: Vec<f64>,
     /// 99th percentile of service times, mean over rounds, nanoseconds; `None` if nothing succeeded.
     pub p99_ns: Option<f64>,
@@ -102,7 +102,7 @@ pub struct JudgedStep {
     pub rounds: usize,
     /// Shares of each group over the judged rounds.
     pub shares: Vec<Shares>,
-    /// By limit: slow spells of the step.
+    /// For each limit: slow spells of the step.
     #[serde(default)]
     pub spells: Vec<Spells>,
     /// True if the step lasted as long as planned.
@@ -133,7 +133,7 @@ struct AtLimit<'a> {
 }
 
 impl AtLimit<'_> {
-    /// Number of operations that `count_of` counts, and of due operations.
+    /// Sum of `count_of` over the rounds, and number of due operations.
     fn sums(&self, count_of: fn(&Round) -> &[u64; THRESHOLDS_MAX]) -> (u64, u64) {
         sums(self.rounds, |round| count_of(round)[self.index])
     }
@@ -152,12 +152,12 @@ impl AtLimit<'_> {
 pub struct Watcher {
     rounds: Rounds,
     target: StepPurpose,
-    /// By series: number of operations that are due in the whole step; `None` for a closed loop.
+    /// For each series: number of operations that are due in the whole step; `None` for a closed loop.
     step_ops: Vec<Option<u64>>,
 }
 
 impl Watcher {
-    /// A watcher of a step of at most `step_sec`. `manifest` describes the run of the step.
+    /// A watcher of a step of at most `step_sec` seconds. `manifest`: that of the step's run.
     pub fn new(manifest: &Manifest, target: StepPurpose, step_sec: u64) -> Self {
         let rounds = Rounds::new(manifest);
         let devices = manifest.devices.len().max(1) as f64;
@@ -282,7 +282,7 @@ impl Watcher {
         self.window_of(Spells::longest_wait_sec)
     }
 
-    /// By series and limit: the shares in both halves of the last `rounds` rounds; `None` if there are fewer rounds.
+    /// For each series and limit: the shares in both halves of the last `rounds` rounds. `None`: fewer rounds.
     fn halves(&self, rounds: usize) -> Option<impl Iterator<Item = (AtLimit<'_>, [f64; 2])>> {
         let half = rounds / 2;
         let shares = move |at: AtLimit<'_>| {
@@ -424,7 +424,7 @@ impl Watcher {
     }
 }
 
-/// Number of operations that `count_of` counts, and of due operations.
+/// Sum of `count_of` over `rounds`, and number of due operations.
 fn sums(rounds: &[Round], count_of: impl Fn(&Round) -> u64) -> (u64, u64) {
     rounds.iter().fold((0, 0), |(sum, wanted), round| (sum + count_of(round), wanted + round.scheduled_ops))
 }

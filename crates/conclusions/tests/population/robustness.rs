@@ -73,7 +73,7 @@ fn a_firmware_is_blamed_instead_of_its_drives_and_a_drive_within_it_as_well() {
     for crossed in [false, true] {
         let mut population = draw(&plan(), 6);
         for drive in 0..60 {
-            // Either some drives of each host, or all drives of half of the hosts.
+            // The slow firmware is on some drives of each host, or on all drives of half of the hosts.
             if if crossed { drive % 5 < 2 } else { drive < 30 } {
                 population.labels[drive].firmware = "2.0".into();
                 slow_down(&mut population, drive, 1.5);

@@ -197,7 +197,7 @@ fn refuse(args: &CheckArgs, name: &str, has_others: bool) -> Result<(), Failure>
     match foreign.is_empty() && !has_others {
         true => Ok(()),
         false => Err(Failure::usage(format!(
-            "cannot use {} with check {name} - no effect there - leave it out (options: docs/durability.md)",
+            "cannot use {} with check {name} - it has no effect there - leave it out (options: docs/durability.md)",
             if foreign.is_empty() { "an option or path of other checks".to_owned() } else { foreign.join(", ") }
         ))),
     }

@@ -145,8 +145,8 @@ fn choice(args: &LatencyArgs) -> Result<TableOptions, TableError> {
     })
 }
 
-/// Default length of a slice: an hour, as in ACT's script. If all `logs` belong to runs (run directories, or one of
-/// several logs in a run directory), the shortest of the runs' own slices.
+/// Default length of a slice. If each of `logs` belongs to a run (a run directory, or one of several logs in a run
+/// directory), the shortest slice of these runs. Otherwise an hour, as in ACT's script.
 fn default_slice_sec(logs: &[String]) -> u64 {
     let run_slices = logs.iter().map(|name| run::slice_sec(Path::new(name))).collect::<Option<Vec<_>>>();
     run_slices.and_then(|own| own.into_iter().min()).unwrap_or(3_600)

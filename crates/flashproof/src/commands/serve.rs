@@ -337,7 +337,7 @@ fn expected_devices(namespace: &NamespaceConfig, cores: u16) -> Vec<ExpectedDevi
         .collect()
 }
 
-/// The header of an existing store with the expected settings. Errors: a sentence about the other settings of a store.
+/// The header of an existing store; `None` without a store. Errors: the store has other settings than expected.
 fn existing_header(expected: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>, String> {
     // The guard refuses a path that cannot be read, or is neither file nor device.
     let Ok(metadata) = fs::metadata(expected.name) else { return Ok(None) };

@@ -129,8 +129,8 @@ fn check_devices(name: &str, trace: &Trace, device_names: &[String]) -> Result<(
         format!("{},{} ({})", device.major, device.minor, units::count(count, "operation"))
     };
     Err(Failure::usage(format!(
-        "cannot replay {name} - the trace has {}: {}; {} given - give one --device for each, in this order, or replay \
-         only the lines of one (grep)",
+        "cannot replay {name} - the trace has {}: {}; --device names {} - give one --device for each, in this order, or \
+         replay only the lines of one (grep)",
         units::count(trace_devices.len() as u64, "device"),
         trace_devices.iter().map(device_text).collect::<Vec<_>>().join(", "),
         device_names.len()

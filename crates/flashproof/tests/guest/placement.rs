@@ -36,7 +36,7 @@ pub(super) fn tenants(per_sec: u32, seconds: u32, placements: &[(&str, u16, u16)
     format!("cat >/tmp/t <<END\n{file}END\n")
 }
 
-/// The tenants of /tmp/t on the drive, into /data/NAME.
+/// Command that runs the tenants of /tmp/t on the drive, recorded in /data/NAME.
 pub(super) fn run(name: &str) -> String {
     format!(
         "flashproof storage tenants /tmp/t --device $FDP0 --erase FDP0 --out /data/{name} --sla '99%>10s' --no-trace --quiet"

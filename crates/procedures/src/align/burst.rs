@@ -29,7 +29,7 @@ pub(super) const BEGINS_SEC: u64 = 2;
 /// Unmeasured time at the end, seconds, and the number of its intervals.
 pub(super) const ENDS_SEC: u64 = 1;
 
-/// Delay of a counter reading or of an issue, seconds, above which flashproof itself may have caused a difference.
+/// If a counter was read, or an operation issued, later than this (seconds), flashproof may have caused the difference.
 const LATE_SEC: f64 = 0.02;
 
 /// Trace buffer of a CPU, bytes, for the events of one second. One thread may issue all requests, so the buffer of each
@@ -97,7 +97,7 @@ pub(super) struct BurstMeasurement {
     pub is_counted: bool,
     /// Flushes per second, not counted as writes.
     pub flushes_per_sec: f64,
-    /// True if w/s is the expected value for the issued writes: the counters could not separate flushes from writes.
+    /// True if w/s was computed from the issued writes, because the counters do not separate flushes from writes.
     pub writes_as_issued: bool,
     /// Requests per second that were merged into others.
     pub merged_per_sec: f64,

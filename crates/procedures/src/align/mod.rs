@@ -45,8 +45,8 @@ const BURST_SEC: [f64; 2] = [5.0, 300.0];
 /// Allowed random error of a number: its standard deviation as a fraction of the tolerance. Four standard deviations
 /// fit into the tolerance.
 const NOISE_PART: f64 = 0.25;
-/// Allowed difference between issued and counted I/O: a fraction, plus this many seconds' worth of I/O, because the
-/// kernel's counters are read some milliseconds after the end of an interval.
+/// Allowed difference between issued and counted I/O: a fraction, plus the I/O of [`UNSEEN_SEC`], because the kernel's
+/// counters are read some milliseconds after the end of an interval.
 const UNSEEN: f64 = 0.01;
 const UNSEEN_SEC: f64 = 0.05;
 /// Maximum number of attempts for a burst that is disturbed by a lack of CPU.
@@ -117,7 +117,7 @@ fn within(text: &str) -> Result<f64, String> {
 #[derive(Debug)]
 pub struct Round {
     config: ActConfig,
-    /// I/O by the derived rates.
+    /// I/O that follows from the configured rates and sizes.
     requested: DriveIo,
     measurement: BurstMeasurement,
     min_io_bytes: u32,
@@ -206,7 +206,7 @@ fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, F
     Ok(config)
 }
 
-/// Checks that offsets affect the configuration, and that it determines the I/O of a device.
+/// Checks that offsets affect the configuration, and that the configuration determines the I/O of a device.
 fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
     let refused = |why: &str| Err(Failure::usage(format!("cannot align this configuration - {why}")));
     match config {

@@ -10,7 +10,7 @@ use sizing::align::{self, Offsets, PLAUSIBLE_PCT, RequestedLoad, errors, other_r
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fmt;
 
-/// Smallest relative difference from the server's large-block reads that the page mentions.
+/// Relative difference from the server's count of large-block reads, from which on the page has a note.
 const LARGE_READS_OFF: f64 = 0.1;
 
 pub(super) struct Page<'a> {
@@ -89,8 +89,8 @@ impl Page<'_> {
             && (ours.per_sec - counted).abs() > LARGE_READS_OFF * counted.max(ours.per_sec)
         {
             notes.push(format!(
-                "the server counted {} large-block reads per second, but here are {}: the difference replaces missing \
-                 or excess record reads in r/s - check read-reqs-per-sec",
+                "the server counted {} large-block reads per second, but this burst had {}: the difference makes up for \
+                 missing or excess record reads in r/s - check read-reqs-per-sec",
                 number(counted),
                 number(ours.per_sec)
             ));
@@ -124,7 +124,7 @@ impl Page<'_> {
         match n {
             0 => match full_load.map(|load| self.target.io.reads_per_sec - load.large_block_reads.per_sec) {
                 Some(reads) if reads > 0.0 => format!(
-                    "large-block reads cannot close the difference - read-reqs-per-sec: {} would (now {})",
+                    "large-block reads cannot close the difference - set read-reqs-per-sec: {} (now {})",
                     number(reads),
                     config.read_reqs_per_sec
                 ),
@@ -165,7 +165,7 @@ impl Page<'_> {
         let rules = other_rules(&best.config, best.min_io_bytes, &self.target.io, &best.distortion());
         for (rule, offsets) in rules.iter().filter(|(_, offsets)| implausible_in(*offsets).is_empty()) {
             let offsets: Vec<_> = offsets.by_key().iter().map(|(key, pct)| format!("{key} {pct}")).collect();
-            lines.push(format!("size-within-bucket: {rule} would need only {}", offsets.join(", ")));
+            lines.push(format!("with size-within-bucket: {rule}, these offsets are enough: {}", offsets.join(", ")));
         }
         for (key, pct) in outliers {
             lines.push(format!("{key}: {}", what_it_may_hide(key, pct, &best.config)));

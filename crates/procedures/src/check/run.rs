@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Seconds of load after which the burst credits of a cloud volume (30 minutes) are used up, with time to measure.
+/// Seconds of load that use up the burst credits of a cloud volume (30 minutes), and leave time to measure.
 const CREDITS_SEC: u64 = 2_400;
 
 /// If the disk moved less than this fraction of the jobs' bytes, a cache or another layer above the disk answered.
@@ -122,7 +122,7 @@ struct CompletedRun {
     criteria: Vec<Judged>,
     /// A latency goal that no depth met.
     missed_goal: Option<String>,
-    /// By stream; empty if a goal was missed.
+    /// Figures of each stream; empty if a goal was missed.
     figures: Vec<(String, Figures)>,
     /// Evidence that a layer above the disk answered; `None` if there is none, or the disk is not known.
     cached: Option<String>,
@@ -267,7 +267,7 @@ fn burst_ends_in(dir: &Path) -> Result<Vec<ChangePoint>, Failure> {
     Ok(ends.into_iter().filter(|end| !is_ours(end)).collect())
 }
 
-/// Sentence that the page cache or another layer answered instead of the disk.
+/// A sentence if the page cache or another layer answered instead of the disk; `None` if the disk answered.
 fn cache_evidence(definition: &RunDefinition, verb: &str, job_bytes: u64, disk_bytes: u64) -> Option<String> {
     ((disk_bytes as f64) < job_bytes as f64 * DISK_BYTES_MIN).then(|| {
         let text = |count: u64| units::bytes(count as f64);

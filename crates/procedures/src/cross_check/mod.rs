@@ -186,7 +186,7 @@ impl Row {
         Self { name: name.to_owned(), values, agrees, show }
     }
 
-    /// Counts. If `is_exact`, they must be equal in all rounds of both programs.
+    /// A row of counts. If `is_exact`, the counts must be equal in all rounds of both programs.
     fn of_counts(name: &str, values: [Vec<f64>; 2], is_exact: bool) -> Self {
         let mut all_values = values.iter().flatten();
         let first = all_values.next().copied();

@@ -172,7 +172,7 @@ impl FioRun {
         kinds.iter().flatten().map(|kind| kind.last_completion_ns).chain(timed_ns).max().unwrap_or(0)
     }
 
-    /// Names of jobs that search for a depth and did not measure at it.
+    /// Names of jobs that searched for a depth, but did not measure at the depth found.
     fn unmeasured(&self) -> Vec<&str> {
         let has_ops = |number| self.kinds(number).into_iter().flatten().any(|kind| kind.ops > 0);
         let entries = self.load.entries.iter().enumerate();

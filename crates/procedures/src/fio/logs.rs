@@ -21,7 +21,7 @@ enum LogKind {
     Histogram,
 }
 
-/// A log of a clone: the clone's index, the kind, and the files, with true for files that are filled.
+/// A log of a clone: the clone's index, the kind, and the files. False: the file stays empty.
 type OfClone = (usize, LogKind, Vec<(PathBuf, bool)>);
 
 /// First line of a log of operations.

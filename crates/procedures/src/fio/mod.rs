@@ -251,8 +251,8 @@ pub fn write_dumps(load: &FioLoad, force: bool) {
     }
 }
 
-/// Saves the state of the writes of each job that requests it. Without a request, the state is saved if the job did not
-/// complete. `is_all`: saves the state of each job.
+/// Saves the state of a job's writes if the job's option requests this, or if the option is not given and the job did
+/// not complete. `is_all`: for every job.
 pub fn save_states(load: &FioLoad, is_all: bool) {
     for thread in &load.threads {
         let JobClone { job, number, .. } = thread;

@@ -32,7 +32,7 @@ const FIRST_STEP: f64 = 1.05;
 /// Operations of a run without rare stalls, and bounds of its length, seconds.
 const OPS: f64 = 300_000.0;
 const RUN_SEC: std::ops::RangeInclusive<f64> = 2.0..=120.0;
-/// Minimum number of limit windows, or of frequent stalls, in a run without rare stalls.
+/// Minimum number of windows of the drive's rate limit, or of frequent stalls, in a run without rare stalls.
 const PERIODS: f64 = 20.0;
 
 /// Length of a window with a stall as a multiple of the stall, so that the backlog is gone before the next stall.

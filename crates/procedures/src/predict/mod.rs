@@ -194,8 +194,8 @@ fn ratings(
     Ok(Some(ratings))
 }
 
-/// The rating and its interval, from the ratings of the fitted drive and of both ends; all `None` if no drive holds
-/// any load. `None`: the interval is too wide.
+/// The rating and its interval, from the ratings of the fitted drive and of both ends. If no drive holds any load, all
+/// three numbers are `None`. If the interval is too wide, the result is `None`.
 fn interval(ratings: [Option<f64>; 3]) -> Option<[Option<f64>; 3]> {
     if ratings == [None; 3] {
         return Some(ratings);

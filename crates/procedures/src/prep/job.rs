@@ -300,9 +300,9 @@ impl Job {
         }
     }
 
-    /// Compares `spots` random places before `end` with `content`. `order`: a random order and the number of its first
-    /// writes that were done. Then only places that these writes wrote, and that no later write of the pass overwrites,
-    /// are compared.
+    /// Compares `spots` random places before `end` with `content`. `order`: a random order, and the number of writes
+    /// that were done in this order. With `order`, a place is compared only if these writes wrote it and no later
+    /// write of the pass overwrites it.
     fn compare(
         &mut self,
         end: u64,

@@ -1,7 +1,7 @@
 //! A preparation: fills devices, so that a test measures a used drive and not a new one, and reads a sample back.
 //!
-//! The work on each device is decided, and consent obtained for all, before the first write to any. Then each device
-//! has its own thread.
+//! Before the first write to any device, the work on each device is decided, and consent for all is obtained. Then each
+//! device has its own thread.
 
 mod job;
 mod open;

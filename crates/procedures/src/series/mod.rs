@@ -50,8 +50,8 @@ pub struct Options {
 /// Term that lists the devices that were not prepared; fixed at the start of a series.
 pub const NOT_PREPARED: &str = "not prepared";
 
-/// The load of 1x: from the file `config`, or ACT's on `devices`, or on a simulated drive; with ACT's pacing if
-/// `as_act`. `task`: the purpose, for the message if the load cannot be multiplied.
+/// The load of 1x: from the file `config`; without a file, ACT's load on `devices`, or on a simulated drive if there
+/// are none. `as_act`: with ACT's pacing. `task`: the purpose, for the message if the load cannot be multiplied.
 pub fn load_1x(config: Option<&Path>, devices: &[String], as_act: bool, task: &str) -> Result<Base1x, Failure> {
     let mut devices = parsed(devices)?;
     let base = match config {

@@ -1,6 +1,6 @@
 //! Write amplification of tenants on dedicated drives, on a shared drive, and with placement handles.
 //!
-//! * `experiment`: tenants on a simulated drive, without time; with one assumption varied; preparations compared
+//! * `experiment`: on a simulated drive, tenants, tenants with one assumption varied, and preparations
 //! * `measure`: tenants on a real drive (`drive`), observed during their run
 //! * [`probe`]: how a drive's firmware treats handles
 
@@ -350,8 +350,9 @@ fn remarks(report: &WafReport, rating: &EnduranceRating) -> Vec<String> {
     ];
     if report.arrangements.iter().any(|one| one.years.is_some()) {
         remarks.push(format!(
-            "years: at the file's rates, against {} of the simulated capacity; the rating counts as media writes, its \
-             most pessimistic meaning (manufacturers rate host writes at an amplification that they seldom state)",
+            "years: at the file's rates, against {} of the simulated capacity; the rating is taken as a limit of media \
+             writes, its most pessimistic meaning (manufacturers rate host writes at an amplification that they seldom \
+             state)",
             match rating.endurance() {
                 Some(Endurance::TerabytesWritten(tb)) => format!("{tb} TB written"),
                 Some(Endurance::DriveWritesPerDay(n)) =>

@@ -86,7 +86,7 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
     charts.collect()
 }
 
-/// The timeline of saturation: its rounds if there are several, else the recorded intervals of its run.
+/// The timeline of saturation: its rounds. If there is only one round: the recorded intervals of its run.
 pub(super) fn saturation<'a>(
     points: &[Point],
     steps: impl Iterator<Item = &'a (&'a Step, Option<RunData<'a>>)>,

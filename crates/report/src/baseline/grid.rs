@@ -71,7 +71,7 @@ fn rates(cells: &[&Point], direction: Direction) -> Vec<f64> {
     rates
 }
 
-/// Words for a rate of one direction: its percentage of the highest rate of a job with this direction alone.
+/// A rate of one direction in words: as a percentage of the highest rate of a job that has only this direction.
 fn rate_label(cells: &[&Point], points: &[Point], direction: Direction) -> impl Fn(f64) -> String + use<> {
     let highest = single_direction(cells, points, direction).map(|(_, highest)| highest);
     move |wanted| match highest {
@@ -88,7 +88,7 @@ fn single_direction(cells: &[&Point], points: &[Point], direction: Direction) ->
     Some((mix, highest_rate(points, mix)?))
 }
 
-/// Words for the rate of each direction that counts as 100 %; empty if unknown.
+/// For each direction, the rate that counts as 100 %, in words; empty if unknown.
 fn full_rates_text(cells: &[&Point], points: &[Point]) -> String {
     let told = [READS, WRITES].into_iter().filter_map(|side| single_direction(cells, points, side));
     let told: Vec<String> = told.map(|(mix, highest)| format!("{} {mix}", rate(highest))).collect();

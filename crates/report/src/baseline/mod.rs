@@ -372,7 +372,7 @@ pub fn parameters(prediction: &Prediction) -> Table {
         .rows(prediction.parameters.iter().map(row))
 }
 
-/// Notes beside the table of a prediction, each one sentence, its reliability first.
+/// Notes beside the table of a prediction, each one sentence: the rating, what is unknown, then details.
 fn prediction_notes(prediction: &Prediction) -> Vec<String> {
     let Prediction { simulated, misses, remarks, unknown, .. } = prediction;
     let mut notes = vec![prediction_sentence(prediction)];
@@ -386,7 +386,7 @@ fn prediction_notes(prediction: &Prediction) -> Vec<String> {
 /// The doctor's checks that concern the layout of a drive.
 const CHECKS: [&str; 5] = ["over-provisioning", "alignment", "sector-sizes", "preparation", "device-kind"];
 
-/// Writes below this fraction of the first round's rate suggest that more spare space would help.
+/// If the write rate falls below this fraction of the first round's rate, more spare space would probably help.
 const FALLEN_RATE: f64 = 0.8;
 
 /// Notes on the used part of a drive and its effect, each one sentence. `run`: any run of the drive, for the drive's

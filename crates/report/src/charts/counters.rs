@@ -167,7 +167,7 @@ impl WafCounters {
     }
 }
 
-/// One line for each drive, below a verdict; empty without drives.
+/// A line for each drive, below a verdict; empty without drives.
 pub(crate) fn waf_lines(wafs: &[DeviceWaf]) -> String {
     let lines: String = wafs.iter().map(|one| format!("{one}\n")).collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }

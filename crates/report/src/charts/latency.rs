@@ -195,8 +195,8 @@ const DRAWN: [(&str, Value); 4] = [
     ("kernel's queue max", |line| line.queue.max_ns),
 ];
 
-/// A chart for each sampled device and kind of request in a run of `ran_sec`, or one empty chart with the reason; and
-/// remarks for the reader.
+/// Charts and remarks for the reader: a chart for each sampled device and kind of request in a run of `ran_sec`
+/// seconds, or one empty chart with the reason.
 pub(crate) fn trace_charts(
     dir: &Path,
     manifest: &Manifest,

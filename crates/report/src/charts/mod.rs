@@ -38,7 +38,7 @@ impl ChartResolution {
     }
 }
 
-/// One chart, or the reason why it is missing.
+/// A chart, or the reason why it is missing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Chart {
     /// Identifier for programs, unique in the run: `percentiles-reads`.
@@ -137,7 +137,7 @@ pub struct Heat {
     #[serde(serialize_with = "rounded_plain")]
     #[schemars(with = "Vec<f64>")]
     pub y_edges: Vec<f64>,
-    /// By row, the lowest first: the row's share of each column's operations; null without operations.
+    /// For each row, the lowest first: its share of each column's operations; null without operations.
     #[serde(serialize_with = "rounded_rows")]
     #[schemars(with = "Vec<Vec<Option<f64>>>")]
     pub shares: Vec<Vec<Option<f64>>>,

@@ -34,7 +34,7 @@ pub struct Fall {
     pub after: f64,
 }
 
-/// One stream over time.
+/// A stream over time.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamLine {
     /// Operations per second that succeeded within the run.
@@ -46,7 +46,7 @@ pub(crate) struct StreamLine {
 /// A run over time, from its tables.
 pub(crate) struct Timeline {
     interval_sec: u64,
-    /// By stream of the manifest.
+    /// An entry for each stream of the manifest.
     pub(crate) streams: Vec<StreamLine>,
     /// The longest gap between two polls, milliseconds.
     pub(crate) gap_ms: Bins,
@@ -191,7 +191,7 @@ impl Bin {
     }
 }
 
-/// One value per interval, reduced to bins.
+/// A value per interval, reduced to bins.
 #[derive(Debug, Clone)]
 pub(crate) struct Bins {
     bins: Vec<Bin>,

@@ -28,7 +28,7 @@ pub(crate) const MAX: usize = 4;
 /// The durations of one stream, or of one stream on one device.
 #[derive(Debug, Clone)]
 pub(crate) struct Durations {
-    /// Quantiles by point; `None` if no operation succeeded.
+    /// Quantiles at each point; `None` if no operation succeeded.
     pub(crate) moments: Vec<Option<PointQuantiles>>,
     /// Histogram of the whole run.
     pub(crate) total: Latencies,
@@ -38,9 +38,9 @@ pub(crate) struct Durations {
 }
 
 pub(crate) struct Windows {
-    /// By stream, over all devices.
+    /// An entry for each stream, over all devices.
     pub(crate) streams: Vec<Durations>,
-    /// By cell; empty with a single device.
+    /// An entry for each cell; empty with a single device.
     pub(crate) cells: Vec<Durations>,
     /// Seconds that a point represents.
     pub(crate) point_sec: f64,
@@ -160,7 +160,7 @@ impl Windows {
         point
     }
 
-    /// By stream, the durations of the whole run.
+    /// For each stream, the durations of the whole run.
     pub(crate) fn totals(&self) -> impl Iterator<Item = &Latencies> {
         self.streams.iter().map(|durations| &durations.total)
     }

@@ -1,5 +1,5 @@
-//! One candidate: the compared numbers, or the reason for a missing number. Among the numbers are the margins to the
-//! limits: the worst slice of any judged stream, by threshold.
+//! A candidate: the compared numbers, or the reason for a missing number. Among the numbers are the margins to the
+//! limits: for each threshold, the worst slice of any judged stream.
 
 use super::source::{CandidateSource, setting};
 use super::wear::{DeviceWear, OperatorData, is_reading, is_writing, wear};
@@ -20,7 +20,7 @@ pub struct Candidate {
     pub kind: CandidateKind,
     /// Test of the representative run.
     pub test: ValueOrReason<TestFacts>,
-    /// Outcome: the conclusion of a series, else the verdict of the run.
+    /// Outcome: for a series, that of its conclusion; for a run, that of its verdict.
     pub outcome: ValueOrReason<Outcome>,
     /// Reason of the outcome, one sentence.
     pub reason: ValueOrReason<String>,
@@ -32,7 +32,7 @@ pub struct Candidate {
     pub rating: ValueOrReason<f64>,
     /// The load that was held: the rating, or the load of the run.
     pub load: ValueOrReason<HeldLoad>,
-    /// Worst slice by threshold.
+    /// Worst slice for each threshold.
     pub margins: ValueOrReason<Vec<Margin>>,
     /// 99th percentile of the judged stream's service times.
     pub p99: ValueOrReason<StreamQuantile>,
@@ -131,7 +131,7 @@ impl Candidate {
             }
             Some(Some(ended)) => ValueOrReason::or_missing(ended.rating, "this series was not a search for a rating"),
             Some(None) => ValueOrReason::missing("its search is not finished"),
-            None => ValueOrReason::missing("a single run has no rating (flashproof rate finds it)"),
+            None => ValueOrReason::missing("a single run has no rating (use flashproof rate)"),
         };
         let result = run.map(|run| run.verdict.result());
         let (outcome, reason) = match conclusion {
@@ -338,7 +338,7 @@ pub struct Margin {
     pub worst: ValueOrReason<Deciding>,
 }
 
-/// One margin for each limit of `sla`, by ascending threshold.
+/// A margin for each limit of `sla`, by ascending threshold.
 fn margins(verdict: &Verdict, sla: &Sla) -> ValueOrReason<Vec<Margin>> {
     if verdict.has_no_limits() {
         return ValueOrReason::missing("its run had no latency limits");

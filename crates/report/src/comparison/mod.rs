@@ -65,8 +65,8 @@ impl Comparison {
 /// Compares the runs or series in `dirs`, with prices and endurance from `operator_data`. Ranks them among `ratings`,
 /// which are sorted, the highest first.
 ///
-/// Errors: a directory has neither a run nor a series, a run is named twice, or `operator_data` names an unknown candidate. If
-/// a run is damaged, its undamaged part is shown, with a warning.
+/// Errors: a directory has neither a run nor a series, a run is named twice, or `operator_data` names an unknown
+/// candidate. If a run is damaged, its undamaged part is shown, with a warning.
 pub fn compare(
     dirs: &[CandidateDir],
     operator_data: &OperatorData,
@@ -123,8 +123,8 @@ fn baselines(sources: &[CandidateSource]) -> Option<Beside> {
     (!drives.is_empty()).then(|| Beside::new(drives))
 }
 
-/// A name for each directory: the given name, else the last part of its path; the whole path if two directories have
-/// the same last part. Errors: one name was given twice.
+/// A name for each directory: the given name. Without one, the last part of the path, or the whole path if two
+/// directories have the same last part. Errors: one name was given twice.
 fn names(dirs: &[CandidateDir]) -> Result<Vec<String>, CompareError> {
     let last = |dir: &Path| {
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());

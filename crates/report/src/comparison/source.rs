@@ -207,16 +207,16 @@ impl CompareError {
     }
 }
 
-/// Settings of a run that do not change the test, or that other sentences cover; then the settings of the load itself,
-/// which is the compared quantity.
+/// Settings of a run that are not compared: they do not change the test, other sentences cover them, or they set the
+/// load, which is the compared quantity.
 const IGNORED_SETTINGS: &str = "device-names num-devices report-interval-sec microsecond-histograms seed shards engine \
                          test-duration-sec read-reqs-per-sec write-reqs-per-sec service-threads";
 
 /// Names of candidates, grouped by value.
 type Values<'a> = BTreeMap<String, Vec<&'a str>>;
 
-/// A sentence on the differences in `aspect` between `objects`; `empty` is the word for an empty value. `None` if all are
-/// equal.
+/// A sentence on the differences in `aspect` between `objects`; `empty` is the word for an empty value. `None` if all
+/// are equal.
 fn difference(objects: &str, aspect: &str, values: &Values<'_>, empty: &str) -> Option<String> {
     let text = |(value, names): (&String, &Vec<&str>)| {
         format!("{} ({})", if value.is_empty() { empty } else { value }, names.join(", "))

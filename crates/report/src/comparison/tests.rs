@@ -177,7 +177,7 @@ fn a_run_is_compared_by_what_it_recorded() {
     assert!(comparison.markdown().contains("| worst over 1ms | 2.00 % of 5 % |"), "{}", comparison.markdown());
     let json = serde_json::to_value(&comparison).unwrap();
     assert_eq!(json["candidates"][0]["price_per_1x"], 20.0);
-    assert_eq!(json["candidates"][0]["rating"]["why_not"], "a single run has no rating (flashproof rate finds it)");
+    assert_eq!(json["candidates"][0]["rating"]["why_not"], "a single run has no rating (use flashproof rate)");
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn capacity_bytes(name: &str, facts: &Value) -> ValueOrReason<u64> {
 /// A run's totals from its tables.
 struct RunTotals {
     ran_sec: f64,
-    /// By device: bytes of the streams that write.
+    /// For each device: bytes of the streams that write.
     host_bytes: Vec<u64>,
     units: Vec<Units>,
 }

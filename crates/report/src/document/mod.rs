@@ -44,7 +44,7 @@ pub struct Document {
     pub format_version: u32,
     /// Program and version that made the report.
     pub made_by: String,
-    /// One report for each directory, in the order of the request.
+    /// A report for each directory, in the order of the request.
     pub reports: Vec<Report>,
 }
 

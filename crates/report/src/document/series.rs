@@ -103,7 +103,7 @@ impl SeriesReport {
         if self.in_doubt.is_some() { shown.in_doubt() } else { shown }
     }
 
-    /// The headline of a page: the rating that a search found, else the outcome.
+    /// The headline of a page: the rating if a search found one, otherwise the outcome.
     pub(crate) fn headline(&self) -> OutcomeLabel {
         let label = self.outcome_label();
         let rating = self.series.conclusion.as_ref().and_then(|conclusion| conclusion.rating);

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 const MS: u64 = 1_000_000;
 
-/// Two seconds with 1,000 reads of 4 KiB each: in the first second they take 120 us, in the second 3 ms after a wait of
-/// 1 ms.
+/// Two seconds with 1,000 reads of 4 KiB each. The reads of the first second take 120 us. Those of the other second
+/// wait 1 ms, then take 3 ms.
 fn totals() -> Totals {
     let info = StreamInfo { name: "a".into(), judged: true, offered_iops: 0.0, workload: 0, ..StreamInfo::default() };
     let layout = Layout { streams: vec![info], devices: vec!["d".into()], thresholds_ns: [MS].into() };

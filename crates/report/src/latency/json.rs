@@ -14,7 +14,7 @@ pub const FORMAT_VERSION: u32 = 1;
 pub struct Document<'a> {
     format_version: u32,
     logs: Vec<LogJson<'a>>,
-    /// One per log if an SLA was given.
+    /// A judgement per log if an SLA was given.
     judgements: &'a [Judgement],
 }
 

@@ -83,7 +83,7 @@ impl<R: Read> LogReader<R> {
         (*DEFAULTS.iter().find(has).unwrap_or(&DEFAULTS[0])).to_owned()
     }
 
-    /// The histogram called `requested_name`, or else the only one whose name begins so, as ACT's script finds it.
+    /// The histogram called `requested_name`, or the only histogram whose name begins so, as in ACT's script.
     fn resolve(&self, requested_name: &str) -> Result<Histogram, LatencyError> {
         let names = self.reader.names();
         let starting: Vec<usize> = (0..names.len()).filter(|index| names[*index].starts_with(requested_name)).collect();
@@ -215,7 +215,7 @@ impl Log {
         remarks.extend(self.missing.iter().map(|missing| {
             let (first, last, sec) = (missing.start(), missing.end(), self.slice_sec);
             let slices = if first == last { format!("slice {first}") } else { format!("slices {first} to {last}") };
-            format!("{name} lacks a report at the start or end of {slices} of {sec} s: not shown")
+            format!("{name}: nothing is shown for {slices} of {sec} s: a report at the start or end is missing")
         }));
         remarks
     }

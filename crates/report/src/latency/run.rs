@@ -61,8 +61,8 @@ impl fmt::Display for RunLatencies {
     }
 }
 
-/// Slice length for the run in the directory `log`, or for the run that wrote `log` as one of several logs: the run's
-/// own slice length, or the whole run if it is shorter. `None` if there is no readable run.
+/// Slice length for `log`, which is a run directory, or one of several logs of a run: the run's own slice length, or
+/// the length of the run if that is shorter. `None` if there is no readable run.
 pub fn slice_sec(log: &Path) -> Option<u64> {
     let dir = if log.is_dir() { log } else { dir_of(log) };
     let Run { manifest, verdict, .. } = run_dir::read(dir).ok()?;

@@ -34,7 +34,7 @@ impl fmt::Display for Judgement {
 }
 
 /// The histograms of a log that are judged by default: reads and commit writes of a storage test (large-block writes
-/// if it has neither), reads of an index test; of all devices together and of each.
+/// if it has neither), or reads of an index test. Each is judged for all devices together and for each device.
 ///
 /// Errors: the log has none of these.
 pub fn judged_names(log: &str, header: &Header, names: &[String]) -> Result<Vec<String>, LatencyError> {

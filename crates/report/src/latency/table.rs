@@ -65,7 +65,7 @@ pub fn no_slices(slice_sec: u64) -> String {
     format!("could not find {slice_sec} seconds of data\n")
 }
 
-/// One histogram of one log: a group of columns.
+/// A histogram of one log: a group of columns.
 struct ColumnGroup<'a> {
     log: &'a Log,
     histogram: &'a Histogram,
@@ -257,7 +257,7 @@ const COLUMNS: &str = "log,histogram,slice,begin_sec,end_sec,ops,iops,threshold,
 /// All slices of `logs` as CSV over the thresholds of `buckets`. Without operations the share is empty. `runs` has an
 /// entry for each log, or none at all.
 ///
-/// One line per log, histogram, slice and threshold, unrounded. Thresholds are lines, not columns, because logs can
+/// A line per log, histogram, slice and threshold, unrounded. Thresholds are lines, not columns, because logs can
 /// differ in their unit. Each line repeats the damage of its log: a separate warning is lost when lines are extracted
 /// or combined.
 pub fn csv(logs: &[Log], runs: &[Option<RunLatencies>], buckets: &[usize]) -> Result<String, ::csv::Error> {

@@ -44,7 +44,7 @@ impl Status {
         }
     }
 
-    /// 0 while the run or series goes on or if it passed, else the verdict's exit code.
+    /// 0 while the run or series goes on, or if it passed. Otherwise the exit code of the verdict.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Run(run) => run.exit_code(),

@@ -63,7 +63,7 @@ pub struct CurrentShares {
     pub stream: String,
     /// The device; `None` for all together.
     pub device: Option<String>,
-    /// By threshold, fractions of the operations so far.
+    /// For each threshold, the fraction of the operations so far.
     pub shares: Vec<f64>,
 }
 
@@ -100,7 +100,7 @@ pub struct RunStatus {
     pub operations: Option<u64>,
     /// Operations completed or failed so far.
     pub operations_done: u64,
-    /// Expected end, milliseconds since 1970; `None` on simulated drives and unless the run proceeds normally.
+    /// Expected end, milliseconds since 1970; `None` on simulated drives, and if the run does not proceed normally.
     pub ends_unix_ms: Option<u64>,
     /// Seconds since the last record.
     pub recorded_ago_sec: Option<f64>,
@@ -240,7 +240,7 @@ impl RunStatus {
         }
     }
 
-    /// 0 while the run goes on or if it passed, else the verdict's exit code.
+    /// 0 while the run goes on, or if it passed. Otherwise the exit code of the verdict.
     pub(super) fn exit_code(&self) -> u8 {
         if self.phase.is_running() { 0 } else { self.result.exit_code }
     }

@@ -58,7 +58,7 @@ pub struct Arranged {
     pub media_bytes: u64,
     /// Superblocks erased; null for a real drive that does not count them.
     pub erases: Option<u64>,
-    /// Superblocks by their number of erases since the drives were new; empty for a real drive, which does not count.
+    /// Superblocks by number of erases since the drives were new; empty for a real drive, which does not report them.
     pub erase_histogram: Vec<Worn>,
     /// Engine WA: bytes that stores wrote for each byte of their clients.
     pub engine_wa: Option<f64>,
@@ -98,7 +98,7 @@ pub struct Sweep {
     pub numbers: Option<Vec<f64>>,
     /// Unit of the numbers: %, MiB or empty.
     pub unit: String,
-    /// By arrangement: the steady WAF at each value, or why the WAF is missing.
+    /// For each arrangement: the steady WAF at each value, or why the WAF is missing.
     pub waf: Vec<(String, Vec<SweepPoint>)>,
 }
 
@@ -143,7 +143,7 @@ impl Arranged {
 }
 
 impl WafReport {
-    /// One column per arrangement.
+    /// A column per arrangement.
     pub fn table(&self) -> Table {
         let headings = self.arrangements.iter().map(|one| one.arrangement.clone());
         let mut table = Table::new("Write amplification").text([""]).numbers(headings);

@@ -60,7 +60,7 @@ fn on_a_simulated_drive_a_share_near_its_limit_is_seen_over_the_whole_slice() {
 
 #[test]
 fn what_moves_is_waited_for_and_judged_where_it_is_settled() {
-    // 4.9 % falling to 3 %.
+    // The share of slow reads falls from 4.9 % to 3 %.
     let (judged, _) = step(TRY, RATE, |round| 49_u64.saturating_sub(4 * round).max(30));
     assert_eq!(judged.seen, StepOutcome::Held, "{}", judged.why);
     assert_eq!(judged.rounds, 8, "halves of 3.7 % and 3.0 %");
@@ -74,14 +74,14 @@ fn what_moves_is_waited_for_and_judged_where_it_is_settled() {
 
 #[test]
 fn a_window_holds_four_slow_spells_of_this_step_or_of_earlier_ones() {
-    // Every 10 s, all reads of 0.2 s are slow: 2 %.
+    // Every 10 s, all reads of 0.2 s are slow: 2 % of all reads.
     let stalls = |round| if round % 10 == 5 { 200 } else { 0 };
     let (judged, _) = step(TRY, RATE, stalls);
     assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (StepOutcome::Held, 40, 40), "{}", judged.why);
     assert_eq!((judged.spells[0].count, judged.longest_wait_sec()), (4, 10.0));
     let (judged, _) = step(StepPurpose::Try { wait_sec: 5.0, exact: false }, RATE, |_| 10);
     assert_eq!((judged.seen, judged.rounds_judged), (StepOutcome::Held, 20));
-    // Twice as often: 4 %, over the limit in one round of five.
+    // Stalls twice as often: 4 % of all reads, and more than the limit in one round of five.
     let (judged, _) = step(TRY, RATE, |round| if round % 5 == 2 { 200 } else { 0 });
     assert_eq!((judged.seen, judged.rounds_judged), (StepOutcome::Held, 20), "{}", judged.why);
 }

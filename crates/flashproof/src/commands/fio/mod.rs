@@ -43,7 +43,7 @@ fn engine_of(job: &Job) -> &'static str {
     }
 }
 
-/// A note for each ioengine of a job that another engine replaces.
+/// A note for each job whose ioengine is replaced by another engine.
 fn other_engines(loads: &[FioLoad]) -> BTreeSet<String> {
     let jobs = loads.iter().filter(|load| !load.is_simulated()).flat_map(FioLoad::jobs);
     let replaced = jobs.filter_map(|job| {
@@ -152,7 +152,7 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     }))
 }
 
-/// One line per problem, up to a limit.
+/// A line per problem, up to a limit.
 fn usage_of_problems(problems: Vec<Problem>) -> Failure {
     const TOLD_MAX: usize = 20;
     let mut lines: Vec<_> = problems.iter().take(TOLD_MAX).map(ToString::to_string).collect();

@@ -216,8 +216,8 @@ fn read_before_update(reads: f64, client_reads: f64, client_writes: f64) -> Stri
             )
         }
         _ if reads <= client_ops * 1.01 => format!(
-            "The device did {} reads/s more: a write reads its record first, unless it replaces the record. If all \
-             writes read first, {} of all reads were answered from a cache. ",
+            "The device did {} reads/s more than the clients: a write reads its record first, unless it replaces the \
+             record. If all writes read first, {} of all reads were answered from a cache. ",
             rate(reads - client_reads),
             units::percent_whole(1.0 - (reads / client_ops).min(1.0))
         ),
@@ -236,7 +236,7 @@ fn replicated(writes: f64, client_writes: f64, factor: Option<u64>) -> String {
         times if !times.is_finite() => String::new(),
         times if (times - 1.0).abs() <= 0.01 => format!("Records are written once on this node{factor}."),
         times => {
-            format!("The node writes {times:.2} times as many records, because of replicas and migrations{factor}.")
+            format!("The node writes {times:.2} times as many records as clients, by replicas and migrations{factor}.")
         }
     }
 }

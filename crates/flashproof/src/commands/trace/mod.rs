@@ -214,7 +214,7 @@ impl TracedDevices {
         Ok(Self { positions, names: devices.to_vec(), has_bios })
     }
 
-    /// Name of each disk: the given name, or several if partitions share it.
+    /// Name of each disk: the given name, or several names if several of its partitions were given.
     pub fn names(&self) -> BTreeMap<DeviceNumber, String> {
         let mut names: BTreeMap<DeviceNumber, String> = BTreeMap::new();
         for (position, name) in self.positions.iter().zip(&self.names) {

@@ -147,7 +147,7 @@ impl TraceReport<'_> {
         }
     }
 
-    /// One row for each kind and size.
+    /// A row for each kind and size.
     pub fn csv(&self) -> Result<String, Failure> {
         let us = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{:.3}", ns as f64 / 1e3));
         let rows = self.by_size().map(|(device, op, kind, bytes, size)| {
@@ -289,9 +289,9 @@ const FIRST_WIDTH_NS: u64 = 1_000_000;
 /// Rows: below 2 us, and each power of two up to 2^24 us (17 s) and more.
 const ROWS: usize = 25;
 
-/// From no requests to the most, without colour.
+/// Shades of a cell without colour, from no requests to the most.
 const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
-/// From few requests to the most in the 256 terminal colours, dark to bright.
+/// Shades of a cell among the 256 terminal colours, from few requests (dark) to the most (bright).
 const COLOURS: [u8; 8] = [17, 19, 55, 91, 127, 163, 203, 220];
 
 /// Counts by time and device time.
@@ -362,7 +362,7 @@ impl Heat {
     }
 }
 
-/// One cell: brightness is logarithmic in the count, so that one slow request among thousands is visible.
+/// A cell: brightness is logarithmic in the count, so that one slow request among thousands is visible.
 fn push_cell(line: &mut String, count: u64, max_count: u64, colour: bool) {
     if count == 0 {
         return line.push(' ');

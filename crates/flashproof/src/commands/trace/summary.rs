@@ -1,7 +1,7 @@
 //! Summary of a trace: requests by device, operation and size, and by process.
 //!
-//! Memory does not depend on the length of the trace. Sizes are counted exactly while a kind has few different ones on
-//! a device, as with a database; beyond that they are grouped by powers of two.
+//! Memory does not depend on the length of the trace. Sizes are counted exactly while the requests of a kind and device
+//! have few different sizes, as with a database. With more, sizes are grouped by powers of two.
 
 use super::show::Heat;
 use device::discover::DeviceNumber;
@@ -21,7 +21,7 @@ const TASKS_MAX: usize = 4_096;
 /// Summary of all requests.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// By device and operation.
+    /// Requests of each device and operation.
     pub kinds: BTreeMap<(DeviceNumber, EventOp), Kind>,
     /// Requests and bytes by issuing process.
     tasks: HashMap<Task, RequestTotals>,
@@ -52,7 +52,7 @@ impl RequestTotals {
 /// Requests of a device with the same operation.
 #[derive(Debug, Default)]
 pub struct Kind {
-    /// By size in bytes: exact, or from this power of two up to the next.
+    /// Requests of each size in bytes. If sizes are grouped: from each power of two up to the next.
     pub sizes: BTreeMap<u64, Size>,
     /// True if sizes are grouped by powers of two.
     pub is_grouped: bool,

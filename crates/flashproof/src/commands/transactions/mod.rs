@@ -353,7 +353,7 @@ impl RowsRequest<'_> {
         Ok((RowInProgress { kind, keys, backend: site, object, overload, io: Box::new(move || counts.now()) }, None))
     }
 
-    /// One run of a row. Returns its verdict, directory, and observations.
+    /// A run of a row. Returns its verdict, directory, and observations.
     fn run(
         &self,
         row_in_progress: &RowInProgress,

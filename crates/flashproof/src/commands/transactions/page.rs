@@ -146,12 +146,12 @@ pub(super) fn text(rows: &[Row]) -> String {
     text += match rows.iter().any(|row| row.over_loopback) {
         false => "\nMeasured: a store in this process, no network (with --loopback: a server).",
         true => {
-            "\nMeasured: clients and servers in this process, on the same CPUs, over loopback; per core: only the \
-             servers' CPU time.\nReplication: two servers on this machine; each answers before the other has the \
+            "\nMeasured: clients and servers in this process, on the same CPUs, over loopback; \"per core\" counts only \
+             the servers' CPU time.\nReplication: two servers on this machine; each answers before the other has the \
              record, as in the published test."
         }
     };
     text += "\nPublished: over a network, 72 hardware threads and two drives per node (Intel and Aerospike, 2014, \
-             below 1 ms);\nper core: per hardware thread, as if one server did all transactions.\n";
+             below 1 ms);\n\"per core\" is per hardware thread, as if one server did all transactions.\n";
     text
 }
