@@ -16,9 +16,9 @@ use std::process::Child;
 use std::time::Duration;
 use std::{fs, io};
 
-/// Submits or runs every step that has no result and is not running. With `again`, also steps that could not run,
-/// failed without a verdict, or are invalid. Returns how many tasks were submitted to Slurm; `None`: the tasks ran on
-/// this machine.
+/// Submits or runs every step that waits, was stopped, was skipped or lost its process. With `again`, also repeats
+/// steps that could not run, failed without a verdict, or are invalid. Returns how many tasks were submitted to Slurm;
+/// `None`: the tasks ran on this machine.
 pub fn run(plan: &Plan, again: bool) -> Result<Option<usize>, Failure> {
     let lock = plan.lock()?;
     let mark = plan.dir.join(CANCELLED);

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 pub struct DeviceNumbers {
     pub device: String,
     pub stream: String,
-    /// By threshold: worst share of the complete slices, or of the incomplete slice if there is no complete one; a
-    /// fraction.
+    /// For each threshold: the worst share of the complete slices, a fraction. If no slice is complete: the share of
+    /// the incomplete slice.
     pub shares: Vec<f64>,
     /// True if all shares are below their limits.
     pub within_limits: bool,

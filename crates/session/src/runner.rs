@@ -35,8 +35,8 @@ const SEEDS_APART: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct FailureLimits {
     /// Maximum number of failed operations before the run ends; any failed operation fails the run.
     pub max_errors: u64,
-    /// I/O timeout after the end of the run, seconds: a device with operations in flight may complete none for this
-    /// long.
+    /// I/O timeout, seconds. After the end of the run, a device with operations in flight is given up once it completes
+    /// nothing for this long.
     pub hang_sec: u32,
 }
 
@@ -356,8 +356,8 @@ pub fn command() -> Vec<String> {
     std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect()
 }
 
-/// Seed for a run without a configured seed. Must only differ from run to run; the manifest records the seed. Below
-/// 2^53, so that every JSON reader preserves it.
+/// Seed for a run without a configured seed. The seeds of different runs must differ; the manifest records the seed.
+/// Below 2^53, so that every JSON reader preserves it.
 pub fn fresh_seed() -> u64 {
     since_1970().as_nanos() as u64 & ((1 << 53) - 1)
 }

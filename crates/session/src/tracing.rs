@@ -285,7 +285,7 @@ struct Times {
 
 /// Lines of one sample that began `at_sec` into the run: by device, kind and size.
 ///
-/// Requests on a disk outside the run's own sectors come from other programs and are left out.
+/// A disk may also have requests outside the run's own sectors: these come from other programs and are left out.
 fn lines(trace_sample: &Taken, at_sec: f64, positions: &[BlockPosition], thresholds_ns: &[u64]) -> Vec<TraceLine> {
     let mut groups: BTreeMap<(usize, TraceKind, TraceSize), Times> = BTreeMap::new();
     for request in &trace_sample.requests {

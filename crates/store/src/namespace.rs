@@ -13,7 +13,7 @@ pub struct Namespace {
     pub name: String,
     /// `write-block-size`: bytes of a write block, a power of two from 32 KiB to 8 MiB.
     pub write_block_bytes: u32,
-    /// `defrag-lwm-pct`: blocks with less live data are defragmented, percent.
+    /// `defrag-lwm-pct`: share of live data, percent, below which a block is defragmented.
     pub defrag_lwm_pct: u8,
     /// `defrag-sleep`: pause between the defragmentation of two blocks, us.
     pub defrag_sleep_us: u32,
@@ -31,11 +31,11 @@ pub struct Namespace {
     pub nsup_period_sec: u32,
     /// `tomb-raider-period`: seconds between two searches for unneeded tombstones; 0: only when memory is short.
     pub tomb_raider_period_sec: u32,
-    /// `tomb-raider-sleep`: pause of this search between reads of two blocks, us.
+    /// `tomb-raider-sleep`: pause of the search for tombstones between reads of two blocks, us.
     pub tomb_raider_sleep_us: u32,
     /// `single-bin`: records have one bin without a name.
     pub single_bin: bool,
-    /// `min-avail-pct`, `stop-writes-avail-pct`: writes are refused while fewer blocks are free, percent.
+    /// `min-avail-pct`, `stop-writes-avail-pct`: share of free blocks, percent, below which writes are refused.
     pub min_avail_pct: u8,
     /// `memory-size`: bytes for the index of the whole namespace.
     pub memory_bytes: u64,

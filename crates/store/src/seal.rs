@@ -109,8 +109,8 @@ impl Bounds {
 /// The seal of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seal {
-    /// First byte of the seal in its block. The seal's piece begins at this byte, or with the block's header in front
-    /// of it.
+    /// First byte of the seal in its block, where the piece begins. Exception: the first piece begins with the block's
+    /// header.
     pub(crate) at: u32,
     /// End of the piece in the block.
     pub(crate) end: u32,
@@ -154,9 +154,9 @@ pub(crate) struct Evidence {
     pub(crate) sequence: u64,
     pub(crate) closed_before: u64,
     pub(crate) certain: u32,
-    /// Durable bytes of open blocks by sequence number: no seal or mark says that they are complete.
+    /// By sequence number: durable bytes of the blocks that no seal or mark calls complete.
     open: BTreeMap<u64, u32>,
-    /// By block: sequence number up to which its uses have ended.
+    /// By block: sequence number up to which the uses of the block have ended.
     ended: BTreeMap<u32, u64>,
 }
 

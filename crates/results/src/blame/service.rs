@@ -31,7 +31,8 @@ const COUNTED_MIN: f64 = 0.5;
 const SAMPLED_SLOW_MIN: u64 = 10;
 
 /// Minimum number of samples for the conclusion that slowness outside the samples was outside requests. Fewer samples
-/// are enough if all of them miss a burst in each interval with a probability of at most [`MISSED_MAX`].
+/// are enough if they are long: if each interval has a burst, the probability that all samples miss the bursts must be
+/// at most [`MISSED_MAX`].
 const SAMPLES_MIN: u64 = 8;
 const MISSED_MAX: f64 = 0.1;
 
@@ -174,7 +175,7 @@ struct SampleEstimate {
     traced: SampledRequests,
     /// Fraction of the operations slow in service that were slow because of the device alone.
     device: f64,
-    /// Fraction for which the samples cannot show whether operations were slow within requests.
+    /// Fraction of the same operations for which the samples cannot show whether they were slow within requests.
     unseen: f64,
     /// Smaller fractions are within the sampling error.
     noise: f64,
@@ -231,7 +232,7 @@ impl SampleEstimate {
     fn device_evidence(&self, subject: &BlamedSlice<'_>) -> String {
         let SampledRequests { samples, requests, device_p99_ns, .. } = self.traced;
         format!(
-            "issue to complete p99 up to {}, over {} in {} of {} requests, in {}{}",
+            "time from issue to completion: p99 up to {}, and over {} in {} of {} requests, in {}{}",
             duration(device_p99_ns),
             duration(subject.limit.threshold_ns),
             Grouped(subject.at(&self.traced.device_over)),
@@ -244,8 +245,8 @@ impl SampleEstimate {
     fn kernel_evidence(&self, subject: &BlamedSlice<'_>) -> String {
         let SampledRequests { samples, requests, queue_p99_ns, .. } = self.traced;
         format!(
-            "block_bio_queue to block_rq_issue p99 up to {}; {} of {} requests took over {} from block_bio_queue to \
-             completion, in {}; the other time passed before block_bio_queue, or until this program saw the completion{}",
+            "time from block_bio_queue to block_rq_issue: p99 up to {}; {} of {} requests took over {} from block_bio_queue \
+             to completion, in {}; the other time passed before block_bio_queue, or until this program saw the completion{}",
             duration(queue_p99_ns),
             Grouped(subject.at(&self.traced.total_over)),
             Grouped(requests),

@@ -141,9 +141,9 @@ pub(super) struct Window {
 pub struct Judge {
     pub(crate) plan: JudgePlan,
     pub(crate) groups: Vec<GroupCounts>,
-    /// By stream, judged or not: counts over all devices and the whole run.
+    /// For each stream, judged or not: counts over all devices and the whole run.
     pub(super) totals: Vec<CellCounts>,
-    /// By cell: the backlog at the end of the last interval.
+    /// For each cell: the backlog at the end of the last interval.
     backlogs: Vec<Backlog>,
     /// Number of slices whose intervals are all complete.
     pub(super) complete_slices: u64,

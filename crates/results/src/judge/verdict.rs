@@ -255,7 +255,7 @@ pub struct Blame {
     /// Operations over the threshold by `wait + service`, or by `wait + lag + service` if only this time reaches the
     /// limit.
     pub over: u64,
-    /// Operations wanted.
+    /// Operations due in the slice.
     pub wanted: u64,
     /// Causes, the largest share first, causes without a share last; never empty.
     pub parts: Vec<BlamePart>,

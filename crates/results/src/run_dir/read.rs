@@ -112,7 +112,7 @@ pub fn read_each(dir: &Path, manifest: Manifest, on_interval: EachInterval) -> R
         )),
         Some(_) => None,
     };
-    // The failure may be in the missing or damaged part.
+    // The missing or damaged part may contain the failure, so a pass is doubtful.
     let doubt = first.iter().chain(&damage).next();
     let is_doubtful = |outcome| match outcome {
         Outcome::Pass | Outcome::Measured => true,

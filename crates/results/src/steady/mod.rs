@@ -98,7 +98,7 @@ impl Steadiness {
                 "steady from round {since_round} of {rounds} on ({:.1} min; rounds of {round_sec} s){}",
                 minutes(since_round),
                 if reached < since_round {
-                    format!(", and for the first time at round {reached}")
+                    format!("; first steady at round {reached}, but it did not stay steady")
                 } else {
                     String::new()
                 }

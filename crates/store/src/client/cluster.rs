@@ -55,7 +55,7 @@ pub struct Node {
 pub struct PartitionMap {
     /// Indexed by the number of the node.
     pub nodes: Vec<Node>,
-    /// Number of the node, by copy and partition. The first copy is the master's.
+    /// For each copy and partition: number of the node. The first copy is the master's.
     copies: Vec<Vec<Option<u16>>>,
 }
 
@@ -86,7 +86,7 @@ impl PartitionMap {
     }
 }
 
-/// A cluster. A thread queries the nodes until this is dropped.
+/// A cluster. A thread queries the nodes until this value is dropped.
 pub struct Cluster {
     pub(super) access: Arc<Access>,
     map: Arc<Mutex<Arc<PartitionMap>>>,

@@ -456,9 +456,9 @@ pub(super) const MISSING: [(&str, &str); 24] = [
     ("encryption", "encryption"),
     ("encryption-key-file", "encryption"),
     ("read-page-cache", "reads through the page cache"),
-    ("disable-odsync", "writes that are not synchronous"),
+    ("disable-odsync", "unsynced writes (without O_DSYNC)"),
     ("disable-odirect", "reads and writes through the page cache"),
-    ("cold-start-empty", "starting empty on a device with records"),
+    ("cold-start-empty", "an empty start on a device with records"),
     ("feature-key-file", "features of the Enterprise Edition"),
 ];
 

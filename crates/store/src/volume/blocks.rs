@@ -95,7 +95,7 @@ pub(crate) struct Blocks {
     headerless: BTreeSet<u32>,
     /// Blocks in use again that are not written yet, with their new sequence numbers, in the order of these numbers.
     unwritten: VecDeque<(u32, u64)>,
-    /// By block: sequence number up to which its uses have ended, according to a durable seal or mark.
+    /// By block: sequence number up to which the uses of the block have ended, according to a durable seal or mark.
     announced: BTreeMap<u32, u64>,
     /// Blocks with fewer live units are collected.
     low_water: u32,

@@ -21,7 +21,7 @@
 //! a message is lost or refused, the comparison begins again with the next number. After the comparison, new writes
 //! wait (`Handing`) until no write is in flight. Then the node that was ahead records that it is paired, and tells the
 //! other node. If either node dies before that, the node that was ahead is ahead again. A node also records that it is
-//! behind: when both nodes start, neither takes its own records for complete.
+//! behind, so that it does not take its own records for complete when both nodes start.
 //!
 //! **A restarted process** gets the other node's records, even if nothing was written meanwhile. Data that was only in
 //! memory may be lost, and the node's device may have writes that nobody acknowledged. If both nodes restart, the
@@ -331,7 +331,7 @@ impl Pair {
         state.checked_ns = state.checked_ns.max(now_ns);
         let last_report_ns = state.last_report_ns;
         let is_silent = self.is_first && now_ns.saturating_sub(last_report_ns) > SILENCE_NS;
-        // The last message of the other node may be read only after the first refusal, so the later time counts.
+        // This node may read the other node's last message after the first refusal, so the later time counts.
         let is_dead = refused_ns.is_some_and(|since_ns| {
             // With later refusals, the first node may have taken over before it died.
             let is_known = self.is_first || since_ns < self.answered_ns.load(Ordering::SeqCst) + SILENCE_NS;
