@@ -153,7 +153,7 @@ impl Sla {
         &self.limits
     }
 
-    /// The thresholds, ascending; the cells count over these.
+    /// The ascending thresholds over which the cells count.
     pub fn thresholds_ns(&self) -> Arc<[u64]> {
         self.limits.iter().map(|limit| limit.threshold_ns).collect()
     }

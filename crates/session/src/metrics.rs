@@ -270,7 +270,7 @@ impl Metrics {
             kinds.map(|(kind, latency)| self.buckets(&format!("{},{}", cell.labels, label("kind", kind)), latency))
         });
         let help =
-            "Latencies of operations that succeeded; judged: wait for a slot plus service, compared with the limits.";
+            "Latencies of operations that succeeded. Kind judged: wait for a slot plus service; limits apply to it.";
         family("latency_seconds", "histogram", help, latencies.flatten().collect());
 
         let (mut shares, mut limits) = (Vec::new(), Vec::new());

@@ -106,7 +106,7 @@ pub fn write_unit_bytes(target: &Target) -> u32 {
 pub struct Losses {
     /// Damaged write blocks.
     pub blocks: u64,
-    /// Unreadable bytes in these blocks.
+    /// Unreadable bytes in the damaged write blocks.
     pub bytes: u64,
     /// Upper bound of the number of records that are missing or outdated.
     pub records: u64,

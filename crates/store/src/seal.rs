@@ -154,9 +154,9 @@ pub(crate) struct Evidence {
     pub(crate) sequence: u64,
     pub(crate) closed_before: u64,
     pub(crate) certain: u32,
-    /// By sequence number: durable bytes of the blocks that no seal or mark calls complete.
+    /// For each sequence number: durable bytes of the block, if no seal or mark calls the block complete.
     open: BTreeMap<u64, u32>,
-    /// By block: sequence number up to which the uses of the block have ended.
+    /// For each block: sequence number up to which its uses have ended.
     ended: BTreeMap<u32, u64>,
 }
 

@@ -60,7 +60,7 @@ pub struct Deciding {
     pub device: Option<String>,
     /// The slice, from 1. If the last slice was judged together with the remainder, the last slice.
     pub slice: u64,
-    /// True if the remainder of the run after that slice is counted with it.
+    /// True if the remainder of the run after `slice` is counted together with `slice`.
     #[serde(default)]
     pub with_rest: bool,
     /// The first slice, from 1, in which the same stream and device reached a limit; `None`: in none.
@@ -147,7 +147,7 @@ pub struct StreamTotals {
     pub achieved_iops: f64,
     /// Operations that succeeded.
     pub ops: u64,
-    /// Bytes that these operations moved.
+    /// Bytes that the successful operations moved.
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
@@ -199,9 +199,9 @@ pub struct Undone {
     /// Part of `wanted` that did not complete in time. 0 in verdicts of format 1.
     #[serde(default)]
     pub missed: u64,
-    /// True if this program delayed these operations, and not the device or an in-flight limit.
+    /// True if this program delayed the missed operations, and not the device or an in-flight limit.
     pub ours: bool,
-    /// Stream and device whose operations held the slots for which these operations waited: `reads@/dev/nvme0n1`.
+    /// Stream and device whose operations held the slots for which the missed operations waited: `reads@/dev/nvme0n1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<String>,
 }

@@ -87,7 +87,7 @@ pub fn read_each(dir: &Path, manifest: Manifest, on_interval: EachInterval) -> R
     damage.extend(records.damage().filter(|known| !damage.iter().any(|other| other == known)).map(str::to_owned));
     let end = recorded_verdict.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
     let failures = recorded_verdict.as_ref().map_or(Vec::new(), |written| written.failures.clone());
-    // Only the run itself counts these: the tables do not record single reads.
+    // Only the run itself counts the records read: the tables do not record single reads.
     let records_read = recorded_verdict.as_ref().and_then(|written| written.records_read);
     let mut verdict = Verdict { blame: blamer.blame(&judge), failures, records_read, ..judge.verdict(&end) };
     if let Some(written) = &recorded_verdict {
