@@ -64,7 +64,7 @@ fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
     !runnable.is_empty()
 }
 
-/// Marks the steps without a verdict on the drive to be repeated.
+/// Marks the steps that have no verdict on the drive: `run` then repeats them.
 fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
     // A step that begins together is repeated on all drives: a single drive would wait for the others.
     let is_invalid =

@@ -58,7 +58,7 @@ pub const GRACE_NS: u64 = 1_000_000_000;
 /// A stream counts as active if its last completion was less than this many mean inter-completion times ago.
 const PERIODS_MAX: u128 = 10;
 
-/// Longest time, nanoseconds, for which a completion may be unseen without doubt about the result: 5 % of the tightest
+/// Longest time, nanoseconds, for which a completion may be unseen while the result stays certain: 5 % of the tightest
 /// threshold. A longer gap can inflate service times enough to decide a verdict.
 pub fn harmless_gap_ns(tightest_threshold_ns: u64) -> u64 {
     tightest_threshold_ns / 20
@@ -453,8 +453,8 @@ impl Interval {
         self.counters.iter_mut().zip(&other.counters).for_each(|(mine, theirs)| *mine += theirs);
     }
 
-    /// Adds another shard's operations that were due in earlier slices. Silence requires all shards, as in
-    /// [`Cell::merge`].
+    /// Adds another shard's operations that were due in earlier slices. A device is silent only if it is silent for all
+    /// shards, as in [`Cell::merge`].
     fn merge_carried(&mut self, other: &Self) {
         let silent_ns = |all: &[EarlierSliceOps], (cell, slice)| {
             let is_same = |carried: &&EarlierSliceOps| (carried.cell, carried.slice) == (cell, slice);

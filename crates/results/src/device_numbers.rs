@@ -22,8 +22,8 @@ pub struct DeviceNumbers {
     pub achieved_iops: f64,
 }
 
-/// The numbers of every judged stream on every device of a run, by stream and then device. `names` are the current
-/// names of the run's devices, in the order of the manifest: a drive can have another name in each run.
+/// The numbers of every judged stream on every device of a run, ordered by stream, then by device. `names` are the
+/// current names of the run's devices, in the order of the manifest: a drive can have another name in each run.
 ///
 /// Errors: a table or the log of service times is missing or damaged. The part before the damage is not compared,
 /// because it is not the whole run.

@@ -260,8 +260,8 @@ impl Engine {
         value
     }
 
-    /// Counts of records that the finished run read from a store or database; `None` unless the run verified records or
-    /// read them in batches.
+    /// Counts of records that the finished run read from a store or database; `None` if the run neither verified
+    /// records nor read them in batches.
     pub fn take_records_read(&self) -> Option<RecordsRead> {
         let (verification, in_batches) = match (&self.kind, &self.store) {
             (EngineKind::Client(settings), _) => (&settings.verification, settings.batch.is_some()),

@@ -68,7 +68,7 @@ pub struct RunRequest<'a, W> {
     pub sla: Sla,
     /// Requested length of a slice, seconds.
     pub slice_sec: u64,
-    /// Length of a round; `None`: from the slices, see [`round_sec`].
+    /// Length of a round; `None`: derived from the length of a slice, see [`round_sec`].
     pub round_sec: Option<u64>,
     /// Limits beyond which the run ends as failed.
     pub failure_limits: FailureLimits,

@@ -292,8 +292,8 @@ impl Blamer {
     }
 }
 
-/// Minimum fraction of its maximum number of requests at which a device counts as full. Some slots are always between
-/// two requests, so 100 % is never observed.
+/// Fraction of the maximum number of requests from which on a device counts as full. Some slots are always between two
+/// requests, so 100 % is never observed.
 const FULL_MIN: f64 = 0.9;
 
 /// Sums over the time in which a device was full.
@@ -301,7 +301,7 @@ const FULL_MIN: f64 = 0.9;
 pub(super) struct FullDeviceSums {
     /// Sum of the lifetimes of the device's requests, seconds.
     pub(super) requests_sec: f64,
-    /// Upper bound of the summed waits of other operations behind these requests, seconds.
+    /// Upper bound of the summed waits of operations behind the device's requests, seconds.
     pub(super) waited_sec_max: f64,
     /// Maximum number of requests that the device holds.
     pub(super) requests_max: u64,

@@ -260,8 +260,8 @@ fn note_if_over_without_cause(subject: &BlamedSlice<'_>, largest: &mut BlamePart
 /// as many as the default limit allows over its tightest threshold.
 const STEAL_PCT_MIN: f64 = 5.0;
 
-/// Minimum run-queue wait that counts as evidence, percent: time in which this program's threads were runnable without
-/// a CPU. Chosen for the same reason as [`STEAL_PCT_MIN`].
+/// Minimum run-queue wait that counts as evidence, percent. This wait is the time in which this program's threads were
+/// runnable without a CPU. Chosen for the same reason as [`STEAL_PCT_MIN`].
 const RUNQUEUE_WAIT_PCT_MIN: f64 = 5.0;
 
 /// Minimum utilisation at which all CPUs together count as full: a thread that becomes runnable rarely finds an idle
@@ -285,7 +285,7 @@ const HOT_CELSIUS: f64 = 70.0;
 /// sensors, and more than a load alone causes in minutes.
 const HOTTER_CELSIUS: f64 = 3.0;
 
-/// Minimum share of service for heat to be a cause, because heat slows only the drive.
+/// Minimum share of service at which heat counts as a cause: heat slows only the drive.
 const SERVICE_SHARE_MIN: f64 = 0.5;
 
 fn host_evidence(subject: &BlamedSlice<'_>) -> Option<String> {

@@ -5,7 +5,8 @@
 //!
 //! * the kind of target: a simulated drive has no kernel before it, and behind a server neither time is visible;
 //! * the kernel's disk statistics (`r_await`, `w_await`) cover the whole lifetime of requests, in the I/O scheduler and
-//!   in the device. Other service time lies before the requests existed, for example under a cgroup's limit;
+//!   in the device. The rest of the service time passed before the requests existed, for example under a cgroup's
+//!   limit;
 //! * the trace shows both stages of each request, in samples.
 //!
 //! Time in the kernel while the device was full is charged to the device: see [`FullDeviceSums`].
@@ -134,7 +135,7 @@ fn kind(subject: &BlamedSlice<'_>) -> Option<TraceKind> {
 
 /// Service time that was spent outside all requests.
 struct OutsideRequests {
-    /// Lower bound of this time as a fraction of the service time of slow operations.
+    /// Lower bound of the time outside all requests, as a fraction of the service time of slow operations.
     fraction: f64,
     evidence: String,
 }
@@ -177,7 +178,7 @@ struct SampleEstimate {
     device: f64,
     /// Fraction of the same operations for which the samples cannot show whether they were slow within requests.
     unseen: f64,
-    /// Smaller fractions are within the sampling error.
+    /// Sampling error: a smaller fraction proves nothing.
     noise: f64,
 }
 

@@ -58,7 +58,7 @@ pub struct Deciding {
     pub stream: String,
     /// The device; `None` for all devices together.
     pub device: Option<String>,
-    /// The slice, from 1. If the last slice was judged together with the remainder, the last slice.
+    /// The slice, from 1. If the last slice was judged together with the remainder: the number of the last slice.
     pub slice: u64,
     /// True if the remainder of the run after `slice` is counted together with `slice`.
     #[serde(default)]
@@ -281,10 +281,10 @@ pub struct Verdict {
     /// The first failed operations, one sentence each, with the error of the kernel or the drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
-    /// Targets other than limits that the run missed, one sentence each.
+    /// Targets that the run missed, one sentence each. Limits are not included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<String>,
-    /// Remarks of the jobs without effect on the outcome, one sentence each.
+    /// Remarks of the jobs, one sentence each. Remarks do not change the outcome.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Records read from a database, if records were verified or read in batches.
@@ -452,7 +452,7 @@ impl Verdict {
         matches!(self.reasons.first(), Some(Reason { code: Code::IoError | Code::DeviceGone | Code::Lost, .. }))
     }
 
-    /// Fails the run because of missed targets other than its limits, one sentence each.
+    /// Fails the run because of `missed_targets`, one sentence each. Limits are not included.
     pub fn fail_for(&mut self, missed_targets: Vec<String>) {
         if missed_targets.is_empty() {
             return;

@@ -49,8 +49,8 @@ impl Run {
 
 /// Reads the run in `dir` and judges it again.
 ///
-/// Memory does not grow with the run's intervals. A torn end, or lines from a damaged line on, are dropped with a
-/// remark. Errors: the manifest is missing or damaged, a file has a later format, or a system call failed.
+/// Memory does not grow with the run's intervals. A torn end, and everything from the first damaged line on, is dropped
+/// with a remark. Errors: the manifest is missing or damaged, a file has a later format, or a system call failed.
 pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     read_each(dir, manifest(dir)?, &mut |_, _| {})
 }

@@ -52,7 +52,7 @@ struct ActLog {
 }
 
 impl ActLog {
-    /// Creates the logs of the workloads that have one, with their headers.
+    /// Creates the logs in ACT's format, with their headers, of all workloads that have such a log.
     fn create_all(dir: &Path, manifest: &Manifest) -> Result<Vec<Self>, RunDirError> {
         let asking = (0..manifest.workloads.len()).filter_map(|index| Some((index, manifest.act_header(index)?)));
         let create = |(index, header)| {

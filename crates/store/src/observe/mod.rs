@@ -300,7 +300,7 @@ pub struct Counts {
     pub connections_reaped: u64,
     /// Malformed frames.
     pub malformed: u64,
-    /// Batches by how they ended.
+    /// Number of batches for each result.
     pub batches: Outcomes,
     /// Info requests answered.
     pub info_requests: u64,

@@ -381,7 +381,7 @@ impl Blocks {
         None
     }
 
-    /// Ends the collection of a block: no record in it is live, or the rest could not be moved.
+    /// Ends the collection of a block: no record in it is live, or some records could not be moved.
     pub(crate) fn collected(&mut self, block: u32) {
         self.collecting = None;
         self.get_mut(block).state = State::Stuck;
