@@ -68,7 +68,7 @@ pub struct Remark {
     pub text: String,
 }
 
-/// The records of a namespace whose partitions belong to one core.
+/// The records in the partitions of a namespace that belong to one core.
 #[derive(Debug)]
 pub struct Store {
     namespace: Namespace,

@@ -45,8 +45,8 @@ pub(crate) const NEXT: usize = 5;
 /// Versions of records, sequence numbers of blocks and numbers of marks on a device are below this number.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 
-/// If a cold start finds a number of at least this, writes are refused. Otherwise a store could write a number that the
-/// next cold start takes for damage.
+/// If a cold start finds this number or a greater number, writes are refused. Otherwise a store could write a number
+/// that the next cold start takes for damage.
 pub(crate) const NUMBER_LAST: u64 = NUMBER_MAX - (1 << 50);
 
 /// No block.

@@ -100,8 +100,8 @@ pub struct Cluster {
 pub(super) type ConnectResult = Result<Connection, (i32, String)>;
 
 impl Cluster {
-    /// Finds the cluster of at least one of `seeds`, for `namespace`. `uses_alternate`: use the nodes' alternate
-    /// addresses.
+    /// Finds the cluster that at least one of `seeds` belongs to, for `namespace`. `uses_alternate`: use the nodes'
+    /// alternate addresses.
     ///
     /// Errors: a sentence, if no seed answers or the cluster has no such namespace.
     pub fn find(seeds: &[Host], namespace: &str, access: Access, uses_alternate: bool) -> Result<Arc<Self>, String> {
@@ -296,8 +296,8 @@ impl ClusterPoller {
         self.map()
     }
 
-    /// Peers to look for: nodes that do not answer (at their last address, and at the addresses that peers report),
-    /// unknown peers, and, while any node does not answer, the seeds.
+    /// Peers to look for: unknown peers, and nodes that do not answer (at their last address, and at the addresses that
+    /// peers report). While any node does not answer, also the seeds.
     fn missing(&self) -> Vec<Peer> {
         let (reachable, unreachable): (Vec<_>, Vec<_>) = self.nodes.iter().partition(|polled| polled.answers());
         let advertised = reachable.iter().flat_map(|polled| &polled.peers);

@@ -360,7 +360,7 @@ impl Reader {
     }
 }
 
-/// A name without the characters that separate values in the info protocol.
+/// Parses a name. The characters that separate values in the info protocol are not allowed.
 fn name(directive: &Directive<'_>, bytes_max: usize) -> Result<String, String> {
     let text = text(directive)?;
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.$".contains(c);
@@ -410,7 +410,7 @@ pub(super) const BLOCKS: [(&str, &str); 9] = [
     ("namespace", "storage-engine"),
 ];
 
-/// Directives of the real server that have no effect in this server, by their block.
+/// Directives of the real server that have no effect in this server, grouped by block.
 pub(super) const NO_EFFECT: [(&str, &str); 6] = [
     (
         "service",

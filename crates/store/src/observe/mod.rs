@@ -44,7 +44,7 @@ pub struct NodeView {
     pub takeover: Option<Takeover>,
 }
 
-/// The last time that this node took over the partitions of another.
+/// The last time that this node took over the partitions of another node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Takeover {
     /// Time since the other node's last message, ms.

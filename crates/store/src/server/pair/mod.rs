@@ -70,7 +70,7 @@ use std::sync::{Mutex, MutexGuard};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A link is down if its last answered message was sent longer ago than this, ns.
+/// A link is down if its last answered message was sent more than this time ago, ns.
 pub(super) const LEASE_NS: u64 = 2 * SECOND_NS;
 
 /// The first node takes over if no message of the second node came for this long, ns.
@@ -79,7 +79,7 @@ pub(super) const SILENCE_NS: u64 = 3 * SECOND_NS;
 /// Time for which all attempts to connect must have been refused before a takeover, ns.
 const REFUSED_NS: u64 = SECOND_NS;
 
-/// If two checks are further apart than this, this process was stopped, and silence proves nothing. Nanoseconds.
+/// Maximum time between two checks, ns. After a longer time, this process was stopped, and silence proves nothing.
 const STOPPED_NS: u64 = 2 * SECOND_NS;
 
 /// Time between two pings of the other node, ns.

@@ -130,7 +130,7 @@ impl ModeVersion {
     }
 }
 
-/// True if `changes` is less than `other`: numbers of mode changes, modulo 4096.
+/// Compares numbers of mode changes, modulo 4096: true if `changes` is less than `other`.
 pub(super) fn is_earlier(changes: u16, other: u16) -> bool {
     changes.wrapping_sub(other) & 4095 >= 2048
 }
