@@ -189,8 +189,11 @@ impl Columns {
         };
         let over_counts = [&cell.judged_over, &cell.judged_least_over, &cell.response_over, &cell.service_over];
         if !over_counts.into_iter().all(may_be) {
-            return Err("at most as many operations over a threshold as in total, and never more over a larger threshold than over a smaller one"
-                .to_owned());
+            return Err(
+                "at most as many operations over a threshold as in total, and never more over a larger threshold \
+                        than over a smaller one"
+                    .to_owned(),
+            );
         }
         if fields.next().is_some() {
             return Err("no more columns than the first line names".to_owned());
