@@ -105,7 +105,7 @@ pub fn export(dirs: &[PathBuf], tasks: &[TaskRow<'_>], out_dir: &Path, force: bo
     Ok(exported)
 }
 
-/// Minimum size of the runs in one part of the tables, bytes: enough for efficient row groups.
+/// Minimum size of all runs together in one part of the tables, bytes: enough for efficient row groups.
 const PART_BYTES: u64 = 64 << 20;
 
 /// Groups sources, in order, into parts. The parts depend only on the sources, so the same sources give the same bytes

@@ -103,7 +103,7 @@ fn a_device_that_is_slow_from_issue_to_completion_is_blamed_itself() {
         return skip("this kernel does not let us trace").unwrap_or(());
     }
     let blame = assert_blamed(&bench, Cause::Device);
-    assert!(blame.sentence.contains("in the device (issue to complete p99 up to "), "{}", blame.sentence);
+    assert!(blame.sentence.contains("in the device (time from issue to completion: p99 up to "), "{}", blame.sentence);
 }
 
 /// Busy loops on one CPU, killed when dropped.

@@ -273,7 +273,7 @@ fn is_name(name: &str) -> bool {
     (1..=40).contains(&name.len()) && name.chars().all(plain)
 }
 
-/// The steps in the order in which they run: each after the steps of its `after`.
+/// The steps in the order in which they run: each step behind the steps that its `after` names.
 fn steps(
     source: &Source<'_>,
     entries: Vec<Spanned<StepEntry>>,
@@ -336,7 +336,7 @@ pub const OUT: &str = "{out}";
 /// Commands whose results are a run or a series.
 const RECORDING: [&str; 7] = ["storage", "index", "fio", "certify", "rate", "baseline", "check"];
 
-/// Sorts steps after the steps of their `after`; otherwise keeps the order of the file.
+/// Puts each step behind the steps that its `after` names; otherwise keeps the order of the file.
 fn in_order(source: &Source<'_>, mut steps: Vec<(Range<usize>, Step)>) -> Result<Vec<Step>, Failure> {
     let names: Vec<String> = steps.iter().map(|(_, step)| step.name.clone()).collect();
     for (at, step) in &steps {

@@ -51,9 +51,9 @@ pub fn host_name() -> String {
     node.or_else(|| kernel().map(short)).unwrap_or_else(|| "localhost".to_owned())
 }
 
-/// A command of the running program, even if the installed program has been upgraded since. Appends its output to
-/// `log`, has no input, and ends with the thread that starts it. Signals of the terminal do not reach the command: the
-/// thread passes them on.
+/// A command of this program: of the version that is running, even if a newer one was installed meanwhile. The command
+/// appends its output to `log`, has no input, and ends with the thread that starts the command. Signals of the terminal
+/// do not reach the command: the thread passes them on.
 fn own_command(log: &Path) -> io::Result<Command> {
     let log = files::open_to_append(log)?;
     let mut command = Command::new("/proc/self/exe");

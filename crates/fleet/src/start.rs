@@ -16,9 +16,9 @@ use std::process::Child;
 use std::time::Duration;
 use std::{fs, io};
 
-/// Submits or runs every step that has no result and is not running. With `again`, also steps that could not run,
-/// failed without a verdict, or are invalid. Returns how many tasks were submitted to Slurm; `None`: the tasks ran on
-/// this machine.
+/// Submits or runs every step that waits, was stopped, was skipped or lost its process. With `again`, also repeats
+/// steps that could not run, failed without a verdict, or are invalid. Returns how many tasks were submitted to Slurm;
+/// `None`: the tasks ran on this machine.
 pub fn run(plan: &Plan, again: bool) -> Result<Option<usize>, Failure> {
     let lock = plan.lock()?;
     let mark = plan.dir.join(CANCELLED);
@@ -64,7 +64,7 @@ fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
     !runnable.is_empty()
 }
 
-/// Marks the steps without a verdict on the drive to be repeated.
+/// Marks the steps that have no verdict on the drive: `run` then repeats them.
 fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
     // A step that begins together is repeated on all drives: a single drive would wait for the others.
     let is_invalid =

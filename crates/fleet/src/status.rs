@@ -21,7 +21,7 @@ use std::time::SystemTime;
 /// Maximum clock offset that is not reported, milliseconds.
 const CLOCK_MS_MAX: u64 = 5_000;
 
-/// Running steps shown one by one.
+/// Maximum number of running steps that are listed.
 const RUNNING_SHOWN: usize = 20;
 
 /// State of a step of one drive.
@@ -198,7 +198,7 @@ impl CampaignStatus {
         !self.steps().any(|(_, step)| matches!(step.now, StepState::Running | StepState::Queued))
     }
 
-    /// 1 if a drive failed, else 4 if a result is invalid, else 3 if something could not be run; 0 otherwise.
+    /// Exit code: 1 if a drive failed, else 4 if a result is invalid, else 3 if something could not be run, else 0.
     pub fn exit_code(&self) -> u8 {
         let any_in = |wanted: &[StepState]| self.steps().any(|(_, step)| wanted.contains(&step.now));
         let one_test = |outcome| self.together.iter().any(|(_, result)| result.outcome == outcome);

@@ -42,8 +42,8 @@ impl Barrier {
     /// Marks this task as ready, and waits until all tasks are ready. Returns the start, milliseconds since 1970 by the
     /// file server's clock.
     ///
-    /// Errors: not all tasks are ready within `patience`, the start has passed, or `is_over` returns true; one
-    /// sentence.
+    /// Errors, as one sentence: not all tasks are ready within `patience`, the start has passed, or `is_over` returns
+    /// true.
     pub(crate) fn agree(&self, lead_sec: u32, patience: Duration, is_over: &dyn Fn() -> bool) -> Result<u64, String> {
         let agreed = self.meet(lead_sec, patience, is_over);
         if agreed.is_err() {

@@ -55,10 +55,10 @@ pub struct Cell {
 /// stream, count as carried out. After the end of a stream, waiting operations are still issued for this long.
 pub const GRACE_NS: u64 = 1_000_000_000;
 
-/// Inter-completion times of an active stream are shorter than this many mean inter-completion times.
+/// A stream counts as active if its last completion was less than this many mean inter-completion times ago.
 const PERIODS_MAX: u128 = 10;
 
-/// Longest time, nanoseconds, for which a completion may be unseen without doubt about the result: 5 % of the tightest
+/// Longest time, nanoseconds, for which a completion may be unseen while the result stays certain: 5 % of the tightest
 /// threshold. A longer gap can inflate service times enough to decide a verdict.
 pub fn harmless_gap_ns(tightest_threshold_ns: u64) -> u64 {
     tightest_threshold_ns / 20
@@ -267,7 +267,8 @@ pub struct StreamInfo {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub act: Option<ActHistograms>,
     /// Maximum `wait + service`, nanoseconds: the run fails if more than 0.1 % of the operations take longer. Only for
-    /// streams of ACT's tests without limits. `None`: operations later than [`GRACE_NS`] are only reported.
+    /// streams in ACT's tests, and only if the stream has no limits. `None`: operations later than [`GRACE_NS`] are
+    /// only reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<u64>,
     /// Limits of this stream; `None`: the limits of the run.
@@ -452,8 +453,8 @@ impl Interval {
         self.counters.iter_mut().zip(&other.counters).for_each(|(mine, theirs)| *mine += theirs);
     }
 
-    /// Adds another shard's operations that were due in earlier slices. Silence requires all shards, as in
-    /// [`Cell::merge`].
+    /// Adds another shard's operations that were due in earlier slices. A device is silent only if it is silent for all
+    /// shards, as in [`Cell::merge`].
     fn merge_carried(&mut self, other: &Self) {
         let silent_ns = |all: &[EarlierSliceOps], (cell, slice)| {
             let is_same = |carried: &&EarlierSliceOps| (carried.cell, carried.slice) == (cell, slice);

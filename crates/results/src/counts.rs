@@ -46,19 +46,19 @@ pub struct CellCounts {
     /// Number, from 1, of the cell whose operations held the slots for which operations of this cell waited; 0: no
     /// other cell.
     pub held_by: u64,
-    /// By threshold, then zeros: operations whose `wait + service` was over the threshold. Operations that failed, were
-    /// lost or were never issued are over all thresholds.
+    /// For each threshold: operations whose `wait + service` was over the threshold. Unused entries are 0. Operations
+    /// that failed, were lost or were never issued count as over all thresholds.
     pub judged_over: [u64; THRESHOLDS_MAX],
-    /// Lower bound of `judged_over`; the true count lies between the two. Three delays are subtracted if their sum
-    /// exceeds [`harmless_gap_ns`](crate::cell::harmless_gap_ns): the time in which the operation's completion may have
-    /// been unseen, the same time for earlier completions on the operation's slot, and the time in which the device
-    /// cleared a backlog of operations issued late. Operations issued late by the tightest threshold or more are not
-    /// counted, because the load that they met was not the configured load.
+    /// Lower bound of `judged_over`; the true count lies between the two. From the time of each operation, three delays
+    /// are subtracted if their sum exceeds [`harmless_gap_ns`](crate::cell::harmless_gap_ns): the time in which the
+    /// operation's completion may have been unseen, the same time for earlier completions on the operation's slot, and
+    /// the time in which the device cleared a backlog of operations issued late. Operations issued late by the tightest
+    /// threshold or more are not counted, because the load that they met was not the configured load.
     pub judged_least_over: [u64; THRESHOLDS_MAX],
-    /// By threshold, then zeros: operations whose `wait + lag + service` was over the threshold; failed, lost and never
-    /// issued operations as in `judged_over`.
+    /// For each threshold: operations whose `wait + lag + service` was over the threshold. Failed, lost and never
+    /// issued operations count as in `judged_over`.
     pub response_over: [u64; THRESHOLDS_MAX],
-    /// By threshold, then zeros: successful operations whose service time alone was over the threshold.
+    /// For each threshold: successful operations whose service time alone was over the threshold.
     pub service_over: [u64; THRESHOLDS_MAX],
     /// Times of the slow operations, by stage.
     pub slow: SlowTimes,
@@ -130,8 +130,8 @@ impl CellCounts {
     }
 }
 
-/// Sums over the operations whose response time (`wait + lag + service`) was over each threshold, nanoseconds; by
-/// threshold, then zeros. Operations that failed or never completed have no times and are not included.
+/// For each threshold: sums over the operations whose response time (`wait + lag + service`) was over the threshold,
+/// nanoseconds. Unused entries are 0. Operations that failed or never completed have no times and are not included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SlowTimes {
     /// Waits for a slot.

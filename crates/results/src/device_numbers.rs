@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 pub struct DeviceNumbers {
     pub device: String,
     pub stream: String,
-    /// By threshold: worst share of the complete slices, or of the incomplete slice if there is no complete one; a
-    /// fraction.
+    /// For each threshold: the worst share of the complete slices, a fraction. If no slice is complete: the share of
+    /// the incomplete slice.
     pub shares: Vec<f64>,
     /// True if all shares are below their limits.
     pub within_limits: bool,
@@ -22,8 +22,8 @@ pub struct DeviceNumbers {
     pub achieved_iops: f64,
 }
 
-/// The numbers of every judged stream on every device of a run, by stream and then device. `names` are the current
-/// names of the run's devices, in the order of the manifest: a drive can have another name in each run.
+/// The numbers of every judged stream on every device of a run, ordered by stream, then by device. `names` are the
+/// current names of the run's devices, in the order of the manifest: a drive can have another name in each run.
 ///
 /// Errors: a table or the log of service times is missing or damaged. The part before the damage is not compared,
 /// because it is not the whole run.

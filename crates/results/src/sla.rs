@@ -118,7 +118,8 @@ impl Sla {
     }
 
     /// Joins all limits; `combine` combines the shares of limits with the same threshold. Without limits:
-    /// [`Self::UNLIMITED`]. `u64::max` gives the thresholds to count, `u64::min` the strictest limits.
+    /// [`Self::UNLIMITED`]. With `u64::min` for `combine`, the result has the strictest limits. With `u64::max`, only
+    /// the thresholds of the result are used: the thresholds to count.
     ///
     /// Errors: more thresholds than cells can count.
     pub fn joined<'a>(slas: impl Iterator<Item = &'a Self>, combine: fn(u64, u64) -> u64) -> Result<Self, String> {
@@ -152,7 +153,7 @@ impl Sla {
         &self.limits
     }
 
-    /// The thresholds, ascending; the cells count over these.
+    /// The ascending thresholds over which the cells count.
     pub fn thresholds_ns(&self) -> Arc<[u64]> {
         self.limits.iter().map(|limit| limit.threshold_ns).collect()
     }

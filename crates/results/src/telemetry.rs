@@ -252,11 +252,11 @@ pub struct TraceLine {
     pub queue: Spread,
     /// Time in the device: from block_rq_issue to block_rq_complete.
     pub device_time: Spread,
-    /// By threshold of the SLA: requests whose time in the kernel reached the threshold.
+    /// For each threshold of the SLA: requests whose time in the kernel reached the threshold.
     pub queue_over: Vec<u64>,
-    /// By threshold of the SLA: requests whose time in the device reached the threshold.
+    /// For each threshold of the SLA: requests whose time in the device reached the threshold.
     pub device_over: Vec<u64>,
-    /// By threshold of the SLA: requests whose total time reached the threshold.
+    /// For each threshold of the SLA: requests whose total time reached the threshold.
     pub total_over: Vec<u64>,
 }
 

@@ -203,7 +203,7 @@ pub fn seconds(text: &str) -> Result<u32, String> {
     }
 }
 
-/// The greatest common divisor; of a number and 0, the number.
+/// The greatest common divisor. If one number is 0: the other number.
 pub fn greatest_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_divisor(b, a % b) }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use thiserror::Error;
 
-/// Counters of a drive, over its life or between two moments: those of NVMe's FDP statistics.
+/// Counters from a drive's FDP statistics (NVMe), over the drive's life or between two moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Bytes {
     /// Bytes written by hosts (HBMW, host bytes with metadata written).

@@ -37,7 +37,7 @@ const WAKE_SHARE: u64 = 10;
 const EACH_SHARE: f64 = 0.4;
 
 /// Bounds of the period between two wake-ups, ns. A shorter period batches hardly any operations. A longer period
-/// causes a lag of more than a tenth of the tightest default threshold (1 ms).
+/// causes a lag of more than a tenth of 1 ms, the tightest default threshold.
 const PERIOD_NS: std::ops::RangeInclusive<u64> = 30_000..=110_000;
 
 /// Period of the engine `threads`, ns. Long, because each wake-up also wakes workers, and blocking calls leave less CPU
@@ -57,7 +57,7 @@ const GATHERED_MIN: f64 = 3.0;
 pub struct Demand {
     /// Engine requested by the user.
     pub engine: Wanted,
-    /// Placements of the load's kinds of writes, by device ([`placement::Kinds`]).
+    /// For each device, the placements of the load's kinds of writes ([`placement::Kinds`]).
     pub placements: Vec<Vec<Option<Placement>>>,
     /// True if all issuing threads perform operations as system calls.
     pub synchronous: bool,
@@ -260,8 +260,8 @@ impl Engine {
         value
     }
 
-    /// Counts of records that the finished run read from a store or database; `None` unless the run verified records or
-    /// read them in batches.
+    /// Counts of records that the finished run read from a store or database; `None` if the run neither verified
+    /// records nor read them in batches.
     pub fn take_records_read(&self) -> Option<RecordsRead> {
         let (verification, in_batches) = match (&self.kind, &self.store) {
             (EngineKind::Client(settings), _) => (&settings.verification, settings.batch.is_some()),

@@ -249,7 +249,7 @@ impl Metrics {
         let verdict = verdict.map(|outcome| ("", format!("{},{}", self.dir, label("outcome", &outcome)), 1.0));
         family("verdict", "gauge", "Outcome of the run; absent while it runs.", verdict.into_iter().collect());
 
-        // Many streams never use most devices.
+        // Most streams use only a few of the devices.
         let used_cells = || self.cells.iter().filter(|cell| cell.counts.counted_ops() > 0 || cell.backlog > 0);
         let per_cell =
             |value: fn(&CellTotals) -> f64| used_cells().map(|cell| ("", cell.labels.clone(), value(cell))).collect();
@@ -270,7 +270,7 @@ impl Metrics {
             kinds.map(|(kind, latency)| self.buckets(&format!("{},{}", cell.labels, label("kind", kind)), latency))
         });
         let help =
-            "Latencies of operations that succeeded; judged: wait for a slot plus service, compared with the limits.";
+            "Latencies of operations that succeeded. Kind judged: wait for a slot plus service; limits apply to it.";
         family("latency_seconds", "histogram", help, latencies.flatten().collect());
 
         let (mut shares, mut limits) = (Vec::new(), Vec::new());
@@ -281,10 +281,11 @@ impl Metrics {
             shares.push(("", format!("{},{stream}{},{threshold}", self.dir, device.unwrap_or_default()), share));
             limits.push(("", format!("{},{stream},{threshold}", self.dir), limit.share_max()));
         }
-        // Each device of a stream has the same limits.
+        // All devices of a stream have the same limits.
         limits.sort_by(|a, b| a.1.cmp(&b.1));
         limits.dedup();
-        let help = "Share of operations slower than the threshold in the current slice; without a device label: of all devices.";
+        let help =
+            "Share of operations over the threshold in the current slice. Without a device label: on all devices.";
         family("over_threshold_ratio", "gauge", help, shares);
         family("over_threshold_limit_ratio", "gauge", "Limit that the share must stay below.", limits);
         let celsius = self.celsius.iter().map(|(labels, celsius)| ("", labels.clone(), *celsius));

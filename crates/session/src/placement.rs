@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | a write stream of io_uring | `uring` | Linux 6.16 (`queue/max_write_streams`), FDP on | as many as the kernel has streams |
 //! | an NVMe directive | `passthrough` | Linux 6.1, root, FDP on | those of the placement list |
-//! | `F_SET_RW_HINT` | `threads` | Linux 6.16, FDP on | one: the hint is the inode's, which all writes share |
+//! | `F_SET_RW_HINT` | `threads` | Linux 6.16, FDP on | one: all writes share the inode's hint |
 //!
 //! A load with handles is refused here, before anything is written, if its device has none of these mechanisms. As a
 //! last guard, the engine refuses each write whose handle cannot be carried (`EOPNOTSUPP`).
@@ -20,8 +20,8 @@ use sys::op::Placement;
 /// Largest write hint of the kernel (`RWH_WRITE_LIFE_EXTREME`).
 const HINT_MAX: u16 = 5;
 
-/// Placements of the load's kinds of writes, device by device; `None` for writes without a placement. Devices missing
-/// at the end have no placements.
+/// For each device, the placement of each kind of write of the load; `None`: no placement. The list may end early: the
+/// remaining devices have no placements.
 pub(crate) type Kinds = [Vec<Option<Placement>>];
 
 /// Mechanism that carries the placement of a write.

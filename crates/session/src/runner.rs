@@ -37,9 +37,8 @@ pub struct FailureLimits {
     /// Stop after more failed operations than this; any failed operation fails the run
     #[arg(long, hide_short_help = true, value_name = "N", default_value_t = MAX_ERRORS, allow_hyphen_values = true, value_parser = count)]
     pub max_errors: u64,
-    /// I/O timeout after the end of the run: give up a device if none of its operations in flight completes for this
-    /// time: 60, 5m
-    #[arg(long = "hang", hide_short_help = true, value_name = "TIME", default_value_t = HANG_SEC, allow_hyphen_values = true, value_parser = seconds)]
+    /// I/O timeout, seconds. After the end of the run, a device if none of its operations in flight is given up once it completes
+    /// nothing for this long = "hang", hide_short_help = true, value_name = "TIME", default_value_t = HANG_SEC, allow_hyphen_values = true, value_parser = seconds)]
     pub hang_sec: u32,
 }
 
@@ -79,7 +78,7 @@ pub struct RunRequest<'a, W> {
     pub sla: Sla,
     /// Requested length of a slice, seconds.
     pub slice_sec: u64,
-    /// Length of a round; `None`: from the slices, see [`round_sec`].
+    /// Length of a round; `None`: derived from the length of a slice, see [`round_sec`].
     pub round_sec: Option<u64>,
     /// Limits beyond which the run ends as failed.
     pub failure_limits: FailureLimits,
@@ -367,8 +366,8 @@ pub fn command() -> Vec<String> {
     std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect()
 }
 
-/// Seed for a run without a configured seed. Must only differ from run to run; the manifest records the seed. Below
-/// 2^53, so that every JSON reader preserves it.
+/// Seed for a run without a configured seed. The seeds of different runs must differ; the manifest records the seed.
+/// Below 2^53, so that every JSON reader preserves it.
 pub fn fresh_seed() -> u64 {
     since_1970().as_nanos() as u64 & ((1 << 53) - 1)
 }

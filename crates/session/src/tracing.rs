@@ -26,9 +26,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use sys::process::{self, monotonic_ns};
 
-/// From the start of the run to its first sample; at most a quarter of a short run.
+/// Time from the start of the run to its first sample; at most a quarter of a short run.
 const FIRST_AFTER: Duration = Duration::from_secs(1);
-/// From the start of one sample to the start of the next.
+/// Time from the start of a sample to the start of the next sample.
 const PERIOD: Duration = Duration::from_secs(30);
 /// Length of a sample; at most a quarter of a short run.
 const LENGTH: Duration = Duration::from_millis(500);
@@ -283,9 +283,9 @@ struct Times {
     total_over: Vec<u64>,
 }
 
-/// Lines of one sample that began `at_sec` into the run: by device, kind and size.
+/// Lines of one sample that began `at_sec` into the run: a line for each device, kind and size.
 ///
-/// Requests on a disk outside the run's own sectors come from other programs and are left out.
+/// A disk may also have requests outside the run's own sectors: these come from other programs and are left out.
 fn lines(trace_sample: &Taken, at_sec: f64, positions: &[BlockPosition], thresholds_ns: &[u64]) -> Vec<TraceLine> {
     let mut groups: BTreeMap<(usize, TraceKind, TraceSize), Times> = BTreeMap::new();
     for request in &trace_sample.requests {

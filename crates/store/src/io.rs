@@ -36,14 +36,14 @@ pub(crate) enum OpPurpose {
 /// Operation numbers that are reserved for operations other than record reads.
 const RESERVED: usize = 8;
 
-/// Minimum of operation numbers that a store needs.
+/// Minimum number of operations in flight that a store needs.
 pub(crate) const TOKENS_MIN: u32 = 16;
 
 /// The operations of a store.
 #[derive(Debug)]
 pub(crate) struct Io {
     first_token: u32,
-    /// By number: purpose, kind and bytes of an operation in flight.
+    /// For each number: purpose, kind and bytes of the operation in flight.
     pending: Vec<Option<(OpPurpose, OpKind, u32)>>,
     pub(crate) counts: Arc<IoCounts>,
     free_slots: Vec<u32>,

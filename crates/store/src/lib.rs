@@ -6,9 +6,9 @@
 //!                  ^ embedded in a process, or behind the protocol
 //! ```
 //!
-//! The main idea: a [`Store`] does no I/O, has no clock and no thread. Its owner passes it transactions, completions
-//! and the time, and carries out its I/O through a [`Disk`]. So the same code runs on a ring shared with sockets, and
-//! on a simulated drive that loses power.
+//! The main idea: a [`Store`] does no I/O, and has neither a clock nor a thread. Its owner passes it transactions,
+//! completions and the time, and carries out its I/O through a [`Disk`]. So the same code runs on a ring shared with
+//! sockets, and on a simulated drive that loses power.
 
 #![forbid(unsafe_code)]
 

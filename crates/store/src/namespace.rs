@@ -13,7 +13,7 @@ pub struct Namespace {
     pub name: String,
     /// `write-block-size`: bytes of a write block, a power of two from 32 KiB to 8 MiB.
     pub write_block_bytes: u32,
-    /// `defrag-lwm-pct`: blocks with less live data are defragmented, percent.
+    /// `defrag-lwm-pct`: share of live data, percent, below which a block is defragmented.
     pub defrag_lwm_pct: u8,
     /// `defrag-sleep`: pause between the defragmentation of two blocks, us.
     pub defrag_sleep_us: u32,
@@ -21,7 +21,7 @@ pub struct Namespace {
     pub flush_max_ms: u32,
     /// `post-write-queue`: number of written blocks that stay in memory.
     pub post_write_blocks: u32,
-    /// `max-write-cache`: writes are refused while more bytes than this wait to be written.
+    /// `max-write-cache`: number of bytes waiting to be written above which writes are refused.
     pub max_write_cache_bytes: u64,
     /// `commit-to-device`: a write is acknowledged once the record is on the device.
     pub commit_to_device: bool,
@@ -31,11 +31,11 @@ pub struct Namespace {
     pub nsup_period_sec: u32,
     /// `tomb-raider-period`: seconds between two searches for unneeded tombstones; 0: only when memory is short.
     pub tomb_raider_period_sec: u32,
-    /// `tomb-raider-sleep`: pause of this search between reads of two blocks, us.
+    /// `tomb-raider-sleep`: pause of the search for tombstones between reads of two blocks, us.
     pub tomb_raider_sleep_us: u32,
     /// `single-bin`: records have one bin without a name.
     pub single_bin: bool,
-    /// `min-avail-pct`, `stop-writes-avail-pct`: writes are refused while fewer blocks are free, percent.
+    /// `min-avail-pct`, `stop-writes-avail-pct`: share of free blocks, percent, below which writes are refused.
     pub min_avail_pct: u8,
     /// `memory-size`: bytes for the index of the whole namespace.
     pub memory_bytes: u64,
@@ -106,7 +106,7 @@ pub fn write_unit_bytes(target: &Target) -> u32 {
 pub struct Losses {
     /// Damaged write blocks.
     pub blocks: u64,
-    /// Unreadable bytes in these blocks.
+    /// Unreadable bytes in the damaged write blocks.
     pub bytes: u64,
     /// Upper bound of the number of records that are missing or outdated.
     pub records: u64,

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The checksum is CRC-32 over all that follows it (crc32fast: the IEEE polynomial with the CPU's carry-less
-//! multiplication). Its start value depends on the position and on the seed of the write block: the device's id, the
-//! block's sequence number and the opening, a random number of the store. So leftovers of earlier uses of the block or
-//! the device never pass as records.
+//! multiplication). Its start value depends on the position and on the seed of the write block. The seed depends on the
+//! device's id, the block's sequence number, and the opening: a random number of the store. So leftovers of earlier
+//! uses of the block or the device never pass as records.
 //!
 //! The first sector of a write block identifies the device and the current use of the block.
 //!

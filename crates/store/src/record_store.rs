@@ -68,7 +68,7 @@ pub struct Remark {
     pub text: String,
 }
 
-/// The records of a namespace whose partitions belong to one core.
+/// The records in the partitions of a namespace that belong to one core.
 #[derive(Debug)]
 pub struct Store {
     namespace: Namespace,
@@ -169,8 +169,8 @@ impl Store {
     pub fn needs(namespace: &Namespace, devices: usize) -> (u32, usize) {
         let block_bytes = namespace.write_block_bytes as usize;
         let reads = READS * devices;
-        // For each device: chunks of the cold start; writes, a block to collect and a block to search for tombstones;
-        // writes of partly filled buffers. For each read: a record of some kilobytes.
+        // Memory for each device: chunks of the cold start; writes, a block to collect and a block to search for
+        // tombstones; writes of partly filled buffers. Memory for each read: a record of some kilobytes.
         let device = scan::DEPTH * scan::chunk_bytes(block_bytes) + 7 * block_bytes + (256 << 10);
         ((reads + 16 * devices) as u32, devices * device + reads * (16 << 10))
     }

@@ -45,8 +45,8 @@ pub(crate) const NEXT: usize = 5;
 /// Versions of records, sequence numbers of blocks and numbers of marks on a device are below this number.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 
-/// If a cold start finds a number of at least this, writes are refused. Otherwise a store could write a number that the
-/// next cold start takes for damage.
+/// If a cold start finds this number or a greater number, writes are refused. Otherwise a store could write a number
+/// that the next cold start takes for damage.
 pub(crate) const NUMBER_LAST: u64 = NUMBER_MAX - (1 << 50);
 
 /// No block.
@@ -109,8 +109,8 @@ impl Bounds {
 /// The seal of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seal {
-    /// First byte of the seal in its block. The seal's piece begins at this byte, or with the block's header in front
-    /// of it.
+    /// First byte of the seal in its block, where the piece begins. Exception: the first piece begins with the block's
+    /// header.
     pub(crate) at: u32,
     /// End of the piece in the block.
     pub(crate) end: u32,
@@ -154,9 +154,9 @@ pub(crate) struct Evidence {
     pub(crate) sequence: u64,
     pub(crate) closed_before: u64,
     pub(crate) certain: u32,
-    /// Durable bytes of open blocks by sequence number: no seal or mark says that they are complete.
+    /// For each sequence number: durable bytes of the block, if no seal or mark calls the block complete.
     open: BTreeMap<u64, u32>,
-    /// By block: sequence number up to which its uses have ended.
+    /// For each block: sequence number up to which its uses have ended.
     ended: BTreeMap<u32, u64>,
 }
 

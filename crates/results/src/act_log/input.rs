@@ -18,7 +18,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 /// Source: RFC 1952, section 2.3.1, and RFC 8878, sections 3.1.1 and 3.1.2.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Magic number of zstd's skippable frames after the first byte, which is 0x50 to 0x5f.
+/// Bytes 2 to 4 of the magic number of zstd's skippable frames. Byte 1 is 0x50 to 0x5f.
 const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
 
 /// Compression formats that are refused: magic bytes, name, program that decompresses. Source: the format

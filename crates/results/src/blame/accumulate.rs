@@ -5,10 +5,11 @@
 //! further operations before they become requests, just as under a cgroup's limit. These operations wait for the
 //! device, so the device is charged with this time.
 //!
-//! The kernel's statistics show a full device: by the requests in flight at the end of an interval, or by their mean.
-//! If the lifetimes of the requests in an interval sum up to T seconds, the device was full, with N requests, for at
-//! most T / N. Each operation in flight beyond N waited behind the full device for at most this time. A device behind a
-//! bursty limit is full only for moments, and is charged only with these moments.
+//! The kernel's statistics give the number of requests in flight at the end of an interval, and the mean over the
+//! interval. If either number is near the device's maximum N, the device was full. While the device is full, the summed
+//! lifetimes of its requests grow by N seconds per second. So if the sum over the interval is T seconds, the device was
+//! full for at most T / N seconds. Each operation in flight beyond N waited behind the full device for at most this
+//! time. A device behind a bursty limit is full only for moments, and is charged only with these moments.
 
 use super::samples::{SampleMatcher, SampledOps, SliceSamples};
 use crate::buckets::THRESHOLDS_MAX;
@@ -24,8 +25,8 @@ pub(super) struct SlowConditions {
     means: [Mean; EVIDENCE],
     /// Mean temperature over the operations whose service time alone was over the threshold.
     pub(super) celsius: Mean,
-    /// Service time without unseen time, nanoseconds: of operations whose response time was over the threshold, in
-    /// intervals in which the device was full.
+    /// Sum of service times without unseen times, nanoseconds. Includes the operations whose response time was over the
+    /// threshold, in intervals in which the device was full.
     pub(super) full_service_ns: u64,
 }
 
@@ -64,11 +65,11 @@ pub(super) struct DeviceSlice {
 
 #[derive(Debug, Clone, Default)]
 struct SliceFacts {
-    /// By judged cell and threshold; empty while no operation was slow, as in most slices.
+    /// An entry for each judged cell and threshold; empty while no operation was slow, as in most slices.
     cells: Vec<[SlowConditions; THRESHOLDS_MAX]>,
-    /// By device; empty without telemetry.
+    /// An entry for each device; empty without telemetry.
     devices: Vec<DeviceSlice>,
-    /// By cell, judged or not: operations in flight at the end of an interval, summed over the intervals in which
+    /// For each cell, judged or not: operations in flight at the end of an interval, summed over the intervals in which
     /// operations of a judged stream on the same device were slow or waited. Empty before the first such interval.
     in_flight: Vec<u64>,
 }
@@ -79,21 +80,21 @@ pub struct Blamer {
     judged: Vec<usize>,
     devices: usize,
     intervals_per_slice: u64,
-    /// By column of telemetry.csv; `None` for a column unknown to this version.
+    /// The columns of telemetry.csv; `None` for a column unknown to this version.
     columns: Vec<Option<ColumnOf>>,
     /// The kernel's names of the devices; `None` for a device without columns.
     kernel_names: Vec<Option<String>>,
     slices: Vec<SliceFacts>,
     samples: SampleMatcher,
-    /// By slice.
+    /// An entry for each slice.
     pub(super) slice_samples: Vec<SliceSamples>,
-    /// By judged cell and threshold: the drive's mean temperature over the fast operations.
+    /// For each judged cell and threshold: the drive's mean temperature over the fast operations.
     pub(super) fast_celsius: Vec<[Mean; THRESHOLDS_MAX]>,
-    /// By judged cell: counts before the drive first throttled itself in the run.
+    /// For each judged cell: counts before the drive first throttled itself in the run.
     pub(super) calm: Vec<SampledOps>,
-    /// By device: last values of the throttling counters, and whether they have risen.
+    /// For each device: last values of the throttling counters, and whether they have risen.
     throttle: Vec<Throttle>,
-    /// By device: tracks whether the device is full.
+    /// For each device: tracks whether the device is full.
     fill: Vec<FullnessTracker>,
     before_ns: u64,
 }
@@ -106,9 +107,9 @@ struct Throttle {
 }
 
 impl Blamer {
-    /// A blamer without data, for a run judged by `plan`. `columns` has the names of the telemetry values. By device,
-    /// `kernel_names` has the column prefix (`None`: no columns), and `requests_max` the maximum number of requests
-    /// (`None`: unknown).
+    /// A blamer without data, for a run judged by `plan`. `columns` has the names of the telemetry values. For each
+    /// device, `kernel_names` has the column prefix (`None`: no columns), and `requests_max` the maximum number of
+    /// requests (`None`: unknown).
     pub fn new(
         plan: &JudgePlan,
         columns: &[String],
@@ -183,8 +184,8 @@ impl Blamer {
             value.parse().ok().filter(|value: &f64| value.is_finite())
         };
         Row(EXPLAINING_COLUMNS.map(|column| match column {
-            // The drive's SMART value takes precedence over the kernel's monitor, because the drive throttles by this
-            // value.
+            // The drive's SMART value takes precedence over the kernel's monitor, because the drive throttles by the
+            // SMART value.
             Column::Celsius => value(Column::SmartCelsius).or_else(|| value(Column::Celsius)),
             column => value(column),
         }))
@@ -259,8 +260,9 @@ impl Blamer {
         }
     }
 
-    /// The stream with more than half of the operations in flight on `devices` while operations of judged streams were
-    /// slow or waited there, and this stream's fraction; `None` if there is no such stream.
+    /// The stream that had more than half of the operations in flight on `devices`, and its fraction of these
+    /// operations. Counts the time in which operations of judged streams were slow or waited on these devices. `None`:
+    /// no such stream.
     pub(super) fn holder(&self, slice: usize, devices: std::ops::Range<usize>) -> Option<(usize, f64)> {
         let in_flight = &self.slices.get(slice)?.in_flight;
         let of_stream = |stream: usize| -> u64 {
@@ -290,8 +292,8 @@ impl Blamer {
     }
 }
 
-/// Minimum fraction of its maximum number of requests at which a device counts as full. Some slots are always between
-/// two requests, so 100 % is never observed.
+/// Fraction of the maximum number of requests from which on a device counts as full. Some slots are always between two
+/// requests, so 100 % is never observed.
 const FULL_MIN: f64 = 0.9;
 
 /// Sums over the time in which a device was full.
@@ -299,7 +301,7 @@ const FULL_MIN: f64 = 0.9;
 pub(super) struct FullDeviceSums {
     /// Sum of the lifetimes of the device's requests, seconds.
     pub(super) requests_sec: f64,
-    /// Upper bound of the summed waits of other operations behind these requests, seconds.
+    /// Upper bound of the summed waits of operations behind the device's requests, seconds.
     pub(super) waited_sec_max: f64,
     /// Maximum number of requests that the device holds.
     pub(super) requests_max: u64,

@@ -124,7 +124,7 @@ struct Shares {
     wait: f64,
     /// Service, and waits for a slot held by operations slow in service.
     service: f64,
-    /// Part of `service`: these waits for a slot.
+    /// Part of `service`: the waits for a slot.
     behind_slow_ops: f64,
     failed: f64,
 }
@@ -189,10 +189,10 @@ impl Blamer {
     }
 }
 
-/// True if operations slow in service held the slots for which other operations waited. Either the slow operations had
-/// at least half of the slot time, even if they were few (a limit in the kernel lets the others through in bursts), or
-/// they took as long as the others waited (a stall that fills the slots). Otherwise the in-flight limit was too low for
-/// a fast device.
+/// True if operations slow in service held the slots for which other operations waited. This is so if the slow
+/// operations together had at least half of the slot time, even if they were few (a limit in the kernel lets the others
+/// through in bursts). It is also so if their mean service time was at least the mean wait of all operations over the
+/// threshold (a stall that fills the slots). Otherwise the in-flight limit was too low for a fast device.
 fn waited_behind_slow_ones(subject: &BlamedSlice<'_>) -> bool {
     let slowly = subject.at(&subject.counts.service_over);
     let (mean_ns, wait_ns) = (subject.served_slowly_ns(), subject.mean_ns(&subject.counts.slow.wait_ns));
@@ -260,8 +260,8 @@ fn note_if_over_without_cause(subject: &BlamedSlice<'_>, largest: &mut BlamePart
 /// as many as the default limit allows over its tightest threshold.
 const STEAL_PCT_MIN: f64 = 5.0;
 
-/// Minimum run-queue wait that counts as evidence, percent: time in which this program's threads were runnable without
-/// a CPU. Chosen for the same reason as [`STEAL_PCT_MIN`].
+/// Minimum run-queue wait that counts as evidence, percent. This wait is the time in which this program's threads were
+/// runnable without a CPU. Chosen for the same reason as [`STEAL_PCT_MIN`].
 const RUNQUEUE_WAIT_PCT_MIN: f64 = 5.0;
 
 /// Minimum utilisation at which all CPUs together count as full: a thread that becomes runnable rarely finds an idle
@@ -285,7 +285,7 @@ const HOT_CELSIUS: f64 = 70.0;
 /// sensors, and more than a load alone causes in minutes.
 const HOTTER_CELSIUS: f64 = 3.0;
 
-/// Minimum share of service for heat to be a cause, because heat slows only the drive.
+/// Minimum share of service at which heat counts as a cause: heat slows only the drive.
 const SERVICE_SHARE_MIN: f64 = 0.5;
 
 fn host_evidence(subject: &BlamedSlice<'_>) -> Option<String> {

@@ -93,7 +93,7 @@ struct RecentInterval {
 #[derive(Debug, Clone, Default)]
 pub(super) struct SliceSamples {
     traced: BTreeMap<(usize, TraceKind, TraceSize), SampledRequests>,
-    /// By judged cell: counts of the intervals that samples overlap.
+    /// For each judged cell: counts of the intervals that samples overlap.
     sampled: Vec<SampledOps>,
 }
 

@@ -5,7 +5,8 @@
 //!
 //! * the kind of target: a simulated drive has no kernel before it, and behind a server neither time is visible;
 //! * the kernel's disk statistics (`r_await`, `w_await`) cover the whole lifetime of requests, in the I/O scheduler and
-//!   in the device. Other service time lies before the requests existed, for example under a cgroup's limit;
+//!   in the device. The rest of the service time passed before the requests existed, for example under a cgroup's
+//!   limit;
 //! * the trace shows both stages of each request, in samples.
 //!
 //! Time in the kernel while the device was full is charged to the device: see [`FullDeviceSums`].
@@ -31,7 +32,8 @@ const COUNTED_MIN: f64 = 0.5;
 const SAMPLED_SLOW_MIN: u64 = 10;
 
 /// Minimum number of samples for the conclusion that slowness outside the samples was outside requests. Fewer samples
-/// are enough if all of them miss a burst in each interval with a probability of at most [`MISSED_MAX`].
+/// are enough if they are long: if each interval has a burst, the probability that all samples miss the bursts must be
+/// at most [`MISSED_MAX`].
 const SAMPLES_MIN: u64 = 8;
 const MISSED_MAX: f64 = 0.1;
 
@@ -133,7 +135,7 @@ fn kind(subject: &BlamedSlice<'_>) -> Option<TraceKind> {
 
 /// Service time that was spent outside all requests.
 struct OutsideRequests {
-    /// Lower bound of this time as a fraction of the service time of slow operations.
+    /// Lower bound of the time outside all requests, as a fraction of the service time of slow operations.
     fraction: f64,
     evidence: String,
 }
@@ -174,9 +176,9 @@ struct SampleEstimate {
     traced: SampledRequests,
     /// Fraction of the operations slow in service that were slow because of the device alone.
     device: f64,
-    /// Fraction for which the samples cannot show whether operations were slow within requests.
+    /// Fraction of the same operations for which the samples cannot show whether they were slow within requests.
     unseen: f64,
-    /// Smaller fractions are within the sampling error.
+    /// Sampling error: a smaller fraction proves nothing.
     noise: f64,
 }
 
@@ -231,7 +233,7 @@ impl SampleEstimate {
     fn device_evidence(&self, subject: &BlamedSlice<'_>) -> String {
         let SampledRequests { samples, requests, device_p99_ns, .. } = self.traced;
         format!(
-            "issue to complete p99 up to {}, over {} in {} of {} requests, in {}{}",
+            "time from issue to completion: p99 up to {}, and over {} in {} of {} requests, in {}{}",
             duration(device_p99_ns),
             duration(subject.limit.threshold_ns),
             Grouped(subject.at(&self.traced.device_over)),
@@ -244,8 +246,8 @@ impl SampleEstimate {
     fn kernel_evidence(&self, subject: &BlamedSlice<'_>) -> String {
         let SampledRequests { samples, requests, queue_p99_ns, .. } = self.traced;
         format!(
-            "block_bio_queue to block_rq_issue p99 up to {}; {} of {} requests took over {} from block_bio_queue to \
-             completion, in {}; the other time passed before block_bio_queue, or until this program saw the completion{}",
+            "time from block_bio_queue to block_rq_issue: p99 up to {}; {} of {} requests took over {} from block_bio_queue \
+             to completion, in {}; the other time passed before block_bio_queue, or until this program saw the completion{}",
             duration(queue_p99_ns),
             Grouped(subject.at(&self.traced.total_over)),
             Grouped(requests),

@@ -179,7 +179,7 @@ struct Bounds<'a> {
     response: Option<Deciding>,
 }
 
-/// True if a share in the only, incomplete slice has already reached its limit among the operations that ran.
+/// True if no slice is complete, and a share of the operations that ran in the first slice has reached its limit.
 fn is_over_so_far(judge: &Judge) -> bool {
     let so_far = || worst_shares(judge, &End::Completed, |counts| &counts.judged_over).0;
     judge.complete_slices == 0 && so_far().is_some_and(|worst| worst.is_over())
@@ -456,7 +456,7 @@ fn insufficient(judge: &Judge) -> Vec<Insufficient> {
 }
 
 /// Duration of a stream's load, nanoseconds: from its start to its configured end or the end of the run. If the stream
-/// finished well before, its load ended with its last operation.
+/// finished well before this end, its load ended with its last operation.
 fn lasted_ns(info: &StreamInfo, total: &CellCounts, ran_ns: u64) -> u64 {
     let period_ns = if info.offered_iops > 0.0 { (1e9 / info.offered_iops) as u64 } else { 0 };
     let done_ns = total.last_back_ns.saturating_add(period_ns);

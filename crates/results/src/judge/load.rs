@@ -249,15 +249,15 @@ impl Judge {
         Some((sentence, rate / rate_min))
     }
 
-    /// True if this program's threads lacked a CPU for so long that a stream that achieved this `share` of its minimum
-    /// rate may have reached the minimum with enough CPU time.
+    /// True if a stream that achieved this `share` of its minimum rate could have reached the minimum with enough CPU
+    /// time: this program's threads lacked a CPU for long enough.
     pub(super) fn cpu_wait_explains(&self, share: f64) -> bool {
         let delayed = self.run_delay_ns as f64 / self.ran_ns.max(1) as f64;
         !self.plan.simulated && share >= 1.0 - delayed
     }
 
-    /// Among the complete windows of a group for which `is_bad` is true, the window with the largest count `count_of`;
-    /// and a text that names the slice of this window and the first bad slice.
+    /// Of the complete windows of `group` that `is_bad` selects, the window with the largest count `count_of`. Also a
+    /// text that names the slice of this window and the first bad slice.
     fn worst_window(
         &self,
         group: &GroupCounts,

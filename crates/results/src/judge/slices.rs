@@ -96,8 +96,8 @@ const ROUND_SEC_MAX: u64 = 60;
 /// Minimum number of rounds in a slice.
 const ROUNDS_IN_SLICE: u64 = 12;
 
-/// Length of a round, the interval of the steady-state test, seconds: `wanted_sec`, or by default a twelfth of the
-/// slice, at most a minute. Rounded up to whole report intervals.
+/// Length of a round, the interval of the steady-state test, seconds: `wanted_sec`. The default is a twelfth of the
+/// slice, but at most a minute. Rounded up to whole report intervals.
 pub fn round_sec(wanted_sec: Option<u64>, slice_sec: u64, report_interval_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
     let round_sec = wanted_sec.unwrap_or((slice_sec / ROUNDS_IN_SLICE).min(ROUND_SEC_MAX));
@@ -141,9 +141,9 @@ pub(super) struct Window {
 pub struct Judge {
     pub(crate) plan: JudgePlan,
     pub(crate) groups: Vec<GroupCounts>,
-    /// By stream, judged or not: counts over all devices and the whole run.
+    /// For each stream, judged or not: counts over all devices and the whole run.
     pub(super) totals: Vec<CellCounts>,
-    /// By cell: the backlog at the end of the last interval.
+    /// For each cell: the backlog at the end of the last interval.
     backlogs: Vec<Backlog>,
     /// Number of slices whose intervals are all complete.
     pub(super) complete_slices: u64,
@@ -309,8 +309,9 @@ impl Judge {
         self.groups.iter().filter(|group| self.plan.streams[group.stream].judged)
     }
 
-    /// Corrects the cause in the recorded end by the counts. The check that stops a run for lag sees only the slots at
-    /// that moment. If this program delayed most of the outstanding operations, this program filled the slots.
+    /// Corrects the recorded cause of the end, according to the counts. The check that stops a run for lag sees only
+    /// the slots at that moment. If this program delayed most of the outstanding operations, this program filled the
+    /// slots.
     pub(super) fn corrected_end(&self, end: &End) -> End {
         let mut settled = end.clone();
         if let End::LagExceeded { lane, whose, .. } = &mut settled {

@@ -22,7 +22,7 @@ const BLAME_SHOWN_MAX: usize = 3;
 /// Maximum number of slices listed for having too few operations. Further slices are only counted.
 const INSUFFICIENT_LISTED_MAX: usize = 4;
 
-/// `in slice 21`; `in slice 21, the worst from slice 20 on` if an earlier slice was over a limit, too.
+/// Text such as `in slice 21`. If slice 20 was the first slice over a limit: `in slice 21, the worst from slice 20 on`.
 pub(super) fn slices_text(first: Option<u64>, worst: u64) -> String {
     match first.filter(|first| *first < worst) {
         Some(first) => format!("in slice {worst}, the worst from slice {first} on"),

@@ -58,9 +58,9 @@ pub struct Deciding {
     pub stream: String,
     /// The device; `None` for all devices together.
     pub device: Option<String>,
-    /// The slice, from 1. If the last slice was judged together with the remainder, the last slice.
+    /// The slice, from 1. If the last slice was judged together with the remainder: the number of the last slice.
     pub slice: u64,
-    /// True if the remainder of the run after that slice is counted with it.
+    /// True if the remainder of the run after `slice` is counted together with `slice`.
     #[serde(default)]
     pub with_rest: bool,
     /// The first slice, from 1, in which the same stream and device reached a limit; `None`: in none.
@@ -147,7 +147,7 @@ pub struct StreamTotals {
     pub achieved_iops: f64,
     /// Operations that succeeded.
     pub ops: u64,
-    /// Bytes that these operations moved.
+    /// Bytes that the successful operations moved.
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
@@ -199,9 +199,9 @@ pub struct Undone {
     /// Part of `wanted` that did not complete in time. 0 in verdicts of format 1.
     #[serde(default)]
     pub missed: u64,
-    /// True if this program delayed these operations, and not the device or an in-flight limit.
+    /// True if this program delayed the missed operations, and not the device or an in-flight limit.
     pub ours: bool,
-    /// Stream and device whose operations held the slots for which these operations waited: `reads@/dev/nvme0n1`.
+    /// Stream and device whose operations held the slots for which the missed operations waited: `reads@/dev/nvme0n1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<String>,
 }
@@ -255,7 +255,7 @@ pub struct Blame {
     /// Operations over the threshold by `wait + service`, or by `wait + lag + service` if only this time reaches the
     /// limit.
     pub over: u64,
-    /// Operations wanted.
+    /// Operations due in the slice.
     pub wanted: u64,
     /// Causes, the largest share first, causes without a share last; never empty.
     pub parts: Vec<BlamePart>,
@@ -281,10 +281,10 @@ pub struct Verdict {
     /// The first failed operations, one sentence each, with the error of the kernel or the drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
-    /// Targets other than limits that the run missed, one sentence each.
+    /// Targets that the run missed, one sentence each. Limits are not included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<String>,
-    /// Remarks of the jobs without effect on the outcome, one sentence each.
+    /// Remarks of the jobs, one sentence each. Remarks do not change the outcome.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Records read from a database, if records were verified or read in batches.
@@ -452,7 +452,7 @@ impl Verdict {
         matches!(self.reasons.first(), Some(Reason { code: Code::IoError | Code::DeviceGone | Code::Lost, .. }))
     }
 
-    /// Fails the run because of missed targets other than its limits, one sentence each.
+    /// Fails the run because of `missed_targets`, one sentence each. Limits are not included.
     pub fn fail_for(&mut self, missed_targets: Vec<String>) {
         if missed_targets.is_empty() {
             return;

@@ -263,7 +263,7 @@ impl RecordedSums {
         }
         let expected = match (sealed, bad_sum) {
             (Some(sealed), _) => sealed,
-            // No contradiction: any data after the last checked line is whole lines or a torn line.
+            // All sums match: any data after the last checked line is whole lines or a torn line.
             (None, None) => return Ok(FileCheck { good_bytes: u64::MAX, ..FileCheck::default() }),
             // Files are synced after each report, so a power cut can lose only data appended since then.
             (None, Some(_)) if bad_count == 1 && good_sum.bytes > 0 => {

@@ -162,7 +162,7 @@ pub(super) struct Hlogs {
 struct Log {
     kind: HlogKind,
     file: AppendFile,
-    /// By cell: durations since the last window.
+    /// For each cell: durations since the last window.
     durations: Vec<Latencies>,
 }
 

@@ -17,8 +17,8 @@
 //! signal, a full disk or a power cut stops the run, the directory is still readable, without its last interval.
 //! Readers compute the verdict again from the manifest and the two tables, and compare it with the recorded verdict.
 //!
-//! A [`Writer`] writes the directory, outside the issuing threads. `docs/run-directory.md` explains the columns,
-//! [`crate::judge`] the verdict.
+//! A [`Writer`] writes the directory, outside the issuing threads. `docs/run-directory.md` explains the columns;
+//! [`crate::judge`] explains the verdict.
 //!
 //! An error of a run directory is one line: the operation and its object, the cause, the remedy.
 //!

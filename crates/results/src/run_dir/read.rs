@@ -49,8 +49,8 @@ impl Run {
 
 /// Reads the run in `dir` and judges it again.
 ///
-/// Memory does not grow with the run's intervals. A torn end, or lines from a damaged line on, are dropped with a
-/// remark. Errors: the manifest is missing or damaged, a file has a later format, or a system call failed.
+/// Memory does not grow with the run's intervals. A torn end, and everything from the first damaged line on, is dropped
+/// with a remark. Errors: the manifest is missing or damaged, a file has a later format, or a system call failed.
 pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     read_each(dir, manifest(dir)?, &mut |_, _| {})
 }
@@ -87,7 +87,7 @@ pub fn read_each(dir: &Path, manifest: Manifest, on_interval: EachInterval) -> R
     damage.extend(records.damage().filter(|known| !damage.iter().any(|other| other == known)).map(str::to_owned));
     let end = recorded_verdict.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
     let failures = recorded_verdict.as_ref().map_or(Vec::new(), |written| written.failures.clone());
-    // Only the run itself counts these: the tables do not record single reads.
+    // Only the run itself counts the records read: the tables do not record single reads.
     let records_read = recorded_verdict.as_ref().and_then(|written| written.records_read);
     let mut verdict = Verdict { blame: blamer.blame(&judge), failures, records_read, ..judge.verdict(&end) };
     if let Some(written) = &recorded_verdict {
@@ -112,7 +112,7 @@ pub fn read_each(dir: &Path, manifest: Manifest, on_interval: EachInterval) -> R
         )),
         Some(_) => None,
     };
-    // The failure may be in the missing or damaged part.
+    // The missing or damaged part may contain the failure, so a pass is doubtful.
     let doubt = first.iter().chain(&damage).next();
     let is_doubtful = |outcome| match outcome {
         Outcome::Pass | Outcome::Measured => true,

@@ -102,7 +102,7 @@ fn values<'a>(cell: &'a mut CellCounts, slice: &'a mut u64, thresholds: usize) -
 /// Maps the columns of a file to positions in writing order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Columns {
-    /// By column of the file: position in writing order; `None` for a column of a later version.
+    /// For each column of the file: position in writing order; `None` for a column of a later version.
     positions: Vec<Option<usize>>,
     /// Number of columns in writing order.
     written: usize,
@@ -189,8 +189,11 @@ impl Columns {
         };
         let over_counts = [&cell.judged_over, &cell.judged_least_over, &cell.response_over, &cell.service_over];
         if !over_counts.into_iter().all(may_be) {
-            return Err("at most as many operations over a threshold as in total, and no more over a larger threshold"
-                .to_owned());
+            return Err(
+                "at most as many operations over a threshold as in total, and never more over a larger threshold \
+                        than over a smaller one"
+                    .to_owned(),
+            );
         }
         if fields.next().is_some() {
             return Err("no more columns than the first line names".to_owned());

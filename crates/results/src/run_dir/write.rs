@@ -52,7 +52,7 @@ struct ActLog {
 }
 
 impl ActLog {
-    /// Creates the logs of the workloads that have one, with their headers.
+    /// Creates the logs in ACT's format, with their headers, of all workloads that have such a log.
     fn create_all(dir: &Path, manifest: &Manifest) -> Result<Vec<Self>, RunDirError> {
         let asking = (0..manifest.workloads.len()).filter_map(|index| Some((index, manifest.act_header(index)?)));
         let create = |(index, header)| {
@@ -308,8 +308,8 @@ fn window_bytes(kind: HlogKind) -> u64 {
     }
 }
 
-/// Assumed operations per second for the size of a run that ends by a number of operations: fewer than any drive does.
-/// A slower run needs more space, and fails with an error if the disk is full.
+/// Rate, operations per second, that the size estimate assumes for a run that ends after a number of operations: every
+/// drive is faster. A slower run needs more space, and fails with an error if the disk is full.
 const OPERATIONS_PER_SEC_MIN: u64 = 1_000;
 
 /// Upper bound of the recorded time of a run, seconds.

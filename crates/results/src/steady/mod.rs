@@ -18,7 +18,8 @@
 //! A metric is steady over five rounds by SNIA's rule if its range is at most 20 % of the average, and the best
 //! straight line through the five values moves by at most 10 % of the average. By this rule alone, a share near zero is
 //! never steady (0.01 % and 0.03 % differ by a factor of three). So a range of at most 10 % of the limit is also
-//! steady. The limit is the SLA's for a share, and the tightest threshold for the 99th percentile; a rate has no limit.
+//! steady. For a share, the limit is that of the SLA; for the 99th percentile, the limit is the tightest threshold; a
+//! rate has no limit.
 //!
 //! A change point often is the cliff of a flash drive hours into a test, when its spare blocks are used up; the average
 //! of the run hides this cliff. The series is segmented into pieces of constant level. The chosen segmentation
@@ -98,7 +99,7 @@ impl Steadiness {
                 "steady from round {since_round} of {rounds} on ({:.1} min; rounds of {round_sec} s){}",
                 minutes(since_round),
                 if reached < since_round {
-                    format!(", and for the first time at round {reached}")
+                    format!("; first steady at round {reached}, but it did not stay steady")
                 } else {
                     String::new()
                 }
@@ -252,9 +253,9 @@ fn windows(series: &[Series], end: usize, sla: &Sla) -> impl Iterator<Item = Win
 const PIECE_MIN: usize = ROUNDS_IN_WINDOW;
 /// Width of the running median, rounds: deviations of two rounds or less are removed.
 const MEDIAN_OF: usize = 5;
-/// Minimum shift relative to the smaller of the two levels: the range of a steady window.
+/// Minimum shift relative to the smaller of the two levels. Equal to the maximum range of a steady window.
 const MOVE_MIN: f64 = 0.20;
-/// Minimum shift relative to the limit: the range of a steady window.
+/// Minimum shift relative to the limit. Equal to the maximum range of a steady window.
 const MOVE_OF_LIMIT_MIN: f64 = 0.10;
 /// Maximum number of rounds for the segmentation, which takes quadratic time. Longer series are averaged down first.
 const ROUNDS_MAX: usize = 2_000;

@@ -70,11 +70,11 @@ pub struct Round {
     pub scheduled_ops: u64,
     /// Successful operations per second.
     pub achieved_iops: f64,
-    /// By threshold: operations whose `wait + service` was over the threshold.
+    /// For each threshold: operations whose `wait + service` was over the threshold.
     pub judged_over: [u64; THRESHOLDS_MAX],
     /// Lower bound of `judged_over`: without delays that this program may have caused.
     pub judged_least_over: [u64; THRESHOLDS_MAX],
-    /// By threshold: operations whose `wait + lag + service` was over the threshold.
+    /// For each threshold: operations whose `wait + lag + service` was over the threshold.
     pub response_over: [u64; THRESHOLDS_MAX],
     /// The 99th percentile of service times, nanoseconds; `None` if nothing succeeded or no histogram could be read.
     pub p99_ns: Option<u64>,
@@ -86,7 +86,7 @@ pub struct Series {
     pub group: Group,
     /// Oldest first; whole rounds only.
     pub rounds: Vec<Round>,
-    /// By limit: slow spells up to the latest interval.
+    /// For each limit: slow spells up to the latest interval.
     pub spells: Vec<Spells>,
     stream: usize,
     device: Option<usize>,
@@ -173,7 +173,7 @@ struct Load {
     group: Group,
     cell: usize,
     per_sec: f64,
-    /// By round: the number of operations that came due, and the backlog at the end of the round.
+    /// For each round: the number of operations that came due, and the backlog at the end of the round.
     rounds: Vec<(u64, Backlog)>,
     done_ops: u64,
     backlog: Backlog,
@@ -189,7 +189,7 @@ pub struct Rounds {
     /// A series for each judged stream on each device. With several devices, a series for all devices comes before
     /// these.
     pub series: Vec<Series>,
-    /// By series: the data of the current round so far.
+    /// For each series: the data of the current round so far.
     current: Vec<(CellCounts, Latencies)>,
     /// A load for each device and each stream with a rate, judged or not.
     loads: Vec<Load>,
@@ -197,7 +197,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Rounds of the run that `manifest` describes, still empty.
+    /// Empty rounds for the run of `manifest`.
     pub fn new(manifest: &Manifest) -> Self {
         let devices = &manifest.devices;
         let judged = manifest.streams.iter().enumerate().filter(|(_, stream)| stream.judged);

@@ -80,7 +80,7 @@ fn steadiness_and_the_cliff_are_found() {
     // Windows that end in rounds 11 to 14 have rounds of both levels, so their range is too large.
     assert_eq!(
         steadiness.sentence(),
-        "steady from round 15 of 30 on (5.0 min; rounds of 20 s), and for the first time at round 5"
+        "steady from round 15 of 30 on (5.0 min; rounds of 20 s); first steady at round 5, but it did not stay steady"
     );
 }
 

@@ -55,7 +55,7 @@ pub struct Node {
 pub struct PartitionMap {
     /// Indexed by the number of the node.
     pub nodes: Vec<Node>,
-    /// Number of the node, by copy and partition. The first copy is the master's.
+    /// For each copy and partition: number of the node. The first copy is the master's.
     copies: Vec<Vec<Option<u16>>>,
 }
 
@@ -86,7 +86,7 @@ impl PartitionMap {
     }
 }
 
-/// A cluster. A thread queries the nodes until this is dropped.
+/// A cluster. A thread queries the nodes until this value is dropped.
 pub struct Cluster {
     pub(super) access: Arc<Access>,
     map: Arc<Mutex<Arc<PartitionMap>>>,
@@ -100,8 +100,8 @@ pub struct Cluster {
 pub(super) type ConnectResult = Result<Connection, (i32, String)>;
 
 impl Cluster {
-    /// Finds the cluster of at least one of `seeds`, for `namespace`. `uses_alternate`: use the nodes' alternate
-    /// addresses.
+    /// Finds the cluster that at least one of `seeds` belongs to, for `namespace`. `uses_alternate`: use the nodes'
+    /// alternate addresses.
     ///
     /// Errors: a sentence, if no seed answers or the cluster has no such namespace.
     pub fn find(seeds: &[Host], namespace: &str, access: Access, uses_alternate: bool) -> Result<Arc<Self>, String> {
@@ -296,8 +296,8 @@ impl ClusterPoller {
         self.map()
     }
 
-    /// Peers to look for: nodes that do not answer (at their last address, and at the addresses that peers report),
-    /// unknown peers, and, while any node does not answer, the seeds.
+    /// Peers to look for: unknown peers, and nodes that do not answer (at their last address, and at the addresses that
+    /// peers report). While any node does not answer, also the seeds.
     fn missing(&self) -> Vec<Peer> {
         let (reachable, unreachable): (Vec<_>, Vec<_>) = self.nodes.iter().partition(|polled| polled.answers());
         let advertised = reachable.iter().flat_map(|polled| &polled.peers);

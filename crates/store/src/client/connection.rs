@@ -19,7 +19,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 
-/// Appends the request for `transaction`, which the server may work on for `timeout_ms`.
+/// Appends the request for `transaction`. `timeout_ms`: how long the server may work on the request.
 pub(super) fn put_request(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, timeout_ms: u32) {
     let begin = frame::begin(out, FrameKind::Message);
     request::put(out, namespace, transaction, false, timeout_ms);
@@ -150,7 +150,7 @@ const INFO_AND_TTL: u8 = 0b1010;
 /// Flag of a key: except for the digest, the key is like the previous key.
 const REPEAT: u8 = 1;
 
-/// Appends the request for all bins of `keys`, which the server may work on for `timeout_ms`.
+/// Appends the request for all bins of `keys`. `timeout_ms`: how long the server may work on the request.
 pub(super) fn put_batch(out: &mut Vec<u8>, namespace: &[u8], set: &[u8], keys: &[IndexedDigest], timeout_ms: u32) {
     let mut body = (keys.len() as u32).to_be_bytes().to_vec();
     body.push(FLAGS);
@@ -188,7 +188,8 @@ impl BatchPart {
 
     /// The keys that `entry` answers: one key, or all keys left if `entry` is the last entry.
     ///
-    /// Errors: `entry` answers an unknown or answered key, or is the last entry and leaves keys without an answer.
+    /// Errors: `entry` answers a key that is unknown or already answered; or `entry` is the last, and keys are left
+    /// without an answer.
     pub(super) fn answered(&mut self, entry: &Entry<'_>) -> Result<Vec<IndexedDigest>, Malformed> {
         let error = Malformed::Body("records of a batch");
         match entry.is_last {

@@ -35,7 +35,7 @@ pub enum Replica {
     Sequence,
     /// Master and replicas in turn.
     Any,
-    /// Nodes of the client's rack first, then as [`Self::Sequence`].
+    /// Nodes of the client's rack first, then all other nodes. The master is the first node of its group.
     PreferRack,
 }
 

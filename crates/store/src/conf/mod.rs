@@ -24,7 +24,7 @@ pub struct Config {
     pub service_threads: Option<u16>,
     /// `proto-fd-max`: maximum number of client connections.
     pub proto_fd_max: u32,
-    /// `proto-fd-idle-ms`: a client connection that is idle for longer is closed; 0: never.
+    /// `proto-fd-idle-ms`: idle time after which a client connection is closed; 0: never.
     pub proto_fd_idle_ms: u32,
     /// `batch-max-requests`: maximum number of keys of a batch.
     pub batch_max_requests: u32,

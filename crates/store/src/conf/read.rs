@@ -360,7 +360,7 @@ impl Reader {
     }
 }
 
-/// A name without the characters that separate values in the info protocol.
+/// Parses a name. The characters that separate values in the info protocol are not allowed.
 fn name(directive: &Directive<'_>, bytes_max: usize) -> Result<String, String> {
     let text = text(directive)?;
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.$".contains(c);
@@ -410,7 +410,7 @@ pub(super) const BLOCKS: [(&str, &str); 9] = [
     ("namespace", "storage-engine"),
 ];
 
-/// Directives of the real server that have no effect in this server, by their block.
+/// Directives of the real server that have no effect in this server, grouped by block.
 pub(super) const NO_EFFECT: [(&str, &str); 6] = [
     (
         "service",
@@ -456,9 +456,9 @@ pub(super) const MISSING: [(&str, &str); 24] = [
     ("encryption", "encryption"),
     ("encryption-key-file", "encryption"),
     ("read-page-cache", "reads through the page cache"),
-    ("disable-odsync", "writes that are not synchronous"),
+    ("disable-odsync", "unsynced writes (without O_DSYNC)"),
     ("disable-odirect", "reads and writes through the page cache"),
-    ("cold-start-empty", "starting empty on a device with records"),
+    ("cold-start-empty", "an empty start on a device with records"),
     ("feature-key-file", "features of the Enterprise Edition"),
 ];
 

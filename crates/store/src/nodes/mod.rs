@@ -176,7 +176,7 @@ impl std::fmt::Display for Node {
 
 /// The nodes of a cluster that were found. Empty if no seed answered.
 pub struct DiscoveredNodes {
-    /// By id.
+    /// The nodes, in the order of their ids.
     pub nodes: Vec<Node>,
     /// A sentence for each node that could not be reached or queried.
     pub missing: Vec<String>,

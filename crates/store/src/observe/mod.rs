@@ -44,7 +44,7 @@ pub struct NodeView {
     pub takeover: Option<Takeover>,
 }
 
-/// The last time that this node took over the partitions of another.
+/// The last time that this node took over the partitions of another node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Takeover {
     /// Time since the other node's last message, ms.
@@ -300,7 +300,7 @@ pub struct Counts {
     pub connections_reaped: u64,
     /// Malformed frames.
     pub malformed: u64,
-    /// Batches by how they ended.
+    /// Number of batches for each result.
     pub batches: Outcomes,
     /// Info requests answered.
     pub info_requests: u64,

@@ -191,7 +191,7 @@ impl Ticker {
     }
 }
 
-/// Thresholds of a latency: 1, 2, 4 and so on, of its unit.
+/// Number of thresholds of a latency: 1, 2, 4 and so on, in the unit of the latency.
 const COLUMNS: usize = 17;
 
 /// Latencies between two counts: unit, transactions per second, and percentages that took at least each threshold.

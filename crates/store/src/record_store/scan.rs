@@ -1,10 +1,9 @@
 //! The cold start: reads every write block, and indexes the greatest version of each record.
 //!
 //! Blocks are read in large chunks, several at once, and examined in the order of completion. A block without a header
-//! of this device is unused. Blocks are allocated from the first on, and only a limited number of them
-//! (`unwritten_max`) is begun and not written. So the search ends after a longer row of unused blocks. Then `damage`
-//! judges the unreadable parts. The cold start ends with a flush, because the data may have been only in the drive's
-//! cache.
+//! of this device is unused. Blocks are allocated from the first on, and at most `unwritten_max` of them are begun and
+//! not written yet. So the search ends after a row of more unused blocks than that. Then `damage` judges the unreadable
+//! parts. The cold start ends with a flush, because the data may have been only in the drive's cache.
 
 use super::Store;
 use super::damage::{IncompleteBlock, Verdict};

@@ -64,7 +64,7 @@ pub(super) struct Connection {
     first_number: u64,
     /// Requests from `first_number` on, each with its reply if the reply is ready but not due.
     pending_replies: VecDeque<Option<Vec<u8>>>,
-    /// The batch among these requests, always the last one, and the approximate bytes of memory that it takes.
+    /// The batch among the unanswered requests, always the last request; and its memory, bytes (approximate).
     pub(super) batch: Option<(u32, usize)>,
     /// Bytes of the largest reply.
     reply_bytes: usize,

@@ -54,8 +54,8 @@ pub struct Limits {
     pub flush_ms: u64,
     /// Longest body of a frame, bytes.
     pub frame_bytes: usize,
-    /// Limit of the bytes that are received and not handled, or not sent yet. Above the limit, the connections with the
-    /// most bytes are closed.
+    /// Limit of the bytes in memory: received and not handled yet, or waiting to be sent. Above the limit, the
+    /// connections with the most bytes are closed.
     pub memory_bytes: usize,
     /// Limits of batches.
     pub batch: crate::wire::Limits,
@@ -368,7 +368,7 @@ impl<T> Mailbox<T> {
         self.queue.is_empty()
     }
 
-    /// Announces that its thread is awake.
+    /// Announces that the mailbox's thread is awake.
     pub(super) fn is_awake(&self) {
         self.asleep.store(false, Ordering::Relaxed);
     }

@@ -39,7 +39,7 @@ pub(crate) enum State {
     Used,
     Queued,
     Collecting,
-    /// Collected except for records that could not be moved, or with a damaged header.
+    /// Collected, but some records could not be moved; or the header is damaged.
     Stuck,
     /// Could not be read at the cold start, or cannot be overwritten.
     Bad,
@@ -95,7 +95,7 @@ pub(crate) struct Blocks {
     headerless: BTreeSet<u32>,
     /// Blocks in use again that are not written yet, with their new sequence numbers, in the order of these numbers.
     unwritten: VecDeque<(u32, u64)>,
-    /// By block: sequence number up to which its uses have ended, according to a durable seal or mark.
+    /// For each block: sequence number up to which its uses have ended, according to a durable seal or mark.
     announced: BTreeMap<u32, u64>,
     /// Blocks with fewer live units are collected.
     low_water: u32,
@@ -381,7 +381,7 @@ impl Blocks {
         None
     }
 
-    /// Ends the collection of a block: no record in it is live, or the rest could not be moved.
+    /// Ends the collection of a block: no record in it is live, or some records could not be moved.
     pub(crate) fn collected(&mut self, block: u32) {
         self.collecting = None;
         self.get_mut(block).state = State::Stuck;

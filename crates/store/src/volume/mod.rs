@@ -37,8 +37,8 @@ const RENEWALS_MAX: usize = 4;
 /// urgent.
 const SHORT: usize = 2;
 
-/// Maximum number of blocks of this size that are begun and not written yet. So after a longer row of unused blocks, a
-/// cold start has seen all used blocks.
+/// Maximum number of blocks of this size that are begun and not written yet. So after a row of more unused blocks than
+/// this number, a cold start has seen all used blocks.
 pub(crate) fn unwritten_max(block_bytes: usize) -> u32 {
     ((512 << 20) / block_bytes).max(64) as u32
 }

@@ -1,7 +1,7 @@
 //! Lines of a log with their numbers, their classification as messages, and their ACT dialect.
 //!
-//! The file is read in large pieces into a window. So a search for the next report skips a report, without splitting
-//! the skipped report into lines.
+//! The file is read in large pieces into a window. To skip a report, the window is searched for the next report; the
+//! skipped report is not split into lines.
 //!
 //! The reports of the dialects (ACT 3 and 4; 5; 6) differ only in their first line, in a queue length that ACT 6 does
 //! not report, and in the names of histograms: ACT 3 and 4 pad these names with blanks and list them only in the
@@ -250,7 +250,7 @@ impl Dialect {
         self == Self::Act3
     }
 
-    /// The histograms of the reports, out of the names in the header.
+    /// Names of the histograms in the reports, selected from the names in the header.
     pub(super) fn names(self, header_names: &[String]) -> Vec<String> {
         let reported = |name: &&String| self != Self::Act6Point1 || !NAMED_IN_VAIN.contains(&name.as_str());
         header_names.iter().filter(reported).cloned().collect()

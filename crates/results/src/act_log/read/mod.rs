@@ -72,8 +72,8 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the header. Errors: also a log that ends within the header; this error quotes the test's own error
-    /// message, if any.
+    /// Reads the header. A log that ends within the header is an error; the error quotes the test's own error message,
+    /// if any.
     pub fn new(input: R) -> Result<Self, ReadError> {
         let mut lines = Lines::new(input);
         let mut messages = Messages::default();

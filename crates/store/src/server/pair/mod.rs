@@ -21,7 +21,7 @@
 //! a message is lost or refused, the comparison begins again with the next number. After the comparison, new writes
 //! wait (`Handing`) until no write is in flight. Then the node that was ahead records that it is paired, and tells the
 //! other node. If either node dies before that, the node that was ahead is ahead again. A node also records that it is
-//! behind: when both nodes start, neither takes its own records for complete.
+//! behind, so that it does not take its own records for complete when both nodes start.
 //!
 //! **A restarted process** gets the other node's records, even if nothing was written meanwhile. Data that was only in
 //! memory may be lost, and the node's device may have writes that nobody acknowledged. If both nodes restart, the
@@ -70,7 +70,7 @@ use std::sync::{Mutex, MutexGuard};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A link is down if its last answered message was sent longer ago than this, ns.
+/// A link is down if its last answered message was sent more than this time ago, ns.
 pub(super) const LEASE_NS: u64 = 2 * SECOND_NS;
 
 /// The first node takes over if no message of the second node came for this long, ns.
@@ -79,7 +79,7 @@ pub(super) const SILENCE_NS: u64 = 3 * SECOND_NS;
 /// Time for which all attempts to connect must have been refused before a takeover, ns.
 const REFUSED_NS: u64 = SECOND_NS;
 
-/// If two checks are further apart than this, this process was stopped, and silence proves nothing. Nanoseconds.
+/// Maximum time between two checks, ns. After a longer time, this process was stopped, and silence proves nothing.
 const STOPPED_NS: u64 = 2 * SECOND_NS;
 
 /// Time between two pings of the other node, ns.
@@ -331,7 +331,7 @@ impl Pair {
         state.checked_ns = state.checked_ns.max(now_ns);
         let last_report_ns = state.last_report_ns;
         let is_silent = self.is_first && now_ns.saturating_sub(last_report_ns) > SILENCE_NS;
-        // The last message of the other node may be read only after the first refusal, so the later time counts.
+        // This node may read the other node's last message after the first refusal, so the later time counts.
         let is_dead = refused_ns.is_some_and(|since_ns| {
             // With later refusals, the first node may have taken over before it died.
             let is_known = self.is_first || since_ns < self.answered_ns.load(Ordering::SeqCst) + SILENCE_NS;

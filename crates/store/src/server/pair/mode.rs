@@ -6,7 +6,7 @@
 //! mode again.
 //!
 //! ```text
-//! sets of the devices u64 | write blocks lost in the record's store u64 | in the others u64 | mode u8       big-endian
+//! sets of the devices u64 | write blocks lost in the record's store u64 | in other stores u64 | mode u8     big-endian
 //! ```
 //!
 //! Earlier versions wrote the mode in the last of 8 bytes.
@@ -130,7 +130,7 @@ impl ModeVersion {
     }
 }
 
-/// True if `changes` is less than `other`: numbers of mode changes, modulo 4096.
+/// Compares numbers of mode changes, modulo 4096: true if `changes` is less than `other`.
 pub(super) fn is_earlier(changes: u16, other: u16) -> bool {
     changes.wrapping_sub(other) & 4095 >= 2048
 }
@@ -179,7 +179,7 @@ impl ModeRecord {
 pub(in crate::server) struct DeviceContents {
     pub(in crate::server) recorded: Option<ModeRecord>,
     pub(in crate::server) devices: DeviceIdentity,
-    /// Bits of these namespaces. The first of these namespaces has the record of the mode.
+    /// Bits of the namespaces with two copies of each record. The first of them has the record of the mode.
     pub(in crate::server) replicated: u32,
     /// Bits of the namespaces that have records.
     pub(in crate::server) nonempty: u32,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use sys::net::{Op, Outcome};
 
-/// A connection with more bytes of waiting requests than this receives no more.
+/// Maximum bytes of waiting requests of a connection. Above this number, the connection receives nothing.
 const UNTAKEN_BYTES_MAX: usize = 64 << 10;
 
 fn hello(state: &State, out: &mut Vec<u8>) {

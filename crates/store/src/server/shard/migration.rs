@@ -35,7 +35,7 @@ const TURN: u32 = 4_000;
 /// Delay before a comparison begins again, and before a refused record is sent again, ns.
 const AGAIN_NS: u64 = 100 * MS;
 
-/// The same delay, ns, if a record could not be copied for a permanent reason.
+/// Delay before a comparison begins again if a record could not be copied for a permanent reason, ns.
 const REST_NS: u64 = 2_000 * MS;
 
 /// Delay before another attempt to copy a record that the other node refused for a temporary reason, ns.
@@ -430,7 +430,7 @@ impl Shard {
             return u64::MAX;
         }
         if self.state.pair.mode() != Mode::Paired {
-            // The next comparison covers all records, including these.
+            // The next comparison covers all records, including the suspect copies.
             self.copies.suspect_copies.clear();
             return u64::MAX;
         }

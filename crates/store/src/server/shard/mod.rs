@@ -392,7 +392,8 @@ impl Shard {
         due_ns = self.paused_listeners.iter().fold(due_ns, |due_ns, (_, until_ns)| due_ns.min(*until_ns));
         let is_busy = self.connections.len() + self.pending.len() > 0 || self.stops_ns.is_some();
         let is_busy = is_busy || self.core == 0 && self.state.pair.takes_over();
-        // Report a new mode at once: until the other node knows the mode, it passes on requests that are refused here.
+        // Report a new mode at once: until the other node knows the mode, it passes requests on to this node, which
+        // refuses them.
         let mode_version = self.state.pair.reported_mode();
         if std::mem::replace(&mut self.sent_mode_version, mode_version) != mode_version {
             self.links.clone().into_iter().flatten().for_each(|at| self.ping(at));

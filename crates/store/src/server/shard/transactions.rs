@@ -10,7 +10,7 @@ use crate::wire::{Request, message, request};
 use crate::{Digest, Reply, ResultCode, Transaction, Work, ops, partition};
 use engine::IoEngine as _;
 
-/// Writes are refused while more bytes than this wait to be sent to a node.
+/// Maximum number of bytes that wait to be sent to a node. Above this number, writes are refused.
 const LINK_BYTES_MAX: usize = 8 << 20;
 
 /// Marker in place of a number: no answer is expected.

@@ -2,8 +2,9 @@
 //! the end of each story the nodes are connected again. Then both nodes must have the same records, with the last
 //! acknowledged write of each key.
 //!
-//! A node that is not paired may lose records that only it had. From then on, a story demands only the writes that one
-//! of the nodes still has. These must not get lost any more, unless the operator clears one of two nodes that wait.
+//! A node that is not paired may lose records that only it had. From then on, a story demands only the writes that at
+//! least one node still has. If the operator clears one of two nodes that wait for each other, even such writes may be
+//! lost.
 //!
 //! `PAIR_SEEDS` is the number of stories; `PAIR_SEED` selects a single one.
 
