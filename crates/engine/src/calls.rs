@@ -17,8 +17,8 @@ use sys::call::{MapAccess, Mapped, perform_call};
 use sys::op::{Completion, Op, Outcome, Priority, TargetId};
 use sys::process::{RunDelay, set_io_priority};
 
-/// Minimum service time after which the thread's run delay is looked up, in harmless gaps. The tightest threshold is 20
-/// gaps. An operation shorter than 5 gaps exceeds this threshold only if the thread waited for more than 15 gaps. A
+/// Minimum service time for which the thread's run delay is looked up, in harmless gaps. The tightest threshold is 20
+/// gaps: with a service time below 5 gaps, only a lag of more than 15 gaps leads to a time above the threshold. A
 /// lookup costs a quarter of an operation.
 const LONG_GAPS: u64 = 5;
 

@@ -160,8 +160,8 @@ pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result
     }
 }
 
-/// Disks with the data of the block device or file system `number`: the device itself, or all disks at the bottom of a
-/// stack of dm and md devices. Empty for file systems without a block device of their own (tmpfs, overlay, btrfs, NFS).
+/// Disks that hold the data of the block device or file system `number`: the device itself, or all disks at the bottom
+/// of a stack of dm and md devices. Empty for file systems without their own block device (tmpfs, overlay, btrfs, NFS).
 pub fn disks_beneath(number: DevNum, roots: &Roots) -> Vec<DeviceFacts> {
     let mut disks = Vec::new();
     add_disks_beneath(number, roots, super::drives::DEPTH_MAX, &mut disks);

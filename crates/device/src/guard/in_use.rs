@@ -129,8 +129,8 @@ impl TargetDevices {
         }
     }
 
-    /// Description of the device with the file system `number`; `None` if its mount is already reported, because users
-    /// of its files add no information.
+    /// Description of the device with the file system `number`. `None` if the mount of the file system is already
+    /// reported: users of its files then add no information.
     fn file_system_on(&self, number: DevNum, findings: &Objections) -> Option<String> {
         self.node(number).map(|node| node.description.clone()).filter(|which| !findings.is_mounted(which))
     }

@@ -33,7 +33,8 @@ const FEW_RATES: [u32; 4] = [25, 50, 75, 95];
 const GRID: [u32; 5] = [0, 20, 40, 60, 80];
 const SMALL_GRID: [u32; 3] = [0, 40, 80];
 
-/// Baselines shorter than this, seconds, have fewer rates and a smaller grid, and a watch only on virtual time.
+/// Baselines shorter than this, seconds, have fewer rates and a smaller grid. In real time they have no watch: no long
+/// job at a light load, which measures stalls.
 const FULL_SEC: u64 = 600;
 
 /// The saturation gets the total time divided by this.

@@ -61,8 +61,8 @@ impl LimitState {
         self.lag_ns + self.unseen_ns
     }
 
-    /// Number of the `count` waiting operations that is charged to flashproof, in proportion to flashproof's share of
-    /// the longest wait. This wait lasts from `intended_ns` to `at_ns`.
+    /// Number of operations charged to flashproof, out of `count` waiting operations. Their fraction is flashproof's
+    /// share of the longest wait, which lasts from `intended_ns` to `at_ns`.
     pub(super) fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
         let wait_ns = at_ns.saturating_sub(intended_ns).max(1);
         let charged = u128::from(count) * u128::from(self.own_ns().min(wait_ns)) / u128::from(wait_ns);
@@ -141,7 +141,8 @@ impl<W: BlockEngine> Shard<W> {
         self.lag_cause(*limit, name, whose, behind_ns)
     }
 
-    /// The cell of the operation that has held a slot of a limit longest, if that is more than half of the allowed lag.
+    /// The cell of the operation that has held a slot of a limit longest. `None` if the operation has held the slot for
+    /// half of the allowed lag or less.
     fn holder(&self, limit: u32) -> Option<u32> {
         let in_flight = self.slots_in_flight().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
         let oldest = in_flight.min_by_key(|slot| slot.eligible_ns)?;

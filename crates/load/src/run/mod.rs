@@ -298,8 +298,8 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// Checks the control and all lanes' lag now and then. Called when completions are taken, and every due operation
-    /// has a slot or waits for one.
+    /// Checks the control and all lanes' lag now and then. The caller has taken all completions, and each due operation
+    /// has a slot or waits for a slot.
     #[inline]
     fn check(&mut self) {
         self.turns += 1;

@@ -24,7 +24,7 @@ const RUN_DELAY_MIN: f64 = 0.05;
 /// Operations of a cell that this thread may have delayed because it lacked a CPU.
 #[derive(Debug, Clone, Copy, Default)]
 struct CpuDelays {
-    /// Number of such operations since the last interval at whose end no operation waited.
+    /// Number of operations possibly delayed since the last interval at whose end no operation waited.
     ops: f64,
     /// Backlog at the end of the last interval.
     backlog: u64,
@@ -37,7 +37,8 @@ struct CpuDelays {
 pub(super) struct Lateness {
     /// True if the operation completed after the end of its stream, or of the run.
     pub(super) overtime: bool,
-    /// True if it did not complete within the grace period after its slice, or after its stream ended, if earlier.
+    /// True if the operation did not complete within its grace period, which begins at the end of its slice or of its
+    /// stream, whichever is earlier.
     pub(super) missed: bool,
     /// True if `missed` is true only because of flashproof's delays.
     pub(super) is_ours: bool,

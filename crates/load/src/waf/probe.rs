@@ -31,7 +31,8 @@ const PASSES: u32 = 4;
 /// Of this many random writes, one goes to a cold stream.
 const COLD_EVERY: u64 = 5;
 /// Drive fills that a probe writes. The hot range is written in order: [`PASSES`] times, once measured, twice after it
-/// was deallocated, and once beside as many random cold writes. Two fills of both ranges and four random fills follow.
+/// was deallocated, and once beside as many random cold writes. Two fills of both ranges and four random fills add up
+/// with these passes.
 pub const DRIVE_FILLS: f64 = ((PASSES as u64 + 7) * HOT_PCT + 2 * COLD_PCT + 4 * 100) as f64 / 100.0;
 
 /// A drive as the probe sees it. Positions and lengths are in commands, all of the same size.
