@@ -8,8 +8,8 @@
 //! checks had no objections, because closing a writable descriptor makes udev scan the disk.
 //!
 //! A [`GuardReport`] is the guard's decision on a device, without a question to the user. A report needs the checks of
-//! a consent, but holds no claim: a read-only descriptor takes the kernel's exclusive claim for a moment, and the device
-//! gets no mark. So a report is only valid at the moment of the examination; a consent examines the device again.
+//! a consent, but holds no claim: a read-only descriptor takes the kernel's exclusive claim for a moment, and the
+//! device gets no mark. So a report is valid only at the moment of the examination; consent examines the device again.
 //!
 //! I/O counters show users that no other check finds. The counters in sysfs (`stat`, as in /proc/diskstats) are read
 //! twice; in between, a device that is to be erased must do no I/O. Field order: `Documentation/block/stat.rst`.

@@ -166,8 +166,8 @@ impl TargetDevices {
     /// Finds other processes that have the target open. If this run is `shared`, accepts other shared runs and returns
     /// their number.
     ///
-    /// A process may close the target within `settle`: udev opens a disk for a moment after a writer has closed it, a
-    /// run may just be ending, and a child process has copies of its parent's descriptors until its exec.
+    /// A process may close the target within `settle`. Examples: udev opens a disk for a moment after a writer closed
+    /// the disk; a run may just be ending; a child process has copies of its parent's descriptors until its exec.
     pub(super) fn check_processes(
         &self,
         roots: &Roots,

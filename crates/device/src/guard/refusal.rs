@@ -96,7 +96,7 @@ pub enum Reason {
     /// Used as swap space; `path` as in /proc/swaps.
     #[error("{which} is used as swap; turn it off (`swapoff {path}`), or name another device")]
     Swap { which: String, path: String },
-    /// Another kernel device is built on it: `dm-0 (LVM vg-data)`, `md0`, `loop3`...
+    /// Another kernel device is built on the device: `dm-0 (LVM vg-data)`, `md0`, `loop3`...
     #[error("{which} is held by {holders}; unmount or stop the holder first, or name another device")]
     HasHolders { which: String, holders: String },
     /// Exported to other machines, or to this machine as another drive: `namespace 1 of NVMe-oF subsystem nqn...`, `LIO

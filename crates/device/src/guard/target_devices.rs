@@ -65,8 +65,8 @@ pub(super) enum Overlap {
 pub(super) struct TargetPart {
     /// Description, see [`Node::description`].
     pub(super) description: String,
-    /// True if processes that opened it read-only count as users. False for devices below the target: daemons that
-    /// manage the paths of a drive keep the paths open for reading.
+    /// True if processes that opened the part read-only count as users. False for devices below the target: daemons
+    /// that manage the paths of a drive keep the paths open for reading.
     pub(super) readers_count: bool,
 }
 

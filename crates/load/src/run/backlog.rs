@@ -2,9 +2,9 @@
 //! an instant, and lost operations.
 //!
 //! No counter is kept of due operations: their number follows from a lane's schedule. Operations that are due but not
-//! yet taken wait for a slot, or for flashproof. Part of a wait for a slot is charged to flashproof: the time by which
-//! the slot would have been free earlier if flashproof had issued all earlier operations on time and seen all
-//! completions at once.
+//! yet taken wait for a slot, or for flashproof. Part of a wait for a slot is charged to flashproof. If flashproof had
+//! issued all earlier operations on time and seen all completions at once, the slot would have been free earlier: this
+//! difference is charged.
 
 use super::{EndCause, Shard, Whose};
 use crate::plan::{Arrival, Lane, Limit};
@@ -46,7 +46,7 @@ pub(super) struct LimitState {
     pub(super) limit: Limit,
     /// flashproof's lag in the operation that last freed a slot, and in the earlier operations on that slot.
     pub(super) lag_ns: u64,
-    /// Upper bound of how much earlier that slot would have been free, had all completions on it been seen at once.
+    /// Upper bound of how much earlier the last freed slot would have been free, had all completions been seen at once.
     pub(super) unseen_ns: u64,
     /// Lanes that wait for a slot, each with the intended start of its next operation.
     pub(super) waiting: VecDeque<(u64, u32)>,

@@ -442,7 +442,7 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// Hands an operation that has its slot to the engine, as soon as it has its buffer.
+    /// Hands an operation with a slot to the engine, as soon as the operation has its buffer.
     #[inline(always)]
     fn start(&mut self, mut slot: Slot) {
         let Some(mut buf) = self.buffers.take(&slot.request) else {

@@ -71,7 +71,7 @@ impl StreamOnDevice {
 }
 
 impl Silence {
-    /// The devices of a run with this many devices and cells.
+    /// The state at the start of a run with this many devices and cells.
     pub(super) fn new(devices: usize, cells: usize, gap_max_ns: u64, harmless_lag_ns: u64) -> Self {
         // The first operations may be late, and the usual number in flight is unknown yet.
         let device = Device { in_flight: 0, last_back_ns: 0, since_ns: 0, usual_in_flight: u32::MAX, behind_ns: 0 };

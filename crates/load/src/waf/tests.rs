@@ -36,7 +36,7 @@ fn spec(over_provisioning: f64) -> Spec {
     }
 }
 
-/// The same drive with service times of its dies.
+/// The drive of `spec` with service times of its dies.
 fn drive(spec: &Spec) -> FtlDrive {
     FtlDrive { spec: spec.clone(), ..FtlDrive::default() }
 }

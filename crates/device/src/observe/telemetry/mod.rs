@@ -160,7 +160,7 @@ struct DeviceSampler {
     counters: Option<Counters>,
     thermometer: Option<ProcFile>,
     irq: Option<InterruptSampler>,
-    /// `None` if it is not NVMe or does not return its SMART log.
+    /// `None` if the device is not NVMe or does not return its SMART log.
     health: Option<Poller>,
 }
 

@@ -40,7 +40,7 @@ pub struct Request {
     pub flags: Flags,
     /// True if the request begins at the end of one of the last requests with the same operation.
     pub sequential: bool,
-    /// Task that requested it.
+    /// Task that requested the I/O.
     pub task: Task,
     /// Time at which the oldest bio of the request entered the block layer, `CLOCK_MONOTONIC`, nanoseconds; `None` if
     /// that event is missing.

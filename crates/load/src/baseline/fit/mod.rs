@@ -95,7 +95,7 @@ const POINTS_MAX: usize = 1_000;
 
 /// Number of best starting points for the rough search. The fine search begins at the best result of the rough search.
 const STARTS: usize = 2;
-/// Maximum number of comparisons with all points in one search.
+/// Maximum number of drives that one search compares with all points.
 const LOOKS_MAX: usize = 120;
 
 /// The fit misses a point if the rate is off by more than this fraction.
@@ -405,7 +405,7 @@ impl ComparedPoint<'_> {
                 (
                     worst,
                     format!(
-                        "at {}: {direction_name} measured {}; simulated {}",
+                        "at {}, {direction_name}: measured {}; simulated {}",
                         units::in_one_line(&self.point.job),
                         format_results(measured),
                         format_results(simulated)

@@ -233,7 +233,7 @@ with_defaults! {
         pub min_rates: [RateTarget; DIRECTIONS] = [RateTarget::Unlimited; DIRECTIONS],
         /// Length of a cycle.
         pub rate_cycle_ns: u64 = NS_PER_SEC,
-        /// True if reported together with the other jobs of its group.
+        /// True if the job is reported together with the other jobs of its group.
         pub group_reporting: bool = false,
         /// True if the job waits until earlier jobs have ended.
         pub stonewall: bool = false,

@@ -41,7 +41,7 @@ pub struct ZbdOptions {
     pub job_open_max: u64,
     /// Fraction of the range: if more of the range holds data, some writes reset a zone that is not full.
     pub reset_threshold: f64,
-    /// Such resets per write.
+    /// Fraction of the writes that reset a zone, once `reset_threshold` is reached.
     pub reset_frequency: f64,
 }
 
