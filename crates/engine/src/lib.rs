@@ -31,7 +31,7 @@ pub const BATCH: usize = 8;
 /// Bounds of the sleep in [`IoEngine::reap`].
 #[derive(Debug, Clone, Copy)]
 pub struct Wait {
-    /// Latest instant of the return, on the engine's clock. An instant in the past: poll without a sleep.
+    /// Latest instant of the return, on the engine's clock. For an instant in the past, the call polls without a sleep.
     pub until_ns: u64,
     /// Number of completions after which the call returns; at least 1.
     pub completions: u32,

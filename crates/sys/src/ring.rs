@@ -395,7 +395,7 @@ impl<F: Form> Queue for Ring<F> {
             Err(error) => return Err(error),
         };
         let last_token = self.pushed.drain(..submitted_count).next_back();
-        // The remaining entries are not issued, unless the kernel took another entry of the same operation.
+        // An operation of which the kernel took no entry is not issued.
         for token in self.pushed.iter().filter(|token| Some(**token) != last_token) {
             if let Some(in_flight) = slot(&mut self.slots, *token) {
                 in_flight.issued_ns = NOT_ISSUED;

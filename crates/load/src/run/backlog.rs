@@ -75,7 +75,7 @@ impl LimitState {
 pub(super) struct DueCounter {
     /// The lane's schedule from the last evaluated instant on; `None` for a closed loop.
     schedule: Option<Schedule>,
-    /// Operations due before that instant.
+    /// Operations due before the last evaluated instant.
     due_ops: u64,
     /// Operations taken from the lane's stream.
     pub(super) taken_ops: u64,

@@ -121,7 +121,7 @@ pub struct SteadyDrive {
     seed: u64,
     /// Write amplification.
     pub waf: f64,
-    /// Shares of valid units of the superblocks, ascending, at equal steps of the flash.
+    /// Quantiles, ascending, of the shares of valid units in the superblocks.
     pub valid: Vec<f64>,
 }
 

@@ -291,8 +291,8 @@ impl FioStream {
         }
     }
 
-    /// Counts an operation that was generated for `offset`. In sequential jobs skipped bytes count as well. As in fio,
-    /// they do not count with `io_size`.
+    /// Counts an operation that was generated for `offset`. In sequential jobs skipped bytes count as well, except if
+    /// `io_size` is given, as in fio.
     fn count_placed(&mut self, direction: usize, area: usize, offset: u64, (at, len): (u64, u64)) {
         let (unit, start) = (self.units[direction], self.areas[area].start);
         self.state.has_written |= direction == WRITES;
