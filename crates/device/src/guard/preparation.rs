@@ -364,7 +364,7 @@ impl fmt::Display for UsedPart {
         let Self { used_bytes, use_pct } = self;
         write!(
             f,
-            "only its first {used_bytes} bytes ({use_pct:.1} %) are used, as it was prepared with --use-pct; to use all bytes, prepare it without --use-pct"
+            "only its first {used_bytes} bytes ({use_pct:.1} %) are used, because it was prepared with --use-pct; to use all bytes, prepare it without --use-pct"
         )
     }
 }
