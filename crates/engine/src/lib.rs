@@ -37,7 +37,7 @@ pub struct Wait {
     pub completions: u32,
 }
 
-/// One shard's clock and all of its targets.
+/// The clock and all targets of a shard.
 ///
 /// The caller keeps the number of operations in flight within the limit of the engine. The run loop needs a
 /// [`BlockEngine`]. An engine whose ring also carries other operations implements this trait with its own operation

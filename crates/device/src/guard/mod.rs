@@ -63,7 +63,7 @@ const SPOTS: u32 = 1024;
 /// Time limit for the random samples; a hard disk reads about 100 per second.
 const SPOTS_LIMIT: Duration = Duration::from_secs(5);
 
-/// One device or file that a run wants to write to.
+/// A device or file that a run wants to write to.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     /// The name as the user gave it.

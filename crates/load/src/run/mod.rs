@@ -39,7 +39,7 @@ use sys::op::{Completion, Op};
 /// Turns of the loop after which the control is checked even if no time has passed.
 const TURNS_UNCHECKED_MAX: u64 = 1 << 16;
 
-/// One thread's share of a run.
+/// The share of a thread in a run.
 pub struct Shard<W> {
     engine: W,
     settings: Settings,

@@ -150,7 +150,7 @@ const IOSTAT: [(Column, OfRates); 12] = [
     (Column::UtilPct, |rates| Some(rates.util_pct)),
 ];
 
-/// One device.
+/// Samples the values of a device.
 #[derive(Debug)]
 struct DeviceSampler {
     number: DeviceNumber,

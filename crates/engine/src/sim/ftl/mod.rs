@@ -90,7 +90,7 @@ struct Writing {
 struct Stripes {
     units_per_stripe: u32,
     superblock_units: u32,
-    /// One bit per stripe: set while the stripe is in the buffer.
+    /// A bit per stripe: set while the stripe is in the buffer.
     buffered: Vec<u64>,
     /// Partly filled stripes, each with its number of host units.
     partial_stripes: Vec<(u32, u32)>,
