@@ -31,8 +31,8 @@ pub struct Caller {
     targets: Arc<[Arc<Target>]>,
     /// By target: its mapping; `None`: system calls.
     mapped: Arc<[Option<Mapped>]>,
-    /// Run delay of the thread. A lookup costs a system call, so it is done only after long operations, and every
-    /// [`DISCARD_NS`] to discard the delay before an operation.
+    /// Run delay of the thread. A lookup costs a system call, so the delay is looked up only after long operations, and
+    /// once every [`DISCARD_NS`], to discard the delay before an operation.
     run_delay: RunDelay,
     run_delay_read_ns: u64,
     /// Current I/O priority of the thread: the priority of the last operation.

@@ -200,8 +200,8 @@ pub(super) fn new_area(
                     )));
                 }
             }
-            // The unit of a map is the smallest size of its own direction. A smaller unit would leave gaps too small
-            // for an operation, which would be truncated.
+            // The unit of a map is the smallest size of its own direction. A smaller unit could leave a gap too small
+            // for an operation, and the operation would be truncated.
             let units =
                 |direction| if directions.contains(&direction) { len / job.sizes[direction].min_bytes() } else { 0 };
             OffsetOrder::Mapped(match job.shares_map(directions) {
