@@ -345,8 +345,8 @@ impl Recorder {
     }
 
     /// Charges flashproof for the lack of a CPU. The thread had no CPU in the fraction `share` of the interval, so the
-    /// same fraction of the interval's operations may have been delayed. Of the operations that still wait, up to
-    /// `CpuDelays::ops` are charged. Operations that were late when the interval began are charged too: they are first.
+    /// same fraction of the operations may have been delayed. Of the operations that still wait, up to `CpuDelays::ops`
+    /// are charged. The operations that were late when the interval began are charged too, because they are done first.
     fn excuse(&mut self, share: f64) {
         for (cell, delays) in self.current.cells.iter_mut().zip(&mut self.cpu_delays) {
             let scheduled_ops =
