@@ -12,8 +12,8 @@ pub type Aio = Queued<sys::aio::Aio>;
 
 impl Aio {
     /// An engine for `targets`, all of which must bypass the page cache, because buffered operations would always
-    /// block. Beyond [`WORKERS_MAX`] operations in flight, some may wait for a thread. Errors: those of io_setup(2), no
-    /// threads available.
+    /// block. Beyond [`WORKERS_MAX`] operations in flight, some may wait for a thread. Errors: those of io_setup(2), or
+    /// no threads are available.
     pub fn new(targets: Vec<Arc<Target>>, setup: Setup) -> io::Result<Self> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let queue = sys::aio::Aio::new(&files, setup.in_flight_max, setup.memory_bytes, setup.epoch_ns());

@@ -17,8 +17,8 @@ use sys::call::{MapAccess, Mapped, perform_call};
 use sys::op::{Completion, Op, Outcome, Priority, TargetId};
 use sys::process::{RunDelay, set_io_priority};
 
-/// Minimum service time after which the thread's run delay is looked up, in harmless gaps. The tightest threshold is 20
-/// gaps. An operation shorter than 5 gaps exceeds this threshold only if the thread waited for more than 15 gaps. A
+/// Minimum service time for which the thread's run delay is looked up, in harmless gaps. The tightest threshold is 20
+/// gaps: with a service time below 5 gaps, only a lag of more than 15 gaps leads to a time above the threshold. A
 /// lookup costs a quarter of an operation.
 const LONG_GAPS: u64 = 5;
 
@@ -31,8 +31,8 @@ pub struct Caller {
     targets: Arc<[Arc<Target>]>,
     /// By target: its mapping; `None`: system calls.
     mapped: Arc<[Option<Mapped>]>,
-    /// Run delay of the thread. A lookup costs a system call, so it is done only after long operations, and every
-    /// [`DISCARD_NS`] to discard the delay before an operation.
+    /// Run delay of the thread. A lookup costs a system call, so the delay is looked up only after long operations, and
+    /// once every [`DISCARD_NS`], to discard the delay before an operation.
     run_delay: RunDelay,
     run_delay_read_ns: u64,
     /// Current I/O priority of the thread: the priority of the last operation.

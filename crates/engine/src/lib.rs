@@ -31,13 +31,13 @@ pub const BATCH: usize = 8;
 /// Bounds of the sleep in [`IoEngine::reap`].
 #[derive(Debug, Clone, Copy)]
 pub struct Wait {
-    /// Latest instant of the return, on the engine's clock. An instant in the past: poll without a sleep.
+    /// Latest instant of the return, on the engine's clock. For an instant in the past, the call polls without a sleep.
     pub until_ns: u64,
     /// Number of completions after which the call returns; at least 1.
     pub completions: u32,
 }
 
-/// One shard's clock and all of its targets.
+/// The clock and all targets of a shard.
 ///
 /// The caller keeps the number of operations in flight within the limit of the engine. The run loop needs a
 /// [`BlockEngine`]. An engine whose ring also carries other operations implements this trait with its own operation

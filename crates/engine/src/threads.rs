@@ -44,7 +44,7 @@ struct Shared {
     /// Other queued operations.
     jobs: ArrayQueue<Op>,
     completions: ArrayQueue<Completion>,
-    /// One bit per worker, set while the worker is idle. The worker with the lowest bit is woken first, so that a light
+    /// A bit per worker, set while the worker is idle. The worker with the lowest bit is woken first, so that a light
     /// load stays on few threads with warm caches.
     idle: [AtomicU64; WORKERS_MAX / 64],
     /// Number of completions that wake the shard's thread; `usize::MAX`: none.

@@ -1,5 +1,5 @@
 //! Sockets and files on one ring: data sent arrives, a receive without buffers can be repeated, other threads wake the
-//! ring, and its end closes connections.
+//! ring, and the end of the ring closes the connections.
 
 use device::guard::{EraseAnswers, Guard, Request};
 use device::target::Target;

@@ -125,7 +125,7 @@ fn writes_that_append_leave_what_a_file_has() {
         assert_eq!(counts(&job[0]), counts(&theirs["jobs"][0]));
     }
     for (options, says) in [
-        ("--rw=read --file_append=1", "file_append adds bytes to the end of each file, and size is their number"),
+        ("--rw=read --file_append=1", "with file_append, size is the number of bytes added to the end of each file"),
         ("--rw=write --file_append=1 --numjobs=2", "only one job can write to a file"),
         ("--rw=write --file_append=1 --filename=ours:new", "files of different sizes"),
     ] {

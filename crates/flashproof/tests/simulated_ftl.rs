@@ -91,7 +91,8 @@ fn a_drive_that_cannot_be_is_refused_with_what_would_fit() {
         ("sim:ftl+op=0", "op is \"0\" - give a percentage above 0 such as 7%"),
         (
             "sim:ftl+capacity=1GiB+superblock=64MiB",
-            "17 superblocks of 67108864 bytes with 0.07 over-provisioning, but 17 for the data + 4 in reserve",
+            "17 superblocks of 67108864 bytes with 0.07 over-provisioning are too few, because 23 are needed: 17 for \
+             the data, 4 in reserve",
         ),
     ] {
         let config = format!("device-names: {drive}\ntest-duration-sec: 5\nread-reqs-per-sec: 1\n");

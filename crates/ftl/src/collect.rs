@@ -25,7 +25,7 @@ impl Ftl {
     /// the append point has space left, the victim is finished before the host takes that space. Returns `None` if no
     /// superblock has an invalid unit (FIFO: if no superblock is closed).
     ///
-    /// Writes collect when they need space. Call this to collect before that, best while [`Self::free_superblocks`] is
+    /// Writes collect when they need space. This function collects earlier, best while [`Self::free_superblocks`] is
     /// only slightly above the reserve: the earlier a victim is collected, the more valid units must be moved.
     pub fn collect_on(&mut self, units: u32, media: &mut impl FlashObserver) -> Option<u32> {
         let mut victim = match self.victims.collecting.take() {
@@ -237,8 +237,8 @@ impl Ftl {
         None
     }
 
-    /// Wear levelling: the least worn superblock, if the most worn superblock has more erases than this one by more
-    /// than the allowed gap. At most every second victim is chosen so, because collection must also free space.
+    /// Wear levelling: the least worn superblock, if its number of erases is below that of the most worn superblock by
+    /// more than the allowed gap. At most every second victim is chosen so, because collection must also free space.
     fn least_worn(&self) -> Option<u32> {
         let gap = self.spec.wear_gap?;
         if self.victims.levelled || self.wear.gap() <= gap {

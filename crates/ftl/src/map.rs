@@ -89,8 +89,8 @@ impl UnitMap {
         self.superblock_of(place)
     }
 
-    /// Moves the valid units among `count` flash units from `from_flash` on to consecutive flash units from `to_flash` on. Returns
-    /// the number of moved units. If `LISTENS`, `on_read` gets each of them.
+    /// Moves the valid units among `count` flash units, from `from_flash` on, to consecutive flash units, from
+    /// `to_flash` on. Returns the number of moved units. If `LISTENS`, `on_read` gets each moved unit.
     #[inline]
     pub(crate) fn relocate<const LISTENS: bool>(
         &mut self,

@@ -15,9 +15,9 @@ pub fn share_of_flash(over_provisioning: f64) -> f64 {
     over_provisioning / (1.0 + over_provisioning)
 }
 
-/// Estimated over-provisioning of a drive of `logical_bytes`, if its raw flash has the next usual size, 2^n or 3 x 2^n
-/// bytes. 7 % if no such size is 5 % to 45 % larger than `logical_bytes`, for example for files. The value is an upper
-/// bound, because firmware, parity and spare blocks use a part of it.
+/// Estimated over-provisioning of a drive of `logical_bytes`. The raw flash is assumed to have the next usual size, 2^n
+/// or 3 x 2^n bytes, that is 5 % to 45 % larger. If there is no such size (as for many files), the estimate is 7 %. The
+/// estimate is an upper bound, because firmware, parity and spare blocks use a part of the flash.
 pub fn estimate_from_capacity(logical_bytes: u64) -> f64 {
     let sizes = (0..63).flat_map(|power| [1_u128 << power, 3 << power]);
     let extra =

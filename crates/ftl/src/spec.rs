@@ -151,10 +151,10 @@ impl Spec {
         let superblocks = self.superblocks();
         (superblocks < needed).then(|| {
             format!(
-                "{superblocks} superblocks of {superblock_bytes} bytes with {over_provisioning} over-provisioning, but \
-                 {data} for the data + {reserve} in reserve + {host_points} that handles write to + {collection_points} that \
-                 garbage collection writes to = {needed} are needed: give more over-provisioning, smaller superblocks, or \
-                 fewer handles"
+                "{superblocks} superblocks of {superblock_bytes} bytes with {over_provisioning} over-provisioning are too \
+                 few, because {needed} are needed: {data} for the data, {reserve} in reserve, {host_points} that handles \
+                 write to, {collection_points} that garbage collection writes to: give more over-provisioning, smaller \
+                 superblocks, or fewer handles"
             )
         })
     }
@@ -270,9 +270,9 @@ mod tests {
         });
         assert_eq!(
             message,
-            "68 superblocks of 16777216 bytes with 0.07 over-provisioning, but 65 for the data + 1 in reserve + 8 that \
-             handles write to + 8 that garbage collection writes to = 82 are needed: give more over-provisioning, \
-             smaller superblocks, or fewer handles"
+            "68 superblocks of 16777216 bytes with 0.07 over-provisioning are too few, because 82 are needed: 65 for \
+             the data, 1 in reserve, 8 that handles write to, 8 that garbage collection writes to: give more \
+             over-provisioning, smaller superblocks, or fewer handles"
         );
         assert!(refused(|spec| spec.reserve_superblocks = 0).contains("no superblocks in reserve"));
         assert!(refused(|spec| spec.reserve_superblocks = u32::MAX).contains("+ 4294967295 in reserve"));

@@ -85,7 +85,7 @@ pub struct Aio {
     epoch_ns: u64,
     pool: Pool,
     slots: Vec<Option<InFlight>>,
-    /// By token.
+    /// A control block for each token.
     blocks: Vec<ControlBlock>,
     in_flight: usize,
     pushed: Vec<u32>,

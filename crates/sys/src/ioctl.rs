@@ -46,7 +46,7 @@ pub fn disk_sequence(fd: BorrowedFd<'_>) -> io::Result<u64> {
     query_integer(fd, BLKGETDISKSEQ)
 }
 
-/// Discards `len` bytes at `offset` of a block device (`BLKDISCARD`). Both are multiples of the logical sector. The
+/// Discards `len` bytes at `offset` of a block device (`BLKDISCARD`), both multiples of the logical sector. The
 /// descriptor must be open for writing, which requires a consent.
 pub fn discard(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     change(fd, BLKDISCARD, [offset, len])

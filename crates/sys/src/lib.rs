@@ -18,7 +18,7 @@ pub mod random;
 pub mod ring;
 pub mod salt;
 
-/// Remedy for `error`: how to raise the limit if no file descriptors are left, otherwise `otherwise`.
+/// Remedy for `error`: how to raise the limit if no file descriptors are left. For any other error: `otherwise`.
 pub fn remedy<'a>(error: &std::io::Error, otherwise: &'a str) -> &'a str {
     match error.raw_os_error() {
         Some(libc::EMFILE) => "raise the limit of open files (ulimit -n)",

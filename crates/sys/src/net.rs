@@ -59,7 +59,7 @@ pub enum Op {
     Receive { token: u32, socket: Arc<TcpStream> },
     /// Sends all bytes, less than 4 GiB. Concurrent sends on one connection may interleave.
     Send { token: u32, socket: Arc<TcpStream>, bytes: Vec<u8> },
-    /// Cancels the operation with the token `cancelled_token`, which ends with `ECANCELED` unless it has ended before.
+    /// Cancels the operation with the token `cancelled_token`. If in flight, that operation ends with `ECANCELED`.
     Cancel { token: u32, cancelled_token: u32 },
     /// Completes on every [`Waker::wake`].
     Wake { token: u32, waker: Waker },
@@ -122,10 +122,10 @@ impl NetworkForm {
         let ring_index = usize::from(self.tail & (self.buffers - 1));
         let start = self.ring.address().cast::<BufRingEntry>();
         self.tail = self.tail.wrapping_add(1);
-        // SAFETY: `ring` has as many entries as there are buffers. Entry `ring_index` is one of them, at or after the tail,
-        // so the kernel does not read it yet. The tail lies beside the first entry, whose setters do not touch it.
-        // `buf` moves into `provided` below and leaves it only after a completion named it, when the kernel has
-        // filled it.
+        // SAFETY: `ring` has as many entries as there are buffers, so entry `ring_index` exists. It is at or after the
+        // tail, so the kernel does not read it yet. The tail lies beside the first entry, whose setters do not touch
+        // the tail. `buf` moves into `provided` below, and leaves `provided` only after a completion named the buffer,
+        // when the kernel has filled the buffer.
         unsafe {
             let entry = &mut *start.add(ring_index);
             entry.set_addr(buf.address() as u64);

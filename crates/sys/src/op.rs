@@ -389,7 +389,7 @@ pub trait Queue {
     fn push(&mut self, op: Self::Op) -> Result<(), Self::Op>;
 
     /// Submits the pushed operations as issued at `now_ns`, has the kernel post completions, and waits if `sleep` is
-    /// given. A wait for one completion can end early, with none.
+    /// given. A wait for one completion can end early, without a completion.
     ///
     /// Entries that the kernel does not take (out of memory, or after a rejected entry) stay pushed and are issued by
     /// a later call.

@@ -25,8 +25,8 @@ pub fn sharpen_timers() {
 
 /// Restricts the calling thread, and threads that it starts later, to `cpus`; no effect if the list is empty.
 ///
-/// Source: sched_setaffinity(2), which silently omits disallowed CPUs as long as one remains. Errors: this thread is
-/// not allowed to run on one of `cpus`.
+/// Source: sched_setaffinity(2), which silently omits disallowed CPUs as long as one remains. Errors: at least one
+/// of `cpus` is not allowed for this thread.
 pub fn run_on(cpus: &[u32]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());

@@ -47,7 +47,7 @@ const NOT_ISSUED: u64 = u64::MAX;
 /// An operation that is pushed or submitted, but not complete.
 struct InFlight<F: Form> {
     op: F::Op,
-    /// Time at which its first entry was submitted; [`NOT_ISSUED`] until then.
+    /// Time at which the operation's first entry was submitted; [`NOT_ISSUED`] until then.
     issued_ns: u64,
     /// Number of incomplete entries.
     entries: usize,
@@ -101,8 +101,8 @@ pub(crate) mod sealed {
             in_flight_max
         }
 
-        /// Builds entry `entry_index` of an operation, from 0. The entry is valid as long as the operation's memory and the
-        /// form are neither moved nor freed.
+        /// Builds entry `entry_index` of an operation, from 0. The entry is valid as long as the operation's memory and
+        /// the form are neither moved nor freed.
         fn entry(&mut self, op: &mut Self::Op, entry_index: usize) -> Self::Entry;
 
         /// True if more completions of the operation follow.
@@ -374,7 +374,7 @@ impl<F: Form> Queue for Ring<F> {
         };
         let result = match sleep {
             None => enter(fd, self.pushed.len(), 0, flags, None),
-            // If the kernel rejects the timer's entry, it does not wait either.
+            // If the kernel rejects the timer's entry, the kernel does not wait either.
             Some(_) if is_timed => enter(fd, self.pushed.len(), 1, flags, None),
             Some(Sleep { completions, until_ns }) if self.has_absolute_waits => {
                 let at_ns = until_ns.saturating_add(self.epoch_ns);
@@ -395,7 +395,7 @@ impl<F: Form> Queue for Ring<F> {
             Err(error) => return Err(error),
         };
         let last_token = self.pushed.drain(..submitted_count).next_back();
-        // The remaining entries are not issued, unless the kernel took another entry of the same operation.
+        // An operation of which the kernel took no entry is not issued.
         for token in self.pushed.iter().filter(|token| Some(**token) != last_token) {
             if let Some(in_flight) = slot(&mut self.slots, *token) {
                 in_flight.issued_ns = NOT_ISSUED;

@@ -21,8 +21,8 @@
 
 use crate::random::Random;
 
-/// Bytes of a sector of salt, whatever the sector size of the device is: the unit of filling, as in ACT
-/// (`INTERVAL_SIZE`), and of stamps.
+/// Bytes of a sector of salt, for any sector size of the device. Buffers are filled in sectors, as in ACT
+/// (`INTERVAL_SIZE`), and each sector has a stamp.
 pub const SECTOR_BYTES: usize = 512;
 
 const LANES: usize = 8;

@@ -122,8 +122,8 @@ const SCSI_DEBUG: &str = "scsi_debug";
 /// Maximum depth of stacked devices (dm, md, bcache); real stacks are far lower.
 pub(super) const DEPTH_MAX: u32 = 8;
 
-/// Why the device of `facts` is not a drive: `/dev/loop3 is a loop device, which is a file`. Also for devices built on
-/// such devices. `None` if the device counts as a drive.
+/// Why the device of `facts` is not a drive: `/dev/loop3 is a loop device, which is a file`. A device built on such a
+/// device is not a drive either. `None` if the device counts as a drive.
 pub fn why_not_a_drive(facts: &DeviceFacts, roots: &Roots) -> Option<String> {
     if facts.model.as_deref().is_some_and(|model| model.starts_with(SCSI_DEBUG)) {
         return Some(format!("{} is a {SCSI_DEBUG} disk, which is memory", facts.path));

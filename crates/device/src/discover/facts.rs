@@ -160,8 +160,8 @@ pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result
     }
 }
 
-/// Disks with the data of the block device or file system `number`: the device itself, or all disks at the bottom of a
-/// stack of dm and md devices. Empty for file systems without a block device of their own (tmpfs, overlay, btrfs, NFS).
+/// Disks that hold the data of the block device or file system `number`: the device itself, or all disks at the bottom
+/// of a stack of dm and md devices. Empty for file systems without their own block device (tmpfs, overlay, btrfs, NFS).
 pub fn disks_beneath(number: DeviceNumber, roots: &Roots) -> Vec<DeviceFacts> {
     let mut disks = Vec::new();
     add_disks_beneath(number, roots, super::drives::DEPTH_MAX, &mut disks);
@@ -268,8 +268,8 @@ pub(super) fn wwid(disk: &SysDir) -> Option<String> {
     disk.text("wwid").or_else(|| disk.child("device").text("wwid"))
 }
 
-/// Serial number of a SCSI or ATA disk, from its "unit serial number" page: four bytes of header,
-/// the last of which is the length, then text (SPC-4, 7.8.15).
+/// Serial number of a SCSI or ATA disk, from its "unit serial number" page (SPC-4, 7.8.15). Layout: a header of four
+/// bytes, the last of them the length of the text; then the text.
 fn vpd_serial(device: &SysDir) -> Option<String> {
     let page = fs::read(device.path().join("vpd_pg80")).ok()?;
     let text = page.get(4..)?.get(..usize::from(*page.get(3)?))?;

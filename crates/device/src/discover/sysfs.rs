@@ -350,7 +350,7 @@ pub(crate) fn disks(roots: &Roots) -> Vec<Disk> {
     whole_disks(roots).filter_map(Disk::at).collect()
 }
 
-/// Sort key that puts `nvme2n1` before `nvme10n1`: alternating texts and numbers.
+/// Sort key that puts `nvme2n1` before `nvme10n1`. The key alternates texts and numbers.
 fn natural(name: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let mut rest = name;

@@ -56,7 +56,7 @@ fn check_alignment(device: &DeviceState, findings: &mut Findings) {
         "recreate the partition with its start at a multiple of 1 MiB (parted -a optimal); this loses its data";
     let check = findings.check(
         "alignment",
-        "a misaligned operation straddles two units of the drive and costs as much as two; a write needs reads first",
+        "a misaligned operation touches one unit of the drive more than necessary; a misaligned write needs reads first",
     );
     let Some(dir) = &device.dir else { return };
     let unit_bytes = u64::from(device.facts.physical_sector_bytes.unwrap_or(0)).max(ALIGNMENT_BYTES);

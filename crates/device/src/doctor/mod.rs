@@ -148,7 +148,7 @@ impl Doctor {
 #[derive(Debug)]
 struct DeviceState {
     facts: DeviceFacts,
-    /// Result of resolving its name.
+    /// Result of resolving the device's name.
     resolved: Resolved,
     /// Directory of the whole disk in sysfs; `None` for a file.
     disk: Option<SysDir>,

@@ -34,8 +34,8 @@ pub enum Evidence {
     Aerospike { namespace: Option<String> },
     /// A device of flashproof's own record engine, with its namespace.
     RecordStore { namespace: Option<String> },
-    /// Foreign data in `samples` of `samples_tried` samples. `first_at`: offset of the first such sector; `why`: why no record
-    /// explains the data.
+    /// Foreign data in `samples` of `samples_tried` samples. `first_at`: offset of the first foreign sector; `why`: why
+    /// no record explains the data.
     Data { samples: u32, samples_tried: u32, first_at: u64, why: String },
     /// Unreadable samples, whose contents are unknown. `first_at`: offset of the first such sample; `error`: the
     /// kernel's error.
@@ -241,7 +241,7 @@ pub(super) fn explanation(identity: Option<&str>, size_bytes: u64, records: &Rec
         None => (None, format!("there is no record that flashproof wrote to {identity}")),
         Some(record) if record.size_bytes != size_bytes => {
             let recorded_bytes = record.size_bytes;
-            (None, format!("the record for {identity} is for {recorded_bytes} bytes, but now it has {size_bytes}"))
+            (None, format!("the record for {identity} is for {recorded_bytes} bytes, but the device has {size_bytes}"))
         }
         Some(record) => (Some(record.key), format!("the data lacks the stamp of flashproof's writes to {identity}")),
     }
@@ -519,7 +519,7 @@ mod tests {
         let no_name = evidence_of(&content, None, &records);
         assert!(no_name[0].contains("no serial number"), "{no_name:?}");
         let other_size = evidence_of(&content[..3 << 20], Some("serial s"), &records);
-        assert!(other_size[0].contains("is for 4194304 bytes, but now it has 3145728"), "{other_size:?}");
+        assert!(other_size[0].contains("is for 4194304 bytes, but the device has 3145728"), "{other_size:?}");
 
         content[600] ^= 1 << 3; // in the data, which the stamp does not cover
         assert!(evidence_of(&content, Some("serial s"), &records).is_empty());

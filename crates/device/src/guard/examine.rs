@@ -7,10 +7,9 @@
 //! Checks that open nothing come first, and their objections are reported together. The device is opened only if these
 //! checks had no objections, because closing a writable descriptor makes udev scan the disk.
 //!
-//! A [`GuardReport`] is the guard's decision on a device, without a question to the user. The examination for a report
-//! differs from the examination for a consent only in the claim: a read-only descriptor takes the kernel's exclusive
-//! claim for a moment, and the device gets no mark. So a report is only valid at the moment of the examination; consent
-//! examines again.
+//! A [`GuardReport`] is the guard's decision on a device, without a question to the user. A report needs the checks of
+//! a consent, but holds no claim: a read-only descriptor takes the kernel's exclusive claim for a moment, and the
+//! device gets no mark. So a report is valid only at the moment of the examination; consent examines the device again.
 //!
 //! I/O counters show users that no other check finds. The counters in sysfs (`stat`, as in /proc/diskstats) are read
 //! twice; in between, a device that is to be erased must do no I/O. Field order: `Documentation/block/stat.rst`.
@@ -406,7 +405,7 @@ pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
     })
 }
 
-/// Watches the devices at `dirs` for the time `watch_time`. Error: a device did I/O. `Ok(false)`: a device has no counters.
+/// Watches the devices at `dirs` for `watch_time`. Error: a device did I/O. `Ok(false)`: a device has no counters.
 fn moves(dirs: &[&SysDir], watch_time: Duration) -> Result<bool, Reason> {
     let read_counters = || dirs.iter().map(|dir| Counters::of(dir)).collect::<Option<Vec<_>>>();
     let Some(before) = read_counters() else { return Ok(false) };

@@ -129,8 +129,8 @@ impl TargetDevices {
         }
     }
 
-    /// Description of the device with the file system `number`; `None` if its mount is already reported, because users
-    /// of its files add no information.
+    /// Description of the device with the file system `number`. `None` if the mount of the file system is already
+    /// reported: users of its files then add no information.
     fn file_system_on(&self, number: DeviceNumber, findings: &Objections) -> Option<String> {
         self.node(number).map(|node| node.description.clone()).filter(|which| !findings.is_mounted(which))
     }
@@ -166,8 +166,8 @@ impl TargetDevices {
     /// Finds other processes that have the target open. If this run is `shared`, accepts other shared runs and returns
     /// their number.
     ///
-    /// A process may close the target within `settle`: udev opens a disk for a moment after a writer has closed it, a
-    /// run may just be ending, and a child process has copies of its parent's descriptors until its exec.
+    /// A process may close the target within `settle`. Examples: udev opens a disk for a moment after a writer closed
+    /// the disk; a run may just be ending; a child process has copies of its parent's descriptors until its exec.
     pub(super) fn check_processes(
         &self,
         roots: &Roots,

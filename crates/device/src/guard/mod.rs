@@ -56,14 +56,14 @@ const WATCH: Duration = Duration::from_secs(1);
 /// Maximum wait for a short-lived user (udev after a change, a run that just ended).
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// Number of random samples between the ends of a device. The samples miss data that covers 1 % of the device once in
-/// 30,000 runs.
+/// Number of random samples between the ends of a device. If data covers 1 % of the device, all samples miss this data
+/// in one of 30,000 runs.
 const SPOTS: u32 = 1024;
 
 /// Time limit for the random samples; a hard disk reads about 100 per second.
 const SPOTS_LIMIT: Duration = Duration::from_secs(5);
 
-/// One device or file that a run wants to write to.
+/// A device or file that a run wants to write to.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     /// The name as the user gave it.

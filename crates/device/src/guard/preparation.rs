@@ -41,7 +41,7 @@ const RECORD_BYTES_MAX: u64 = 64 << 10;
 /// Maximum wait for another process that is writing a record, which takes two syncs.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
-/// One device that this program has written to.
+/// Record of a device that this program has written to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceRecord {
     pub version: u32,
@@ -364,7 +364,7 @@ impl fmt::Display for UsedPart {
         let Self { used_bytes, use_pct } = self;
         write!(
             f,
-            "only its first {used_bytes} bytes ({use_pct:.1} %) are used, as it was prepared with --use-pct; to use all bytes, prepare it without --use-pct"
+            "only its first {used_bytes} bytes ({use_pct:.1} %) are used, because it was prepared with --use-pct; to use all bytes, prepare it without --use-pct"
         )
     }
 }

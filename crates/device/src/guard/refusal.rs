@@ -96,7 +96,7 @@ pub enum Reason {
     /// Used as swap space; `path` as in /proc/swaps.
     #[error("{which} is used as swap; turn it off (`swapoff {path}`), or name another device")]
     Swap { which: String, path: String },
-    /// Another kernel device is built on it: `dm-0 (LVM vg-data)`, `md0`, `loop3`...
+    /// Another kernel device is built on the device: `dm-0 (LVM vg-data)`, `md0`, `loop3`...
     #[error("{which} is held by {holders}; unmount or stop the holder first, or name another device")]
     HasHolders { which: String, holders: String },
     /// Exported to other machines, or to this machine as another drive: `namespace 1 of NVMe-oF subsystem nqn...`, `LIO
@@ -157,7 +157,7 @@ pub enum Reason {
     /// The file would grow, but its preparation left a part unused, and the record identifies that part by the file's
     /// length.
     #[error(
-        "only its first {used_bytes} of {size_bytes} bytes are used, as it was prepared with --use-pct, and growth to {wanted_bytes} bytes would undo that; set file-size-mbytes no larger than the file, or prepare the file again with the new size"
+        "only its first {used_bytes} of {size_bytes} bytes are used, because it was prepared with --use-pct, and growth to {wanted_bytes} bytes would undo this; set file-size-mbytes no larger than the file, or prepare the file again with the new size"
     )]
     PartWouldGrow { used_bytes: u64, size_bytes: u64, wanted_bytes: u64 },
     /// The device contains data, without consent to the erasure. `advice`: how to consent.

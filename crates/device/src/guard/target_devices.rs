@@ -65,8 +65,8 @@ pub(super) enum Overlap {
 pub(super) struct TargetPart {
     /// Description, see [`Node::description`].
     pub(super) description: String,
-    /// True if processes that opened it read-only count as users. False for devices below the target: daemons that
-    /// manage the paths of a drive keep the paths open for reading.
+    /// True if processes that opened the part read-only count as users. False for devices below the target: daemons
+    /// that manage the paths of a drive keep the paths open for reading.
     pub(super) readers_count: bool,
 }
 
@@ -111,8 +111,8 @@ impl TargetDevices {
         Self { files: vec![file], ..Self::default() }
     }
 
-    /// Adds a device with everything that shares bytes with it. `upper_disk`: the device between it and the target;
-    /// `None` for the target. `is_exact`: true if the target covers the whole device.
+    /// Adds a device with everything that shares bytes with it. `upper_disk`: the disk directly above the device, in
+    /// the direction of the target; `None` for the target. `is_exact`: true if the target covers the whole device.
     fn add(
         &mut self,
         machine: &Machine<'_>,
@@ -323,8 +323,8 @@ impl Node {
         roots.dev.join(self.dir.node_name())
     }
 
-    /// Directories of the devices built on this device. Left out: devices that lead to the target, and devices that a
-    /// volume manager or RAID keeps apart from them.
+    /// Directories of the devices built on this device. Left out: devices that lead to the target, and devices whose
+    /// bytes a volume manager or RAID separates from the target's bytes.
     pub(super) fn holders(&self) -> impl Iterator<Item = SysDir> {
         let is_own = |holder: &SysDir| {
             self.path_to_target.iter().any(|way| way.name() == holder.name() || lie_apart(way, holder))

@@ -164,7 +164,7 @@ fn a_file_with_a_part_that_is_not_used_does_not_grow() {
     place.guard().records.keep_prepared(&identity, &half).unwrap();
     let grown = Request { file_size_bytes: Some(2 * SIZE), ..place.request("ours") };
     for _ in 0..2 {
-        place.assert_refused(&grown, "only its first 2097152 of 4194304 bytes are used, as it was prepared with --use");
+        place.assert_refused(&grown, "only its first 2097152 of 4194304 bytes are used, because it was prepared");
     }
     assert_eq!(fs::metadata(place.path("ours")).unwrap().len(), SIZE);
     assert_eq!(Target::writable(place.consent(&place.request("ours")).unwrap()).size_bytes(), SIZE / 2);

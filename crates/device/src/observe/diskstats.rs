@@ -44,7 +44,7 @@ pub struct Counters {
     pub flush: Option<Counts>,
 }
 
-/// One line of /proc/diskstats.
+/// A line of /proc/diskstats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disk {
     pub device: DeviceNumber,

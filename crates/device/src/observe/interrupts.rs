@@ -55,7 +55,7 @@ fn lines_at(device_dir: &Path) -> Vec<u32> {
 /// Interrupts per CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InterruptsByCpu {
-    /// By CPU number, for all possible CPUs: interrupts since boot, or in an interval.
+    /// Interrupts since boot, or in an interval: one entry for each possible CPU, in the order of CPU numbers.
     pub counts: Vec<u64>,
 }
 

@@ -47,7 +47,7 @@ impl<M: DriveModel> SimEngine<M> {
         Self::holding(drives, Vec::new())
     }
 
-    /// An engine of `drives`, each of which stores one of `contents`.
+    /// An engine of `drives`. Each drive stores the contents with the same index.
     pub fn holding(drives: Vec<M>, contents: Vec<Contents>) -> Self {
         let next_ns = drives.iter().map(M::next_event_ns).collect();
         Self { now_ns: 0, next_ns, drives, in_flight: 0, contents, ops: Vec::new() }

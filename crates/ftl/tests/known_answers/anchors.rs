@@ -36,8 +36,9 @@ pub(crate) fn greedy_apart(a: f64, b: usize, pools: &[(f64, f64)]) -> f64 {
     for i in 1..=b {
         harmonic[i] = harmonic[i - 1] + 1.0 / i as f64;
     }
-    // Blocks with v valid pages are collected at a common rate. If one of their pages is overwritten first, they are
-    // collected with v - 1 valid pages. The rate determines the flash of all blocks and the write amplification.
+    // A block with v valid pages is collected at a rate that is the same for all blocks. If one of its pages is
+    // overwritten first, the block is collected at once, with v - 1 valid pages. The rate determines the flash of all
+    // blocks and the write amplification.
     let of = |v: usize, rate: f64| {
         let (mut flash, mut written) = (0.0, 0.0);
         for &(f, r) in pools {

@@ -13,9 +13,9 @@ fn spec(superblocks: u64, victim: Victim, append: Append) -> Spec {
 #[test]
 fn more_choices_come_from_random_to_greedy() {
     let of = |choices| measured(&spec(4000, Victim::Choices(choices), Append::Shared), 3, 2, Random::below);
-    // Random victims, drawn until a victim is not fully valid. A superblock is fully valid for U / b writes, then
-    // collected at a rate g / U, with v = (b - 1) g / (g + 1) valid units. T / b blocks give b - v units each in that
-    // time: a (b - v) = 1 + b / g.
+    // Random victims, drawn until a victim is not fully valid. A superblock stays fully valid for U / b writes. Then it
+    // is collected at a rate of g / U per write, on average after another U / g writes, with v = (b - 1) g / (g + 1)
+    // valid units. In these U / b + U / g writes, each of T / b superblocks frees b - v units: a (b - v) = 1 + b / g.
     let valid = |g: f64| 63.0 * g / (g + 1.0);
     let g = bisect(0.0, 1000.0, |g| 1.15 * (64.0 - valid(g)) < 1.0 + 64.0 / g);
     let random = 64.0 / (64.0 - valid(g));

@@ -12,7 +12,7 @@ fn error(victim: Victim, over_provisioning: f64, pages: u64, superblocks: u64, p
     let append = Append::Shared;
     let logical_bytes = superblocks * superblock_bytes;
     let spec = Spec { victim, over_provisioning, superblock_bytes, append, ..Spec::of(logical_bytes) };
-    // The closed forms assume no reserve, so the drive gets its reserve in addition to their flash.
+    // The closed forms assume no reserve, so the drive gets its reserve in addition to the flash that they assume.
     let a = spec.superblocks() as f64 / superblocks as f64;
     let reserve = f64::from(spec.reserve_superblocks) / superblocks as f64;
     let wanted = match victim {

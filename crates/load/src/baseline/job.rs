@@ -9,7 +9,7 @@ use conclusions::baseline::Part;
 const RATE_DIVIDED_MIN: u64 = 1_000;
 
 with_defaults! {
-    /// One fio job, without the device.
+    /// A fio job, without the device.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Job {
         /// Such as `reads at depth 32`.

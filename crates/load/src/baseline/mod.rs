@@ -33,7 +33,8 @@ const FEW_RATES: [u32; 4] = [25, 50, 75, 95];
 const GRID: [u32; 5] = [0, 20, 40, 60, 80];
 const SMALL_GRID: [u32; 3] = [0, 40, 80];
 
-/// Baselines shorter than this, seconds, have fewer rates and a smaller grid, and a watch only on virtual time.
+/// Baselines shorter than this, seconds, have fewer rates and a smaller grid. In real time they have no watch (a
+/// long job at a light load, which measures stalls).
 const FULL_SEC: u64 = 600;
 
 /// The saturation gets the total time divided by this.
@@ -133,7 +134,7 @@ impl BaselineRequest {
         self.pts.is_empty().then(|| self.planned(&[]).len())
     }
 
-    /// The first SNIA test of which a tracked job is missing, because the drive does not support such small operations.
+    /// The first SNIA test that lacks a tracked job, because the drive does not support such small operations.
     pub fn untracked(&self) -> Option<Pts> {
         let is_tracked = |test: &Pts| test.tracked().iter().all(|(bytes, _)| *bytes >= self.min_io_bytes);
         self.pts.iter().copied().find(|test| !is_tracked(test))

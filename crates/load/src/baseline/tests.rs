@@ -16,7 +16,7 @@ fn form(seconds: u64) -> BaselineRequest {
     }
 }
 
-/// A drive of 10 channels with 1,000 operations a second each, and a fifth of that for large ones.
+/// A drive of 10 channels. Each does 1,000 small operations per second, or a fifth of this number of large operations.
 fn measured(job: &Job) -> Point {
     let depth = job.depth * job.numjobs;
     let made = |direction: usize| {

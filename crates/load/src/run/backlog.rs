@@ -2,9 +2,9 @@
 //! an instant, and lost operations.
 //!
 //! No counter is kept of due operations: their number follows from a lane's schedule. Operations that are due but not
-//! yet taken wait for a slot, or for flashproof. Part of a wait for a slot is charged to flashproof: the time by which
-//! the slot would have been free earlier if flashproof had issued all earlier operations on time and seen all
-//! completions at once.
+//! yet taken wait for a slot, or for flashproof. Part of a wait for a slot is charged to flashproof. If flashproof had
+//! issued all earlier operations on time and seen all completions at once, the slot would have been free earlier: this
+//! difference is charged.
 
 use super::{EndCause, Shard, Whose};
 use crate::plan::{Arrival, Lane, Limit};
@@ -46,7 +46,7 @@ pub(super) struct LimitState {
     pub(super) limit: Limit,
     /// flashproof's lag in the operation that last freed a slot, and in the earlier operations on that slot.
     pub(super) lag_ns: u64,
-    /// Upper bound of how much earlier that slot would have been free, had all completions on it been seen at once.
+    /// Upper bound of how much earlier the last freed slot would have been free, had all completions been seen at once.
     pub(super) unseen_ns: u64,
     /// Lanes that wait for a slot, each with the intended start of its next operation.
     pub(super) waiting: VecDeque<(u64, u32)>,
@@ -61,8 +61,8 @@ impl LimitState {
         self.lag_ns + self.unseen_ns
     }
 
-    /// Number of the `count` waiting operations that is charged to flashproof, in proportion to flashproof's share of
-    /// the longest wait. This wait lasts from `intended_ns` to `at_ns`.
+    /// Number of operations charged to flashproof, out of `count` waiting operations. Their fraction is flashproof's
+    /// share of the longest wait, which lasts from `intended_ns` to `at_ns`.
     pub(super) fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
         let wait_ns = at_ns.saturating_sub(intended_ns).max(1);
         let charged = u128::from(count) * u128::from(self.own_ns().min(wait_ns)) / u128::from(wait_ns);
@@ -75,7 +75,7 @@ impl LimitState {
 pub(super) struct DueCounter {
     /// The lane's schedule from the last evaluated instant on; `None` for a closed loop.
     schedule: Option<Schedule>,
-    /// Operations due before that instant.
+    /// Operations due before the last evaluated instant.
     due_ops: u64,
     /// Operations taken from the lane's stream.
     pub(super) taken_ops: u64,
@@ -141,7 +141,8 @@ impl<W: BlockEngine> Shard<W> {
         self.lag_cause(*limit, name, whose, behind_ns)
     }
 
-    /// The cell of the operation that has held a slot of a limit longest, if that is more than half of the allowed lag.
+    /// The cell of the operation that has held a slot of a limit longest. `None` if the operation has held the slot for
+    /// half of the allowed lag or less.
     fn holder(&self, limit: u32) -> Option<u32> {
         let in_flight = self.slots_in_flight().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
         let oldest = in_flight.min_by_key(|slot| slot.eligible_ns)?;

@@ -11,7 +11,7 @@ const SLICE_BYTES: usize = 32 * 1024;
 
 struct ClassBuffers {
     ready: Vec<Buf>,
-    /// Used buffers that need new salt. Empty for other fills, whose buffers are ready at once.
+    /// Used buffers that need new salt. Always empty for a fill without salt: its buffers are ready at once.
     used: Vec<Buf>,
     /// The buffer being salted, and its salted bytes.
     filling: Option<(Buf, usize)>,

@@ -106,8 +106,8 @@ impl ShardExchange {
     }
 }
 
-/// Exchange of one shard, held by the issuing thread and by the watching thread. The issuing thread is not scoped: in a
-/// call on a hung device it never ends.
+/// Exchange of one shard, held by the issuing thread and by the watching thread. The issuing thread is not scoped,
+/// because the thread never ends if its call hangs.
 pub(super) struct Issuer {
     exchange: Arc<ShardExchange>,
 }
@@ -225,7 +225,7 @@ mod tests {
     const SEC: u64 = 1_000_000_000;
 
     /// Runs at most `flushes` flushes for at most `duration_ns`; `perform` carries out the calls. Returns the
-    /// intervals, and passes each to `seen` as soon as it ends.
+    /// intervals, and passes each interval to `seen` as soon as the interval ends.
     fn run(
         flushes: u32,
         [duration_ns, hang_ns]: [u64; 2],

@@ -39,7 +39,7 @@ use sys::op::{Completion, Op};
 /// Turns of the loop after which the control is checked even if no time has passed.
 const TURNS_UNCHECKED_MAX: u64 = 1 << 16;
 
-/// One thread's share of a run.
+/// The share of a thread in a run.
 pub struct Shard<W> {
     engine: W,
     settings: Settings,
@@ -298,8 +298,8 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// Checks the control and all lanes' lag now and then. Called when completions are taken, and every due operation
-    /// has a slot or waits for one.
+    /// Checks the control and all lanes' lag now and then. The caller has taken all completions, and each due operation
+    /// has a slot or waits for a slot.
     #[inline]
     fn check(&mut self) {
         self.turns += 1;
@@ -442,7 +442,7 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// Hands an operation that has its slot to the engine, as soon as it has its buffer.
+    /// Hands an operation with a slot to the engine, as soon as the operation has its buffer.
     #[inline(always)]
     fn start(&mut self, mut slot: Slot) {
         let Some(mut buf) = self.buffers.take(&slot.request) else {

@@ -24,7 +24,7 @@ const RUN_DELAY_MIN: f64 = 0.05;
 /// Operations of a cell that this thread may have delayed because it lacked a CPU.
 #[derive(Debug, Clone, Copy, Default)]
 struct CpuDelays {
-    /// Number of such operations since the last interval at whose end no operation waited.
+    /// Number of operations possibly delayed since the last interval at whose end no operation waited.
     ops: f64,
     /// Backlog at the end of the last interval.
     backlog: u64,
@@ -37,7 +37,8 @@ struct CpuDelays {
 pub(super) struct Lateness {
     /// True if the operation completed after the end of its stream, or of the run.
     pub(super) overtime: bool,
-    /// True if it did not complete within the grace period after its slice, or after its stream ended, if earlier.
+    /// True if the operation did not complete within its grace period, which begins at the end of its slice or of its
+    /// stream, whichever is earlier.
     pub(super) missed: bool,
     /// True if `missed` is true only because of flashproof's delays.
     pub(super) is_ours: bool,
@@ -343,9 +344,9 @@ impl Recorder {
         let _ = self.messages.send(Message::Interval(finished));
     }
 
-    /// Charges flashproof for the fraction `share` of the interval in which the thread had no CPU: that fraction of the
-    /// interval's operations may have been delayed. Of the operations that still wait, up to `CpuDelays::ops` are
-    /// charged. The operations that were late when the interval began are charged too, because they are done first.
+    /// Charges flashproof for the lack of a CPU. The thread had no CPU in the fraction `share` of the interval, so the
+    /// same fraction of the operations may have been delayed. Of the operations that still wait, up to `CpuDelays::ops`
+    /// are charged. The operations that were late when the interval began are charged too, because they are done first.
     fn excuse(&mut self, share: f64) {
         for (cell, delays) in self.current.cells.iter_mut().zip(&mut self.cpu_delays) {
             let scheduled_ops =

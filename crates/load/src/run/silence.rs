@@ -13,8 +13,8 @@ struct Device {
     since_ns: u64,
     /// Operations in flight when the last punctual operation was issued.
     usual_in_flight: u32,
-    /// Longest lag of the operations issued late since then: an upper bound of the device's delay, kept until no more
-    /// operations than `usual_in_flight` are in flight.
+    /// Longest lag of the operations issued late since the last punctual one: an upper bound of the device's delay. It
+    /// is kept until at most `usual_in_flight` operations are in flight.
     behind_ns: u64,
 }
 
@@ -71,7 +71,7 @@ impl StreamOnDevice {
 }
 
 impl Silence {
-    /// The devices of a run with this many devices and cells.
+    /// The state at the start of a run with this many devices and cells.
     pub(super) fn new(devices: usize, cells: usize, gap_max_ns: u64, harmless_lag_ns: u64) -> Self {
         // The first operations may be late, and the usual number in flight is unknown yet.
         let device = Device { in_flight: 0, last_back_ns: 0, since_ns: 0, usual_in_flight: u32::MAX, behind_ns: 0 };
@@ -84,7 +84,7 @@ impl Silence {
     }
 
     /// Records an operation issued at `now_ns`, late by `lag_ns`. Returns an upper bound of the device's delay due to
-    /// late operations: without these, a device with a queue would have answered that much earlier.
+    /// late operations: without late operations, a device with a queue would have answered that much earlier.
     #[inline]
     pub(super) fn submitted(&mut self, cell: u32, now_ns: u64, lag_ns: u64) -> u64 {
         let stream = &mut self.cells[cell as usize];

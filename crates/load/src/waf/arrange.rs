@@ -152,7 +152,7 @@ pub fn check_writes(tenants: &Tenants) -> Result<(), CannotRun> {
     if is_written { Ok(()) } else { Err(CannotRun(why.to_owned())) }
 }
 
-/// `tenants` with the placement handles that the file names. If it names none, each writing tenant gets its own.
+/// `tenants` with the placement handles that the file names. If it names none, each writing tenant gets a handle.
 ///
 /// Errors: the drive has fewer handles than needed.
 pub fn with_handles(tenants: &Tenants, drive_handles: u16) -> Result<Tenants, CannotRun> {

@@ -52,7 +52,7 @@ struct Writer {
     name: String,
     store: StoreModel,
     drive: usize,
-    /// First unit of its range on the drive.
+    /// First unit of the tenant's range on the drive.
     first_unit: u64,
     block_units: u32,
     /// Handles of client writes and of defragmentation's writes.

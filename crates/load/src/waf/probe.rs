@@ -31,7 +31,8 @@ const PASSES: u32 = 4;
 /// Of this many random writes, one goes to a cold stream.
 const COLD_EVERY: u64 = 5;
 /// Drive fills that a probe writes. The hot range is written in order: [`PASSES`] times, once measured, twice after it
-/// was deallocated, and once beside as many random cold writes. Two fills of both ranges and four random fills follow.
+/// was deallocated, and once beside as many random cold writes. Two fills of both ranges and four random fills add up
+/// with these passes.
 pub const DRIVE_FILLS: f64 = ((PASSES as u64 + 7) * HOT_PCT + 2 * COLD_PCT + 4 * 100) as f64 / 100.0;
 
 /// A drive as the probe sees it. Positions and lengths are in commands, all of the same size.
@@ -239,26 +240,28 @@ impl<D: Probed> Streams<'_, D> {
         self.probe.record_finding(Behaviour::CollectsSequentialEarly, early.excess_over(1.0) > 0.0);
         self.fill(false)?;
         self.random(total_commands, false)?;
-        self.measure("a hot stream beside cold ones, random", "one for all", false, |it| {
+        self.measure("a hot stream beside cold streams, all random", "one for all", false, |it| {
             it.random(total_commands, false)
         })?;
         self.deallocate(total_commands)?;
         self.fill(true)?;
         self.random(total_commands, true)?;
-        self.measure("the same", "one each", false, |it| it.random(total_commands, true))?;
+        self.measure("a hot stream beside cold streams, all random", "one each", false, |it| {
+            it.random(total_commands, true)
+        })?;
         let rewrite_hot = |it: &mut Self| {
             it.deallocate(it.hot_commands)?;
             it.in_order()
         };
-        let mixed = self.measure("the hot stream deallocated, rewritten in order", "one each", true, rewrite_hot)?;
-        let moves = self.measure("the same again", "one each", true, rewrite_hot)?;
+        let mixed = self.measure("the hot stream, deallocated and rewritten", "one each", true, rewrite_hot)?;
+        let moves = self.measure("the hot stream, deallocated and rewritten again", "one each", true, rewrite_hot)?;
         let moves_others = moves.excess_over(1.0) > 0.0;
         self.probe.record_finding(Behaviour::MovesOthers, moves_others);
         // If data is moved on each pass, mixing cannot be detected: data of other handles may be moved in both cases.
         if !moves_others {
             self.probe.record_finding(Behaviour::MixesHandles, mixed.excess_over(moves.waf + moves.off()) > 0.0);
         }
-        self.measure("the hot stream in order, a cold one random", "one each", false, Self::in_order_beside_random)?;
+        self.measure("the hot stream in order, a cold stream random", "one each", false, Self::in_order_beside_random)?;
         Ok(())
     }
 

@@ -36,7 +36,7 @@ fn spec(over_provisioning: f64) -> Spec {
     }
 }
 
-/// The same drive with service times of its dies.
+/// The drive of `spec` with service times of its dies.
 fn drive(spec: &Spec) -> FtlDrive {
     FtlDrive { spec: spec.clone(), ..FtlDrive::default() }
 }
@@ -48,7 +48,7 @@ fn found(arrangement: Arrangement, tenants: &Tenants, spec: &Spec, seed: u64) ->
     (found, experiment)
 }
 
-/// `micron-2024-op*.toml` and docs/waf.md: assumptions under which the published WAFs of 1.84 and 1.08 come out.
+/// The assumptions in `micron-2024-op*.toml` and docs/waf.md lead to the published WAFs of 1.84 and 1.08.
 #[test]
 fn the_seeds_pair_follows_from_assumptions_that_are_said() {
     for (weights, fill_pct, over_provisioning) in [([5, 7, 9, 11], 40, 0.145), ([4, 3, 2, 1], 50, 0.22)] {

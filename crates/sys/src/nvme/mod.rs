@@ -140,7 +140,8 @@ impl Query {
 }
 
 /// Sends the query to the drive behind `fd` (`/dev/nvme0`, or a namespace device), waits, and stores the first bytes
-/// of the answer in `answer`: whole dwords; for Identify exactly [`IDENTIFY_BYTES`]. Returns the command's result.
+/// of the answer in `answer`. `answer` must have whole dwords, for Identify exactly [`IDENTIFY_BYTES`].
+/// Returns the command's result.
 ///
 /// The call has no timeout, because the kernel resets a controller that does not answer in time.
 pub fn send_query(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result<u32, QueryError> {

@@ -237,7 +237,7 @@ mod tests {
         let mut pool = Pool::new(1 << 20).unwrap();
         let mut commands = commands(&mut pool);
         let mut buf = || pool.cut(16384).unwrap();
-        // 8,192 bytes are block 16 of 512 bytes; 16,384 bytes are 32 blocks, zero-based.
+        // Byte 8,192 is in block 16, with blocks of 512 bytes. 16,384 bytes are 32 blocks, counted from 0.
         assert_eq!(told(&commands.entry(&mut op(OpKind::Read, 0, buf()), 0)), (READ, 1, 16384, [16, 0, 31, 0]));
         // A partition at 1 MiB, blocks of 4 KiB: 256 + 2; every write has FUA.
         assert_eq!(told(&commands.entry(&mut op(OpKind::Write, 1, buf()), 0)), (WRITE, 2, 16384, [258, 0, 3 | FUA, 0]));

@@ -125,7 +125,7 @@ fn a_device_open_in_another_process_is_refused_with_its_number_and_name() {
 #[test]
 fn a_device_that_moves_is_refused_with_the_counts() {
     let Some(bench) = Bench::new(&[]) else { return };
-    // The process scan skips this process, so its reads simulate those of an invisible user.
+    // The process scan skips this process, so reads of this process simulate the reads of an invisible user.
     let device = OpenDirect::new(&bench.device);
     let (stop, reads) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {

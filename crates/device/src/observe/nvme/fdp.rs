@@ -61,7 +61,7 @@ impl FdpState {
     }
 }
 
-/// One FDP configuration of an endurance group.
+/// An FDP configuration of an endurance group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Configuration {
     pub index: u8,

@@ -50,8 +50,8 @@ pub(in crate::observe) struct Poller {
 
 impl Poller {
     /// Calls `read` once for all logs, to learn which logs the drive has; then every `interval`, for these logs.
-    /// Parameters of `read`: true to read OCP's log; true to read FDP's counters. `None` if the drive does not return
-    /// its SMART log.
+    /// Parameters of `read`: first, true to read OCP's log; second, true to read FDP's counters. Returns `None` if the
+    /// drive does not return its SMART log.
     pub(in crate::observe) fn start(
         read: impl Fn(bool, bool) -> Reading + Send + 'static,
         interval: Duration,

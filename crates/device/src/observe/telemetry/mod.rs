@@ -151,7 +151,7 @@ const IOSTAT: [(Column, OfRates); 12] = [
     (Column::UtilPct, |rates| Some(rates.util_pct)),
 ];
 
-/// One device.
+/// Samples the values of a device.
 #[derive(Debug)]
 struct DeviceSampler {
     number: DeviceNumber,
@@ -161,7 +161,7 @@ struct DeviceSampler {
     counters: Option<Counters>,
     thermometer: Option<ProcFile>,
     irq: Option<InterruptSampler>,
-    /// `None` if it is not NVMe or does not return its SMART log.
+    /// `None` if the device is not NVMe or does not return its SMART log.
     health: Option<Poller>,
 }
 

@@ -6,7 +6,7 @@ use crate::discover::DeviceNumber;
 /// The moment in a request's life that an event marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventKind {
-    /// A bio entered the block layer (`block_bio_queue`). One bio may become several requests, or part of one.
+    /// A bio entered the block layer (`block_bio_queue`). A bio may become several requests, or a part of a request.
     Queue,
     /// A bio ended (`block_bio_complete`). An error mostly means that no tag was free for a bio that must not wait; the
     /// sender then sends the bio again. On a device without requests, an event without an error is the completion.

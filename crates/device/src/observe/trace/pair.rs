@@ -10,9 +10,9 @@
 //! * Merged bios are one request, queued when the oldest of them was queued.
 //! * A split bio is several requests, all queued when the bio was queued.
 //! * A request whose parts complete separately completes with its last part.
-//! * On a device without FUA support, the kernel adds a flush to a FUA write, and reports the write as complete twice.
-//!   The second report counts. If the trace lacks the write's bio, the added flush is unknown, and the first report
-//!   counts.
+//! * On a device without FUA support, the kernel adds a flush to a FUA write, and reports the completion twice: before
+//!   and after the flush. The second report counts. If the trace lacks the write's bio, the flush is unknown, and the
+//!   first report counts.
 //!
 //! A bio that ended because no tag was free, and is sent again, counts as queued since its first event. A request that
 //! the driver requeued stays one request; its device time begins at the last issue.
@@ -40,7 +40,7 @@ pub struct Request {
     pub flags: Flags,
     /// True if the request begins at the end of one of the last requests with the same operation.
     pub sequential: bool,
-    /// Task that requested it.
+    /// Task that requested the I/O.
     pub task: Task,
     /// Time at which the oldest bio of the request entered the block layer, `CLOCK_MONOTONIC`, nanoseconds; `None` if
     /// that event is missing.
@@ -259,7 +259,8 @@ impl Pairing {
         self.keep_issued(key, Pending { request, end_sector, flush_follows });
     }
 
-    /// Takes the oldest bio with the event's operation at `sector`. Its part beyond `end_sector` stays for the next request.
+    /// Takes the oldest bio with the event's operation at `sector`. The bio's part beyond `end_sector` stays for the
+    /// next request.
     fn take_bio(&mut self, event: &Event, sector: u64, end_sector: u64) -> Option<Pending> {
         let key = (event.device, sector);
         // If several bios begin at this sector, the bio that ends with the request belongs to the request.

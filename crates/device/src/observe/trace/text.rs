@@ -41,7 +41,7 @@ pub struct TraceText {
     pub lines: u64,
     /// Lines that are not part of a trace.
     pub unread_lines: u64,
-    /// Number and beginning of the first such line.
+    /// Number and beginning of the first line that is not part of a trace.
     pub first_unread: Option<(u64, String)>,
     /// Events that the tracing program reported as lost.
     pub lost: u64,

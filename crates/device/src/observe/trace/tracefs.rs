@@ -346,7 +346,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("instances")).unwrap();
         let instance = Instance::create(Tracefs { root: dir.path().to_owned(), _mount: None }).unwrap();
-        // Outside tracefs, a directory with a file cannot be removed, like an open instance.
+        // A directory with a file stands for an open instance: outside tracefs, it cannot be removed.
         fs::write(instance.path("tracing_on"), "1").unwrap();
         // Excludes the instances of other tests in this process.
         let own: Vec<_> = live().iter().filter(|path| path.starts_with(dir.path())).cloned().collect();

@@ -90,7 +90,7 @@ struct Writing {
 struct Stripes {
     units_per_stripe: u32,
     superblock_units: u32,
-    /// One bit per stripe: set while the stripe is in the buffer.
+    /// A bit per stripe: set while the stripe is in the buffer.
     buffered: Vec<u64>,
     /// Partly filled stripes, each with its number of host units.
     partial_stripes: Vec<(u32, u32)>,
@@ -136,7 +136,7 @@ impl Stripes {
         *bits = *bits & !(1 << (stripe % 64)) | u64::from(buffered) << (stripe % 64);
     }
 
-    /// Stripes of an extent: the stripe, its units in the extent, and the end of these units within the stripe.
+    /// Stripes of an extent, each with its units in the extent and the end of these units within the stripe.
     #[inline]
     fn parts(&self, extent: Extent) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
         let (units_per_stripe, first_stripe) = (self.units_per_stripe, self.of(extent.superblock, 0));
@@ -193,9 +193,9 @@ impl FtlModel {
         [&HostOpCounters::COLUMNS[..], &Self::COLUMNS].concat()
     }
 
-    /// A preconditioned drive with the parameters of `drive` and of its FTL `ftl_drive`. Uses the seed of `drive`, or `seed`
-    /// if `drive` has none. Errors: an invalid FTL; never for a description that was parsed from text, because the
-    /// parser checks it.
+    /// A preconditioned drive with the parameters of `drive` and of its FTL `ftl_drive`. Uses the seed of `drive`, or
+    /// `seed` if `drive` has none. Errors: an invalid FTL; never for a description that was parsed from text, because
+    /// the parser checks it.
     pub fn new(drive: &DriveSpec, ftl_drive: &FtlDrive, seed: u64) -> Result<Self, SpecError> {
         let seed = drive.seed.unwrap_or(seed);
         let mut ftl = Ftl::new(&ftl_drive.spec, seed)?;
@@ -204,7 +204,7 @@ impl FtlModel {
         Ok(Self::with_ftl(drive, ftl_drive, ftl, random))
     }
 
-    /// As [`Self::new`], with an existing `ftl` in its current state. The spec of `ftl` must equal the spec in `ftl_drive`.
+    /// As [`Self::new`], with an existing `ftl` in its current state. Its spec must equal the spec in `ftl_drive`.
     pub fn with_ftl(drive: &DriveSpec, ftl_drive: &FtlDrive, ftl: Ftl, random: Random) -> Self {
         Self {
             controller_ns: ftl_drive.flash.controller_ns.max(1),

@@ -164,7 +164,7 @@ fn a_channel_passes_the_data_of_its_dies_in_turn() {
     let mut engine = engine(text);
     let reads = (0..2).map(|n| (0, OpKind::Read, n * (64 << 10), 64 << 10));
     assert_eq!(open_loop(&mut engine, reads).reads_ns, [125_536, 191_072]);
-    // One operation over both stripes ends with the second.
+    // An operation over both stripes ends with the second stripe.
     let both = std::iter::once((0, OpKind::Read, 0, 128 << 10));
     assert_eq!(open_loop(&mut engine, both).reads_ns, [191_072]);
 }

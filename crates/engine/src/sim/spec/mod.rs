@@ -67,7 +67,7 @@ pub struct DriveSpec {
 pub struct Stalls {
     /// Length of each stall, nanoseconds.
     pub length_ns: u64,
-    /// Stalls begin at every multiple of this period, not at 0; 0: no periodic stalls.
+    /// Stalls begin one period after the start, and then after each further period. A period of 0: no periodic stalls.
     pub every_ns: u64,
     /// Further stalls begin at these instants, ascending.
     pub at_ns: Vec<u64>,

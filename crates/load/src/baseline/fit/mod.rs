@@ -6,8 +6,8 @@
 //!        -> take the best estimate, and vary its parameters one by one until no change improves the fit
 //!        -> vary each parameter until the fit is clearly worse: the parameter's interval
 //! ```
-//! Stalls too rare for short jobs are not fitted: a watch has measured these stalls ([`Stalls`]). Jobs that met a stall
-//! are compared only by values that a stall does not affect.
+//! Stalls too rare for short jobs are not fitted: a watch, the baseline's long job at a light load, has measured these
+//! stalls ([`Stalls`]). Jobs that met a stall are compared only by values that a stall does not affect.
 //!
 //! The one idea: any model that reproduces the points may represent the drive, because the model is used only between
 //! these points. A parameter that no point determines gets an open interval.
@@ -95,7 +95,7 @@ const POINTS_MAX: usize = 1_000;
 
 /// Number of best starting points for the rough search. The fine search begins at the best result of the rough search.
 const STARTS: usize = 2;
-/// Maximum number of comparisons with all points in one search.
+/// Maximum number of drives that one search compares with all points.
 const LOOKS_MAX: usize = 120;
 
 /// The fit misses a point if the rate is off by more than this fraction.
@@ -116,9 +116,9 @@ const STALLS_SURE: f64 = 2.0;
 /// A simulated drive, and the stalls that a watch has measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FittedDrive {
-    /// Device name without these stalls: `sim:...`.
+    /// Device name without the measured stalls: `sim:...`.
     pub steady: String,
-    /// Length of a stall, milliseconds, and the time from one to the next, seconds.
+    /// Length of a stall, milliseconds, and period of the stalls, seconds.
     pub stalls: Option<(f64, f64)>,
 }
 
@@ -405,7 +405,7 @@ impl ComparedPoint<'_> {
                 (
                     worst,
                     format!(
-                        "at {}: {direction_name} measured {}; simulated {}",
+                        "at {}, {direction_name}: measured {}; simulated {}",
                         units::in_one_line(&self.point.job),
                         format_results(measured),
                         format_results(simulated)

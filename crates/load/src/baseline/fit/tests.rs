@@ -66,7 +66,7 @@ fn parameters_are_found_again() {
         for (name, value) in drive["sim:".len()..].split('+').filter_map(|given| given.split_once('=')) {
             let value: f64 = value.parse().unwrap();
             let found = fit.parameters.iter().find(|parameter| parameter.name == name);
-            // If the drive has no bandwidth limit, no job of this baseline meets one, so the parameter is not found.
+            // If the drive has no bandwidth limit, no job meets such a limit, so the parameter is not found.
             let Some(found) = found else {
                 assert_eq!(value, 0.0);
                 continue;

@@ -83,8 +83,8 @@ impl Area {
             order if !is_jump && self.len - last_end >= unit => {
                 let len = len_max.min((self.len - last_end) / unit * unit);
                 if let OffsetOrder::Mapped(maps) = order {
-                    // This operation is sequential: its offset comes from the last operation, not from the random map,
-                    // where its blocks may be marked already.
+                    // This operation is sequential: its offset comes from the last operation, not from the random map.
+                    // Some of its blocks may be marked in the map already.
                     map_of(maps, direction).mark_visited(last_end / unit, len / unit);
                 }
                 (last_end, len)
@@ -188,7 +188,7 @@ pub(super) fn new_area(
             "{bytes} bytes are not a multiple of {min_io} bytes, to which direct I/O must be aligned - change bs, ba, offset or the step of rw, or set direct=0 to use the page cache"
         )));
     }
-    // Sizes of a split that are not multiples of the smallest would leave gaps in a map.
+    // If some sizes of a split were not multiples of the smallest size, operations would leave gaps in the map.
     let order = match job.random {
         false => OffsetOrder::Sequential { skip: job.skip },
         true if job.has_map() => {
@@ -200,8 +200,8 @@ pub(super) fn new_area(
                     )));
                 }
             }
-            // The unit of a map is the smallest size of its own direction. A smaller unit would leave gaps too small
-            // for an operation, which would be truncated.
+            // The unit of a map is the smallest size of its own direction. A smaller unit could leave a gap too small
+            // for an operation, and the operation would be truncated.
             let units =
                 |direction| if directions.contains(&direction) { len / job.sizes[direction].min_bytes() } else { 0 };
             OffsetOrder::Mapped(match job.shares_map(directions) {

@@ -208,8 +208,8 @@ impl SteadyStateStatus {
 /// Time after the ramp in which a minimum rate is not checked.
 const SETTLE_NS: u64 = 2_000_000_000;
 
-/// A cycle is ignored if flashproof itself lagged by more than 1/`OWN_ONE_IN` of the cycle's length: its rate says
-/// nothing about the device.
+/// A cycle is ignored if flashproof itself lagged by more than 1/`OWN_ONE_IN` of the cycle's length: the rate of such a
+/// cycle says nothing about the device.
 const OWN_ONE_IN: u64 = 10;
 
 /// Operations of a direction in the current cycle.
@@ -264,7 +264,7 @@ impl MinRateCheck {
         let is_short = u128::from(did) * 1_000_000_000 < u128::from(min_rate) * u128::from(passed_ns);
         is_short.then(|| {
             format!(
-                "{} {unit}{} per second in the {} before {}, below the minimum rate of {}",
+                "{} {unit}{} per second in the {} that ended at {}, below the minimum rate of {}",
                 units::number(did as f64 * 1e9 / passed_ns as f64),
                 ["reads", "writes", "trims"][direction],
                 duration(passed_ns),
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(of(&each(100), 0), []);
         let short = of(&each(200), 0);
         assert_eq!(short[0].0, 3_100, "the first second after the settling time");
-        assert_eq!(short[0].1, "5 reads per second in the 1 s before 3.1 s, below the minimum rate of 9");
+        assert_eq!(short[0].1, "5 reads per second in the 1 s that ended at 3.1 s, below the minimum rate of 9");
         assert_eq!(of(&[2_000, 2_100, 4_900], 0).len(), 1, "a stall is one long cycle");
     }
 

@@ -233,7 +233,7 @@ with_defaults! {
         pub min_rates: [RateTarget; DIRECTIONS] = [RateTarget::Unlimited; DIRECTIONS],
         /// Length of a cycle.
         pub rate_cycle_ns: u64 = NS_PER_SEC,
-        /// True if reported together with the other jobs of its group.
+        /// True if the job is reported together with the other jobs of its group.
         pub group_reporting: bool = false,
         /// True if the job waits until earlier jobs have ended.
         pub stonewall: bool = false,
@@ -531,7 +531,7 @@ impl Job {
             (!zones.strided && !zbd.is_on && (zones.size.is_some() || zbd != ZbdOptions::default()))
                 .then_some("zonesize and other zone options have no effect without zonemode - give zonemode=zbd or zonemode=strided, or leave them out"),
             (zbd.is_on && !is_plain)
-                .then_some("zonemode=zbd supports rw=read, write, trim and rw, sequential or random - leave out trimwrite, the step after the colon of rw, fill_device, read_iolog and ioengine=null"),
+                .then_some("zonemode=zbd cannot be combined with rw=trimwrite or randtrimwrite, a step after the colon of rw, fill_device, read_iolog or ioengine=null - leave these out, or leave out zonemode=zbd"),
             (zbd.is_on && has_rates && reads && writes && !zbd.reads_beyond)
                 .then_some("reads with a rate have nothing to read before the first write to a zone - leave out the rate, or give read_beyond_wp=1"),
             (self.is_passthrough && (self.flush_every[2] > 0 || self.priority != PriorityOptions::default()))
@@ -543,7 +543,7 @@ impl Job {
             (self.pre_reads && self.direct)
                 .then_some("pre_read fills the page cache, but direct=1 bypasses it - leave one out"),
             (self.appends && (!can_append || zones.strided || zbd.is_on))
-                .then_some("file_append adds bytes to the end of each file, and size is their number - give rw=write or rw=randwrite, and size in bytes; leave out zonemode, fill_device and read_iolog"),
+                .then_some("with file_append, size is the number of bytes added to the end of each file - give rw=write or rw=randwrite, and size in bytes; leave out zonemode, fill_device and read_iolog"),
             (self.hist_log.is_some() && self.log_hist_msec == 0)
                 .then_some("write_hist_log without log_hist_msec writes nothing - give log_hist_msec=1000 or the like"),
         ];

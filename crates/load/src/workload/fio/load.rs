@@ -151,7 +151,7 @@ impl FioLoad {
                     entries.len() - 1
                 });
                 if entries[entry].job.steady != job.steady && clone == 0 {
-                    let why = "jobs that are reported together end together, so they need the same steadystate options - give all the same, or give new_group";
+                    let why = "jobs that are reported together end together, so they need the same steadystate options - give all of them the same options, or give new_group";
                     problems.push(Problem::of_job(&job.name, why));
                 }
                 entries[entry].threads.push(threads.len());

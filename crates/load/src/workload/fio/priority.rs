@@ -31,7 +31,7 @@ const PARTS_MAX: Parts = [3, 7, 1023];
 /// Priority of a fraction of the operations of a direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PriorityShare {
-    /// Size of these operations; `None`: any size.
+    /// Size of the operations; `None`: any size.
     bytes: Option<u64>,
     percent: u64,
     /// Class, level and hint given in `cmdprio_bssplit`; `None`: those of the direction.

@@ -30,7 +30,7 @@ pub struct FioStream {
     pub(super) bytes_left: u64,
     /// Operations left. In a log of `len` operations, the next operation is number `len - ops_left`, counted from 0.
     pub(super) ops_left: u64,
-    /// True if flush calls follow some of its writes.
+    /// True if flush calls follow some of the stream's writes.
     pub(super) flushes: bool,
     /// Cell of each kind, on the first target.
     pub(super) cells: [u32; KINDS],
@@ -46,7 +46,7 @@ pub struct FioStream {
     pub(super) min_rates: MinRateCheck,
     /// True if files are flushed at the end.
     pub(super) end_flush: bool,
-    /// Verification of its data.
+    /// Verification of the stream's data.
     pub(super) verify: Option<Verify>,
     /// Buffer class of the reads that are checked; `None`: all reads are checked.
     pub(super) checked_buffers: Option<u16>,

@@ -320,7 +320,7 @@ fn substituted(value: &str, context: &ParseContext<'_>) -> Result<String, String
     for (keyword, number) in keywords {
         text = text.replace(keyword, &number.to_string());
     }
-    // As in fio, which passes values such as 8*$mb_memory to bc(1).
+    // Values such as 8*$mb_memory are computed; fio passes them to bc(1).
     if is_computed && !text.starts_with('(') && text.contains(['+', '-', '*', '/']) {
         let value = expression(&text, Unit::Kilo(1024))?;
         return Ok(format!("{}", value.trunc()));

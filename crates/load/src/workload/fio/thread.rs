@@ -143,7 +143,7 @@ pub struct Progress {
     pub levels: [Counter; 7],
     /// Depth found so far by the search; 0: no search.
     pub depth: Counter,
-    /// Start of the measured result, nanoseconds of the run: before, the job searched for its depth.
+    /// Start of the measured result, nanoseconds of the run. Before this time the job searched for its depth.
     pub counts_from_ns: Counter,
     failure: OnceLock<String>,
     /// Operations begun.
@@ -152,7 +152,7 @@ pub struct Progress {
     pub(super) read_back: Counter,
     /// Zone resets, including those of emulated zones.
     pub zone_resets: Counter,
-    /// Counts of its verification.
+    /// Counts of the clone's verification.
     pub verify: VerifyCounts,
     /// Lanes that completed their work before their time was over.
     pub lanes_done: Counter,
@@ -197,6 +197,6 @@ pub(super) struct ExitGroups {
     pub(super) groups: Arc<[AtomicU64]>,
     /// Index of this job's group in `groups`.
     pub(super) own_group: usize,
-    /// Groups whose jobs end with this one.
+    /// Groups whose jobs end with this job.
     pub(super) ended_groups: std::ops::Range<usize>,
 }

@@ -36,11 +36,12 @@ pub struct ZbdOptions {
     pub capacity: u64,
     /// True if reads may go beyond the write pointer.
     pub reads_beyond: bool,
-    /// Maximum open zones of all jobs, and of a clone; 0: no limit but the device's.
+    /// Maximum open zones of all jobs, and of a clone; 0: only the device's limit.
     pub open_max: u64,
     pub job_open_max: u64,
-    /// Above this fraction of the range with data, zones that are not full are reset; and such resets per write.
+    /// Fraction of the range: if more of the range holds data, some writes reset a zone that is not full.
     pub reset_threshold: f64,
+    /// Fraction of the writes that reset a zone, once `reset_threshold` is reached.
     pub reset_frequency: f64,
 }
 
@@ -146,7 +147,7 @@ impl ZoneTable {
         }
         if zone_bytes == 0 || zone_bytes > u32::MAX.into() || !zone_bytes.is_multiple_of(512) {
             return Err(format!(
-                "zones of {zone_bytes} bytes are not a multiple of 512 bytes below 4 GiB - give another zonesize"
+                "a zone has {zone_bytes} bytes, but must have a multiple of 512 bytes, below 4 GiB - give another zonesize"
             ));
         }
         let zone_count = shape.size_bytes / zone_bytes;

@@ -232,7 +232,7 @@ fn jobs_that_do_not_fit_the_zones_are_refused_with_the_remedy() {
     for (lines, says) in [
         ("zonemode=zbd\nsize=8z", "the suffix z counts zones of zonesize"),
         ("zonesize=1m", "give zonemode=zbd"),
-        ("zonemode=zbd\nrw=trimwrite", "leave out trimwrite"),
+        ("zonemode=zbd\nrw=trimwrite", "cannot be combined with rw=trimwrite"),
         ("zonemode=zbd\nrw=randrw\nrate_iops=10", "nothing to read before the first write"),
         ("zonemode=zbd\nnumjobs=2\nrate_iops=10", "cannot share its devices"),
         ("zone_reset_frequency=2", "the value must be 0 to 1"),

@@ -217,8 +217,8 @@ mod tests {
 
     #[test]
     fn digests_are_those_of_their_names_where_fio_has_them() {
-        // Check values: of CRCs from the CRC catalogue, without the inversions that fio leaves out; of other digests
-        // from their standards.
+        // The check values of CRCs are from the CRC catalogue, without the inversions that fio leaves out. The check
+        // values of other digests are from their standards.
         let check = b"123456789";
         let first = |method: Method, bytes: usize| method.digest(check)[..bytes].to_vec();
         assert_eq!(first(Method::Crc7, 1), [0x75]);

@@ -283,7 +283,7 @@ impl FioStream {
             }
             ZoneDecision::NoZone => {
                 if self.thread.progress.ops() == 0 || direction == WRITES && self.verify.is_none() {
-                    self.thread.progress.set_failure("no zone of the job's range accepts its operations: for reads, no zone has enough data; for writes, other jobs use all zones that may be open - write first, or give read_beyond_wp=1, a larger size or a higher max_open_zones".into());
+                    self.thread.progress.set_failure("no zone of the job's range accepts an operation: for reads, no zone has enough data; for writes, other jobs use all zones that may be open - write first, or give read_beyond_wp=1, a larger size or a higher max_open_zones".into());
                 }
                 self.bytes_left = 0;
                 None
@@ -291,8 +291,8 @@ impl FioStream {
         }
     }
 
-    /// Counts an operation that was generated for `offset`. In sequential jobs skipped bytes count as well. As in fio,
-    /// they do not count with `io_size`.
+    /// Counts an operation that was generated for `offset`. In sequential jobs skipped bytes count as well, except if
+    /// `io_size` is given, as in fio.
     fn count_placed(&mut self, direction: usize, area: usize, offset: u64, (at, len): (u64, u64)) {
         let (unit, start) = (self.units[direction], self.areas[area].start);
         self.state.has_written |= direction == WRITES;
