@@ -51,7 +51,7 @@ pub trait Stream: Debug + Send {
     fn next(&mut self) -> Option<Request>;
 
     /// Reason why there is no next operation although the stream has not ended. The run loop asks the stream again
-    /// after each completion; if none of its operations is in flight, the run ends.
+    /// after each completion; if no operation of the stream is in flight, the run ends.
     fn stuck(&self) -> Option<String> {
         None
     }
@@ -225,8 +225,8 @@ impl SizeDistribution {
 }
 
 impl Extent {
-    /// Operations of `sizes`, whole multiples of `step_bytes` (the device's minimum direct I/O size), within the
-    /// `usable_bytes` of a device from the request's offset on. Even at the last offset the largest operation fits.
+    /// Operations within the `usable_bytes` of a device from the request's offset on. Their `sizes` are whole multiples
+    /// of `step_bytes`, the device's minimum direct I/O size. Even at the last offset the largest operation fits.
     /// `None` if no operation fits.
     pub fn new(request: Request, usable_bytes: u64, step_bytes: u32, sizes: SizeDistribution) -> Option<Self> {
         let steps_max = u64::from(sizes.max_bytes() / step_bytes);
@@ -297,7 +297,7 @@ impl Stream for Sequential {
 /// all the same.
 ///
 /// An arrival is one update, or a bundle of updates that run one after the other. Several bundles in flight would each
-/// need a count, so the lane of bundles has a limit of one.
+/// need a count of the updates left, so a lane has at most one bundle in flight.
 #[derive(Debug, Clone)]
 pub struct Updates {
     reads: Vec<Extent>,
@@ -334,7 +334,7 @@ impl Stream for Updates {
     }
 
     fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
-        // With one target, all updates are in two cells and are counted at once: billions can be lost.
+        // With one target, all updates are in two cells, so no loop counts them: billions can be lost.
         let ([read], [write]) = (&self.reads[..], &self.writes[..]) else {
             return lose_each(self, arrivals, on_lost);
         };

@@ -1,5 +1,5 @@
-//! The option table: its rows, in the order in which ACT 6.6 echoes them, then ACT 4's and flashproof's; the
-//! configuration, with a field for each row; and how to look a row up.
+//! The option table: first the rows of ACT 6.6, in the order in which ACT echoes them, then ACT 4's and flashproof's.
+//! Also the configuration, with a field for each row, and functions that find a row.
 //!
 //! The main idea: an option is declared once. Its row gives the key, the field of [`ActConfig`] with its type, the
 //! allowed values, the default, and the texts; parsing, checking, the echo, `--help` and docs/options.md all read it.

@@ -51,7 +51,7 @@ pub struct Tenant {
     pub record_bytes: u32,
     /// Share of its space that live records take, in (0, 1).
     pub fill: f64,
-    /// Blocks with less live data are collected, percent.
+    /// Low-water mark, percent: blocks with a smaller share of live data are collected.
     pub defrag_lwm_pct: u32,
     /// Key distribution of updates.
     pub keys: Keys,
@@ -98,7 +98,7 @@ pub struct Space {
 /// Size of a part of a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Size {
-    /// Share of the device in percent, in whole write blocks.
+    /// Share of the device in percent, rounded down to whole write blocks.
     Pct(f64),
     Bytes(u64),
 }

@@ -99,7 +99,7 @@ fn report_missing(lines: &mut Lines, act: u8) {
     }
 }
 
-/// ACT 1 and 2 only had large-block writes, with a configured rate.
+/// ACT 1 and 2 had a configured rate of large-block writes, and no rate of record writes.
 fn large_blocks(lines: &mut Lines) {
     let read_size = lines.take_number("read-req-num-512-blocks", 1);
     let record_bytes = read_size.map(|(_, blocks)| u64::from(blocks) * 512);
