@@ -63,20 +63,21 @@ macro_rules! keys {
 keys! {
     BOTH "device-names" from (1, 0) => SAME;
     STORAGE "queue-per-device" from (1, 0) to (3, 0) =>
-        "dropped; `yes` gave each device its own `threads-per-queue` threads, and becomes `service-threads`: devices x \
-         threads, a limit for all devices together";
+        "dropped. `yes` gave each device its own `threads-per-queue` threads; today it becomes `service-threads`: \
+         devices x `threads-per-queue`, as one limit for all devices together";
     BOTH "num-queues" from (1, 0) to (5, 3) =>
-        "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4; ACT 5 used the number \
-         of CPUs, which is not in the file (give it with `--cpus`)";
+        "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4. In ACT 5 the default \
+         was the number of CPUs, which the file does not have: give it with `--cpus`";
     BOTH "threads-per-queue" from (1, 0) to (5, 3) =>
-        "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4, then 4 by default";
+        "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4; in ACT 5 the default \
+         was 4";
     BOTH "test-duration-sec" from (1, 0) => SAME;
     BOTH "report-interval-sec" from (1, 0) => "the same; mandatory until ACT 4";
     BOTH "read-reqs-per-sec" from (1, 0) => SAME;
     STORAGE "large-block-ops-per-sec" from (1, 0) to (2, 0) =>
         "replaced by `write-reqs-per-sec`, chosen so that the rate of large blocks stays exactly the same: with \
          `defrag-lwm-pct: 50` if that gives a whole number, else with 0";
-    STORAGE "read-req-num-512-blocks" from (1, 0) to (2, 0) => "replaced by `record-bytes`: 512 times as many";
+    STORAGE "read-req-num-512-blocks" from (1, 0) to (2, 0) => "replaced by `record-bytes`: this number times 512";
     STORAGE "large-block-op-kbytes" from (1, 0) => "the same; mandatory until ACT 4; a power of two from ACT 4 on";
     STORAGE "use-valloc" from (1, 0) to (3, 0) => "dropped: it chose how ACT allocated memory";
     STORAGE "num-write-buffers" from (1, 0) to (2, 0) =>
@@ -105,8 +106,9 @@ keys! {
         "the same; 0 means no limit from 6.0 on. In ACT 5, a limit of 0 allowed no lag; it becomes 1";
     INDEX "num-cache-threads" from (5, 0) to (5, 0) => "renamed `cache-threads`";
     BOTH "service-threads" from (5, 1) =>
-        "until 5.3 the threads that made requests for the queues: dropped. From 6.0 on the threads that carry out the \
-         requests: the same, but flashproof does not use ACT's default of 5 for each CPU (`--cpus` writes it out)";
+        "until 5.3 this was the number of threads that made requests for the queues; it is dropped. From 6.0 on it is \
+         the number of threads that carry out the requests; it stays. flashproof does not use ACT's default of 5 \
+         threads for each CPU; `--cpus` writes that default out";
     INDEX "cache-threads" from (5, 1) => SAME;
     BOTH "disable-odsync" from (5, 2) =>
         "the same; ACT 1 to 4 opened devices without O_DSYNC, so their files get `disable-odsync: yes`, except with \

@@ -127,8 +127,8 @@ impl Conflicts<'_> {
                 continue;
             }
             let what = format!(
-                "{key}: it only works with storage-read-histogram and storage-write-histogram, and neither is given - \
-                 drop it, or add them"
+                "{key}: the key only works with storage-read-histogram and storage-write-histogram, and neither is \
+                 given - drop {key}, or add the histograms"
             );
             self.add_beside_sizes(key, what);
         }

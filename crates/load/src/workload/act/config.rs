@@ -143,7 +143,7 @@ pub(super) fn threads_of_queues(queues: u32, threads: u32) -> Result<u32, Proble
 pub(super) fn unknown(key: &str, test: Test) -> Problem {
     match all().find(|spec| spec.name == key && !spec.tests.contains(&test)) {
         Some(OptionSpec { tests: [of, ..], .. }) => Problem::Other(format!(
-            "{key}: a key of the {} test, which {} {} test does not have - remove the line, or run \"flashproof {}\"",
+            "{key}: a key of the {} test; {} {} test does not read it - remove the line, or run \"flashproof {}\"",
             of.name(),
             if test == Test::Index { "an" } else { "a" },
             test.name(),
