@@ -27,7 +27,7 @@ const PER_SEC_MAX: f64 = 1e12;
 /// Maximum number of tables read.
 const TABLES_MAX: usize = 1000;
 
-/// Bytes of other lines that are kept.
+/// Maximum bytes kept of lines that belong to no table.
 const REST_BYTES_MAX: usize = 64 << 20;
 
 /// Lines that are searched for the heading of a table.

@@ -359,7 +359,7 @@ fn range(key: &str) -> RangeInclusive<u32> {
     }
 }
 
-/// The offsets for each other rule of `size-within-bucket`: an implausible offset may hide a wrong rule.
+/// The offsets for each other rule of `size-within-bucket`: an implausible offset may come from a wrong rule.
 pub fn other_rules(
     config: &ActConfig,
     min_io_bytes: u32,

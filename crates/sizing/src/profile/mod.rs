@@ -122,8 +122,8 @@ pub struct Origin {
 }
 
 impl DeviceLoad {
-    /// I/O that the load causes on its drive. Mean sizes: of reads, `read_factor` times the lower edge of their
-    /// buckets; of writes, the upper edge. A `read_factor` of 1 is the paper's rule.
+    /// I/O that the load causes on its drive. The mean size of reads is `read_factor` times the lower edge of their
+    /// buckets; a `read_factor` of 1 is the paper's rule. The mean size of writes is the upper edge of their buckets.
     pub fn io(&self, read_factor: f64) -> DriveIo {
         let commits = if self.commit_to_device { self.writes_per_sec } else { 0.0 };
         let large_kib = self.large_block_bytes as f64 / 1024.0;
@@ -169,7 +169,7 @@ pub struct Check {
     pub place: String,
     /// Quantity compared: `writes/s`.
     pub what: String,
-    /// Expected value and its source: `defrag-read + direct-frees - change of free-wblocks`.
+    /// Expected value and its source: `defrag-read + direct-frees - growth of free-wblocks`.
     pub against: String,
     /// Value found, per second.
     pub found: f64,
@@ -184,7 +184,8 @@ pub struct Check {
 }
 
 impl Check {
-    /// Distance of `found` from the expected range, percent of its nearer end; 0 within, negative below.
+    /// Distance of `found` from the expected range, percent of the range's nearer end. 0 within the range, negative
+    /// below the range.
     pub fn residue_pct(&self) -> f64 {
         let nearest = self.found.min(self.most).max(self.least);
         match self.found - nearest {

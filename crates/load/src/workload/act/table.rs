@@ -108,7 +108,7 @@ options! {
     }
     "service-threads" => service_threads: Option<u32> [
         kind: from(1, SERVICE_THREADS_MAX),
-        default: OptionDefault::Unset { word: Some("0"), what: "up to 1024 for each device, as queue and memory allow" },
+        default: OptionDefault::Unset { word: Some("0"), what: "up to 1024 a device, as queue and memory allow" },
         tests: BOTH,
     ] {
         help: "Maximum number of operations in flight that clients wait for, over all devices: record operations, or index \
@@ -134,7 +134,8 @@ options! {
         unit: "s", kind: from(1, U32_MAX), default: OptionDefault::Value("1"), tests: BOTH,
     ] {
         help: "Time between two reports in the log.",
-        advice: "A later analysis cannot have a finer resolution. Raise this time only if the log of a long run gets too large.",
+        advice: "A later analysis cannot have a finer resolution. Raise this time only if the log of a long run gets \
+                 too large.",
     }
     "microsecond-histograms" => microsecond_histograms: bool [
         kind: OptionKind::YesNo, default: OptionDefault::Value("no"), tests: BOTH,
