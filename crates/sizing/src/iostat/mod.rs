@@ -50,8 +50,8 @@ pub enum IostatError {
 
 /// Reads the output of one machine's iostat, from one run or several.
 ///
-/// `near_date`: a day near the reports, if known. It decides whether `04/03/26` is 3 April or 4 March. Errors: the output
-/// is unreadable, or has no report with reads and writes.
+/// `near_date`: a day near the reports, if known. It decides whether `04/03/26` is 3 April or 4 March. Errors: the
+/// output is unreadable, or has no report with reads and writes.
 pub fn read(source: Source, near_date: Option<Date>) -> Result<Iostat, IostatError> {
     let (name, mut input) = source.into_parts();
     let read_error = |source| ReadError { name: name.clone(), source };
