@@ -56,8 +56,8 @@ pub trait Stream: Debug + Send {
         None
     }
 
-    /// For a closed loop whose [`Self::next`] just returned `None`: time after which to ask again, nanoseconds. `None`:
-    /// the stream has ended or is stuck.
+    /// For a closed loop whose [`Self::next`] just returned `None`: time after which the run loop asks again,
+    /// nanoseconds. `None`: the stream has ended or is stuck.
     fn retry_after_ns(&mut self) -> Option<u64> {
         None
     }
@@ -92,7 +92,7 @@ pub trait Stream: Debug + Send {
     /// Ends the stream, because its time was over at `at_ns`.
     fn stop(&mut self, _at_ns: u64) {}
 
-    /// For a closed loop: the number of its operations that may be in flight at `now_ns`, up to its depth, and the
+    /// For a closed loop: the number of operations that may be in flight at `now_ns`, at most the loop's depth; and the
     /// instant before which no further operation begins. Called at the start of the run, and after each completion.
     #[inline]
     fn width(&mut self, _now_ns: u64) -> (u32, u64) {
@@ -115,16 +115,16 @@ pub trait Stream: Debug + Send {
         self.only_cell().is_none()
     }
 
-    /// Calls `cells` with each cell and its number of operations among the next `arrivals`, without consuming any. For
-    /// random streams the numbers are expected values. Followers are not due yet, so they do not count.
+    /// Calls `cells` with each cell, and the number of operations of this cell among the next `arrivals`. Consumes no
+    /// arrival. For random streams the numbers are expected values. Followers are not due yet, so they do not count.
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
         if let Some(cell) = self.only_cell() {
             cells(cell, arrivals);
         }
     }
 
-    /// Discards the next `arrivals`, which will never be issued. Calls `on_lost` with each cell and its number of
-    /// operations among them and their followers.
+    /// Discards the next `arrivals`, which will never be issued. Calls `on_lost` with each cell, and the number of
+    /// operations of this cell among the discarded arrivals and their followers.
     fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
         match self.only_cell() {
             Some(cell) => on_lost(cell, arrivals),
@@ -274,7 +274,7 @@ impl Stream for Uniform {
 /// Sequential operations from a target's first block to its last, repeated.
 #[derive(Debug, Clone)]
 pub struct Sequential {
-    /// Blocks of the largest size.
+    /// Blocks to operate on. Each operation has the largest size.
     pub extent: Extent,
     /// Index of the next block.
     pub next_block: u64,

@@ -7,8 +7,8 @@
 //! 2. Not carried out (streams with a rate): more than one and more than 0.1 % of the operations are not completed 1 s
 //!    after the end of the slice. If the stream or the run ends within the slice, its end counts instead.
 //! 3. Late (streams with a limit of lateness): more than 0.1 % completed later than this limit.
-//! 4. Silence (judged closed loops): the time in which a device has operations in flight and completes none for longer
-//!    than the loosest limit must stay below that limit's share of the slice.
+//! 4. Silence (judged closed loops): for longer than the loosest limit, a device has operations in flight and completes
+//!    none. All such times together are at least that limit's share of the slice.
 //! 5. Below its rate (streams with a minimum rate): fewer operations per second succeeded in a stretch (a slice, or
 //!    two joined slices), on all devices together.
 //!
@@ -33,7 +33,7 @@ pub(crate) struct Fate {
     issued_ns: Option<u64>,
     back_ns: Option<u64>,
     failed: bool,
-    /// End of its stream, or of the run.
+    /// End of the operation's stream, or of the run.
     end_ns: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Computes the offsets with which a histogram load reproduces a cluster's I/O; pure arithmetic, without a drive.
 //!
 //! ```text
-//! ActConfig --Load::of--> requested I/O -------------.
+//! ActConfig --RequestedLoad::of--> requested I/O ----.
 //!                                                     >-- distortion = reached / requested
 //! a burst   ------------> I/O that reached the drive '         |
 //! cluster   ------------> target I/O ---------------------> solve --> Offsets of the next burst

@@ -73,11 +73,11 @@ pub struct DeviceLoad {
     pub drive: String,
     /// Record reads per second that reached the device, including the reads of updates.
     pub reads_per_sec: f64,
-    /// Percentage of these reads of at least 2^i bytes.
+    /// Percentage of these reads that have at least 2^i bytes.
     pub read_sizes_pct_over: Vec<f64>,
     /// Records written per second, including replicas.
     pub writes_per_sec: f64,
-    /// Percentage of records written of at least 2^i bytes.
+    /// Percentage of the records written that have at least 2^i bytes.
     pub write_sizes_pct_over: Vec<f64>,
     /// Client reads per second at this node, of the whole namespace; `None`: not logged.
     pub client_reads_per_sec: Option<f64>,
@@ -149,7 +149,7 @@ pub struct DriveTarget {
     pub predicted: DriveIo,
     /// Measured by iostat.
     pub iostat: Option<DriveIo>,
-    /// Loads on this drive of namespaces that were not requested.
+    /// Loads of namespaces that were not requested, on this drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<DeviceLoad>,
 }

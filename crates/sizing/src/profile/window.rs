@@ -1,9 +1,9 @@
 //! Finds the period of steady load.
 //!
 //! The counters of a log are sampled every [`CELL_SEC`]. A window is steady if the minimum of each rate is within
-//! [`BAND`] of the rate's maximum; the statistical scatter of small counts is allowed in addition. Among all
-//! windows that are long enough and cannot be extended, the busiest is taken, because a drive is sized for the
-//! peak; among equally busy windows, the longest. No window contains a restart, because counters are reset there.
+//! [`BAND`] of the rate's maximum; the statistical scatter of small counts is allowed in addition. Among all windows
+//! that are long enough and cannot be extended, the busiest is taken, because a drive is sized for the peak; among
+//! equally busy windows, the longest. No window contains a restart, because counters are reset there.
 //!
 //! A load that begins is not steady at once: blocks fill before they are defragmented. The parts of the window's start
 //! and end that worsen its mean are cut off, by the marginal standard error rule (MSER; White, "An effective truncation

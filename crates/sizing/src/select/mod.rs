@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The main idea: a drive that sustained certain rates of reads, writes, bytes read and bytes written, all at once and
-//! within its limits, sustains any load that is lower in all four. So the largest of the four ratios of load to drive
+//! within the limits, sustains any load that is lower in all four. So the largest of the four ratios of load to drive
 //! gives the number of drives. If the drive ran exactly this load, or a multiple of it, all four ratios agree and the
 //! number of drives is measured. Otherwise the number is an estimate, and rather too high than too low if the I/O sizes
 //! are between the measured sizes.

@@ -80,7 +80,7 @@ fn large_blocks_as_act_computes(config: &ActConfig, derived: &StorageDerived) ->
 /// A seed that has not been chosen yet is left out. The keys of histogram loads appear only in histogram loads.
 ///
 /// ACT's analysis script looks for lines that begin with `ACT version`, `report-interval-sec`,
-/// `microsecond-histograms`, `DERIVED CONFIGURATION`, `HISTOGRAM NAMES` and `after`. No line here begins so.
+/// `microsecond-histograms`, `DERIVED CONFIGURATION`, `HISTOGRAM NAMES` and `after`. No line here begins with these.
 pub fn settings(config: &ActConfig) -> Vec<(String, String)> {
     let in_force = |spec: &OptionSpec| {
         let value = config.text(spec.name).or(spec.unset_word().map(str::to_owned));

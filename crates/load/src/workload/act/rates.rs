@@ -10,7 +10,7 @@
 //! ```
 //!
 //! In a histogram load the sizes and rates are those of a live database's device. They already include replication,
-//! updates and defragmentation, and nothing is packed:
+//! updates and defragmentation, and blocks need not hold a whole number of records:
 //!
 //! ```text
 //! blocks        = write rate x mean size written / large block

@@ -48,7 +48,7 @@ pub const WHOLE_PPM: u32 = 1_000_000;
 /// Decimals of a percentage: 0.0001 % is a millionth.
 const DECIMALS_MAX: usize = 4;
 
-/// Sizes by powers of two: never rises, ends in 0, has 1 to [`BUCKETS_MAX`] values.
+/// Shares of sizes over powers of two: 1 to [`BUCKETS_MAX`] values, never rising, the last 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SizeHistogram {
     /// Share of sizes over 2^i bytes, in millionths; 0 from i = `values` on.

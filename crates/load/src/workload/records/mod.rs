@@ -155,8 +155,8 @@ impl RecordWorkload {
         (self.keys - shard).div_ceil(shards)
     }
 
-    /// Makes a function of a shard's number and the number of shards. The function returns a generator of the further
-    /// keys in a batch: keys of the same shard, with the distribution of the first key.
+    /// Makes a function that takes the number of a shard and the number of all shards. The function returns a generator
+    /// of the further keys in a batch: keys of the same shard, with the distribution of the first key.
     pub fn batch_keys(&self, seed: u64) -> impl Fn(usize, usize) -> Box<dyn FnMut() -> u64> + Send + Sync + 'static {
         let records = self.clone();
         move |shard, shards| {

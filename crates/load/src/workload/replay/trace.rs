@@ -76,7 +76,7 @@ impl Class {
         self.name_and_kind().0
     }
 
-    /// Kind of its operations.
+    /// Kind of the operations in this class.
     pub fn kind(self) -> OpKind {
         self.name_and_kind().1
     }

@@ -121,7 +121,7 @@ impl Lines {
         self.added.push((key, value.to_string()));
     }
 
-    /// Records a difference from the old file with its reason, at the current key that it concerns.
+    /// Records a difference from the old file and the reason, under the current key that the difference concerns.
     pub(super) fn changed(&mut self, key: &'static str, change: impl Into<String>) {
         self.changes.push((key, change.into()));
     }

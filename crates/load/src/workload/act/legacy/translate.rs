@@ -14,7 +14,7 @@ use super::lines::Lines;
 const KIB: u64 = 1024;
 /// Step of the size of a record as stored by ACT 3 and 4. Source: `RBLOCK_SIZE` of ACT 4's `configuration.c`.
 const STEP_BYTES: u32 = 128;
-/// Queue length at which ACT 1 to 4 stopped, and by default ACT 5.
+/// Queue length at which ACT 1 to 4 stopped. For ACT 5 it was the default.
 const QUEUED_MAX: u32 = 100_000;
 /// Threads for each queue by default. Source: ACT 5, `cfg_storage.c`.
 const ACT5_THREADS_PER_QUEUE: u32 = 4;
@@ -168,7 +168,7 @@ fn cache_threads(lines: &mut Lines) {
     }
 }
 
-/// In ACT 5 a limit of 0 stopped at the first lag; from 6.0 on it is no limit.
+/// In ACT 5 a limit of 0 stopped at the first lag; from 6.0 on, 0 means no limit.
 fn lag_limit(lines: &mut Lines) {
     if lines.number("max-lag-sec") == Some(0) {
         lines.change("max-lag-sec", 1);

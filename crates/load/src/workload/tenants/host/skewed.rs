@@ -2,10 +2,10 @@
 //!
 //! The one idea: if each update hits a key with probability p, the key's record lives for an exponentially distributed
 //! time of mean 1/p, whatever happened before. So a record's death can be drawn when the record is written, and after
-//! that neither its key nor its place matters. The lives of all records that clients write have one distribution:
-//! Exp(p) with probability p. So the share of a block's records that are alive when the block falls below the low-water
-//! mark is an order statistic of one uniform variate per record. A block's survivors are drawn when the block is
-//! collected. Records that defragmentation writes keep their times of death.
+//! that neither its key nor its place matters. The lives of all records that clients write have one distribution: a
+//! mixture of Exp(p) over the keys, each key with weight p. So the share of a block's records that are alive when the
+//! block falls below the low-water mark is an order statistic of one uniform variate per record. A block's survivors
+//! are drawn when the block is collected. Records that defragmentation writes keep their times of death.
 //!
 //! As under uniform keys ([`super::uniform`]), one record dies for each written record only on average. Time is in
 //! blocks of client writes: records that are overwritten within one block die in the next.

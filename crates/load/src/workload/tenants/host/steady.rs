@@ -1,8 +1,8 @@
 //! Values derived from a tenant's fill and low-water mark by arithmetic.
 //!
 //! Under uniform keys, each record is equally likely to be updated next. In a store of N records, a block thus keeps
-//! its L live records for N / L updates on average. A block is written with R records. It is collected when it holds
-//! K - 1 live records, one fewer than the low-water mark K. Hence
+//! all of its L live records for N / L updates on average. A block is written with R records. It is collected when it
+//! holds K - 1 live records, one fewer than the low-water mark K. Hence
 //!
 //! ```text
 //! a block lives for      N (1/R + 1/(R-1) + ... + 1/K)         updates
