@@ -43,7 +43,7 @@ pub enum IostatError {
     /// Not an output of `iostat -x`.
     #[error(
         "reading {name} - it has no table of iostat -x: expected a line like \"Device r/s rkB/s ... w/s wkB/s\", or \
-         JSON, found {found} - record its output with \"iostat -xty 10 > FILE\", or \"iostat -xty 10 -o JSON\""
+         JSON, found {found} - record the output with \"iostat -xty 10 > FILE\", or \"iostat -xty 10 -o JSON\""
     )]
     NotIostat { name: String, found: String },
 }

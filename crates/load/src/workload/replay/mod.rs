@@ -127,8 +127,8 @@ impl Replay {
         }
         if changes.moved > 0 && !self.fit {
             return Err(CannotRun(format!(
-                "cannot replay on {} - {} of the trace lie beyond its {} bytes, up to byte {end} - use a larger device, or \
-                 give --fit to wrap their offsets around to its start",
+                "cannot replay on {} - {} of the trace lie beyond the device's {} bytes, up to byte {end} - use a \
+                 larger device, or give --fit to wrap their offsets around to the start of the device",
                 device.name,
                 units::count(changes.moved, "operation"),
                 device.size_bytes

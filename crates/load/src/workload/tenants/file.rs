@@ -187,8 +187,8 @@ impl Tenants {
             }
             if size == 0 {
                 return Err(tenant.cannot(format_args!(
-                    "its share of {device} is smaller than {}, the largest write block of the tenants there - give it more \
-                     space, or another device",
+                    "its share of {device} is smaller than {}, the largest write block of the tenants there - give the \
+                     tenant more space, or another device",
                     units::bytes(align_bytes as f64)
                 )));
             }

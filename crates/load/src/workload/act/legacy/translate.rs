@@ -243,8 +243,8 @@ fn default_threads(lines: &mut Lines, act: u8, threads_per_cpu: u32, cpus: Optio
             format!("was the default of ACT {act}: {threads_per_cpu} per CPU, with {cpus} CPUs")
         }
         None => format!(
-            "not given: ACT {act} takes {threads_per_cpu} for each CPU of its machine, but flashproof limits each device \
-             instead - give --cpus N to write ACT's limit out"
+            "not given: ACT {act} takes {threads_per_cpu} threads for each CPU of its machine, but flashproof limits \
+             the operations on each device instead - give --cpus N to write ACT's limit out"
         ),
     };
     lines.changed("service-threads", change);

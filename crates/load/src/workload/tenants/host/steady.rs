@@ -50,8 +50,8 @@ impl StoreGeometry {
         let (block_bytes, record_bytes) = (tenant.write_block_bytes, tenant.record_bytes);
         if blocks < BLOCKS_MIN {
             return Err(tenant.cannot(format_args!(
-                "cannot use a space of {} of {block_bytes} bytes - a store needs at least {BLOCKS_MIN} - give it more space or \
-                 smaller write blocks",
+                "cannot use a space of {} of {block_bytes} bytes - a store needs at least {BLOCKS_MIN} - give the \
+                 tenant more space or smaller write blocks",
                 units::count(blocks, "write block")
             )));
         }
