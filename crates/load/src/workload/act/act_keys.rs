@@ -106,9 +106,9 @@ keys! {
         "the same; 0 means no limit from 6.0 on. In ACT 5, a limit of 0 allowed no lag; it becomes 1";
     INDEX "num-cache-threads" from (5, 0) to (5, 0) => "renamed `cache-threads`";
     BOTH "service-threads" from (5, 1) =>
-        "until 5.3 this was the number of threads that made requests for the queues; it is dropped. From 6.0 on it is \
-         the number of threads that carry out the requests; it stays. flashproof does not use ACT's default of 5 \
-         threads for each CPU; `--cpus` writes that default out";
+        "until 5.3 the number of threads that made requests for the queues: such a number is dropped. From 6.0 on the \
+         number of threads that carry out the requests: such a number stays. flashproof does not use ACT's default of \
+         5 threads for each CPU; `--cpus` writes that default out";
     INDEX "cache-threads" from (5, 1) => SAME;
     BOTH "disable-odsync" from (5, 2) =>
         "the same; ACT 1 to 4 opened devices without O_DSYNC, so their files get `disable-odsync: yes`, except with \

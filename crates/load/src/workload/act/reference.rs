@@ -62,7 +62,7 @@ pub fn markdown() -> String {
         (
             Since::Act66,
             "Keys of ACT 6.6",
-            "Their meaning is that of ACT, except for the differences in docs/act-differences.md.",
+            "These keys mean the same as in ACT, except for the differences in docs/act-differences.md.",
         ),
         (Since::Act4, "Keys of ACT 4", "Each key gives a warning that says how flashproof treats it."),
         (

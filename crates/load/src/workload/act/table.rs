@@ -122,13 +122,13 @@ options! {
     ] {
         help: "Maximum number of page updates in flight, over all devices. An update reads 4 KiB, then writes 4 KiB.",
         advice: "Models the threads that do the device I/O behind a mapped index. A drive that is too slow for \
-                 them falls behind by more than max-lag-sec, which stops the test.",
+                 these threads falls behind by more than max-lag-sec, which stops the test.",
     }
     "test-duration-sec" => test_duration_sec: u32 [
         unit: "s", kind: from(1, U32_MAX), default: OptionDefault::Mandatory("86400"), tests: BOTH,
     ] {
         help: "How long the load runs.",
-        advice: "A day (86400) certifies; anything shorter is called a screening.",
+        advice: "Only a test of one day (86400) certifies; a shorter test is called a screening.",
     }
     "report-interval-sec" => report_interval_sec: u32 [
         unit: "s", kind: from(1, U32_MAX), default: OptionDefault::Value("1"), tests: BOTH,
@@ -219,7 +219,7 @@ options! {
     }
     "max-lag-sec" => max_lag_sec: u32 [unit: "s", default: OptionDefault::Value("10"), tests: BOTH] {
         help: "Stops the test once a stream is this far behind its schedule.",
-        advice: "0 never stops the test. The end of the run says whether the drive or flashproof was slow.",
+        advice: "0 never stops the test. The run says at its end whether the drive or flashproof was slow.",
     }
     "commit-min-bytes" => commit_min_bytes: u32 [
         unit: "bytes", kind: OptionKind::Whole { min: 0, max: RECORD_BYTES_MAX, power_of_two: true }, since: Since::Act4,
@@ -298,7 +298,7 @@ options! {
     "write-size-offset" => write_size_offset: u32 [
         unit: "%", kind: from(1, SIZE_OFFSET_PCT_MAX), default: OptionDefault::Value("100"), since: Since::Paper,
     ] {
-        help: "Multiplies the sizes of storage-write-histogram, and with them the large-block reads and writes.",
+        help: "Multiplies the sizes of storage-write-histogram, and so the rates of large-block reads and writes.",
         advice: "Use it before lbr-req-offset and lbw-req-offset if large-block reads and writes are off by the same factor.",
     }
     "size-within-bucket" => size_within_bucket: SizeWithinBucket [
@@ -332,8 +332,8 @@ options! {
         advice: "auto takes io_uring. If io_uring is forbidden, as in most containers, auto takes Linux AIO \
                  (io_submit). If AIO is not possible either, auto takes threads that block. The run says so. uring \
                  and aio refuse to run without their interface. passthrough sends NVMe commands to the namespace's \
-                 character device (/dev/ng0n1), bypassing the block layer: it needs root, and errors are the drive's \
-                 own (docs/fdp.md). Simulated drives need no interface.",
+                 character device (/dev/ng0n1), bypassing the block layer: it needs root, and returns the drive's \
+                 own errors (docs/fdp.md). Simulated drives need no interface.",
     }
     "seed" => seed: Option<u64> [
         kind: from(0, u64::MAX), default: OptionDefault::Unset { word: None, what: "chosen at the start and recorded" },
