@@ -99,11 +99,11 @@ keys! {
     STORAGE "commit-min-bytes" from (4, 0) to (6, 3) => "dropped by ACT, still works here";
     STORAGE "tomb-raider" from (4, 0) => SAME;
     STORAGE "tomb-raider-sleep-usec" from (4, 0) => "the same; 0 by default in every release, although the README states another default";
-    BOTH "file-size-mbytes" from (5, 0) => "the same; in `act_index` from 6.0 on";
+    BOTH "file-size-mbytes" from (5, 0) => "the same; `act_index` reads it from 6.0 on";
     BOTH "max-reqs-queued" from (5, 0) to (5, 3) =>
         "dropped: there are no queues. Until ACT 4 the limit was 100000. `max-lag-sec` stops a test that falls behind";
     BOTH "max-lag-sec" from (5, 0) =>
-        "the same; 0 means no limit from 6.0 on. In ACT 5, a limit of 0 allowed no lag; it becomes 1";
+        "the same; 0 means no limit from 6.0 on. In ACT 5, a limit of 0 allowed no lag; such a 0 becomes 1";
     INDEX "num-cache-threads" from (5, 0) to (5, 0) => "renamed `cache-threads`";
     BOTH "service-threads" from (5, 1) =>
         "until 5.3 the number of threads that made requests for the queues: such a number is dropped. From 6.0 on the \
@@ -111,8 +111,8 @@ keys! {
          5 threads for each CPU; `--cpus` writes that default out";
     INDEX "cache-threads" from (5, 1) => SAME;
     BOTH "disable-odsync" from (5, 2) =>
-        "the same; ACT 1 to 4 opened devices without O_DSYNC, so their files get `disable-odsync: yes`, except with \
-         `commit-to-device: yes`, which does not allow it";
+        "the same. ACT 1 to 4 opened devices without O_DSYNC, so a file of theirs gets `disable-odsync: yes`. A file \
+         with `commit-to-device: yes` does not: the two exclude each other";
     STORAGE "compress-pct" from (5, 3) => SAME;
     STORAGE "no-defrag-reads" from (6, 4) => SAME;
 }
@@ -123,8 +123,8 @@ pub fn markdown() -> String {
         "# Keys of every ACT, and what became of them\n\n\
          <!-- Generated from the table of old keys. To update: UPDATE_DOCS=1 cargo test -p flashproof-load --test load act_keys -->\n\n\
          `flashproof size config CONFIG` reads the configuration of any ACT and writes today's equivalent, by the \
-         rules of this\ntable. A comment in the output explains each change. ACT 1 is the first release in ACT's repository, \
-         of 2012.\n\n\
+         rules of this\ntable. A comment in the output explains each change. The column ACT has the first and the last \
+         release that read\nthe key. ACT 1 is the release of 2012, the first in ACT's repository.\n\n\
          | Key | Test | ACT | Today |\n|---|---|---|---|\n",
     );
     for key in KEYS {
