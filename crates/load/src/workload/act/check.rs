@@ -128,7 +128,7 @@ impl Conflicts<'_> {
             }
             let what = format!(
                 "{key}: the key only works with storage-read-histogram and storage-write-histogram, and neither is \
-                 given - drop {key}, or add the histograms"
+                 given - drop the key, or add the histograms"
             );
             self.add_beside_sizes(key, what);
         }
@@ -219,7 +219,7 @@ impl Conflicts<'_> {
         } else if let Some(sizes) = issued.filter(|sizes| sizes.bytes_max() > large_block_bytes) {
             let what = format!(
                 "{offset_key}: at {} % the largest records have {} bytes, more than a large block of \
-                 {large_block_bytes} bytes - lower {offset_key}, choose another size-within-bucket, or raise \
+                 {large_block_bytes} bytes - lower this offset, choose another size-within-bucket, or raise \
                  large-block-op-kbytes (at most 8192)",
                 sizes.offset_pct,
                 sizes.bytes_max()

@@ -68,7 +68,8 @@ pub fn markdown() -> String {
         (
             Since::Paper,
             "Keys of histogram loads",
-            "Aerospike's sizing paper announced these keys for ACT 4, but no ACT reads them. docs/method.md has their rules.",
+            "Aerospike's sizing paper announced these keys for ACT 4, but no ACT reads them. docs/method.md has \
+             their rules.",
         ),
         (Since::Flashproof, "Keys of flashproof", "ACT refuses a file that has one of these keys."),
     ];
