@@ -99,7 +99,7 @@ fn sources_of_something_else_are_named() {
         (&["--log", "text.log"], "not a log of the database"),
         (&["--log", "away.log"], "check the path"),
         (&["--log", &example_log, "--namespace", "tset"], "there is no namespace tset - found: test"),
-        (&["--log", &example_log, "--iostat", &other_time], "give iostat's output of that time"),
+        (&["--log", &example_log, "--iostat", &other_time], "give iostat's output of the load's time"),
         (&["--log", &example_log, "--iostat", "sda.txt"], "iostat shows sda, but not loop2"),
         (&["--log", &example_log, "--iostat", "boot.txt"], "covers the time since boot"),
         (&["--log", &example_log, "--iostat", "FFFF=sda.txt"], "there is no such node"),

@@ -6,10 +6,10 @@
 //!
 //! * [`workload`]: the interface between a configuration of any kind and the run loop; a folder for each kind
 //! * [`baseline`]: the next fio job of a baseline
-//! * [`choice`], [`factor`]: words that configurations share, and multiples of a load
+//! * [`choice`]: words that configurations share; [`factor`]: multiples of a load
 //! * [`keys`]: choice of the next record, by popularity
-//! * [`rate`], [`schedule`]: exact rates, and the instants that follow from them
-//! * [`stream`], [`sizes`]: sources of operations, and sizes of any distribution
+//! * [`rate`]: exact rates; [`schedule`]: the instants that follow from rates
+//! * [`stream`]: sources of operations; [`sizes`]: sizes of any distribution
 //! * [`plan`]: lanes, limits and buffers: the input of one shard
 //! * [`run`]: the run loop
 //! * [`memory`]: check for enough free memory

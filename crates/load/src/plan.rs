@@ -102,13 +102,13 @@ impl BufferClass {
         Self { len_bytes, count, fill: Fill::AsIs }
     }
 
-    /// Buffers for writes of `salt`, `slots` in flight, plus some that are salted ahead.
+    /// Buffers for `slots` writes of `salt` in flight, plus a few buffers that are salted ahead.
     pub fn fresh(len_bytes: usize, slots: u32, salt: Salt) -> Self {
         Self { len_bytes, count: salted_ahead(slots), fill: Fill::Fresh(salt) }
     }
 }
 
-/// Number of salted buffers for `slots` operations in flight, including a few that are ready while others are salted.
+/// Number of buffers for `slots` salted operations in flight, plus a few buffers that are salted ahead.
 pub(crate) fn salted_ahead(slots: u32) -> u32 {
     slots + slots.min(SALTED_AHEAD)
 }

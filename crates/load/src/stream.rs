@@ -51,13 +51,13 @@ pub trait Stream: Debug + Send {
     fn next(&mut self) -> Option<Request>;
 
     /// Reason why there is no next operation although the stream has not ended. The run loop asks the stream again
-    /// after each completion; if none of its operations is in flight, the run ends.
+    /// after each completion; if no operation of the stream is in flight, the run ends.
     fn stuck(&self) -> Option<String> {
         None
     }
 
-    /// For a closed loop whose [`Self::next`] just returned `None`: time after which to ask again, nanoseconds. `None`:
-    /// the stream has ended or is stuck.
+    /// For a closed loop whose [`Self::next`] just returned `None`: time after which the run loop asks again,
+    /// nanoseconds. `None`: the stream has ended or is stuck.
     fn retry_after_ns(&mut self) -> Option<u64> {
         None
     }
@@ -92,7 +92,7 @@ pub trait Stream: Debug + Send {
     /// Ends the stream, because its time was over at `at_ns`.
     fn stop(&mut self, _at_ns: u64) {}
 
-    /// For a closed loop: the number of its operations that may be in flight at `now_ns`, up to its depth, and the
+    /// For a closed loop: the number of operations that may be in flight at `now_ns`, at most the loop's depth; and the
     /// instant before which no further operation begins. Called at the start of the run, and after each completion.
     #[inline]
     fn width(&mut self, _now_ns: u64) -> (u32, u64) {
@@ -115,16 +115,16 @@ pub trait Stream: Debug + Send {
         self.only_cell().is_none()
     }
 
-    /// Calls `cells` with each cell and its number of operations among the next `arrivals`, without consuming any. For
-    /// random streams the numbers are expected values. Followers are not due yet, so they do not count.
+    /// Calls `cells` with each cell, and the number of operations of this cell among the next `arrivals`. Consumes no
+    /// arrival. For random streams the numbers are expected values. Followers are not due yet, so they do not count.
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
         if let Some(cell) = self.only_cell() {
             cells(cell, arrivals);
         }
     }
 
-    /// Discards the next `arrivals`, which will never be issued. Calls `on_lost` with each cell and its number of
-    /// operations among them and their followers.
+    /// Discards the next `arrivals`, which will never be issued. Calls `on_lost` with each cell, and the number of
+    /// operations of this cell among the discarded arrivals and their followers.
     fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
         match self.only_cell() {
             Some(cell) => on_lost(cell, arrivals),
@@ -225,8 +225,8 @@ impl SizeDistribution {
 }
 
 impl Extent {
-    /// Operations of `sizes`, whole multiples of `step_bytes` (the device's minimum direct I/O size), within the
-    /// `usable_bytes` of a device from the request's offset on. Even at the last offset the largest operation fits.
+    /// Operations within the `usable_bytes` of a device from the request's offset on. Their `sizes` are whole multiples
+    /// of `step_bytes`, the device's minimum direct I/O size. Even at the last offset the largest operation fits.
     /// `None` if no operation fits.
     pub fn new(request: Request, usable_bytes: u64, step_bytes: u32, sizes: SizeDistribution) -> Option<Self> {
         let steps_max = u64::from(sizes.max_bytes() / step_bytes);
@@ -274,7 +274,7 @@ impl Stream for Uniform {
 /// Sequential operations from a target's first block to its last, repeated.
 #[derive(Debug, Clone)]
 pub struct Sequential {
-    /// Blocks of the largest size.
+    /// Blocks to operate on. Each operation has the largest size.
     pub extent: Extent,
     /// Index of the next block.
     pub next_block: u64,
@@ -297,7 +297,7 @@ impl Stream for Sequential {
 /// all the same.
 ///
 /// An arrival is one update, or a bundle of updates that run one after the other. Several bundles in flight would each
-/// need a count, so the lane of bundles has a limit of one.
+/// need a count of the updates left, so a lane has at most one bundle in flight.
 #[derive(Debug, Clone)]
 pub struct Updates {
     reads: Vec<Extent>,
@@ -334,7 +334,7 @@ impl Stream for Updates {
     }
 
     fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
-        // With one target, all updates are in two cells and are counted at once: billions can be lost.
+        // With one target, all updates are in two cells, so no loop counts them: billions can be lost.
         let ([read], [write]) = (&self.reads[..], &self.writes[..]) else {
             return lose_each(self, arrivals, on_lost);
         };

@@ -103,8 +103,8 @@ struct NamespaceLoad<'a> {
     /// The namespace's load on each device.
     loads: Vec<&'a DeviceLoad>,
     drives: BTreeSet<&'a str>,
-    /// Bytes of record reads in iostat, divided by their bytes if every size were the lower edge of its bucket; `None`
-    /// without iostat, or if iostat shows fewer bytes than the large-block reads.
+    /// A factor: bytes of record reads by iostat, divided by the bytes that these reads would have with every size at
+    /// the lower edge of its bucket. `None` without iostat, or if large-block reads exceed iostat's bytes.
     read_bytes: Option<f64>,
 }
 
@@ -113,7 +113,7 @@ impl<'a> NamespaceLoad<'a> {
         let drives: BTreeSet<&str> = loads.iter().map(|load| load.drive.as_str()).collect();
         let target_of =
             |drive: &&str| profile.drives.iter().find(|target| target.node == loads[0].node && target.drive == **drive);
-        // For `read_bytes`, assumes the same factor for all namespaces of a drive.
+        // `read_bytes` assumes the same factor for all namespaces of a drive.
         let targets = drives.iter().map(target_of).collect::<Option<Vec<_>>>().unwrap_or_default();
         let iostat_kib: Option<f64> = targets.iter().map(|target| target.iostat.map(|io| io.read_kib_per_sec)).sum();
         let all_loads = targets.iter().flat_map(|target| profile.loads_on(target));

@@ -23,7 +23,7 @@ pub struct Line<'a> {
     pub is_complete: bool,
 }
 
-/// The previous line, to detect repeats in a log that was written or copied twice, line by line.
+/// The previous line, to detect repeats in a log that has each line twice.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats(Vec<u8>);
 

@@ -27,7 +27,7 @@ const PER_SEC_MAX: f64 = 1e12;
 /// Maximum number of tables read.
 const TABLES_MAX: usize = 1000;
 
-/// Bytes of other lines that are kept.
+/// Maximum bytes kept of lines that belong to no table.
 const REST_BYTES_MAX: usize = 64 << 20;
 
 /// Lines that are searched for the heading of a table.
@@ -68,7 +68,7 @@ pub struct Pasted {
     pub name: String,
     /// Unit of the table's values; `None` without a heading.
     pub unit: Option<Unit>,
-    /// `pct_over[i]`: percentage of values of at least `thresholds[i]`.
+    /// `pct_over[i]`: percentage of the values that are at least `thresholds[i]`.
     pub pct_over: Vec<f64>,
     /// Thresholds of the columns. Empty without a heading: the thresholds are then the powers of two.
     pub thresholds: Vec<u64>,

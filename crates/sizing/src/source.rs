@@ -31,8 +31,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Opens a regular file, a descriptor of the shell, or standard input for `-`. `piped`: the command that reads
-    /// standard input, for messages.
+    /// Opens a regular file, a descriptor that the shell made (`/dev/fd/N`), or standard input for `-`. `piped`: the
+    /// command that reads standard input, for messages.
     pub fn open(path: &Path, piped: &'static str) -> Result<Self, ReadError> {
         if path == Path::new("-") {
             return Self::new("standard input", Box::new(io::stdin().lock()), piped);

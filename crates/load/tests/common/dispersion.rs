@@ -1,8 +1,8 @@
 //! The index of dispersion: a measure of the evenness of events in time.
 //!
-//! Time is cut into windows; the variance of the number of events in a window, divided by its mean, is 0 for a
-//! perfectly even load, 1 for Poisson arrivals, and n - 1 for evenly spaced bursts of n. Bursty arrivals make a device
-//! look slow; the index shows at which stage the bursts arise.
+//! Time is cut into windows. The index is the variance of the number of events in a window, divided by the mean of
+//! that number: 0 for a perfectly even load, 1 for Poisson arrivals, and n - 1 for evenly spaced bursts of n. Bursty
+//! arrivals make a device look slow; the index shows at which stage the bursts arise.
 //!
 //! Source: D. R. Cox and P. A. W. Lewis, "The Statistical Analysis of Series of Events", 1966.
 
@@ -60,7 +60,7 @@ fn of_sorted(times_ns: &[u64], window_ns: u64) -> Option<Dispersion> {
     of_sorted_from(*times_ns.first()?, times_ns, window_ns)
 }
 
-/// The same in windows that start at `first`, which is no later than any of the times.
+/// As [`dispersion`], in windows that start at `first`; no time is before `first`.
 fn of_sorted_from(first: u64, times_ns: &[u64], window_ns: u64) -> Option<Dispersion> {
     let last = times_ns.last()?;
     let windows = (last - first).checked_div(window_ns).filter(|windows| *windows > 0)?;

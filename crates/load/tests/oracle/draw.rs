@@ -31,7 +31,7 @@ pub(crate) struct Draw {
 pub(crate) enum Drive {
     /// A drive of the simulator, by its description.
     Queue(String),
-    /// A drive that serves all operations in parallel, each in `base_ns` or in its time in `others`; `None`: never.
+    /// A drive that serves all operations in parallel, each in `base_ns` or in its time in `others` (`None`: never).
     Listed { base_ns: u64, others: BTreeMap<(usize, usize), Option<u64>> },
 }
 
@@ -88,7 +88,7 @@ pub(crate) enum Arrivals {
 }
 
 impl LaneDraw {
-    /// The device of the operation of this number.
+    /// The device of operation number `index`.
     pub(crate) fn device(&self, index: usize) -> usize {
         self.devices[index % self.devices.len()]
     }

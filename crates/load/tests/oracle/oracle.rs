@@ -5,10 +5,10 @@
 //!
 //! 1. Lost: issued, and not completed when the drain ends. One lost operation fails the run.
 //! 2. Not carried out (streams with a rate): more than one and more than 0.1 % of the operations are not completed 1 s
-//!    after the slice, or after the stream or the run if that ends within the slice.
+//!    after the end of the slice. If the stream or the run ends within the slice, its end counts instead.
 //! 3. Late (streams with a limit of lateness): more than 0.1 % completed later than this limit.
-//! 4. Silence (judged closed loops): the time in which a device has operations in flight and completes none for longer
-//!    than the loosest limit must stay below that limit's share of the slice.
+//! 4. Silence (judged closed loops): for longer than the loosest limit, a device has operations in flight and completes
+//!    none. All such times together are at least that limit's share of the slice.
 //! 5. Below its rate (streams with a minimum rate): fewer operations per second succeeded in a stretch (a slice, or
 //!    two joined slices), on all devices together.
 //!
@@ -33,7 +33,7 @@ pub(crate) struct Fate {
     issued_ns: Option<u64>,
     back_ns: Option<u64>,
     failed: bool,
-    /// End of its stream, or of the run.
+    /// End of the operation's stream, or of the run.
     end_ns: u64,
 }
 
@@ -316,7 +316,7 @@ impl Ran<'_> {
         let Some(least) = self.draw.streams[stream].own.as_ref().and_then(|own| own.least_iops) else { return };
         for Stretch { first, last, .. } in self.stretches(fates).into_iter().filter(|stretch| !stretch.is_cut) {
             let is_done = |fate: &&Fate| (first..=last).contains(&fate.slice) && fate.back_ns.is_some() && !fate.failed;
-            // In its first slice, a closed loop has one operation too many for each that completes after the loop ends.
+            // In its first slice, a closed loop has one operation too many for each completion after its end.
             let is_late = |fate: &&Fate| !fate.failed && fate.back_ns.is_some_and(|back_ns| back_ns > fate.end_ns);
             let is_first_of_closed = first == 0 && self.draw.streams[stream].per_sec == 0;
             let ahead = if is_first_of_closed { fates.iter().filter(is_late).count() } else { 0 };

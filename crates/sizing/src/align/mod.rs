@@ -1,7 +1,7 @@
 //! Computes the offsets with which a histogram load reproduces a cluster's I/O; pure arithmetic, without a drive.
 //!
 //! ```text
-//! ActConfig --Load::of--> requested I/O -------------.
+//! ActConfig --RequestedLoad::of--> requested I/O ----.
 //!                                                     >-- distortion = reached / requested
 //! a burst   ------------> I/O that reached the drive '         |
 //! cluster   ------------> target I/O ---------------------> solve --> Offsets of the next burst
@@ -359,7 +359,7 @@ fn range(key: &str) -> RangeInclusive<u32> {
     }
 }
 
-/// The offsets for each other rule of `size-within-bucket`: an implausible offset may hide a wrong rule.
+/// The offsets for each other rule of `size-within-bucket`: an implausible offset may come from a wrong rule.
 pub fn other_rules(
     config: &ActConfig,
     min_io_bytes: u32,

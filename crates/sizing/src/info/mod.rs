@@ -27,8 +27,8 @@ use std::{fmt, fs};
 /// The ending of a node's file.
 pub const FILE_ENDING: &str = ".info";
 
-/// Maximum bytes of a reply in a file. The longest known are the partition maps of many namespaces and lists of sets,
-/// below 1 MiB.
+/// Maximum bytes of a reply in a file. The longest known replies have less than 1 MiB: partition maps of many
+/// namespaces, and lists of sets.
 const REPLY_BYTES_MAX: u64 = 16 << 20;
 
 /// Maximum number of namespaces of a server. Source: the server's `datamodel.h`, `AS_NAMESPACE_SZ`.

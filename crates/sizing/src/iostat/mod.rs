@@ -43,15 +43,15 @@ pub enum IostatError {
     /// Not an output of `iostat -x`.
     #[error(
         "reading {name} - it has no table of iostat -x: expected a line like \"Device r/s rkB/s ... w/s wkB/s\", or \
-         JSON, found {found} - record its output with \"iostat -xty 10 > FILE\", or \"iostat -xty 10 -o JSON\""
+         JSON, found {found} - record the output with \"iostat -xty 10 > FILE\", or \"iostat -xty 10 -o JSON\""
     )]
     NotIostat { name: String, found: String },
 }
 
 /// Reads the output of one machine's iostat, from one run or several.
 ///
-/// `near_date`: a day near the reports, if known; it decides between 3 April and 4 March. Errors: unreadable, or without a
-/// report with reads and writes.
+/// `near_date`: a day near the reports, if known. It decides whether `04/03/26` is 3 April or 4 March. Errors: the
+/// output is unreadable, or has no report with reads and writes.
 pub fn read(source: Source, near_date: Option<Date>) -> Result<Iostat, IostatError> {
     let (name, mut input) = source.into_parts();
     let read_error = |source| ReadError { name: name.clone(), source };

@@ -6,7 +6,8 @@
 //! 2026-11-20T23:02:35+0100 ISO            Time: 23:02:35          before version 9, the date stands in the banner
 //! ```
 //!
-//! If a date does not show the order of month and day, the other dates decide, else a given date near the reports.
+//! If a date does not show the order of month and day, the other dates decide. If the other dates do not show the order
+//! either, the caller's day near the reports decides.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time};
@@ -116,8 +117,9 @@ fn groups(text: &str) -> Vec<(usize, &str)> {
     groups
 }
 
-/// Order of day and month in the dates, and true if the order is certain. The order is decided by a date that fits only
-/// one order, else by the shorter span of ascending dates, else by the smaller distance from `near_date`.
+/// Order of day and month in the dates, and true if the order is certain. A date that fits only one order decides.
+/// Otherwise the order with the shorter span of ascending dates is taken. If both spans are equal, the order is taken
+/// in which the first date is nearer to `near_date`.
 pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, bool) {
     let unclear: Vec<_> = dates.iter().filter(|date| !date.year_first && !date.day_first).collect();
     let fits = |order| unclear.iter().all(|date| date.date(order).is_some());

@@ -101,17 +101,17 @@ impl HistogramCounts {
 pub struct BlockRates {
     /// Time in which the blocks were counted, seconds.
     pub seconds: f64,
-    /// Written, including defragmentation's writes.
+    /// Blocks written, including defragmentation's writes.
     pub writes: f64,
-    /// Queued for defragmentation.
+    /// Blocks queued for defragmentation.
     pub defrag_reads: f64,
-    /// Written by defragmentation.
+    /// Blocks written by defragmentation.
     pub defrag_writes: Option<f64>,
     /// Growth of the queue for defragmentation.
     pub defrag_q: f64,
     /// Blocks that were queued and found empty; `None`: not logged.
     pub io_skips: Option<f64>,
-    /// Freed without being queued.
+    /// Blocks freed without being queued.
     pub direct_frees: Option<f64>,
     /// Flushes of blocks that were not full.
     pub partial_flushes: Option<f64>,
@@ -120,8 +120,8 @@ pub struct BlockRates {
 }
 
 impl BlockRates {
-    /// Growth between the first and the last line within `window`, except across steps of the clock; for a single line
-    /// in a log of averages, the rates that the line prints for the last 20 s.
+    /// Growth between the first and the last line within `window`, except across steps of the clock. For a single line
+    /// in a log of averages: the rates that the line prints for the last 20 s.
     pub fn of(lines: &[DriveLine], window: Window, log: &ServerLog) -> Option<Self> {
         let Some((pairs, seconds)) = ends(lines, |line| line.timestamp, window, &log.clock_steps) else {
             let mut inside = lines.iter().filter(|line| window.contains(line.timestamp));

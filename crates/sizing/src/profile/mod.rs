@@ -73,11 +73,11 @@ pub struct DeviceLoad {
     pub drive: String,
     /// Record reads per second that reached the device, including the reads of updates.
     pub reads_per_sec: f64,
-    /// Percentage of these reads of at least 2^i bytes.
+    /// Percentage of these reads that have at least 2^i bytes.
     pub read_sizes_pct_over: Vec<f64>,
     /// Records written per second, including replicas.
     pub writes_per_sec: f64,
-    /// Percentage of records written of at least 2^i bytes.
+    /// Percentage of the records written that have at least 2^i bytes.
     pub write_sizes_pct_over: Vec<f64>,
     /// Client reads per second at this node, of the whole namespace; `None`: not logged.
     pub client_reads_per_sec: Option<f64>,
@@ -122,8 +122,8 @@ pub struct Origin {
 }
 
 impl DeviceLoad {
-    /// I/O that the load causes on its drive. Mean sizes: of reads, `read_factor` times the lower edge of their
-    /// buckets; of writes, the upper edge. A `read_factor` of 1 is the paper's rule.
+    /// I/O that the load causes on its drive. The mean size of reads is `read_factor` times the lower edge of their
+    /// buckets; a `read_factor` of 1 is the paper's rule. The mean size of writes is the upper edge of their buckets.
     pub fn io(&self, read_factor: f64) -> DriveIo {
         let commits = if self.commit_to_device { self.writes_per_sec } else { 0.0 };
         let large_kib = self.large_block_bytes as f64 / 1024.0;
@@ -149,7 +149,7 @@ pub struct DriveTarget {
     pub predicted: DriveIo,
     /// Measured by iostat.
     pub iostat: Option<DriveIo>,
-    /// Loads on this drive of namespaces that were not requested.
+    /// Loads of namespaces that were not requested, on this drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<DeviceLoad>,
 }
@@ -169,7 +169,7 @@ pub struct Check {
     pub place: String,
     /// Quantity compared: `writes/s`.
     pub what: String,
-    /// Expected value and its source: `defrag-read + direct-frees - change of free-wblocks`.
+    /// Expected value and its source: `defrag-read + direct-frees - growth of free-wblocks`.
     pub against: String,
     /// Value found, per second.
     pub found: f64,
@@ -184,7 +184,8 @@ pub struct Check {
 }
 
 impl Check {
-    /// Distance of `found` from the expected range, percent of its nearer end; 0 within, negative below.
+    /// Distance of `found` from the expected range, percent of the range's nearer end. 0 within the range, negative
+    /// below the range.
     pub fn residue_pct(&self) -> f64 {
         let nearest = self.found.min(self.most).max(self.least);
         match self.found - nearest {

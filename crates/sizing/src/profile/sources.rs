@@ -156,8 +156,8 @@ const CLOCK_SEC: i64 = 1;
 pub enum IostatMismatch {
     /// The reports are from another time.
     #[error(
-        "iostat's reports are of {first} to {last}, but the load is of {from} to {to} - give iostat's output of that \
-         time, or --iostat-zone if the clock of iostat's machine is not in UTC"
+        "iostat's reports are of {first} to {last}, but the load is of {from} to {to} - give iostat's output of the \
+         load's time, or --iostat-zone if the clock of iostat's machine is not in UTC"
     )]
     OtherTime { first: Timestamp, last: Timestamp, from: Timestamp, to: Timestamp },
     #[error(

@@ -1,9 +1,9 @@
 //! Finds the period of steady load.
 //!
-//! The counters of a log are sampled every [`CELL_SEC`]. A window is steady as long as no rate leaves a band: its
-//! minimum is within [`BAND`] of its maximum, plus the statistical scatter of small counts. Among all windows that are
-//! long enough and cannot be extended, the busiest is taken, because a drive is sized for the peak; among equally busy
-//! windows, the longest. No window contains a restart, because counters are reset there.
+//! The counters of a log are sampled every [`CELL_SEC`]. A window is steady if the minimum of each rate is within
+//! [`BAND`] of the rate's maximum; the statistical scatter of small counts is allowed in addition. Among all windows
+//! that are long enough and cannot be extended, the busiest is taken, because a drive is sized for the peak; among
+//! equally busy windows, the longest. No window contains a restart, because counters are reset there.
 //!
 //! A load that begins is not steady at once: blocks fill before they are defragmented. The parts of the window's start
 //! and end that worsen its mean are cut off, by the marginal standard error rule (MSER; White, "An effective truncation
@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 /// Length of a cell, seconds: drv_ssd lines come every 20 s.
 const CELL_SEC: i64 = 20;
 
-/// Maximum drop of a steady window's minimum rate below its maximum, as a fraction.
+/// Maximum drop of a rate within a steady window, from its maximum to its minimum, as a fraction of the maximum.
 const BAND: f64 = 0.2;
 
 /// A window chosen by the user is unsteady if a rate falls by more than this fraction of its maximum.
@@ -236,7 +236,7 @@ struct SteadyWindow {
     cells: usize,
     /// Sum of all rates.
     ops_per_sec: f64,
-    /// Why the window could not be extended: the series that changed, its last rate within and its next rate.
+    /// Why the window could not be extended: the series that changed, its last rate in the window, and its next rate.
     ended_by: Option<(String, f64, f64)>,
 }
 

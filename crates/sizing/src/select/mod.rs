@@ -7,10 +7,10 @@
 //! ```
 //!
 //! The main idea: a drive that sustained certain rates of reads, writes, bytes read and bytes written, all at once and
-//! within its limits, sustains any load that is lower in all four. So the largest of the four ratios of load to drive
+//! within the limits, sustains any load that is lower in all four. So the largest of the four ratios of load to drive
 //! gives the number of drives. If the drive ran exactly this load, or a multiple of it, all four ratios agree and the
 //! number of drives is measured. Otherwise the number is an estimate, and rather too high than too low if the I/O sizes
-//! are between measured ones.
+//! are between the measured sizes.
 
 use crate::align::RequestedLoad;
 use crate::drive_io::DriveIo;
@@ -41,7 +41,7 @@ pub struct Demand {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodeDemand {
     pub node: String,
-    /// Current I/O of each of its drives.
+    /// Current I/O of each drive of the node.
     pub drives: Vec<DriveIo>,
     /// Bytes of records on all drives of the node; `None` if unknown for any drive.
     pub used_bytes: Option<u64>,

@@ -104,7 +104,7 @@ pub struct Dump {
     pub unit: Unit,
     /// Total count.
     pub total: u64,
-    /// Counts by bucket: 0 is the value 0, b is `2^(b-1)..2^b`; up to the last count that is not 0.
+    /// Counts by bucket, up to the last count that is not 0. Bucket 0 has the value 0, bucket b has `2^(b-1)..2^b`.
     pub buckets: Vec<u64>,
 }
 

@@ -63,20 +63,21 @@ macro_rules! keys {
 keys! {
     BOTH "device-names" from (1, 0) => SAME;
     STORAGE "queue-per-device" from (1, 0) to (3, 0) =>
-        "dropped; `yes` gave each device its own `threads-per-queue` threads, and becomes `service-threads`: devices x \
-         threads, a limit for all devices together";
+        "dropped. `yes` gave each device its own `threads-per-queue` threads; today it becomes `service-threads`: \
+         devices x `threads-per-queue`, as one limit for all devices together";
     BOTH "num-queues" from (1, 0) to (5, 3) =>
-        "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4; ACT 5 used the number \
-         of CPUs, which is not in the file (give it with `--cpus`)";
+        "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4. In ACT 5 the default \
+         was the number of CPUs, which the file does not have: give it with `--cpus`";
     BOTH "threads-per-queue" from (1, 0) to (5, 3) =>
-        "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4, then 4 by default";
+        "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4; in ACT 5 the default \
+         was 4";
     BOTH "test-duration-sec" from (1, 0) => SAME;
     BOTH "report-interval-sec" from (1, 0) => "the same; mandatory until ACT 4";
     BOTH "read-reqs-per-sec" from (1, 0) => SAME;
     STORAGE "large-block-ops-per-sec" from (1, 0) to (2, 0) =>
         "replaced by `write-reqs-per-sec`, chosen so that the rate of large blocks stays exactly the same: with \
          `defrag-lwm-pct: 50` if that gives a whole number, else with 0";
-    STORAGE "read-req-num-512-blocks" from (1, 0) to (2, 0) => "replaced by `record-bytes`: 512 times as many";
+    STORAGE "read-req-num-512-blocks" from (1, 0) to (2, 0) => "replaced by `record-bytes`: this number times 512";
     STORAGE "large-block-op-kbytes" from (1, 0) => "the same; mandatory until ACT 4; a power of two from ACT 4 on";
     STORAGE "use-valloc" from (1, 0) to (3, 0) => "dropped: it chose how ACT allocated memory";
     STORAGE "num-write-buffers" from (1, 0) to (2, 0) =>
@@ -98,19 +99,20 @@ keys! {
     STORAGE "commit-min-bytes" from (4, 0) to (6, 3) => "dropped by ACT, still works here";
     STORAGE "tomb-raider" from (4, 0) => SAME;
     STORAGE "tomb-raider-sleep-usec" from (4, 0) => "the same; 0 by default in every release, although the README states another default";
-    BOTH "file-size-mbytes" from (5, 0) => "the same; in `act_index` from 6.0 on";
+    BOTH "file-size-mbytes" from (5, 0) => "the same; `act_index` reads it from 6.0 on";
     BOTH "max-reqs-queued" from (5, 0) to (5, 3) =>
         "dropped: there are no queues. Until ACT 4 the limit was 100000. `max-lag-sec` stops a test that falls behind";
     BOTH "max-lag-sec" from (5, 0) =>
-        "the same; 0 means no limit from 6.0 on. In ACT 5, a limit of 0 allowed no lag; it becomes 1";
+        "the same; 0 means no limit from 6.0 on. In ACT 5, a limit of 0 allowed no lag; such a 0 becomes 1";
     INDEX "num-cache-threads" from (5, 0) to (5, 0) => "renamed `cache-threads`";
     BOTH "service-threads" from (5, 1) =>
-        "until 5.3 the threads that made requests for the queues: dropped. From 6.0 on the threads that carry out the \
-         requests: the same, but flashproof does not use ACT's default of 5 for each CPU (`--cpus` writes it out)";
+        "until 5.3 the number of threads that made requests for the queues: such a number is dropped. From 6.0 on the \
+         number of threads that carry out the requests: such a number stays. flashproof does not use ACT's default of \
+         5 threads for each CPU; `--cpus` writes that default out";
     INDEX "cache-threads" from (5, 1) => SAME;
     BOTH "disable-odsync" from (5, 2) =>
-        "the same; ACT 1 to 4 opened devices without O_DSYNC, so their files get `disable-odsync: yes`, except with \
-         `commit-to-device: yes`, which does not allow it";
+        "the same. ACT 1 to 4 opened devices without O_DSYNC, so a file of theirs gets `disable-odsync: yes`. A file \
+         with `commit-to-device: yes` does not: the two exclude each other";
     STORAGE "compress-pct" from (5, 3) => SAME;
     STORAGE "no-defrag-reads" from (6, 4) => SAME;
 }
@@ -121,8 +123,8 @@ pub fn markdown() -> String {
         "# Keys of every ACT, and what became of them\n\n\
          <!-- Generated from the table of old keys. To update: UPDATE_DOCS=1 cargo test -p flashproof-load --test load act_keys -->\n\n\
          `flashproof size config CONFIG` reads the configuration of any ACT and writes today's equivalent, by the \
-         rules of this\ntable. A comment in the output explains each change. ACT 1 is the first release in ACT's repository, \
-         of 2012.\n\n\
+         rules of this\ntable. A comment in the output explains each change. The column ACT has the first and the last \
+         release that read\nthe key. ACT 1 is the release of 2012, the first in ACT's repository.\n\n\
          | Key | Test | ACT | Today |\n|---|---|---|---|\n",
     );
     for key in KEYS {

@@ -127,8 +127,8 @@ impl Conflicts<'_> {
                 continue;
             }
             let what = format!(
-                "{key}: it only works with storage-read-histogram and storage-write-histogram, and neither is given - \
-                 drop it, or add them"
+                "{key}: the key only works with storage-read-histogram and storage-write-histogram, and neither is \
+                 given - drop the key, or add the histograms"
             );
             self.add_beside_sizes(key, what);
         }
@@ -211,15 +211,15 @@ impl Conflicts<'_> {
         let Some(over_bytes) = sizes.map(|sizes| sizes.histogram.largest().lower_bytes) else { return };
         if over_bytes >= large_block_bytes {
             let what = format!(
-                "{key}: it has sizes over {over_bytes} bytes, but a large block has only {large_block_bytes} bytes and \
-                 records do not straddle blocks - raise large-block-op-kbytes to the database's write-block size (at \
-                 most 8192)"
+                "{key}: the histogram has sizes over {over_bytes} bytes, but a large block has only \
+                 {large_block_bytes} bytes and records do not straddle blocks - raise large-block-op-kbytes to the \
+                 database's write-block size (at most 8192)"
             );
             self.add(&[key, LARGE_BLOCK], what);
         } else if let Some(sizes) = issued.filter(|sizes| sizes.bytes_max() > large_block_bytes) {
             let what = format!(
                 "{offset_key}: at {} % the largest records have {} bytes, more than a large block of \
-                 {large_block_bytes} bytes - lower it, choose another size-within-bucket, or raise \
+                 {large_block_bytes} bytes - lower this offset, choose another size-within-bucket, or raise \
                  large-block-op-kbytes (at most 8192)",
                 sizes.offset_pct,
                 sizes.bytes_max()

@@ -99,7 +99,7 @@ impl ActConfig {
         ActHistograms { scale, per_device }
     }
 
-    /// Maximum lateness of an operation of a stream without limits, nanoseconds: equal to the maximum lag of a stream.
+    /// Maximum lateness of operations in streams without limits, nanoseconds: `max-lag-sec`. `None`: no maximum.
     pub(super) fn late_ns(&self) -> Option<u64> {
         (self.max_lag_sec > 0).then(|| u64::from(self.max_lag_sec) * 1_000_000_000)
     }
@@ -115,7 +115,7 @@ impl ActConfig {
             odsync: !self.disable_odsync,
             engine: self.engine,
             pacing: self.pacing,
-            // ACT's threads wake for each request. To gather operations would change ACT's bursts.
+            // ACT's threads wake for each request. Gathering operations would change ACT's bursts.
             keeps_instants: self.arrival == Arrival::Act,
             seed: self.seed,
         }
@@ -143,7 +143,7 @@ pub(super) fn threads_of_queues(queues: u32, threads: u32) -> Result<u32, Proble
 pub(super) fn unknown(key: &str, test: Test) -> Problem {
     match all().find(|spec| spec.name == key && !spec.tests.contains(&test)) {
         Some(OptionSpec { tests: [of, ..], .. }) => Problem::Other(format!(
-            "{key}: a key of the {} test, which {} {} test does not have - remove the line, or run \"flashproof {}\"",
+            "{key}: a key of the {} test; {} {} test does not read it - remove the line, or run \"flashproof {}\"",
             of.name(),
             if test == Test::Index { "an" } else { "a" },
             test.name(),

@@ -86,7 +86,7 @@ pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, (usiz
     })
 }
 
-/// Splits a line without its comment; `None` if it is blank.
+/// Splits a line from which the comment was removed; `None` if the line is blank.
 fn split(number: usize, content: &[u8]) -> Result<Option<Line<'_>>, String> {
     let text = std::str::from_utf8(content).map_err(|error| {
         let at = error.valid_up_to();

@@ -31,8 +31,8 @@ pub fn configuration(config: &ActConfig) -> Vec<(String, String)> {
 
 /// The lines of ACT's DERIVED CONFIGURATION block, key and value, in ACT's order.
 ///
-/// Units: operations per second over all devices; records rounded down, large blocks to two digits. ACT's 32-bit
-/// integers wrap; these values do not.
+/// Units: operations per second over all devices. Record rates are rounded down, large-block rates to two decimals.
+/// ACT's 32-bit integers wrap; these values do not.
 pub fn derived(config: &ActConfig, derived: &Derived) -> Vec<(String, String)> {
     let lines = match derived {
         Derived::Storage(derived) => {
@@ -60,7 +60,7 @@ fn updates_as_act_computes(config: &ActConfig) -> u64 {
     (config.replicated_writes() as f64 * (100.0 / f64::from(100 - config.defrag_lwm_pct))) as u64
 }
 
-/// Large-block reads and writes per second, in doubles and in the order of ACT's operations.
+/// Large-block reads and writes per second, computed in doubles and in ACT's order of arithmetic.
 ///
 /// Histogram loads, which no ACT supports, get the exact rates. If an exact rate is halfway between two decimals, the
 /// last bit of the double decides in which direction it is rounded.
@@ -80,7 +80,7 @@ fn large_blocks_as_act_computes(config: &ActConfig, derived: &StorageDerived) ->
 /// A seed that has not been chosen yet is left out. The keys of histogram loads appear only in histogram loads.
 ///
 /// ACT's analysis script looks for lines that begin with `ACT version`, `report-interval-sec`,
-/// `microsecond-histograms`, `DERIVED CONFIGURATION`, `HISTOGRAM NAMES` and `after`. No line here begins so.
+/// `microsecond-histograms`, `DERIVED CONFIGURATION`, `HISTOGRAM NAMES` and `after`. No line here begins with these.
 pub fn settings(config: &ActConfig) -> Vec<(String, String)> {
     let in_force = |spec: &OptionSpec| {
         let value = config.text(spec.name).or(spec.unset_word().map(str::to_owned));

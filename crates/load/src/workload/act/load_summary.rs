@@ -131,7 +131,7 @@ impl LoadSummary {
         Some(self.bytes_per_sec(true) * SEC_PER_DAY * share / drive.size_bytes? as f64)
     }
 
-    /// Description, one line each, the remarks last. `rated`: rated drive writes per day, if known.
+    /// Description as lines, the remarks last. `rated`: rated drive writes per day, if known.
     pub fn lines(&self, rated: Option<f64>) -> Vec<String> {
         let devices: usize = self.drives.iter().map(|drive| drive.members.len()).sum();
         let mut lines = vec![format!(

@@ -14,13 +14,13 @@
 //!
 //! * [`dialect`]: a file as lines of key and value; [`sizes`]: sizes as a live database counted them
 //! * [`problem`]: all errors, one line each
-//! * [`options`], [`table`]: the columns and the rows of the option table; [`config`]: the configuration
-//! * [`check`](mod@check), [`rates`]: rules for every file; values derived from a configuration
+//! * [`options`]: the columns of the option table; [`table`]: its rows; [`config`]: the configuration
+//! * [`check`](mod@check): rules for every file; [`rates`]: values derived from a configuration
 //! * [`parse`](mod@parse): reads a file, reports every mistake in it
-//! * [`echo`], [`reference`](mod@reference): a configuration in ACT's log and as files; help and documentation
-//! * [`scale`], [`load_summary`]: a load multiplied, and its meaning
-//! * `build`, [`workload`]: the plans of the shards; a test that can be run
-//! * [`staged`], [`legacy`]: the load of 1x of a series; files of old ACTs, with [`act_keys`]
+//! * [`echo`]: a configuration in ACT's log and as files; [`reference`](mod@reference): help and documentation
+//! * [`scale`]: a load multiplied; [`load_summary`]: the meaning of a load
+//! * `build`: the plans of the shards; [`workload`]: a test that can be run
+//! * [`staged`]: the load of 1x of a series; [`legacy`]: files of old ACTs; [`act_keys`]: their keys
 
 pub mod act_keys;
 mod build;

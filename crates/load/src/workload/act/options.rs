@@ -64,7 +64,7 @@ pub enum OptionKind {
     YesNo,
     /// A word of this list.
     Choice(&'static [&'static str]),
-    /// Percentages of sizes over powers of two, at most [`BUCKETS_MAX`]. None is above the previous; the last is 0.
+    /// For each power of two, the percentage of larger sizes: at most [`BUCKETS_MAX`] values, never rising, the last 0.
     Histogram,
     /// A single word of any kind, for keys that are read and ignored.
     Word,

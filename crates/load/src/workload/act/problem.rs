@@ -9,7 +9,7 @@ use thiserror::Error;
 
 /// A [`Problem`] or a warning with its position.
 ///
-/// Displays as `FILE:LINE: WHAT`, without the line when it concerns the file as a whole.
+/// Displays as `FILE:LINE: WHAT`, without the line for a problem of the whole file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located<T> {
     /// Name of the file, as given.

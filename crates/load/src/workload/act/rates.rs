@@ -4,13 +4,13 @@
 //! reads         = client reads + update-pct % of client writes
 //! record writes = client writes x replication-factor
 //! blocks        = record writes / floor(large block / mean stored record)
-//! large reads   = blocks x 100 / (100 - defrag-lwm-pct)          0 with no-defrag-reads
-//! large writes  = the same; with commit-to-device only defragmentation's share of it,
+//! large writes  = blocks x 100 / (100 - defrag-lwm-pct);   with commit-to-device only defragmentation's share,
 //!                 blocks x defrag-lwm-pct / (100 - defrag-lwm-pct)
+//! large reads   = blocks x 100 / (100 - defrag-lwm-pct);   with no-defrag-reads 0
 //! ```
 //!
 //! In a histogram load the sizes and rates are those of a live database's device. They already include replication,
-//! updates and defragmentation, and nothing is packed:
+//! updates and defragmentation, and blocks need not hold a whole number of records:
 //!
 //! ```text
 //! blocks        = write rate x mean size written / large block
@@ -20,8 +20,8 @@
 //! ```
 //!
 //! In an index test the primary index lies on the devices, in memory-mapped pages of 4 KiB. A client's read or write
-//! looks up one page and waits for it. Cache threads read and write back, in the background, the pages that are changed
-//! or touched by defragmentation:
+//! looks up one page and waits for this page. In the background, cache threads read and write back the pages that
+//! client writes or defragmentation change:
 //!
 //! ```text
 //! client writes = write-reqs-per-sec x replication-factor
@@ -55,10 +55,10 @@ pub enum Derived {
 /// Values derived from the configuration of a storage test. Rates are totals over all devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageDerived {
-    /// Size of the smallest record as stored, in bytes, a multiple of 16. With histograms the smallest size of all, not
-    /// necessarily such a multiple.
+    /// Size of the smallest record as stored, in bytes: a multiple of 16. With histograms: the smallest size in them,
+    /// which need not be a multiple of 16.
     pub record_stored_bytes_min: u32,
-    /// Size of the largest record as stored, in bytes, with the same exception.
+    /// Size of the largest record as stored, in bytes. With histograms: the largest size in them.
     pub record_stored_bytes_max: u32,
     /// Size of a large block, in bytes.
     pub large_block_bytes: u32,

@@ -62,15 +62,16 @@ pub fn markdown() -> String {
         (
             Since::Act66,
             "Keys of ACT 6.6",
-            "Their meaning is that of ACT, except for the differences in docs/act-differences.md.",
+            "These keys mean the same as in ACT, except for the differences in docs/act-differences.md.",
         ),
-        (Since::Act4, "Keys of ACT 4", "Each gives a warning that says how flashproof treats it."),
+        (Since::Act4, "Keys of ACT 4", "Each key gives a warning that says how flashproof treats it."),
         (
             Since::Paper,
             "Keys of histogram loads",
-            "Announced for ACT 4 by Aerospike's sizing paper and never released; docs/method.md has their rules.",
+            "Aerospike's sizing paper announced these keys for ACT 4, but no ACT reads them. docs/method.md has \
+             their rules.",
         ),
-        (Since::Flashproof, "Keys of flashproof", "ACT refuses a file that has one of them."),
+        (Since::Flashproof, "Keys of flashproof", "ACT refuses a file that has one of these keys."),
     ];
     for (since, title, note) in groups {
         let options = || all().filter(|spec| spec.since == since);

@@ -1,4 +1,4 @@
-//! Multiples of an ACT load: "Nx" of a number of drives, and every rate of a configuration.
+//! Multiples of an ACT load: sets "Nx" for a number of drives, or multiplies every rate of a configuration.
 //!
 //! A rate is an option whose unit is something per second, unless only its ratio to another option matters. Shares,
 //! sizes and times are unchanged. Rates are whole numbers in a file, so rounding is reported.

@@ -22,18 +22,18 @@
 //! Shares are kept as whole millionths, so nothing is rounded between the file and the rates. The position of a size in
 //! its bucket is not part of a histogram.
 //!
-//! The sizes of a stream are a histogram, a rule and an offset.
+//! The sizes of a stream follow from a histogram, a rule and an offset.
 //!
 //! | rule | a size in the bucket (L, U] is | mean of the bucket |
 //! |---|---|---|
 //! | lower | L | L |
 //! | upper | U | U |
-//! | uniform | anywhere, equally likely | (L + U) / 2 |
-//! | log-uniform | anywhere, its logarithm equally likely | (U - L) / ln 2 |
+//! | uniform | anywhere; all sizes are equally likely | (L + U) / 2 |
+//! | log-uniform | anywhere; all logarithms of sizes are equally likely | (U - L) / ln 2 |
 //!
-//! The offset then scales sizes. The mean is exact and does not depend on a device. Drawn sizes are rounded up to the
-//! device's step, as all records are. They are not first rounded to 16 bytes: the database counted sizes on its device,
-//! where records are already rounded.
+//! The offset then scales the sizes. The mean is exact and does not depend on a device. Drawn sizes are rounded up to
+//! the device's step, as all records are. They are not first rounded to 16 bytes: the database counted sizes on its
+//! device, where records are already rounded.
 
 use super::dialect::Quoted;
 use crate::choice::choice;
@@ -48,10 +48,10 @@ pub const WHOLE_PPM: u32 = 1_000_000;
 /// Decimals of a percentage: 0.0001 % is a millionth.
 const DECIMALS_MAX: usize = 4;
 
-/// Sizes by powers of two: never rises, ends in 0, has 1 to [`BUCKETS_MAX`] values.
+/// Shares of sizes over powers of two: 1 to [`BUCKETS_MAX`] values, never rising, the last 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SizeHistogram {
-    /// Share of sizes over 2^i bytes, in millionths; 0 from `values` on.
+    /// Share of sizes over 2^i bytes, in millionths; 0 from i = `values` on.
     over_ppm: [u32; BUCKETS_MAX],
     values: usize,
 }
@@ -66,8 +66,8 @@ impl Default for SizeHistogram {
 /// Sizes between two powers of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
-    /// Sizes are larger than this, in bytes. Equal to `upper_bytes` in the first bucket, which holds 1
-    /// byte only.
+    /// Lower edge, in bytes: the sizes in the bucket are larger than this. Exception: the first bucket has only the
+    /// size of 1 byte, and both of its edges are 1.
     pub lower_bytes: u32,
     /// The largest size, in bytes.
     pub upper_bytes: u32,
@@ -257,7 +257,7 @@ impl HistogramSizes {
 
     /// A table that draws sizes, each rounded up to a multiple of `step_bytes`, at least one step.
     ///
-    /// The shares are exact. Only `log-uniform` needs logarithms, rounded once when the table is made.
+    /// The shares are exact, except with `log-uniform`: its logarithms are rounded once, when the table is made.
     pub fn table(&self, step_bytes: u32) -> SizeTable {
         let mut weights = BTreeMap::new();
         for bucket in self.histogram.buckets() {

@@ -1,5 +1,5 @@
-//! The option table: its rows, in the order in which ACT 6.6 echoes them, then ACT 4's and flashproof's; the
-//! configuration, with a field for each row; and how to look a row up.
+//! The option table: first the rows of ACT 6.6, in the order in which ACT echoes them, then ACT 4's and flashproof's.
+//! Also the configuration, with a field for each row, and functions that find a row.
 //!
 //! The main idea: an option is declared once. Its row gives the key, the field of [`ActConfig`] with its type, the
 //! allowed values, the default, and the texts; parsing, checking, the echo, `--help` and docs/options.md all read it.
@@ -93,8 +93,8 @@ options! {
     "device-names" => device_names: Vec<DeviceName> [
         kind: OptionKind::Devices, default: OptionDefault::Mandatory("/dev/nvme0n1"), tests: BOTH,
     ] {
-        help: "The devices to test, separated by commas, semicolons or spaces; writing tests erase them.",
-        advice: "Rates are totals over all of them. A name that starts with sim: is a simulated drive on virtual \
+        help: "The devices to test, separated by commas, semicolons or spaces. A test that writes erases them.",
+        advice: "Rates are totals over all devices. A name that starts with sim: is a simulated drive on virtual \
                  time, whose parameters are joined by +, as in sim:capacity=64GiB+read-us=80; simulated and real \
                  drives do not mix in one test. With file-size-mbytes the names are those of files.",
     }
@@ -103,12 +103,13 @@ options! {
         default: OptionDefault::Unset { word: Some("0"), what: "the names are devices" }, tests: BOTH,
     ] {
         help: "Tests regular files of this size instead of devices.",
-        advice: "For trying things out: a file measures the file system as well. Direct I/O is used where the file \
+        advice: "Use it to try things out: results then include the file system. Direct I/O is used where the file \
                  system allows it.",
     }
     "service-threads" => service_threads: Option<u32> [
         kind: from(1, SERVICE_THREADS_MAX),
-        default: OptionDefault::Unset { word: Some("0"), what: "1024 for each device, or fewer if its queue or memory holds fewer" }, tests: BOTH,
+        default: OptionDefault::Unset { word: Some("0"), what: "up to 1024 a device, as queue and memory allow" },
+        tests: BOTH,
     ] {
         help: "Maximum number of operations in flight that clients wait for, over all devices: record operations, or index \
                reads in the index test.",
@@ -119,27 +120,28 @@ options! {
     "cache-threads" => cache_threads: u32 [
         kind: from(1, SERVICE_THREADS_MAX), default: OptionDefault::Value("8"), tests: INDEX,
     ] {
-        help: "Maximum number of page updates in flight, over all devices: each reads 4 KiB, then writes 4 KiB.",
+        help: "Maximum number of page updates in flight, over all devices. An update reads 4 KiB, then writes 4 KiB.",
         advice: "Models the threads that do the device I/O behind a mapped index. A drive that is too slow for \
-                 them falls behind by more than max-lag-sec, which stops the test.",
+                 these threads falls behind by more than max-lag-sec, which stops the test.",
     }
     "test-duration-sec" => test_duration_sec: u32 [
         unit: "s", kind: from(1, U32_MAX), default: OptionDefault::Mandatory("86400"), tests: BOTH,
     ] {
         help: "How long the load runs.",
-        advice: "A day (86400) certifies; anything shorter is called a screening.",
+        advice: "Only a test of one day (86400) certifies; a shorter test is called a screening.",
     }
     "report-interval-sec" => report_interval_sec: u32 [
         unit: "s", kind: from(1, U32_MAX), default: OptionDefault::Value("1"), tests: BOTH,
     ] {
         help: "Time between two reports in the log.",
-        advice: "The finest resolution of a later analysis. Raise it only to make the log of a long run smaller.",
+        advice: "A later analysis cannot have a finer resolution. Raise this time only if the log of a long run gets \
+                 too large.",
     }
     "microsecond-histograms" => microsecond_histograms: bool [
         kind: OptionKind::YesNo, default: OptionDefault::Value("no"), tests: BOTH,
     ] {
         help: "Counts the log's histograms in microseconds instead of milliseconds.",
-        advice: "For drives whose reads all end within a millisecond. The verdict is exact either way.",
+        advice: "Use it for drives whose reads all end within a millisecond. The verdict is exact either way.",
     }
     "read-reqs-per-sec" => read_reqs_per_sec: u32 [unit: "requests/s", tests: BOTH] {
         help: "Records that clients read, over all devices.",
@@ -154,9 +156,10 @@ options! {
         unit: "bytes", kind: from(0, RECORD_BYTES_MAX), default: OptionDefault::Value("1536"),
     ] {
         help: "Size of a record, or of the smallest record if record-bytes-range-max is set.",
-        advice: "Take the size of the database's records on the device. It is rounded up to 16 bytes as stored, and \
-                 to the device's minimum I/O size as read. A stored record has to fit into a large block. 0 is allowed only with \
-                 storage-read-histogram or storage-write-histogram, which then give the sizes.",
+        advice: "Take the size of the database's records on the device. A stored record is rounded up to a multiple \
+                 of 16 bytes, and a read to the device's minimum I/O size. A stored record has to fit into a large \
+                 block. 0 is allowed only with storage-read-histogram or storage-write-histogram, which then give \
+                 the sizes.",
     }
     "record-bytes-range-max" => record_bytes_range_max: u32 [unit: "bytes", kind: from(0, RECORD_BYTES_MAX)] {
         help: "Size of the largest record; sizes are then uniformly distributed from record-bytes to this.",
@@ -194,11 +197,11 @@ options! {
     }
     "compress-pct" => compress_pct: u32 [unit: "%", kind: from(0, 100), default: OptionDefault::Value("100")] {
         help: "Size to which the written data can be compressed, as a share of the original.",
-        advice: "100 is random data. Lower it only for drives that compress and data known to be compressible.",
+        advice: "100 is random data. Lower it only if the drive compresses, and the data are known to be compressible.",
     }
     "disable-odsync" => disable_odsync: bool [kind: OptionKind::YesNo, default: OptionDefault::Value("no"), tests: BOTH] {
         help: "Opens the devices without O_DSYNC: a write counts as done before it is durable.",
-        advice: "Only for a database that is configured so. Not possible together with commit-to-device.",
+        advice: "Use it only for a database that does the same. Not possible together with commit-to-device.",
     }
     "commit-to-device" => commit_to_device: bool [kind: OptionKind::YesNo, default: OptionDefault::Value("no")] {
         help: "Writes each record by itself instead of in large blocks, which then carry defragmentation only.",
@@ -216,14 +219,14 @@ options! {
     }
     "max-lag-sec" => max_lag_sec: u32 [unit: "s", default: OptionDefault::Value("10"), tests: BOTH] {
         help: "Stops the test once a stream is this far behind its schedule.",
-        advice: "0 never stops the test. The end of the run says whether the drive or flashproof was slow.",
+        advice: "0 never stops the test. The run says at its end whether the drive or flashproof was slow.",
     }
     "commit-min-bytes" => commit_min_bytes: u32 [
         unit: "bytes", kind: OptionKind::Whole { min: 0, max: RECORD_BYTES_MAX, power_of_two: true }, since: Since::Act4,
     ] {
         help: "Rounds the size and the offset of every commit write to a multiple of this.",
-        advice: "0, or a value below the device's minimum I/O size, rounds to that size. Needs commit-to-device; at most a \
-                 large block.",
+        advice: "0, or a value below the device's minimum I/O size, rounds to that size. The key needs \
+                 commit-to-device, and its value must not exceed a large block.",
     }
     "num-queues" => num_queues: Option<u32> [
         kind: from(1, U32_MAX), default: OptionDefault::Unset { word: None, what: "service-threads decides" },
@@ -259,17 +262,18 @@ options! {
         unit: "%", kind: OptionKind::Histogram,
         default: OptionDefault::Unset { word: None, what: "record-bytes gives the sizes" }, since: Since::Paper,
     ] {
-        help: "Sizes of record writes, in the same form; their mean gives the large-block writes.",
-        advice: "Take the averages of the device-write-size histogram, and set write-reqs-per-sec to the \
-                 operations per second of that histogram. Both already include replication, update reads and \
-                 defragmentation, so leave replication-factor, update-pct and defrag-lwm-pct at their defaults.",
+        help: "Sizes of record writes, in the form of storage-read-histogram. The rate of large-block writes follows \
+               from their mean.",
+        advice: "Take the averages of the device-write-size histogram, and set write-reqs-per-sec to the operations \
+                 per second of that histogram. These sizes and this rate already include replication, update reads \
+                 and defragmentation, so leave replication-factor, update-pct and defrag-lwm-pct at their defaults.",
     }
     "total-lbw-per-sec" => total_lbw_per_sec: u32 [unit: "blocks/s", since: Since::Paper] {
         help: "Large blocks that the live database writes, including defragmentation and direct-frees.",
         advice: "Take it from the drv_ssd line of the database's log. It has no effect without direct-frees.",
     }
     "direct-frees" => direct_frees: u32 [unit: "blocks/s", since: Since::Paper] {
-        help: "Large blocks freed without defragmentation: large-block reads shrink by their share of \
+        help: "Large blocks freed without defragmentation. Large-block reads shrink by the share of these blocks in \
         total-lbw-per-sec.",
         advice: "Take it from the drv_ssd detail line of the log, at the same time as total-lbw-per-sec.",
     }
@@ -282,7 +286,7 @@ options! {
     "lbw-req-offset" => lbw_req_offset: u32 [
         unit: "%", kind: from(1, REQ_OFFSET_PCT_MAX), default: OptionDefault::Value("100"), since: Since::Paper,
     ] {
-        help: "Multiplies the large-block writes of a histogram load, but not its reads.",
+        help: "Multiplies the large-block writes of a histogram load, but not the large-block reads.",
         advice: "Use it to match the writes per second that iostat shows on the live database's device.",
     }
     "read-size-offset" => read_size_offset: u32 [
@@ -294,25 +298,26 @@ options! {
     "write-size-offset" => write_size_offset: u32 [
         unit: "%", kind: from(1, SIZE_OFFSET_PCT_MAX), default: OptionDefault::Value("100"), since: Since::Paper,
     ] {
-        help: "Multiplies the sizes of storage-write-histogram, and with them the large-block reads and writes.",
+        help: "Multiplies the sizes of storage-write-histogram, and so the rates of large-block reads and writes.",
         advice: "Use it before lbr-req-offset and lbw-req-offset if large-block reads and writes are off by the same factor.",
     }
     "size-within-bucket" => size_within_bucket: SizeWithinBucket [
         kind: OptionKind::Choice(SizeWithinBucket::WORDS), default: OptionDefault::Value("paper"), since: Since::Flashproof,
     ] {
         help: "Position of a size in its bucket of a histogram.",
-        advice: "paper puts reads at the lower edge and writes at the upper, which reproduces the sizing paper's own \
-                 results; lower and upper put both at that edge; uniform and log-uniform spread them over the bucket, \
-                 log-uniform with smaller sizes more likely. docs/method.md compares them.",
+        advice: "paper puts reads at the lower edge and writes at the upper edge, which reproduces the sizing \
+                 paper's own results. lower puts both at the lower edge, upper puts both at the upper edge. uniform \
+                 and log-uniform spread sizes over the bucket; with log-uniform, smaller sizes are more likely. \
+                 docs/method.md compares them.",
     }
     "arrival" => arrival: Arrival [
         kind: OptionKind::Choice(Arrival::WORDS), default: OptionDefault::Value("paced"), since: Since::Flashproof, tests: BOTH,
     ] {
         help: "How the start times of operations are scheduled.",
-        advice: "paced spaces them evenly on each device; poisson models many independent clients; act repeats ACT \
-                 6's own pacing, for comparison with its results; closed keeps \
-                 service-threads record operations in flight (32 for each device if not given), without a rate, and leaves \
-                 large blocks paced.",
+        advice: "paced spaces operations evenly on each device. poisson models many independent clients. act repeats \
+                 ACT 6's own pacing, for comparison with ACT's results. closed gives record operations no rate: it \
+                 keeps as many of them in flight as service-threads says, by default 32 for each device. Large \
+                 blocks then stay paced.",
     }
     "pacing" => pacing: Pacing [
         kind: OptionKind::Choice(Pacing::WORDS), default: OptionDefault::Value("sleep"), since: Since::Flashproof, tests: BOTH,
@@ -324,11 +329,11 @@ options! {
         kind: OptionKind::Choice(Engine::WORDS), default: OptionDefault::Value("auto"), since: Since::Flashproof, tests: BOTH,
     ] {
         help: "Interface through which operations reach the kernel.",
-        advice: "auto takes io_uring. If io_uring is forbidden, as in most containers, auto takes Linux AIO (io_submit), and if \
-                 AIO is not possible either, threads that block; the run says so. uring and aio refuse to run if their \
-                 interface is not possible. passthrough sends NVMe commands to the namespace's character device \
-                 (/dev/ng0n1), bypassing the block layer: it needs root, and errors are the drive's own \
-                 (docs/fdp.md). Simulated drives need none of them.",
+        advice: "auto takes io_uring. If io_uring is forbidden, as in most containers, auto takes Linux AIO \
+                 (io_submit). If AIO is not possible either, auto takes threads that block. The run says so. uring \
+                 and aio refuse to run without their interface. passthrough sends NVMe commands to the namespace's \
+                 character device (/dev/ng0n1), bypassing the block layer: it needs root, and returns the drive's \
+                 own errors (docs/fdp.md). Simulated drives need no interface.",
     }
     "seed" => seed: Option<u64> [
         kind: from(0, u64::MAX), default: OptionDefault::Unset { word: None, what: "chosen at the start and recorded" },

@@ -73,12 +73,12 @@ impl ActWorkload {
         for key in STANDARD_MIX {
             let [value, usual] = [config, &standard].map(|config| config.text(key).unwrap_or_default());
             if value != usual {
-                return Some(format!("not the standard mix: {key} is {value}, published ratings are with {usual}"));
+                return Some(format!("not the standard mix: {key} is {value}, and {usual} in published ratings"));
             }
         }
         let two_to_one = u64::from(config.read_reqs_per_sec) == 2 * u64::from(config.write_reqs_per_sec);
         (config.write_reqs_per_sec == 0 || !two_to_one)
-            .then(|| "not the standard mix: published ratings are with two reads to a write".to_owned())
+            .then(|| "not the standard mix: published ratings have two reads to a write".to_owned())
     }
 
     /// ACT's log line for a device, before the histograms.
@@ -168,8 +168,8 @@ mod tests {
         assert_eq!(why(&format!("{ACTS}report-interval-sec: 10\nservice-threads: 9\n")), "");
         for (more, expected) in [
             (ACTS.replace("act\n", "paced\n"), "run without --as-act (arrival: paced); even pacing favours a drive"),
-            (format!("{ACTS}record-bytes: 512\n"), "record-bytes is 512, published ratings are with 1536"),
-            (format!("{ACTS}tomb-raider: yes\n"), "tomb-raider is yes, published ratings are with no"),
+            (format!("{ACTS}record-bytes: 512\n"), "record-bytes is 512, and 1536 in published ratings"),
+            (format!("{ACTS}tomb-raider: yes\n"), "tomb-raider is yes, and no in published ratings"),
             (ACTS.replace("30000", "29999"), "two reads to a write"),
         ] {
             assert!(why(&more).contains(expected), "{more}{}", why(&more));

@@ -85,7 +85,7 @@ pub struct RandomPass {
 #[derive(Debug)]
 pub struct ReadBack {
     pub device: DeviceName,
-    /// Places are before this byte.
+    /// Only places before this byte are read.
     pub end: u64,
     /// An order and a number n: only blocks whose lasting write is among the first n writes of the order are read.
     pub order: Option<(Arc<Order>, u64)>,

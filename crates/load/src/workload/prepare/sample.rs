@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sys::op::OpKind;
 use sys::random::Random;
 
-/// Bytes read at a place, and the alignment of places: the largest minimum of direct I/O, and the unit of salt that
-/// depends on the offset.
+/// Bytes read at a place, and the alignment of places. No device has a larger minimum of direct I/O. Salt whose content
+/// depends on the offset is filled in whole units of this size.
 pub const SPOT_BYTES: usize = sys::salt::UNIT_BYTES;
 
 /// Bytes shown of expected and found data.

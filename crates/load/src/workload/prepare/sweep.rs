@@ -8,7 +8,7 @@
 //! Blocks complete in any order. The mark is the first byte not known to be written: a sweep resumed there skips
 //! nothing. The mark is shared, so that it can be recorded during the sweep.
 //!
-//! The sweep of an [`Order`] writes its blocks in that order. Its positions are bytes written, not bytes of the device.
+//! A sweep with an [`Order`] writes the blocks in that order. Its positions count bytes written, not device offsets.
 
 use super::DEPTHS;
 use super::order::Order;

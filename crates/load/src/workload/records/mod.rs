@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The one idea: to the run loop a transaction is an operation, and a namespace is a target. The engine maps these
-//! operations to transactions: key digests and record contents are its business.
+//! operations to transactions, and makes key digests and record contents.
 //!
-//! Each shard has its own keys, every n-th. So a single engine sees all writes of a key, and engines need no
+//! Each shard has every n-th key. So a single engine sees all writes of a key, and engines need no
 //! coordination. With skewed keys, each shard has the same distribution over its own keys.
 
 use super::{
@@ -155,8 +155,8 @@ impl RecordWorkload {
         (self.keys - shard).div_ceil(shards)
     }
 
-    /// Makes a function of a shard's number and the number of shards. The function returns a generator of the further
-    /// keys in a batch: keys of the same shard, with the distribution of the first key.
+    /// Makes a function that takes the number of a shard and the number of all shards. The function returns a generator
+    /// of the further keys in a batch: keys of the same shard, with the distribution of the first key.
     pub fn batch_keys(&self, seed: u64) -> impl Fn(usize, usize) -> Box<dyn FnMut() -> u64> + Send + Sync + 'static {
         let records = self.clone();
         move |shard, shards| {
@@ -299,7 +299,7 @@ impl Stream for Transactions {
     }
 
     fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
-        // Counted at once: billions can be lost.
+        // Counted without a loop: billions can be lost.
         self.expect(arrivals, on_lost);
         self.inserts_left =
             self.inserts_left.map(|left| left.saturating_sub(u32::try_from(arrivals).unwrap_or(u32::MAX)));

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The main idea: a stream's schedule is the list of its instants, and its operations are a parallel list. Both are
-//! shared, so any number of shards can take every n-th entry. An operation is issued at the instant of the traced one,
-//! whatever happened to earlier operations: a trace does not show dependencies.
+//! shared, so any number of shards can take every n-th entry. An operation is issued at the instant of the traced
+//! operation, whatever happened to earlier operations: a trace does not show dependencies.
 //!
 //! Reads below ACT's large block (128 KiB) are judged, because clients wait for them. In a trace without such reads,
 //! the first class that occurs is judged, in this order: small writes, large reads, large writes, flushes, discards. If
@@ -127,8 +127,8 @@ impl Replay {
         }
         if changes.moved > 0 && !self.fit {
             return Err(CannotRun(format!(
-                "cannot replay on {} - {} of the trace lie beyond its {} bytes, up to byte {end} - use a larger device, or \
-                 give --fit to wrap their offsets around to its start",
+                "cannot replay on {} - {} of the trace lie beyond the device's {} bytes, up to byte {end} - use a \
+                 larger device, or give --fit to wrap their offsets around to the start of the device",
                 device.name,
                 units::count(changes.moved, "operation"),
                 device.size_bytes

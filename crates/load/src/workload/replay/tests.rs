@@ -186,8 +186,8 @@ fn what_lies_beyond_a_smaller_device_is_refused_or_begins_again_at_its_start() {
     let refused = plan(&replay, shape(1 << 20, 512), 1).unwrap_err().to_string();
     assert_eq!(
         refused,
-        "cannot replay on sim: - 2 operations of the trace lie beyond its 1048576 bytes, up to byte 1052672 - use a larger \
-         device, or give --fit to wrap their offsets around to its start"
+        "cannot replay on sim: - 2 operations of the trace lie beyond the device's 1048576 bytes, up to byte 1052672 - \
+         use a larger device, or give --fit to wrap their offsets around to the start of the device"
     );
     let fit = Replay { fit: true, ..replay };
     let tiny = plan(&fit, shape(2_048, 512), 1).unwrap_err().to_string();

@@ -13,7 +13,8 @@ use sys::op::{OpKind, WriteSync};
 /// Maximum operations: 240 MB, and briefly as much again while the largest stream is sorted.
 pub const OPERATIONS_MAX: u64 = 10_000_000;
 
-/// Operations below this size are small: ACT's large block, and the smallest write block of servers that ACT models.
+/// Operations below this size are small. ACT's large block has this size, and so has the smallest write block of the
+/// servers that ACT models.
 const LARGE_BYTES: u64 = 128 << 10;
 
 /// Memory for the buffers of a stream on a device, including those salted ahead, bytes.
@@ -75,7 +76,7 @@ impl Class {
         self.name_and_kind().0
     }
 
-    /// Kind of its operations.
+    /// Kind of the operations in this class.
     pub fn kind(self) -> OpKind {
         self.name_and_kind().1
     }

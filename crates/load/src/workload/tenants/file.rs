@@ -18,7 +18,7 @@ const NAME_MAX: usize = 32;
 /// Maximum tenants in a file; an NVMe drive has at most 128 placement handles.
 const TENANTS_MAX: usize = 128;
 
-/// Allowed write blocks: the server's sizes, and smaller ones.
+/// Allowed sizes of a write block: the server's sizes, and smaller sizes.
 const WRITE_BLOCK_BYTES: RangeInclusive<u64> = 32 << 10..=8 << 20;
 
 /// Maximum rate, per second.
@@ -187,8 +187,8 @@ impl Tenants {
             }
             if size == 0 {
                 return Err(tenant.cannot(format_args!(
-                    "its share of {device} is smaller than {}, the largest write block of the tenants there - give it more \
-                     space, or another device",
+                    "its share of {device} is smaller than {}, the largest write block of the tenants there - give the \
+                     tenant more space, or another device",
                     units::bytes(align_bytes as f64)
                 )));
             }
@@ -223,8 +223,8 @@ impl Tenants {
     }
 }
 
-/// Offset of `key` in the text, for a tenant whose table begins at `start`: in that table, among the defaults or at the
-/// top; else `start`.
+/// Offset of `key` in the text. Searched in this order: the tenant's table, which begins at `start`; the defaults; the
+/// top. Without the key: `start`.
 fn offset_of(text: &str, start: usize, key: &str) -> usize {
     let find_in = |table_start: usize| {
         let mut offset = table_start;

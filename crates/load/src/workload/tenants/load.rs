@@ -50,7 +50,7 @@ pub struct TenantLoad {
     device: DeviceName,
     /// True if the tenant's device is the default device.
     is_default: bool,
-    /// Its store, if already in use.
+    /// The tenant's store, if already in use.
     store: Option<StoreModel>,
 }
 
@@ -298,7 +298,7 @@ impl Builder<'_> {
 const READS_PART: u64 = 1 << 32;
 const SALT_PART: u64 = 2 << 32;
 
-/// The blocks of a tenant: its store, and the common fields of their operations, each at the first byte of the space.
+/// The block operations of a tenant: the store, and a request for each kind of operation, at the space's first byte.
 #[derive(Debug)]
 struct Blocks {
     store: StoreModel,
@@ -348,7 +348,7 @@ impl Stream for Blocks {
     }
 }
 
-/// The initial writes of a tenant, even a read-only one.
+/// The first writes to a tenant's space, also for a read-only tenant.
 #[derive(Debug, Clone)]
 pub struct TenantFill(pub TenantLoad);
 

@@ -41,17 +41,17 @@ pub struct Tenants {
 pub struct Tenant {
     /// Letters, digits, `.`, `-`, `_`.
     pub name: String,
-    /// Its device; `None`: the default device.
+    /// Device of the tenant; `None`: the default device.
     pub device: Option<String>,
-    /// Its part of the device.
+    /// The tenant's part of the device.
     pub space: Space,
     /// Bytes of a write block, a power of two.
     pub write_block_bytes: u32,
     /// Bytes of a record as stored, a multiple of 16.
     pub record_bytes: u32,
-    /// Share of its space that live records take, in (0, 1).
+    /// Share of the tenant's space that live records take, in (0, 1).
     pub fill: f64,
-    /// Blocks with less live data are collected, percent.
+    /// Low-water mark, percent: blocks with a smaller share of live data are collected.
     pub defrag_lwm_pct: u32,
     /// Key distribution of updates.
     pub keys: Keys,
@@ -73,7 +73,7 @@ impl Tenant {
         self.write_block_bytes / self.record_bytes
     }
 
-    /// Write blocks that its clients fill per second.
+    /// Write blocks that the tenant's clients fill per second.
     pub fn client_blocks(&self) -> Rate {
         Rate::nearest(
             self.writes.ops().into(),
@@ -98,7 +98,7 @@ pub struct Space {
 /// Size of a part of a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Size {
-    /// Share of the device in percent, in whole write blocks.
+    /// Share of the device in percent, rounded down to whole write blocks.
     Pct(f64),
     Bytes(u64),
 }

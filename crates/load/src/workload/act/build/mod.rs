@@ -39,8 +39,8 @@ const CLOSED_DEPTH_PER_DEVICE: u32 = 32;
 /// ACT's default number of threads per CPU. Source: ACT 6.6, `cfg_storage.c`.
 const ACT_THREADS_PER_CPU: u32 = 5;
 
-/// Upper bound of the delay with which ACT 6.6's threads wake from usleep, with few exceptions, nanoseconds: the
-/// kernel's timer slack of 50 us, and competition of the threads for CPUs. Measured: docs/method.md.
+/// Nearly all wake-ups of ACT 6.6's threads from usleep are at most this late, nanoseconds. Causes: the kernel's timer
+/// slack of 50 us, and competition of the threads for CPUs. Measured: docs/method.md.
 const ACT_WAKES_LATE_NS: u64 = 150_000;
 
 /// Larger than the number of streams of a workload, so that streams of several workloads are not in phase.
@@ -65,8 +65,8 @@ struct Builder<'a, D> {
 }
 
 impl<D> Builder<'_, D> {
-    /// Divides the load of `iops` operations per second into shards of `run`: as many as requested or needed, at most
-    /// `parts_max`. Adds the `streams` of the load. `add` adds the work of each shard.
+    /// Divides the load of `iops` operations per second into shards of `run`. The number of shards is as requested or
+    /// needed, at most `parts_max`. Adds the `streams` of the load. `add` adds the work of each shard.
     fn build(
         mut self,
         run: &mut RunPlan,
@@ -102,7 +102,7 @@ impl<D> Builder<'_, D> {
         Some(Arrival::Scheduled(schedule))
     }
 
-    /// This shard's part of the arrivals on a device, of a stream that is divided among `shards` shards.
+    /// This shard's part of a stream's arrivals on a device. The stream is divided among `shards` shards.
     fn arrival_on(&self, stream: usize, rate: Rate, index: usize, shard: u32, shards: u32) -> Option<Arrival> {
         let devices = self.devices.len() as u64;
         self.arrival(stream, rate, u64::from(shard) * devices + index as u64, devices * u64::from(shards))
@@ -150,8 +150,8 @@ impl<D> Builder<'_, D> {
         }
     }
 
-    /// Adds the limits of client operations, and returns the limit of each device: one for all if `service-threads` is
-    /// given, else one for each.
+    /// Adds the limits of client operations, and returns the limit of each device. With `service-threads` all devices
+    /// share one limit, otherwise each device has its own.
     fn client_limits(&self, shard: u32, plan: &mut Plan) -> Vec<u32> {
         let devices = 0..self.devices.len();
         let per_shard = |slots| share(slots, self.shards, shard).max(1);

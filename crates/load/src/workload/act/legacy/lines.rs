@@ -63,7 +63,7 @@ impl Lines {
         u32::try_from(whole_number(self.value(key)?).ok()?).ok()
     }
 
-    /// Line and value of a key; removes its lines. A second line with the key is recorded as an error.
+    /// Line and value of a key; removes the key's lines. A second line with the key is recorded as an error.
     pub(super) fn take(&mut self, key: &'static str) -> Option<(usize, String)> {
         let mut entries = self.take_entries(|there| there == key).into_iter();
         let first_entry = entries.next()?;
@@ -83,14 +83,14 @@ impl Lines {
         taken
     }
 
-    /// Line and number of a key; removes its lines. Any value but a number of at least `min` gives `None`, and is
-    /// recorded as an error.
+    /// Line and numeric value of a key; removes the key's lines. A value that is not a number of at least `min` gives
+    /// `None`, and is recorded as an error.
     pub(super) fn take_number(&mut self, key: &'static str, min: u32) -> Option<(usize, u32)> {
         self.take_as(key, from(min.into(), U32_MAX))
     }
 
-    /// Line and value of a key that is in no table, parsed as `kind`; removes its lines. Any other value gives `None`,
-    /// and is recorded as an error.
+    /// Line and value of a key that is in no table, parsed as `kind`; removes the key's lines. A value that `kind` does
+    /// not allow gives `None`, and is recorded as an error.
     pub(super) fn take_as<T: Setting + Default>(&mut self, key: &'static str, kind: OptionKind) -> Option<(usize, T)> {
         let (line, text) = self.take(key)?;
         let mut value = T::default();
@@ -121,7 +121,7 @@ impl Lines {
         self.added.push((key, value.to_string()));
     }
 
-    /// Records a difference from the old file with its reason, at the current key that it concerns.
+    /// Records a difference from the old file and the reason, under the current key that the difference concerns.
     pub(super) fn changed(&mut self, key: &'static str, change: impl Into<String>) {
         self.changes.push((key, change.into()));
     }

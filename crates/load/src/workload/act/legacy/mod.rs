@@ -95,7 +95,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translati
     let parsed = parse(test, file, if bytes.len() > FILE_BYTES_MAX { bytes } else { text.as_bytes() });
     let mut parse_problems = parsed.as_ref().err().map(|errors| errors.0.clone()).unwrap_or_default();
     if reading.act.is_none() && candidates.is_err() {
-        // Keys of old ACT releases are not unknown here; only the release is in question.
+        // Only the release is in question, so errors about old keys or missing keys would mislead.
         parse_problems.retain(|problem| !matches!(problem.what, Problem::OldKey(_) | Problem::MissingKey { .. }));
     }
     let given_keys = options_of(test).map(|spec| spec.name).filter(|key| lines.gives(key)).collect();
@@ -123,8 +123,8 @@ pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translati
 /// First words of the files that `flashproof size config` writes.
 pub const WRITTEN_BY: &str = "Written by flashproof";
 
-/// True for a file of flashproof: a file with flashproof's header or a key of flashproof, and without an ACT key that
-/// ACT 6 lacks.
+/// True for a file of flashproof. Such a file has flashproof's header or one of flashproof's own keys, and no key that
+/// only ACTs before 6 read.
 fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool {
     let says_so =
         || String::from_utf8_lossy(bytes).lines().any(|line| line.trim_start_matches('#').contains(WRITTEN_BY));
@@ -147,8 +147,8 @@ fn test_of(lines: &Lines) -> Option<Test> {
     }
 }
 
-/// The major versions that read every ACT key of the file. Errors: two keys that exclude each other, because no version
-/// read all keys.
+/// The major versions that read every ACT key of the file. Errors: if no version read all of these keys, two keys that
+/// no version read together.
 fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'static ActKey)> {
     let known_keys: Vec<_> = lines.keys().filter_map(act_keys::find).collect();
     let newest = known_keys.iter().max_by_key(|key| key.since.0);

@@ -14,7 +14,7 @@ use super::lines::Lines;
 const KIB: u64 = 1024;
 /// Step of the size of a record as stored by ACT 3 and 4. Source: `RBLOCK_SIZE` of ACT 4's `configuration.c`.
 const STEP_BYTES: u32 = 128;
-/// Queue length at which ACT 1 to 4 stopped, and by default ACT 5.
+/// Queue length at which ACT 1 to 4 stopped. For ACT 5 it was the default.
 const QUEUED_MAX: u32 = 100_000;
 /// Threads for each queue by default. Source: ACT 5, `cfg_storage.c`.
 const ACT5_THREADS_PER_QUEUE: u32 = 4;
@@ -99,7 +99,7 @@ fn report_missing(lines: &mut Lines, act: u8) {
     }
 }
 
-/// ACT 1 and 2 only had large-block writes, with a configured rate.
+/// ACT 1 and 2 had a configured rate of large-block writes, and no rate of record writes.
 fn large_blocks(lines: &mut Lines) {
     let read_size = lines.take_number("read-req-num-512-blocks", 1);
     let record_bytes = read_size.map(|(_, blocks)| u64::from(blocks) * 512);
@@ -168,7 +168,7 @@ fn cache_threads(lines: &mut Lines) {
     }
 }
 
-/// In ACT 5 a limit of 0 stopped at the first lag; from 6.0 on it is no limit.
+/// In ACT 5 a limit of 0 stopped at the first lag; from 6.0 on, 0 means no limit.
 fn lag_limit(lines: &mut Lines) {
     if lines.number("max-lag-sec") == Some(0) {
         lines.change("max-lag-sec", 1);
@@ -243,8 +243,8 @@ fn default_threads(lines: &mut Lines, act: u8, threads_per_cpu: u32, cpus: Optio
             format!("was the default of ACT {act}: {threads_per_cpu} per CPU, with {cpus} CPUs")
         }
         None => format!(
-            "not given: ACT {act} takes {threads_per_cpu} for each CPU of its machine, but flashproof limits each device \
-             instead - give --cpus N to write ACT's limit out"
+            "not given: ACT {act} takes {threads_per_cpu} threads for each CPU of its machine, but flashproof limits \
+             the operations on each device instead - give --cpus N to write ACT's limit out"
         ),
     };
     lines.changed("service-threads", change);

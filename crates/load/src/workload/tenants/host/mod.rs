@@ -7,11 +7,11 @@
 //!                          once they are written, the block joins the end of the free list
 //! ```
 //!
-//! The one idea: a drive sees whole blocks, so the model yields whole blocks, and tracks the records in them as
-//! coarsely as their keys allow: under uniform keys a count ([`uniform`]), under skewed keys each record's death
-//! ([`skewed`]), under sequential keys each record's place ([`records`]). A [`wheel`] holds the instants at which
-//! blocks fall below the mark. Defragmentation keeps up: a block is collected as soon as it is below the mark, as in a
-//! server with a short defrag-sleep. No clock, no device; all chance comes from the seed.
+//! The one idea: a drive sees whole blocks, so the model yields whole blocks. The model tracks the records in blocks as
+//! coarsely as the keys allow: by a count per block under uniform keys ([`uniform`]), by each record's death under
+//! skewed keys ([`skewed`]), by each record's place under sequential keys ([`records`]). A [`wheel`] holds the instants
+//! at which blocks fall below the mark. Defragmentation keeps up: a block is collected as soon as it is below the mark,
+//! as in a server with a short defrag-sleep. The model uses no clock and no device; all chance comes from the seed.
 
 mod records;
 mod skewed;

@@ -125,7 +125,7 @@ impl ExactStore {
         }
     }
 
-    /// The next block below the mark, and the live records in it, which wait to be written from now on.
+    /// The next block below the mark, and the number of its live records, which wait to be written from now on.
     pub(super) fn collect(&mut self) -> Option<(u32, u32)> {
         let block = self.due_blocks.pop_front()?;
         let first_place = block * self.records_per_block;

@@ -2,10 +2,10 @@
 //!
 //! The one idea: if each update hits a key with probability p, the key's record lives for an exponentially distributed
 //! time of mean 1/p, whatever happened before. So a record's death can be drawn when the record is written, and after
-//! that neither its key nor its place matters. The lives of all records that clients write have one distribution:
-//! Exp(p) with probability p. So the share of a block's records that are alive when the block falls below the low-water
-//! mark is an order statistic of one uniform variate per record. A block's survivors are drawn when the block is
-//! collected. Records that defragmentation writes keep their times of death.
+//! that neither its key nor its place matters. The lives of all records that clients write have one distribution: a
+//! mixture of Exp(p) over the keys, each key with weight p. So the share of a block's records that are alive when the
+//! block falls below the low-water mark is an order statistic of one uniform variate per record. A block's survivors
+//! are drawn when the block is collected. Records that defragmentation writes keep their times of death.
 //!
 //! As under uniform keys ([`super::uniform`]), one record dies for each written record only on average. Time is in
 //! blocks of client writes: records that are overwritten within one block die in the next.
@@ -31,7 +31,7 @@ pub(super) struct SkewedStore {
     deaths: Gamma,
     mark: Gamma,
     wheel: Wheel,
-    /// By block: the time of its write, and the share of the records from that time that are alive when the block is
+    /// By block: the time of its write, and the share of the records written then that are alive when the block is
     /// collected. For blocks of defragmentation the share is 0, and `death_times` has the deaths of the survivors.
     block_writes: Box<[(u32, f32)]>,
     death_times: Box<[u32]>,
@@ -123,7 +123,7 @@ impl SkewedStore {
         }
     }
 
-    /// The next block below the mark, and the live records in it, which wait to be written from now on.
+    /// The next block below the mark, and the number of its live records, which wait to be written from now on.
     pub(super) fn collect(&mut self) -> Option<(u32, u32)> {
         let block = self.ready_blocks.pop()?;
         let (now, count_before) = (self.wheel.now(), self.moving.len());
@@ -177,7 +177,7 @@ impl Lives {
             }
             let fraction = if previous.1 > share { (previous.1 - target_share) / (previous.1 - share) } else { 1.0 };
             *entry = (previous.0 * (life / previous.0).powf(fraction)).min(LIFE_MAX) as f32;
-            // The search for the next entry continues from there.
+            // The search for the next entry continues one step back.
             (life, share) = previous;
         }
         Self { lives: lives.into() }

@@ -1,8 +1,8 @@
 //! Values derived from a tenant's fill and low-water mark by arithmetic.
 //!
 //! Under uniform keys, each record is equally likely to be updated next. In a store of N records, a block thus keeps
-//! its L live records for N / L updates on average. A block is written with R records. It is collected when it holds
-//! fewer than K live records (K is the low-water mark), so with K - 1. Hence
+//! all of its L live records for N / L updates on average. A block is written with R records. It is collected when it
+//! holds K - 1 live records, one fewer than the low-water mark K. Hence
 //!
 //! ```text
 //! a block lives for      N (1/R + 1/(R-1) + ... + 1/K)         updates
@@ -50,8 +50,8 @@ impl StoreGeometry {
         let (block_bytes, record_bytes) = (tenant.write_block_bytes, tenant.record_bytes);
         if blocks < BLOCKS_MIN {
             return Err(tenant.cannot(format_args!(
-                "cannot use a space of {} of {block_bytes} bytes - a store needs at least {BLOCKS_MIN} - give it more space or \
-                 smaller write blocks",
+                "cannot use a space of {} of {block_bytes} bytes - a store needs at least {BLOCKS_MIN} - give the \
+                 tenant more space or smaller write blocks",
                 units::count(blocks, "write block")
             )));
         }

@@ -35,8 +35,8 @@ fn by_record(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
     host
 }
 
-/// A store of uniform keys just loaded: blocks from the first on are full, the rest was never written. All blocks have
-/// the same age, which takes some turns to wear off.
+/// A store of uniform keys just after loading: the first blocks are full, the others were never written. All full
+/// blocks have the same age; some turns later, ages are mixed.
 fn just_loaded(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
     let mut host = StoreModel::with(tenant, StoreGeometry::of(tenant, blocks).unwrap(), true, seed).unwrap();
     let mut store = UniformStore::empty(&host.steady, Random::for_part(seed, 1));

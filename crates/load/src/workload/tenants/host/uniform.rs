@@ -5,7 +5,7 @@
 //! store of N records, of which clients update one at a time, each record lives for an exponentially distributed number
 //! of updates. The mean of this number is N. A block of L records is below a mark of K when L - K + 1 of them are gone.
 //! This instant is an order statistic: N ln(1 + G(L - K + 1) / G(K)), with two gamma variates. Then the block holds
-//! exactly K - 1 records. The blocks wait for their instants in a [`Wheel`], counted in blocks of client writes.
+//! exactly K - 1 records. The blocks wait in a [`Wheel`], whose instants count blocks of client writes.
 //!
 //! The drawn instants have exactly the distribution that single records would give. The model gives up two properties
 //! of a real store. In a real store, one record dies for each written record; in the model, the live records of all
@@ -19,7 +19,8 @@ use sys::random::Random;
 #[derive(Debug, Clone)]
 pub(super) struct UniformStore {
     random: Random,
-    /// Gamma distributions. Shape of `deaths`: R - K + 1, the deaths until a full block is collected. Of `mark`: K.
+    /// Gamma distributions. `deaths` has the shape R - K + 1, the number of deaths until a full block is collected;
+    /// `mark` has the shape K.
     deaths: Gamma,
     mark: Gamma,
     survivors: u32,
@@ -79,15 +80,15 @@ impl UniformStore {
         self.wheel.push(block, wait);
     }
 
-    /// The next block below the mark, and the live records in it.
+    /// The next block below the mark, and the number of its live records.
     #[inline]
     pub(super) fn collect(&mut self) -> Option<(u32, u32)> {
         self.ready_blocks.pop().map(|block| (block, self.survivors))
     }
 }
 
-/// Live records of a used block at a random moment of the steady state: a block holds L of them for a time proportional
-/// to 1/L. Drawn from the nearest continuous distribution, with rejection of the difference.
+/// Number of live records of a used block at a random moment of the steady state: a block holds L live records for a
+/// time proportional to 1/L. Drawn from the nearest continuous distribution, with rejection of the difference.
 pub(super) fn age(random: &mut Random, mark: u32, records_per_block: u32) -> u32 {
     let (low, high) = (f64::from(mark), f64::from(records_per_block) + 1.0);
     let proposed_over_wanted = |live: f64| live * (1.0 / live).ln_1p();
@@ -113,7 +114,7 @@ impl Gamma {
         Self { d, c: 1.0 / (9.0 * d).sqrt() }
     }
 
-    /// Draws one variate of each: normal variates come in pairs.
+    /// Draws one variate of each distribution: normal variates come in pairs.
     #[inline]
     pub(super) fn pair(first: Self, second: Self, random: &mut Random) -> (f64, f64) {
         let (x, y) = normals(random);

@@ -17,7 +17,7 @@ pub(super) struct Wheel {
     bits: u32,
     /// By span, including later turns of the wheel: instants and blocks.
     spans: Box<[Vec<(u32, u32)>]>,
-    /// Current span, by instant: first entry in `entries`. Each entry there is a block and the next entry.
+    /// For each instant of the current span: index of its first entry. An entry is a block and the next entry's index.
     first_entries: Box<[u32]>,
     entries: Vec<(u32, u32)>,
     /// The emptied list of a span, for reuse.

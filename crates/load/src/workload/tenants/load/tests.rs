@@ -51,7 +51,7 @@ fn plan(loads: &[TenantLoad], device: &DeviceShape, shards_max: u32) -> Result<R
     Ok(plan)
 }
 
-/// Runs tenants: the recorded operations by stream with its offered rate, and the requests at the drive.
+/// Runs tenants. Returns each stream with the number of its recorded operations, and the requests at the drive.
 fn ran(text: &str, size_bytes: u64) -> (Vec<(StreamInfo, u64)>, Vec<Seen>) {
     let loads = loads(text);
     let plan = plan(&loads, &shape(size_bytes), 1).unwrap();

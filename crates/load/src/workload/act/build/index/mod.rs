@@ -183,7 +183,7 @@ impl Builder<'_, IndexDerived> {
         let len_bytes = PAGE_BYTES as usize;
         let mut classes = vec![BufferClass::plain(len_bytes, slots)];
         // All updates can be on one device at once. If buffers for this case take too much memory, there are fewer, and
-        // a write waits until a buffer in flight is free.
+        // a write waits until a buffer is free.
         let fit = WRITE_MEMORY_BYTES / PAGE_BYTES / self.devices.len() as u32;
         let count = salted_ahead(update_slots).min(fit.max(WRITE_BUFFERS_MIN));
         for (index, device) in self.devices.iter().enumerate() {

@@ -1,5 +1,4 @@
-//! The workload of a storage test: its streams, their records, size checks; and its lanes with their limits and
-//! buffers, shard by shard.
+//! The workload of a storage test: streams, size checks, and the lanes of each shard with limits and buffers.
 //!
 //! Record operations are divided among all shards. Large blocks and the tomb raider, one at a time on each device,
 //! belong to the one shard that owns the device.
@@ -147,9 +146,9 @@ impl Builder<'_, StorageDerived> {
         self.record_rates().iter().any(|(_, rate)| !rate.is_zero())
     }
 
-    /// Alignment of offsets and sizes of record operations on a device: the device's minimum, or `commit-min-bytes` for
-    /// commit writes if that is larger. Both are powers of two and at most a large block, so a rounded-up record still
-    /// fits a large block.
+    /// Alignment of offsets and sizes of record operations on a device: the device's minimum direct I/O size, and for
+    /// commit writes at least `commit-min-bytes`. Both numbers are powers of two and at most a large block, so a
+    /// rounded-up record still fits a large block.
     fn step_bytes(&self, stream: usize, device: &DeviceShape) -> u32 {
         let align_bytes_min = if stream == WRITES { self.config.commit_min_bytes } else { 0 };
         device.min_io_bytes.max(align_bytes_min)
@@ -228,8 +227,8 @@ impl Builder<'_, StorageDerived> {
         Uniform { extent: self.extent(stream, index), random: self.random(stream, index, shard) }
     }
 
-    /// Record operations, with a lane for each device: this shard's part of the device's schedule, or of its
-    /// depth.
+    /// Record operations, with a lane for each device: this shard's part of the device's schedule, or of the depth of
+    /// the device's closed loop.
     fn records(&self, shard: u32, plan: &mut Plan) {
         for (index, limit) in self.client_limits(shard, plan).into_iter().enumerate() {
             if self.config.arrival == Arrivals::Closed {
