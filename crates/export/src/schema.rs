@@ -55,7 +55,7 @@ tables! {
         report_interval_sec: u64,
         /// Length of a slice of the verdict
         slice_sec: u64,
-        /// Intervals that were recorded completely
+        /// Number of report intervals that were recorded completely
         intervals: u64,
         /// `pass`, `fail`, `invalid` or `measured`
         outcome: &'a str,
@@ -71,19 +71,19 @@ tables! {
         partial: bool,
         /// How the run ended: `completed`, `interrupted`, `unrecorded`...
         ended: &'a str,
-        /// Stream of the share that decided the verdict: the largest multiple of its limit
+        /// Stream of the deciding share, which has the largest ratio of share to limit in the run
         decided_stream: Option<&'a str>,
-        /// Device of that share; NULL if it is the share of all devices together
+        /// Device of the deciding share; NULL: all devices together
         decided_device: Option<u64>,
-        /// Slice of that share, from 1
+        /// Slice of the deciding share, from 1
         decided_slice: Option<u64>,
-        /// Threshold of that share
+        /// Threshold of the deciding share
         decided_threshold_ns: Option<u64>,
-        /// The share, from 0 to 1
+        /// The deciding share, from 0 to 1
         decided_share: Option<f64>,
-        /// Limit: the share must be below it
+        /// Limit of the deciding share. A share at or above its limit fails the run
         decided_share_max: Option<f64>,
-        /// Damage found in the directory, as sentences joined by `; `. In the other tables the rows end before the
+        /// Damage found in the directory, as sentences joined by `; `. The other tables have only the rows before the
         /// damage
         damage: Option<&'a str>,
     }
@@ -128,7 +128,7 @@ tables! {
         task: u64,
         /// Step of the campaign
         step: &'a str,
-        /// Directory of the results; `path` in `runs` and `series` begins with it
+        /// Directory of the results. The paths in `runs` and `series` begin with this directory
         path: &'a str,
         /// Host on which the step ran last; NULL if the step did not begin
         hostname: Option<&'a str>,
@@ -170,7 +170,7 @@ tables! {
         rating_x: Option<f64>,
         /// True if the result may be compared with published ratings
         comparable: Option<bool>,
-        /// Differences between `series.json` and the runs, joined by `; `
+        /// Differences between `series.json` and the runs, joined by `; `; NULL if there are none
         doubts: Option<&'a str>,
     }
 
@@ -196,7 +196,7 @@ tables! {
         attempts: u64,
     }
 
-    /// A row for each run, with its machine.
+    /// A row for each run: the machine of the run.
     pub(crate) HostRow = "hosts" {
         /// Run
         run_id: &'a str,
@@ -252,7 +252,7 @@ tables! {
         scheduler: Option<&'a str>,
         /// Hardware queues
         hardware_queues: Option<u64>,
-        /// Requests that each hardware queue can hold at once
+        /// Requests that one hardware queue can hold at once
         queue_requests_max: Option<u64>,
         /// Logical sector size
         logical_sector_bytes: Option<u64>,
@@ -310,9 +310,10 @@ tables! {
         response_over: u64,
         /// `judged_over / wanted`; NULL if `wanted` is 0
         judged_share: Option<f64>,
-        /// Limit: the share must be below it; NULL if the stream has no limit at the threshold
+        /// Limit of `judged_share`. A share at or above its limit fails the run. NULL if the stream has no limit at the
+        /// threshold
         share_max: Option<f64>,
-        /// True for the share that decided the verdict
+        /// True for the deciding share of the run
         decided: bool,
     }
 
@@ -349,12 +350,13 @@ tables! {
         waiting: u64,
         /// At the end of the interval: operations that flashproof itself delays
         late: u64,
-        /// Longest `wait + service` that exceeds the `late_ns` of the stream; 0 if none does
+        /// Longest `wait + service` of an operation; 0 if no operation took longer than the stream's `late_ns`
+        /// ([run-directory.md](run-directory.md#manifestjson))
         late_max_ns: u64,
     }
 
-    /// For each row of `intervals`, a row for each threshold that an operation exceeded. No row means that there was no
-    /// such operation.
+    /// For each row of `intervals`: a row for each threshold that the `wait + lag + service` of at least one operation
+    /// reached.
     pub(crate) SlowRow = "slow" {
         /// Run
         run_id: &'a str,
@@ -378,9 +380,9 @@ tables! {
         service_over: u64,
         /// Sum of `wait` of the successful operations in `response_over`
         wait_ns: u64,
-        /// Sum of `lag` of the same operations
+        /// Sum of `lag` of the successful operations in `response_over`
         lag_ns: u64,
-        /// Sum of `service` of the same operations
+        /// Sum of `service` of the successful operations in `response_over`
         service_ns: u64,
     }
 
@@ -395,7 +397,8 @@ tables! {
         device: Option<u64>,
         /// Serial number of the drive
         serial: Option<&'a str>,
-        /// Metric. [telemetry.md](telemetry.md) has the units. Metrics of `run` are columns of `telemetry.csv`
+        /// Metric. [telemetry.md](telemetry.md) has the units. For the object `run`: a column of `telemetry.csv`, such
+        /// as `cpu_ns` ([run-directory.md](run-directory.md#telemetrycsv))
         metric: &'a str,
         /// End of the interval, seconds since the start of the run
         after_sec: &'a [u64],

@@ -34,7 +34,7 @@ fn steps() -> [(&'static str, ActConfig); 4] {
     [
         ("no offsets, no direct frees", bare),
         ("`lbw-req-offset: 90`", offset),
-        ("and `direct-frees: 369` of 1543", frees),
+        ("the same, with `direct-frees: 369` and `total-lbw-per-sec: 1543`", frees),
         ("the final configuration", final_config()),
     ]
 }
@@ -134,7 +134,7 @@ fn documented_lines() -> Vec<String> {
         row(&format!("`{size_within_bucket}`"), ours, PAPER[0])
     });
     let steps = steps().into_iter().zip(PAPER).map(|((name, config), paper)| row(name, iostat(&config), paper));
-    let live = row("the live cluster, by the final configuration", iostat(&final_config()), LIVE_CLUSTER);
+    let live = row("the live cluster; flashproof with the final configuration", iostat(&final_config()), LIVE_CLUSTER);
     steps.chain([live]).chain(rules).collect()
 }
 
