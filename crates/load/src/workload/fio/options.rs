@@ -49,15 +49,15 @@ macro_rules! known {
 pub static KNOWN: &[KnownOption] = known! {
     "name" Value = "section": "name of the job; on the command line, --name begins a new job",
     "description" Value = "none": "free text",
-    "filename" Value = "JOB.NUMBER.FILE": "devices, files or simulated drives (`sim:...`), separated by `:` (`\\:` within a name); operations use them in turn",
+    "filename" Value = "JOB.NUMBER.FILE": "devices, files or simulated drives (`sim:...`), separated by `:` (`\\:` within a name); operations use the devices or files in turn",
     "directory" Value = "here": "directory of files whose name does not begin with `/`",
     "nrfiles" ["nr_files"] Value = "1": "number of files of each job without filename",
     "filename_format" Value = "$jobname.$jobnum.$filenum": "names of the files of each job without filename",
     "rw" ["readwrite"] Value = "read": "`read`, `write`, `trim`, `randread`, `randwrite`, `randtrim`, `rw`, `randrw`; `trimwrite`, `randtrimwrite`: each trim is followed by a write at the same offset, at the rate of the trims. `write:4k` skips 4 KiB after each write, `read:-8k` with `bs=4k` reads backwards, `randread:8` picks a random offset for every 8th operation and is sequential in between",
     "percentage_random" Value = "100": "percent of a random job's operations that are at random offsets; the others are sequential",
-    "ioengine" Value = "io_uring": "`io_uring`, `libaio`, `posixaio`: all three run on io_uring; `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`: system calls, one at a time, with a thread for each clone; `mmap`: page faults on the mapped file or device, with a thread for each clone, see above; `io_uring_cmd`: NVMe commands that bypass the block layer, on the namespace of `/dev/ng0n1` or `/dev/nvme0n1`, always with direct=1; `null`: a simulated drive that answers after 1 us and measures nothing",
-    "cmd_type" Value = "nvme": "commands of ioengine=io_uring_cmd: `nvme`",
-    "hipri" Bool = "0": "1: polls for completions instead of waiting for interrupts, with ioengine=io_uring and direct=1 on block devices with poll queues. A waiting job uses a whole CPU",
+    "ioengine" Value = "io_uring": "`io_uring`, `libaio`, `posixaio`: all three run on io_uring; `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`: system calls, one at a time, with a thread for each clone; `mmap`: page faults on the mapped file or device, with a thread for each clone, see above; `io_uring_cmd`: NVMe commands that bypass the block layer, on the namespace of `/dev/ng0n1` or `/dev/nvme0n1`, always with direct=1; `null`: a simulated drive that answers after 1 us, so the result measures no device",
+    "cmd_type" Value = "nvme": "type of the commands of ioengine=io_uring_cmd: only `nvme`",
+    "hipri" Bool = "0": "1: polls for completions instead of waiting for interrupts; only with ioengine=io_uring, direct=1, and block devices with poll queues. A waiting job uses a whole CPU",
     "iodepth" Value = "1": "maximum number of operations of a job in flight; waits at this limit are attributed to the configuration, not to the drive",
     "iodepth_low" Value = "iodepth": "when iodepth is reached, the job issues again only after its operations in flight have drained to this number",
     "iodepth_batch_complete_min" ["iodepth_batch_complete"] Value = "1": "when iodepth is reached, the job issues again only after this many completions",
@@ -73,15 +73,15 @@ pub static KNOWN: &[KnownOption] = known! {
     "file_append" Bool = "0": "1: writes begin at the current end of each file, and offset is ignored; size is the number of bytes added to each file. No effect on devices",
     "create_only" Bool = "0": "1: creates the files, writes them once if they are to be read, and does nothing else",
     "fill_device" ["fill_fs"] Bool = "0": "1: writes the whole device and ignores size; not for files",
-    "number_ios" Value = "none": "operations (times `loops`) after which a job ends",
+    "number_ios" Value = "none": "number of operations after which a job ends; multiplied by `loops`",
     "bs" ["blocksize"] Value = "4k": "bytes per operation, or separate values for reads, writes, trims: `8k`, `8k,32k`, `8k,,64k`",
     "ba" ["blockalign"] Value = "smallest bs": "random offsets are multiples of this",
-    "bsrange" ["blocksize_range"] Value = "none": "random sizes from a range: the multiples of its lower end, all equally likely: `4k-16k,8k-32k`",
+    "bsrange" ["blocksize_range"] Value = "none": "random sizes from a range, or from separate ranges for reads, writes, trims: `4k-16k,8k-32k`. All multiples of the lower end of the range are equally likely",
     "bssplit" Value = "none": "sizes with percentages: `4k/10:64k/50:32k/`; sizes without a percentage share the remainder",
     "randrepeat" ["allrandrepeat"] Bool = "1": "1: the same random offsets in each run; 0: different offsets",
     "randseed" Value = "none": "seed of all random choices (fio's choices for the same seed differ)",
     "norandommap" Bool = "0": "1: random offsets can repeat before each block was used once",
-    "random_generator" Value = "tausworthe64": "`tausworthe`, `tausworthe64`, `lfsr` are accepted; flashproof's own generator is used, and uses each block once unless norandommap is set",
+    "random_generator" Value = "tausworthe64": "`tausworthe`, `tausworthe64`, `lfsr` are accepted; flashproof uses its own generator, which uses each block once unless norandommap is set",
     "random_distribution" Value = "random": "`random`, `zipf:THETA`, `pareto:H`, `normal:PERCENT`, `zoned:ACCESS/SIZE:...`, `zoned_abs:ACCESS/SIZE:...`; all but `random` imply norandommap",
     "file_service_type" Value = "roundrobin": "`roundrobin`: files in turn; `random`: a random file for each operation",
     "fsync" Value = "0": "fsync(2) after this many writes, reported as sync",
@@ -103,14 +103,14 @@ pub static KNOWN: &[KnownOption] = known! {
     "rwmixread" Value = "50": "percent of reads; as in fio, without effect on reads or writes that have a rate",
     "rwmixwrite" Value = "50": "percent of writes",
     "thinktime" Value = "0": "pause in microseconds, after all operations in flight have completed",
-    "thinktime_blocks" Value = "1": "operations between two pauses; also the maximum in flight",
+    "thinktime_blocks" Value = "1": "number of operations between two pauses; also the maximum number of operations in flight",
     "thinktime_blocks_type" Value = "complete": "`complete`, `issue`: with both values, issued operations are counted",
     "thinktime_iotime" Value = "0": "seconds between two pauses; with thinktime_blocks, whichever is reached first",
     "thinktime_spin" Value = "0": "microseconds of the pause for which fio spins; flashproof sleeps, for at least this long",
-    "latency_target" Value = "none": "microseconds: finds the greatest depth, up to iodepth, at which latencies stay below this, measures at that depth, and ends. Not for clones that are reported together",
+    "latency_target" Value = "none": "microseconds: finds the greatest depth, up to iodepth, at which latencies stay below this value, measures at that depth, and ends. Not for clones that are reported together",
     "latency_window" Value = "0": "duration of the test of each depth, in microseconds",
     "latency_percentile" Value = "100": "percent of the operations that must stay below latency_target",
-    "latency_run" Bool = "0": "1: continues after the depth was found, and adapts it",
+    "latency_run" Bool = "0": "1: continues after the depth was found, and adapts the depth",
     "max_latency" Value = "none": "microseconds, for reads, writes, trims: after a slower operation the job ends and fails",
     "rate" Value = "none": "bytes per second, for reads, writes, trims: an open loop, see above",
     "rate_iops" Value = "none": "operations per second, for reads, writes, trims: an open loop, see above",
@@ -119,45 +119,45 @@ pub static KNOWN: &[KnownOption] = known! {
     "rate_cycle" ["ratecycle"] Value = "1000": "milliseconds over which rate_min is checked",
     "rate_process" Value = "linear": "`linear`: evenly spaced; `poisson`: exponential gaps",
     "zonemode" Value = "none": "`strided`: operations stay in a window, which advances after zonesize bytes; `zbd`: zones are written from start to end, see above",
-    "zonesize" Value = "none": "strided: bytes of operations in each window, or percent of the device or file; zbd: bytes of a zone. Then `size=8z` is 8 zones, and `z` also works for io_size, offset and offset_increment",
+    "zonesize" Value = "none": "strided: bytes of operations in each window, or percent of the device or file; zbd: bytes of a zone. With zbd, `size=8z` is 8 zones, and `z` also works for io_size, offset and offset_increment",
     "zonecapacity" Value = "zonesize": "bytes that can be written in an emulated zone",
     "read_beyond_wp" Bool = "0": "1: reads use whole zones, not only the part before the write pointer",
     "max_open_zones" Value = "the device's": "maximum number of zones that all jobs on a device write to at the same time; 0: as many as the device allows",
     "job_max_open_zones" Value = "0": "same as max_open_zones, per clone",
-    "zone_reset_threshold" Value = "0": "fraction of the job's range with data, 0 to 1, above which zones are reset before they are full",
-    "zone_reset_frequency" Value = "0": "zone resets per write above zone_reset_threshold, 0 to 1",
-    "zonerange" Value = "zonesize": "length of the window",
-    "zoneskip" Value = "0": "bytes between the end of a window and the beginning of the next; after the last window the first follows",
+    "zone_reset_threshold" Value = "0": "0 to 1: if the part of the job's range that has data exceeds this fraction, zones are reset before they are full",
+    "zone_reset_frequency" Value = "0": "0 to 1: zone resets per write while zone_reset_threshold is exceeded",
+    "zonerange" Value = "zonesize": "length of the window of zonemode=strided",
+    "zoneskip" Value = "0": "bytes between the end of a window and the beginning of the next window; after the last window the first window follows",
     "flow" Value = "0": "a job's share of the operations of all jobs with the same flow_id: a job above its share waits for the others",
-    "flow_id" Value = "0": "jobs with the same number share their operations",
+    "flow_id" Value = "0": "jobs with the same number form a group for flow",
     "flow_sleep" Value = "0": "microseconds that a job above its share waits before it checks again; at least 20",
-    "steadystate" ["ss"] Value = "none": "`iops:10%`, `bw:LIMIT`, `lat:LIMIT`: the job ends when all intervals are within this limit of their mean; `iops_slope:1%` and so on: the job ends when the trend of the intervals is flatter than this. Clones that are reported together are measured together",
-    "steadystate_duration" ["ss_dur"] Value = "none": "seconds that must be steady",
-    "steadystate_ramp_time" ["ss_ramp"] Value = "0": "warm-up before steadystate_duration, seconds",
-    "steadystate_check_interval" ["ss_interval"] Value = "1": "seconds of an interval",
+    "steadystate" ["ss"] Value = "none": "`iops:10%`, `bw:LIMIT`, `lat:LIMIT`: the job ends when all intervals are within this limit of their mean; `iops_slope:1%` and so on: the job ends when the trend of the intervals is flatter than this limit. Clones that are reported together are measured together",
+    "steadystate_duration" ["ss_dur"] Value = "none": "time that must be steady, in seconds",
+    "steadystate_ramp_time" ["ss_ramp"] Value = "0": "warm-up before steadystate_duration, in seconds",
+    "steadystate_check_interval" ["ss_interval"] Value = "1": "length of an interval, in seconds",
     "prioclass" Value = "none": "I/O priority of all operations: 1 real-time, 2 best-effort, 3 idle (ioprio_set(2)); no effect on simulated drives",
-    "prio" Value = "0": "level within the class: 0, the highest, to 7",
+    "prio" Value = "0": "level within the class, from 0 (highest) to 7",
     "priohint" Value = "0": "hint for the device: 0 to 1023",
-    "cmdprio_percentage" Value = "0": "percent of the operations, for reads, writes, that get the priority of cmdprio_class, cmdprio and cmdprio_hint",
+    "cmdprio_percentage" Value = "0": "percent of the operations that get the priority of cmdprio_class, cmdprio and cmdprio_hint; separate values for reads, writes",
     "cmdprio_class" Value = "1": "I/O priority class of the operations of cmdprio_percentage",
     "cmdprio" Value = "0": "I/O priority level of the operations of cmdprio_percentage",
     "cmdprio_hint" Value = "0": "I/O priority hint of the operations of cmdprio_percentage",
     "cmdprio_bssplit" Value = "none": "cmdprio_percentage by operation size, for reads, writes: `64k/25:1m/75`, or with class, level and hint `64k/25/1/0:64k/75/3/2/1`",
     "numa_cpu_nodes" Value = "all": "NUMA nodes of the issuing threads: `0,1`; same as cpus_allowed with the CPUs of these nodes",
     "numa_mem_policy" Value = "default": "`default`, `local`; on a machine with one NUMA node, where all policies are equal, also `bind:0`, `prefer:0`, `interleave:0`",
-    "wait_for" Value = "none": "name of the jobs that must end first; the job is then in a later run. Refused if a job with another name runs together with these jobs",
+    "wait_for" Value = "none": "name of the jobs that must end before this job begins; this job is then in a later run. Refused if jobs with other names run together with the jobs to wait for",
     "sync" Value = "none": "each write is on the medium when it completes: `dsync` as with O_DSYNC; `sync`, `1` as with O_SYNC, with all metadata of the file",
     "stonewall" ["wait_for_previous"] Bool = "0": "waits until all earlier jobs have ended; the job is then in a later run",
     "new_group" Bool = "0": "begins a new reporting group",
     "group_reporting" Bool = "0": "reports the jobs of a group as one",
     "exitall" Bool = "0": "the jobs of a group end as soon as one of them has ended",
-    "exit_what" Value = "group": "which jobs exitall ends: `group`, up to the next `stonewall`, or `all`",
-    "write_bw_log" Value = "none": "writes PREFIX_bw.JOB.log, KiB/s",
-    "write_lat_log" Value = "none": "writes PREFIX_clat.JOB.log and PREFIX_lat.JOB.log, ns; PREFIX_slat.JOB.log is empty",
+    "exit_what" Value = "group": "the jobs that exitall ends: `group`: jobs of the same group; `stonewall`: all jobs that run at the same time; `all`: these jobs and all later jobs",
+    "write_bw_log" Value = "none": "writes PREFIX_bw.JOB.log, in KiB/s",
+    "write_lat_log" Value = "none": "writes PREFIX_clat.JOB.log and PREFIX_lat.JOB.log, in ns; PREFIX_slat.JOB.log is empty",
     "write_iops_log" Value = "none": "writes PREFIX_iops.JOB.log",
     "write_hist_log" Value = "none": "writes PREFIX_clat_hist.JOB.log: counts of latencies in fio's 1,856 bins",
     "log_hist_msec" Value = "0": "interval of write_hist_log in milliseconds; write_hist_log needs it",
-    "log_hist_coarseness" Value = "0": "0 to 6: merges 2^N bins into one",
+    "log_hist_coarseness" Value = "0": "N from 0 to 6: merges 2^N bins into one",
     "write_iolog" Value = "none": "writes each operation to this file, in version 3 of fio's log format, for read_iolog",
     "read_iolog" Value = "none": "replays the operations of this log of fio (log format 2 or 3) instead of rw, bs, size and filename. If the log has times, operations start at these times (open loop). For traces of blktrace: flashproof storage --replay",
     "replay_no_stall" Bool = "0": "1: ignores the log's times and replays as fast as iodepth allows",
@@ -176,14 +176,14 @@ pub static KNOWN: &[KnownOption] = known! {
     "refill_buffers" Bool = "0": "new data for each write; flashproof always does this",
     "buffer_pattern" Value = "none": "pattern to write: `\"strings\"`, numbers and `0xhex`, concatenated",
     "buffer_compress_percentage" Value = "0": "percent of each chunk that is zeros or buffer_pattern",
-    "buffer_compress_chunk" Value = "smallest bs": "size of the chunks of buffer_compress_percentage, bytes",
+    "buffer_compress_chunk" Value = "smallest bs": "size of the chunks of buffer_compress_percentage, in bytes",
     "dedupe_percentage" Value = "0": "percent of writes whose data repeats the data of other writes",
     "dedupe_mode" Value = "repeat": "`repeat`: data of the previous write; `working_set`: data of a random write from the working set",
-    "dedupe_working_set_percentage" Value = "5": "size of the working set, percent of size",
+    "dedupe_working_set_percentage" Value = "5": "size of the working set, in percent of size",
     "dedupe_global" Bool = "0": "1: all jobs share one working set",
     "verify" Value = "none": "reads written blocks back at the end and compares them; a job that only reads compares the data that it reads. Methods: `crc32c`, `crc32c-intel`, `crc32`, `crc64`, `crc16`, `crc7`, `md5`, `sha1`, `sha256`, `sha512`, `sha3-224`, `sha3-256`, `sha3-384`, `sha3-512`, `xxhash`; `meta`: checks the header alone; `pattern`: compares with verify_pattern, blocks have no header; `pattern_hdr`: as `pattern`, with headers; `null`: no check",
     "verify_pattern" Value = "none": "data of verified writes, in the form of buffer_pattern; `%o` stands for the offset of the write",
-    "verify_interval" Value = "bs": "size of a verify block, each with its own header; default and maximum: the greatest common divisor of all write sizes",
+    "verify_interval" Value = "bs": "size of a verify block (default and maximum: the greatest common divisor of all write sizes); each verify block has its own header",
     "verify_offset" Value = "0": "offset of the header in a verify block",
     "do_verify" Bool = "1": "0: writes are not read back",
     "verify_only" Bool = "0": "1: only verifies: reads and compares what an earlier run of the same job wrote",
@@ -201,17 +201,18 @@ pub static KNOWN: &[KnownOption] = known! {
 
 /// Options that are accepted without effect, with the reason: `NAME NAME: REASON`.
 static NO_DIFFERENCE: &[&str] = &[
-    "thread threads comm gtod_reduce gtod_cpu clocksource disk_util stats unit_base: it changes only how fio itself \
-     runs or counts",
+    "thread threads comm gtod_reduce gtod_cpu clocksource disk_util stats unit_base: the option changes only how fio \
+     itself runs or counts",
     "iodepth_batch iodepth_batch_submit iodepth_batch_complete_max: operations that are due together are submitted \
      together, and completions are taken as they arrive",
     "create_serialize create_fsync create_on_open fadvise_hint unlink openfiles allow_mounted_write allow_file_create \
-     filetype: the guard opens, creates and protects files; all files of a job stay open while it runs, and are kept \
+     filetype: the guard opens, creates and protects files; all files stay open while their job runs, and are kept \
      afterwards",
     "write_barrier unique_filename: none of fio's file engines has barriers, and only fio's client mode needs unique \
      names",
     "mem iomem iomem_align mem_align hugepage-size lockmem: flashproof allocates its own buffers",
-    "scramble_buffers softrandommap: data is new for every write; a job without memory for its random map is refused",
+    "scramble_buffers softrandommap: data is new for every write; a job is refused if its random \
+     map does not fit into memory",
     "registerfiles fixedbufs sqthread_poll sqthread_poll_cpu nonvectored force_async userspace_reap: flashproof chooses the settings \
      of the ring",
     "continue_on_error ignore_error error_dump: a job continues after errors, up to --max-errors; each error is \
@@ -219,10 +220,10 @@ static NO_DIFFERENCE: &[&str] = &[
     "log_entries bwavgtime iopsavgtime significant_figures job_start_clock_id log_compression log_compression_cpus \
      read_iolog_chunked: logs are written immediately, a log to replay is read as a whole, and averages cover 1 s",
     "verifysort verifysort_nr verify_async verify_async_cpus verify_write_sequence verify_header_seed \
-     experimental_verify: the issuing thread verifies, in offset order, each \
-     block against its last write",
+     experimental_verify: the issuing thread compares each block, in the order of offsets, \
+     with the last data written to it",
     "io_submit_mode serialize_overlap: operations with a rate are issued at their scheduled times, whether or not earlier \
-     ones have completed",
+     operations have completed",
     "disable_lat disable_clat disable_slat disable_bw_measurement disable_bw slat_percentiles: measuring cannot \
      be switched off; submission latency is not reported separately",
 ];
@@ -236,24 +237,24 @@ static MISSING: &[&str] = &[
      the trace (flashproof storage --replay runs a trace)",
     "exec_prerun exec_postrun: the load without these commands; run them yourself before and after",
     "ioscheduler: the load with the current scheduler (/sys/block/DEVICE/queue/scheduler)",
-    "ignore_zone_limits recover_zbd_write_error write_zone_remainder: zones within the device's limits, whole writes, \
-     and jobs that end at a zone that fails",
+    "ignore_zone_limits recover_zbd_write_error write_zone_remainder: the load with zones within the device's \
+     limits and with whole writes; a job ends when a zone fails",
     "fdp fdp_pli_select fdp_pli dataplacement data_placement plid_select plids dp_scheme write_hint: writes without a \
-     placement handle (flashproof storage tenants has them)",
-    "thinkcycles rate_ignore_thinktime: pauses that sleep",
+     placement handle (flashproof storage tenants has placement handles)",
+    "thinkcycles rate_ignore_thinktime: the load with pauses during which the job sleeps",
     "rw_sequencer percentage_sequential random_sequence_stride bs_unaligned blocksize_unaligned bs_is_seq_rand \
-     offset_align rwmixcycle: the order of rw, with aligned blocks",
+     offset_align rwmixcycle: operations in the order of rw, with aligned blocks",
     "num_range atomic unified_rw_reporting: single operations, with each direction reported separately",
     "nice cgroup cgroup_weight cgroup_nodelete uid gid ioprio: the load with the settings of this process (start \
      flashproof under nice or systemd-run to set them)",
     "uncached md_per_io_size nowait: ordinary operations, completed by interrupt",
-    "end_syncfs unlink_each_loop lockfile opendir: fsync of each file instead of syncfs, and the files of filename, \
-     kept from loop to loop, without locks",
-    "flow_watermark: shares that are enforced from the start",
+    "end_syncfs unlink_each_loop lockfile opendir: the load on the files of filename, without locks, with \
+     fsync instead of syncfs, and with the same files in each loop",
+    "flow_watermark: the load with shares that are enforced from the start",
     "log_window_value log_issue_time log_store_compressed log_alternate_epoch log_alternate_epoch_clock_id: the log \
      without this option; the hlog files of the run directory have all histograms",
     "exitall_on_error block_error_percentiles profile gpu_dev_id ramp_size sprandom spr_num_regions spr_op spr_cs: \
-     every job runs to its own end",
+     every job to its own end",
     "apptag apptag_mask arguments bindname brick busy_poll cdb_len chunk_size clientname clustername conf cont \
      cpuchunks cpuload cpumode cuda_io deac donorname exit_on_io_done grace_time hdfs_use_direct hdfsdirectory \
      hipri_percentage hostname http_host http_mode http_object_mode http_pass http_s3_key http_s3_keyid \
