@@ -61,10 +61,10 @@ pub static KNOWN: &[KnownOption] = known! {
     "iodepth" Value = "1": "maximum number of operations of a job in flight; waits at this limit are attributed to the configuration, not to the drive",
     "iodepth_low" Value = "iodepth": "when iodepth is reached, the job issues again only after its operations in flight have drained to this number",
     "iodepth_batch_complete_min" ["iodepth_batch_complete"] Value = "1": "when iodepth is reached, the job issues again only after this many completions",
-    "size" Value = "whole device or file": "bytes of each device or file that are used, or percent; without time_based and io_size also the number of bytes that a job transfers",
+    "size" Value = "whole device or file": "how much of each device or file is used, in bytes or percent; without time_based and io_size also the number of bytes that a job transfers",
     "io_size" ["io_limit"] Value = "size": "bytes that a job transfers before it ends",
     "filesize" Value = "size": "size of new files",
-    "offset" ["fileoffset"] Value = "0": "first byte that is used, or percent",
+    "offset" ["fileoffset"] Value = "0": "start of the used range, in bytes or percent",
     "offset_increment" Value = "0": "added to offset for each further clone of numjobs",
     "fallocate" Value = "native": "`native`, `posix` and `keep` allocate the blocks of a new file before the run; with `none` and `truncate` the writes allocate them",
     "overwrite" Bool = "0": "1: missing files are written once before the run",
@@ -91,8 +91,8 @@ pub static KNOWN: &[KnownOption] = known! {
     "fsync_on_close" Bool = "0": "same as end_fsync",
     "direct" Bool = "0": "1: bypasses the page cache; 0: uses the page cache, which is then part of what is measured",
     "buffered" Bool = "1": "opposite of direct",
-    "numjobs" Value = "1": "clones of a job that run at the same time, on at most one thread per CPU; threads are pinned if there is one per CPU and no rate. With a synchronous ioengine each clone has its own thread",
-    "cpus_allowed" Value = "all": "CPUs of the issuing threads: `0,2-5`. Jobs with the same set share up to one thread per CPU of the set, and share none with other jobs; no effect on simulated drives",
+    "numjobs" Value = "1": "clones of a job that run at the same time, on at most one thread per CPU; threads are pinned if there is one thread per CPU and no job has a rate. With a synchronous ioengine each clone has its own thread",
+    "cpus_allowed" Value = "all": "CPUs of the issuing threads: `0,2-5`. Jobs with the same set share up to one thread per CPU of the set, but no thread with other jobs; no effect on simulated drives",
     "cpumask" Value = "all": "same as cpus_allowed, as a bit mask: 5 is CPUs 0 and 2",
     "cpus_allowed_policy" Value = "shared": "`shared`: a clone can use any CPU of the set; `split`: one CPU per clone, round-robin",
     "runtime" ["timeout"] Value = "none": "maximum duration in seconds, also `1.5` or `500ms`",
@@ -213,8 +213,8 @@ static NO_DIFFERENCE: &[&str] = &[
     "mem iomem iomem_align mem_align hugepage-size lockmem: flashproof allocates its own buffers",
     "scramble_buffers softrandommap: data is new for every write; a job is refused if its random \
      map does not fit into memory",
-    "registerfiles fixedbufs sqthread_poll sqthread_poll_cpu nonvectored force_async userspace_reap: flashproof chooses the settings \
-     of the ring",
+    "registerfiles fixedbufs sqthread_poll sqthread_poll_cpu nonvectored force_async userspace_reap: flashproof \
+     chooses the settings of the ring",
     "continue_on_error ignore_error error_dump: a job continues after errors, up to --max-errors; each error is \
      counted, and fails the run",
     "log_entries bwavgtime iopsavgtime significant_figures job_start_clock_id log_compression log_compression_cpus \
@@ -222,8 +222,8 @@ static NO_DIFFERENCE: &[&str] = &[
     "verifysort verifysort_nr verify_async verify_async_cpus verify_write_sequence verify_header_seed \
      experimental_verify: the issuing thread compares each block, in the order of offsets, \
      with the last data written to it",
-    "io_submit_mode serialize_overlap: operations with a rate are issued at their scheduled times, whether or not earlier \
-     operations have completed",
+    "io_submit_mode serialize_overlap: operations with a rate are issued at their scheduled times, whether or not \
+     earlier operations have completed",
     "disable_lat disable_clat disable_slat disable_bw_measurement disable_bw slat_percentiles: measuring cannot \
      be switched off; submission latency is not reported separately",
 ];
