@@ -67,7 +67,7 @@ pub struct RateArgs {
     /// Ratings without a search
     #[command(subcommand)]
     pub other: Option<OtherRating>,
-    /// Device to rate (several: all get the load at once): ALL its data is erased
+    /// Device to rate: ALL its data is erased. Several devices get the load at the same time
     #[arg(value_name = "DEVICE", required_unless_present = "config", value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
     /// Configuration of any ACT version with the load of 1x [default: ACT's, 2000 reads and 1000 writes per second
@@ -146,7 +146,7 @@ const QUICK_SEC: u32 = 600;
 /// Options of a drive's baseline.
 #[derive(Args, Debug)]
 pub struct BaselineArgs {
-    /// Device to measure (several: all at the same time, each with its own jobs): ALL its data is erased
+    /// Device to measure: ALL its data is erased. Several devices are measured at the same time, each with its own jobs
     #[arg(value_name = "DEVICE", required = true, value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
     /// Time under load: 24h characterises a drive, 6h gives a good idea; each job takes at least a second, and all
@@ -156,7 +156,7 @@ pub struct BaselineArgs {
     /// Same as --duration 10m
     #[arg(long, conflicts_with = "seconds")]
     pub quick: bool,
-    /// Sizes of the database's operations, separated by commas; depths, rates and grid use the first
+    /// Sizes of the database's operations, separated by commas; depths, rates and grid use only the first size
     #[arg(long, value_name = "SIZES", default_value = "4k", value_delimiter = ',', value_parser = block_bytes)]
     pub bs: Vec<u64>,
     /// Largest queue depth to try, a power of two
