@@ -54,8 +54,8 @@ pub struct ServeArgs {
     /// Configuration: the subset of aerospike.conf in docs/serve.md
     #[arg(value_name = "CONFIG")]
     pub config: PathBuf,
-    /// Allow the erasure of this device, if it holds other data than records of this namespace: its path, serial number
-    /// or world-wide name
+    /// Allow the erasure of this device, if it holds data other than records of the namespace: path, serial number or
+    /// world-wide name of the device
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub erase: Vec<String>,
     /// Open damaged devices, although records may be missing or out of date

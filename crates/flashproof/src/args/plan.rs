@@ -154,9 +154,9 @@ pub struct SizeArgs {
 /// A time given by the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instant {
-    /// With a date.
+    /// Date and time.
     At(Timestamp),
-    /// Time of day, on the last day of the log that contains it.
+    /// Time of day, on the last day of the log on which this time occurs.
     Of(Time),
 }
 

@@ -1,5 +1,5 @@
-//! The options of commands that show what was recorded: `flashproof report`, `latency` with its programs of ACT and the
-//! server, and `trace`.
+//! The options of commands that show recorded data: `flashproof report`, `latency` (also called as ACT's script or as
+//! asloglatency), and `trace`.
 
 use super::help::lay_out_examples;
 use super::{OtherReport, exit_as_act, number, parse_as, parse_named_dir, positive, program};
@@ -198,7 +198,7 @@ fn acts_script() -> clap::Command {
     program::<LatencyArgs>("act_latency.py", about)
 }
 
-/// The arguments after the first `skipped`, for people.
+/// The arguments after the first `skipped` ones, as text.
 pub(super) fn typed(arguments: &[OsString], skipped: usize) -> Vec<String> {
     arguments.iter().skip(skipped).map(|argument| argument.to_string_lossy().into_owned()).collect()
 }

@@ -140,7 +140,7 @@ pub struct PredictArgs {
     pub quiet: bool,
 }
 
-/// Length of a quick baseline, the shortest that contains every job, seconds.
+/// Length of a quick baseline in seconds: the shortest baseline that contains every job.
 const QUICK_SEC: u32 = 600;
 
 /// Options of a drive's baseline.
