@@ -123,15 +123,15 @@ pub enum Command {
     /// Print a completion script for a shell
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/completions.txt")))]
     Completions(CompletionsArgs),
-    /// `act_storage` and `act_index`.
+    /// A call under the name `act_storage` or `act_index`.
     #[command(skip)]
     Act(Test, TestArgs),
-    /// `asloglatency`.
+    /// A call under the name `asloglatency`.
     #[command(skip)]
     Asloglatency(LogLatencyArgs),
 }
 
-/// Loads on a drive that ACT's configuration cannot describe.
+/// Loads that ACT's configuration cannot describe.
 #[derive(Subcommand, Debug)]
 pub enum OtherLoad {
     /// Run log-structured record stores that share a drive, with a verdict for each; ERASES their devices
@@ -147,7 +147,7 @@ pub enum OtherRating {
     Predict(Box<PredictArgs>),
 }
 
-/// Other views of directories.
+/// Other views of run directories.
 #[derive(Subcommand, Debug)]
 pub enum OtherReport {
     /// Compare runs or series: load held, wear, price, published ratings
@@ -271,7 +271,7 @@ pub fn parse() -> Invocation {
     }
 }
 
-/// Parses a command line of the program name `flashproof`.
+/// Parses the command line of a call under the name `flashproof`.
 fn parse_own(arguments: Vec<OsString>) -> Invocation {
     let command = help::full_command();
     if let Some(error) = help::suggestion(&command, &arguments) {
@@ -306,7 +306,7 @@ fn is_quiet(matches: &ArgMatches) -> bool {
     }
 }
 
-/// The command line of another program, with its name and the options `A`.
+/// The command line of another program, called `name`, with the options `A`.
 fn program<A: Args>(name: &'static str, about: &'static str) -> clap::Command {
     A::augment_args(clap::Command::new(name)).version(env!("CARGO_PKG_VERSION")).about(about)
 }

@@ -28,7 +28,7 @@ pub struct AccessArgs {
     /// CA certificates for the nodes' certificates (PEM), such as /etc/ssl/certs/ca-certificates.crt
     #[arg(long, value_name = "FILE", requires = "tls")]
     pub tls_cafile: Option<PathBuf>,
-    /// Name in the nodes' certificates [default: the name that a node reports for its peer, else its host]
+    /// Name in the nodes' certificates [default: the TLS name that other nodes report for a node, else the node's host]
     #[arg(long, value_name = "NAME", requires = "tls")]
     pub tls_name: Option<String>,
     /// Certificate of this client (PEM), if the nodes require one
@@ -54,8 +54,8 @@ pub struct ServeArgs {
     /// Configuration: the subset of aerospike.conf in docs/serve.md
     #[arg(value_name = "CONFIG")]
     pub config: PathBuf,
-    /// Allow the erasure of this device, if it holds other data than records of this namespace: its path, serial number
-    /// or world-wide name
+    /// Allow the erasure of this device, if it holds data other than records of the namespace: path, serial number or
+    /// world-wide name of the device
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub erase: Vec<String>,
     /// Open damaged devices, although records may be missing or out of date
@@ -70,8 +70,8 @@ pub struct ServeArgs {
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub struct ClientArgs {
-    /// Node of the cluster, with its port if not that of -p; several separated by commas. The other nodes are
-    /// discovered
+    /// Node of the cluster, with :PORT if its port is not that of -p; several nodes separated by commas. The client
+    /// discovers the other nodes
     #[arg(short = 'h', long, value_name = "HOST[:PORT]", default_value = "127.0.0.1", value_delimiter = ',')]
     pub host: Vec<String>,
     /// Port of the nodes
@@ -92,7 +92,7 @@ pub struct ClientArgs {
     /// First key: keys are integers
     #[arg(short = 'S', long, value_name = "N", default_value_t = 0)]
     pub start_key: u32,
-    /// Bins of a record
+    /// Number of bins of a record
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub bins: u16,
     /// Value of each bin: I (integer), S:N (string of N letters), B:N (N bytes)
@@ -119,11 +119,11 @@ pub struct ClientArgs {
     /// Transactions in flight on each connection, if the server supports pipelining
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub pipeline: u32,
-    /// Records per read. Above 1, one request to each node reads a batch, and the latency is that of the whole batch
+    /// Records per read. Above 1, each read is a batch: one request to each node, and one latency for the whole batch
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=5000))]
     pub batch_read_size: u32,
-    /// Nodes to read from: the master; the master, then the replicas in sequence if it fails; any copy in turn; or
-    /// nodes of the rack --rack-id first
+    /// Nodes to read from. master: only the master. sequence: the master, and the next copies if it fails. any: all
+    /// copies in turn. prefer-rack: first the nodes in the rack --rack-id
     #[arg(hide_short_help = true, long, value_name = "master|sequence|any|prefer-rack", default_value = "master")]
     pub replica: Replica,
     /// Rack of this client, for --replica prefer-rack
@@ -132,11 +132,11 @@ pub struct ClientArgs {
     /// Issuing threads, each with its own keys [default: one per 64 transactions in flight, up to half of the CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
-    /// Verify all data read: a record fails if it is older than an acknowledged write (old), or missing, foreign or
-    /// torn; each kind is counted
+    /// Verify all data read: a read fails if the record is older than an acknowledged write (old), missing, foreign or
+    /// torn; records of each kind are counted
     #[arg(long)]
     pub verify: bool,
-    /// Zipfian key popularity: the n-th key in proportion to n^-THETA
+    /// Zipfian keys: the probability of the n-th most popular key is proportional to n^-THETA
     #[arg(long, value_name = "THETA", num_args = 0..=1, default_missing_value = "0.99", value_parser = theta)]
     pub zipfian: Option<f64>,
     /// Write all bins of a record, so that the server need not read it first
@@ -171,18 +171,18 @@ fn theta(text: &str) -> Result<f64, String> {
 /// Options of the transactions benchmark.
 #[derive(Args, Debug)]
 pub struct TransactionsArgs {
-    /// Block device or file, or a simulated drive: "sim:", "sim:ftl+op=12%"; two of them for rows with replication
-    /// [default: files in the run directory]
+    /// Block device, file or simulated drive ("sim:", "sim:ftl+op=12%"). Rows with replication need two devices or two
+    /// files [default: files in the run directory]
     #[arg(value_name = "DEVICE", num_args = 0..=2)]
     pub devices: Vec<String>,
     /// Run a server between the transactions and the drive, in this process, with clients on the loopback interface
     #[arg(long)]
     pub loopback: bool,
-    /// Size of a file, or of the part to use of a simulated drive; this part takes as much memory
+    /// Size of a file, or of the used part of a simulated drive, which needs the same amount of memory
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = size)]
     pub size: u64,
     /// Rows of the table: record sizes in bytes, with k for 1,024; 1k-replicated: a copy on each server (--loopback)
-    /// [default: 1k,2k,4k, and 1k-replicated with --loopback and files or two devices]
+    /// [default: 1k,2k,4k; with --loopback also 1k-replicated, except with one device]
     #[arg(long, value_name = "ROWS", value_delimiter = ',')]
     pub rows: Option<Vec<RowKind>>,
     /// Number of records [default: as many as fill 40 % of the device, at most 100 million]
@@ -203,7 +203,7 @@ pub struct TransactionsArgs {
     /// Acknowledge a write only when it is durable on the device
     #[arg(hide_short_help = true, long)]
     pub commit_to_device: bool,
-    /// Write blocks of each device that are cached in memory after writing (post-write-queue)
+    /// Number of recently written blocks of each device that stay cached in memory (post-write-queue)
     #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 0)]
     pub post_write_queue: u32,
     /// Measured time of each row

@@ -55,7 +55,7 @@ pub enum Completed {
     Fish,
 }
 
-/// All commands, with their help in flashproof's order.
+/// All commands, with flashproof's layout of their help.
 pub(super) fn full_command() -> Command {
     let command = Cli::command().mut_subcommand("storage", |storage| {
         loads::allow_replay(storage).mut_subcommand("tenants", loads::restrict_to_tenants)
@@ -85,7 +85,7 @@ fn in_order(command: Command) -> Command {
     names.iter().fold(command, |command, name| command.mut_subcommand(name, in_order))
 }
 
-/// Help of the command in `words`; of no words, the first page.
+/// Help of the command in `words`. Without words: the first page.
 pub fn page(words: &[String]) -> Result<String, Failure> {
     let mut command = full_command();
     // Makes the usage line contain the full name.
@@ -105,7 +105,7 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
     Ok(help.to_string())
 }
 
-/// The keys of a configuration file for `tests`; for both tests if none is named.
+/// The keys of a configuration file for `tests`. If no test is named: for both tests.
 fn keys_page(tests: &[String]) -> Result<String, Failure> {
     let named = |word: &String| {
         Test::named(word).ok_or_else(|| {
@@ -209,8 +209,8 @@ const SYNONYMS: [(&str, &str); 21] = [
     ("version", "--version"),
 ];
 
-/// Suggestion if the first of `arguments` is a device, a file, or another name of a command. `None`: clap parses the
-/// arguments.
+/// Suggestion if the first word after the program's name is a device, a file, or another name of a command. `None`:
+/// clap parses the arguments.
 pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
     if word.starts_with('-') || command.find_subcommand(word).is_some() {

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub struct TestArgs {
     /// Configuration file in ACT's dialect, one "name: value" per line. Several files run at the same time, on the same
-    /// devices or on others, with a verdict for each and one for all
+    /// devices or on different devices, with a verdict for each file and one for all files
     #[arg(value_name = "CONFIG", required = true)]
     pub configs: Vec<PathBuf>,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub struct TestArgs {
     /// Pace and distribute operations as ACT 6 does, to compare with its results (arrival: act)
     #[arg(long)]
     pub as_act: bool,
-    /// Do not sample the block tracepoints (0.5 s in every 30, as root) that separate kernel and device latency
+    /// Do not sample the block tracepoints (0.5 s in every 30 s, as root) that separate kernel and device latency
     #[arg(long, hide_short_help = true)]
     pub no_trace: bool,
     /// Show the resolved configuration and its rates, without access to any device
@@ -88,6 +88,29 @@ impl RecordArgs {
     }
 }
 
+/// Limits beyond which a run ends as failed.
+#[derive(Args, Debug, Clone, Copy)]
+pub struct PatienceArgs {
+    /// Stop after more failed operations than this; any failed operation fails the run
+    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 1000, allow_hyphen_values = true, value_parser = count)]
+    pub max_errors: u64,
+    /// I/O timeout after the end of the run: give up a device if none of its operations in flight completes for this
+    /// time, such as 60 or 5m
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value_t = HANG_SEC, allow_hyphen_values = true, value_parser = seconds)]
+    pub hang: u32,
+}
+
+impl From<PatienceArgs> for FailureLimits {
+    fn from(PatienceArgs { max_errors, hang }: PatienceArgs) -> Self {
+        Self { max_errors, hang_sec: hang }
+    }
+}
+
+/// Parses a number from 0 on.
+fn count(text: &str) -> Result<u64, String> {
+    text.trim().parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
+}
+
 /// Parses the command line of ACT's program for `test`, or exits with ACT's exit code. The long help has the keys of the
 /// configuration, where ACT's users look for them.
 pub(super) fn parse_test_as_act(test: Test, arguments: Vec<OsString>) -> TestArgs {
@@ -121,8 +144,8 @@ pub struct StorageArgs {
 #[command(next_help_heading = "Replay of a trace")]
 pub struct ReplayArgs {
     /// Replay a trace instead of a CONFIG: the recorded operations at their recorded times. Give one --device for each
-    /// device of the trace, in the order of their numbers. Writes and discards of the trace ERASE data. Accepts every
-    /// format of flashproof trace --from
+    /// device of the trace, in the order of the device numbers. Writes and discards of the trace ERASE data. Accepts
+    /// every format of flashproof trace --from
     #[arg(long, value_name = "TRACE", requires = "device")]
     pub replay: Option<String>,
     /// Speed, as a multiple of the recorded speed

@@ -22,7 +22,7 @@ pub struct NodeArgs {
     /// Timeout of a connection, and of a request with its reply
     #[arg(long, value_name = "TIME", default_value = "5s", allow_hyphen_values = true, value_parser = seconds)]
     pub timeout: u32,
-    /// Time to retry the restoration of settings on a node that does not answer
+    /// Time for which the restoration of settings is retried on a node that does not answer
     #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "2m", allow_hyphen_values = true, value_parser = seconds)]
     pub retry: u32,
 }
@@ -52,10 +52,10 @@ pub struct CollectArgs {
     /// Interval between samples
     #[arg(long, value_name = "TIME", default_value = "10s", allow_hyphen_values = true, value_parser = seconds)]
     pub every: u32,
-    /// Logs of nodes to add, plain or compressed; "-" for standard input; copied after the samples
+    /// Also copy these logs of nodes, plain or compressed, after the samples; "-" for standard input
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub log: Vec<PathBuf>,
-    /// Output of iostat (text or JSON) to add; for several nodes NODE=FILE, with the node's id
+    /// Also copy this output of iostat (text or JSON); for several nodes NODE=FILE, where NODE is the node's id
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub iostat: Vec<PathBuf>,
     /// Folder to create [default: flashproof-results/cluster-TIME]
@@ -101,7 +101,7 @@ pub struct SizeArgs {
     /// Only these namespaces; may be repeated
     #[arg(long, value_name = "NS")]
     pub namespace: Vec<String>,
-    /// Start of the window, UTC: "2026-11-20 23:04:05", or 23:04:05 of the log's last day [default: searched for]
+    /// Start of the window, UTC: "2026-11-20 23:04:05", or 23:04:05 for the log's last day [default: searched for]
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub from: Option<Instant>,
     /// End of the window, in the same form
@@ -110,7 +110,7 @@ pub struct SizeArgs {
     /// Minimum length of the steady window to search for
     #[arg(hide_short_help = true, long, value_name = "TIME", default_value_t = 180, allow_hyphen_values = true, value_parser = seconds)]
     pub at_least: u32,
-    /// Drive of a server's device in iostat's output, if the names differ: dm-3=/dev/mapper/data; may be repeated
+    /// Name of a drive in iostat's output, if the server's name differs: dm-3=/dev/mapper/data; may be repeated
     #[arg(long, value_name = "DRIVE=DEVICE", value_parser = drive)]
     pub drive: Vec<(String, String)>,
     /// Time zone of iostat's clock, such as +02:00; the server's log states its own
@@ -128,7 +128,7 @@ pub struct SizeArgs {
     /// Replace existing files
     #[arg(long, requires = "out")]
     pub force: bool,
-    /// Node whose drives the configurations model [default: the node whose drives move most bytes]
+    /// Node whose drives are modelled by the configurations [default: the node whose drives move most bytes]
     #[arg(long, value_name = "NODE")]
     pub node: Option<String>,
     /// Device to test, for the configurations
@@ -140,7 +140,7 @@ pub struct SizeArgs {
     /// Load of the configurations as a multiple of the cluster's: 2 for a drive that must hold twice the load
     #[arg(long, value_name = "FACTOR", default_value_t = Factor::ONE, allow_hyphen_values = true)]
     pub scale: Factor,
-    /// Write configurations even if the profile does not balance; the profile stays marked
+    /// Write configurations even if the profile does not balance; the profile stays marked as not balanced
     #[arg(long)]
     pub accept_unbalanced: bool,
     /// Write one self-contained HTML page with bars
@@ -154,9 +154,9 @@ pub struct SizeArgs {
 /// A time given by the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instant {
-    /// With a date.
+    /// Date and time.
     At(Timestamp),
-    /// Time of day, on the last day of the log that contains it.
+    /// Time of day, on the last day of the log on which this time occurs.
     Of(Time),
 }
 
@@ -280,7 +280,7 @@ pub struct ConfigArgs {
     /// Multiply every rate; shares and sizes stay
     #[arg(long, value_name = "FACTOR", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub scale: Option<Factor>,
-    /// Read CONFIG as this ACT version would have [default: by its keys]
+    /// Read CONFIG by the rules of this ACT version [default: recognised by the keys]
     #[arg(long, value_name = "1-6", requires = "source", value_parser = clap::value_parser!(u8).range(1..=6))]
     pub act: Option<u8>,
     /// CPUs of the machine on which CONFIG ran, if its defaults depended on them

@@ -26,7 +26,7 @@ pub struct PrepArgs {
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// Passes of salt: random data that does not compress; SNIA's workload-independent preconditioning takes 2
+    /// Number of passes of salt (random data that does not compress): 2 for SNIA's workload-independent preconditioning
     #[arg(long, value_name = "N", default_value_t = PrepOptions::DEFAULT.fills, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub fills: u32,
     /// Leave out the pass of zeros before the salt
@@ -35,7 +35,7 @@ pub struct PrepArgs {
     /// Write zeros only
     #[arg(long, conflicts_with_all = ["skip_zero", "fills"])]
     pub zero_only: bool,
-    /// Load to prepare the drive for: one pass in random order, after a discard if the drive supports it
+    /// Prepare the drive for this load, by one pass in random order; the drive is discarded first if it supports that
     #[arg(long = "for", value_name = "LOAD", conflicts_with_all = ["fills", "skip_zero", "zero_only"])]
     pub purpose: Option<Purpose>,
     /// With --for: flash beyond the capacity, in percent of the capacity; auto: assume flash of a usual size
@@ -44,8 +44,8 @@ pub struct PrepArgs {
     /// With --for: size of a write, 4k to 128k
     #[arg(long, value_name = "BYTES", default_value = "4k", requires = "purpose", value_parser = block_bytes)]
     pub block: u32,
-    /// With --for: size of the drive's write cache; a block is rewritten only after that many bytes [default:
-    /// 1 GiB, at most 1/64 of the capacity]
+    /// With --for: size of the drive's write cache; a block is written again only after that many other bytes
+    /// [default: 1 GiB, at most 1/64 of the capacity]
     #[arg(long, value_name = "BYTES", requires = "purpose", value_parser = cache_bytes)]
     pub cache_bytes: Option<u64>,
     /// Discard (TRIM, deallocate) the whole of each device before the first write
@@ -69,7 +69,7 @@ pub struct PrepArgs {
         conflicts_with_all = ["erase", "fills", "skip_zero", "zero_only", "discard_first", "use_pct", "seed", "restart", "purpose"]
     )]
     pub verify: bool,
-    /// Number of 4 KiB places to read back from each device; all places if it has fewer, none for 0
+    /// Number of 4 KiB places to read back from each device: all if a device has fewer, none for 0
     #[arg(long, value_name = "N", default_value_t = SAMPLES)]
     pub samples: u64,
     /// Interval in seconds at which data is synced and progress is recorded; 0: ten times a second

@@ -1,5 +1,5 @@
-//! The options of commands that show what was recorded: `flashproof report`, `latency` with its programs of ACT and the
-//! server, and `trace`.
+//! The options of commands that show recorded data: `flashproof report`, `latency` (also called as ACT's script or as
+//! asloglatency), and `trace`.
 
 use super::help::lay_out_examples;
 use super::{OtherReport, exit_as_act, number, parse_as, parse_named_dir, positive, program};
@@ -69,13 +69,13 @@ pub struct CompareArgs {
 /// Endurance ratings and prices of drives, which no run records.
 #[derive(Args, Debug)]
 pub struct GivenArgs {
-    /// Rated drive writes per day; NAME is a candidate's or a device's
+    /// Rated drive writes per day; NAME is the name of a candidate or of a device
     #[arg(long, value_name = "NAME=N", value_parser = number)]
     pub dwpd: Vec<(String, f64)>,
     /// Rated terabytes written
     #[arg(long, value_name = "NAME=TB", value_parser = number)]
     pub tbw: Vec<(String, f64)>,
-    /// Price of one drive, all in the same currency
+    /// Price of one drive; all prices are in the same currency
     #[arg(long, value_name = "NAME=PRICE", value_parser = number)]
     pub price: Vec<(String, f64)>,
 }
@@ -98,10 +98,10 @@ pub struct StatusArgs {
     /// Directories of runs or of series (certify, rate), running or finished
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
-    /// Refresh each second until all have ended
+    /// Refresh each second until all runs and series have ended
     #[arg(long, short)]
     pub watch: bool,
-    /// Print as JSON, one document per directory; with --watch one line each, at every refresh
+    /// Print as JSON, one document per directory; with --watch one line per directory at every refresh
     #[arg(long)]
     pub json: bool,
 }
@@ -121,7 +121,7 @@ pub struct LatencyArgs {
     /// slice of the run]
     #[arg(short = 't', long, value_name = "SECONDS", allow_hyphen_values = true)]
     pub slice: Option<String>,
-    /// First threshold to show, as a power of two (0: 1 ms, 3: 8 ms), up to 16
+    /// First threshold to show: N stands for 2^N units of the log (0: 1 ms, 3: 8 ms), up to 16
     #[arg(
         short = 's',
         long = "start_bucket",
@@ -175,7 +175,7 @@ pub enum Format {
     Table,
     /// One line per log, histogram, slice and threshold
     Csv,
-    /// Everything, with names
+    /// All numbers, with names
     Json,
     /// Tables for tickets and wikis
     Markdown,
@@ -198,7 +198,7 @@ fn acts_script() -> clap::Command {
     program::<LatencyArgs>("act_latency.py", about)
 }
 
-/// The arguments after the first `skipped`, for people.
+/// The arguments after the first `skipped` ones, as text.
 pub(super) fn typed(arguments: &[OsString], skipped: usize) -> Vec<String> {
     arguments.iter().skip(skipped).map(|argument| argument.to_string_lossy().into_owned()).collect()
 }
@@ -353,14 +353,14 @@ pub struct TraceArgs {
     /// Duration: a number of seconds, 5m, 1h [default: until Ctrl-C]
     #[arg(long, value_name = "TIME", conflicts_with = "from", allow_hyphen_values = true, value_parser = super::seconds)]
     pub duration: Option<u32>,
-    /// Read a recorded trace: ftrace, trace-cmd report, perf script, blkparse, iosnoop, --ops; gzip, zstd; "-" is
-    /// standard input
+    /// Read a recorded trace: output of ftrace, trace-cmd report, perf script, blkparse, iosnoop or --ops, plain or
+    /// compressed by gzip or zstd; "-" is standard input
     #[arg(long, value_name = "FILE")]
     pub from: Option<String>,
     /// Print one line per operation instead of the summary
     #[arg(long)]
     pub ops: bool,
-    /// Write the summary to a file, a row per device, type and size
+    /// Write the summary to a CSV file, with a row for each device, type and size
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
     /// Replace an existing file

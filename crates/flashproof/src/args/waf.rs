@@ -13,7 +13,8 @@ pub struct OnDriveArgs {
     /// File of the tenants, as for flashproof storage tenants
     #[arg(value_name = "TENANTS")]
     pub tenants: PathBuf,
-    /// Arrangements: dedicated drives, one shared drive, or shared with a placement handle per tenant
+    /// Arrangements: dedicated (a drive for each tenant), shared (one drive), fdp (one drive, a handle for each tenant)
+    /// [default: all that the drive supports]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub arrange: Vec<Arrangement>,
     /// Give up after this many drive fills, if not steady before
