@@ -37,8 +37,9 @@ pub struct FailureLimits {
     /// Stop after more failed operations than this; any failed operation fails the run
     #[arg(long, hide_short_help = true, value_name = "N", default_value_t = MAX_ERRORS, allow_hyphen_values = true, value_parser = count)]
     pub max_errors: u64,
-    /// I/O timeout, seconds. After the end of the run, a device if none of its operations in flight is given up once it completes
-    /// nothing for this long = "hang", hide_short_help = true, value_name = "TIME", default_value_t = HANG_SEC, allow_hyphen_values = true, value_parser = seconds)]
+    /// I/O timeout after the end of the run: give up a device if none of its operations in flight completes for this
+    /// time, such as 60 or 5m
+    #[arg(long = "hang", hide_short_help = true, value_name = "TIME", default_value_t = HANG_SEC, allow_hyphen_values = true, value_parser = seconds)]
     pub hang_sec: u32,
 }
 

@@ -88,29 +88,6 @@ impl RecordArgs {
     }
 }
 
-/// Limits beyond which a run ends as failed.
-#[derive(Args, Debug, Clone, Copy)]
-pub struct PatienceArgs {
-    /// Stop after more failed operations than this; any failed operation fails the run
-    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 1000, allow_hyphen_values = true, value_parser = count)]
-    pub max_errors: u64,
-    /// I/O timeout after the end of the run: give up a device if none of its operations in flight completes for this
-    /// time, such as 60 or 5m
-    #[arg(long, hide_short_help = true, value_name = "TIME", default_value_t = HANG_SEC, allow_hyphen_values = true, value_parser = seconds)]
-    pub hang: u32,
-}
-
-impl From<PatienceArgs> for FailureLimits {
-    fn from(PatienceArgs { max_errors, hang }: PatienceArgs) -> Self {
-        Self { max_errors, hang_sec: hang }
-    }
-}
-
-/// Parses a number from 0 on.
-fn count(text: &str) -> Result<u64, String> {
-    text.trim().parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
-}
-
 /// Parses the command line of ACT's program for `test`, or exits with ACT's exit code. The long help has the keys of the
 /// configuration, where ACT's users look for them.
 pub(super) fn parse_test_as_act(test: Test, arguments: Vec<OsString>) -> TestArgs {

@@ -20,13 +20,13 @@ use std::path::PathBuf;
 const PTS_SEC: u64 = 60;
 const SIMULATED_PTS_SEC: u64 = 2;
 
-/// Length of a quick baseline, the shortest that contains every job, seconds.
+/// Length of a quick baseline in seconds: the shortest baseline that contains every job.
 const QUICK_SEC: u32 = 600;
 
 /// Options of a drive's baseline.
 #[derive(Args, Debug)]
 pub struct BaselineOptions {
-    /// Device to measure (several: all at the same time, each with its own jobs): ALL its data is erased
+    /// Device to measure: ALL its data is erased. Several devices are measured at the same time, each with its own jobs
     #[arg(value_name = "DEVICE", required = true, value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
     /// Time under load: 24h characterises a drive, 6h gives a good idea; each job takes at least a second, and all
@@ -36,7 +36,7 @@ pub struct BaselineOptions {
     /// Same as --duration 10m
     #[arg(long, conflicts_with = "seconds")]
     pub quick: bool,
-    /// Sizes of the database's operations, separated by commas; depths, rates and grid use the first
+    /// Sizes of the database's operations, separated by commas; depths, rates and grid use only the first size
     #[arg(long, value_name = "SIZES", default_value = "4k", value_delimiter = ',', value_parser = block_bytes)]
     pub bs: Vec<u64>,
     /// Largest queue depth to try, a power of two

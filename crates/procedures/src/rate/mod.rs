@@ -38,7 +38,7 @@ use std::process::ExitCode;
 /// Options of a search for the highest rating.
 #[derive(Args, Debug)]
 pub struct RateOptions {
-    /// Device to rate (several: all get the load at once): ALL its data is erased
+    /// Device to rate: ALL its data is erased. Several devices get the load at the same time
     #[arg(value_name = "DEVICE", required_unless_present = "config", value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
     /// Configuration of any ACT version with the load of 1x [default: ACT's, 2000 reads and 1000 writes per second
