@@ -275,6 +275,6 @@ mod tests {
              over-provisioning, smaller superblocks, or fewer handles"
         );
         assert!(refused(|spec| spec.reserve_superblocks = 0).contains("no superblocks in reserve"));
-        assert!(refused(|spec| spec.reserve_superblocks = u32::MAX).contains("+ 4294967295 in reserve"));
+        assert!(refused(|spec| spec.reserve_superblocks = u32::MAX).contains(", 4294967295 in reserve"));
     }
 }

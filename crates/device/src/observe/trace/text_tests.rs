@@ -14,7 +14,7 @@ fn short(request: &Request) -> String {
         [(*sync, 'S'), (*fua, 'F'), (*meta, 'M')].iter().filter(|(is, _)| *is).map(|(_, c)| *c).collect();
     let us = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| (ns / 1_000).to_string());
     let (queue, device_us) = (us(request.queue_ns()), us(request.device_ns()));
-    format!("{device:?} {op:?} {flags} {sector}+{sectors} {queue} {device_us} {}:{}", task.comm(), task.pid)
+    format!("{device} {op:?} {flags} {sector}+{sectors} {queue} {device_us} {}:{}", task.comm(), task.pid)
 }
 
 fn shorts(text: impl AsRef<[u8]>) -> Vec<String> {
@@ -43,7 +43,7 @@ fn every_kernels_lines_of_a_request_are_read() {
             ("asd 17600/17665 [001]  10.000001: block:", "swapper     0/0 [000]  10.000091: block:"),
         ] {
             let text = format!("{head}block_rq_issue: {issue}\n{tail}block_rq_complete: {complete}\n");
-            assert_eq!(shorts(&text), ["(7, 2) Read S 1293793+17 - 90 asd:17665"], "{text}");
+            assert_eq!(shorts(&text), ["7:2 Read S 1293793+17 - 90 asd:17665"], "{text}");
         }
     }
 }
@@ -64,7 +64,7 @@ fn bios_insertions_and_what_the_driver_gave_back_are_read() {
 ";
     let (requests, facts) = read(text);
     let requests: Vec<_> = requests.iter().map(short).collect();
-    assert_eq!(requests, ["(8, 0) Write SFM 100+8 10 3 fio:9", "(8, 0) Other  0+0 - 5 smartd:3"]);
+    assert_eq!(requests, ["8:0 Write SFM 100+8 10 3 fio:9", "8:0 Other  0+0 - 5 smartd:3"]);
     assert_eq!((facts.lines, facts.unread_lines), (11, 1), "{facts:?}");
     assert!(facts.first_unread.unwrap().1.contains("sched_switch"));
 }
@@ -79,7 +79,7 @@ fn blkparse_is_read() {
 CPU0 (7,2):
  Reads Queued:           1,        8KiB\t Writes Queued:           0,        0KiB
 ";
-    assert_eq!(shorts(text), ["(7, 2) Read S 1293793+17 4 6 asd:17665", "(7, 2) Flush  0+0 - - kworker/1:1H:43"]);
+    assert_eq!(shorts(text), ["7:2 Read S 1293793+17 4 6 asd:17665", "7:2 Flush  0+0 - - kworker/1:1H:43"]);
 }
 
 #[test]
@@ -93,7 +93,7 @@ supervise    1809   W    202,1    17039968     0         1.320
     let seen: Vec<_> = requests.iter().map(short).collect();
     assert_eq!(
         seen,
-        ["(7, 2) Read S 1293793+17 - 390 Web Content:1893", "(202, 1) Write  17039968+0 - 1320 supervise:1809"]
+        ["7:2 Read S 1293793+17 - 390 Web Content:1893", "202:1 Write  17039968+0 - 1320 supervise:1809"]
     );
     assert_eq!((facts.without_size, facts.without_time, facts.unread_lines), (1, 2, 1));
 
@@ -102,7 +102,7 @@ supervise    1809   W    202,1    17039968     0         1.320
 2812.078219    asd.0.0.15-1126  1126   RS   7,2      +            0          0.20
 ";
     let (requests, facts) = read(recent);
-    assert_eq!(short(&requests[0]), "(7, 2) Read S 0+0 - 230 asd.0.0.15-1126:1126");
+    assert_eq!(short(&requests[0]), "7:2 Read S 0+0 - 230 asd.0.0.15-1126:1126");
     assert_eq!((requests.len(), requests[1].issued_ns), (2, 2_812_078_219_000));
     assert_eq!((facts.without_size, facts.without_time, facts.unread_lines), (2, 0, 0));
 
@@ -117,14 +117,14 @@ supervise    1809   W    202,1    17039968     0         1.320
 # lost events: 12
 ";
     let (requests, facts) = read(own);
-    assert_eq!(short(&requests[0]), "(7, 2) Discard  8+2048 20 - a b:7");
+    assert_eq!(short(&requests[0]), "7:2 Discard  8+2048 20 - a b:7");
     assert_eq!((requests[0].wanted_ns(), facts.lost), (1_499_980_000, 12));
 }
 
 #[test]
 fn a_process_called_like_an_event_is_a_process() {
     let text = b"block_rq_issue: 1,1 R 512 () 7 + 1-17 [000] ..... 1.000001: block_rq_issue: 8,0 R 4096 () 64 + 8 be,0,4 [x: block_] y]\n";
-    assert_eq!(shorts(text), ["(8, 0) Read  64+8 - - x: block_] y:17"]);
+    assert_eq!(shorts(text), ["8:0 Read  64+8 - - x: block_] y:17"]);
 }
 
 #[test]

@@ -355,7 +355,7 @@ fn what_cannot_be_is_named_and_nothing_runs() {
     assert!(read("").unwrap_err().contains("there is no job"));
     assert!(read("[a]\nnumjobs=4096\n[b]").unwrap_err().contains("at most 4096"));
     let (_, warnings) = read(&format!("{job}thread\nrefill_buffers")).unwrap();
-    assert_eq!(warnings, ["a.fio:3: thread has no effect: it changes only how fio itself runs or counts"]);
+    assert_eq!(warnings, ["a.fio:3: thread has no effect: the option changes only how fio itself runs or counts"]);
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn requests(phrase: &str) -> Vec<Vec<u8>> {
 #[test]
 fn unsupported_requests_get_the_codes_of_the_documentation() {
     let Some(bench) = Bench::new(2, Limits::default()) else { return };
-    let (_, table) = DOCS.split_once("| Asked for | Answer |\n|---|---|\n").unwrap();
+    let (_, table) = DOCS.split_once("| Request | Result code |\n|---|---|\n").unwrap();
     let rows: Vec<_> =
         table.lines().map_while(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")).collect();
     assert!(rows.len() > 5, "{rows:?}");
