@@ -29,7 +29,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         (&["-o", "S:8", "--verify"][..], "cannot verify values of S:8"),
         (&["-w", "RU,101"], "RU,95"),
         (&["-o", "X"], "B:N"),
-        (&["-n", "a;b"], "without"),
+        (&["-n", "a;b"], "none of them"),
         (&["-h", "db1:port"], "the port must be a number from 1 to 65535"),
         (&["-k", "0"], "1.."),
     ] {

@@ -287,13 +287,13 @@ fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
     assert!(ended.warnings()[0].contains("file: it does not support discard"), "{:?}", ended.warnings());
     case.bench.flashproof(&["prep", "file", "--verify"]).expect(0);
     let ended = case.bench.flashproof(&[&larger[..], &["--dry-run"]].concat()).expect(0);
-    assert!(ended.stdout.contains("393216 in all"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("393216 bytes in all"), "{}", ended.stdout);
     // A file of one byte, then a simulated drive.
     case.bench.write("tiny", b"x");
     case.bench.flashproof(&["prep", "tiny", "--for", "random-writes", "--erase", "tiny"]).expect(0);
     let sim = "sim:ftl+capacity=64MiB+op=28%+superblock=256KiB";
     let ended = case.bench.flashproof(&[&["prep", sim], &RANDOM[..]].concat()).expect(0);
-    assert!(ended.stdout.contains("80531456 in all"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("80531456 bytes in all"), "{}", ended.stdout);
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn a_drive_that_is_too_slow_fails_and_does_not_fill_the_store() {
     // The store is as full as allowed: of 150 blocks, hardly more are free than defragmentation keeps free.
     bench.write(
         "tight.toml",
-        "operations-per-sec = 400_000\nduration-sec = 20\n[[tenant]]\nname = \"tight\"\nread-pct = 0\nrecord-bytes = 4096\n\
+        "seed = 1\noperations-per-sec = 400_000\nduration-sec = 20\n[[tenant]]\nname = \"tight\"\nread-pct = 0\nrecord-bytes = 4096\n\
          write-block = \"1MiB\"\nspace = \"150MiB\"\nfill-pct = 62.5\n",
     );
     let run = |drive: &str| {

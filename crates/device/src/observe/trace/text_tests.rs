@@ -91,10 +91,7 @@ supervise    1809   W    202,1    17039968     0         1.320
 ";
     let (requests, facts) = read(iosnoop);
     let seen: Vec<_> = requests.iter().map(short).collect();
-    assert_eq!(
-        seen,
-        ["7:2 Read S 1293793+17 - 390 Web Content:1893", "202:1 Write  17039968+0 - 1320 supervise:1809"]
-    );
+    assert_eq!(seen, ["7:2 Read S 1293793+17 - 390 Web Content:1893", "202:1 Write  17039968+0 - 1320 supervise:1809"]);
     assert_eq!((facts.without_size, facts.without_time, facts.unread_lines), (1, 2, 1));
 
     let recent = "STARTs         COMM             PID    TYPE DEV      BLOCK        BYTES     LATms
