@@ -30,7 +30,7 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Why the `run` of a finished step cannot be trusted completely; `None` if it can.
+/// Why the `run` of a finished step cannot be trusted completely; `None` if the run can be trusted.
 pub fn doubt_of(run: &Run) -> Option<String> {
     if let Some(damage) = run.damage.first() {
         return Some(format!("its run is damaged: {damage}"));
@@ -46,7 +46,9 @@ pub fn doubt_of(run: &Run) -> Option<String> {
 pub fn run_dir_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
     let relative_dir = Path::new(&step.dir);
     match step.dir.is_empty() || !relative_dir.components().all(|part| matches!(part, Component::Normal(_))) {
-        true => Err(format!("{SERIES} names {:?}, which is not a directory below that of the series", step.dir)),
+        true => {
+            Err(format!("{SERIES} names {:?}, which is not a directory below the directory of the series", step.dir))
+        }
         false => Ok(dir.join(relative_dir)),
     }
 }

@@ -185,7 +185,7 @@ impl Merged {
         Ok(Self { manifest, devices })
     }
 
-    /// Index in the combined run of a cell of run number `run`.
+    /// Index, in the combined run, of cell number `cell` of run number `run`.
     fn cell(&self, run: usize, cell: usize) -> usize {
         let (own, before) = self.devices[run];
         cell / own * self.manifest.devices.len() + before + cell % own
@@ -266,7 +266,7 @@ impl Merged {
 }
 
 impl MultiHostResult {
-    /// The result, INVALID, of runs that cannot be judged as one test.
+    /// An INVALID result for runs that cannot be judged as one test, with the reason.
     pub fn undecided(reason: String) -> Self {
         Self {
             outcome: Outcome::Invalid,

@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn each_test_tracks_what_the_specification_names() {
-        // Five rounds in which all jobs are equal, except the job `wild`.
+        // In five rounds, all jobs have the same rates, except that the job `wild` has half the rate in the last round.
         let but = |test: Pts, wild: (u32, u64)| {
             let of = |round: u32, (read_pct, bytes): (u32, u64)| {
                 let is_wild = (read_pct, bytes) == wild && round == 4;

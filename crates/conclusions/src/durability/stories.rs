@@ -157,8 +157,8 @@ impl Scenario {
         counts
     }
 
-    /// Number of writes up to `upto` with a sector that is neither there nor overwritten by a later write. Independent
-    /// of the code under test.
+    /// Number of lost writes up to `upto`: a sector of such a write is neither there nor overwritten by a later write.
+    /// Computed independently of the code under test.
     fn gone(&self, number: usize, upto: u64) -> u64 {
         let lane = &self.lanes[number];
         let slots = u64::from(lane.slots);
@@ -190,7 +190,7 @@ proptest! {
         for number in 0..story.lanes.len() {
             let counts = story.counts(number);
             let [told, all] = [&story.acknowledged, &story.flushed].map(|upto| story.gone(number, upto[number]));
-            // A torn write can show that it had been flushed, even if its acknowledgement never reached the witness.
+            // A torn write can show that it had been flushed, even if the witness never received the acknowledgement.
             prop_assert!((told..=told + all).contains(&counts.failed_writes()), "lane {}: {:?}, {} and {}", number, counts, told, all);
             prop_assert_eq!(counts.checked, counts.intact + counts.failed_writes());
             prop_assert!(counts.reordered <= counts.failed_writes() && counts.reach <= story.acknowledged[number]);

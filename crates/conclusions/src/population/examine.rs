@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 /// Maximum probability of a false alarm per drive; this limit binds in populations below 20 drives.
 const FALSE_ALARMS_PER_DRIVE: f64 = 0.0005;
 
-/// Share of the false-alarm probability for drives; firmwares, hosts and slots share the rest equally.
+/// Share of the allowed false-alarm probability that the drives get; firmwares, hosts and slots share the rest equally.
 const FOR_DRIVES: f64 = 0.5;
 
-/// Minimum fraction of the typical number of windows. With fewer windows, a drive's scores spread more than its peers'.
+/// A drive with less than this fraction of the typical number of windows is undecided, because its scores spread more
+/// than those of its peers.
 const WINDOWS_MIN: f64 = 0.4;
 
 /// Share of slow drives in a group above which the slowness is common to the group.
@@ -222,7 +223,7 @@ impl Model<'_> {
         }
         let slow = groups.into_iter().zip(best);
         let slow = slow.filter_map(|(((name, _), members), best)| Some((name, members, best?)));
-        // The most significant score shows best if all members are slow.
+        // A group is blamed only if nearly all of its members are slow. The most significant score shows this best.
         let slow = slow.filter(|(_, members, best)| self.is_common(members, best.score, best.outlier.excess)).collect();
         self.blame(level, slow);
     }

@@ -199,8 +199,8 @@ impl DeviceState {
         names
     }
 
-    /// True for hardware, false for a device made by software or a hypervisor. Only for hardware a missing fact is
-    /// worth a finding.
+    /// True for hardware, false for a device made by software or a hypervisor. A missing fact is worth a finding only
+    /// for hardware.
     fn is_hardware(&self) -> bool {
         let transport = self.facts.transport.as_deref().unwrap_or_default();
         ["nvme-pcie", "sata", "sas", "usb", "nvme"].contains(&transport)

@@ -102,7 +102,7 @@ fn claimed(node: &Path, open_mode: OpenMode) -> Result<File, Reason> {
 }
 
 /// Opens the block device at `node` for direct reads, without a lasting claim. A momentary claim from the kernel shows
-/// that nobody else holds it.
+/// that nobody else holds the device.
 pub(super) fn open_for_examination(node: &Path, settle: Duration) -> Result<File, Reason> {
     let failed = |source| Reason::io("open it for reading", source);
     let refused = |source| if is_busy(&source) { busy(node, source) } else { failed(source) };

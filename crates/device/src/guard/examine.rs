@@ -101,7 +101,7 @@ pub(super) fn resolve_target(guard: &Guard, request: &Request) -> Result<Resolve
     Ok(ResolvedTarget { facts, target_kind })
 }
 
-/// True if a file may be created at `path`; its directory must exist. Not below /dev: there a missing name is a
+/// True if a file may be created at `path`; its directory must exist. False below /dev, where a missing name is a
 /// mistyped device, and a file would use memory.
 fn may_hold_files(path: &Path) -> bool {
     let dir = fs::canonicalize(directory_of(path));

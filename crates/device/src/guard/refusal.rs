@@ -135,7 +135,7 @@ pub enum Reason {
     /// Not among the devices that FLASHPROOF_ONLY allows. `is`: lasting name of the device; `only`: names in the
     /// variable.
     #[error(
-        "it is {is}, and FLASHPROOF_ONLY allows writes to {only} alone; put the allowed drive back, or run without the variable"
+        "it is {is}, and FLASHPROOF_ONLY allows writes only to {only}; put the allowed drive back, or run without the variable"
     )]
     NotAllowed { is: String, only: String },
     /// Another run of flashproof uses the device. `who`: empty or ` (process 1234)`; `how`: `exclusively` or `with

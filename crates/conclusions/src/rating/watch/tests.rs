@@ -74,7 +74,7 @@ fn what_moves_is_waited_for_and_judged_where_it_is_settled() {
 
 #[test]
 fn a_window_holds_four_slow_spells_of_this_step_or_of_earlier_ones() {
-    // Every 10 s, all reads of 0.2 s are slow: 2 % of all reads.
+    // Every 10 s, all reads that are due within 0.2 s are slow: 2 % of all reads.
     let stalls = |round| if round % 10 == 5 { 200 } else { 0 };
     let (judged, _) = step(TRY, RATE, stalls);
     assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (StepOutcome::Held, 40, 40), "{}", judged.why);
