@@ -373,7 +373,7 @@ pub struct Check {
     pub criteria: Vec<Judged>,
     pub runs: Vec<CheckedRun>,
     pub sustained: Sustained,
-    /// Conditions that the check does not test, phrases.
+    /// Phrases about conditions that the check does not test.
     pub cannot_see: Vec<String>,
     /// Files with measured values in the directory of the check.
     pub files: Vec<String>,
@@ -459,7 +459,7 @@ impl Check {
             Outcome::Fail => nearest.or_else(|| run.next()),
             Outcome::Invalid => run.next().or(nearest),
             Outcome::Pass => nearest,
-            Outcome::Measured => Some("no limit is published for this load; the figures are measured only".to_owned()),
+            Outcome::Measured => Some("no limit is published for this load, so the figures are not judged".to_owned()),
         }
         .unwrap_or_else(|| "nothing was measured".to_owned())
     }

@@ -94,7 +94,7 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
         doubts.extend(contradiction(series, &conclusion));
     }
     if let Some(first) = doubts.first() {
-        // In a search, lower loads are held even if a higher load was not.
+        // A failed step of a search does not mean that the search failed.
         let failed = purpose == Purpose::Certify && series.steps.iter().any(|step| step.outcome == Some(Outcome::Fail));
         let rejudged_outcome = if failed { Outcome::Fail } else { Outcome::Invalid };
         if conclusion.outcome != rejudged_outcome {

@@ -222,7 +222,7 @@ impl Series {
     }
 }
 
-/// Exclusive lock on a directory of a series, held until it is dropped.
+/// Exclusive lock on a directory of a series, held until this value is dropped.
 #[derive(Debug)]
 pub struct SeriesLock {
     /// Closing the directory releases the lock.

@@ -21,7 +21,7 @@ pub struct HostRun {
     pub dir: PathBuf,
     /// Milliseconds by which the host's clock was ahead of the file server's clock.
     pub clock_ahead_ms: i64,
-    /// Why the host has no result, a phrase; `None`: it has a run.
+    /// Why the host has no result, a phrase; `None`: the host has a run.
     pub missing: Option<String>,
 }
 

@@ -17,7 +17,7 @@ const PAUSES_MAX: usize = 2_000;
 /// [`PAUSE_US`].
 const PAUSE_FACTOR: f64 = 4.0;
 const PAUSE_US: f64 = 1_000.0;
-/// Quantile of the longest operations of all seconds that counts as usual.
+/// Each second has a longest operation. Of these longest operations, the one at this quantile counts as usual.
 const USUAL: f64 = 0.1;
 /// If more than this fraction of the seconds have pauses, single pauses cannot be separated.
 const SEPARATE_MAX: f64 = 0.85;
@@ -189,7 +189,7 @@ impl Watch {
             let part_text = |at: usize| units::span_about(self.seconds as f64 * at as f64 / PARTS as f64);
             let first_change = 1 + later_medians.windows(2).position(|pair| differ(pair[0].min(pair[1]), pair[0].max(pair[1]))).unwrap_or(0);
             format!(
-                "the median latency under a light load went from {} to {} within {}; the first change was between {} and {} of the watch",
+                "the median latency under a light load went from {} to {} within {}; the first change was between {} and {} after the start",
                 microseconds(later_medians[0]),
                 microseconds(if later_medians[0] == high { low } else { high }),
                 units::span_about(self.seconds as f64),

@@ -81,7 +81,7 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
                 format!("the rate that {}", worst.alone.device)
             }
         ),
-        None => "the rate of the device alone is unknown".to_owned(),
+        None => "the rate of the device, tested alone, is unknown".to_owned(),
     };
     let p99 = slowest.map(|ratio| {
         let (device, factor) = (&ratio.together.device, ratio.p99.unwrap_or(1.0));
@@ -91,7 +91,7 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
                  the power is shared"
             )
         } else {
-            // The p99 of this device alone is unknown, so nothing follows about a shared bus.
+            // This device was not tested alone, so nothing follows about a shared bus.
             format!(
                 "; {device} was not tested alone; its p99 is {factor:.1} times the p99 of {} alone",
                 ratio.alone.device

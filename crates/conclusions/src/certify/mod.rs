@@ -203,7 +203,7 @@ fn by_completion(verdict: &Verdict) -> StageResult {
     }
 }
 
-/// The reason of a completed stage, with its numbers.
+/// The reason for the outcome of a completed stage, with numbers.
 fn completed(verdict: &Verdict) -> String {
     let worst = verdict.decided_by.as_ref().map(|worst| match verdict.outcome {
         Outcome::Pass => format!("; {worst}"),

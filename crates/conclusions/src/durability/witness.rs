@@ -28,7 +28,7 @@ pub enum Message {
     Durable { session: SessionId, phase: u64, upto: Vec<u64> },
     /// The writes ended before any power cut. `failed`: the device returned an error.
     End { session: SessionId, why: String, failed: bool },
-    /// Only in the witness's file: the tester sent nothing more, like a machine that loses power.
+    /// This message is only in the witness's file: the tester sent nothing more, like a machine that loses power.
     Silent { session: SessionId },
     /// The session was examined; `sentence` is the result.
     Judged { session: SessionId, sentence: String },

@@ -86,7 +86,7 @@ struct Best {
     outlier: Outlier,
 }
 
-/// Keeps the smaller p-value, unless the slowdown is too small to be reported.
+/// Replaces `best` if the candidate has a smaller p-value, unless its slowdown is too small to be reported.
 fn keep_smaller_p(best: &mut Option<Best>, score: usize, candidate: Outlier) {
     if candidate.excess >= FACTOR_MIN.ln() && best.as_ref().is_none_or(|best| candidate.p < best.outlier.p) {
         *best = Some(Best { score, outlier: candidate });
@@ -269,7 +269,7 @@ impl Model<'_> {
         self.blame(Level::Drive, slow);
     }
 
-    /// Reports the slow groups of a level, and subtracts their slowness from their members.
+    /// Reports the slow groups of a level, and subtracts their slowness from the scores of their members.
     fn blame(&mut self, level: Level, mut slow: Vec<(String, Vec<usize>, Best)>) {
         slow.sort_by(|a, b| a.2.outlier.p.total_cmp(&b.2.outlier.p));
         let blamed_members: Vec<usize> = slow.iter().flat_map(|slow| slow.1.iter().copied()).collect();

@@ -151,7 +151,7 @@ pub fn compare(first: &[f64], second: &[f64], confidence: f64) -> Option<Compari
 fn rank_test(first: &[f64], second: &[f64]) -> (f64, bool, [f64; 2]) {
     let (ranks, ties) = double_ranks(first, second);
     let sum: usize = ranks[first.len()..].iter().sum();
-    // Twice the rank sum minus its minimum is twice U, which is a whole number also with ties.
+    // `sum` is twice the rank sum. The difference from its minimum is twice U, a whole number even with ties.
     let u = (sum - second.len() * (second.len() + 1)) as f64 / 2.0;
     let exact = ranks.len() <= EXACT_MAX;
     let p = if exact {

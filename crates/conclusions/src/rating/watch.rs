@@ -30,9 +30,9 @@ pub const RECOVERY_ROUNDS_MAX: usize = 25;
 pub const SPELLS_IN_WINDOW: usize = 4;
 /// Number of consecutive rounds with the earlier shares after which a drive counts as recovered.
 const RECOVERED_ROUNDS: usize = 2;
-/// Two shares agree if they differ by at most this fraction of the larger share, or by [`NEAR_OF_LIMIT`].
+/// Two shares agree if they differ by at most this fraction of the larger share, or by [`NEAR_OF_LIMIT`] of the limit.
 const NEAR_OF_ITSELF: f64 = 0.20;
-/// Two shares agree if they differ by at most this fraction of the limit, or by [`NEAR_OF_ITSELF`].
+/// Two shares agree if they differ by at most this fraction of the limit, or by [`NEAR_OF_ITSELF`] of the larger share.
 const NEAR_OF_LIMIT: f64 = 0.10;
 /// Maximum share, as a fraction of its limit, that counts as settled without a comparison of halves.
 const CLEAR_OF_LIMIT: f64 = 0.5;
@@ -226,7 +226,8 @@ impl Watcher {
         match &verdict.end {
             End::Interrupted { .. } => Some((StepOutcome::Interrupted, verdict.end.to_string())),
             _ if verdict.is_broken() => Some((StepOutcome::Broken, reason())),
-            // A lag caused by a device or limit would have failed the run. So this program's own lag stopped the run.
+            // If a device or a limit had caused the lag, the run would have failed. So otherwise this program's own lag
+            // stopped the run.
             end if !end.is_complete() && verdict.outcome == Outcome::Fail => Some((StepOutcome::Failed, reason())),
             end if !end.is_complete() => Some((StepOutcome::OurLimit, reason())),
             _ if self.rounds.count() == 0 => {

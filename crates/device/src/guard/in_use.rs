@@ -251,7 +251,7 @@ impl Mount {
     }
 }
 
-/// A device or file that the kernel exports, from configfs.
+/// A device or file that the kernel exports, as configfs describes it.
 #[derive(Default)]
 struct Export {
     export_name: String,
