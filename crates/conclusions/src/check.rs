@@ -191,7 +191,7 @@ pub fn limits_of<'a>(
 pub struct Figures {
     pub ops: u64,
     pub bytes: u64,
-    /// Duration of the counted part, nanoseconds.
+    /// Duration of the part of the run that is counted, nanoseconds.
     pub ran_ns: u64,
     /// Mean latency, nanoseconds.
     pub mean_ns: f64,
@@ -455,7 +455,7 @@ impl Check {
         };
         let nearest = self.nearest().filter(is_shown).map(Judged::sentence);
         match self.outcome {
-            // A run can also fail without a criterion: operations failed or were lost, or a device was silent.
+            // A run can fail although no criterion failed: operations failed or were lost, or a device was silent.
             Outcome::Fail => nearest.or_else(|| run.next()),
             Outcome::Invalid => run.next().or(nearest),
             Outcome::Pass => nearest,
@@ -556,7 +556,7 @@ mod tests {
         }
     }
 
-    /// The verdict on a run of a second with `fast` reads of 1 ms and `slow` reads of 20 ms.
+    /// The verdict on a run of one second with `fast` reads of 1 ms and `slow` reads of 20 ms.
     fn verdict(limits: StreamLimits, fast: u64, slow: u64) -> Verdict {
         let mut layout = results::testing::layout(&[("reads", true)], 0.0, ["x".to_owned()]);
         layout.streams[0].limits = Some(limits.clone());

@@ -144,8 +144,8 @@ fn rejudge_step(
     (now != recorded_outcome).then(|| (now, format!("{SERIES} says {recorded_outcome}, but the run says {now}: {why}")))
 }
 
-/// Judges a step of a search again, with the reason. The details of the step have the rounds that decided, so the run
-/// can only contradict the record.
+/// Judges a step of a search again. Returns the outcome and its reason. The details of the step have the rounds that
+/// decided, so the run can only contradict the record.
 fn rejudge_search_step(step: &Step, recorded_outcome: Outcome, verdict: &Verdict) -> (Outcome, String) {
     let details = Details::of(step);
     let was_held = details.as_ref().map(|details| details.judged.seen == StepOutcome::Held);

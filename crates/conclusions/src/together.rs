@@ -119,7 +119,7 @@ pub fn judge(host_runs: &[HostRun], agreed_unix_ms: u64) -> Result<MultiHostResu
             Ok(run) => {
                 let late = late_ms(host_run, run).filter(|late| late.unsigned_abs() > SKEW_MS_MAX);
                 doubts.extend(late.map(|late| {
-                    format!("{host} began {late} ms from the agreed start; at most {SKEW_MS_MAX} ms are allowed")
+                    format!("{host} began {late} ms away from the agreed start; at most {SKEW_MS_MAX} ms are allowed")
                 }));
             }
         }

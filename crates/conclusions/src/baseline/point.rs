@@ -114,7 +114,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Stored percentiles, percent: fio's list, and more low and high percentiles for a fit.
+    /// Stored percentiles, percent: fio's list, and additional low and high percentiles for a fit.
     pub const PERCENTILES: [f64; 21] = [
         1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 97.0, 98.0, 99.0, 99.5, 99.9, 99.95,
         99.99, 99.999, 100.0,

@@ -22,7 +22,7 @@ const USUAL: f64 = 0.1;
 /// If more than this fraction of the seconds have pauses, single pauses cannot be separated.
 const SEPARATE_MAX: f64 = 0.85;
 
-/// Minimum number of pauses for a known period.
+/// Minimum number of pauses from which a period can be estimated.
 pub const PAUSES_MIN: u64 = 3;
 
 /// If the usual gap between two pauses is at least this long (seconds), rounding to whole seconds cannot double a gap.
@@ -112,7 +112,7 @@ impl Watch {
     }
 
     /// Length and period of the stalls, under a load of `iops` with the mean latency `mean_us`; `None` without pauses,
-    /// or if pauses are too frequent to be separated by seconds.
+    /// or if so many seconds have pauses that single pauses cannot be separated.
     pub fn stalls(&self, iops: f64, mean_us: f64) -> Option<Stalls> {
         if self.pauses as f64 > SEPARATE_MAX * self.seconds as f64 || iops <= 0.0 {
             return None;
@@ -260,8 +260,8 @@ mod tests {
 
     #[test]
     fn pauses_in_two_seconds_are_one_stall_or_two_by_what_all_wait_for() {
-        // Either one stall of 0.2 s begins at 0.9 s, 3.9 s and so on, and its second half is in the next second. Or
-        // each of the two seconds has its own stall.
+        // Of three seconds, the first two have a pause. The two pauses can be one stall of 0.2 s that begins at 0.9 s,
+        // or a stall in each of the two seconds.
         let watch = watch(|at| (100.0, [2e5, 1e5, 300.0][(at % 3) as usize]));
         let every = |every_s: f64| watch.stalls(210.0, 100.0 + 2e5 / 2.0 * 0.2 / every_s).unwrap().every_s.value;
         assert!((every(3.0) - 3.0).abs() < 0.01 && (every(1.5) - 1.5).abs() < 0.01, "{} {}", every(3.0), every(1.5));

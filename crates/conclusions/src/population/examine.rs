@@ -306,7 +306,7 @@ impl Model<'_> {
         causes.map(|cause| (cause, label(cause, members[0]).to_owned())).collect()
     }
 
-    /// Evidence for the slowness of `members`, relative to `rest`; for several drives, medians.
+    /// Evidence for the slowness of `members`, relative to `rest`. For several members, the medians of their values.
     fn evidence(&self, members: &[usize], rest: &[usize], best: &Best) -> Evidence {
         let metric = best.score / Extent::ALL.len();
         // Index of the metric's score over the whole run.

@@ -93,8 +93,8 @@ fn ln_gamma(x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series - log_sum
 }
 
-/// Maximum number of values in both populations together for exact p-values. With more values, the normal approximation
-/// is accurate within a few percent.
+/// Up to this number of values, in both populations together, p-values are exact. With more values, the normal
+/// approximation is accurate within a few percent.
 const EXACT_MAX: usize = 50;
 
 /// Comparison of two populations.

@@ -38,7 +38,7 @@ pub(super) fn check(device: &DeviceState, roots: &Roots, findings: &mut Findings
     }
 }
 
-/// Checks for I/O of other programs between two readings of the counters, which are `interval` apart.
+/// Checks for I/O of other programs between two readings of the counters, taken `interval` apart.
 pub(super) fn check_activity(
     before: Option<Counters>,
     after: Option<Counters>,

@@ -4,7 +4,7 @@
 //! [`crate::observe::nvme`] reads the SMART log; this module judges the log. A hung drive does not block the
 //! examination: a separate thread queries the drive, and is abandoned after a timeout.
 //!
-//! Drives with FDP: checks that writes can name placement handles.
+//! For drives with FDP, this module checks that writes can name placement handles.
 
 use super::{Check, DeviceState, Findings};
 use crate::discover::{DeviceFacts, Kind, SysDir};

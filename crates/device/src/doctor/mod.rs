@@ -212,7 +212,7 @@ impl DeviceState {
     }
 }
 
-/// Resolves a kernel name, for a fake tree, which has no device nodes.
+/// Resolves a kernel name in a fake tree, which has no device nodes.
 fn by_kernel_name(name: &str, roots: &Roots) -> Option<Resolved> {
     let kernel_name = name.strip_prefix("/dev/").filter(|name| !name.is_empty() && !name.contains('/'))?;
     // The node does not exist, so nothing is opened.

@@ -326,7 +326,7 @@ pub(super) fn known_formats(ends: &DeviceEnds) -> Vec<Evidence> {
     evidence
 }
 
-/// `drv_prefix`: magic number, version, and since version 3 the namespace as 32 bytes of text.
+/// The header `drv_prefix`: magic number, version, and since version 3 the namespace as 32 bytes of text.
 fn aerospike(ends: &DeviceEnds) -> Option<Evidence> {
     const MAGIC: u64 = 0x4349_7472_7573_0322;
     const MAGIC_BEFORE_VERSION_3: u64 = 0x4349_7472_7573_0707;

@@ -40,7 +40,7 @@ pub(super) struct ResolvedTarget {
 
 /// The kind of target, with the values needed to open it.
 pub(super) enum TargetKind {
-    /// A block device by its node.
+    /// A block device, opened through its node.
     Device { node: PathBuf, devices: TargetDevices },
     /// An existing file, which will grow to `size_bytes` if it is shorter.
     File { metadata: Metadata, size_bytes: u64, devices: TargetDevices },

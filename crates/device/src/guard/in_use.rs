@@ -212,7 +212,7 @@ fn sort_out(openers: Vec<Opener>, shared: bool) -> Result<usize, Reason> {
     if strangers.is_empty() { Ok(fellows.len()) } else { Err(Reason::OpenElsewhere(strangers)) }
 }
 
-/// The refusal because of another run on the device.
+/// The refusal of a device that another run uses.
 pub(super) fn second_run(theirs_is_shared: bool, who: String) -> Reason {
     let (how, advice) = match theirs_is_shared {
         true => ("with --shared", "start this run with --shared, too"),

@@ -205,7 +205,7 @@ impl Guard {
                 }
             }
         }
-        // Recorded only now, when it is certain that the run will write to the devices.
+        // The writes are recorded only now, when it is certain that the run will write to the devices.
         consents.iter_mut().zip(requests).for_each(|(consent, request)| consent.note_writing(&self.records, request));
         Ok(consents)
     }

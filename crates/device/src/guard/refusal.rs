@@ -6,7 +6,7 @@ use crate::discover::DiscoverError;
 use std::{fmt, io};
 use thiserror::Error;
 
-/// A refused device, with all objections. One line.
+/// A refused device, with all objections. The text has one line.
 #[derive(Debug, Error)]
 #[error("refusing to write to {device} - {}", numbered(.reasons))]
 pub struct Refusal {
