@@ -185,7 +185,7 @@ fn by_completion(verdict: &Verdict) -> StageResult {
         end if let Some(broken) = verdict.reasons.iter().find(is_broken) => judged(
             Outcome::Fail,
             format!(
-                "{broken} ({end} {time_text}): slow operations are allowed in this stage, failed and lost operations are not"
+                "{broken} ({end} {time_text}): slow operations are allowed in this stage, but failed and lost operations are not"
             ),
         ),
         End::LagExceeded { whose: Whose::Ours, .. } => {
