@@ -4,9 +4,9 @@
 //! criteria -> limits of the streams of a run -> Verdict + figures -> judged criteria -> conclusion
 //! ```
 //!
-//! The verdict of each run judges its limits, with all rules of [`results::judge`]. A short run can pass during a
-//! burst: a volume with burst credits, or a drive with an SLC cache, holds a load for a minute, but not for an hour. So
-//! each check defines a minimum of time and written bytes. With less, a pass counts only as a measurement.
+//! The verdict on each run judges the limits of this run, with all rules of [`results::judge`]. A short run can pass
+//! during a burst: a volume with burst credits, or a drive with an SLC cache, holds a load for a minute, but not for an
+//! hour. So each check defines a minimum of time and written bytes. With less, a pass counts only as a measurement.
 
 use crate::percentile;
 use results::judge::{Code, Limit, Outcome, Sla, SliceShares, StreamLimits, Verdict};
@@ -191,7 +191,7 @@ pub fn limits_of<'a>(
 pub struct Figures {
     pub ops: u64,
     pub bytes: u64,
-    /// Duration of the counted part, nanoseconds.
+    /// Duration of the part of the run that is counted, nanoseconds.
     pub ran_ns: u64,
     /// Mean latency, nanoseconds.
     pub mean_ns: f64,
@@ -273,8 +273,8 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
         // A mean cannot be judged, because it includes this program's delays.
         Metric::Mean => (figure, None),
         Metric::Iops | Metric::Bandwidth => {
-            // A closed loop fills its queue at once. These operations are ahead of a steady rate; as many complete
-            // after the end of the run. They are subtracted, as in the verdict.
+            // A closed loop fills its queue at once. These operations are ahead of a steady rate, and as many
+            // operations complete after the end of the run. So their number is subtracted, as in the verdict.
             let total = verdict.streams.iter().find(|stream| stream.name == criterion.stream);
             let burst_ops = total.filter(|stream| stream.offered_iops == 0.0).map_or(0, |stream| stream.overtime);
             let rate = |slice: &SliceShares| {
@@ -325,7 +325,7 @@ pub fn outcome_of_run<'c>(verdict: &Verdict, mut criteria: impl Iterator<Item = 
 /// A run of a check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckedRun {
-    /// Name of the run, and of its directory below that of the check.
+    /// Name of the run, and of its directory below the directory of the check.
     pub name: String,
     pub outcome: Outcome,
     /// The deciding sentence of its verdict.
@@ -373,7 +373,7 @@ pub struct Check {
     pub criteria: Vec<Judged>,
     pub runs: Vec<CheckedRun>,
     pub sustained: Sustained,
-    /// Conditions that the check does not test, phrases.
+    /// Phrases about conditions that the check does not test.
     pub cannot_see: Vec<String>,
     /// Files with measured values in the directory of the check.
     pub files: Vec<String>,
@@ -455,11 +455,11 @@ impl Check {
         };
         let nearest = self.nearest().filter(is_shown).map(Judged::sentence);
         match self.outcome {
-            // A run can also fail without a criterion: operations failed or were lost, or a device was silent.
+            // A run can fail although no criterion failed: operations failed or were lost, or a device was silent.
             Outcome::Fail => nearest.or_else(|| run.next()),
             Outcome::Invalid => run.next().or(nearest),
             Outcome::Pass => nearest,
-            Outcome::Measured => Some("no limit is published for this load; the figures are measured only".to_owned()),
+            Outcome::Measured => Some("no limit is published for this load, so the figures are not judged".to_owned()),
         }
         .unwrap_or_else(|| "nothing was measured".to_owned())
     }
@@ -491,7 +491,7 @@ impl Check {
         match check.iter().flat_map(|check| &check.runs).find(is_outside) {
             None => Ok(check),
             Some(run) => Err(RunDirError::Damaged {
-                why: format!("its run {} is not a directory below that of the check", quoted(&run.name)),
+                why: format!("its run {} is not a directory below the directory of the check", quoted(&run.name)),
                 path,
             }),
         }
@@ -556,7 +556,7 @@ mod tests {
         }
     }
 
-    /// The verdict on a run of a second with `fast` reads of 1 ms and `slow` reads of 20 ms.
+    /// The verdict on a run of one second with `fast` reads of 1 ms and `slow` reads of 20 ms.
     fn verdict(limits: StreamLimits, fast: u64, slow: u64) -> Verdict {
         let mut layout = results::testing::layout(&[("reads", true)], 0.0, ["x".to_owned()]);
         layout.streams[0].limits = Some(limits.clone());
@@ -663,6 +663,6 @@ mod tests {
         elsewhere.runs[0].name = "../wal".into();
         elsewhere.write(dir.path()).unwrap();
         let error = Check::read(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("its run \"../wal\" is not a directory below that of the check"), "{error}");
+        assert!(error.contains("its run \"../wal\" is not a directory below the directory of the check"), "{error}");
     }
 }

@@ -4,10 +4,10 @@
 //! So a percentile is shown only if operations lie beyond it, and compared only if enough lie beyond it to exclude
 //! chance. Every output of percentiles of single runs uses this module.
 
-/// Minimum number of operations beyond a percentile to show the percentile.
+/// A percentile is shown only if at least this many operations lie beyond it.
 pub const BEYOND_RESOLVED: f64 = 1.0;
 
-/// Minimum number of operations beyond a percentile to compare the percentile with that of another drive or program.
+/// A percentile is compared with that of another drive or program only if at least this many operations lie beyond it.
 /// With fewer, a difference can be chance.
 pub const BEYOND_COMPARED: f64 = 10.0;
 

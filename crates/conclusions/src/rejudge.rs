@@ -30,7 +30,7 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Why the `run` of a finished step cannot be trusted completely; `None` if it can.
+/// Why the `run` of a finished step cannot be trusted completely; `None` if the run can be trusted.
 pub fn doubt_of(run: &Run) -> Option<String> {
     if let Some(damage) = run.damage.first() {
         return Some(format!("its run is damaged: {damage}"));
@@ -46,7 +46,9 @@ pub fn doubt_of(run: &Run) -> Option<String> {
 pub fn run_dir_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
     let relative_dir = Path::new(&step.dir);
     match step.dir.is_empty() || !relative_dir.components().all(|part| matches!(part, Component::Normal(_))) {
-        true => Err(format!("{SERIES} names {:?}, which is not a directory below that of the series", step.dir)),
+        true => {
+            Err(format!("{SERIES} names {:?}, which is not a directory below the directory of the series", step.dir))
+        }
         false => Ok(dir.join(relative_dir)),
     }
 }
@@ -92,7 +94,7 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
         doubts.extend(contradiction(series, &conclusion));
     }
     if let Some(first) = doubts.first() {
-        // In a search, lower loads are held even if a higher load was not.
+        // A failed step of a search does not mean that the search failed.
         let failed = purpose == Purpose::Certify && series.steps.iter().any(|step| step.outcome == Some(Outcome::Fail));
         let rejudged_outcome = if failed { Outcome::Fail } else { Outcome::Invalid };
         if conclusion.outcome != rejudged_outcome {
@@ -142,8 +144,8 @@ fn rejudge_step(
     (now != recorded_outcome).then(|| (now, format!("{SERIES} says {recorded_outcome}, but the run says {now}: {why}")))
 }
 
-/// Judges a step of a search again, with the reason. The details of the step have the rounds that decided, so the run
-/// can only contradict the record.
+/// Judges a step of a search again. Returns the outcome and its reason. The details of the step have the rounds that
+/// decided, so the run can only contradict the record.
 fn rejudge_search_step(step: &Step, recorded_outcome: Outcome, verdict: &Verdict) -> (Outcome, String) {
     let details = Details::of(step);
     let was_held = details.as_ref().map(|details| details.judged.seen == StepOutcome::Held);

@@ -2,7 +2,7 @@
 //!
 //! `series.json` in the directory of the series is the state on disk. The file is rewritten atomically before and after
 //! each run, so that the same command can resume the series after a crash, and a report is possible years later. Each
-//! run has a run directory below that of the series.
+//! run has a run directory below the directory of the series.
 //!
 //! This module handles only the record: its contents, the identity of drives, the lock. The lock is an advisory lock on
 //! the directory itself: no file is left behind, the kernel releases the lock however the process ends, and readers
@@ -222,7 +222,7 @@ impl Series {
     }
 }
 
-/// Exclusive lock on a directory of a series, held until it is dropped.
+/// Exclusive lock on a directory of a series, held until this value is dropped.
 #[derive(Debug)]
 pub struct SeriesLock {
     /// Closing the directory releases the lock.

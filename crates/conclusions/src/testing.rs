@@ -130,7 +130,7 @@ pub fn series(purpose: Purpose, devices: &[(&str, Option<&str>)], steps: Vec<Ste
 }
 
 /// A finished baseline of `drives`: name, and `scale` as in [`baseline`]. All jobs have the same run directory `run`,
-/// below that of the series.
+/// below the directory of the series.
 pub fn baseline_series(drives: &[(&str, f64)], run: &str) -> Series {
     let points =
         |(device, (_, scale)): (usize, &(&str, f64))| baseline(*scale).into_iter().map(move |point| (device, point));

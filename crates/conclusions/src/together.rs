@@ -21,7 +21,7 @@ pub struct HostRun {
     pub dir: PathBuf,
     /// Milliseconds by which the host's clock was ahead of the file server's clock.
     pub clock_ahead_ms: i64,
-    /// Why the host has no result, a phrase; `None`: it has a run.
+    /// Why the host has no result, a phrase; `None`: the host has a run.
     pub missing: Option<String>,
 }
 
@@ -119,7 +119,7 @@ pub fn judge(host_runs: &[HostRun], agreed_unix_ms: u64) -> Result<MultiHostResu
             Ok(run) => {
                 let late = late_ms(host_run, run).filter(|late| late.unsigned_abs() > SKEW_MS_MAX);
                 doubts.extend(late.map(|late| {
-                    format!("{host} began {late} ms from the agreed start; at most {SKEW_MS_MAX} ms are allowed")
+                    format!("{host} began {late} ms away from the agreed start; at most {SKEW_MS_MAX} ms are allowed")
                 }));
             }
         }
@@ -185,7 +185,7 @@ impl Merged {
         Ok(Self { manifest, devices })
     }
 
-    /// Index in the combined run of a cell of run number `run`.
+    /// Index, in the combined run, of cell number `cell` of run number `run`.
     fn cell(&self, run: usize, cell: usize) -> usize {
         let (own, before) = self.devices[run];
         cell / own * self.manifest.devices.len() + before + cell % own
@@ -266,7 +266,7 @@ impl Merged {
 }
 
 impl MultiHostResult {
-    /// The result, INVALID, of runs that cannot be judged as one test.
+    /// An INVALID result for runs that cannot be judged as one test, with the reason.
     pub fn undecided(reason: String) -> Self {
         Self {
             outcome: Outcome::Invalid,

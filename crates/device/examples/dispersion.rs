@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const USAGE: &str = "usage: dispersion DEVICE SECONDS [read|write]";
 const WINDOW_NS: u64 = 100_000;
-/// Interval between reads of the trace. The buffer holds half a million issues or more, so even a busy device does not
+/// Interval between reads of the trace. The buffer holds half a million events or more, so even a busy device does not
 /// fill it in this time.
 const READ_EVERY: Duration = Duration::from_millis(100);
 const USAGE_ERROR: u8 = 2;

@@ -262,7 +262,7 @@ fn no_other_drive_than_that_of_the_task_is_tested_or_written() {
     lab.campaign("other", &step(&format!("--rw=write --filename={{drive}}:{}", other.name)));
     lab.fleet(&["task", LAB, "0"]).expect(3);
     let (now, why) = lab.step(0, "io");
-    assert!(now == "refused" && why.contains("FLASHPROOF_ONLY allows writes to"), "{now} {why}");
+    assert!(now == "refused" && why.contains("FLASHPROOF_ONLY allows writes only to"), "{now} {why}");
     assert!(other.content().iter().all(|byte| *byte == 0), "the device was written to");
     // Another drive is at the path of the task's drive.
     let lab = Lab::new();

@@ -280,7 +280,7 @@ fn only_the_devices_that_the_environment_names_are_written_to() {
     };
     let before = case.device.content();
     for other in ["/dev/null", "S1234", ""] {
-        run(other).expect_error(3, &[&format!("it is {name}, and FLASHPROOF_ONLY allows writes to {other} alone")]);
+        run(other).expect_error(3, &[&format!("it is {name}, and FLASHPROOF_ONLY allows writes only to {other}")]);
     }
     assert!(before == case.device.content(), "the device was written to");
     run(&format!("S1234 {name}")).expect(0);

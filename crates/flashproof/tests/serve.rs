@@ -53,7 +53,7 @@ fn records_outlive_a_signal_and_a_kill_and_no_other_command_takes_their_file() {
     let before = bench.read("records");
     let other = bench
         .storage("device-names: records\nfile-size-mbytes: 16\ntest-duration-sec: 1\nwrite-reqs-per-sec: 10\n", &[]);
-    other.expect_error(3, &["records of flashproof engine serve, of namespace \"test\""]);
+    other.expect_error(3, &["records of namespace \"test\", written by `flashproof engine serve`"]);
     bench.write("serve.conf", config("write-block-size 64K"));
     let wanted = [
         "records written with other settings: write-block-size is \"32768\" on the device and \"65536\" in the settings",

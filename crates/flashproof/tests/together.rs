@@ -69,7 +69,7 @@ fn a_host_that_is_lost_late_or_slow_by_its_own_fault_makes_the_whole_invalid_and
     let late = with(&|part| part.clock_ahead_ms -= 700);
     assert_eq!(
         late,
-        (Outcome::Invalid, "n2 began 700 ms from the agreed start; at most 500 ms are allowed".to_owned())
+        (Outcome::Invalid, "n2 began 700 ms away from the agreed start; at most 500 ms are allowed".to_owned())
     );
     // Without its verdict, the run of a host counts as killed.
     let killed = bench.path("killed");

@@ -422,7 +422,8 @@ mod tests {
             "95 % of such drives have a rating of at least 48x, with 10 % confidence (2 drives measured; 95 % needs \
              59).",
             "No drive is slow among its peers in the step certify.",
-            "cannot tell for M: among 3 drives with this spread, only a drive at least 3 times as slow can be found",
+            "cannot tell for M: among 3 drives with this spread, only a drive at least 3 times as slow as the others can \
+             be found",
             "S2 certify FAIL: reason 2",
             "S3 certify INVALID: reason 3",
         ] {

@@ -70,7 +70,7 @@ impl fmt::Display for MetricKind {
 /// Rates, as fractions of the highest rate, that count as half of the highest rate.
 const HALF: std::ops::RangeInclusive<f64> = 0.4..=0.6;
 
-/// The metrics of a drive, from its points.
+/// Computes the metrics of a drive from its points.
 pub fn metrics(points: &[Point]) -> Vec<Metric> {
     let mut collected = Vec::new();
     let mut add = |what, mix, value: Option<f64>| {
@@ -144,7 +144,7 @@ pub struct Outlier {
 /// How to Detect and Handle Outliers (1993): 3.5 standard deviations, estimated as 1.4826 MAD each.
 const DEVIATIONS: f64 = 3.5 * 1.4826;
 
-/// Minimum number of drives for an outlier: with two drives, it is unknown which of them differs.
+/// Outliers are reported only among at least this many drives: of two drives, it is unknown which one is unusual.
 const DRIVES_MIN: usize = 3;
 
 /// The `values` that differ from the median by more than 3.5 standard deviations (estimated from the median absolute
@@ -271,11 +271,7 @@ mod tests {
         assert_eq!(at(MetricKind::P99, &[100.0, 100.0, 100.0, 119.0, 121.0]), [4]);
         // Values with a large spread have no outlier.
         assert_eq!(at(MetricKind::Iops, &[50.0, 100.0, 150.0, 200.0]), [0_usize; 0]);
-        assert_eq!(
-            at(MetricKind::Knee, &[16.0, 16.0, 16.0, 256.0]),
-            [0_usize; 0],
-            "a step of the sweep is no difference"
-        );
+        assert_eq!(at(MetricKind::Knee, &[16.0, 16.0, 16.0, 256.0]), [0_usize; 0], "the knee is never judged");
     }
 
     #[test]
@@ -289,7 +285,7 @@ mod tests {
         assert_eq!(value(MetricKind::Knee, "random reads, 4 KiB"), Some(32.0), "29 in flight would do");
         assert_eq!(value(MetricKind::Knee, "random writes, 4 KiB"), Some(4.0));
         assert_eq!(value(MetricKind::P99AtHalf, "random reads, 4 KiB"), Some(462.0), "80 us / 0.52 * 3");
-        // The p99 at half of the rate after saturation, not at half of the initial 50,000/s.
+        // `P99AtHalf` is measured at half of the rate after saturation, not at half of the initial 50,000/s.
         assert_eq!(value(MetricKind::P99AtHalf, "random writes, 4 KiB"), Some(462.0));
         assert_eq!(value(MetricKind::Sustained, "random writes, 4 KiB"), Some(25_000.0), "the last of six rounds");
         assert_eq!(value(MetricKind::Iops, "random 95 % reads, 128 KiB"), Some(7_629.0));

@@ -33,7 +33,7 @@ const FALLEN: f64 = 0.8;
 /// Name of the series term with the minimum number of jobs per drive. A part with rounds counts as five rounds.
 pub const JOBS: &str = "jobs for each drive, at least";
 
-/// Jobs in doubt among those of a baseline.
+/// The jobs of a baseline that are in doubt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InDoubt {
     /// Number of jobs in doubt.
@@ -87,8 +87,8 @@ pub fn point_of(step: &Step) -> Option<Point> {
     (step.state == State::Done).then(|| serde_json::from_value(step.details.clone()).ok()).flatten()
 }
 
-/// Lower bound of the number of jobs left: the rounds until a drive is steady can be more than five. A failed drive has
-/// no jobs left. `None` if the series does not record its number of jobs.
+/// Lower bound of the number of jobs left. The number is not exact, because a drive may need more than five rounds
+/// until it is steady. A failed drive has no jobs left. `None` if the series does not record its number of jobs.
 pub fn jobs_left(series: &Series) -> Option<u64> {
     let (_, jobs) = series.terms.iter().find(|(name, _)| name == JOBS)?;
     let healthy_devices: Vec<_> = (0..series.devices.len()).filter(|device| !has_failed(series, *device)).collect();
@@ -255,7 +255,7 @@ mod tests {
     fn the_knee_is_the_least_depth_that_does_nine_tenths() {
         let reads = |depth, iops| point(Part::Depth, depth, Some((4_096.0, None, iops, 80.0)), None);
         let points = [reads(32, 90_000.0), reads(1, 9_000.0), reads(16, 85_499.0), reads(64, 100_000.0)];
-        // The knee needs 85,500: nine tenths of 95,000, the median of the two highest rates.
+        // The knee needs 85,500 IOPS: nine tenths of 95,000, the median of the two highest rates.
         assert_eq!(knee(&points.iter().collect::<Vec<_>>()), Some(&points[0]));
         assert_eq!(knee(&[&reads(1, 0.0)]), None, "nothing was done");
         assert_eq!(knee(&[]), None);

@@ -23,7 +23,7 @@ pub enum Part {
     Profile,
     /// A fraction of the highest rate, open loop: latency as a function of throughput.
     Rate,
-    /// Reads at a rate together with writes at a rate, open loop: a cell of the grid.
+    /// Reads and writes together, each at its own rate, open loop: a cell of the grid.
     Grid,
     /// A long, light load, recorded second by second: stalls and drift.
     Watch,
@@ -91,7 +91,7 @@ pub struct Done {
     pub undone: u64,
     /// Service time: from submission to observed completion (fio's slat + clat).
     pub service: Latency,
-    /// Wait plus service, which is charged to the drive. Without a rate limit, equal to `service`.
+    /// Wait plus service time: the latency that is charged to the drive. Without a rate limit, equal to `service`.
     pub answer: Latency,
 }
 
@@ -106,15 +106,15 @@ pub struct Latency {
     pub min_us: f64,
     /// The longest, microseconds.
     pub max_us: f64,
-    /// Values at [`Latency::PERCENTILES`], microseconds; empty without operations. If operations never completed, the
-    /// list ends where these operations begin, because they took longer than `max_us`. Values near both ends can depend
-    /// on few operations, or on one: [`Done::service_at`] and [`Done::answer_at`] return only percentiles with enough
-    /// operations.
+    /// Values at [`Latency::PERCENTILES`], microseconds; empty without operations. If some operations never completed,
+    /// the list ends before the first percentile that lies among them: such a percentile is longer than `max_us`.
+    /// Values near both ends can depend on few operations, or on one: [`Done::service_at`] and [`Done::answer_at`]
+    /// return only percentiles with enough operations.
     pub percentiles_us: Vec<f64>,
 }
 
 impl Latency {
-    /// Stored percentiles, percent: fio's list, and more low and high percentiles for a fit.
+    /// Stored percentiles, percent: fio's list, and additional low and high percentiles for a fit.
     pub const PERCENTILES: [f64; 21] = [
         1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 97.0, 98.0, 99.0, 99.5, 99.9, 99.95,
         99.99, 99.999, 100.0,

@@ -41,8 +41,8 @@ pub struct PtsTable {
     pub test: Pts,
     /// Number of whole rounds.
     pub rounds: usize,
-    /// The round, from 1, at whose end the drive was steady; `None`: the drive was not steady, and the table has the
-    /// last five rounds.
+    /// Number of the round, from 1, at whose end the drive was steady; `None`: the drive was not steady, and the table
+    /// has the last five rounds.
     pub steady_at: Option<usize>,
     /// An entry for each size of an operation (bytes) and percentage of reads: averages in IOPS, MB/s, or
     /// microseconds (mean and maximum).
@@ -121,8 +121,8 @@ impl Pts {
         }
     }
 
-    /// The round, from 1, at whose end the tracked jobs were first steady over five tracked rounds; `None`: not yet.
-    /// Incomplete rounds do not count.
+    /// Number of the round, from 1, at whose end the tracked jobs were first steady over five tracked rounds; `None`:
+    /// not yet. Incomplete rounds do not count.
     pub fn steady_at(self, points: &[Point]) -> Option<usize> {
         let stride = if self == Self::Saturation { SATURATION_TRACKED } else { 1 };
         let values_of = |job: &(u64, u32)| -> Vec<f64> {
@@ -150,13 +150,13 @@ impl Pts {
     }
 }
 
-/// The round of the saturation, from 1, at whose end the rate was first steady over five rounds, by SNIA's rule.
+/// Number of the saturation round, from 1, at whose end the rate was first steady over five rounds, by SNIA's rule.
 pub fn saturated_at(points: &[Point]) -> Option<usize> {
     let rounds = points.iter().filter(|point| point.part == Part::Saturation);
     steady_at(&[rounds.map(Point::iops).collect()])
 }
 
-/// The round, from 1, at whose end all `series` were first steady over five rounds.
+/// Number of the round, from 1, at whose end all `series` were first steady over five rounds.
 fn steady_at(series: &[Vec<f64>]) -> Option<usize> {
     let rounds = series.iter().map(Vec::len).min().unwrap_or(0);
     (ROUNDS_IN_WINDOW..=rounds).find(|end| {
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn each_test_tracks_what_the_specification_names() {
-        // Five rounds in which all jobs are equal, except the job `wild`.
+        // In five rounds, all jobs have the same rates, except that the job `wild` has half the rate in the last round.
         let but = |test: Pts, wild: (u32, u64)| {
             let of = |round: u32, (read_pct, bytes): (u32, u64)| {
                 let is_wild = (read_pct, bytes) == wild && round == 4;

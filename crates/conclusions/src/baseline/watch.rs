@@ -17,12 +17,12 @@ const PAUSES_MAX: usize = 2_000;
 /// [`PAUSE_US`].
 const PAUSE_FACTOR: f64 = 4.0;
 const PAUSE_US: f64 = 1_000.0;
-/// Quantile of the longest operations of all seconds that counts as usual.
+/// Each second has a longest operation. Of these longest operations, the one at this quantile counts as usual.
 const USUAL: f64 = 0.1;
 /// If more than this fraction of the seconds have pauses, single pauses cannot be separated.
 const SEPARATE_MAX: f64 = 0.85;
 
-/// Minimum number of pauses for a known period.
+/// Minimum number of pauses from which a period can be estimated.
 pub const PAUSES_MIN: u64 = 3;
 
 /// If the usual gap between two pauses is at least this long (seconds), rounding to whole seconds cannot double a gap.
@@ -112,7 +112,7 @@ impl Watch {
     }
 
     /// Length and period of the stalls, under a load of `iops` with the mean latency `mean_us`; `None` without pauses,
-    /// or if pauses are too frequent to be separated by seconds.
+    /// or if so many seconds have pauses that single pauses cannot be separated.
     pub fn stalls(&self, iops: f64, mean_us: f64) -> Option<Stalls> {
         if self.pauses as f64 > SEPARATE_MAX * self.seconds as f64 || iops <= 0.0 {
             return None;
@@ -189,7 +189,7 @@ impl Watch {
             let part_text = |at: usize| units::span_about(self.seconds as f64 * at as f64 / PARTS as f64);
             let first_change = 1 + later_medians.windows(2).position(|pair| differ(pair[0].min(pair[1]), pair[0].max(pair[1]))).unwrap_or(0);
             format!(
-                "the median latency under a light load went from {} to {} within {}; the first change was between {} and {} of the watch",
+                "the median latency under a light load went from {} to {} within {}; the first change was between {} and {} after the start",
                 microseconds(later_medians[0]),
                 microseconds(if later_medians[0] == high { low } else { high }),
                 units::span_about(self.seconds as f64),
@@ -260,8 +260,8 @@ mod tests {
 
     #[test]
     fn pauses_in_two_seconds_are_one_stall_or_two_by_what_all_wait_for() {
-        // Either one stall of 0.2 s begins at 0.9 s, 3.9 s and so on, and its second half is in the next second. Or
-        // each of the two seconds has its own stall.
+        // Of three seconds, the first two have a pause. The two pauses can be one stall of 0.2 s that begins at 0.9 s,
+        // or a stall in each of the two seconds.
         let watch = watch(|at| (100.0, [2e5, 1e5, 300.0][(at % 3) as usize]));
         let every = |every_s: f64| watch.stalls(210.0, 100.0 + 2e5 / 2.0 * 0.2 / every_s).unwrap().every_s.value;
         assert!((every(3.0) - 3.0).abs() < 0.01 && (every(1.5) - 1.5).abs() < 0.01, "{} {}", every(3.0), every(1.5));

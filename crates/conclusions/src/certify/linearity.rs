@@ -8,12 +8,13 @@ use results::device_numbers::DeviceNumbers;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Minimum rate of a device tested together with others, as a fraction of the rate achieved alone. The offered rate is
-/// the same, so a lower rate means a backlog. The end of a run can cut off 1 %.
+/// Minimum rate of a device tested together with others, as a fraction of the rate achieved alone. Both runs offer the
+/// same rate, so a lower achieved rate means a backlog. The end of a run can cut off 1 %.
 const ACHIEVED_MIN: f64 = 0.99;
 
-/// Minimum reported ratio: p99 together, divided by p99 alone. A convention: the p99 of equal drives, and of different
-/// hours of a drive, differs by some tens of percent, but rarely by 50 %.
+/// The p99 of a device tested together with others is reported if it is more than this many times the p99 alone. A
+/// convention: between equal drives, or between different hours of one drive, the p99 differs by some tens of percent,
+/// but rarely by 50 %.
 const P99_RATIO_MAX: f64 = 1.5;
 
 /// A device tested together with others, compared with a device tested alone.
@@ -21,7 +22,7 @@ const P99_RATIO_MAX: f64 = 1.5;
 pub struct Ratio {
     /// Numbers of the device, tested together with the others.
     pub together: DeviceNumbers,
-    /// Numbers of the same device tested alone, or of the only device that was tested alone.
+    /// Numbers of the same device when it was tested alone; otherwise, of the only device that was tested alone.
     pub alone: DeviceNumbers,
     /// Rate achieved together, divided by the rate alone; `None` if nothing was achieved alone.
     pub achieved: Option<f64>,
@@ -80,7 +81,7 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
                 format!("the rate that {}", worst.alone.device)
             }
         ),
-        None => "the rate of the device alone is unknown".to_owned(),
+        None => "the rate of the device, tested alone, is unknown".to_owned(),
     };
     let p99 = slowest.map(|ratio| {
         let (device, factor) = (&ratio.together.device, ratio.p99.unwrap_or(1.0));
@@ -90,7 +91,7 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
                  the power is shared"
             )
         } else {
-            // The p99 of this device alone is unknown, so nothing follows about a shared bus.
+            // This device was not tested alone, so nothing follows about a shared bus.
             format!(
                 "; {device} was not tested alone; its p99 is {factor:.1} times the p99 of {} alone",
                 ratio.alone.device
@@ -109,7 +110,7 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
     head + &p99.unwrap_or_default()
 }
 
-/// True if a device is compared with itself.
+/// True if the device is compared with its own numbers, measured alone.
 fn is_itself(ratio: &Ratio) -> bool {
     ratio.alone.device == ratio.together.device
 }

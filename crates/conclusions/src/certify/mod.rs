@@ -45,7 +45,7 @@ pub(crate) mod testing;
 /// The conclusion of a finished series.
 ///
 /// The first failed stage decides; otherwise the first stage with an invalid outcome. After a pass, the sentence names
-/// the stage whose worst share was nearest to its limit. Edited records are not detected here.
+/// the stage whose share of slow operations was nearest to its limit. Edited records are not detected here.
 pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
     let steps = &series.steps;
     let step_with = |outcome| steps.iter().find(|step| step.state == State::Done && step.outcome == Some(outcome));
@@ -81,7 +81,7 @@ fn stage_text(step: &Step) -> String {
     }
 }
 
-/// The stage under [`Rule::Limits`] whose share came nearest to a limit.
+/// The stage under [`Rule::Limits`] whose share of slow operations came nearest to its limit.
 fn tightest(steps: &[Step]) -> Option<&Step> {
     let of_limit = |step: &Step| {
         let decided: Deciding = serde_json::from_value(step.details.get("decided_by")?.clone()).ok()?;
@@ -146,7 +146,7 @@ pub fn begin(step: &mut Step, now_unix_ms: u64) {
 /// The result of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StageResult {
-    /// Pass, fail or invalid; without limits also measured.
+    /// Pass, fail or invalid; or measured, if the stage has no limits.
     pub outcome: Outcome,
     /// Reason, one sentence with the number that decided.
     pub reason: String,
@@ -185,7 +185,7 @@ fn by_completion(verdict: &Verdict) -> StageResult {
         end if let Some(broken) = verdict.reasons.iter().find(is_broken) => judged(
             Outcome::Fail,
             format!(
-                "{broken} ({end} {time_text}): slow operations are allowed in this stage, failed and lost operations are not"
+                "{broken} ({end} {time_text}): slow operations are allowed in this stage, but failed and lost operations are not"
             ),
         ),
         End::LagExceeded { whose: Whose::Ours, .. } => {
@@ -203,7 +203,7 @@ fn by_completion(verdict: &Verdict) -> StageResult {
     }
 }
 
-/// The reason of a completed stage, with its numbers.
+/// The reason for the outcome of a completed stage, with numbers.
 fn completed(verdict: &Verdict) -> String {
     let worst = verdict.decided_by.as_ref().map(|worst| match verdict.outcome {
         Outcome::Pass => format!("; {worst}"),
@@ -224,7 +224,7 @@ pub const STAGE_SEC: u64 = 86_400;
 /// Length of a slice, seconds. Source: ACT's README: "in any one-hour period".
 const SLICE_SEC: u64 = 3_600;
 
-/// The setup of a series, as far as the wording depends on it.
+/// The part of a series' setup that decides the wording of its result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     /// The multiple, as the user gave it: `30`.

@@ -22,7 +22,7 @@ pub(super) fn total(name: &str, errors: u64) -> StreamTotals {
     }
 }
 
-/// A verdict with `share` as the worst share over 1 ms.
+/// A verdict in which the largest share of operations over 1 ms is `share`.
 pub(super) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
     Verdict {
         failures: Vec::new(),

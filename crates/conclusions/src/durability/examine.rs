@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 
-/// Findings in the slots of one or several lanes. Each slot counts for its newest acknowledged write.
+/// Findings in the slots of one or several lanes. Of each slot, only the newest acknowledged write is counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// Acknowledged writes that were read back: the newest write of each slot.
@@ -153,7 +153,8 @@ pub fn examine<E>(
 const MAGIC: [u8; 8] = *b"FLPDURA1";
 const SECTOR: usize = SECTOR_BYTES as usize;
 const CRC_AT: usize = SECTOR - 4;
-/// Bytes of magic number and session, which are constant in a session: even a partly written sector has them.
+/// Length of magic number and session ID, bytes. All sectors of a session begin with the same magic number and ID, so
+/// even a partly written sector has them.
 const HEAD: usize = 24;
 
 /// Content of a sector.

@@ -156,10 +156,10 @@ fn no_cut(record: &Record, after_cut: &StateAfterCut) -> Option<String> {
     match () {
         () if power_before.cycles == 0 => None,
         () if power_now.cycles == power_before.cycles => Some(format!(
-            "cannot tell: the drive counts {cycles} as before, so it kept its power; a restart of the machine alone proves little"
+            "cannot tell: the drive counts {cycles}, as before, so it kept its power; a restart of the machine alone proves little"
         )),
         () if power_now.unsafe_shutdowns == power_before.unsafe_shutdowns => Some(format!(
-            "cannot tell: the drive counts {unsafe_shutdowns} as before, so it was notified before it lost power; cut the power \
+            "cannot tell: the drive counts {unsafe_shutdowns}, as before, so it was notified before it lost power; cut the power \
              instead of shutting the machine down"
         )),
         () => None,
@@ -202,7 +202,7 @@ fn remarks(
     if untested.len() < modes.len() {
         remarks.extend(untested.iter().map(|result| {
             format!(
-                "{} was not tested: {} since the last flush of another mode; cut again, or test it alone with --mode {}",
+                "{} was not tested: only {} since the last flush of another mode; cut the power again, or test it alone with --mode {}",
                 result.mode,
                 count(result.exposed, "acknowledged write"),
                 result.mode
@@ -302,8 +302,8 @@ mod tests {
             ),
             (record(None, Some(("EIO", true))), after("before", None, true), "all 64 "),
             (record(counts(7, 3), None), after("now", counts(8, 4), false), "all 64 "),
-            (record(counts(7, 3), None), after("now", counts(7, 3), false), "counts 7 power cycles as before"),
-            (record(counts(7, 3), None), after("now", counts(8, 3), false), "counts 3 unsafe shutdowns as before"),
+            (record(counts(7, 3), None), after("now", counts(7, 3), false), "counts 7 power cycles, as before"),
+            (record(counts(7, 3), None), after("now", counts(8, 3), false), "counts 3 unsafe shutdowns, as before"),
             (record(counts(0, 0), None), after("now", counts(0, 0), false), "all 64 "),
         ] {
             let said = sentence(&record, &after);

@@ -83,7 +83,7 @@ impl Mode {
         }
     }
 
-    /// True if each write is durable when it completes, without a separate flush of the mode.
+    /// True if each write is durable when it completes, so that this mode needs no separate flush.
     pub fn is_alone(self) -> bool {
         matches!(self, Self::Fua | Self::Dsync | Self::Rename)
     }
@@ -181,7 +181,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Checks all bounds, because a session from the network or a file may be hostile. Errors: one line.
+    /// Checks all bounds, because a session from the network or a file may be hostile. An error is a text of one line.
     pub fn check(&self) -> Result<(), String> {
         if self.format_version != FORMAT_VERSION {
             return Err(format!(

@@ -127,7 +127,7 @@ fn run_scenario(seed: u64, lie: Lie, steps: u32) -> Scenario {
             drive.write(lane.offset(slot), &bytes, lane.mode == Mode::Fua);
             writes.insert((number, sequence), bytes);
         }
-        // The power cut can hit a flush, or the acknowledgement can get lost.
+        // In 5 % of the cases the power cut hits the flush. Otherwise the acknowledgement can still get lost.
         if draw.below(20) > 0 {
             if lane.mode != Mode::Fua {
                 drive.flush(&mut draw);
@@ -157,8 +157,8 @@ impl Scenario {
         counts
     }
 
-    /// Number of writes up to `upto` with a sector that is neither there nor overwritten by a later write. Independent
-    /// of the code under test.
+    /// Number of lost writes up to `upto`: a sector of such a write is neither there nor overwritten by a later write.
+    /// Computed independently of the code under test.
     fn gone(&self, number: usize, upto: u64) -> u64 {
         let lane = &self.lanes[number];
         let slots = u64::from(lane.slots);
@@ -190,7 +190,7 @@ proptest! {
         for number in 0..story.lanes.len() {
             let counts = story.counts(number);
             let [told, all] = [&story.acknowledged, &story.flushed].map(|upto| story.gone(number, upto[number]));
-            // A torn write can show that it had been flushed, even if its acknowledgement never reached the witness.
+            // A torn write can show that it had been flushed, even if the witness never received the acknowledgement.
             prop_assert!((told..=told + all).contains(&counts.failed_writes()), "lane {}: {:?}, {} and {}", number, counts, told, all);
             prop_assert_eq!(counts.checked, counts.intact + counts.failed_writes());
             prop_assert!(counts.reordered <= counts.failed_writes() && counts.reach <= story.acknowledged[number]);
@@ -247,7 +247,7 @@ fn each_kind_of_damage_has_its_name() {
     assert_eq!(of(&[12, 4]), Counts { stale: 1, ..gone });
     assert_eq!(of(&[0, 0]), Counts { lost: 1, ..gone });
     assert_eq!(of(&[]), Counts { lost: 1, ..gone });
-    // More writes are torn than can be in flight, or a later write is there.
+    // Counts of a lane with torn writes (`is_torn`), after all writes up to `there` reached the medium.
     let damaged = |is_torn: fn(u64) -> bool, there: u64| {
         let lane = Lane { mode: Mode::Fdatasync, write_bytes: SECTOR_BYTES, slots: 32, at: 0, scattered: false };
         let read = |slot, pass: &mut dyn FnMut(Slot<'_>)| {

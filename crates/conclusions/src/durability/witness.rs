@@ -28,7 +28,7 @@ pub enum Message {
     Durable { session: SessionId, phase: u64, upto: Vec<u64> },
     /// The writes ended before any power cut. `failed`: the device returned an error.
     End { session: SessionId, why: String, failed: bool },
-    /// Only in the witness's file: the tester sent nothing more, like a machine that loses power.
+    /// This message is only in the witness's file: the tester sent nothing more, like a machine that loses power.
     Silent { session: SessionId },
     /// The session was examined; `sentence` is the result.
     Judged { session: SessionId, sentence: String },
@@ -93,8 +93,8 @@ pub struct WitnessSessions {
 }
 
 impl WitnessSessions {
-    /// Reads a witness's file. Returns its sessions and the length of its whole lines, bytes. The witness never
-    /// confirmed anything after the last whole line.
+    /// Reads a witness's file. Returns its sessions and the length of all complete lines, bytes. The witness never
+    /// confirmed an incomplete last line.
     ///
     /// Errors: the file is not a witness's file, or is damaged.
     pub fn load(mut file: impl BufRead) -> Result<(Self, u64), String> {
@@ -205,8 +205,8 @@ impl WitnessSessions {
         Ok(())
     }
 
-    /// Reverts a change that could not be written to the file. Messages about writes stay in effect, because they are
-    /// true.
+    /// Reverts a change that could not be written to the file. A message about writes stays in effect, because the
+    /// reported writes happened.
     pub fn undo(&mut self, message: &Message) {
         match message {
             Message::Begin(session) => self.records.retain(|record| record.session.id != session.id),
@@ -256,7 +256,7 @@ impl WitnessSessions {
     }
 }
 
-/// Reads a message, or a reply. Errors: one line.
+/// Reads a message, or a reply. An error is a text of one line.
 pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(line)
         .map_err(|error| format!("not a message of flashproof ({})", quoted(&error.to_string())))

@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 /// Maximum probability of a false alarm per drive; this limit binds in populations below 20 drives.
 const FALSE_ALARMS_PER_DRIVE: f64 = 0.0005;
 
-/// Share of the false-alarm probability for drives; firmwares, hosts and slots share the rest equally.
+/// Share of the allowed false-alarm probability that the drives get; firmwares, hosts and slots share the rest equally.
 const FOR_DRIVES: f64 = 0.5;
 
-/// Minimum fraction of the typical number of windows. With fewer windows, a drive's scores spread more than its peers'.
+/// A drive with less than this fraction of the typical number of windows is undecided, because its scores spread more
+/// than those of its peers.
 const WINDOWS_MIN: f64 = 0.4;
 
 /// Share of slow drives in a group above which the slowness is common to the group.
@@ -85,7 +86,7 @@ struct Best {
     outlier: Outlier,
 }
 
-/// Keeps the smaller p-value, unless the slowdown is too small to be reported.
+/// Replaces `best` if the candidate has a smaller p-value, unless its slowdown is too small to be reported.
 fn keep_smaller_p(best: &mut Option<Best>, score: usize, candidate: Outlier) {
     if candidate.excess >= FACTOR_MIN.ln() && best.as_ref().is_none_or(|best| candidate.p < best.outlier.p) {
         *best = Some(Best { score, outlier: candidate });
@@ -222,7 +223,7 @@ impl Model<'_> {
         }
         let slow = groups.into_iter().zip(best);
         let slow = slow.filter_map(|(((name, _), members), best)| Some((name, members, best?)));
-        // The most significant score shows best if all members are slow.
+        // A group is blamed only if nearly all of its members are slow. The most significant score shows this best.
         let slow = slow.filter(|(_, members, best)| self.is_common(members, best.score, best.outlier.excess)).collect();
         self.blame(level, slow);
     }
@@ -268,7 +269,7 @@ impl Model<'_> {
         self.blame(Level::Drive, slow);
     }
 
-    /// Reports the slow groups of a level, and subtracts their slowness from their members.
+    /// Reports the slow groups of a level, and subtracts their slowness from the scores of their members.
     fn blame(&mut self, level: Level, mut slow: Vec<(String, Vec<usize>, Best)>) {
         slow.sort_by(|a, b| a.2.outlier.p.total_cmp(&b.2.outlier.p));
         let blamed_members: Vec<usize> = slow.iter().flat_map(|slow| slow.1.iter().copied()).collect();
@@ -305,7 +306,7 @@ impl Model<'_> {
         causes.map(|cause| (cause, label(cause, members[0]).to_owned())).collect()
     }
 
-    /// Evidence for the slowness of `members`, relative to `rest`; for several drives, medians.
+    /// Evidence for the slowness of `members`, relative to `rest`. For several members, the medians of their values.
     fn evidence(&self, members: &[usize], rest: &[usize], best: &Best) -> Evidence {
         let metric = best.score / Extent::ALL.len();
         // Index of the metric's score over the whole run.

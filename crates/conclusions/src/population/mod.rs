@@ -216,9 +216,9 @@ pub struct Evidence {
     /// Number of peers: other drives; for a host or slot, other hosts or slots; for a firmware, the hosts with other
     /// firmwares.
     pub peers: usize,
-    /// Probability that a population of this size without slow drives contains such a slow drive or group.
+    /// Probability that a population of this size without slow drives contains a drive or group that appears this slow.
     pub p_value: f64,
-    /// Range of the middle 90 % of a typical peer's windows, relative to the centers.
+    /// Latencies, relative to the centers, between which the middle 90 % of a typical peer's windows lie.
     pub band: [f64; 2],
     /// Share of windows above the band; 5 % for a typical peer.
     pub outside: f64,
@@ -266,12 +266,12 @@ pub struct Undecided {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Reason {
     /// Too few drives with enough windows.
-    #[error("{} with enough windows; add drives, at least 3 are needed", units::count(*drives as u64, "drive"))]
+    #[error("too few drives: {} with enough windows, but at least 3 are needed; add drives", units::count(*drives as u64, "drive"))]
     FewDrives { drives: usize },
     /// The drive has less than 40 % of the typical number of comparable windows.
     #[error(
-        "only {windows} windows can be compared, {typical} are typical; {alone} windows had no peers at the same time and load, \
-         {invalid} had no valid latencies. Run this drive as long and with the same load as the others"
+        "only {windows} windows can be compared, but {typical} are typical; {alone} windows had no peers at the same time and \
+         load, and {invalid} had no valid latencies. Run this drive as long and with the same load as the others"
     )]
     FewWindows { windows: usize, typical: usize, alone: usize, invalid: usize },
     /// The group is slow, but there are too few groups to know how much healthy groups differ.
@@ -282,7 +282,7 @@ pub enum Reason {
     FewGroups { factor: f64, groups: usize },
     /// The drives differ so much, or are so few, that only a slowdown above this factor can be found.
     #[error(
-        "among {drives} drives with this spread, only a drive at least {} times as slow can be found; add drives", units::number(*factor)
+        "among {drives} drives with this spread, only a drive at least {} times as slow as the others can be found; add drives", units::number(*factor)
     )]
     Insensitive { factor: f64, drives: usize },
 }

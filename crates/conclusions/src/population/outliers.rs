@@ -3,7 +3,8 @@
 //! The value farthest from the mean is removed, then the farthest of the remaining values, and so on. The last step
 //! with a distance that is too large for normal values decides: all values removed up to this step are outliers. So
 //! several slow drives do not hide each other. The probability of a step is that of the deleted Studentized residual,
-//! times the number of remaining values (Bonferroni). It is exact for normal values, also for few values.
+//! times the number of remaining values (Bonferroni). This probability is exact for normal values, even if there are
+//! few.
 //!
 //! Median and median absolute deviation would need more drives for the same threshold: their estimate of the spread has
 //! 37 % of the efficiency, and no exact tail for three or ten drives.
@@ -26,7 +27,7 @@ use super::{Extent, Metric, Window};
 use crate::percentile::BEYOND_COMPARED;
 use results::buckets::DURATION_MAX_NS;
 
-/// Minimum number of values for an outlier: with two values, it is unknown which of them differs.
+/// Outliers are found only among at least this many values: of two values, it is unknown which one is unusual.
 pub(super) const VALUES_MIN: usize = 3;
 
 /// Minimum standard deviation of scores, which are logarithms. Identical simulated drives would have a deviation of 0.
@@ -44,7 +45,7 @@ pub(super) struct Outlier {
     pub(super) index: usize,
     /// Distance from the mean of the values that are not outliers.
     pub(super) excess: f64,
-    /// Probability that any of the values is so far above the rest.
+    /// Probability that, without outliers, at least one of the values is this far above the rest.
     pub(super) p: f64,
     /// Number of values that are not outliers.
     pub(super) peers: usize,
@@ -170,7 +171,7 @@ pub(super) fn threshold(values: &[f64], alpha: f64) -> f64 {
 }
 
 /// Probability that the mean of `own` is so far above the mean of `others` by chance: Student's test with a common
-/// deviation. 1 with fewer than three values, or if a side is empty.
+/// deviation. Returns 1 if there are fewer than three values, or if a side is empty.
 pub(super) fn difference_p(own: &[f64], others: &[f64]) -> f64 {
     let spread = |values: &[f64]| Spread::of(&sorted(values));
     let freedom = (own.len() + others.len()) as f64 - 2.0;
@@ -204,7 +205,7 @@ pub(super) const SCORES: usize = Metric::ALL.len() * Extent::ALL.len();
 /// Values of a window, by metric.
 type Values = [f64; Metric::ALL.len()];
 
-/// A cell: index of the ten minutes, index of the tenth of load.
+/// A cell: number of its period of ten minutes, and number of its load range (a factor of 1.1 from edge to edge).
 type Cell = (u32, i16);
 
 /// The cell of a window, and the logarithms of its latencies; `None` if a number cannot be a measurement.
@@ -319,7 +320,7 @@ impl Scores {
             values.clear();
             values.extend(residuals.windows.iter().map(|(_, values)| values[metric]));
             let scores = &mut member_scores.scores[metric * Extent::ALL.len()..];
-            // The slowest part first, because the other extents reorder the values.
+            // The slowest part is computed first, because the other extents reorder the values.
             let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
             if count >= PARTS * BEYOND_COMPARED as usize {
                 let slower = values.chunks_exact(count / PARTS).map(mean).max_by(f64::total_cmp);
@@ -361,8 +362,8 @@ mod tests {
 
     #[test]
     fn outliers_that_hide_each_other_are_those_of_nist() {
-        // The mirrored values have a negative skewness, which is not corrected. 2.5 % on one side is 5 % on both sides.
-        // scipy has 0.0430 for both sides.
+        // The mirrored values have a negative skewness, which is not corrected. `alpha` is one-sided: half of NIST's
+        // two-sided 5 %, then half of scipy's two-sided p-value 0.0430.
         let mirrored: Vec<(f64, usize)> = ROSNER.iter().rev().map(|value| -value).zip(0..).collect();
         assert_eq!(without_outliers(&mirrored, 0.025), &mirrored[3..]);
         assert_eq!(without_outliers(&mirrored, 0.0215), &mirrored[..]);
@@ -391,7 +392,7 @@ mod tests {
         );
         let found = above(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.26], 1e-4);
         assert_eq!((found[0].index, found[0].peers, found[0].excess), (5, 5, 0.26));
-        // Two equal peers count as equal within 0.1 %, not as a spread of 0.
+        // For two equal peers, a spread of 0.1 % is assumed instead of 0.
         assert!(above(&[0.0, 0.0, 0.26], 1e-4).is_empty());
     }
 

@@ -93,8 +93,8 @@ fn ln_gamma(x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series - log_sum
 }
 
-/// Maximum number of values in both populations together for exact p-values. With more values, the normal approximation
-/// is accurate within a few percent.
+/// Up to this number of values, in both populations together, p-values are exact. With more values, the normal
+/// approximation is accurate within a few percent.
 const EXACT_MAX: usize = 50;
 
 /// Comparison of two populations.
@@ -117,8 +117,8 @@ pub struct Comparison {
     pub shift_interval: Option<[f64; 2]>,
 }
 
-/// Compares `second` with `first`. `confidence` (such as 0.95) is that of the interval of the shift. Values that are
-/// not finite are ignored. `None` if a population has no finite values.
+/// Compares `second` with `first`. `confidence` (such as 0.95) is the confidence of the interval of the shift. Values
+/// that are not finite are ignored. `None` if a population has no finite values.
 ///
 /// Sources: Mann and Whitney 1947; Hodges and Lehmann 1963; Hollander, Wolfe and Chicken, Nonparametric Statistical
 /// Methods (2014), 4.1 to 4.3.
@@ -151,7 +151,7 @@ pub fn compare(first: &[f64], second: &[f64], confidence: f64) -> Option<Compari
 fn rank_test(first: &[f64], second: &[f64]) -> (f64, bool, [f64; 2]) {
     let (ranks, ties) = double_ranks(first, second);
     let sum: usize = ranks[first.len()..].iter().sum();
-    // Twice the rank sum minus its minimum is twice U, which is a whole number also with ties.
+    // `sum` is twice the rank sum. The difference from its minimum is twice U, a whole number even with ties.
     let u = (sum - second.len() * (second.len() + 1)) as f64 / 2.0;
     let exact = ranks.len() <= EXACT_MAX;
     let p = if exact {
@@ -327,7 +327,8 @@ mod tests {
 
     #[test]
     fn exact_p_values_and_shift_are_those_of_scipy() {
-        // scipy 1.17.1: mannwhitneyu(second, first, method='exact'); the interval by counting its null distribution.
+        // scipy 1.17.1: mannwhitneyu(second, first, method='exact'). The interval is computed by counting the null
+        // distribution of U.
         let compared = compare(&[1.1, 2.2, 3.3, 4.4, 5.5], &[2.3, 4.5, 6.7, 8.9, 10.1, 11.2], 0.95).unwrap();
         assert_eq!((compared.u, compared.exact), (26.0, true));
         close(compared.superiority, 26.0 / 30.0, 1e-12);
@@ -341,7 +342,7 @@ mod tests {
 
     #[test]
     fn ties_are_exact_too() {
-        // All 462 assignments of the mean ranks counted with numpy.
+        // The expected p-value was computed with numpy, from all 462 ways to assign the mean ranks to the populations.
         let compared = compare(&[48.0, 50.0, 50.0, 52.0, 54.0], &[50.0, 52.0, 55.0, 55.0, 57.0, 60.0], 0.95).unwrap();
         assert_eq!((compared.u, compared.shift, compared.shift_interval), (25.5, 4.5, Some([0.0, 9.0])));
         close(compared.p_greater, 0.030303030303030304, 1e-12);
@@ -368,7 +369,7 @@ mod tests {
         let exact = cut(25, 25, 0.025).unwrap();
         let z = 1.959964;
         assert!((exact as f64 - (312.5 - z * deviation(25, 25, 0.0))).abs() < 2.0, "{exact}");
-        // Three and three values never give 95 %: the most is 90 %.
+        // With three values in each population, the confidence is at most 90 %, never 95 %.
         let few = compare(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0], 0.95).unwrap();
         assert_eq!((few.shift, few.shift_interval, few.p_value), (3.0, None, 0.1));
         assert_eq!(compare(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0], 0.9).unwrap().shift_interval, Some([1.0, 5.0]));
@@ -381,8 +382,8 @@ mod tests {
         let bound = tolerance_bound(&ratings(59), 0.95, 0.95).unwrap();
         assert_eq!((bound.bound, bound.drives, bound.drives_needed), (40.0, 59, 59));
         assert!((bound.confidence - 0.9515054747505768).abs() < 1e-12, "1 - 0.95^59");
-        // 58 drives give less confidence; the second smallest value requires 93 drives. Source: tables of Wilks's
-        // bounds; scipy 1.17.1, binom.
+        // 58 drives give less than 95 % confidence; for the second smallest value as the bound, 93 drives are needed.
+        // Source: tables of Wilks's bounds; scipy 1.17.1, binom.
         assert!(tolerance_bound(&ratings(58), 0.95, 0.95).unwrap().confidence < 0.95);
         assert_eq!([92, 93].map(|count| tolerance_bound(&ratings(count), 0.95, 0.95).unwrap().bound), [40.0, 41.0]);
         assert_eq!(tolerance_bound(&ratings(1), 0.9, 0.99).unwrap().drives_needed, 44);

@@ -37,7 +37,7 @@ use serde_json::json;
 const GROWTH: [f64; 3] = [1.25, 1.5, 2.0];
 /// Divisors of successive steps down from a load that was not confirmed.
 const SHRINKAGE: [f64; 3] = [1.05, 1.2, 2.0];
-/// Lowest load tried, as a fraction of the first: slightly below 1/64 because of rounding to three digits.
+/// Lowest load tried, as a fraction of the first load: slightly below 1/64 because of rounding to three digits.
 const LOWEST_OF_FIRST: f64 = 0.99 / 64.0;
 /// Maximum number of failed recoveries. With more, the search gives up, because the drive changes from hour to hour.
 const UNRECOVERED_MAX: u32 = 5;
@@ -172,7 +172,7 @@ impl Search {
         if self.confirmed == Some(held) { Err(self.finding(stop)) } else { Ok(NextRun::Confirm(held)) }
     }
 
-    /// Records that the load of `run` was held. `is_whole_slice`: true if over a whole slice.
+    /// Records that the load of `run` was held. `is_whole_slice`: true if the run lasted a whole slice.
     pub fn record_held(&mut self, run: NextRun, is_whole_slice: bool) {
         let multiple = run.multiple();
         if let NextRun::Recover(_) = run {
@@ -188,8 +188,8 @@ impl Search {
         }
     }
 
-    /// Records that the load of `run` was not held, or the drive did not recover. `overdrove`: true if the load may
-    /// have left the drive slower than before.
+    /// Records that the load of `run` was not held, or that the drive did not recover. `overdrove`: true if the load
+    /// may have left the drive slower than before.
     pub fn record_not_held(&mut self, run: NextRun, overdrove: bool) {
         let multiple = run.multiple();
         match run {
@@ -308,7 +308,7 @@ fn sentence(finding: &SearchResult) -> String {
             let apart = (not_held / held - 1.0) * 100.0;
             format!("{held}x was held and {not_held}x was not, {apart:.1} % apart")
         }
-        (Some(held), None) => format!("{held}x was held, and nothing above it failed"),
+        (Some(held), None) => format!("{held}x was held, and no higher load failed"),
         (None, Some(not_held)) => format!("not even {not_held}x was held"),
         (None, None) => "no load was judged".to_owned(),
     };

@@ -30,9 +30,9 @@ pub const RECOVERY_ROUNDS_MAX: usize = 25;
 pub const SPELLS_IN_WINDOW: usize = 4;
 /// Number of consecutive rounds with the earlier shares after which a drive counts as recovered.
 const RECOVERED_ROUNDS: usize = 2;
-/// Maximum difference of two shares that agree, relative to the larger share.
+/// Two shares agree if they differ by at most this fraction of the larger share, or by [`NEAR_OF_LIMIT`] of the limit.
 const NEAR_OF_ITSELF: f64 = 0.20;
-/// Maximum difference of two shares that agree, relative to the limit.
+/// Two shares agree if they differ by at most this fraction of the limit, or by [`NEAR_OF_ITSELF`] of the larger share.
 const NEAR_OF_LIMIT: f64 = 0.10;
 /// Maximum share, as a fraction of its limit, that counts as settled without a comparison of halves.
 const CLEAR_OF_LIMIT: f64 = 0.5;
@@ -79,7 +79,7 @@ pub enum StepPurpose {
 pub enum StepOutcome {
     /// The load was held (or, in a recovery, the earlier shares returned).
     Held,
-    /// A share reached its limit, or the load was not done.
+    /// A share reached its limit, or too many due operations had not completed.
     Failed,
     /// Operations failed, or the device disappeared: a lower load would not avoid that.
     Broken,
@@ -157,7 +157,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// A watcher of a step of at most `step_sec` seconds. `manifest`: that of the step's run.
+    /// A watcher of a step of at most `step_sec` seconds. `manifest` is the manifest of the step's run.
     pub fn new(manifest: &Manifest, target: StepPurpose, step_sec: u64) -> Self {
         let rounds = Rounds::new(manifest);
         let devices = manifest.devices.len().max(1) as f64;
@@ -226,7 +226,8 @@ impl Watcher {
         match &verdict.end {
             End::Interrupted { .. } => Some((StepOutcome::Interrupted, verdict.end.to_string())),
             _ if verdict.is_broken() => Some((StepOutcome::Broken, reason())),
-            // A lag caused by a device or limit would have failed the run. So this program's own lag stopped the run.
+            // If a device or a limit had caused the lag, the run would have failed. So otherwise this program's own lag
+            // stopped the run.
             end if !end.is_complete() && verdict.outcome == Outcome::Fail => Some((StepOutcome::Failed, reason())),
             end if !end.is_complete() => Some((StepOutcome::OurLimit, reason())),
             _ if self.rounds.count() == 0 => {
@@ -293,7 +294,7 @@ impl Watcher {
     }
 
     /// True if every share of the last window is settled: far below its limit or (without `only_clear`) equal in both
-    /// halves. With `only_clear`, the load must also be done.
+    /// halves. With `only_clear`, the due operations must also have completed.
     fn is_settled(&self, only_clear: bool) -> bool {
         let window = self.window();
         let is_settled = |(AtLimit { limit, .. }, [first, second]): (AtLimit<'_>, [f64; 2])| {
@@ -306,7 +307,7 @@ impl Watcher {
     }
 
     /// A sentence about the first share that reaches its limit in the second half of the step and has grown by more
-    /// than a slow spell. Each half must be at least a window.
+    /// than a slow spell can cause. Each half must be at least a window.
     fn worse(&self) -> Option<String> {
         let (rounds, window) = (self.rounds.count(), self.window_of(|spells| spells.apart_sec));
         let rose = |(at, [first, second]): &(AtLimit<'_>, [f64; 2])| {
@@ -368,7 +369,7 @@ impl Watcher {
     /// The share that came nearest to its limit, in words.
     fn nearest(&self, rounds_judged: usize) -> String {
         let part = |at: &AtLimit<'_>| at.share() / at.limit.share_max();
-        // The first of equal shares, which has the tightest threshold.
+        // Of several equal shares the first is taken, because its threshold is the tightest.
         let nearest = |nearest, next| if part(&next) > part(&nearest) { next } else { nearest };
         let nearest = self.at_limits(rounds_judged).reduce(nearest);
         nearest.map_or_else(String::new, |at| format!("{} (limit {})", at.text(), at.limit.share_text()))
@@ -399,7 +400,7 @@ impl Watcher {
         self.rounds.series.iter().map(move |series| (series, &series.rounds[last(series)..]))
     }
 
-    /// The last rounds of each series by each limit.
+    /// For each series and limit: the last rounds.
     fn at_limits(&self, rounds: usize) -> impl Iterator<Item = AtLimit<'_>> {
         let limits = self.rounds.sla.limits();
         self.judged(rounds).enumerate().flat_map(move |(number, (series, rounds))| {

@@ -9,9 +9,9 @@ use conclusions::population::{Labels, Window};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum When {
     Always,
-    /// A tenth of the time, in random bursts of ten minutes on average.
+    /// Slow for a tenth of the time, in random bursts of ten minutes on average.
     AtTimes,
-    /// From the tenth hour on.
+    /// Slow from the tenth hour on.
     FromHour10,
 }
 

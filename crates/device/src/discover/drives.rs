@@ -53,7 +53,7 @@ fn drive_of(name: &str, roots: &Roots) -> (Identity, Drive) {
         Ok(facts) => return asked(name, &facts, roots),
         Err(error) => error.to_string(),
     };
-    // A partition may be absent and its disk present.
+    // Even if a partition is absent, its disk may be present.
     let whole_disk = disk_name_of_partition(name);
     let facts = if whole_disk == name { None } else { discover(whole_disk, roots).ok() };
     let (identity, drive) = asked(whole_disk, &facts.unwrap_or_default(), roots);

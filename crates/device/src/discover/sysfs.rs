@@ -194,7 +194,7 @@ fn loop_at(dir: &SysDir, roots: &Roots) -> Option<LoopDevice> {
 }
 
 /// The backing reported by the driver. The path is not reliable: by now it may lead to another file, or to a file that
-/// is not visible in this namespace.
+/// is not visible in this mount namespace.
 fn by_driver(node: &Path, number: DeviceNumber) -> Option<Backing> {
     let device = open_to_ask(node)?;
     let metadata = device.metadata().ok()?;
@@ -240,8 +240,8 @@ pub(crate) fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Attribute `name` of the queue of the block device `number`, as text; for a partition, of its disk. `None` if sysfs
-/// lacks the attribute.
+/// Attribute `name` of the queue of the block device `number`, as text; for a partition, the attribute of its disk.
+/// `None` if sysfs lacks the attribute.
 pub fn queue_attribute(number: DeviceNumber, name: &str, roots: &Roots) -> Option<String> {
     let dir = SysDir::of_block(&roots.sys, number)?;
     let of = |dir: &SysDir| dir.child("queue").text(name);

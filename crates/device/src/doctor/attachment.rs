@@ -134,7 +134,7 @@ pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
                    queue, and SMART is hidden";
         return check.because(why).warning(
             format!("a RAID controller ({driver}) is between the host and the drive"),
-            "attach the drive directly, or set the controller to pass the drive through (JBOD, HBA mode), cache off",
+            "attach the drive directly, or use JBOD or HBA mode, with the controller's cache off",
         );
     }
     if let Some(driver) = find_driver(&ADAPTERS) {
@@ -196,7 +196,7 @@ pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Fin
     }
 }
 
-/// Minimum number of interrupts for a finding about their CPUs.
+/// With fewer interrupts than this, the CPUs that took them are not judged.
 const COUNTED_MIN: u64 = 10_000;
 
 /// A CPU that takes this percentage of the interrupts, or more, counts as taking all.

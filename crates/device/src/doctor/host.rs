@@ -79,7 +79,7 @@ fn check_memlock(limit: Option<MemlockLimit>, may_lock_all: Option<bool>, findin
             check.ok(format!("{} MiB may be locked", bytes >> 20));
         }
         (Some(MemlockLimit::Bytes(bytes)), _) => check.warning(
-            format!("only {} KiB may be locked, {} MiB are needed", bytes >> 10, MEMLOCK_WANTED_BYTES >> 20),
+            format!("only {} KiB may be locked, but {} MiB are needed", bytes >> 10, MEMLOCK_WANTED_BYTES >> 20),
             "ulimit -l unlimited (LimitMEMLOCK=infinity in a systemd unit), or run as root",
         ),
         (None, _) => check.unknown("the limit of locked memory cannot be read", "ulimit -l shows the limit"),

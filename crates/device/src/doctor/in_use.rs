@@ -38,7 +38,7 @@ pub(super) fn check(device: &DeviceState, roots: &Roots, findings: &mut Findings
     }
 }
 
-/// Checks for I/O of other programs between two readings of the counters, which are `interval` apart.
+/// Checks for I/O of other programs between two readings of the counters, taken `interval` apart.
 pub(super) fn check_activity(
     before: Option<Counters>,
     after: Option<Counters>,
@@ -55,7 +55,7 @@ pub(super) fn check_activity(
         None => check.ok(format!("it did no I/O in {interval_ms} ms")),
         Some(did) => check.warning(
             format!("in {interval_ms} ms, before the test began, {did}"),
-            "stop the program that uses it: biosnoop or iotop show the program, `lsblk` the devices built on it",
+            "stop the program that uses it: biosnoop or iotop show the program, and `lsblk` shows devices built on this one",
         ),
     }
 }
@@ -86,10 +86,10 @@ pub(super) fn check_free_space(dir: &Path, findings: &mut Findings) {
     match available_bytes {
         ..LEAST_BYTES => check
             .because("when the disk is full, the recording and the run end")
-            .problem(format!("only {free_mib} MiB are free for {name}"), "free space, or name another directory"),
+            .problem(format!("only {free_mib} MiB are free for {name}"), "delete files, or name another directory"),
         LEAST_BYTES..ENOUGH_BYTES => check
             .because("a run of a day takes about 100 MB per device, more with telemetry")
-            .warning(format!("{free_mib} MiB are free for {name}"), "free space, or name another directory"),
+            .warning(format!("{free_mib} MiB are free for {name}"), "delete files, or name another directory"),
         _ => check.ok(format!("{} are free for {name}", units::bytes(available_bytes as f64))),
     }
     if memory_file_system(file.as_fd()).is_ok_and(|memory| memory.is_some()) {

@@ -4,7 +4,7 @@
 //! [`crate::observe::nvme`] reads the SMART log; this module judges the log. A hung drive does not block the
 //! examination: a separate thread queries the drive, and is abandoned after a timeout.
 //!
-//! Drives with FDP: checks that writes can name placement handles.
+//! For drives with FDP, this module checks that writes can name placement handles.
 
 use super::{Check, DeviceState, Findings};
 use crate::discover::{DeviceFacts, Kind, SysDir};
@@ -63,7 +63,10 @@ fn check_alignment(device: &DeviceState, findings: &mut Findings) {
     let offset: Option<i64> = dir.number("alignment_offset");
     match (&device.facts.partition, offset) {
         (Some(part), _) if part.start_bytes % unit_bytes != 0 => {
-            check.warning(format!("it begins at byte {}, no multiple of {unit_bytes}", part.start_bytes), ALIGN);
+            check.warning(
+                format!("it begins at byte {}, which is not a multiple of {unit_bytes}", part.start_bytes),
+                ALIGN,
+            );
         }
         (part, Some(offset)) if offset != 0 => check.warning(
             format!("the kernel calls it misaligned (alignment_offset {offset})"),

@@ -199,8 +199,8 @@ impl DeviceState {
         names
     }
 
-    /// True for hardware, false for a device made by software or a hypervisor. Only for hardware a missing fact is
-    /// worth a finding.
+    /// True for hardware, false for a device made by software or a hypervisor. A missing fact is worth a finding only
+    /// for hardware.
     fn is_hardware(&self) -> bool {
         let transport = self.facts.transport.as_deref().unwrap_or_default();
         ["nvme-pcie", "sata", "sas", "usb", "nvme"].contains(&transport)
@@ -212,7 +212,7 @@ impl DeviceState {
     }
 }
 
-/// Resolves a kernel name, for a fake tree, which has no device nodes.
+/// Resolves a kernel name in a fake tree, which has no device nodes.
 fn by_kernel_name(name: &str, roots: &Roots) -> Option<Resolved> {
     let kernel_name = name.strip_prefix("/dev/").filter(|name| !name.is_empty() && !name.contains('/'))?;
     // The node does not exist, so nothing is opened.

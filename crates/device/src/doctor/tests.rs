@@ -239,7 +239,10 @@ fn a_partition_is_told_where_it_lies_and_what_its_disk_keeps_free() {
     assert!(finding.level == Ok && finding.finding.starts_with("75.0 % of its disk is in no partition"), "{finding:?}");
     machine.write(&format!("sys/{DISK}/nvme0n1p2/start"), "63\n");
     let finding = machine.finding(part, "alignment");
-    assert!(finding.level == Warning && finding.finding.contains("byte 32256, no multiple of 4096"), "{finding:?}");
+    assert!(
+        finding.level == Warning && finding.finding.contains("byte 32256, which is not a multiple of 4096"),
+        "{finding:?}"
+    );
     machine.write(&format!("sys/{DISK}/nvme0n1p2/start"), "64\n");
     machine.write(&format!("sys/{DISK}/nvme0n1p2/alignment_offset"), "3584\n");
     assert_eq!(machine.finding(part, "alignment").level, Warning);

@@ -43,7 +43,7 @@ pub(crate) struct Opened {
     pub(crate) direct: bool,
     pub(crate) odsync: bool,
     pub(crate) notes: Vec<String>,
-    /// Claims on the other paths to the drive, held as long as the descriptor.
+    /// Claims on the other paths to the drive, held as long as the descriptor is open.
     pub(crate) _claims: Vec<File>,
 }
 
@@ -102,7 +102,7 @@ fn claimed(node: &Path, open_mode: OpenMode) -> Result<File, Reason> {
 }
 
 /// Opens the block device at `node` for direct reads, without a lasting claim. A momentary claim from the kernel shows
-/// that nobody else holds it.
+/// that nobody else holds the device.
 pub(super) fn open_for_examination(node: &Path, settle: Duration) -> Result<File, Reason> {
     let failed = |source| Reason::io("open it for reading", source);
     let refused = |source| if is_busy(&source) { busy(node, source) } else { failed(source) };
@@ -218,8 +218,8 @@ pub(crate) fn finish(
     Ok(Opened { file, facts, size_bytes, min_io_bytes, direct, odsync, notes, _claims: Vec::new() })
 }
 
-/// Opens with `O_DIRECT`, or without it if the file system does not support direct I/O (open(2): `EINVAL`). Returns
-/// true if direct.
+/// Opens with `O_DIRECT`, or without it if the file system does not support direct I/O (open(2): `EINVAL`). Returns the
+/// file, and true if it was opened with `O_DIRECT`.
 pub(crate) fn open_direct(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<(File, bool)> {
     match options.custom_flags(flags | libc::O_DIRECT).open(path) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {

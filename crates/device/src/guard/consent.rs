@@ -73,7 +73,7 @@ impl WriteConsent {
     pub(super) fn note_writing(&mut self, records: &Records, request: &Request) {
         let Some(identity) = self.opened.facts.identity() else { return };
         if let Err(error) = records.note_writing(&identity, &request.purpose) {
-            // No reason to refuse: the only consequence is a false alarm later.
+            // The error is no reason to refuse: its only consequence is a false alarm later.
             let note = format!("{error}; otherwise `flashproof prep --verify` reports the data of this run as damage");
             self.opened.notes.push(note);
         }
@@ -188,7 +188,7 @@ fn keep_record(
         }
         Some(identity) => match guard.records.keep(&identity, recorded_size, &request.purpose) {
             Ok(key) => return Ok((key, true)),
-            // No reason to refuse: the only consequence is a question before the next run.
+            // The error is no reason to refuse: its only consequence is a question before the next run.
             Err(error) => notes.push(format!("{error}; the next run will ask before it erases the data of this run")),
         },
     }

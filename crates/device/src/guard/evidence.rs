@@ -66,9 +66,9 @@ impl fmt::Display for Evidence {
             Self::Aerospike { namespace: Some(name) } => {
                 write!(f, "an Aerospike device header of namespace \"{name}\"")
             }
-            Self::RecordStore { namespace: None } => f.write_str("records of flashproof engine serve"),
+            Self::RecordStore { namespace: None } => f.write_str("records written by `flashproof engine serve`"),
             Self::RecordStore { namespace: Some(name) } => {
-                write!(f, "records of flashproof engine serve, of namespace \"{name}\"")
+                write!(f, "records of namespace \"{name}\", written by `flashproof engine serve`")
             }
             Self::Data { samples, samples_tried, first_at, why } => {
                 write!(f, "data in {samples} of {samples_tried} samples, first at byte {first_at} ({why})")
@@ -262,7 +262,7 @@ fn read<'a>(file: &File, at: u64, len: u64, buf: &'a mut Buf) -> io::Result<&'a 
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Past the end of a file whose length is not a multiple of the direct I/O unit.
+            // This read is past the end of a file whose length is not a multiple of the direct I/O unit.
             Err(error) if read_bytes > 0 && error.raw_os_error() == Some(libc::EINVAL) => break,
             Err(error) => return Err(error),
         }
@@ -295,7 +295,7 @@ const MAGICS: &[Magic] = &[
     Magic { name: "an ISO 9660 file system", offsets: &[0x8001], magic: b"CD001" },
     Magic { name: "a SquashFS file system", offsets: &[0], magic: b"hsqs" },
     Magic { name: "an EROFS file system", offsets: &[KIB], magic: b"\xe2\xe1\xf5\xe0" },
-    // At the end of the first page, for any page size.
+    // The magic number of swap space is at the end of the first page, for any page size.
     Magic { name: "swap space", offsets: &[0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6], magic: b"SWAPSPACE2" },
     Magic { name: "swap space", offsets: &[0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6], magic: b"SWAP-SPACE" },
     // The label is in one of the first four sectors; its type is at byte 24 of the label.
@@ -326,7 +326,7 @@ pub(super) fn known_formats(ends: &DeviceEnds) -> Vec<Evidence> {
     evidence
 }
 
-/// `drv_prefix`: magic number, version, and since version 3 the namespace as 32 bytes of text.
+/// The header `drv_prefix`: magic number, version, and since version 3 the namespace as 32 bytes of text.
 fn aerospike(ends: &DeviceEnds) -> Option<Evidence> {
     const MAGIC: u64 = 0x4349_7472_7573_0322;
     const MAGIC_BEFORE_VERSION_3: u64 = 0x4349_7472_7573_0707;
@@ -596,9 +596,9 @@ mod tests {
         header.resize(42, 1);
         header.extend([4, 0]);
         header.extend(b"test");
-        assert_eq!(on_device(0, &header), ["records of flashproof engine serve, of namespace \"test\""]);
+        assert_eq!(on_device(0, &header), ["records of namespace \"test\", written by `flashproof engine serve`"]);
         header[43] = 255;
-        assert!(on_device(0, &header)[0].starts_with("records of flashproof engine serve"));
+        assert!(on_device(0, &header)[0].starts_with("records written by `flashproof engine serve`"));
         // A RAID array created later left the header in place.
         let store = Evidence::RecordStore { namespace: None };
         let data = Evidence::Data { samples: 1, samples_tried: 2, first_at: 0, why: String::new() };

@@ -40,7 +40,7 @@ pub(super) struct ResolvedTarget {
 
 /// The kind of target, with the values needed to open it.
 pub(super) enum TargetKind {
-    /// A block device by its node.
+    /// A block device, opened through its node.
     Device { node: PathBuf, devices: TargetDevices },
     /// An existing file, which will grow to `size_bytes` if it is shorter.
     File { metadata: Metadata, size_bytes: u64, devices: TargetDevices },
@@ -101,7 +101,7 @@ pub(super) fn resolve_target(guard: &Guard, request: &Request) -> Result<Resolve
     Ok(ResolvedTarget { facts, target_kind })
 }
 
-/// True if a file may be created at `path`; its directory must exist. Not below /dev: there a missing name is a
+/// True if a file may be created at `path`; its directory must exist. False below /dev, where a missing name is a
 /// mistyped device, and a file would use memory.
 fn may_hold_files(path: &Path) -> bool {
     let dir = fs::canonicalize(directory_of(path));

@@ -191,7 +191,7 @@ impl TargetDevices {
             }
             if unseen > 0 {
                 findings.note(format!(
-                    "{unseen} processes could not be examined (no permission); run as root to see if they have it open"
+                    "{unseen} processes could not be examined (no permission); run as root to examine them too"
                 ));
             }
             return verdict.unwrap_or_else(|reason| {
@@ -212,7 +212,7 @@ fn sort_out(openers: Vec<Opener>, shared: bool) -> Result<usize, Reason> {
     if strangers.is_empty() { Ok(fellows.len()) } else { Err(Reason::OpenElsewhere(strangers)) }
 }
 
-/// The refusal because of another run on the device.
+/// The refusal of a device that another run uses.
 pub(super) fn second_run(theirs_is_shared: bool, who: String) -> Reason {
     let (how, advice) = match theirs_is_shared {
         true => ("with --shared", "start this run with --shared, too"),
@@ -251,7 +251,7 @@ impl Mount {
     }
 }
 
-/// A device or file that the kernel exports, from configfs.
+/// A device or file that the kernel exports, as configfs describes it.
 #[derive(Default)]
 struct Export {
     export_name: String,
@@ -320,7 +320,7 @@ fn namespaces(config: &SysDir) -> Vec<Export> {
 }
 
 /// Active LIO backstores. The exported device is in `info`, and in `udev_path` if the tool that created the backstore
-/// wrote it.
+/// set this attribute.
 fn backstores(config: &SysDir) -> Vec<Export> {
     let mut exports = Vec::new();
     for plugin in config.below("target/core") {
@@ -356,8 +356,8 @@ pub struct Opener {
 }
 
 /// Examines all processes except this one. `find` returns the part of the target that a descriptor refers to, if any.
-/// Returns the processes that have the target open, by number, and the number of processes that could not be examined
-/// (no permission).
+/// Returns the processes that have the target open, sorted by process ID, and the number of processes that could not be
+/// examined (no permission).
 fn scan(proc_root: &Path, find: &dyn Fn(&Metadata) -> Option<TargetPart>) -> io::Result<(Vec<Opener>, u32)> {
     let own_pid = std::process::id();
     let (mut openers, mut unseen) = (Vec::new(), 0);

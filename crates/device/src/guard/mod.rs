@@ -84,8 +84,8 @@ pub struct Request {
     pub shared: bool,
     /// True if every write must be on the medium when it completes (`O_DSYNC`).
     pub odsync: bool,
-    /// True if the run uses and keeps the record store on the device, which needs no consent. The code that opens the
-    /// store checks its settings.
+    /// True if the run uses and keeps the record store on the device. Such a run needs no consent. The code that opens
+    /// the store checks its settings.
     pub keeps_store: bool,
     /// Purpose, in words; stored in the record.
     pub purpose: String,
@@ -205,7 +205,7 @@ impl Guard {
                 }
             }
         }
-        // Recorded only now, when it is certain that the run will write to the devices.
+        // The writes are recorded only now, when it is certain that the run will write to the devices.
         consents.iter_mut().zip(requests).for_each(|(consent, request)| consent.note_writing(&self.records, request));
         Ok(consents)
     }

@@ -1,15 +1,15 @@
 //! Records on this machine about the data that flashproof wrote to devices.
 //!
-//! One JSON file for each device identity, in the state directory: `FLASHPROOF_STATE`, else
-//! `$XDG_STATE_HOME/flashproof`, else `/var/lib/flashproof` for root, else `~/.local/state/flashproof`. A record
-//! explains only data with stamps of its key, so a wrong or lost record costs one question, never a user's data.
+//! Each device identity has a JSON file in the state directory: `FLASHPROOF_STATE`, else `$XDG_STATE_HOME/flashproof`,
+//! else `/var/lib/flashproof` for root, else `~/.local/state/flashproof`. A record explains only data with stamps of
+//! its key, so a wrong or lost record costs one question, never a user's data.
 //!
 //! The record of a prepared device also has the parameters of the preparation, its progress, and the last verified
 //! sample.
 //!
 //! ```text
 //! | pass 1: zeros | pass 2: salt | ... |     passes_done: passes that are complete and synced
-//!           ^ mark_bytes                     of the current pass, everything before the mark is synced
+//!           ^ mark_bytes                     everything before the mark, in the current pass, is synced
 //! ```
 //! The record is written only after a sync of the device, so it is correct even after a crash. With seed, key and pass,
 //! every byte below the mark can be computed again ([`sys::salt`]).

@@ -6,7 +6,7 @@ use crate::discover::DiscoverError;
 use std::{fmt, io};
 use thiserror::Error;
 
-/// A refused device, with all objections. One line.
+/// A refused device, with all objections. The text has one line.
 #[derive(Debug, Error)]
 #[error("refusing to write to {device} - {}", numbered(.reasons))]
 pub struct Refusal {
@@ -135,7 +135,7 @@ pub enum Reason {
     /// Not among the devices that FLASHPROOF_ONLY allows. `is`: lasting name of the device; `only`: names in the
     /// variable.
     #[error(
-        "it is {is}, and FLASHPROOF_ONLY allows writes to {only} alone; put the allowed drive back, or run without the variable"
+        "it is {is}, and FLASHPROOF_ONLY allows writes only to {only}; put the allowed drive back, or run without the variable"
     )]
     NotAllowed { is: String, only: String },
     /// Another run of flashproof uses the device. `who`: empty or ` (process 1234)`; `how`: `exclusively` or `with

@@ -15,7 +15,7 @@ fn manifest() -> Manifest {
 const TRY: StepPurpose = StepPurpose::Try { wait_sec: 0.0, exact: false };
 const EXACT: StepPurpose = StepPurpose::Try { wait_sec: 0.0, exact: true };
 
-/// Runs and judges a step of up to 50 rounds of a second. In each round `done` of 1,000 reads complete, of which
+/// Runs and judges a step of up to 50 rounds of one second. Each round has 1,000 reads, of which `done` complete and
 /// `slow(round)` take 2 ms.
 fn step(target: StepPurpose, done: u64, slow: impl Fn(u64) -> u64) -> (JudgedStep, Option<String>) {
     let manifest = manifest();
@@ -74,7 +74,7 @@ fn what_moves_is_waited_for_and_judged_where_it_is_settled() {
 
 #[test]
 fn a_window_holds_four_slow_spells_of_this_step_or_of_earlier_ones() {
-    // Every 10 s, all reads of 0.2 s are slow: 2 % of all reads.
+    // Every 10 s, all reads that are due within 0.2 s are slow: 2 % of all reads.
     let stalls = |round| if round % 10 == 5 { 200 } else { 0 };
     let (judged, _) = step(TRY, RATE, stalls);
     assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (StepOutcome::Held, 40, 40), "{}", judged.why);
@@ -180,7 +180,7 @@ fn a_slice_in_whose_second_half_the_drive_gets_worse_is_held_and_said_to_get_wor
     );
 }
 
-/// A step in which this program issued `late` of 1,000 reads 2 ms late.
+/// A step in which this program issued `late` of every 1,000 reads with a delay of 2 ms.
 fn late(late: u64) -> JudgedStep {
     let manifest = manifest();
     let (mut watcher, mut judge) = (Watcher::new(&manifest, TRY, 50), manifest.judge());

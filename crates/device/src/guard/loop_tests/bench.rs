@@ -58,7 +58,7 @@ impl Bench {
         Some(Self { device, dir })
     }
 
-    /// Another loop device, on `path`, and its cleanup.
+    /// Sets up another loop device on `path`. Returns its name and its cleanup.
     pub(super) fn attach(&self, path: &str, options: &[&str]) -> Option<(String, Undo<'static>)> {
         let device = attach(&[options, &[path]].concat())?;
         Some((device.clone(), Undo("losetup", vec!["--detach".into(), device])))

@@ -10,7 +10,7 @@ const SERIAL: &str = "  S123 ";
 
 /// A loop device that poses as a drive with a file system on it.
 struct Drive {
-    // Dropped first: fields drop in this order.
+    // The bench must be dropped first: Rust drops fields in the order of declaration.
     bench: Bench,
     guard: Guard,
 }
@@ -104,7 +104,7 @@ fn a_serial_number_that_two_drives_have_names_neither() {
     let device = drive.bench.device.clone();
     File::create(drive.bench.path("other image")).unwrap().set_len(SIZE).unwrap();
     let Some((other, _detach)) = drive.bench.attach(&drive.bench.path("other image"), &[]) else { return };
-    // The names of another namespace of the same NVMe drive.
+    // The other device now has the names of another namespace of the same NVMe drive.
     drive.bench.pose(&other, "sdy", &[("wwid", "eui.0025385b21404322"), ("device/serial", SERIAL)]);
     let pass = format!("pass `--erase {wwid}` or set FLASHPROOF_ERASE={wwid}");
     drive.refused(&["S123"], &format!("{pass}; `S123` names /dev/sdy too"));
