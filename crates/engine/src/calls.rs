@@ -17,9 +17,9 @@ use sys::call::{MapAccess, Mapped, perform_call};
 use sys::op::{Completion, Op, Outcome, Priority, TargetId};
 use sys::process::{RunDelay, set_io_priority};
 
-/// Minimum service time for which the thread's run delay is looked up, in harmless gaps. The tightest threshold is 20
-/// gaps: with a service time below 5 gaps, only a lag of more than 15 gaps leads to a time above the threshold. A
-/// lookup costs a quarter of an operation.
+/// Minimum service time for which the thread's run delay is looked up, as a multiple of [`Setup::harmless_gap_ns`]. The
+/// tightest threshold is 20 such gaps: with a service time below 5 gaps, only a lag of more than 15 gaps leads to a
+/// time above the threshold. A lookup costs a quarter of an operation.
 const LONG_GAPS: u64 = 5;
 
 /// Interval at which the run delay between operations is discarded, nanoseconds.

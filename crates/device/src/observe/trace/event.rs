@@ -89,7 +89,7 @@ pub struct Event {
     /// CPU of the event.
     pub cpu: u32,
     pub kind: EventKind,
-    /// The whole disk, not a partition. Only a [`EventKind::Queue`] event has the device that the bio was sent to.
+    /// Number of the whole disk. For [`EventKind::Queue`]: of the device or partition to which the bio was sent.
     pub device: DeviceNumber,
     /// First sector, of 512 bytes.
     pub sector: u64,

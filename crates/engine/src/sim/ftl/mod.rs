@@ -232,7 +232,7 @@ impl FtlModel {
         self.ftl.check()
     }
 
-    /// Errno and end of an operation that must fail; `None` for a valid operation.
+    /// Errno and end time of an operation that must fail; `None` for a valid operation.
     fn refusal(&mut self, op: &Op, now_ns: u64) -> Option<(i32, u64)> {
         let op_end = op.offset.saturating_add(op.len.into());
         let later_ns = now_ns + self.controller_ns;
