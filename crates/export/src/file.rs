@@ -234,8 +234,8 @@ fn write_texts(
     texts: &[(Option<ByteArray>, usize)],
     nullable: bool,
 ) -> Result<usize, ParquetError> {
-    // Number of copies of a text: the maximum number of its consecutive rows, at most `EQUAL_MAX`. Making a copy for
-    // each row would take longer than writing.
+    // Copies of each text, for one write of its consecutive rows: as many as its longest sequence of rows, at most
+    // `EQUAL_MAX`. A new copy for each row would take longer than the write.
     let mut copies: HashMap<&[u8], Vec<ByteArray>> = HashMap::new();
     let mut written = 0;
     for (text, rows) in texts {

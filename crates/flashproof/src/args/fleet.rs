@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Campaigns: the same steps for many drives on many hosts.
 #[derive(Subcommand, Debug)]
 pub enum Fleet {
-    /// List the drives of this host, or of all nodes of Slurm, and which are free
+    /// List the drives of this host, or of all nodes of Slurm, and show which drives are free
     #[command(after_long_help = super::help::lay_out_examples(include_str!("examples/fleet-inventory.txt")))]
     Inventory(InventoryArgs),
     /// Write a commented campaign file from inventories
@@ -31,7 +31,7 @@ pub struct InventoryArgs {
     /// Write DIR/inventory/HOST.json, for a campaign in DIR
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Take the inventory of every node of Slurm that is up, by one job
+    /// Take the inventory of all Slurm nodes that are up, with a single job
     #[arg(long, requires = "out", conflicts_with = "simulated")]
     pub slurm: bool,
     /// Option of srun, such as --partition=qualify; may be repeated

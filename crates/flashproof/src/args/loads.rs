@@ -146,7 +146,7 @@ pub(super) fn allow_replay(storage: clap::Command) -> clap::Command {
         .mut_arg("duration", |duration| duration.conflicts_with("replay"))
 }
 
-/// Restricts the options to one file, without ACT's options.
+/// Restricts the options to those of `tenants`: one file, one --device, no --as-act.
 pub(super) fn restrict_to_tenants(tenants: clap::Command) -> clap::Command {
     tenants
         .mut_arg("configs", |configs| {

@@ -55,7 +55,7 @@ pub struct CollectArgs {
     /// Also copy these logs of nodes, plain or compressed, after the samples; "-" for standard input
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub log: Vec<PathBuf>,
-    /// Also copy this output of iostat (text or JSON); for several nodes NODE=FILE, where NODE is the node's id
+    /// Also copy this output of iostat (text or JSON); for several nodes give NODE=FILE, where NODE is the node's id
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub iostat: Vec<PathBuf>,
     /// Folder to create [default: flashproof-results/cluster-TIME]
@@ -92,7 +92,7 @@ pub struct SizeArgs {
     /// Tables of asloglatency, pasted in a file, are read as well
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub log: Vec<PathBuf>,
-    /// Output of "iostat -x -t" on the machine of the log, as text or JSON; with several nodes, NODE=FILE each
+    /// Output of "iostat -x -t" on the machine of the log, as text or JSON; for several nodes give NODE=FILE for each
     #[arg(long, value_name = "[NODE=]FILE", num_args = 1..)]
     pub iostat: Vec<PathBuf>,
     /// Servers' replies to info requests: files, or a folder of them
@@ -286,7 +286,7 @@ pub struct ConfigArgs {
     /// CPUs of the machine on which CONFIG ran, if its defaults depended on them
     #[arg(long, value_name = "N", requires = "source", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub cpus: Option<u32>,
-    /// Size of each drive that cannot be queried, for the drive writes per day
+    /// Size of each drive that cannot be queried, to compute its drive writes per day
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = capacity)]
     pub capacity: Option<u64>,
     /// Rated drive writes per day of the drives, for comparison

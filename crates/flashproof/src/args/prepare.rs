@@ -129,7 +129,7 @@ impl PrepArgs {
 /// Parses the options of ACT's program, or exits with ACT's exit code.
 pub(super) fn parse_prep_as_act(arguments: Vec<OsString>) -> PrepArgs {
     let about =
-        "Prepare devices as ACT's program does: a pass of zeros, then of salt, over the whole of each; ERASES them";
+        "Prepare devices as ACT's program does: write zeros, then salt, to every byte of each device; ERASES them";
     let act = program::<PrepArgs>("act_prep", about).after_help(lay_out_examples(include_str!("examples/prep.txt")));
     parse_as(act, arguments).unwrap_or_else(exit_as_act)
 }

@@ -34,7 +34,7 @@ pub struct ReportArgs {
     pub force: bool,
 }
 
-/// Forms of a result, instead of text.
+/// Output formats of a result, other than text.
 #[derive(Args, Debug)]
 pub struct FormArgs {
     /// Write one self-contained HTML page

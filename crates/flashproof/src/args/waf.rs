@@ -17,7 +17,7 @@ pub struct OnDriveArgs {
     /// [default: all that the drive supports]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub arrange: Vec<Arrangement>,
-    /// Give up after this many drive fills, if not steady before
+    /// Give up after this many drive fills, if the write amplification is not steady by then
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u16).range(5..=1_000))]
     pub max_fills: u16,
     /// Seed of all random choices [default: that of the file, or 1]

@@ -207,8 +207,8 @@ fn check_files(config: &Config) {
     }
 }
 
-/// Listens at `socket_address`, with retries while a server killed just before still holds the port: the kernel closes
-/// its ring with a delay.
+/// Listens at `socket_address`. Retries while a server that was just killed still holds the port: the kernel closes the
+/// ring of that server with a delay.
 fn bind_with_retries(socket_address: SocketAddr) -> std::io::Result<TcpListener> {
     let begin = Instant::now();
     loop {
@@ -363,7 +363,7 @@ fn existing_header(expected: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>
     }
 }
 
-/// The header on the device, compared with the expected one; `None` if there is none.
+/// The header on the device, compared with the expected header; `None` if the device has no header.
 fn compare_header(
     expected: &ExpectedDevice<'_>,
     bytes: &[u8],

@@ -309,7 +309,7 @@ fn check_outputs(program: &ProgramOptions, loads: &[FioLoad]) -> Result<(), Fail
     loads.iter().try_for_each(|load| check_logs(load, program.force))
 }
 
-/// Replaces an earlier report, also one of fio; other files only with `--force`.
+/// Replaces an earlier report of flashproof or fio; replaces other files only with `--force`.
 fn write_output(program: &ProgramOptions, path: &Path, text: Option<&str>) -> Result<(), Failure> {
     const MARKS: [&str; 4] = [": (g=", ": (groupid=", "\"fio version\"", "3;fio-"];
     let replaces = program.force || is_ours(path, |text| MARKS.iter().any(|mark| text.contains(mark)));
