@@ -40,7 +40,7 @@ pub enum GenericReason {
     NotNvme,
     /// sysfs has no character device (`ng0n1`) for the namespace.
     #[error(
-        "the kernel has no character device {name} for it (older than Linux 5.13, or the drive is gone); set engine: uring"
+        "the kernel has no character device {name} for it (the kernel is older than Linux 5.13, or the drive is gone); set engine: uring"
     )]
     NoCharDevice { name: String },
     /// The character device has no node in /dev.

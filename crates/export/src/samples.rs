@@ -213,7 +213,7 @@ impl Files {
                 count.clear();
                 for bucket in window.buckets {
                     let bound_ns = buckets.highest_equivalent(bucket.least_ns);
-                    // Another program's finer histogram may have several buckets in one of ours.
+                    // A finer histogram of another program may have several buckets within one of these buckets.
                     match count.last_mut().filter(|_| upper_ns.last() == Some(&bound_ns)) {
                         Some(last) => *last += u64::from(bucket.count),
                         None => {

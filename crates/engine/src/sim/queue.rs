@@ -31,7 +31,7 @@ pub struct QueueModel {
     random: Random,
     op_counters: HostOpCounters,
     /// By direction: bytes and cost of the last operation, as a cache. Most operations have the same size, and the
-    /// division is the slowest step.
+    /// division that computes the cost is the slowest step.
     last_cost: [(u64, u64); 2],
 }
 

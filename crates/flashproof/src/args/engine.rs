@@ -139,7 +139,7 @@ pub struct ClientArgs {
     /// Zipfian keys: the probability of the n-th most popular key is proportional to n^-THETA
     #[arg(long, value_name = "THETA", num_args = 0..=1, default_missing_value = "0.99", value_parser = theta)]
     pub zipfian: Option<f64>,
-    /// Write all bins of a record, so that the server need not read it first
+    /// Write all bins of a record, so that the server need not read the record first
     #[arg(long)]
     pub replace: bool,
     /// Seed of all random choices [default: random]

@@ -113,7 +113,7 @@ pub struct SizeArgs {
     /// Name of a drive in iostat's output, if the server's name differs: dm-3=/dev/mapper/data; may be repeated
     #[arg(long, value_name = "DRIVE=DEVICE", value_parser = drive)]
     pub drive: Vec<(String, String)>,
-    /// Time zone of iostat's clock, such as +02:00; the server's log states its own
+    /// Time zone of iostat's clock, such as +02:00; the server's log states its own time zone
     #[arg(hide_short_help = true, long, value_name = "ZONE", default_value = "+00:00", allow_hyphen_values = true, value_parser = zone)]
     pub iostat_zone: Offset,
     /// write-block-size of the servers, such as 128K, if no source states it (servers before 7.1)
@@ -211,10 +211,10 @@ pub struct SelectArgs {
     /// Also use the published ratings of drives with these words in their names, or "all"; may be repeated
     #[arg(long, value_name = "NAME")]
     pub published: Vec<String>,
-    /// Your own list of published ratings, in the format of the built-in one
+    /// Your own list of published ratings, in the format of the built-in list
     #[arg(long, value_name = "CSV", requires = "published")]
     pub ratings: Option<PathBuf>,
-    /// Future load, as a multiple of the present one
+    /// Future load, as a multiple of the present load
     #[arg(long, value_name = "N", default_value_t = 2.0, allow_hyphen_values = true, value_parser = positive)]
     pub scale: f64,
     /// Future data, as a multiple of the present data

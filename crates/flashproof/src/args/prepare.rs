@@ -35,7 +35,7 @@ pub struct PrepArgs {
     /// Write zeros only
     #[arg(long, conflicts_with_all = ["skip_zero", "fills"])]
     pub zero_only: bool,
-    /// Prepare the drive for this load, by one pass in random order; the drive is discarded first if it supports that
+    /// Prepare the drive for this load, by one pass in random order; the whole drive is discarded first, if possible
     #[arg(long = "for", value_name = "LOAD", conflicts_with_all = ["fills", "skip_zero", "zero_only"])]
     pub purpose: Option<Purpose>,
     /// With --for: flash beyond the capacity, in percent of the capacity; auto: assume flash of a usual size

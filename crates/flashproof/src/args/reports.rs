@@ -59,7 +59,7 @@ pub struct CompareArgs {
     /// Years of warranty for which drive writes per day are rated
     #[arg(long, value_name = "YEARS", default_value_t = 5.0, value_parser = positive)]
     pub warranty: f64,
-    /// Your own list of published ratings, in the format of the built-in one
+    /// Your own list of published ratings, in the format of the built-in list
     #[arg(long, value_name = "CSV")]
     pub published: Option<PathBuf>,
     #[command(flatten)]
@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(parse(&["-l"]).unwrap_err(), "option -l requires argument");
         assert_eq!(parse(&["-l", "x", "-xh"]).unwrap_err(), "option -h requires argument");
         assert_eq!(parse(&["--hist"]).unwrap_err(), "option --histogram requires argument");
-        // The last argument can be another option, if a value was given and is empty.
+        // If the empty value of an option is refused, the last argument can be another option.
         assert_eq!(parse(&["--format=", "-x"]).unwrap_err(), "option --format requires argument");
     }
 }

@@ -310,7 +310,8 @@ fn damaged(log: &Log, logs: &[Log], format: Format) -> Failure {
         _ => "the tables show",
     };
     Failure::environment(format!(
-        "cannot read all of {}, {damage}; {shown} their slices - use an intact copy, or cut the log before that line",
+        "cannot read all of {}, {damage}; {shown} the slices before the damage - use an intact copy, or cut the log \
+         before that line",
         log.name
     ))
 }

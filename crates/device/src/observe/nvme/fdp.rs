@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     /// Log pages 20h and 21h and the placement list of an emulated drive (QEMU 10.0) with eight handles, reclaim units
-    /// of 16 MiB and one namespace that has them all.
+    /// of 16 MiB and one namespace, which has all eight handles.
     const CONFIGURATIONS: &[u8] = include_bytes!("../../../tests/data/nvme-fdp-20h.bin");
     const USERS: &[u8] = include_bytes!("../../../tests/data/nvme-fdp-21h.bin");
     const HANDLES: &[u8] = include_bytes!("../../../tests/data/nvme-fdp-ruhs.bin");

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 /// iostat prints two decimals.
 const ROUNDING: f64 = 0.005 + 1e-9;
 
-/// Value of one of flashproof's columns in a line of iostat's JSON, where the column `%util` is `util`.
+/// Value of flashproof's column `column` in a line of iostat's JSON. The JSON has `util` for `%util`.
 fn printed(json: &str, column: &str) -> f64 {
     let key = format!("\"{}\": ", column.trim_start_matches('%'));
     let (_, rest) = json.split_once(&key).unwrap_or_else(|| panic!("no {column} in {json}"));

@@ -123,7 +123,7 @@ impl Sampler {
     /// All values except the drives' health. The first health reading is not taken here, because it belongs to the
     /// first row.
     fn sample_rates(&mut self, interval: Duration) -> Vec<Cell> {
-        // This file is read first, because the rates use the time between two readings of it.
+        // /proc/diskstats is read first, because the rates use the time between two readings of this file.
         let statistics = self.diskstats.read().unwrap_or_default();
         let mut cells: Vec<Cell> =
             self.devices.iter_mut().flat_map(|device| device.sample(statistics, interval)).collect();
@@ -199,7 +199,7 @@ impl DeviceSampler {
     }
 
     /// Health columns from `reading`. Data units have 512,000 bytes. The throttle count is the number of thermal
-    /// throttling events: the sum of both levels of SMART and of OCP's count.
+    /// throttling events: SMART's transitions to both levels, plus OCP's count.
     fn health_cells(&self, reading: &Reading) -> Vec<Cell> {
         let Some(Poller { has_ocp, has_fdp, .. }) = self.health else { return Vec::new() };
         let smart = reading.smart.as_ref();

@@ -63,7 +63,7 @@ pub enum TextError {
     #[error(
         "no line is a block tracepoint of ftrace, trace-cmd, perf script or blkparse, or a row of iosnoop or of \
          flashproof trace --ops{}",
-        .first.as_ref().map_or_else(|| " (it is empty)".to_owned(), |(line, text)| format!("; line {line}: {}", results::units::quoted(text)))
+        .first.as_ref().map_or_else(|| " (the text is empty)".to_owned(), |(line, text)| format!("; line {line}: {}", results::units::quoted(text)))
     )]
     NoTrace { first: Option<(u64, String)> },
 }

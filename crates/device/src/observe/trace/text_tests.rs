@@ -173,7 +173,7 @@ fn hostile_text_is_passed_over_in_bounded_memory() {
 #[test]
 fn a_text_without_a_trace_is_refused_and_its_first_line_shown() {
     let refused = |text: &str| TraceText::read(text.as_bytes(), &mut |_| ()).unwrap_err().to_string();
-    assert!(refused("").ends_with("(it is empty)"), "{}", refused(""));
+    assert!(refused("").ends_with("(the text is empty)"), "{}", refused(""));
     assert!(refused("\n\nHello \u{1b}[1m\nyou\n").ends_with("line 3: \"Hello \\u001b[1m\""), "{}", refused("Hello"));
 }
 
