@@ -1,8 +1,8 @@
 //! The engine of synchronous system calls: each operation is a call of the issuing thread, like the pwrite and
 //! fdatasync calls of databases.
 //!
-//! A call blocks until the device answers, for any time. A run loop that must continue meanwhile takes each operation
-//! from the engine ([`Calls::next_call`]), and an issuing thread performs the call with its own [`Caller`].
+//! A call blocks until the device answers, without a time limit. A run loop that must continue meanwhile takes each
+//! operation from the engine ([`Calls::next_call`]), and an issuing thread performs the call with its own [`Caller`].
 
 use crate::queued::Setup;
 use crate::{IoEngine, Wait};

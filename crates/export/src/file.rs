@@ -136,7 +136,7 @@ impl Files {
         self.push_rows(row, 1)
     }
 
-    /// Appends rows; a field that is a slice has `rows` values.
+    /// Appends `rows` rows. A field of `row` that is a slice has a value for each of them.
     pub(crate) fn push_rows<R: Row>(&mut self, row: R, rows: usize) -> Result {
         let file = &mut self.0[R::AT];
         row.split(&mut file.values, rows);
@@ -286,7 +286,7 @@ pub(crate) fn prepare(dir: &Path, force: bool) -> Result<bool> {
     if let Some(found) = earlier_export.filter(|_| !force) {
         return Err(ExportError::Occupied { dir: dir.to_owned(), found });
     }
-    // Temporary files of an export that was killed.
+    // Removes the temporary files of an export that was killed.
     temporary.iter().for_each(|path| drop(fs::remove_file(path)));
     Ok(false)
 }

@@ -30,7 +30,7 @@ struct Key<'a> {
 /// column and cell by cell: neighbouring values are then alike and take little space.
 const WAITING_MAX: usize = 1 << 16;
 
-/// Columns of telemetry.csv with flashproof's own counters, in their order.
+/// Columns of telemetry.csv with flashproof's own counters, in the order of the file.
 const RUN_METRICS: [&str; 6] = ["gaps", "gaps_over", "gap_max_ns", "cpu_ns", "run_delay_ns", "in_flight_max"];
 
 fn run_values(counts: &IntervalCounts) -> [u64; 6] {

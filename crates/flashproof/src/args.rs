@@ -142,7 +142,7 @@ pub enum OtherLoad {
 /// Ratings that need no run.
 #[derive(Subcommand, Debug)]
 pub enum OtherRating {
-    /// Predict the rating of a drive from its baseline, in seconds, with an interval
+    /// Predict the rating of a drive, and the interval of likely ratings, from a baseline; takes seconds
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/predict.txt")))]
     Predict(Box<PredictArgs>),
 }
@@ -223,7 +223,7 @@ pub enum Waf {
     Setup(WafSetupArgs),
 }
 
-/// The record engine, its client and its bench.
+/// The record engine, its client and its benchmark.
 #[derive(Subcommand)]
 pub enum RecordEngine {
     /// Serve records on a drive to Aerospike clients; ERASES other data on the drive
@@ -325,7 +325,7 @@ fn exit_as_act<A>(error: clap::Error) -> A {
 fn exit(error: &clap::Error, mistake: i32) -> ! {
     let text = error.render().to_string();
     match text.contains(units::is_unprintable) {
-        // Without colours: an argument contains characters that would move the cursor.
+        // Printed without colours, because an argument contains characters that would move the cursor.
         true => {
             console::notice(text.trim_end());
             console::flush();

@@ -11,7 +11,7 @@ pub enum Fleet {
     Inventory(InventoryArgs),
     /// Write a commented campaign file from inventories
     Init(InitArgs),
-    /// Show which steps would run, where and how long; change nothing
+    /// Show which steps would run, on which host and for how long; change nothing
     Plan(CampaignArgs),
     /// Run or resume a campaign, by Slurm or on this machine; ERASES drives with consent
     #[command(after_long_help = super::help::lay_out_examples(include_str!("examples/fleet-run.txt")))]

@@ -25,7 +25,7 @@ pub struct TestArgs {
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// Share the devices with other runs that also give this option
+    /// Share the devices with other runs that are started with this option
     #[arg(long, hide_short_help = true)]
     pub shared: bool,
     /// Device, or "sim:", instead of the file's first device-name; repeat for the next device-names, in their order

@@ -61,7 +61,7 @@ pub struct CollectArgs {
     /// Folder to create [default: flashproof-results/cluster-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Only print the asadm and asinfo commands that do the same by hand
+    /// Only print the asadm and asinfo commands with which you can do the same by hand
     #[arg(long)]
     pub print_commands: bool,
     #[command(flatten)]
@@ -104,7 +104,7 @@ pub struct SizeArgs {
     /// Start of the window, UTC: "2026-11-20 23:04:05", or 23:04:05 for the log's last day [default: searched for]
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub from: Option<Instant>,
-    /// End of the window, in the same form
+    /// End of the window, in the form of --from
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub to: Option<Instant>,
     /// Minimum length of the steady window to search for

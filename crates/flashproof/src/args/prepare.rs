@@ -69,7 +69,7 @@ pub struct PrepArgs {
         conflicts_with_all = ["erase", "fills", "skip_zero", "zero_only", "discard_first", "use_pct", "seed", "restart", "purpose"]
     )]
     pub verify: bool,
-    /// Number of 4 KiB places to read back from each device: all if a device has fewer, none for 0
+    /// Number of 4 KiB blocks to read back from each device; 0: none; if a device has fewer: all
     #[arg(long, value_name = "N", default_value_t = SAMPLES)]
     pub samples: u64,
     /// Interval in seconds at which data is synced and progress is recorded; 0: ten times a second

@@ -351,7 +351,7 @@ fn existing_header(expected: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>
     });
     let Ok(size_bytes) = read_result else { return Ok(None) };
     let Some(header) = compare_header(expected, &bytes, size_bytes)? else { return Ok(None) };
-    // The layout of the cores' parts depends on the size.
+    // The position of each core's part depends on the size, so the size of an existing file must not change.
     match expected.file_bytes.filter(|bytes| metadata.is_file() && *bytes != metadata.len()) {
         Some(bytes) => Err(format!(
             "cannot open {} - it holds records and has {} bytes, but filesize is {bytes} - set filesize to the size of \

@@ -55,7 +55,7 @@ pub enum FdpState {
 }
 
 impl FdpState {
-    /// From the result of Get Features 1Dh.
+    /// The state, from the result of Get Features 1Dh.
     fn of_feature(result: u32) -> Self {
         if result & 1 != 0 { Self::On((result >> 8) as u8) } else { Self::Off }
     }

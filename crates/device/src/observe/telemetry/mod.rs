@@ -181,7 +181,7 @@ impl DeviceSampler {
         }
     }
 
-    /// iostat's columns, from the text of /proc/diskstats; current requests in flight, temperature, interrupts.
+    /// Samples iostat's columns (from the text of /proc/diskstats), requests in flight, temperature and interrupts.
     fn sample(&mut self, statistics: &str, interval: Duration) -> Vec<Cell> {
         let mut lines = statistics.lines().filter_map(parse_line);
         let current = lines.find_map(|(number, _, counters)| (number == self.number).then_some(counters));

@@ -105,7 +105,8 @@ pub struct Event {
     pub task: Task,
 }
 
-/// Sorts events by time. Events of equal time are sorted by [`EventKind`], so issue comes before completion. Stable.
+/// Sorts events by time. Events of equal time are sorted by [`EventKind`], so issue comes before completion. The sort is
+/// stable.
 ///
 /// The kernel has a buffer for each CPU, so events of several CPUs arrive one CPU after the other.
 pub fn sort_by_time(events: &mut [Event]) {
@@ -137,7 +138,7 @@ struct EventLayout {
 pub(super) struct ShortRecord;
 
 impl Decoder {
-    /// A decoder from the `format` file of each kind of event; at least one.
+    /// Builds a decoder from the `format` files of one or more kinds of events.
     pub(super) fn new(formats: &[(EventKind, String)]) -> Result<Self, FormatError> {
         let layouts = formats.iter().map(|(kind, text)| EventLayout::parse(*kind, text)).collect::<Result<_, _>>()?;
         let (_, any_format) = formats.first().ok_or(FormatError::NoId)?;

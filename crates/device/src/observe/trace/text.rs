@@ -192,7 +192,7 @@ fn lost(text: &str) -> Option<u64> {
     if let Some(count) = text.strip_prefix(LOST_COMMENT) {
         return count.trim().parse().ok();
     }
-    // `CPU:1 [LOST 532 EVENTS]`, or without the number.
+    // Either `CPU:1 [LOST 532 EVENTS]`, or `CPU:1 [LOST EVENTS]`.
     let count = text.split_once("[LOST ")?.1.split_once("EVENTS]")?.0.trim();
     Some(if count.is_empty() { 1 } else { count.parse().ok()? })
 }

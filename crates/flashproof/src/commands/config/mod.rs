@@ -352,7 +352,7 @@ pub enum Rates {
 }
 
 impl ConfigRequest {
-    /// The request of the options. Errors: keys that two options set.
+    /// Builds the request from the options. Errors: a key is set by two options.
     pub fn of(args: &ConfigArgs) -> Result<Self, Failure> {
         all(keys_set_twice(args))?;
         let keys = [

@@ -1,7 +1,7 @@
 //! `flashproof fio`: runs fio's jobs from their text to fio's report, recorded and judged like any other load.
 //!
 //! Groups separated by a stonewall are consecutive runs, each with a run directory and a verdict; one report covers
-//! all. Called as fio, the program prints only the report.
+//! all runs. Called as fio, the program prints only the report.
 
 mod program;
 
@@ -152,7 +152,7 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     }))
 }
 
-/// A line per problem, up to a limit.
+/// A usage failure with a line for each problem, up to a maximum number of lines.
 fn usage_of_problems(problems: Vec<Problem>) -> Failure {
     const TOLD_MAX: usize = 20;
     let mut lines: Vec<_> = problems.iter().take(TOLD_MAX).map(ToString::to_string).collect();
