@@ -295,8 +295,8 @@ mod tests {
         let drive = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=0+read-iops=400+window-ms=10";
         let expected = [12, 12, 12, 12, 20, 20, 20, 20, 30].map(|ms| ms * MS + 10_000);
         assert_eq!(ends(drive, 9, 12 * MS), expected, "four in a window of 10 ms");
-        // A read of 4 KiB at 1 MB/s costs 4.096 ms of a window of 8.192 ms, so two fit. By the limit of 300 reads/s alone,
-        // a read would cost 3.3 ms.
+        // A read of 4 KiB at 1 MB/s costs 4.096 ms of a window of 8.192 ms, so two fit. By the limit of 300 reads/s
+        // alone, a read would cost 3.3 ms.
         let bytes = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=1+read-iops=300+window-ms=8.192";
         assert_eq!(ends(bytes, 4, 0), [10_000, 10_000, 8_202_000, 8_202_000]);
         // Without windows, completions are evenly spaced.

@@ -88,8 +88,8 @@ impl RecordArgs {
     }
 }
 
-/// Parses the command line of ACT's program for `test`, or exits with ACT's exit code. The long help has the keys of the
-/// configuration, where ACT's users look for them.
+/// Parses the command line of ACT's program for `test`, or exits with ACT's exit code. The long help has the keys of
+/// the configuration, where ACT's users look for them.
 pub(super) fn parse_test_as_act(test: Test, arguments: Vec<OsString>) -> TestArgs {
     let (name, examples) = match test {
         Test::Storage => ("act_storage", lay_out_examples(include_str!("examples/storage.txt"))),

@@ -26,7 +26,8 @@ pub struct ReportArgs {
     /// For a campaign: replace the names of drives and hosts by stable pseudonyms, for sharing
     #[arg(long)]
     pub anonymous: bool,
-    /// Write all data as Parquet files into this directory, for SQL (docs/data.md); exit code: 0 if all was read, else 3
+    /// Write all data as Parquet files into this directory, for SQL (docs/data.md); exit code: 0 if all was read,
+    /// else 3
     #[arg(long, value_name = "OUTDIR", conflicts_with_all = ["html", "json", "markdown", "anonymous"], hide = cfg!(not(feature = "export")))]
     pub parquet: Option<PathBuf>,
     /// With --parquet: replace an earlier export
@@ -81,8 +82,8 @@ pub struct GivenArgs {
 }
 
 impl GivenArgs {
-    /// The options as values, with drive writes per day rated for `warranty_years`. If a name has ratings of both kinds,
-    /// the terabytes count, as in a warranty.
+    /// The options as values, with drive writes per day rated for `warranty_years`. If a name has ratings of both
+    /// kinds, the terabytes count, as in a warranty.
     pub fn given(&self, warranty_years: f64) -> OperatorData {
         let Self { dwpd, tbw, price } = self;
         let dwpd = dwpd.iter().filter(|(name, _)| tbw.iter().all(|(other, _)| other != name));

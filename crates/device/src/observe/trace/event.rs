@@ -105,8 +105,8 @@ pub struct Event {
     pub task: Task,
 }
 
-/// Sorts events by time. Events of equal time are sorted by [`EventKind`], so issue comes before completion. The sort is
-/// stable.
+/// Sorts events by time. Events of equal time are sorted by [`EventKind`], so issue comes before completion. The
+/// sort is stable.
 ///
 /// The kernel has a buffer for each CPU, so events of several CPUs arrive one CPU after the other.
 pub fn sort_by_time(events: &mut [Event]) {
