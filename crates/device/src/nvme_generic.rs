@@ -2,8 +2,8 @@
 //!
 //! The guard examined and claimed the block device, so the block device is opened first and stays open. Names do not
 //! prove that both devices are the same namespace. Therefore the device number, the namespace identifier and the
-//! drive's identifiers are compared. Commands bypass the block layer, which would enforce the partition's bounds, whole
-//! blocks and the queue's limits. The caller must enforce these three, with the values in [`Namespace`].
+//! drive's identifiers are compared. Commands bypass the block layer, and so its checks of partition bounds, block
+//! alignment and queue limits. The caller must make these checks, with the values in [`Namespace`].
 
 use crate::discover::{DeviceNumber, Kind, Roots, generic_of_block, queue_attribute};
 use crate::observe::nvme::{self, fdp};
@@ -40,7 +40,7 @@ pub enum GenericReason {
     NotNvme,
     /// sysfs has no character device (`ng0n1`) for the namespace.
     #[error(
-        "the kernel has no character device {name} for it (older than Linux 5.13, or the drive is gone); set engine: uring"
+        "the kernel has no character device {name} for it (the kernel is older than Linux 5.13, or the drive is gone); set engine: uring"
     )]
     NoCharDevice { name: String },
     /// The character device has no node in /dev.

@@ -62,7 +62,7 @@ impl Target {
 
     /// Opens the device or file at `path` read-only, with direct I/O. Needs no consent, and takes no claim.
     ///
-    /// Errors: missing, neither device nor file, no permission, smaller than `min_size_bytes`.
+    /// Errors: the path is missing, is neither device nor file, needs a permission, or has fewer than `min_size_bytes`.
     pub fn read_only(path: &str, min_size_bytes: u64) -> Result<Self, OpenError> {
         let opened = open_to_read(path, min_size_bytes);
         let opened = opened.map_err(|reason| OpenError { device: path.to_owned(), reason })?;

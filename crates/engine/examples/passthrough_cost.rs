@@ -1,6 +1,6 @@
 //! `passthrough_cost /dev/nvme0n1` compares the cost of an operation through the block layer and as an NVMe command.
-//! Random reads of 4 KiB with 1 and 16 in flight, in alternating turns; the device is only read. Prints time and CPU
-//! time of the issuing thread, including the kernel's part.
+//! The program issues random reads of 4 KiB, with 1 and with 16 in flight, by both ways in turn. The output has time
+//! and CPU time of the issuing thread, including the kernel's part. The device is only read.
 
 use device::nvme_generic::NvmeGeneric;
 use device::target::Target;

@@ -1,8 +1,8 @@
 //! The engine of synchronous system calls: each operation is a call of the issuing thread, like the pwrite and
 //! fdatasync calls of databases.
 //!
-//! A call blocks until the device answers, for any time. A run loop that must continue meanwhile takes each operation
-//! from the engine ([`Calls::next_call`]), and an issuing thread performs the call with its own [`Caller`].
+//! A call blocks until the device answers, without a time limit. A run loop that must continue meanwhile takes each
+//! operation from the engine ([`Calls::next_call`]), and an issuing thread performs the call with its own [`Caller`].
 
 use crate::queued::Setup;
 use crate::{IoEngine, Wait};
@@ -17,9 +17,9 @@ use sys::call::{MapAccess, Mapped, perform_call};
 use sys::op::{Completion, Op, Outcome, Priority, TargetId};
 use sys::process::{RunDelay, set_io_priority};
 
-/// Minimum service time for which the thread's run delay is looked up, in harmless gaps. The tightest threshold is 20
-/// gaps: with a service time below 5 gaps, only a lag of more than 15 gaps leads to a time above the threshold. A
-/// lookup costs a quarter of an operation.
+/// Minimum service time for which the thread's run delay is looked up, as a multiple of [`Setup::harmless_gap_ns`]. The
+/// tightest threshold is 20 such gaps: with a service time below 5 gaps, only a lag of more than 15 gaps leads to a
+/// time above the threshold. A lookup costs a quarter of an operation.
 const LONG_GAPS: u64 = 5;
 
 /// Interval at which the run delay between operations is discarded, nanoseconds.

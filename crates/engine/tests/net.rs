@@ -43,7 +43,7 @@ fn event(net: &mut NetEngine) -> SocketCompletion {
     }
 }
 
-/// A connection: the end for the ring, and the other end.
+/// The two ends of a TCP connection: the end that the ring uses, and the peer's end.
 fn pair() -> (Arc<TcpStream>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -75,7 +75,7 @@ fn connections_are_accepted_and_what_is_sent_arrives_in_both_directions() {
             assert_eq!(&buf[..len], text.as_bytes());
             net.provide(buf);
         }
-        // More than the socket's buffers hold, so the kernel continues while the peer reads.
+        // The send has more bytes than the socket's buffers hold, so the kernel continues it while the peer reads.
         let bytes: Vec<_> = (0..16 << 20).map(|at| (at % 251) as u8).collect();
         net.submit(Op::Send { token: 2, socket: socket.clone(), bytes: bytes.clone() });
         net.reap(Wait { until_ns: 0, completions: 1 }, &mut Vec::new()).unwrap();

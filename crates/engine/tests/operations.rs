@@ -260,7 +260,7 @@ fn a_range_is_written_back_without_a_flush() {
     });
 }
 
-/// An ext4 on a loop device, unmounted when dropped.
+/// An ext4 file system on a loop device, unmounted when dropped.
 struct Mounted {
     place: PathBuf,
     below: Bench,

@@ -136,7 +136,7 @@ impl Files {
         self.push_rows(row, 1)
     }
 
-    /// Appends rows; a field that is a slice has `rows` values.
+    /// Appends `rows` rows. A field of `row` that is a slice has a value for each of them.
     pub(crate) fn push_rows<R: Row>(&mut self, row: R, rows: usize) -> Result {
         let file = &mut self.0[R::AT];
         row.split(&mut file.values, rows);
@@ -234,8 +234,8 @@ fn write_texts(
     texts: &[(Option<ByteArray>, usize)],
     nullable: bool,
 ) -> Result<usize, ParquetError> {
-    // Number of copies of a text: the maximum number of its consecutive rows, at most `EQUAL_MAX`. Making a copy for
-    // each row would take longer than writing.
+    // Copies of each text, for one write of its consecutive rows: as many as its longest sequence of rows, at most
+    // `EQUAL_MAX`. A new copy for each row would take longer than the write.
     let mut copies: HashMap<&[u8], Vec<ByteArray>> = HashMap::new();
     let mut written = 0;
     for (text, rows) in texts {
@@ -286,7 +286,7 @@ pub(crate) fn prepare(dir: &Path, force: bool) -> Result<bool> {
     if let Some(found) = earlier_export.filter(|_| !force) {
         return Err(ExportError::Occupied { dir: dir.to_owned(), found });
     }
-    // Temporary files of an export that was killed.
+    // Removes the temporary files of an export that was killed.
     temporary.iter().for_each(|path| drop(fs::remove_file(path)));
     Ok(false)
 }

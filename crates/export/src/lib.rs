@@ -1,6 +1,6 @@
-//! Recorded runs and series as Parquet files: one file for each table, for SQL over a population of drives.
+//! Exports recorded runs and series as Parquet files: one file for each table, for SQL over a population of drives.
 //!
-//! Only readers of the crates `results` and `conclusions` read the data. As in reports, outcomes are computed again
+//! The data is read only through the crates `results` and `conclusions`. As in reports, outcomes are computed again
 //! from the recorded counts. Memory does not grow with the number of runs: rows are written by row groups.
 //!
 //! * [`TABLES`]: the tables, their columns and the meaning of each; docs/data.md is generated from them
@@ -35,7 +35,7 @@ use thiserror::Error;
 /// Why nothing was exported.
 #[derive(Debug, Error)]
 pub enum ExportError {
-    /// A directory has neither a run nor a series, nor do the directories below it.
+    /// There is neither a run nor a series in a directory and below it.
     #[error(transparent)]
     Source(#[from] RunDirError),
     #[error("exporting to {} - the directory has {found}, which no export wrote; give another \

@@ -30,7 +30,7 @@ struct Key<'a> {
 /// column and cell by cell: neighbouring values are then alike and take little space.
 const WAITING_MAX: usize = 1 << 16;
 
-/// Columns of telemetry.csv with flashproof's own counters, in their order.
+/// Columns of telemetry.csv with flashproof's own counters, in the order of the file.
 const RUN_METRICS: [&str; 6] = ["gaps", "gaps_over", "gap_max_ns", "cpu_ns", "run_delay_ns", "in_flight_max"];
 
 fn run_values(counts: &IntervalCounts) -> [u64; 6] {
@@ -213,7 +213,7 @@ impl Files {
                 count.clear();
                 for bucket in window.buckets {
                     let bound_ns = buckets.highest_equivalent(bucket.least_ns);
-                    // Another program's finer histogram may have several buckets in one of ours.
+                    // A finer histogram of another program may have several buckets within one of these buckets.
                     match count.last_mut().filter(|_| upper_ns.last() == Some(&bound_ns)) {
                         Some(last) => *last += u64::from(bucket.count),
                         None => {

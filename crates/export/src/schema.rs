@@ -7,8 +7,8 @@ use crate::table::{Cell, Column, Row, Table, UnixMs, Values, tables};
 /// when a column is added.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Macro of percentiles over rows of histograms. It finds the bucket as flashproof's reports do: the first whose
-/// operations, with those of all buckets below, are at least the fraction `q` of all operations.
+/// Macro of percentiles over rows of histograms. The macro chooses the same bucket as flashproof's reports: the lowest
+/// bucket for which this bucket and all below have at least the fraction `q` of all operations.
 pub const PERCENTILE_SQL: &str = "\
 CREATE OR REPLACE MACRO percentile_ns(upper_ns, n, q) AS
   list_reduce(
@@ -71,7 +71,7 @@ tables! {
         partial: bool,
         /// How the run ended: `completed`, `interrupted`, `unrecorded`...
         ended: &'a str,
-        /// Stream of the deciding share, which has the largest ratio of share to limit in the run
+        /// Stream of the deciding share: the share of the run with the largest ratio to its limit
         decided_stream: Option<&'a str>,
         /// Device of the deciding share; NULL: all devices together
         decided_device: Option<u64>,
@@ -342,13 +342,13 @@ tables! {
         unissued: u64,
         /// Operations that were issued, but never completed
         lost: u64,
-        /// Operations that did not complete in time
+        /// Operations not completed within 1 s after the end of their slice or stream; includes `lost` and `unissued`
         missed: u64,
         /// At the end of the interval: operations issued, but not completed
         in_flight: u64,
-        /// At the end of the interval: operations that wait for a slot
+        /// At the end of the interval: operations that are due and wait for a slot of the in-flight limit
         waiting: u64,
-        /// At the end of the interval: operations that flashproof itself delays
+        /// At the end of the interval: operations that are due and delayed by flashproof itself
         late: u64,
         /// Longest `wait + service` of an operation; 0 if no operation took longer than the stream's `late_ns`
         /// ([run-directory.md](run-directory.md#manifestjson))

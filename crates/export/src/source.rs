@@ -45,7 +45,7 @@ pub(crate) struct Source {
 pub(crate) struct Sources {
     pub(crate) entries: Vec<Source>,
     ids: HashSet<String>,
-    /// Paths of copies of runs and series that were found before.
+    /// Directories with a copy of a run or series that was already found elsewhere.
     pub(crate) repeated: Vec<String>,
     /// For each directory that cannot be read, a sentence with the reason.
     pub(crate) unreadable: Vec<String>,

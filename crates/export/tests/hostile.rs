@@ -71,7 +71,7 @@ fn a_directory_with_foreign_files_is_refused_and_an_earlier_export_is_replaced_b
     );
     fs::remove_file(out.join("holiday.jpg")).unwrap();
 
-    // A file with the name of a table, but not written by an export.
+    // The file has the name of a table, but no export wrote it.
     fs::write(out.join("runs.parquet"), "PAR1").unwrap();
     assert!(matches!(again(true), Err(ExportError::Foreign { .. })));
     fs::remove_file(out.join("runs.parquet")).unwrap();

@@ -59,7 +59,7 @@ fn counts_of_every_table_are_those_of_the_run() {
     let exported = exported(&[&dir], &out);
     assert_eq!((exported.runs, exported.series, exported.unreadable.len()), (1, 0, 0), "{exported:?}");
 
-    // The expected sums, from the interval records of the run directory.
+    // Computes the expected sums from the interval records of the run directory.
     let run = run_dir::read(&dir).unwrap();
     let layout = run.manifest.layout();
     let (mut ops, mut bytes, mut over, mut service_ns) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), 0);
@@ -153,7 +153,7 @@ fn telemetry_has_each_measured_value_and_its_device() {
     let temperature =
         ["nvme0n1 S00 5", "nvme0n1 S00 10", "nvme0n1 S00 15", "nvme1n1 S01 5", "nvme1n1 S01 10", "nvme1n1 S01 15"];
     assert_eq!(of("temperature_celsius"), temperature.map(|row| format!("{row} 45.0")));
-    // The SMART log is read every 10 s; the interval between has no value.
+    // The SMART log is read every 10 s, so only every second interval of 5 s has a value.
     assert_eq!(of("smart.data_units_written"), ["nvme0n1 S00 10 240.0", "nvme1n1 S01 10 240.0"]);
     assert!(of("f_await").is_empty());
     assert_eq!(of("rss_bytes")[0], "process - 5 61440000.0");
@@ -239,7 +239,7 @@ fn a_killed_run_and_a_damaged_one_have_their_outcome_and_their_rows() {
     }
 }
 
-/// Writes a search in `dir` whose only step held `rating`.
+/// Writes a search into `dir`. The drive held the load `rating` in its only step.
 pub(crate) fn write_rating(dir: &Path, drive: Drive, rating: f64, began_unix_ms: u64) {
     fs::create_dir_all(dir).unwrap();
     let serial = drive.serial;

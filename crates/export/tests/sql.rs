@@ -55,7 +55,7 @@ fn is_hot(sec: u64) -> bool {
     (9 * HOUR_SEC..11 * HOUR_SEC).contains(&sec)
 }
 
-/// A day on three hosts, a killed run, and six ratings.
+/// Writes runs of a day on three hosts, a killed run, and six ratings.
 fn write_population(dir: &Path) {
     let ops = &[("reads", 600)];
     let day = || Shape { intervals: 144, interval_sec: 600, slice_sec: HOUR_SEC, ops, ..SHORT };
@@ -128,7 +128,7 @@ fn percentiles_are_those_of_reports_to_the_bucket() {
     let Some(duckdb) = duckdb() else { return };
     let parent = tempfile::tempdir().unwrap();
     let (dir, out) = (parent.path().join("run"), parent.path().join("out"));
-    // From fractions of a microsecond to seconds.
+    // Service times from fractions of a microsecond to seconds.
     let service_us = |sec: u64, op: u64| (1 + (sec * 131 + op * op * 7) % 997) * (1 << (op % 13)) / 8;
     let lag_us = |sec: u64, op: u64| (sec + op * 3) % 113;
     let drive = Drive { service_us, ..SOUND };
@@ -197,7 +197,7 @@ fn every_question_of_the_page_has_the_known_answer() {
     // Query 3: minimum, median and maximum rating of each model.
     assert_eq!(answers[3], json!([["M1", 3, 20.0, 24.0, 30.0], ["M2", 3, 40.0, 60.0, 80.0]]));
 
-    // Query 4: 128 us became 256 us on S03, and 528 us on S08.
+    // Query 4: the 99th percentile rose from 128 us to 256 us on S03, and to 528 us on S08.
     let later = json!([["S03", bucket_us(128), bucket_us(256)], ["S08", bucket_us(128), bucket_us(528)]]);
     assert_eq!(answers[4], later);
 
@@ -220,7 +220,7 @@ fn every_question_of_the_page_has_the_known_answer() {
     let service = recorded(&dir.join("h2"), HlogKind::Service, |_| true).value_at_quantile(0.5);
     assert_eq!(late[0], json!(["h2", lag as f64 / 1e3, service as f64 / 1e3]));
 
-    // Query 9: the first hour in which a drive was slower, with the medians of the hour before and of this hour.
+    // Query 9: the first hour in which a drive was slower than in the hour before, and the medians of both hours.
     assert_eq!(
         answers[9],
         json!([

@@ -1,5 +1,6 @@
 //! Login and TLS for the nodes of a database, from the options. The password comes from a file, from the environment,
-//! or from a prompt without echo. An argument never has it, because every user of the machine can read arguments.
+//! or from a prompt without echo. Arguments never contain the password, because every user of the machine can read
+//! arguments.
 
 use crate::args::{AccessArgs, Auth};
 use results::files::{self, Links};

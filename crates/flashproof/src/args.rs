@@ -70,7 +70,7 @@ struct Cli {
 /// A command with its options. `help::GROUPS` assigns the heading in the help.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Run ACT's storage test, or record stores that share a drive
+    /// Run ACT's storage test, or the loads of tenants on one drive
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/storage.txt")))]
     Storage(Box<StorageArgs>),
     /// Run ACT's index test: 4 KiB reads and page updates
@@ -91,7 +91,7 @@ pub enum Command {
     /// Check if a disk is good enough for a database
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/check.txt")))]
     Check(Box<CheckArgs>),
-    /// List devices and whether they are safe to test; examine some
+    /// List devices, and show which are safe to test; find problems
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/doctor.txt")))]
     Doctor(DoctorArgs),
     /// Precondition devices: zeros, then random data; ERASES them
@@ -103,7 +103,7 @@ pub enum Command {
     /// Show the share of operations over each threshold, from logs
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/latency.txt")))]
     Latency(Box<LatencyCommand>),
-    /// Derive the load of a cluster's drives; select drives for it
+    /// Derive the load of a cluster's drives; select drives for the load
     #[command(subcommand)]
     Size(Sizing),
     /// Show what reaches a device, from the kernel's block tracepoints
@@ -115,7 +115,7 @@ pub enum Command {
     /// Run a record server, its client, and a benchmark of both
     #[command(subcommand)]
     Engine(RecordEngine),
-    /// Test many drives on many hosts, by Slurm or on this machine
+    /// Test many drives: on many hosts with Slurm, or on this machine
     #[command(subcommand)]
     Fleet(Fleet),
     /// Print the help of a command, or the keys of a configuration file
@@ -142,7 +142,7 @@ pub enum OtherLoad {
 /// Ratings that need no run.
 #[derive(Subcommand, Debug)]
 pub enum OtherRating {
-    /// Predict the rating of a drive from its baseline, in seconds, with an interval
+    /// Predict the rating of a drive, and the interval of likely ratings, from a baseline; takes seconds
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/predict.txt")))]
     Predict(Box<PredictArgs>),
 }
@@ -165,7 +165,7 @@ pub struct LatencyCommand {
     /// Other logs
     #[command(subcommand)]
     pub other: Option<OtherLog>,
-    /// Log of act_storage, act_index, flashproof or a server, plain or compressed; a run directory
+    /// Log of act_storage, act_index, flashproof or a server, plain or compressed; or a run directory
     #[arg(value_name = "FILE")]
     pub files: Vec<String>,
     #[command(flatten)]
@@ -189,10 +189,10 @@ pub enum Sizing {
     /// Restore the nodes' settings after a collection was killed
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/restore.txt")))]
     Restore(Box<RestoreArgs>),
-    /// Derive the load of a cluster's drives from its logs, and write a test configuration for it
+    /// Derive the load of a cluster's drives from the servers' logs, and write a test configuration with this load
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/profile.txt")))]
     Profile(Box<SizeArgs>),
-    /// Adjust a configuration with histograms until a device receives the I/O that a cluster's drive had; ERASES it
+    /// Adjust a configuration that has histograms until a device gets the I/O of a cluster's drive; ERASES the device
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/align.txt")))]
     Align(Box<Alignment>),
     /// Compute how many drives of each candidate a cluster needs, now and scaled, and which limit binds
@@ -209,7 +209,7 @@ pub enum Waf {
     /// Predict write amplification on a simulated drive, for tenants on dedicated and on shared drives
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/waf-model.txt")))]
     Model(Box<WafModelArgs>),
-    /// Measure a drive's write amplification by its counters; ERASES it
+    /// Measure a drive's write amplification from its counters; ERASES the drive
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/waf-measure.txt")))]
     Measure(Box<WafMeasureArgs>),
     /// Test if a drive's firmware separates the data of placement handles; ERASES a real drive
@@ -223,7 +223,7 @@ pub enum Waf {
     Setup(WafSetupArgs),
 }
 
-/// The record engine, its client and its bench.
+/// The record engine, its client and its benchmark.
 #[derive(Subcommand)]
 pub enum RecordEngine {
     /// Serve records on a drive to Aerospike clients; ERASES other data on the drive
@@ -325,7 +325,7 @@ fn exit_as_act<A>(error: clap::Error) -> A {
 fn exit(error: &clap::Error, mistake: i32) -> ! {
     let text = error.render().to_string();
     match text.contains(units::is_unprintable) {
-        // Without colours: an argument contains characters that would move the cursor.
+        // Printed without colours, because an argument contains characters that would move the cursor.
         true => {
             console::notice(text.trim_end());
             console::flush();

@@ -119,7 +119,7 @@ fn a_file_of_act_3_becomes_one_of_today() {
     );
     assert!(text.contains("# was 1500: ACT 3 and 4 stored records in steps of 128 bytes"), "{text}");
     let threads = config(&bench, "--from old.txt --act 3 --cpus 8").expect(0);
-    assert!(threads.stderr.contains("as --act says"), "{}", threads.stderr);
+    assert!(threads.stderr.contains("--act selects this version"), "{}", threads.stderr);
     let plain = |text: &str| text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>();
     let again = config(&bench, "new.conf").expect(0);
     assert_eq!(plain(&again.stdout), plain(&text), "today's file stays as it is");

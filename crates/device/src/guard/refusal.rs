@@ -144,7 +144,7 @@ pub enum Reason {
     SecondRun { who: String, how: &'static str, advice: &'static str },
     /// Too small for the load.
     #[error("its {size_bytes} bytes are less than {}", match min_size_bytes {
-        0 | 1 => "one: the device is empty, or nothing is attached to it; name another device".to_owned(),
+        0 | 1 => "1 byte: the device is empty, or nothing is attached to it; name another device".to_owned(),
         4096 => "the 4096 bytes of one index page; name a larger device".to_owned(),
         block => format!("the {block} bytes of one large block; name a larger device, or make large-block-op-kbytes smaller"),
     })]
@@ -154,13 +154,13 @@ pub enum Reason {
         "the file needs {needed_bytes} more bytes and its file system has {free_bytes} free; make the file smaller, or free space"
     )]
     NoSpace { needed_bytes: u64, free_bytes: u64 },
-    /// The file would grow, but its preparation left a part unused, and the record identifies that part by the file's
-    /// length.
+    /// The file would grow, but it was prepared only in part. The record of the preparation identifies this part by the
+    /// length of the file.
     #[error(
-        "only its first {used_bytes} of {size_bytes} bytes are used, because it was prepared with --use-pct, and growth to {wanted_bytes} bytes would undo this; set file-size-mbytes no larger than the file, or prepare the file again with the new size"
+        "only its first {used_bytes} of {size_bytes} bytes are used, because it was prepared with --use-pct, and this limit would be lost if the file grew to {wanted_bytes} bytes; set file-size-mbytes no larger than the file, or prepare the file again with the new size"
     )]
     PartWouldGrow { used_bytes: u64, size_bytes: u64, wanted_bytes: u64 },
-    /// The device contains data, without consent to the erasure. `advice`: how to consent.
+    /// The device contains data, and the user did not consent to the erasure. `advice`: how to consent.
     #[error("{}; it would be erased: to allow this, {advice}", list(.evidence))]
     NotConfirmed { evidence: Vec<Evidence>, advice: String },
     /// The device changed after it was examined.

@@ -4,7 +4,7 @@
 //! ```text
 //!     devices built on the target: always refused (in_use)
 //!   the target, its disk or its partitions  =  the same on another path to the drive (same wwid)
-//!   below: slaves of dm and md, the file or the device behind a loop device; for each, the line above again
+//!   below: slaves of dm and md, the file or the device behind a loop device; the line above applies to each of these
 //! ```
 //!
 //! The search ends at a file: its file system and the disks below may be in use. [`super::in_use`] searches these
@@ -207,7 +207,7 @@ impl TargetDevices {
         }
     }
 
-    /// If `disk` is a loop device, adds its backing; `bytes`: the relevant range of the disk.
+    /// If `disk` is a loop device, adds the file or device that holds the range `bytes` of the disk.
     fn add_backing(
         &mut self,
         machine: &Machine<'_>,
@@ -323,8 +323,8 @@ impl Node {
         roots.dev.join(self.dir.node_name())
     }
 
-    /// Directories of the devices built on this device. Left out: devices that lead to the target, and devices whose
-    /// bytes a volume manager or RAID separates from the target's bytes.
+    /// Directories of the devices built on this device. Left out: devices that lead to the target, and devices to which
+    /// a volume manager or RAID gives other bytes than to the target.
     pub(super) fn holders(&self) -> impl Iterator<Item = SysDir> {
         let is_own = |holder: &SysDir| {
             self.path_to_target.iter().any(|way| way.name() == holder.name() || lie_apart(way, holder))

@@ -46,7 +46,7 @@ impl Place {
         assert!(!text.contains('\n'), "{text}");
     }
 
-    /// Writes stamped data through a consent, as a run would.
+    /// Gets a consent and writes stamped data, as a run would.
     fn run_once(&self, request: &Request, bytes: usize) -> u64 {
         let consent = self.consent(request).unwrap();
         let key = consent.stamp_key();

@@ -176,13 +176,13 @@ pub struct Rates {
     pub write_kib_per_sec: f64,
     /// `r_await`: mean milliseconds of a read, in queue and device; `None` without reads (iostat prints 0)
     pub read_await_ms: Option<f64>,
-    /// `w_await`: likewise of a write
+    /// `w_await`: mean milliseconds of a write, in queue and device; `None` without writes (iostat prints 0)
     pub write_await_ms: Option<f64>,
-    /// `f_await`: likewise of a flush
+    /// `f_await`: mean milliseconds of a flush; `None` without flushes (iostat prints 0)
     pub flush_await_ms: Option<f64>,
     /// `rareq-sz`: mean size of a read, in units of 1,024 bytes; `None` without reads (iostat prints 0)
     pub read_request_kib: Option<f64>,
-    /// `wareq-sz`: likewise of a write
+    /// `wareq-sz`: mean size of a write, in units of 1,024 bytes; `None` without writes (iostat prints 0)
     pub write_request_kib: Option<f64>,
     /// `aqu-sz`: mean number of requests in flight
     pub average_queue: f64,

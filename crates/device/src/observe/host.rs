@@ -207,7 +207,7 @@ pub(super) struct HostSampler {
     stat: ProcFile,
     meminfo: ProcFile,
     loadavg: ProcFile,
-    /// `None` if the kernel does not account pressure.
+    /// `None` if the kernel has no pressure statistics (PSI).
     pressure: Option<ProcFile>,
     previous: HostLoadCounters,
 }
@@ -298,7 +298,7 @@ fn busiest_pct(now: &[(u32, Ticks)], before: &[(u32, Ticks)]) -> Option<f64> {
     now.iter().filter_map(busy).reduce(f64::max)
 }
 
-/// Two times in microseconds, from `/proc/pressure/io`: some tasks waited, all tasks waited.
+/// Microseconds in which some tasks, and in which all tasks, waited for I/O, from the text of `/proc/pressure/io`.
 fn pressure_us(text: &str) -> Option<[u64; 2]> {
     let total = |kind: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(kind))?;
@@ -307,7 +307,7 @@ fn pressure_us(text: &str) -> Option<[u64; 2]> {
     Some([total("some ")?, total("full ")?])
 }
 
-/// Clock ticks of one CPU or of all, since boot.
+/// Clock ticks since boot, of one CPU or summed over all CPUs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Ticks {
     pub(crate) busy: u64,

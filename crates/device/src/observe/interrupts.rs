@@ -87,7 +87,7 @@ impl InterruptsByCpu {
         Self { counts: self.counts.iter().zip(before).map(grown).collect() }
     }
 
-    /// The CPU with the most interrupts (the lowest number if several are equal), and its percentage of all interrupts;
+    /// The CPU with the most interrupts (of equal CPUs, the lowest number), and its percentage of all interrupts;
     /// `None` without interrupts.
     pub fn busiest(&self) -> Option<(usize, f64)> {
         let (cpu, count) = self.counts.iter().enumerate().max_by_key(|(cpu, count)| (**count, usize::MAX - cpu))?;

@@ -15,7 +15,7 @@
 //!
 //! A monitor belongs to a drive if the block device is below the monitor's device in /sys: the NVMe controller or its
 //! PCI device (kernels differ), or the SCSI device of `drivetemp`. A drive with several paths is not below its
-//! controllers, so its controllers are found by the links of its subsystem.
+//! controllers, so the controllers are found through the links of the drive's subsystem.
 //!
 //! For an NVMe drive each reading is a SMART command, which the kernel sends at most once a second.
 //!

@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn this_process_runs_and_a_child_is_gone_once_it_ended() {
-        let Some(this) = this_process() else { return println!("skipped: /proc does not tell of processes here") };
+        let Some(this) = this_process() else { return println!("skipped: /proc is not mounted") };
         let root = Path::new("/");
         assert_eq!(state_below(&this, root), ProcessState::Running);
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();

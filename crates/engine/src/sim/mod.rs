@@ -73,7 +73,7 @@ impl<M: DriveModel> SimEngine<M> {
         }
     }
 
-    /// Applies a completed operation to the data of its drive. Returns its buffer.
+    /// Applies a completed operation to the data of its drive. Returns the operation's buffer.
     fn apply(&mut self, drive: usize, completion: SimCompletion) -> Buf {
         let op = self.ops.get_mut(completion.token as usize).and_then(Option::take);
         op.map_or(Buf::empty(), |mut op| {

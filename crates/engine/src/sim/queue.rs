@@ -31,7 +31,7 @@ pub struct QueueModel {
     random: Random,
     op_counters: HostOpCounters,
     /// By direction: bytes and cost of the last operation, as a cache. Most operations have the same size, and the
-    /// division is the slowest step.
+    /// division that computes the cost is the slowest step.
     last_cost: [(u64, u64); 2],
 }
 
@@ -150,7 +150,7 @@ impl QueueModel {
         self.completions.push(end_ns, SimCompletion { token: op.token, submitted_ns: op.submitted_ns, errno });
     }
 
-    /// End and error number of an operation that reaches the channels at `now_ns`.
+    /// End time and error number of an operation that reaches the channels at `now_ns`.
     #[inline]
     fn end(&mut self, op: &QueuedOp, now_ns: u64) -> (u64, i32) {
         if self.spec.is_gone(now_ns) {
@@ -295,7 +295,8 @@ mod tests {
         let drive = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=0+read-iops=400+window-ms=10";
         let expected = [12, 12, 12, 12, 20, 20, 20, 20, 30].map(|ms| ms * MS + 10_000);
         assert_eq!(ends(drive, 9, 12 * MS), expected, "four in a window of 10 ms");
-        // 4 KiB at 1 MB/s cost 4.096 ms of a window: two fit, although 300 operations/s alone would cost 3.3 ms each.
+        // A read of 4 KiB at 1 MB/s costs 4.096 ms of a window of 8.192 ms, so two fit. By the limit of 300 reads/s
+        // alone, a read would cost 3.3 ms.
         let bytes = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=1+read-iops=300+window-ms=8.192";
         assert_eq!(ends(bytes, 4, 0), [10_000, 10_000, 8_202_000, 8_202_000]);
         // Without windows, completions are evenly spaced.

@@ -1,6 +1,6 @@
 //! Run directories of fictitious drives, in the format that a run writes.
 
-#![allow(dead_code, unreachable_pub)] // every test file and example is a crate that uses its part of this
+#![allow(dead_code, unreachable_pub)] // each test file and example is a crate that uses only a part of this module
 
 use results::act_log::Test;
 use results::cell::{Interval, Layout};

@@ -104,7 +104,7 @@ pub struct ClientArgs {
     /// Transactions in flight, each on its own connection unless --pipeline is given
     #[arg(short = 'z', long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub connections: u32,
-    /// Transactions per second (open loop, latency includes queueing). Without it, or with 0: closed loop
+    /// Transactions per second (open loop, latency includes queueing). Without this option, or with 0: closed loop
     #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=100_000_000))]
     pub rate: Option<u64>,
     /// Timeout of a transaction, ms
@@ -122,7 +122,7 @@ pub struct ClientArgs {
     /// Records per read. Above 1, each read is a batch: one request to each node, and one latency for the whole batch
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=5000))]
     pub batch_read_size: u32,
-    /// Nodes to read from. master: only the master. sequence: the master, and the next copies if it fails. any: all
+    /// Nodes to read from. master: only the master. sequence: the master; if it fails, the next copies. any: all
     /// copies in turn. prefer-rack: first the nodes in the rack --rack-id
     #[arg(hide_short_help = true, long, value_name = "master|sequence|any|prefer-rack", default_value = "master")]
     pub replica: Replica,
@@ -139,7 +139,7 @@ pub struct ClientArgs {
     /// Zipfian keys: the probability of the n-th most popular key is proportional to n^-THETA
     #[arg(long, value_name = "THETA", num_args = 0..=1, default_missing_value = "0.99", value_parser = theta)]
     pub zipfian: Option<f64>,
-    /// Write all bins of a record, so that the server need not read it first
+    /// Write all bins of a record, so that the server need not read the record first
     #[arg(long)]
     pub replace: bool,
     /// Seed of all random choices [default: random]
@@ -171,8 +171,8 @@ fn theta(text: &str) -> Result<f64, String> {
 /// Options of the transactions benchmark.
 #[derive(Args, Debug)]
 pub struct TransactionsArgs {
-    /// Block device, file or simulated drive ("sim:", "sim:ftl+op=12%"). Rows with replication need two devices or two
-    /// files [default: files in the run directory]
+    /// Block device, file or simulated drive ("sim:", "sim:ftl+op=12%"). Replicated rows of the table need two devices
+    /// or two files [default: files in the run directory]
     #[arg(value_name = "DEVICE", num_args = 0..=2)]
     pub devices: Vec<String>,
     /// Run a server between the transactions and the drive, in this process, with clients on the loopback interface

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 /// Campaigns: the same steps for many drives on many hosts.
 #[derive(Subcommand, Debug)]
 pub enum Fleet {
-    /// List the drives of this host, or of all nodes of Slurm, and which are free
+    /// List the drives of this host, or of all nodes of Slurm, and show which drives are free
     #[command(after_long_help = super::help::lay_out_examples(include_str!("examples/fleet-inventory.txt")))]
     Inventory(InventoryArgs),
     /// Write a commented campaign file from inventories
     Init(InitArgs),
-    /// Show which steps would run, where and how long; change nothing
+    /// Show which steps would run, on which host and for how long; change nothing
     Plan(CampaignArgs),
     /// Run or resume a campaign, by Slurm or on this machine; ERASES drives with consent
     #[command(after_long_help = super::help::lay_out_examples(include_str!("examples/fleet-run.txt")))]
@@ -31,7 +31,7 @@ pub struct InventoryArgs {
     /// Write DIR/inventory/HOST.json, for a campaign in DIR
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Take the inventory of every node of Slurm that is up, by one job
+    /// Take the inventory of all Slurm nodes that are up, with a single job
     #[arg(long, requires = "out", conflicts_with = "simulated")]
     pub slurm: bool,
     /// Option of srun, such as --partition=qualify; may be repeated

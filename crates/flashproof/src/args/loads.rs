@@ -25,7 +25,7 @@ pub struct TestArgs {
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// Share the devices with other runs that also give this option
+    /// Share the devices with other runs that are started with this option
     #[arg(long, hide_short_help = true)]
     pub shared: bool,
     /// Device, or "sim:", instead of the file's first device-name; repeat for the next device-names, in their order
@@ -88,8 +88,8 @@ impl RecordArgs {
     }
 }
 
-/// Parses the command line of ACT's program for `test`, or exits with ACT's exit code. The long help has the keys of the
-/// configuration, where ACT's users look for them.
+/// Parses the command line of ACT's program for `test`, or exits with ACT's exit code. The long help has the keys of
+/// the configuration, where ACT's users look for them.
 pub(super) fn parse_test_as_act(test: Test, arguments: Vec<OsString>) -> TestArgs {
     let (name, examples) = match test {
         Test::Storage => ("act_storage", lay_out_examples(include_str!("examples/storage.txt"))),
@@ -146,7 +146,7 @@ pub(super) fn allow_replay(storage: clap::Command) -> clap::Command {
         .mut_arg("duration", |duration| duration.conflicts_with("replay"))
 }
 
-/// Restricts the options to one file, without ACT's options.
+/// Restricts the options to those of `tenants`: one file, one --device, no --as-act.
 pub(super) fn restrict_to_tenants(tenants: clap::Command) -> clap::Command {
     tenants
         .mut_arg("configs", |configs| {

@@ -55,13 +55,13 @@ pub struct CollectArgs {
     /// Also copy these logs of nodes, plain or compressed, after the samples; "-" for standard input
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub log: Vec<PathBuf>,
-    /// Also copy this output of iostat (text or JSON); for several nodes NODE=FILE, where NODE is the node's id
+    /// Also copy this output of iostat (text or JSON); for several nodes give NODE=FILE, where NODE is the node's id
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub iostat: Vec<PathBuf>,
     /// Folder to create [default: flashproof-results/cluster-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Only print the asadm and asinfo commands that do the same by hand
+    /// Only print the asadm and asinfo commands with which you can do the same by hand
     #[arg(long)]
     pub print_commands: bool,
     #[command(flatten)]
@@ -92,7 +92,7 @@ pub struct SizeArgs {
     /// Tables of asloglatency, pasted in a file, are read as well
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub log: Vec<PathBuf>,
-    /// Output of "iostat -x -t" on the machine of the log, as text or JSON; with several nodes, NODE=FILE each
+    /// Output of "iostat -x -t" on the machine of the log, as text or JSON; for several nodes give NODE=FILE for each
     #[arg(long, value_name = "[NODE=]FILE", num_args = 1..)]
     pub iostat: Vec<PathBuf>,
     /// Servers' replies to info requests: files, or a folder of them
@@ -104,7 +104,7 @@ pub struct SizeArgs {
     /// Start of the window, UTC: "2026-11-20 23:04:05", or 23:04:05 for the log's last day [default: searched for]
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub from: Option<Instant>,
-    /// End of the window, in the same form
+    /// End of the window, in the form of --from
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub to: Option<Instant>,
     /// Minimum length of the steady window to search for
@@ -113,7 +113,7 @@ pub struct SizeArgs {
     /// Name of a drive in iostat's output, if the server's name differs: dm-3=/dev/mapper/data; may be repeated
     #[arg(long, value_name = "DRIVE=DEVICE", value_parser = drive)]
     pub drive: Vec<(String, String)>,
-    /// Time zone of iostat's clock, such as +02:00; the server's log states its own
+    /// Time zone of iostat's clock, such as +02:00; the server's log states its own time zone
     #[arg(hide_short_help = true, long, value_name = "ZONE", default_value = "+00:00", allow_hyphen_values = true, value_parser = zone)]
     pub iostat_zone: Offset,
     /// write-block-size of the servers, such as 128K, if no source states it (servers before 7.1)
@@ -211,10 +211,10 @@ pub struct SelectArgs {
     /// Also use the published ratings of drives with these words in their names, or "all"; may be repeated
     #[arg(long, value_name = "NAME")]
     pub published: Vec<String>,
-    /// Your own list of published ratings, in the format of the built-in one
+    /// Your own list of published ratings, in the format of the built-in list
     #[arg(long, value_name = "CSV", requires = "published")]
     pub ratings: Option<PathBuf>,
-    /// Future load, as a multiple of the present one
+    /// Future load, as a multiple of the present load
     #[arg(long, value_name = "N", default_value_t = 2.0, allow_hyphen_values = true, value_parser = positive)]
     pub scale: f64,
     /// Future data, as a multiple of the present data
@@ -286,7 +286,7 @@ pub struct ConfigArgs {
     /// CPUs of the machine on which CONFIG ran, if its defaults depended on them
     #[arg(long, value_name = "N", requires = "source", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub cpus: Option<u32>,
-    /// Size of each drive that cannot be queried, for the drive writes per day
+    /// Size of each drive that cannot be queried, to compute its drive writes per day
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = capacity)]
     pub capacity: Option<u64>,
     /// Rated drive writes per day of the drives, for comparison

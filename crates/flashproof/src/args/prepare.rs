@@ -35,7 +35,7 @@ pub struct PrepArgs {
     /// Write zeros only
     #[arg(long, conflicts_with_all = ["skip_zero", "fills"])]
     pub zero_only: bool,
-    /// Prepare the drive for this load, by one pass in random order; the drive is discarded first if it supports that
+    /// Prepare the drive for this load, by one pass in random order; the whole drive is discarded first, if possible
     #[arg(long = "for", value_name = "LOAD", conflicts_with_all = ["fills", "skip_zero", "zero_only"])]
     pub purpose: Option<Purpose>,
     /// With --for: flash beyond the capacity, in percent of the capacity; auto: assume flash of a usual size
@@ -69,7 +69,7 @@ pub struct PrepArgs {
         conflicts_with_all = ["erase", "fills", "skip_zero", "zero_only", "discard_first", "use_pct", "seed", "restart", "purpose"]
     )]
     pub verify: bool,
-    /// Number of 4 KiB places to read back from each device: all if a device has fewer, none for 0
+    /// Number of 4 KiB blocks to read back from each device; 0: none; if a device has fewer: all
     #[arg(long, value_name = "N", default_value_t = SAMPLES)]
     pub samples: u64,
     /// Interval in seconds at which data is synced and progress is recorded; 0: ten times a second
@@ -129,7 +129,7 @@ impl PrepArgs {
 /// Parses the options of ACT's program, or exits with ACT's exit code.
 pub(super) fn parse_prep_as_act(arguments: Vec<OsString>) -> PrepArgs {
     let about =
-        "Prepare devices as ACT's program does: a pass of zeros, then of salt, over the whole of each; ERASES them";
+        "Prepare devices as ACT's program does: write zeros, then salt, to every byte of each device; ERASES them";
     let act = program::<PrepArgs>("act_prep", about).after_help(lay_out_examples(include_str!("examples/prep.txt")));
     parse_as(act, arguments).unwrap_or_else(exit_as_act)
 }

@@ -26,7 +26,8 @@ pub struct ReportArgs {
     /// For a campaign: replace the names of drives and hosts by stable pseudonyms, for sharing
     #[arg(long)]
     pub anonymous: bool,
-    /// Write all data as Parquet files into this directory, for SQL (docs/data.md); exit code: 0 if all was read, else 3
+    /// Write all data as Parquet files into this directory, for SQL (docs/data.md); exit code: 0 if all was read,
+    /// else 3
     #[arg(long, value_name = "OUTDIR", conflicts_with_all = ["html", "json", "markdown", "anonymous"], hide = cfg!(not(feature = "export")))]
     pub parquet: Option<PathBuf>,
     /// With --parquet: replace an earlier export
@@ -34,7 +35,7 @@ pub struct ReportArgs {
     pub force: bool,
 }
 
-/// Forms of a result, instead of text.
+/// Output formats of a result, other than text.
 #[derive(Args, Debug)]
 pub struct FormArgs {
     /// Write one self-contained HTML page
@@ -59,7 +60,7 @@ pub struct CompareArgs {
     /// Years of warranty for which drive writes per day are rated
     #[arg(long, value_name = "YEARS", default_value_t = 5.0, value_parser = positive)]
     pub warranty: f64,
-    /// Your own list of published ratings, in the format of the built-in one
+    /// Your own list of published ratings, in the format of the built-in list
     #[arg(long, value_name = "CSV")]
     pub published: Option<PathBuf>,
     #[command(flatten)]
@@ -81,8 +82,8 @@ pub struct GivenArgs {
 }
 
 impl GivenArgs {
-    /// The options as values, with drive writes per day rated for `warranty_years`. If a name has ratings of both kinds,
-    /// the terabytes count, as in a warranty.
+    /// The options as values, with drive writes per day rated for `warranty_years`. If a name has ratings of both
+    /// kinds, the terabytes count, as in a warranty.
     pub fn given(&self, warranty_years: f64) -> OperatorData {
         let Self { dwpd, tbw, price } = self;
         let dwpd = dwpd.iter().filter(|(name, _)| tbw.iter().all(|(other, _)| other != name));
@@ -413,7 +414,7 @@ mod tests {
         assert_eq!(parse(&["-l"]).unwrap_err(), "option -l requires argument");
         assert_eq!(parse(&["-l", "x", "-xh"]).unwrap_err(), "option -h requires argument");
         assert_eq!(parse(&["--hist"]).unwrap_err(), "option --histogram requires argument");
-        // The last argument can be another option, if a value was given and is empty.
+        // If the empty value of an option is refused, the last argument can be another option.
         assert_eq!(parse(&["--format=", "-x"]).unwrap_err(), "option --format requires argument");
     }
 }

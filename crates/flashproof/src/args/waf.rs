@@ -17,10 +17,10 @@ pub struct OnDriveArgs {
     /// [default: all that the drive supports]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub arrange: Vec<Arrangement>,
-    /// Give up after this many drive fills, if not steady before
+    /// Give up after this many drive fills, if the write amplification is not steady by then
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u16).range(5..=1_000))]
     pub max_fills: u16,
-    /// Seed of all random choices [default: that of the file, or 1]
+    /// Seed of all random choices [default: the seed in the file, or 1]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     #[command(flatten)]
@@ -80,7 +80,7 @@ pub struct WafPrepArgs {
     /// Simulated drive: sim:ftl+...
     #[arg(value_name = "DEVICE", default_value = "sim:ftl+capacity=1GiB+op=7%+superblock=1MiB+page=4KiB+reserve=1")]
     pub device: String,
-    /// Over-provisioning to assume for the preparation, in percent; auto: that of the drive
+    /// Over-provisioning to assume for the preparation, in percent; auto: the drive's own
     #[arg(long, value_name = "P", default_value = "auto", value_parser = over_provisioning)]
     pub over_provisioning: OverProvisioning,
     /// Write size of the preparation, 4k to 128k

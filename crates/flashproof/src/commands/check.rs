@@ -56,7 +56,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     perform_all(args, definitions, path)
 }
 
-/// Refuses a page that cannot be written, and suppresses messages if the output is for programs.
+/// Refuses an HTML page that cannot be written, and suppresses messages if the output is for programs.
 fn begin_form(args: &CheckArgs) -> Result<(), Failure> {
     args.form.html.as_ref().map(|page| check_page(page)).transpose()?;
     if args.quiet || args.form.json || args.form.markdown {

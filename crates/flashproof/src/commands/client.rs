@@ -167,7 +167,7 @@ fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Fai
 
 /// Raises the limit of open files for `connections`. Errors: the system does not allow enough.
 pub fn check_open_files(connections: u32) -> Result<(), Failure> {
-    // Descriptors of the run directory, the samples, and the cluster queries.
+    // 100 more descriptors are for the run directory, the samples, and the cluster queries.
     let needed_files = u64::from(connections) + 100;
     match process::raise_open_files() {
         Ok(max_files) if max_files < needed_files => Err(Failure::environment(format!(

@@ -43,8 +43,8 @@ pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failur
     Ok(ExitCode::from(if exported.unreadable.is_empty() { 0 } else { 3 }))
 }
 
-/// For each step of each drive: the path of the step's results, from the name of the directory on, and the state of the
-/// step.
+/// For each step of each drive: the path of the step's results, beginning with the name of the directory, and the state
+/// of the step.
 fn step_states(status: &CampaignStatus, plan: &Plan, dir: &Path) -> Vec<(String, String)> {
     let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
     let steps = status.tasks.iter().flat_map(|task| task.steps.iter().map(move |step| (task.index, step)));

@@ -104,7 +104,10 @@ fn choice(args: &LatencyArgs) -> Result<TableOptions, TableError> {
         |words: &str, why: String| TableError { imitated_output: words.to_owned(), failure: Failure::usage(why) };
     let number = |option: &str, text: &str| {
         integer(text).ok_or_else(|| {
-            Failure::usage(format!("cannot use {option} {} - it is not a whole number - give one", quoted(text)))
+            Failure::usage(format!(
+                "cannot use {option} {} - it is not a whole number - give a whole number",
+                quoted(text)
+            ))
         })
     };
     let slice = args.slice.as_ref().map(|text| number("-t", text)).transpose()?;
@@ -146,7 +149,7 @@ fn choice(args: &LatencyArgs) -> Result<TableOptions, TableError> {
 }
 
 /// Default length of a slice. If each of `logs` belongs to a run (a run directory, or one of several logs in a run
-/// directory), the shortest slice of these runs. Otherwise an hour, as in ACT's script.
+/// directory), the default is the shortest slice of these runs. Otherwise the default is an hour, as in ACT's script.
 fn default_slice_sec(logs: &[String]) -> u64 {
     let run_slices = logs.iter().map(|name| run::slice_sec(Path::new(name))).collect::<Option<Vec<_>>>();
     run_slices.and_then(|own| own.into_iter().min()).unwrap_or(3_600)
@@ -307,7 +310,8 @@ fn damaged(log: &Log, logs: &[Log], format: Format) -> Failure {
         _ => "the tables show",
     };
     Failure::environment(format!(
-        "cannot read all of {}, {damage}; {shown} their slices - use an intact copy, or cut the log before that line",
+        "cannot read all of {}, {damage}; {shown} the slices before the damage - use an intact copy, or cut the log \
+         before that line",
         log.name
     ))
 }

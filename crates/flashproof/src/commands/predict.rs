@@ -1,4 +1,4 @@
-//! `flashproof rate predict`: the rating of a drive from its baseline, by a simulated drive.
+//! `flashproof rate predict`: predicts the rating of a drive from its baseline, with the model of a simulated drive.
 
 use crate::args::PredictArgs;
 use conclusions::baseline::Prediction;

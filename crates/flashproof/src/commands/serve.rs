@@ -207,8 +207,8 @@ fn check_files(config: &Config) {
     }
 }
 
-/// Listens at `socket_address`, with retries while a server killed just before still holds the port: the kernel closes
-/// its ring with a delay.
+/// Listens at `socket_address`. Retries while a server that was just killed still holds the port: the kernel closes the
+/// ring of that server with a delay.
 fn bind_with_retries(socket_address: SocketAddr) -> std::io::Result<TcpListener> {
     let begin = Instant::now();
     loop {
@@ -351,7 +351,7 @@ fn existing_header(expected: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>
     });
     let Ok(size_bytes) = read_result else { return Ok(None) };
     let Some(header) = compare_header(expected, &bytes, size_bytes)? else { return Ok(None) };
-    // The layout of the cores' parts depends on the size.
+    // The position of each core's part depends on the size, so the size of an existing file must not change.
     match expected.file_bytes.filter(|bytes| metadata.is_file() && *bytes != metadata.len()) {
         Some(bytes) => Err(format!(
             "cannot open {} - it holds records and has {} bytes, but filesize is {bytes} - set filesize to the size of \
@@ -363,7 +363,7 @@ fn existing_header(expected: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>
     }
 }
 
-/// The header on the device, compared with the expected one; `None` if there is none.
+/// The header on the device, compared with the expected header; `None` if the device has no header.
 fn compare_header(
     expected: &ExpectedDevice<'_>,
     bytes: &[u8],

@@ -55,7 +55,7 @@ pub enum FdpState {
 }
 
 impl FdpState {
-    /// From the result of Get Features 1Dh.
+    /// The state, from the result of Get Features 1Dh.
     fn of_feature(result: u32) -> Self {
         if result & 1 != 0 { Self::On((result >> 8) as u8) } else { Self::Off }
     }
@@ -128,7 +128,7 @@ impl Fdp {
         controller.fdp(&node).map_err(|error| error.to_string())
     }
 
-    /// Returns the answer. On an error, notes that `item` is unknown, and returns the default value.
+    /// Returns the value in `result`. On an error, notes that `item` is unknown, and returns the default value.
     fn known<T: Default>(&mut self, item: &str, result: Result<T, QueryError>) -> T {
         result.unwrap_or_else(|error| {
             self.unknown.push(format!("{item}: {error}"));
@@ -193,7 +193,7 @@ impl fmt::Display for Fdp {
             let [host, media, erased] = [totals.host, totals.media, totals.erased].map(bytes);
             writeln!(
                 f,
-                "over its life hosts wrote {host}, the drive wrote {media} to the media and erased {erased}{waf}"
+                "over the drive's life, hosts wrote {host}; the drive wrote {media} to the media and erased {erased}{waf}"
             )?;
         }
         self.unknown.iter().try_for_each(|what| writeln!(f, "could not be read: {what}"))
@@ -218,7 +218,7 @@ impl Controller {
             let nsid = namespace_id(node.as_fd()).map_err(QueryError::Io);
             let list = nsid.and_then(|nsid| placement_list(node, nsid));
             fdp.placement = fdp.known("the placement list of the namespace", list);
-            fdp.statistics = fdp.known("its statistics", self.fdp_statistics());
+            fdp.statistics = fdp.known("the FDP statistics", self.fdp_statistics());
         }
         Ok(Some(fdp))
     }
@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     /// Log pages 20h and 21h and the placement list of an emulated drive (QEMU 10.0) with eight handles, reclaim units
-    /// of 16 MiB and one namespace that has them all.
+    /// of 16 MiB and one namespace, which has all eight handles.
     const CONFIGURATIONS: &[u8] = include_bytes!("../../../tests/data/nvme-fdp-20h.bin");
     const USERS: &[u8] = include_bytes!("../../../tests/data/nvme-fdp-21h.bin");
     const HANDLES: &[u8] = include_bytes!("../../../tests/data/nvme-fdp-ruhs.bin");

@@ -241,7 +241,7 @@ mod namespaces_tests {
         assert_eq!(format(&identify), (512, 0));
         identify[26] = 1;
         assert_eq!(format(&identify), (4096, 8));
-        // The index has two more bits, which are separate: 1 + 16.
+        // Bits 5 and 6 are the upper bits of the index: 0x21 selects format 1 + 16.
         identify[26] = 0x21;
         identify[196..200].copy_from_slice(&[0, 0, 13, 0]);
         assert_eq!(format(&identify), (8192, 0));

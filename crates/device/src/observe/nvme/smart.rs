@@ -3,8 +3,8 @@
 //! Source of the offsets of page 02h: NVM Express Base Specification 2.0, figure 207. Counters of 16 bytes never wrap
 //! in a drive's life.
 //!
-//! This module also reads the bytes written over the drive's life, by hosts and to the media, from a log that counts
-//! both.
+//! This module also reads two totals over the drive's life: the bytes that hosts wrote, and the bytes written to the
+//! media.
 //!
 //! OCP's SMART log page (C0h) has the bytes written to the flash.
 //!

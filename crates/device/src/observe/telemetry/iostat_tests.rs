@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 /// iostat prints two decimals.
 const ROUNDING: f64 = 0.005 + 1e-9;
 
-/// Value of one of flashproof's columns in a line of iostat's JSON, where the column `%util` is `util`.
+/// Value of flashproof's column `column` in a line of iostat's JSON. The JSON has `util` for `%util`.
 fn printed(json: &str, column: &str) -> f64 {
     let key = format!("\"{}\": ", column.trim_start_matches('%'));
     let (_, rest) = json.split_once(&key).unwrap_or_else(|| panic!("no {column} in {json}"));
@@ -16,7 +16,7 @@ fn printed(json: &str, column: &str) -> f64 {
     rest[..end].parse().unwrap()
 }
 
-/// Values of the columns that iostat has, too. For a mean without operations iostat prints 0.
+/// Values of the columns that iostat has, too. A missing mean becomes 0, as iostat prints it.
 fn ours(row: &Row) -> Vec<(&'static str, f64)> {
     let columns = IOSTAT.iter().map(|(column, _)| column.name());
     columns.zip(row.values()).map(|(name, value)| (name, value.unwrap_or(0.0))).collect()
@@ -25,7 +25,7 @@ fn ours(row: &Row) -> Vec<(&'static str, f64)> {
 #[test]
 fn counters_as_recorded_give_what_iostat_printed_of_them() {
     // /proc/diskstats of a loop device before and after a mixed load with writes and flushes, on Linux 6.18. The load
-    // ran within one interval of iostat 12.6.1, of 5.01 s by iostat's clock. Nothing else ran.
+    // ran within one interval of iostat 12.6.1: 5.01 s by iostat's clock. Nothing else ran.
     let recorded = include_str!("../../../tests/data/iostat-x-5.01s.txt");
     let mut lines = recorded.lines();
     let mut next = || lines.next().expect("three lines");

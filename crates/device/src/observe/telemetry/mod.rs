@@ -123,7 +123,7 @@ impl Sampler {
     /// All values except the drives' health. The first health reading is not taken here, because it belongs to the
     /// first row.
     fn sample_rates(&mut self, interval: Duration) -> Vec<Cell> {
-        // This file is read first, because the rates use the time between two readings of it.
+        // /proc/diskstats is read first, because the rates use the time between two readings of this file.
         let statistics = self.diskstats.read().unwrap_or_default();
         let mut cells: Vec<Cell> =
             self.devices.iter_mut().flat_map(|device| device.sample(statistics, interval)).collect();
@@ -181,7 +181,7 @@ impl DeviceSampler {
         }
     }
 
-    /// iostat's columns, from the text of /proc/diskstats; current requests in flight, temperature, interrupts.
+    /// Samples iostat's columns (from the text of /proc/diskstats), requests in flight, temperature and interrupts.
     fn sample(&mut self, statistics: &str, interval: Duration) -> Vec<Cell> {
         let mut lines = statistics.lines().filter_map(parse_line);
         let current = lines.find_map(|(number, _, counters)| (number == self.number).then_some(counters));
@@ -199,13 +199,13 @@ impl DeviceSampler {
     }
 
     /// Health columns from `reading`. Data units have 512,000 bytes. The throttle count is the number of thermal
-    /// throttling events: the sum of both levels of SMART and of OCP's count.
+    /// throttling events: SMART's transitions to both levels, plus OCP's count.
     fn health_cells(&self, reading: &Reading) -> Vec<Cell> {
         let Some(Poller { has_ocp, has_fdp, .. }) = self.health else { return Vec::new() };
         let smart = reading.smart.as_ref();
         let ocp = reading.ocp.as_ref();
         let sum = |both: [u32; 2]| both.map(f64::from).iter().sum::<f64>();
-        // If OCP's count were missing in one row, the sum would seem to rise in the next row.
+        // Without OCP's count the cell stays empty: a sum without this count would seem to rise in the next row.
         let by_ocp = if has_ocp { ocp.map(|ocp| ocp.throttle_count.into()) } else { Some(0.0) };
         let throttled = smart.zip(by_ocp).map(|(smart, by_ocp)| sum(smart.thermal_transitions) + by_ocp);
         let mut cells = vec![
@@ -260,7 +260,7 @@ mod health_tests {
     #[test]
     fn the_first_row_has_the_health_at_the_beginning_and_the_next_is_empty() {
         let mut health = device(FakeDrive { with_ocp: true, ..FakeDrive::default() });
-        // Values of the recorded pages: 216 + 220 transitions and OCP's 96; 224 + 228 seconds.
+        // From the recorded pages: 216 + 220 transitions and 96 events of OCP are 532; 224 + 228 seconds are 452.
         let physical_bytes = 18_446_744_073_709_551_616.0 + 1_234_567_890_123.0;
         let read_units = 18_446_744_073_709_551_616.0 + 5.0;
         let expected = [13.0, 2.0, 987_654_321.0, read_units, 2.0, 68.0, 532.0, 452.0, physical_bytes];

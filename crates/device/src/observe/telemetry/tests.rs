@@ -85,7 +85,7 @@ fn header_and_rows_have_the_same_cells_and_the_unknown_is_empty() {
     host.write("diskstats", "   8       0 sda 1001 0 8024 7 0 0 0 0 0 1 1 0 0 0 0 0 0\n");
     let row = sampler.sample_over(3 * SECOND).cells().join(",");
     assert_eq!(row.split(',').count(), header.split(',').count());
-    // A third of a read per second; no write, no flush, no temperature, no statistics of 259:3, no tick.
+    // A third of a read per second. There was no write, flush or temperature, no line of 259:3, and no CPU tick.
     assert!(row.starts_with("0.333,0,4,0,7,,0,,0,12,,0.033,0,,,,,,,,,,,,,,,,,,,0,0,2048000,1.25,0,0,,"), "{row}");
 }
 

@@ -89,7 +89,7 @@ pub struct Event {
     /// CPU of the event.
     pub cpu: u32,
     pub kind: EventKind,
-    /// The whole disk, not a partition. Only a [`EventKind::Queue`] event has the device that the bio was sent to.
+    /// Number of the whole disk. For [`EventKind::Queue`]: of the device or partition to which the bio was sent.
     pub device: DeviceNumber,
     /// First sector, of 512 bytes.
     pub sector: u64,
@@ -105,7 +105,8 @@ pub struct Event {
     pub task: Task,
 }
 
-/// Sorts events by time. Events of equal time are sorted by [`EventKind`], so issue comes before completion. Stable.
+/// Sorts events by time. Events of equal time are sorted by [`EventKind`], so issue comes before completion. The
+/// sort is stable.
 ///
 /// The kernel has a buffer for each CPU, so events of several CPUs arrive one CPU after the other.
 pub fn sort_by_time(events: &mut [Event]) {
@@ -137,7 +138,7 @@ struct EventLayout {
 pub(super) struct ShortRecord;
 
 impl Decoder {
-    /// A decoder from the `format` file of each kind of event; at least one.
+    /// Builds a decoder from the `format` files of one or more kinds of events.
     pub(super) fn new(formats: &[(EventKind, String)]) -> Result<Self, FormatError> {
         let layouts = formats.iter().map(|(kind, text)| EventLayout::parse(*kind, text)).collect::<Result<_, _>>()?;
         let (_, any_format) = formats.first().ok_or(FormatError::NoId)?;

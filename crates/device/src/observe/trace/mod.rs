@@ -46,7 +46,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Issues and completions, in 64 MiB: about two seconds of 200,000 requests per second.
+    /// Records issues and completions. 64 MiB hold about two seconds at 200,000 requests per second.
     fn default() -> Self {
         Self { buffer_bytes: 64 << 20, cpu_buffer_bytes: u64::MAX, complete: true, queue: false, bios_done: false }
     }

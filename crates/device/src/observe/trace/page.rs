@@ -9,7 +9,7 @@
 //!     0     data, length in the next u32 (length includes this u32)
 //!     29    padding; delta 0: rest of the page, else length in the next u32
 //!     30    time extend: the next u32 is the upper part of the delta
-//!     31    time stamp: the same, but absolute
+//!     31    time stamp: the next u32 is the upper part of an absolute time
 //! ```
 //!
 //! Source: `include/linux/ring_buffer.h` and `kernel/trace/ring_buffer.c` of Linux 6.x. `events/header_page` has the

@@ -391,7 +391,8 @@ fn drained(waiting: &mut RequestsBySector) -> impl Iterator<Item = Pending> + us
 mod tests {
     use super::*;
 
-    /// Events from the kernel's `trace` file, in a short form: time in seconds, kind, letters, sector, sectors.
+    /// Events from the kernel's `trace` file, in a short form: time in seconds, kind, letters, first sector, number of
+    /// sectors.
     fn parse(text: &str) -> Vec<Event> {
         let event = |line: &str| {
             let words: Vec<_> = line.split_ascii_whitespace().collect();
@@ -421,14 +422,14 @@ mod tests {
         text.lines().filter(|line| !line.starts_with('#')).map(event).collect()
     }
 
-    /// Operation, first sector, sectors, queue time and device time in microseconds, of each request with both times
-    /// known.
+    /// For each request with both times: operation, first sector, number of sectors, queue time and device time, in
+    /// microseconds.
     fn paired(text: &str) -> Vec<(EventOp, u64, u32, u64, u64)> {
         let whole = |(op, sector, sectors, queue, device)| Some((op, sector, sectors, queue?, device?));
         all_of(text).into_iter().filter_map(whole).collect()
     }
 
-    /// Operation, first sector, sectors, queue time and device time; times may be missing.
+    /// Operation, first sector, number of sectors, queue time and device time; times may be missing.
     type Seen = (EventOp, u64, u32, Option<u64>, Option<u64>);
 
     /// As [`paired`], for all requests, with missing times.
@@ -460,9 +461,9 @@ mod tests {
         assert_eq!(
             requests[4],
             (Read, 1024, 1024, 671, 6_494),
-            "it waited for the second half of its bio to be cut off"
+            "the request waited until the other half of its bio was split off"
         );
-        // Two writes with O_DSYNC, each complete with its flush; the flushes of fsync move no data.
+        // Two writes with O_DSYNC; each completes after its own flush. The flushes of fsync are not in the list.
         assert_eq!(requests[11..13], [(Write, 0, 8, 17, 52), (Write, 8, 8, 1, 21)]);
         // Eight reads of 4 KiB merged into one request, queued with the first.
         assert_eq!(requests[13..], [(Read, 0, 64, 46, 31)]);
@@ -574,7 +575,7 @@ mod tests {
 
     #[test]
     fn of_one_sector_so_many_are_kept_and_the_rest_is_said() {
-        // Bios without requests, and requests without completion: different operations, so both limits are checked.
+        // The bios get no request, and the requests no completion. Their operations differ, so both limits are reached.
         let (bio, issue) = (parse("0.000001 Q R 8 8\n")[0], parse("0.000002 D W 8 8\n")[0]);
         let mut pairing = Pairing::default();
         pairing.add(&issue);

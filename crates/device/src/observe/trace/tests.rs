@@ -93,7 +93,7 @@ fn other_devices_are_filtered_out_in_the_kernel() {
 #[test]
 fn what_was_read_and_what_was_lost_add_up_to_what_happened() {
     let Some(device) = LoopDevice::make(1 << 20) else { return };
-    // A small total for all CPUs, or a small limit per CPU.
+    // Two cases of too little memory: a small total for all CPUs, and a small limit per CPU.
     for (buffer_bytes, cpu_buffer_bytes) in [(8 << 10, u64::MAX), (64 << 20, 4 << 10)] {
         let options = Options { buffer_bytes, cpu_buffer_bytes, complete: false, ..Options::default() };
         let Some(mut trace) = start(&[device.number()], options) else { return };
@@ -193,8 +193,8 @@ const COMPLETE: &str = include_str!("recorded/block_rq_complete_format.txt");
 
 /// A page and its format descriptions from Linux 6.18 on x86-64, compared with the kernel's `trace` file.
 ///
-/// Recorded on a loop device (7:1) and one CPU: a read of 4,096 bytes at 8,192; 0.3 s later (a time extend record) a
-/// read of 1,536 at 65,536; a write of 512 at 512.
+/// Recorded on a loop device (7:1) and one CPU: a read of 4,096 bytes at offset 8,192; 0.3 s later (a time extend
+/// record) a read of 1,536 bytes at offset 65,536; a write of 512 bytes at offset 512.
 
 #[test]
 fn a_recorded_page_says_what_the_kernel_printed() {

@@ -63,7 +63,7 @@ pub enum TextError {
     #[error(
         "no line is a block tracepoint of ftrace, trace-cmd, perf script or blkparse, or a row of iosnoop or of \
          flashproof trace --ops{}",
-        .first.as_ref().map_or_else(|| " (it is empty)".to_owned(), |(line, text)| format!("; line {line}: {}", results::units::quoted(text)))
+        .first.as_ref().map_or_else(|| " (the text is empty)".to_owned(), |(line, text)| format!("; line {line}: {}", results::units::quoted(text)))
     )]
     NoTrace { first: Option<(u64, String)> },
 }
@@ -192,7 +192,7 @@ fn lost(text: &str) -> Option<u64> {
     if let Some(count) = text.strip_prefix(LOST_COMMENT) {
         return count.trim().parse().ok();
     }
-    // `CPU:1 [LOST 532 EVENTS]`, or without the number.
+    // Either `CPU:1 [LOST 532 EVENTS]`, or `CPU:1 [LOST EVENTS]`.
     let count = text.split_once("[LOST ")?.1.split_once("EVENTS]")?.0.trim();
     Some(if count.is_empty() { 1 } else { count.parse().ok()? })
 }

@@ -1,13 +1,13 @@
 use super::*;
 
-/// The requests in `text`, and its counts.
+/// The requests in `text`, and the counts of its lines.
 fn read(text: impl AsRef<[u8]>) -> (Vec<Request>, TraceText) {
     let mut requests = Vec::new();
     let facts = TraceText::read(text.as_ref(), &mut |request| requests.push(request)).unwrap();
     (requests, facts)
 }
 
-/// A request in short: letters that are stored, sector, sectors, queue and device time in microseconds, task.
+/// A request in one line: device, operation, flags, first sector + sectors, queue and device time in us, task.
 fn short(request: &Request) -> String {
     let Request { op, sector, sectors, flags: Flags { sync, fua, meta, .. }, task, device, .. } = request;
     let flags: String =
@@ -149,7 +149,7 @@ fn hostile_text_is_passed_over_in_bounded_memory() {
         assert_eq!((requests.len(), facts.lines, facts.unread_lines), (1, 2, 1), "{:?}", &junk[..junk.len().min(30)]);
         assert!(facts.first_unread.unwrap().1.len() < 1_000);
     }
-    // Numbers that do not fit, and words in the place of numbers.
+    // Lines with a number that is too large, or with a word in the place of a number.
     for body in [
         "8,0 R 4096 () 99999999999999999999 + 8 [a]",
         "8,0 R 4096 () 64 + 4294967296 [a]",
@@ -170,7 +170,7 @@ fn hostile_text_is_passed_over_in_bounded_memory() {
 #[test]
 fn a_text_without_a_trace_is_refused_and_its_first_line_shown() {
     let refused = |text: &str| TraceText::read(text.as_bytes(), &mut |_| ()).unwrap_err().to_string();
-    assert!(refused("").ends_with("(it is empty)"), "{}", refused(""));
+    assert!(refused("").ends_with("(the text is empty)"), "{}", refused(""));
     assert!(refused("\n\nHello \u{1b}[1m\nyou\n").ends_with("line 3: \"Hello \\u001b[1m\""), "{}", refused("Hello"));
 }
 

@@ -105,10 +105,10 @@ fn mount_detached(fs_type: &str) -> io::Result<OwnedFd> {
     Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
-/// First writable mount point of the root of a `fs_type`, from the text of mountinfo.
+/// First mount point at which a whole file system of type `fs_type` is mounted writable, from the text of mountinfo.
 fn writable_mount(mountinfo: &str, fs_type: &str) -> Option<PathBuf> {
     mountinfo.lines().find_map(|line| {
-        // id parent major:minor root mount-point options [optional...] - type source options
+        // Fields: id parent major:minor root mount-point options [optional...] - type source options
         let (mount, kind) = line.split_once(" - ")?;
         let mut fields = mount.split(' ').skip(3);
         let (root, point, options) = (fields.next()?, fields.next()?, fields.next()?);

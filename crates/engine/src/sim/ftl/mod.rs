@@ -120,7 +120,7 @@ impl Stripes {
         self.superblock_units / self.units_per_stripe
     }
 
-    /// Number of the stripe of a unit.
+    /// Number of the stripe that holds a unit.
     #[inline]
     fn of(&self, superblock: u32, unit: u32) -> u32 {
         superblock * self.superblock_stripes() + unit / self.units_per_stripe
@@ -136,7 +136,7 @@ impl Stripes {
         *bits = *bits & !(1 << (stripe % 64)) | u64::from(buffered) << (stripe % 64);
     }
 
-    /// Stripes of an extent, each with its units in the extent and the end of these units within the stripe.
+    /// Splits an extent by stripe: number of the stripe, number of units in it, and their end within the stripe.
     #[inline]
     fn parts(&self, extent: Extent) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
         let (units_per_stripe, first_stripe) = (self.units_per_stripe, self.of(extent.superblock, 0));
@@ -232,7 +232,7 @@ impl FtlModel {
         self.ftl.check()
     }
 
-    /// Errno and end of an operation that must fail; `None` for a valid operation.
+    /// Errno and end time of an operation that must fail; `None` for a valid operation.
     fn refusal(&mut self, op: &Op, now_ns: u64) -> Option<(i32, u64)> {
         let op_end = op.offset.saturating_add(op.len.into());
         let later_ns = now_ns + self.controller_ns;

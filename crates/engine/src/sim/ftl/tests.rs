@@ -7,7 +7,7 @@ use sys::buffer::Buf;
 use sys::op::Outcome;
 use sys::op::Placement;
 
-/// A drive with one die and only the array's time: a queue with one server.
+/// A drive with one die and negligible transfer time, so that reads form a queue with one server.
 const ONE_DIE: &str = "channels=1+dies=1+planes=1+read-us=50+bus-mbps=1000000+controller-us=10+superblock=1MiB";
 
 /// A drive with four dies and without suspension, on which only programs and erases take time.
@@ -28,7 +28,7 @@ fn op(kind: OpKind, offset: u64, len: u32, token: u32) -> Op {
     Op { token, ..Op::new(kind, offset, len, Buf::empty()) }
 }
 
-/// Results of a run: latencies of reads and of writes, and its end.
+/// Results of a run: latencies of reads and of writes, and the time at which the run ended.
 #[derive(Debug, Default, PartialEq)]
 struct Run {
     reads_ns: Vec<u64>,
@@ -96,7 +96,7 @@ fn poisson(count: usize, per_s: f64, seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Random 4 KiB reads and writes, both Poisson, `operations` in all.
+/// Random 4 KiB reads and writes, each with Poisson arrivals; `operations` in all.
 fn mixed(
     operations: usize,
     reads_per_s: f64,
@@ -124,7 +124,7 @@ fn reads_of_one_die_wait_as_in_the_queue_m_d_1() {
     let mut engine = engine(&format!("{ONE_DIE}+capacity=64MiB+op=50%+precondition=1"));
     let pages = (64 << 20) / 4096;
     let mut random = Random::new(5);
-    // 4096 bytes at a million MB/s are 4 ns.
+    // The transfer of 4096 bytes at a million MB/s takes 4 ns.
     let service_us = 50.004;
     for load in [0.3, 0.7, 0.85] {
         let count = 200_000;
@@ -151,7 +151,7 @@ fn reads_in_a_fixed_rhythm_wait_as_in_the_queue_d_d_c_exactly() {
         open_loop(engine, (0..400).map(|n| (n * gap_ns, OpKind::Read, stripe(n), 4096))).reads_ns
     };
     assert!(at_most(&mut engine, 12_501).iter().all(|ns| *ns == latency_ns), "below what four dies can");
-    // Above that rate each read of a die waits for the earlier reads: the n-th read waits n times the difference.
+    // A die gets a read every 40,000 ns but needs 50,004 ns: its n-th read waits n times the difference.
     let over = at_most(&mut engine, 10_000);
     let wanted: Vec<_> = (0..400).map(|n| latency_ns + n / 4 * (50_004 - 40_000)).collect();
     assert_eq!(over, wanted);
@@ -252,7 +252,7 @@ fn sustained_writes_go_at_the_bandwidth_of_the_dies_over_the_write_amplification
     }
 }
 
-/// Time for which each die programs and erases, by the counters, on a drive as [`FLASH_OF_WRITES`].
+/// Time for which each die programs and erases, from the counters of a drive with [`FLASH_OF_WRITES`].
 fn busy_ns(engine: &SimEngine<FtlModel>) -> f64 {
     let programs = counter(engine, Column::SimMbmw) as f64 / 65_536.0;
     let erases = counter(engine, Column::SimMbe) as f64 / f64::from(4 << 20);
@@ -291,7 +291,7 @@ fn the_same_text_is_amplified_the_same_with_time_and_without() {
         overwritten().for_each(|unit| untimed.write(unit, 1, 0));
         let wanted = untimed.counters().since(before).unwrap().waf().unwrap();
 
-        // At full speed, and with a gap of 200 us.
+        // A write every microsecond, faster than the drive; then a write every 200 us.
         for gap_ns in [1_000, 200_000] {
             let mut engine = engine(&parameters);
             let all = (0..).zip(overwritten()).map(|(n, unit)| (n * gap_ns, OpKind::Write, unit << 12, 4096));

@@ -34,7 +34,7 @@ pub struct Flash {
     pub erase_ns: u64,
     /// Speed of a channel, MB/s.
     pub bus_mbps: u64,
-    /// Time to suspend a program or an erase for a host read, and again to resume it, nanoseconds; `None`: no
+    /// Time to suspend a program or an erase for a host read, nanoseconds. To resume takes the same time. `None`: no
     /// suspension.
     pub suspend_ns: Option<u64>,
     /// Controller time per host operation.
@@ -63,7 +63,7 @@ pub(super) const FTL_NAMES: &str = "capacity, min-io, error-rate, bad, gone-at-s
 /// Range of the mapping unit, bytes.
 const UNIT_BYTES: RangeInclusive<u64> = 4 << 10..=64 << 10;
 
-/// Number of superblocks per capacity, for the default size of a superblock.
+/// Number of superblocks into which the default superblock size divides the capacity.
 const SUPERBLOCKS: u64 = 512;
 
 impl Default for FtlDrive {

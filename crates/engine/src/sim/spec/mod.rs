@@ -279,7 +279,7 @@ fn kilobytes(value: &str) -> Result<u64, &'static str> {
     fits.map(|kbps| kbps as u64).ok_or("megabytes per second, 0.001 or more, or 0 for no limit")
 }
 
-/// Parses a number of `unit_ns` as nanoseconds, at most about a century.
+/// Parses a number in units of `unit_ns`. Returns nanoseconds, at most about a century.
 fn nanoseconds(value: &str, unit_ns: f64) -> Result<u64, &'static str> {
     let number: f64 = value.parse().map_err(|_| "a number, such as 80 or 0.5")?;
     let ns = number * unit_ns;
@@ -292,8 +292,8 @@ fn range(value: &str) -> Option<Range<u64>> {
     (!range.is_empty()).then_some(range)
 }
 
-/// Parses a size in bytes: a number with an optional unit KiB MiB GiB TiB KB MB GB TB. `None` for anything else and
-/// above 1e18.
+/// Parses a size in bytes: a number with an optional unit KiB MiB GiB TiB KB MB GB TB. `None` for anything else, and
+/// for more than 1e18 bytes.
 pub fn size_bytes(value: &str) -> Option<u64> {
     const UNITS: [(&str, u64); 8] = [
         ("KiB", 1 << 10),

@@ -26,7 +26,7 @@ pub struct SampledNode {
     pub namespaces: Vec<String>,
     /// Log sinks of the node, with their files.
     pub logs: Vec<(u32, String)>,
-    /// Replies to queries made once, by name.
+    /// Replies to the queries that are made only once, by the name of the query.
     once_replies: Vec<(String, String)>,
     /// Relevant settings: current value, and required value.
     settings: Vec<(Setting, Option<String>, &'static str)>,

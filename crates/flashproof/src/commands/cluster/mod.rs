@@ -1,7 +1,7 @@
 //! `flashproof size collect`: collects data about a live cluster's load into a folder, for a sizing anywhere.
 //!
 //! ```text
-//! --host -> nodes, walked by their peers              store::nodes
+//! --host -> nodes, found through their peers          store::nodes
 //!        -> settings that a sizing needs, changed     node_settings.rs
 //!        -> samples, a file per node                  collect.rs
 //!        -> settings restored, also after a signal    node_settings.rs
@@ -132,7 +132,7 @@ fn of_nodes(sampled_nodes: &[SampledNode], args: &CollectArgs) -> String {
     text + NEXT
 }
 
-/// Commands without knowledge of the cluster.
+/// Commands in general form, for any cluster.
 fn general(args: &CollectArgs) -> String {
     let mut text = "# NS is each namespace on devices, LOG the path of the log (asinfo -v logs).\n".to_owned();
     let namespace_setting = Setting::Benchmarks { namespace: "NS".to_owned() };

@@ -105,7 +105,7 @@ impl SettingsToRestore {
         Ok(Some(Self { path, nodes }))
     }
 
-    /// Makes the changes. Errors: a node refused; changes made before remain to be restored.
+    /// Makes the changes. Errors: a node refused; then the changes made so far remain to be restored.
     pub fn change<'a>(
         &self,
         nodes: impl Iterator<Item = &'a mut Node>,

@@ -1,7 +1,8 @@
 //! The dialogue: the questions of ACT's helper in the same order, and one more question about the test.
 //!
-//! Values given by options are not asked. Invalid answers are asked again. The end of the input ends the dialogue, and
-//! nothing is written. Questions go to standard error, so that the configuration can go to standard output.
+//! A value given by an option is not asked for. After an invalid answer the question is repeated. The end of the input
+//! ends the dialogue, and nothing is written. Questions go to standard error, so that the configuration can go to
+//! standard output.
 
 use super::{ConfigRequest, Rates};
 use crate::args::seconds;
@@ -15,7 +16,7 @@ use std::fmt::Display;
 use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
 
-/// Maximum number of invalid answers to a question; then the input is not meant for this program.
+/// Maximum number of invalid answers to a question. Input with more is probably not meant for this program.
 const TRIES_MAX: u32 = 10;
 /// Maximum length of an answer, longer than any device name.
 const ANSWER_BYTES_MAX: u64 = 1 << 16;
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_answers_of_the_sizing_paper_give_its_configuration() {
-        // The answers printed in the paper, plus an empty answer after which the factor is asked again.
+        // The answers that the sizing paper prints, and an empty answer to "Load factor", which repeats this question.
         let (request, asked) = told("1\n/dev/nvme0n1\n\n\n\n3\ny\n\n");
         assert_eq!((&request.devices[..], request.duration_sec), (&["/dev/nvme0n1".to_owned()][..], None));
         assert_eq!(request.rates, factor("3"));

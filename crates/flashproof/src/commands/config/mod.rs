@@ -227,7 +227,7 @@ impl Draft {
         let why = match &translation.candidates {
             Some(acts) if acts.start() == acts.end() => format!("its keys are those of ACT {act}"),
             Some(acts) => format!("its keys fit ACT {} to {}; --act selects another version", acts.start(), acts.end()),
-            None => "as --act says".to_owned(),
+            None => "--act selects this version".to_owned(),
         };
         let read_as = match translation.is_flashproof_file {
             true => "a file of flashproof".to_owned(),
@@ -295,7 +295,7 @@ fn device_list(devices: &[String]) -> Result<String, Failure> {
     match devices.iter().find(|name| name.contains(|c: char| c.is_whitespace() || c == ';')) {
         Some(name) => Err(Failure::usage(format!(
             "cannot name the device {} in a configuration - white space and semicolons separate names there - give \
-             another path to the device, or --device for each",
+             another path to the device, or repeat --device for each device",
             results::units::quoted(name)
         ))),
         None => Ok(devices.join(" ")),
@@ -352,7 +352,7 @@ pub enum Rates {
 }
 
 impl ConfigRequest {
-    /// The request of the options. Errors: keys that two options set.
+    /// Builds the request from the options. Errors: a key is set by two options.
     pub fn of(args: &ConfigArgs) -> Result<Self, Failure> {
         all(keys_set_twice(args))?;
         let keys = [

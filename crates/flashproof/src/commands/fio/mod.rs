@@ -1,7 +1,7 @@
 //! `flashproof fio`: runs fio's jobs from their text to fio's report, recorded and judged like any other load.
 //!
 //! Groups separated by a stonewall are consecutive runs, each with a run directory and a verdict; one report covers
-//! all. Called as fio, the program prints only the report.
+//! all runs. Called as fio, the program prints only the report.
 
 mod program;
 
@@ -152,7 +152,7 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     }))
 }
 
-/// A line per problem, up to a limit.
+/// A usage failure with a line for each problem, up to a maximum number of lines.
 fn usage_of_problems(problems: Vec<Problem>) -> Failure {
     const TOLD_MAX: usize = 20;
     let mut lines: Vec<_> = problems.iter().take(TOLD_MAX).map(ToString::to_string).collect();
@@ -309,7 +309,7 @@ fn check_outputs(program: &ProgramOptions, loads: &[FioLoad]) -> Result<(), Fail
     loads.iter().try_for_each(|load| check_logs(load, program.force))
 }
 
-/// Replaces an earlier report, also one of fio; other files only with `--force`.
+/// Replaces an earlier report of flashproof or fio; replaces other files only with `--force`.
 fn write_output(program: &ProgramOptions, path: &Path, text: Option<&str>) -> Result<(), Failure> {
     const MARKS: [&str; 4] = [": (g=", ": (groupid=", "\"fio version\"", "3;fio-"];
     let replaces = program.force || is_ours(path, |text| MARKS.iter().any(|mark| text.contains(mark)));

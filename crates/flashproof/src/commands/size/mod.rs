@@ -1,5 +1,5 @@
-//! `flashproof size profile`: a load profile of a live cluster from its logs, and test configurations; `align` and
-//! `select`.
+//! `flashproof size profile`: derives a load profile of a live cluster from its logs, and writes test configurations.
+//! Also `flashproof size align` and `flashproof size select`.
 
 mod page;
 
@@ -83,7 +83,7 @@ fn print_next_steps(args: &SizeArgs, profile: &Profile, node: &str, dir: &Path, 
     let dir = dir.display();
     if configurations.is_empty() {
         console::warning(&format!(
-            "{dir}/{PROFILE} is written, but no configuration: the profile does not balance - remove the doubts, or \
+            "{dir}/{PROFILE} is written, but no configuration: the profile does not balance - resolve the doubts, or \
              give --accept-unbalanced"
         ));
         return;
@@ -237,11 +237,11 @@ fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Nam
     let node_facts = |replies: &InfoReplies| {
         let node = match &replies.node_id {
             Some(id) if nodes.contains(id) => id.clone(),
-            // A log of old versions does not name its node.
+            // Logs of old server versions do not name the node.
             _ if nodes.len() == 1 && (replies.node_id.is_none() || !is_id(&nodes[0])) => String::new(),
             _ => {
                 console::warning(&format!(
-                    "{} is left out: it is of node {}, which has no log",
+                    "{} is left out: it belongs to node {}, which has no log",
                     path.display(),
                     replies.name()
                 ));
@@ -275,7 +275,7 @@ fn given_block_sizes(args: &SizeArgs) -> Option<NamespaceFacts> {
 fn profile_request(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
     let last = logs.iter().filter_map(|log| log.span).map(|(_, last)| last).max();
     let first = logs.iter().filter_map(|log| log.span).map(|(first, _)| first).min();
-    // A time of day is on the log's last day, or the day before if only that day contains it.
+    // A time of day means the log's last day. If the log ends before that time, the day before is meant.
     let timestamp_of = |instant: Option<Instant>, earliest: Option<Timestamp>| match instant? {
         Instant::At(at) => Some(at),
         Instant::Of(time) => {
