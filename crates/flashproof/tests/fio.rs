@@ -412,7 +412,8 @@ fn beside_fio(bench: &Bench, jobs: &str) -> Option<[Value; 2]> {
     Some([read("theirs", std::path::Path::new("fio")), read("ours", &link)])
 }
 
-/// Asserts that ours has every name of fio's JSON, with a value of the same type, except percentiles and bins.
+/// Asserts that `ours` has every name of fio's JSON, with a value of the same type. Percentiles and bins are not
+/// compared.
 fn assert_like(theirs: &Value, ours: &Value, path: &str) {
     match (theirs, ours) {
         (Value::Object(theirs), Value::Object(ours)) => {
@@ -573,7 +574,7 @@ fn synchronous_jobs_run_beside_others() {
     assert_eq!(support::totals(&bench.run(), "queue-reads"), (1024, 0, 0));
 }
 
-/// Starts a run whose calls hang, because the kernel admits one byte per second. Also returns the limited group.
+/// Starts a run whose calls hang, because the kernel admits one byte per second. Also returns the throttled cgroup.
 fn hanging(bench: &Bench, device: &LoopDevice, line: &str) -> Option<(Throttled, Running)> {
     let throttled = Throttled::new(bench, device, &[("write_bps", 1)])?;
     let mut command = throttled.command(bench);

@@ -12,7 +12,7 @@ use support::{Bench, LoopDevice, OUT, Running, Throttled};
 const MIB: u64 = 1 << 20;
 
 /// Maximum deviation of the prediction from the rating. It is larger for stalls that are nearly as long as a limit
-/// allows: 1 % more length then costs several percent of the rating.
+/// allows: stalls that are 1 % longer then cost several percent of the rating.
 const NEAR: f64 = 0.10;
 const NEAR_A_LIMIT: f64 = 0.25;
 

@@ -43,7 +43,7 @@ fn value_of(at: SocketAddr, key: u64) -> Vec<u8> {
     answer.value
 }
 
-/// The line of a node's log about its takeover.
+/// The line in a node's log that reports its takeover.
 fn takeover_line(node: &mut Running) -> String {
     node.wait_to_hear(TOOK_OVER);
     node.said().lines().find(|line| line.contains(TOOK_OVER)).unwrap().to_owned()

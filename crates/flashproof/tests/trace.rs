@@ -175,7 +175,7 @@ fn fio_and_the_trace_agree_to_the_operation() {
     let Some(()) = can_trace(&bench, &device) else { return };
     let Some(_) = tool("fio", &["--version"]) else { return };
     let running = tracing(&bench, &device.name, &["--json"]);
-    // Prime numbers of operations that cannot be merged, each of a size that fits in one request.
+    // The numbers of operations are primes. The operations cannot be merged, and each fits in one request.
     for (name, kind, bytes, count) in
         [("r", "randread", 4096, 997), ("w", "randwrite", 32_768, 499), ("t", "randtrim", 65_536, 101)]
     {

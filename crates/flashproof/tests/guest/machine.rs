@@ -47,8 +47,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// A machine with the drives that `devices` describes to QEMU. Each `drive=NAME` gets its own image; that of
-    /// `drive=locked` is read-only, and a running [`crate::support::CachedDrive`] serves that of `drive=cached`.
+    /// A machine with the drives that `devices` describes to QEMU. Each `drive=NAME` gets its own image. The image of
+    /// `drive=locked` is read-only; a running [`crate::support::CachedDrive`] serves the image of `drive=cached`.
     /// `None`, with a message, without QEMU or a kernel.
     pub(super) fn new(devices: &str) -> Option<Self> {
         // target/guest, which scripts/guest-setup creates.

@@ -13,7 +13,7 @@ struct ClassBuffers {
     ready: Vec<Buf>,
     /// Used buffers that need new salt. Always empty for a fill without salt: its buffers are ready at once.
     used: Vec<Buf>,
-    /// The buffer being salted, and its salted bytes.
+    /// The buffer being salted, and the number of bytes salted so far.
     filling: Option<(Buf, usize)>,
     fill: Fill,
 }

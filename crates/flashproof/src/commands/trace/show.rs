@@ -13,7 +13,7 @@ use std::fmt::Write;
 /// Number of processes in the table.
 const TASKS_SHOWN: usize = 10;
 
-/// Name prefixes of kernel threads that issue or write back requests of other processes.
+/// Name prefixes of kernel threads that issue requests or write back pages for other processes.
 const KERNEL_THREADS: [&str; 8] =
     ["kworker/", "ksoftirqd/", "swapper/", "jbd2/", "kswapd", "xfsaild/", "txg_sync", "dmcrypt_write/"];
 
@@ -294,7 +294,7 @@ const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
 /// Shades of a cell among the 256 terminal colours, from few requests (dark) to the most (bright).
 const COLOURS: [u8; 8] = [17, 19, 55, 91, 127, 163, 203, 220];
 
-/// Counts by time and device time.
+/// Numbers of requests, by start time and device time.
 #[derive(Debug, Clone)]
 pub struct Heat {
     columns: Vec<[u64; ROWS]>,

@@ -1,4 +1,5 @@
-//! The two tables, next to the published ones that set the standard: a million transactions per second on one server.
+//! The two tables of a bench, with the published rows that set the standard: a million transactions per second on one
+//! server.
 
 use report::table::Table;
 use results::units::{self, Grouped};
