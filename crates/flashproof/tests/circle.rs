@@ -108,8 +108,8 @@ fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
     engine.client("inserted", &["-w", "I"]).end();
     // Warm-up: each block is written once.
     engine.client("warm", &["-w", "RU,0", "-g", RATE, "--duration", "2"]).end();
-    // A busy machine may not hold the load over the whole window, so there are three attempts. A late load is the only
-    // accepted reason for a failed attempt.
+    // A busy machine may not hold the load over the whole window, so there are three attempts. If all fail, the only
+    // accepted reason is a late load.
     let mut tried = Vec::new();
     let out = loop {
         let out = format!("sized-{}", tried.len());

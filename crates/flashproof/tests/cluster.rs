@@ -288,7 +288,7 @@ fn a_server_that_refuses_changes_is_left_as_it_was() {
     );
     assert!(!bench.exists(PUT_BACK));
     assert_eq!(server.samples(), 0);
-    // A setting that was changed before the failing one is restored.
+    // If a setting cannot be changed, a setting that was changed before is restored.
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
     server.set("log/0", "misc:INFO;drv_ssd:DETAIL");
     let second = InfoServer::start_as(Mode::RefuseSettings("FAIL"));

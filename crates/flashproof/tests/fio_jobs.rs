@@ -216,7 +216,8 @@ fn logs_have_histograms_greatest_values_and_the_time_of_day() {
     assert_eq!(max[0][0], run.manifest.started_unix_ms + 500);
 }
 
-/// A script of fio's repository, in the directory `FLASHPROOF_FIO_TOOLS`; `None`, with a message, without it.
+/// A script of fio's repository, in the directory `FLASHPROOF_FIO_TOOLS`; `None`, with a message, without this
+/// directory.
 fn script(name: &str) -> Option<String> {
     let missing = || support::skip(&format!("{name}: FLASHPROOF_FIO_TOOLS names no directory with fio's tools"));
     let dir = std::env::var("FLASHPROOF_FIO_TOOLS").ok().or_else(missing)?;

@@ -311,7 +311,7 @@ fn logs_stand_side_by_side_in_slices_that_end_together() {
     let ended = latency(&bench, &["-l", US, "-l", MS, "-t", "5", "-n", "2"]).expect(0);
     let lines: Vec<&str> = ended.stdout.lines().collect();
     assert_eq!(lines[1..3], [format!("[1] {US} is ACT version 6.6"), format!("[2] {MS} is ACT version 6.6")]);
-    // Intervals of 1 and 2 s: slices of 6 s. The first log has four of them, the second three.
+    // Intervals of 1 and 2 s: slices of 6 s. The first log has four slices, the second has three.
     assert_eq!(lines[4], "analyzing time slices of 6 seconds");
     assert_eq!(lines[5], "        [1] reads       [2] reads    ");
     assert_eq!(lines[6], "        %>(us)          %>(ms)       ");

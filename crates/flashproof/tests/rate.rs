@@ -1,4 +1,4 @@
-//! `flashproof rate`: it finds the true rating, reports how it found it, and resumes after any interruption.
+//! `flashproof rate`: finds the true rating, reports how it was found, and resumes after any interruption.
 
 use crate::support;
 

@@ -1,4 +1,5 @@
-//! `flashproof trace`: counts compared with those of fio and awk, leftovers, and messages about its limits.
+//! `flashproof trace`: counts compared with those of fio and awk, instances that killed traces leave behind, and
+//! messages about limitations.
 
 use crate::support;
 
@@ -237,7 +238,7 @@ fn however_it_ends_tracing_is_left_as_it_was_found() {
     let killed_pid = killed.pid();
     killed.signal("KILL");
     assert_eq!(killed.end().signal, Some(9));
-    // Any later trace removes the instance: a trace of another test may have done so already.
+    // Any later trace removes the instance: a trace of another test may have removed it already.
     let other = tracing(&bench, &device.name, &[]);
     assert_eq!(instances(killed_pid), [""; 0]);
     bench.flashproof(&["trace", &device.name, "--duration", "1"]).expect(0);

@@ -206,7 +206,7 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
     ))
 }
 
-/// The valid configuration with the most handles; of several, the one with the smallest reclaim unit.
+/// The valid configuration with the most handles. If several have as many, the one with the smallest reclaim unit.
 fn best(configurations: &[Configuration]) -> Option<&Configuration> {
     let valid = configurations.iter().filter(|one| one.valid && !one.handles.is_empty());
     valid.max_by_key(|one| (one.handles.len(), std::cmp::Reverse(one.reclaim_unit_bytes)))

@@ -11,7 +11,7 @@ use std::fs;
 /// A reclaim unit of [`FDP`], in blocks.
 const UNIT_BLOCKS: u64 = (16 << 20) / 512;
 
-/// A drive with blocks of 4,096 bytes, and the bytes of its partition.
+/// A drive with blocks of 4,096 bytes, and the range of bytes of its partition.
 const PARTITIONED: &str = "-device nvme-subsys,id=subsys1,nqn=subsys1,fdp=on,fdp.runs=16M,fdp.nrg=1,fdp.nruh=4 \
      -device nvme,id=part0,serial=PART0,subsys=subsys1 \
      -device nvme-ns,drive=part,nsid=1,bus=part0,logical_block_size=4096,physical_block_size=4096,fdp.ruhs=0-3";

@@ -78,7 +78,7 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
     }
     assert_eq!(Counters::of(guest), new, "something was written");
 
-    // If the drive fails a command that it supports, the run fails with the drive's own status; it is not refused.
+    // If the drive fails a command that it supports, the run is not refused, but fails with the drive's own status.
     guest.ask(&passthrough("$LOCKED0"));
     let failed = guest.run(&storage("LOCKED0")).expect(1);
     assert!(failed.stderr.contains("NVMe status Write Fault (type 0x2, code 0x80)"), "{}", failed.stderr);

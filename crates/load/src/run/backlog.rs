@@ -238,7 +238,7 @@ impl<W: BlockEngine> Shard<W> {
     }
 
     /// Counts, slice by slice, the operations of a lane that are due at `intended_ns` or later. Without flashproof's
-    /// delays, those due within the first `own_ns` would have been issued.
+    /// delays, the operations due within the first `own_ns` would have been issued.
     pub(super) fn count_schedule(&mut self, lane: u32, mut intended_ns: u64, own_ns: u64) {
         let Lane { arrival: Arrival::Scheduled(schedule), stream, .. } = &mut self.lanes[lane as usize] else {
             return;

@@ -193,9 +193,9 @@ pub struct TraceResult {
 }
 
 impl TracedDevices {
-    /// The devices of these names. Warns about limitations.
+    /// The devices with the names `devices`. Warns about limitations.
     ///
-    /// Errors: a name is not that of a block device.
+    /// Errors: a name is not the name of a block device.
     pub fn of(devices: &[String]) -> Result<Self, Failure> {
         let (mut positions, mut has_bios) = (Vec::new(), false);
         for (index, name) in devices.iter().enumerate() {

@@ -228,8 +228,8 @@ pub(super) struct Loopback {
 }
 
 impl Loopback {
-    /// Starts a server of `namespace` on each of `devices`, which are formatted; with two servers each record is on
-    /// both. At most `connections` clients connect to each.
+    /// Starts a server of `namespace` on each of `devices`, which are formatted. With two servers, each server has all
+    /// records. At most `connections` clients connect to each server.
     pub(super) fn start(
         namespace: &Namespace,
         devices: Vec<Device>,

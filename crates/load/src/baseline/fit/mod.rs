@@ -221,7 +221,7 @@ impl<'a> ComparedPoint<'a> {
         (!met_stall || job.is_closed()).then_some(Self { point, job, measured, met_stall })
     }
 
-    /// Logarithms of simulated over measured values, each with its expected deviation.
+    /// Logarithm of each simulated value divided by the measured value, with its expected deviation.
     fn compared(&self, simulated: &[Option<JobResults>; 2]) -> Vec<(f64, f64)> {
         let mut deviations = Vec::with_capacity(12);
         let by_direction = [&self.point.reads, &self.point.writes];
