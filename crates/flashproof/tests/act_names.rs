@@ -1,5 +1,5 @@
-//! Under the names of ACT's programs, the binary replaces these programs in scripts. Checked are the outputs, the files
-//! that remain, the pacing and the exit codes.
+//! Under the names of ACT's programs, the binary replaces these programs in scripts. The tests check the outputs, the
+//! files that remain, the pacing and the exit codes.
 
 use crate::support;
 

@@ -8,7 +8,7 @@ use support::{Bench, Ended, Running};
 
 const FIO: &str = "fio --direct=1 --rw=randread --bs=4k --time_based --output-format=json";
 
-/// A run of days of simulated time.
+/// A configuration whose run lasts days of simulated time.
 const ENDLESS: &str = "device-names: sim:\ntest-duration-sec: 1000000\nread-reqs-per-sec: 100\n";
 
 /// Runs the fio jobs of `line` into the run directory `dir`.

@@ -53,7 +53,8 @@ fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
         let [there, before, after] = row(&ended, name);
         assert_eq!(there, cluster);
         assert!((after / cluster - 1.0).abs() <= 0.02, "{}", ended.stdout);
-        // In the paper, iostat shows 8.5 % more large blocks for ACT than for the cluster. Here 10 % more: 1702.
+        // In the paper, iostat shows 8.5 % more large blocks for ACT than for the cluster. Here ACT has 10 % more:
+        // 1,702 per second instead of 1,548.
         assert!(!name.starts_with('w') || before / cluster > 1.08, "{}", ended.stdout);
     }
     let aligned = bench.text("out.conf");
@@ -148,7 +149,7 @@ fn an_offset_that_hides_something_needs_a_reason_which_is_then_written() {
     align(&bench, &config, target, &["--because", "the log was cut\nrecord-bytes: 7"]).expect(0);
     let written = bench.text("out.conf");
     assert!(written.contains("because the log was cut\\u000arecord-bytes: 7"), "{written}");
-    // A target that cannot be reached also leaves no file.
+    // No file is written for a target that cannot be reached.
     let target = CLUSTER.replace("r/s=11788.5", "r/s=9000");
     let ended = align(&bench, &config, &target, &["--force"]).expect(4);
     let errors = ended.errors().join("\n");
@@ -236,7 +237,7 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
     }
     let none = aligned(&["--drive", "nvme1n1", "--namespace", "none", "--force"]);
     none.expect_error(2, &["the drive has no namespace \"none\""]);
-    // A file that "flashproof size profile" wrote has the name of its namespace.
+    // A configuration that "flashproof size profile" wrote contains the name of its namespace.
     bench.write("ycsb.conf", &config);
     let ended =
         bench.flashproof(&["size", "align", "ycsb.conf", "--target", "profile.json", "--device", "sim:"]).expect(0);

@@ -14,7 +14,7 @@ fn load(devices: &str, writes: bool) -> String {
     format!("device-names: {devices}\ntest-duration-sec: 1\nread-reqs-per-sec: 100\n{writes}")
 }
 
-/// Asserts that both loads are refused on `devices`, even with consent to erase them.
+/// Asserts that a writing load and a load that only reads are refused on `devices`, even with consent to erase them.
 #[track_caller]
 fn refused(bench: &Bench, devices: &str, why: &str) {
     for (writes, what) in [(true, "refusing to write to"), (false, "cannot read")] {
@@ -78,7 +78,7 @@ fn a_lack_of_descriptors_is_told_as_that() {
     let bench = Bench::new();
     fs::File::create(bench.path("file")).unwrap().set_len(16 * MIB).unwrap();
     bench.write("a.conf", load("file", false).replace(": 1\n", ": 2\n"));
-    // The limit of open files rises by one each time, so another operation is the first to fail.
+    // With each higher limit of open files, a later operation of the run is the first to fail.
     let mut told = 0;
     for limit in 4..40 {
         let mut command = bench.command("sh");

@@ -85,7 +85,7 @@ fn a_drive_is_found_to_be_what_it_is() {
     let cell = points.iter().rfind(|point| point.part == Part::Grid).unwrap();
     let (reads, writes) = (cell.reads.as_ref().unwrap(), cell.writes.as_ref().unwrap());
     assert!(reads.undone + writes.undone > 0 && reads.answer.max_us > 50_000.0, "{cell:?}");
-    // If more than 1 % were never done, the percentile is longer than all completed operations.
+    // If more than 1 % of the reads were never done, the 99th percentile is above the latencies of all completed reads.
     assert!(reads.answer.at(99.0).is_none_or(|us| us > 500_000.0), "{cell:?}");
     assert!(ended.stdout.contains(" of 1,600  ") && ended.stdout.contains("  > "), "{}", ended.stdout);
     assert!(ended.stdout.contains("knee at queue depth 2") && bench.exists("b/report.html"), "{}", ended.stdout);
@@ -220,8 +220,8 @@ fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_
 #[ignore = "eight drives: make soak"]
 fn ninety_five_percent_of_the_highest_rate_is_what_the_drive_does() {
     let bench = Bench::new();
-    // Jobs have a few hundred operations, so rates vary by chance: a rate of 200/s by some 6/s, and the best of nine
-    // depths is some 9/s too high. The mean over reads and writes of eight drives hardly varies.
+    // Jobs have a few hundred operations, so rates vary by chance: a rate of 200/s varies by some 6/s, and the best of
+    // nine depths is some 9/s too high. The mean over reads and writes of eight drives hardly varies.
     let drive = "sim:channels=1+read-us=5000+write-us=5000+jitter-pct=100+read-mbps=0+write-mbps=0";
     let drives: Vec<_> = ('a'..='h').map(|name| format!("{drive}+name={name}")).collect();
     let line = format!("baseline {} --duration 2m --out b --quiet", drives.join(" "));

@@ -91,8 +91,8 @@ fn a_device_that_is_slow_from_issue_to_completion_is_blamed_itself() {
     let Some(name) = tool("losetup", &["--find", "--show", "--direct-io=on", &below.name]) else { return };
     let _detached = Undo::with("losetup", &["--detach", &name]);
     let Some(throttled) = Throttled::new(&bench, &below, &[("read_iops", 400)]) else { return };
-    // With eight operations in flight and 400 admitted per second, each takes 20 ms on average. This is a quarter of
-    // the limit for trace samples, because a busy machine adds time.
+    // With eight operations in flight and 400 admitted per second, each takes 20 ms on average. A trace sample waits
+    // longer than this for the operations in flight at its end, even if a busy machine adds time.
     let config = "test-duration-sec: 4\nread-reqs-per-sec: 400\narrival: closed\nservice-threads: 8\n";
     bench.write(support::CONFIG, format!("device-names: {name}\n{config}"));
     let mut command = throttled.command(&bench);

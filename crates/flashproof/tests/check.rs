@@ -282,7 +282,7 @@ fn files_on_a_disk_are_made_without_root_and_removed_at_the_end_and_after_a_kill
     let data = at.join("data").to_str().unwrap().to_owned();
     tool("chown", &["65534", &data]);
     bench.write("mine.toml", own(|text| text));
-    // A directory to which a user without rights can write its records.
+    // A directory for the results, to which a user without rights can write.
     let records = at.join("records");
     fs::create_dir(&records).unwrap();
     fs::set_permissions(&records, fs::Permissions::from_mode(0o777)).unwrap();

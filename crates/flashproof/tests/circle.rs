@@ -1,5 +1,5 @@
-//! The circle: a record engine under a steady load, its log and iostat through `size` and `align`, and the resulting
-//! test on the same device. The I/O of the device must be the same.
+//! The circle: a record engine runs a steady load; `size` and `align` derive a test from the engine's log and from
+//! iostat's output; the test runs on the same device. Engine and test must cause the same I/O on the device.
 
 use crate::support::{Bench, Ended, LoopDevice, OUT, Running, serve_as, skip, tool};
 use results::run_dir;
@@ -13,7 +13,7 @@ const LOOK_SEC: u64 = 6;
 /// Length of the resulting test, seconds.
 const TEST_SEC: u64 = 3;
 
-/// Maximum relative difference of each of the four numbers.
+/// Maximum relative difference of each of iostat's four numbers.
 const WITHIN: f64 = 0.02;
 
 /// Share of transactions over 64 ms above which the machine is too busy for a steady load.
@@ -108,8 +108,8 @@ fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
     engine.client("inserted", &["-w", "I"]).end();
     // Warm-up: each block is written once.
     engine.client("warm", &["-w", "RU,0", "-g", RATE, "--duration", "2"]).end();
-    // A busy machine may not hold the load over the whole window, so there are three attempts. A late load is the only
-    // accepted reason for a failed attempt.
+    // A busy machine may not hold the load over the whole window, so there are three attempts. If all fail, the only
+    // accepted reason is a late load.
     let mut tried = Vec::new();
     let out = loop {
         let out = format!("sized-{}", tried.len());
@@ -149,7 +149,7 @@ fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
     };
     let ((reads, read_bytes), (writes, written_bytes)) = (done("reads"), done("writes"));
     let per_sec = |count: u64| count as f64 / TEST_SEC as f64;
-    // The kernel counts the same. In addition, the guard reads the device and writes a few marks.
+    // The kernel counts these operations, and also the reads and the few marks of the guard.
     assert!(
         (writes..writes + 50).contains(&(after.write.completed - before.write.completed)),
         "{before:?} {after:?} {ended:?}"

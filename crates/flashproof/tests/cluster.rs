@@ -1,4 +1,4 @@
-//! `flashproof size collect`, against servers that replay replies of real servers, and servers that misbehave.
+//! `flashproof size collect`, against servers that repeat recorded replies of real servers, and servers that misbehave.
 
 use crate::support::info_server::{CREDENTIAL_OF_ADMIN, InfoServer, Mode, OF_4_9, OF_8_0, tls, tls_file};
 use crate::support::{Bench, Ended, Running};
@@ -205,7 +205,7 @@ fn of_two_collections_at_once_the_second_puts_nothing_back() {
     second.signal("INT");
     let ended = second.end().expect(4);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
-    // The log of the second collection lacks data since the first collection restored the setting.
+    // The first collection restored the setting, so from then on the log of the second collection lacks data.
     assert!(ended.stderr.contains("was detail at the start and is info now"), "{}", ended.stderr);
 }
 
@@ -238,7 +238,7 @@ fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
     running.wait_until("the other is put back", || !good.settings().0);
     let journal = || String::from_utf8(bench.read(&format!("{DIR}/put-back.json"))).unwrap();
     running.wait_until("it is crossed out", || !journal().contains(NODE));
-    // SIGINT, because a second SIGTERM so soon would count as the repetition of a scheduler.
+    // SIGINT, because a second SIGTERM so soon after the first would count as a scheduler's repetition.
     running.signal("INT");
     running.end().expect(4);
     bad.set_mode(Mode::Plain);
@@ -288,7 +288,7 @@ fn a_server_that_refuses_changes_is_left_as_it_was() {
     );
     assert!(!bench.exists(PUT_BACK));
     assert_eq!(server.samples(), 0);
-    // A setting that was changed before the failing one is restored.
+    // If a setting cannot be changed, a setting that was changed before is restored.
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
     server.set("log/0", "misc:INFO;drv_ssd:DETAIL");
     let second = InfoServer::start_as(Mode::RefuseSettings("FAIL"));
@@ -543,7 +543,8 @@ fn a_folder_alone_is_sized_also_of_several_nodes() {
     let more = ["--log", &log, "--iostat", &of_node];
     bench.flashproof(&arguments(&hosts, &more)).expect(0);
     assert!(bench.exists(&format!("{DIR}/{NODE}-iostat-x.txt.zst")));
-    // Two files of the same name, on a path with a "=". The names of the copies still show the node, if it is given.
+    // Two files of the same name, on a path with a "=". The names of the copies still show the node, if a node is
+    // given.
     fs::create_dir_all(bench.path("run=3")).unwrap();
     fs::copy(&iostat, bench.path("run=3/x.txt.zst")).unwrap();
     let twice = format!("{NODE}=run=3/x.txt.zst");

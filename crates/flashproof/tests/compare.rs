@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs;
 use support::{Bench, Running};
 
-/// A run of a minute of simulated time, into `out`.
+/// Runs a minute of simulated time, recorded in `out`.
 fn run(bench: &Bench, out: &str, more: &str) {
     let config = format!("device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\n{more}");
     bench.start_as(&format!("{out}.conf"), out, &config, &["--quiet"]).end().expect(0);

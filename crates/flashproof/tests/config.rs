@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 use support::{Bench, Ended, FLASHPROOF, Nobody, tool};
 
-/// Two partitions of a drive that does not exist here, and a second such drive.
+/// Two partitions of one drive, and a second drive. Neither drive exists here.
 const DEVICES: &str = "/dev/nvme90n1p1,/dev/nvme90n1p2,/dev/nvme91n1";
 
 fn config(bench: &Bench, arguments: &str) -> Ended {
@@ -246,7 +246,7 @@ fn the_dialogue_writes_what_was_answered_and_nothing_when_it_breaks_off() {
     let (code, stdout, stderr) = answered(&bench, &["--ask"], answers);
     assert_eq!((code, stdout.as_str()), (Some(0), ""), "{stderr}");
     assert!(bench.text("act_storage_3x_1d.conf").contains("\nread-reqs-per-sec: 6000\n"));
-    // ACT's helper asks the same questions, except for the one about the test.
+    // ACT's helper asks the same questions, except for the question about the test.
     symlink(FLASHPROOF, bench.path("act_config_helper.py")).unwrap();
     let (code, stdout, stderr) =
         typed_into(bench.command(bench.path("act_config_helper.py")), "1\n/dev/nvme90n1\nn\n\n3\nn\n");

@@ -6,7 +6,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Allowed licences. Each library offers a choice whose parts, joined by AND, are all in this list.
+/// Allowed licences. Each library must offer at least one alternative of which all licences (joined by AND) are in this
+/// list.
 const LICENCES: [&str; 10] = [
     "MIT",
     "Apache-2.0",

@@ -91,7 +91,7 @@ fn what_the_guard_would_let_pass_is_safe_and_nothing_of_it_changes() {
     let Some(loop_device) = LoopDevice::new(&bench, 8 * MIB, &[]) else { return };
     let free = device(&bench, &loop_device.name);
     assert_eq!((&free["safe"], &free["facts"]["size_bytes"]), (&"yes".into(), &(8 * MIB).into()), "{free}");
-    // The guard reads samples: this part is so large that a sample hits it.
+    // The guard reads samples: the data put here is so large that a sample hits it.
     loop_device.put(MIB, &b"precious".repeat(1 << 19));
     let before = loop_device.content();
     let asks = device(&bench, &loop_device.name);

@@ -1,5 +1,5 @@
-//! `flashproof check durability`: drives that keep acknowledged writes and drives that lie lose their power during
-//! writes.
+//! `flashproof check durability`: a drive loses its power during writes. Some drives keep all acknowledged writes,
+//! others lie.
 //!
 //! Here only the drive loses its power; `guest/durability.rs` cuts the power of a whole machine.
 
@@ -37,14 +37,16 @@ pub(crate) fn witness(bench: &Bench, address: &str) -> (Running, String) {
     (witness, address)
 }
 
-/// Acknowledged writes, from the last line of the witness's file that has their number; 0 without such a line.
+/// Number of acknowledged writes, from the last line of the witness's file with this number; 0 if there is no such
+/// line.
 pub(crate) fn acknowledged(bench: &Bench) -> u64 {
     let text = fs::read_to_string(bench.path("sessions")).unwrap_or_default();
     let upto = text.lines().rev().find_map(|line| line.split_once("\"upto\":[")?.1.split_once(']'));
     upto.map_or(0, |(numbers, _)| numbers.split(',').filter_map(|number| number.parse::<u64>().ok()).sum())
 }
 
-/// Runs a session on a drive with the defect `lie`, cuts it, and examines the data. `None`: cannot be tested here.
+/// Runs a session on a drive with the defect `lie`, cuts the drive's power, and examines the data. `None`: cannot be
+/// tested here.
 fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) -> Option<Value> {
     let mut random = Random::for_part(seed, number);
     let bench = Bench::new();
@@ -111,8 +113,8 @@ pub(crate) fn of_mode(json: &Value, mode: &str) -> (String, u64) {
     (result["outcome"].as_str().unwrap().to_owned(), gone)
 }
 
-/// Cuts drives with the defect `lie`. FLASHPROOF_DURABILITY_CUTS sets their number, FLASHPROOF_DURABILITY_SEED the
-/// moments.
+/// Cuts the power of drives with the defect `lie`. FLASHPROOF_DURABILITY_CUTS sets the number of cuts, and
+/// FLASHPROOF_DURABILITY_SEED their moments.
 fn cuts(lie: &str, in_directory: bool, modes: &[&str], check: impl Fn(&Value)) {
     let seed = variable("FLASHPROOF_DURABILITY_SEED", SEED);
     for number in 0..variable("FLASHPROOF_DURABILITY_CUTS", CUTS) {
@@ -198,7 +200,7 @@ fn without_a_cut_nothing_is_told_and_the_files_go() {
     assert!(ended.stdout.contains("cannot tell: the writes had ended before any cut (SIGINT)"), "{}", ended.stdout);
     assert!(!bench.exists("data/flashproof-durability"), "examined: the files go");
 
-    // The tester ends with its witness.
+    // The tester ends when its witness ends.
     let mut tester = Running::start(bench.prepare(&command));
     tester.wait_to_hear(" writes to data");
     drop(witness);

@@ -194,7 +194,7 @@ fn a_program_that_is_stopped_for_a_while_measures_itself_and_says_so() {
     let ended = running.end().expect(4);
     let run = bench.run();
     assert_eq!((run.verdict.outcome, run.verdict.partial), (Outcome::Invalid, false));
-    // On a busy machine, completions also stayed unseen, and the verdict may give this doubt instead.
+    // On a busy machine, flashproof may also see completions late, and the verdict may give that doubt instead.
     let doubts = ["this program's own lag would decide", "this program may have caused the slow operations"];
     assert!(doubts.iter().any(|doubt| ended.stdout.contains(doubt)), "{}", ended.stdout);
     assert_eq!(support::totals(&run, "reads"), (3000, 0, 0), "no operation is left out");

@@ -80,7 +80,7 @@ fn a_device_that_is_gone_stops_the_run_and_fails_it() {
     bench.flashproof(&["report", OUT]).expect(1);
 }
 
-/// A file cut short under a loop device with direct I/O: the kernel itself answers EIO beyond its end.
+/// A file is cut short under a loop device with direct I/O: the kernel itself answers EIO beyond the end of the file.
 #[test]
 fn an_error_of_a_real_device_is_one_of_the_run() {
     let bench = Bench::new();

@@ -223,7 +223,7 @@ fn each_operation_is_a_line_of_the_logs_of_each_clone() {
         }
         assert_eq!(bench.text("x_slat.1.log"), "");
     }
-    // Means can cover any time, not only whole seconds, as in the real fio.
+    // As in the real fio, means can cover any time, not only whole seconds.
     let means = "--write_iops_log=y --log_avg_msec=250 --rate_iops=100 --time_based --runtime=1";
     job(&bench, &format!("--out=means --name=a {means} {EIGHT}"), 0);
     assert_eq!(
@@ -412,7 +412,8 @@ fn beside_fio(bench: &Bench, jobs: &str) -> Option<[Value; 2]> {
     Some([read("theirs", std::path::Path::new("fio")), read("ours", &link)])
 }
 
-/// Asserts that ours has every name of fio's JSON, with a value of the same type, except percentiles and bins.
+/// Asserts that `ours` has every name of fio's JSON, with a value of the same type. Percentiles and bins are not
+/// compared.
 fn assert_like(theirs: &Value, ours: &Value, path: &str) {
     match (theirs, ours) {
         (Value::Object(theirs), Value::Object(ours)) => {
@@ -520,7 +521,7 @@ fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
         command
     });
     assert_eq!(version.end().expect(0).stdout, "fio-3.33\n", "scripts read this line");
-    // The exit code of an error is also that of fio.
+    // For an error, flashproof also has the exit code of fio.
     for line in ["--name=a --bogus=1", "no-such.fio", "--name=a --filename=/dev/null --rw=read"] {
         let mut command = bench.command(bench.path("fio"));
         command.args(words(line));
@@ -573,7 +574,7 @@ fn synchronous_jobs_run_beside_others() {
     assert_eq!(support::totals(&bench.run(), "queue-reads"), (1024, 0, 0));
 }
 
-/// Starts a run whose calls hang, because the kernel admits one byte per second. Also returns the limited group.
+/// Starts a run whose calls hang, because the kernel admits one byte per second. Also returns the throttled cgroup.
 fn hanging(bench: &Bench, device: &LoopDevice, line: &str) -> Option<(Throttled, Running)> {
     let throttled = Throttled::new(bench, device, &[("write_bps", 1)])?;
     let mut command = throttled.command(bench);

@@ -56,7 +56,7 @@ const ACCEPTED: &[&str] = &[
 const REFUSED: &[(&str, &str)] =
     &[("cpp_null", "ioengine=cpp_null"), ("cross-stripe-verify", "write to the same range")];
 
-/// Examples of engines that neither read nor write files and block devices through the kernel's block layer.
+/// Examples of engines that do no I/O on files or block devices through the kernel's block layer.
 const OTHER_ENGINES: &[&str] = &[
     "cpuio",
     "dev-dax",

@@ -78,7 +78,7 @@ fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
             let (theirs, _, fios) = did(&|| fio(&bench, &line).unwrap());
             assert_eq!(ours, theirs, "{options}");
             assert_eq!(kernel.write.sectors, fios.write.sectors - emptied_bytes / 512, "{options}");
-            // Reads of the guard are not among disk_util.
+            // disk_util does not include the reads of the guard.
             ours_read.unwrap().abs_diff(fios.read.completed) <= 4
         };
         // Other programs, other tests among them, may read the device meanwhile, so there are several attempts.
@@ -151,7 +151,8 @@ fn the_page_cache_of_a_file_is_dropped_kept_or_filled_before_a_job() {
     {
         let line = format!("--name=a --filename=data --rw=randread --bs=4k --number_ios=1 {options}");
         let run = |is_fio: bool| -> Option<u64> {
-            // Reading fills the cache for invalidate=0, and dropping empties it for pre_read.
+            // This job empties the page cache, as pre_read needs. For invalidate=0, the read below then fills the
+            // cache.
             bench
                 .flashproof(&[
                     "fio",

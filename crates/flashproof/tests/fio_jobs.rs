@@ -70,7 +70,8 @@ fn a_job_ends_when_it_is_steady_and_says_so() {
     assert!((7_000.0..7_003.0).contains(&number(&job[0]["read"]["runtime"])), "{}", ended.stderr);
     let seconds: Vec<_> = state["data"]["iops"].as_array().unwrap().iter().map(number).collect();
     assert!(seconds.len() == 4 && seconds.iter().all(|iops| (3_950.0..4_050.0).contains(iops)), "{seconds:?}");
-    // If the drive slows down meanwhile, the job is steady later. A job that is never steady has its whole runtime.
+    // If the drive slows down meanwhile, the job is steady later. A job that is never steady runs for its whole
+    // runtime.
     let slow = line.replace("jitter-pct=0", "jitter-pct=0+slow-after-s=5").replace("60", "30");
     let (job, _) = bench.fio_jobs(&format!("--out=slow --name=a {slow} {steady}"), 0);
     let ran = number(&job[0]["read"]["runtime"]);
@@ -215,7 +216,8 @@ fn logs_have_histograms_greatest_values_and_the_time_of_day() {
     assert_eq!(max[0][0], run.manifest.started_unix_ms + 500);
 }
 
-/// A script of fio's repository, in the directory `FLASHPROOF_FIO_TOOLS`; `None`, with a message, without it.
+/// A script of fio's repository, in the directory `FLASHPROOF_FIO_TOOLS`; `None`, with a message, without this
+/// directory.
 fn script(name: &str) -> Option<String> {
     let missing = || support::skip(&format!("{name}: FLASHPROOF_FIO_TOOLS names no directory with fio's tools"));
     let dir = std::env::var("FLASHPROOF_FIO_TOOLS").ok().or_else(missing)?;

@@ -226,7 +226,8 @@ fn what_was_written_is_read_back_in_every_kind_of_job() {
         (&whole["verify"]["verified_bytes"], &whole["verify"]["not_read_bytes"]),
         (&(4 * MIB).into(), &0.into())
     );
-    // If sizes vary, each smallest block has a header. An offset that is written several times holds the last write.
+    // If sizes vary, each block of the smallest size has its own header. An offset that is written several times holds
+    // the last write.
     for more in [
         "--rw=randwrite --bssplit=4k/50:16k/50",
         "--rw=randwrite --bs=4k --norandommap --random_distribution=zipf:1.2",

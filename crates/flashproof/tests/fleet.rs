@@ -60,9 +60,9 @@ fn mistakes_in_files_have_a_place_and_a_remedy_and_nothing_runs() {
     wrong(&format!("{SCREEN}sped = 1\n"), &["campaign.toml:6: unknown field `sped`"]);
     wrong(
         &SCREEN.replace("--load", "--laod"),
-        &["campaign.toml:2: step screen: run is no command of flashproof - unexpected argument '--laod'"],
+        &["campaign.toml:2: step screen: \"run\" is no command of flashproof - unexpected argument '--laod'"],
     );
-    wrong(&SCREEN.replace(" --out {out}", ""), &["run keeps no results - add --out {out}"]);
+    wrong(&SCREEN.replace(" --out {out}", ""), &["\"run\" keeps no results - add --out {out}"]);
     wrong(
         &format!("{SCREEN}[drives]\nmodels = [\"none\"]\n"),
         &["no free drive - no drive in the inventories matches"],

@@ -80,7 +80,7 @@ fn make(lab: &Lab, task: usize, what: u64) {
             slurm.kill("controller");
             slurm.controller();
         }
-        // Starts the campaign twice at once, and one task besides the scheduler.
+        // Starts the campaign twice at once, and also starts a task without the scheduler.
         5 => {
             let runs =
                 [lab.start(&["run", LAB]), lab.start(&["run", LAB]), lab.start(&["task", LAB, &task.to_string()])];

@@ -311,7 +311,7 @@ fn logs_stand_side_by_side_in_slices_that_end_together() {
     let ended = latency(&bench, &["-l", US, "-l", MS, "-t", "5", "-n", "2"]).expect(0);
     let lines: Vec<&str> = ended.stdout.lines().collect();
     assert_eq!(lines[1..3], [format!("[1] {US} is ACT version 6.6"), format!("[2] {MS} is ACT version 6.6")]);
-    // Intervals of 1 and 2 s: slices of 6 s. The first log has four of them, the second three.
+    // Intervals of 1 and 2 s: slices of 6 s. The first log has four slices, the second has three.
     assert_eq!(lines[4], "analyzing time slices of 6 seconds");
     assert_eq!(lines[5], "        [1] reads       [2] reads    ");
     assert_eq!(lines[6], "        %>(us)          %>(ms)       ");
@@ -463,7 +463,7 @@ fn a_run_directory_has_percentiles_rates_and_exact_counts() {
     assert_eq!(words("milliseconds"), columns);
     assert_eq!(words("stream"), ["stream", "offered/s", "achieved/s", "errors", "not", "done"]);
     assert_eq!(words("reads ")[..2], ["reads", "service"]);
-    // A run of 20 s has one slice of 20 s, a run killed after 12 s one of 12 s. A log alone keeps ACT's slice of an
+    // A run of 20 s has one slice of 20 s, a run killed after 12 s has one of 12 s. A log alone keeps ACT's slice of an
     // hour.
     let whole = latency(&bench, &["-l", OUT]).expect(0).stdout;
     assert_eq!(table(&whole).iter().filter(|line| line.trim_start().starts_with('1')).count(), 1, "{whole}");
@@ -480,11 +480,12 @@ fn a_run_directory_has_percentiles_rates_and_exact_counts() {
     assert_eq!((&json["logs"][0]["slice_sec"], &json["logs"][0]["complete_sec"]), (&12.into(), &12.into()), "{json}");
     let alone = latency(&bench, &["-l", log.to_str().unwrap()]).expect(2);
     assert!(alone.stdout.ends_with("could not find 3600 seconds of data\n"), "{alone:?}");
-    // Half of the reads are on the slow device. 1.5 ms is not an edge of the log's buckets, but the run counted it.
+    // Half of the reads are on the slow device. 1.5 ms is not an edge of the log's buckets, but the run counted the
+    // reads over 1.5 ms.
     let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>1500us"]).expect(1);
     let last = ended.stdout.lines().last().unwrap();
     assert!(last.contains("by wait + service): 100 % of reads on sim:read-us=3000 took over 1500 us"), "{last}");
-    // 2 ms is an edge of the log's buckets, but the run did not count it.
+    // 2 ms is an edge of the log's buckets, but the run did not count the reads over 2 ms.
     let ended = latency(&bench, &["-l", OUT, "-t", "10", "--sla", "5%>2ms"]).expect(1);
     assert!(ended.stdout.lines().last().unwrap().contains("by service): 100 % of reads on sim:read-us=3000"));
     latency(&bench, &["-l", OUT, "--sla", "5%>3us", "--format", "csv"])

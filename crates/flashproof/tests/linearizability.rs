@@ -39,8 +39,8 @@ impl Event {
         Self { what, lasts: Duration::from_millis(lasts_ms) }
     }
 
-    /// A random event. Its length varies around those of a lease (2 s), of a takeover from a dead node (1 s), and of a
-    /// takeover from a silent node (3 s).
+    /// A random event. Its length can be below or above that of a lease (2 s), of a takeover from a dead node (1 s),
+    /// and of a takeover from a silent node (3 s).
     fn draw(random: &mut Random, may_split: bool) -> Self {
         let node = random.below(2) as usize;
         match random.below(2 + u64::from(may_split)) {
@@ -188,7 +188,7 @@ fn clients_see_a_linearizable_history_of_each_key_whatever_happens_to_one_node()
     let wrong = ["illegal_keys", "undecided_keys", "lost", "undone_keys", "different"].map(|name| keys(&summary, name));
     assert_eq!((&summary["linearizable"], numbers[1], wrong), (&true.into(), Some(0), [&[][..]; 5]), "seed {seed}");
     assert!(summary["keys"].as_u64() >= Some(500) && numbers[0] > Some(1000 * events.len() as u64), "{summary}");
-    // Each event let writes through, and each long event disturbed some of them.
+    // During each event some writes succeeded, and each long event disturbed some writes.
     let seen = keys(&summary, "events").iter().zip(&events).filter(|(seen, event)| {
         let failed = ["writes_refused", "writes_unknown"].map(|name| seen[name].as_u64().unwrap()).iter().sum::<u64>();
         let is_long = event.lasts > Duration::from_secs(3);

@@ -1,4 +1,5 @@
-//! Live metrics: the format by promtool, a real Prometheus beside a run, hostile clients, the dashboard and the alerts.
+//! Live metrics: the format (checked by promtool), a real Prometheus beside a run, hostile clients, the dashboard and
+//! the alerts.
 
 use crate::support;
 

@@ -12,7 +12,7 @@ use support::{Bench, LoopDevice, OUT, Running, Throttled};
 const MIB: u64 = 1 << 20;
 
 /// Maximum deviation of the prediction from the rating. It is larger for stalls that are nearly as long as a limit
-/// allows: 1 % more length then costs several percent of the rating.
+/// allows: stalls that are 1 % longer then cost several percent of the rating.
 const NEAR: f64 = 0.10;
 const NEAR_A_LIMIT: f64 = 0.25;
 
@@ -59,7 +59,7 @@ fn the_predicted_rating_is_within_ten_percent_of_the_one_that_is_found() {
         ("sim:channels=8+read-us=90+write-us=30+read-mbps=400+write-mbps=150+jitter-pct=30", NEAR),
         // A limit of operations per second, as on a cloud volume.
         ("sim:channels=16+read-us=150+write-us=60+read-iops=8000+write-iops=8000+window-ms=50", NEAR),
-        // With an operation before it, a freeze is as long as ACT's limit of 8 ms.
+        // A freeze and the operation before it together take about as long as ACT's limit of 8 ms.
         ("sim:channels=2+read-us=700+write-us=500+stall-ms=7+stall-every-s=0.25", NEAR_A_LIMIT),
     ];
     let few = if support::long() { drives.len() } else { 1 };

@@ -412,7 +412,7 @@ fn a_part_that_is_not_used_stays_untouched_by_all_later_runs() {
         assert_same(&content[half as usize..], &vec![0; half as usize]);
     }
 
-    // Data beyond the prepared part is kept, and needs no consent...
+    // Data beyond the prepared part is kept, and a load on the prepared part needs no consent.
     let stranger = b"stranger".repeat(half as usize / 8);
     case.device.put(half, &stranger);
     for writes in ["", WRITES] {
@@ -422,7 +422,7 @@ fn a_part_that_is_not_used_stays_untouched_by_all_later_runs() {
         assert_eq!(case.used_bytes(), half);
         assert_same(&case.device.content()[half as usize..], &stranger);
     }
-    // ...until the whole device is to be prepared again.
+    // A preparation of the whole device needs consent, because it would overwrite this data.
     case.prep(&[]).expect_error(3, &["refusing to write to", "data in"]);
     case.prep(&["--erase", &case.device.name]).expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 1, 8 * MIB));

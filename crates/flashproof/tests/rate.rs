@@ -1,4 +1,4 @@
-//! `flashproof rate`: it finds the true rating, reports how it found it, and resumes after any interruption.
+//! `flashproof rate`: finds the true rating, reports how it was found, and resumes after any interruption.
 
 use crate::support;
 
@@ -53,7 +53,8 @@ const FAST: [Rated; 5] = [
     slower("sim:channels=1+read-us=5000+write-us=5000+slow-after-s=1800+slow-factor=1.5"),
 ];
 
-/// The first drives of [`SLOW`] were once rated three times too low, or not at all: p99 of rounds of 10 s decided then.
+/// Number of drives at the start of [`SLOW`] that were once rated three times too low, or not at all, when the rating
+/// depended on p99 of rounds of 10 s.
 const NAMED: usize = 4;
 
 /// The other rows of the table in docs/rate.md.

@@ -191,7 +191,7 @@ fn formatting_clears_what_another_would_know_the_device_by_and_nothing_between()
     let formatted = bench.read("records");
     let (begin, tail) = (8 << 20, SIZE - (1 << 20));
     assert!(formatted.starts_with(b"flashproof store"));
-    // After the header are the marks of two cores.
+    // The marks of two cores follow the header.
     assert!(formatted[4096..4104] != content[4096..4104]);
     assert!(formatted[20 << 10..begin].iter().chain(&formatted[tail..]).all(|byte| *byte == 0));
     assert!(formatted[begin..tail] == content[begin..tail], "the data in between is unchanged");

@@ -46,7 +46,8 @@ fn aerospike_s_python_client_finds_nothing_amiss_and_the_log_tells_what_it_did()
     let Some((running, port)) = serve(&bench, CONFIG) else { return };
     assert!(steps(&client, SocketAddr::from(([127, 0, 0, 1], port))).contains("1 nodes"));
 
-    // Five records are left: two of 500 keys, and three with keys of other types. The record with a short life expires.
+    // Five records are left: two of the 500 from a batch, and three with keys of other types. The record with a short
+    // life expires.
     let log = bench.path("serve.log");
     let begin = Instant::now();
     let text = || fs::read_to_string(&log).unwrap();

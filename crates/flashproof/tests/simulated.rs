@@ -19,7 +19,7 @@ fn a_freeze_of_a_second_at_a_thousand_a_second_is_a_thousand_slow_operations() {
     let run = bench.run();
     assert_eq!(totals(&run, "reads"), (10_000, 0, 0));
     assert_eq!(run.verdict.outcome, Outcome::Fail);
-    // Slow are all operations that arrived in the second of the freeze, except in its last millisecond.
+    // All operations that arrived during the freeze of one second are slow, except those in its last millisecond.
     assert!((990..=1005).contains(&slow(&run.verdict)), "{}", slow(&run.verdict));
     assert!(ended.stdout.contains("FAIL (screening"), "{}", ended.stdout);
 

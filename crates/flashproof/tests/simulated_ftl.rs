@@ -1,4 +1,4 @@
-//! Simulated drives with an FTL, `sim:ftl`: commands run on them as on other drives, and show their counters.
+//! Simulated drives with an FTL, `sim:ftl`: commands run on them as on other drives, and show the drives' counters.
 
 use crate::support;
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs::File;
 use support::{Bench, OUT, Running};
 
-/// A run of `seconds` in real time that only reads a file, with its first interval.
+/// Starts a run of `seconds` in real time that only reads a file, and waits for its first interval.
 fn started(bench: &Bench, seconds: u32) -> Running {
     File::create(bench.path("file")).unwrap().set_len(16 << 20).unwrap();
     let config = format!("device-names: file\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\n");

@@ -18,8 +18,8 @@ const NO_TAKEOVER: Duration = Duration::from_secs(6);
 const TOOK_OVER: &str = "took over the partitions of node";
 const LACKS: &str = "gets the missing records";
 
-/// Repeats a write until it is acknowledged. Until then it may only be refused, or its result unknown. Returns the
-/// time.
+/// Repeats a write until it is acknowledged. The attempts before may only be refused or have an unknown result. Returns
+/// the time until the acknowledgement.
 fn until_written(at: SocketAddr, key: u64, value: &[u8]) -> Duration {
     let begin = Instant::now();
     loop {
@@ -43,7 +43,7 @@ fn value_of(at: SocketAddr, key: u64) -> Vec<u8> {
     answer.value
 }
 
-/// The line of a node's log about its takeover.
+/// The line in a node's log that reports its takeover.
 fn takeover_line(node: &mut Running) -> String {
     node.wait_to_hear(TOOK_OVER);
     node.said().lines().find(|line| line.contains(TOOK_OVER)).unwrap().to_owned()
@@ -248,7 +248,7 @@ fn what_a_killed_node_had_in_memory_only_is_answered_by_the_other_however_soon_i
     [a, b].into_iter().for_each(end);
 }
 
-/// The second node is stopped, and continues. `namespace`: a line of its namespace's configuration.
+/// The second node is stopped for a while, and continues. `namespace`: a line of the configuration of its namespace.
 fn stop_second(namespace: &'static str) {
     let pair = Pair::new([PATIENT, namespace, ""]);
     let Some([mut a, mut b]) = pair.start_both() else { return };

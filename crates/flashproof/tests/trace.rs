@@ -1,4 +1,5 @@
-//! `flashproof trace`: counts compared with those of fio and awk, leftovers, and messages about its limits.
+//! `flashproof trace`: counts compared with those of fio and awk, instances that killed traces leave behind, and
+//! messages about limitations.
 
 use crate::support;
 
@@ -175,7 +176,7 @@ fn fio_and_the_trace_agree_to_the_operation() {
     let Some(()) = can_trace(&bench, &device) else { return };
     let Some(_) = tool("fio", &["--version"]) else { return };
     let running = tracing(&bench, &device.name, &["--json"]);
-    // Prime numbers of operations that cannot be merged, each of a size that fits in one request.
+    // The numbers of operations are primes. The operations cannot be merged, and each fits in one request.
     for (name, kind, bytes, count) in
         [("r", "randread", 4096, 997), ("w", "randwrite", 32_768, 499), ("t", "randtrim", 65_536, 101)]
     {
@@ -237,7 +238,7 @@ fn however_it_ends_tracing_is_left_as_it_was_found() {
     let killed_pid = killed.pid();
     killed.signal("KILL");
     assert_eq!(killed.end().signal, Some(9));
-    // Any later trace removes the instance: a trace of another test may have done so already.
+    // Any later trace removes the instance: a trace of another test may have removed it already.
     let other = tracing(&bench, &device.name, &[]);
     assert_eq!(instances(killed_pid), [""; 0]);
     bench.flashproof(&["trace", &device.name, "--duration", "1"]).expect(0);

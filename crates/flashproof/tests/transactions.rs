@@ -128,7 +128,7 @@ fn what_cannot_be_is_refused() {
     }
 }
 
-/// Runs rows over sockets, which need a ring. `None`, with a message, without io_uring.
+/// Runs rows over sockets of this machine, which need io_uring. `None`, with a message, without io_uring.
 fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
     let run =
         ["engine", "bench", "--loopback", "--threads", "1", "-k", "500", "-z", "8", "-g", "200", "--sla", "99%>10s"];
@@ -178,7 +178,7 @@ fn a_block_device_is_erased_when_it_is_named_and_serves_over_loopback() {
     assert_eq!(rows, ["1k", "2k", "4k"], "a replicated row needs a second device");
     assert!(table.as_array().unwrap().iter().all(|row| row["read_mb_per_sec"].as_f64().unwrap() > 0.0), "{table}");
     let content = device.content();
-    // After the header are the marks of each core.
+    // The marks of each core follow the header.
     let is_clear = content[1 << 20..8 << 20].iter().all(|byte| *byte == 0);
     assert!(content.starts_with(b"flashproof store") && is_clear);
 }

@@ -1,4 +1,4 @@
-//! A cluster of two nodes, each a `flashproof engine serve` of its own: both have each record.
+//! A cluster of two nodes, each a `flashproof engine serve` of its own. Each record is on both nodes.
 
 use crate::serve_clients;
 use crate::support::{Answer, Bench, Networks, OUT, Running, ask, listening, serve_as, statistic};

@@ -1,5 +1,6 @@
 //! Verdicts on loads that were not carried out, and on loads that were carried out but look wrong: drives that hang,
-//! fail at the end, are slow, or burst. Each case has an exit code, and the code and a part of the first reason.
+//! fail at the end, are slow, or burst. Each case has the expected exit code, and the code and a part of the text of
+//! the first reason.
 
 use crate::support;
 

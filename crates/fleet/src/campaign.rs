@@ -295,25 +295,25 @@ fn steps(
             );
         }
         let bad = |why: String| source.mistake(location.clone(), format!("step {name}: {why}"));
-        let words = shlex::split(&run).ok_or_else(|| bad("run has a quotation mark without its partner".to_owned()))?;
+        let words = shlex::split(&run).ok_or_else(|| bad("\"run\" has a quotation mark without partner".to_owned()))?;
         // A step with `together` may omit the drive, because clients of a database need none.
         if together.is_none() && !words.iter().any(|word| word.contains(DRIVE)) {
-            return Err(bad(format!("run names no drive - write {DRIVE} where the drive belongs")));
+            return Err(bad(format!("\"run\" names no drive - write {DRIVE} where the drive belongs")));
         }
         let Some(command) = words.first() else {
-            return Err(bad("run is empty - write a command of flashproof, such as certify".to_owned()));
+            return Err(bad("\"run\" is empty - write a command of flashproof, such as certify".to_owned()));
         };
         if words.iter().any(|word| word == "--erase" || word.starts_with("--erase=")) {
             return Err(bad(
-                "run has --erase - list the drive under [consent] instead, by its serial number".to_owned()
+                "\"run\" has --erase - list the drive under [consent] instead, by its serial number".to_owned()
             ));
         }
         if RECORDING.contains(&command.as_str()) && !words.iter().any(|word| word.contains(OUT)) {
-            return Err(bad(format!("run keeps no results - add --out {OUT}")));
+            return Err(bad(format!("\"run\" keeps no results - add --out {OUT}")));
         }
         let example: Vec<String> = words.iter().map(|word| word.replace(DRIVE, "sim:").replace(OUT, "out")).collect();
         check(&example)
-            .map_err(|why| bad(format!("run is no command of flashproof - {}", units::in_one_line(&why))))?;
+            .map_err(|why| bad(format!("\"run\" is no command of flashproof - {}", units::in_one_line(&why))))?;
         let limit_sec = seconds(&limit).map_err(|why| bad(format!("limit {}: {why}", quoted(&limit))))?;
         if limit_sec > LIMIT_SEC_MAX {
             return Err(bad(format!("limit {} is longer than a month", quoted(&limit))));
@@ -438,16 +438,16 @@ mod tests {
             (&format!("name = \"x\"\n{STEP}{STEP}"), "c.toml:6: two steps have the name a - give each"),
             (
                 &format!("name = \"x\"\n{}", STEP.replace("{drive}", "x")),
-                "c.toml:2: step a: run names no drive - write {drive}",
+                "c.toml:2: step a: \"run\" names no drive - write {drive}",
             ),
             (
                 &format!("name = \"x\"\n{}", STEP.replace("certify", "rm")),
-                "c.toml:2: step a: run is no command of flashproof",
+                "c.toml:2: step a: \"run\" is no command of flashproof",
             ),
             (&format!("name = \"x\"\n{}", STEP.replace("1h", "1y")), "c.toml:2: step a: limit \"1y\": not a time span"),
             (
                 &format!("name = \"x\"\n{}", STEP.replace("certify", "'certify")),
-                "c.toml:2: step a: run has a quotation mark",
+                "c.toml:2: step a: \"run\" has a quotation mark",
             ),
             (
                 &format!("name = \"x\"\n{STEP}after = [\"q\"]\n"),
@@ -457,7 +457,7 @@ mod tests {
             (&format!("name = \"x\"\n{STEP}[limits]\nper_host = 0\n"), "c.toml:6: a limit of 0 lets nothing run"),
             (
                 &format!("name = \"x\"\n{}", STEP.replace("--out", "--erase=S --out")),
-                "c.toml:2: step a: run has --erase - list the drive under [consent]",
+                "c.toml:2: step a: \"run\" has --erase - list the drive under [consent]",
             ),
             (&format!("name = \"x\"\n{}", STEP.replace("1h", "800h")), "c.toml:2: step a: limit \"800h\" is longer"),
             (

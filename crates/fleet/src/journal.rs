@@ -29,7 +29,7 @@ const LINES_MAX: usize = 100_000;
 /// A line: an event of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// By the clock of the host, milliseconds since 1970.
+    /// Time of the event by the clock of the host, milliseconds since 1970.
     pub unix_ms: u64,
     pub step: String,
     #[serde(flatten)]
@@ -81,7 +81,7 @@ pub struct StepStart {
 pub struct StepEnd {
     /// Exit code.
     pub exit: i32,
-    /// Outcome by the results; `None` for steps without a verdict.
+    /// Outcome according to the results; `None` for steps without a verdict.
     pub outcome: Option<Outcome>,
     /// Conclusion, one sentence.
     pub sentence: String,
@@ -142,7 +142,7 @@ impl Journal {
         self.last(step).map_or(&Event::Reset, |entry| &entry.event)
     }
 
-    /// Number of times that a user had `step` repeated.
+    /// Number of repetitions of `step` that users requested.
     pub fn resets(&self, step: &str) -> usize {
         self.entries.iter().filter(|entry| entry.step == step && entry.event == Event::Reset).count()
     }
@@ -165,7 +165,7 @@ impl Journal {
 #[derive(Debug, Error)]
 pub enum LockError {
     /// Another process has the lock.
-    #[error("another process has the task in {}", .0.display())]
+    #[error("another process holds the lock of the task in {}", .0.display())]
     Held(PathBuf),
     #[error(
         "cannot open the task's directory {} - {source} - {}",

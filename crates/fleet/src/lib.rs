@@ -51,7 +51,7 @@ pub fn host_name() -> String {
     node.or_else(|| kernel().map(short)).unwrap_or_else(|| "localhost".to_owned())
 }
 
-/// A command of this program: of the version that is running, even if a newer one was installed meanwhile. The command
+/// A command that runs the same program as this process, even if a newer version was installed meanwhile. The command
 /// appends its output to `log`, has no input, and ends with the thread that starts the command. Signals of the terminal
 /// do not reach the command: the thread passes them on.
 fn own_command(log: &Path) -> io::Result<Command> {

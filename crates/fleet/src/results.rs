@@ -28,8 +28,8 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
             .iter()
             .map(|(step, result)| format!("{step}, all drives together: {}", result.text().trim_end())),
     );
-    // The last step that measured more than half of the drives. Drives are compared in one step only, because the
-    // drives have another history of writes at other steps.
+    // The last step that measured more than half of the drives. Drives are compared in one step only, because their
+    // history of writes differs from step to step.
     let step = plan.campaign.steps.iter().rev().map(|step| step.name.as_str()).find(|step| {
         let measured = (0..drives.len())
             .filter(|index| result(plan, &status, *index, step).is_some_and(|dir| compared_run(&dir).is_some()));

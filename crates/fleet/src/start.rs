@@ -66,7 +66,7 @@ fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
 
 /// Marks the steps that have no verdict on the drive: `run` then repeats them.
 fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
-    // A step that begins together is repeated on all drives: a single drive would wait for the others.
+    // A step that all drives begin together is repeated on all drives: a single drive would wait for the others.
     let is_invalid =
         |name: &str| status.together.iter().any(|(step, result)| step == name && result.outcome == Outcome::Invalid);
     let is_one_test =

@@ -45,7 +45,7 @@ pub enum StepState {
     Skipped,
     /// Asked to end; resumes at the next start.
     Stopped,
-    /// The drive was missing, the environment failed.
+    /// The drive was missing, or the environment failed.
     Refused,
     /// Begun, but its process is gone.
     Lost,
@@ -107,15 +107,15 @@ impl StepState {
 pub struct StepStatus {
     pub step: String,
     pub now: StepState,
-    /// Outcome of its results, once the step has ended.
+    /// Outcome of the step's results, once the step has ended.
     pub outcome: Option<Outcome>,
-    /// Host where it runs or ran last.
+    /// Host where the step runs or ran last.
     pub host: Option<String>,
     /// Conclusion of the step, or a remark; one sentence, or empty.
     pub note: String,
-    /// Seconds until its end, if it runs and the end is known.
+    /// Seconds until the end of the step, if the step runs and its end is known.
     pub left_sec: Option<f64>,
-    /// Starts of its command.
+    /// Number of starts of the step's command.
     pub attempts: usize,
 }
 

@@ -427,7 +427,7 @@ fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
         return Err(format!("the drive is on host {host}, but this host is {this_host}"));
     }
     if planned.drive.is_simulated() {
-        // The inventory may have moved a simulated drive since the start.
+        // A new inventory may have given a simulated drive another path since the start of the campaign.
         let inventories = Inventory::read_all(&plan.dir).map_err(|failure| failure.message)?;
         let drives = inventories.iter().filter(|(_, of)| of.host.is_none() || of.host == planned.host);
         let drives = drives.flat_map(|(_, inventory)| &inventory.drives);

@@ -97,7 +97,7 @@ impl Barrier {
     }
 }
 
-/// Results of the steps that all drives began together and that no longer run. `journals`: those of `tasks`.
+/// Results of the steps that all drives began together and that no longer run. `journals`: the journals of `tasks`.
 pub(crate) fn results(plan: &Plan, tasks: &[TaskStatus], journals: &[Journal]) -> Vec<(String, MultiHostResult)> {
     let step_result = |(step_index, step): (usize, &Step)| {
         let is_over = !tasks.iter().any(|task| task.steps[step_index].now.is_open());

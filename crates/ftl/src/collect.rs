@@ -238,7 +238,8 @@ impl Ftl {
     }
 
     /// Wear levelling: the least worn superblock, if its number of erases is below that of the most worn superblock by
-    /// more than the allowed gap. At most every second victim is chosen so, because collection must also free space.
+    /// more than the allowed gap. At most every second victim is chosen this way, because collection must also free
+    /// space.
     fn least_worn(&self) -> Option<u32> {
         let gap = self.spec.wear_gap?;
         if self.victims.levelled || self.wear.gap() <= gap {

@@ -32,7 +32,7 @@ pub struct Ftl {
 /// Append point: a superblock that is being filled.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct AppendPoint {
-    /// Open superblock; 0: none, or the last one is full.
+    /// Open superblock; 0 if there is none, or if the last one is full.
     pub(crate) superblock: u32,
     /// Next flash unit to write.
     pub(crate) next_flash: u32,
@@ -230,7 +230,7 @@ impl Ftl {
         self.free_list.len() as u32
     }
 
-    /// Over-provisioning, (T - U) / U, with T rounded to whole superblocks.
+    /// Over-provisioning, (T - U) / U, where T is all flash, in whole superblocks, and U is the logical size.
     pub fn over_provisioning(&self) -> f64 {
         f64::from(self.superblocks()) * self.spec.superblock_bytes as f64 / self.spec.logical_bytes as f64 - 1.0
     }
@@ -245,7 +245,7 @@ impl Ftl {
         }
     }
 
-    /// By number of erases: number of superblocks.
+    /// Number of superblocks for each number of erases.
     pub fn erase_histogram(&self) -> &BTreeMap<u32, u32> {
         self.wear.histogram()
     }

@@ -4,9 +4,9 @@
 //! entry. Garbage collection looks up the host unit of each unit of its victim, with many of these loads in flight at
 //! once. Superblock 0 is not part of the drive: its unit 0 means "not written".
 //!
-//! The number of valid units of a closed superblock only falls. So an overwrite updates the minimum of a group of 256
-//! superblocks with one comparison, which is almost never true. To find the overall minimum, the group minima and one
-//! group are scanned. An overwrite moves no entry between lists.
+//! The number of valid units of a closed superblock only falls. So an overwrite needs only one comparison, which is
+//! almost never true, to update the minimum of a group of 256 superblocks. To find the overall minimum, the group
+//! minima and one group are scanned. An overwrite moves no entry between lists.
 
 use std::collections::BTreeMap;
 
@@ -242,7 +242,7 @@ impl Valid {
 #[derive(Clone, PartialEq)]
 pub(crate) struct Wear {
     erases: Vec<u32>,
-    /// By number of erases: number of superblocks.
+    /// Number of superblocks for each number of erases.
     histogram: BTreeMap<u32, u32>,
 }
 

@@ -34,8 +34,8 @@ pub struct Firmware {
     /// Garbage collection writes the units of all handles to one append point, even if the handles are persistently
     /// isolated: cold data then shares superblocks with hot data.
     pub mixes_handles: bool,
-    /// With each victim, garbage collection also collects a superblock of every other handle, even if it is fully
-    /// valid: overwrites with one handle move the data of the others.
+    /// With each victim, garbage collection also collects a superblock of every other handle, even a fully valid
+    /// superblock: overwrites with one handle move the data of the others.
     pub collects_all_handles: bool,
     /// Garbage collection takes a superblock that a long sequential stream is overwriting, before the stream has
     /// overwritten all of it.
@@ -163,7 +163,7 @@ impl Spec {
 /// Maximum over-provisioning: no real drive has more.
 const OVER_PROVISIONING_MAX: f64 = 100.0;
 
-/// Maximum number of flash units, whose numbers have 32 bits.
+/// Maximum number of flash units: their indices have 32 bits.
 const UNITS_MAX: u128 = 1 << 32;
 
 /// Reason why a spec is invalid: a sentence.
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn units_of_flash_have_numbers_of_32_bits() {
-        // With superblock 0, which is not part of the drive, 2^20 superblocks of 2^12 units.
+        // 2^20 superblocks of 2^12 units, including superblock 0, which is not part of the drive.
         let superblock_bytes = 4096 << 12;
         let of = |superblocks: u64| Spec {
             superblock_bytes,

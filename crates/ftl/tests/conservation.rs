@@ -91,7 +91,7 @@ fn spec() -> impl Strategy<Value = Spec> {
             },
             ..Spec::of(UNITS * 4096)
         };
-        // The minimum over-provisioning, with which garbage collection has the least space.
+        // Uses the minimum over-provisioning, so that garbage collection has the least space.
         while spec.check().is_err() {
             spec.over_provisioning += 0.005;
         }

@@ -7,7 +7,7 @@ pub(crate) trait Choice: Copy + Sized + 'static {
     /// Every variant with its word, the default first.
     const WORDS: &'static [&'static str];
 
-    /// The variant of a word of `WORDS`.
+    /// The variant that `word` stands for; `None` if `WORDS` does not have the word.
     fn from_word(word: &str) -> Option<Self>;
 
     fn word(self) -> &'static str;

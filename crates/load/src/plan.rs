@@ -45,8 +45,8 @@ pub struct Lane {
 pub struct Limit {
     /// Maximum operations in flight.
     pub slots: u32,
-    /// True: the user set this bound, and waits at the bound are charged to the configuration. False: they are charged
-    /// to the device.
+    /// True: the user set this bound, and waits at the bound are charged to the configuration. False: the waits are
+    /// charged to the device.
     pub configured: bool,
 }
 

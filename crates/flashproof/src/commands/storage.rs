@@ -1,8 +1,9 @@
-//! `flashproof storage` and `flashproof index`: one ACT test from its configuration to its verdict. Also the replay of
-//! a trace (`--replay`), and record stores that share a drive (`storage tenants`), recorded and judged like a test.
+//! `flashproof storage` and `flashproof index`: one ACT test from its configuration to its verdict. This module also
+//! replays a trace (`--replay`), and runs several record stores on one drive (`storage tenants`). Both are recorded and
+//! judged like a test.
 //!
-//! Called `act_storage` or `act_index`, flashproof replaces that program in a script: its log on standard output, its
-//! pacing, its exit codes, and only requested files.
+//! Under the name `act_storage` or `act_index`, flashproof can replace that program in a script: it prints the same
+//! log, has the same pacing and exit codes, and writes only requested files.
 
 use super::done;
 use crate::args::{StorageArgs, TestArgs};
@@ -57,8 +58,8 @@ pub fn run(test: Test, args: &TestArgs, compat_mode: CompatMode) -> Result<ExitC
     record(test.name(), args.record.out.as_deref(), args.request(workloads), compat_mode)
 }
 
-/// Names that distinguish several configurations: their file names without extension, with a number if two are equal;
-/// empty for a single one. They become parts of file names and stream names.
+/// Names to distinguish several configurations in the names of files and streams: the configurations' file names
+/// without extension, with a number if two are equal. A single configuration has an empty name.
 fn names(configs: &[PathBuf]) -> Vec<String> {
     if let [_] = configs {
         return vec![String::new()];
@@ -83,7 +84,7 @@ pub fn replay(args: &StorageArgs) -> Result<ExitCode, Failure> {
     check_devices(name, &trace, &args.test.device)?;
     if trace.left_out > 0 {
         console::warning(&format!(
-            "{name}: {} of other types are left out, such as passthrough commands and write zeroes",
+            "{name}: {} are left out, because a replay cannot repeat their type, such as passthrough or write zeroes",
             units::count(trace.left_out, "operation")
         ));
     }
@@ -161,7 +162,7 @@ pub fn tenants(args: &TestArgs) -> Result<ExitCode, Failure> {
 
 /// Table of the tenants' loads, and the effect of their fill.
 ///
-/// Errors: a store that is invalid on any device.
+/// Errors: a store that would be invalid on every device.
 fn describe(tenants: &Tenants, default_device: Option<&DeviceName>) -> Result<String, Failure> {
     let mut table = Table::new("").text(["tenant", "on"]).numbers([
         "write block",
@@ -200,16 +201,17 @@ fn describe(tenants: &Tenants, default_device: Option<&DeviceName>) -> Result<St
     text += "\"engine WA\": bytes that the store writes for each byte of its clients. \"at most\": the fill at which \
              uniform updates run out of blocks.\n";
     if has_uneven_keys {
-        text += "Both numbers assume uniform keys. For other keys, a run models the store at its start, and \
-                 shows the numbers.\n";
+        text += "Both numbers assume uniform keys. For other keys, a run computes and shows the numbers when \
+                 it begins.\n";
     }
     text += "A run begins as if the spaces had been in use for a long time.\n";
     Ok(text)
 }
 
-/// Write blocks of a tenant, if its space is known without opening a device.
+/// Number of write blocks in a tenant's space. The number is assumed if only an opened device would show the space's
+/// size.
 ///
-/// Errors: the space does not exist, or overlaps another tenant's.
+/// Errors: the space does not exist, or overlaps another tenant's space.
 fn blocks(tenants: &Tenants, tenant_index: usize, default_device: Option<&DeviceName>) -> Result<u64, Failure> {
     let tenant: &Tenant = &tenants.tenants[tenant_index];
     let own_device: Option<DeviceName> = tenant.device.as_ref().and_then(|name| name.parse().ok());

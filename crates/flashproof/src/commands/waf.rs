@@ -69,13 +69,13 @@ pub fn probe(args: &WafProbeArgs) -> Result<ExitCode, Failure> {
     result.map(|()| ExitCode::SUCCESS)
 }
 
-/// The question about a file's tenants. Errors: a tenant has its own device, but the arrangement chooses the drives.
+/// The request for the tenants of a file. Errors: a tenant has its own device, but the arrangement chooses the drives.
 fn question(args: &OnDriveArgs) -> Result<WafRequest, Failure> {
     let (tenants, text) = read_tenants(&args.tenants)?;
     if let Some(tenant) = tenants.tenants.iter().find(|tenant| tenant.device.is_some()) {
         return Err(Failure::usage(format!(
-            "cannot use the device of tenant {} - the arrangement assigns tenants to drives - leave out device, and \
-             name the drive by --device",
+            "cannot use the device of tenant {} - the arrangement assigns tenants to drives - remove the tenant's \
+             \"device\", and name the drive by --device",
             units::quoted(&tenant.name)
         )));
     }
@@ -206,7 +206,7 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
     ))
 }
 
-/// The valid configuration with the most handles; of several, the one with the smallest reclaim unit.
+/// The valid configuration with the most handles. If several have as many, the one with the smallest reclaim unit.
 fn best(configurations: &[Configuration]) -> Option<&Configuration> {
     let valid = configurations.iter().filter(|one| one.valid && !one.handles.is_empty());
     valid.max_by_key(|one| (one.handles.len(), std::cmp::Reverse(one.reclaim_unit_bytes)))

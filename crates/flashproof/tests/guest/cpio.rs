@@ -67,7 +67,7 @@ impl Archive {
     }
 }
 
-/// A path of this system as an archive names it.
+/// A path of this system as it is written in an archive: without the first slash.
 pub(super) fn name(path: &Path) -> &str {
     path.to_str().expect("a readable path").trim_start_matches('/')
 }

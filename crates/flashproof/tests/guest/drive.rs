@@ -33,8 +33,8 @@ impl Counters {
     }
 }
 
-/// The configuration of a storage test on the drive, as a command that writes it to /tmp/c. Few operations a
-/// second, because the processor is emulated, and limits that hold on any machine.
+/// The configuration of a storage test on the drive, as a command that writes it to /tmp/c. The load has few operations
+/// per second, because the processor is emulated.
 fn load(seconds: u32) -> String {
     format!(
         "printf '%s\\n' device-names:$FDP0 test-duration-sec:{seconds} report-interval-sec:1 read-reqs-per-sec:200 \
@@ -73,7 +73,7 @@ pub(super) fn is_shown(guest: &mut Guest) {
     let expected = [json!("QEMU NVMe Ctrl"), json!(DRIVE_BYTES), json!(512), json!(1), json!(8)];
     assert_eq!(shown.map(|fact| facts[fact].clone()), expected);
 
-    // Findings about this drive: a note on its kind, and a warning on its preparation that `prep` removes.
+    // Findings about this drive: a note on its kind, and a warning that it is unprepared. `prep` removes the warning.
     let unprepared = |guest: &mut Guest| {
         let findings = parsed(guest, "flashproof doctor $FDP0 --json");
         let findings = findings["findings"].as_array().unwrap().clone();
@@ -108,7 +108,8 @@ pub(super) fn is_shown(guest: &mut Guest) {
     let table = guest.ask("cat /data/run/telemetry.csv");
     assert_eq!(column(&table, ".ocp.physical_media_units_written_bytes")[0], full.ocp_bytes.to_string());
     assert_eq!(column(&table, ".smart.data_units_written")[0], full.smart_units.to_string());
-    // QEMU counts a write twice on the media if it fills a reclaim unit to its end, so the media can have more bytes.
+    // On the media, QEMU counts a write twice if the write fills the rest of a reclaim unit. So the media can have more
+    // bytes than the host.
     assert!(ran.media_bytes >= ran.host_bytes, "{ran:?}");
 }
 

@@ -1,6 +1,6 @@
 //! Durability of a whole machine that loses its power, with an NVMe drive whose cache is nbdkit's memory.
 //!
-//! QEMU's NVMe controller ignores FUA. A drive that keeps everything flushed therefore lies only about FUA: ext4 then
+//! QEMU's NVMe controller ignores FUA. A drive that keeps all flushed data therefore lies only about FUA: ext4 then
 //! loses its last commit, and a rename with it. With `write-cache=off`, QEMU sends FUA with each write.
 //!
 //! The guest has no network. Its connections to the witness go over serial ports.

@@ -47,8 +47,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// A machine with the drives that `devices` describes to QEMU. Each `drive=NAME` gets its own image; that of
-    /// `drive=locked` is read-only, and a running [`crate::support::CachedDrive`] serves that of `drive=cached`.
+    /// A machine with the drives that `devices` describes to QEMU. Each `drive=NAME` gets its own image. The image of
+    /// `drive=locked` is read-only; a running [`crate::support::CachedDrive`] serves the image of `drive=cached`.
     /// `None`, with a message, without QEMU or a kernel.
     pub(super) fn new(devices: &str) -> Option<Self> {
         // target/guest, which scripts/guest-setup creates.
@@ -192,7 +192,7 @@ pub(super) fn copy_out(image: &Path, directory: &str, to: &Path) {
     // Exit code 1: something was repaired, for example by a replay of the journal.
     let output = Command::new("e2fsck").args(["-f", "-y", image]).env("PATH", PATH).output().unwrap();
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stdout));
-    // debugfs creates a directory of the same name in the given one.
+    // debugfs creates a directory of the same name in the directory that it is given.
     let within = tempfile::tempdir_in(to.parent().unwrap()).unwrap();
     let command = format!("rdump {directory} {}", within.path().to_str().unwrap());
     tool("debugfs", &["-R", &command, image]).expect("debugfs reads the image");

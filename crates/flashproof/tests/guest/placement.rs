@@ -11,7 +11,7 @@ use std::fs;
 /// A reclaim unit of [`FDP`], in blocks.
 const UNIT_BLOCKS: u64 = (16 << 20) / 512;
 
-/// A drive with blocks of 4,096 bytes, and the bytes of its partition.
+/// A drive with blocks of 4,096 bytes, and the range of bytes of its partition.
 const PARTITIONED: &str = "-device nvme-subsys,id=subsys1,nqn=subsys1,fdp=on,fdp.runs=16M,fdp.nrg=1,fdp.nruh=4 \
      -device nvme,id=part0,serial=PART0,subsys=subsys1 \
      -device nvme-ns,drive=part,nsid=1,bus=part0,logical_block_size=4096,physical_block_size=4096,fdp.ruhs=0-3";
@@ -20,8 +20,8 @@ const PARTITION: std::ops::Range<u64> = 3 << 20..35 << 20;
 /// The kernel's number of write streams of the drive.
 pub(super) const STREAMS: &str = "/sys/block/${FDP0#/dev/}/queue/max_write_streams";
 
-/// A file of tenants in /tmp/t, without reads: each with its write block, and the placements of its clients and of its
-/// defragmentation.
+/// Command that writes a file of tenants, without reads, to /tmp/t. `placements`: for each tenant the write block, the
+/// placement of its clients' writes, and the placement of its defragmentation.
 pub(super) fn tenants(per_sec: u32, seconds: u32, placements: &[(&str, u16, u16)]) -> String {
     let mut file = format!(
         "operations-per-sec = {per_sec}\nduration-sec = {seconds}\nseed = 5\n\
@@ -94,7 +94,7 @@ fn what_each_stream_writes_arrives_at_its_handle_and_what_the_media_wrote_beside
     partition(&machine);
     let mut guest = machine.boot();
 
-    // The tests inside compare block by block, while the drive is new.
+    // The tests of `guest::inside` compare block by block, while the drive is new.
     let inside = guest.ask("tests guest::inside --ignored --test-threads=1 2>&1");
     assert!(inside.contains("5 passed; 0 failed; 0 ignored"), "{inside}");
 
@@ -167,6 +167,6 @@ fn assert_untouched_outside(machine: &Machine) {
     let [start, end] = [PARTITION.start, PARTITION.end].map(|at| at as usize);
     assert!(before[..start] == after[..start] && before[end..] == after[end..], "written outside of the partition");
     assert!(after[start..end].iter().any(|byte| *byte != 0), "nothing was written");
-    // The tests inside wrote the last block of the partition.
+    // The tests of `guest::inside` wrote the last block of the partition.
     assert!(after[end - 4096..end].iter().all(|byte| *byte == 0xa5));
 }

@@ -19,7 +19,7 @@ fn storage(serial: &str) -> String {
     format!("flashproof storage /tmp/c --erase {serial} --out /data/{serial} --sla '99%>10s' --no-trace --quiet")
 }
 
-/// Loads that drive or kernel cannot carry out are refused, and nothing is written.
+/// Loads that the drive or the kernel cannot carry out are refused, and nothing is written.
 pub(super) fn nothing_is_written(guest: &mut Guest) {
     let new = Counters::of(guest);
 
@@ -43,7 +43,7 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
     let cases: [Case<'_>; 12] = [
         (one(9), &on_fdp, &["placement handle 9 of", "its placement list has 8 - use lower handles"], ":"),
         (one(1), &on_locked, &["its namespace has no placement list: the drive has no FDP", "waf setup DEVICE"], ":"),
-        // For flashproof, the kernel has no write streams, as before 6.16, and forbids io_uring.
+        // The kernel shows flashproof no write streams, like a kernel before 6.16, and forbids io_uring.
         (
             format!("{}{hidden}; {no_ring}", one(1)),
             &on_fdp,
@@ -78,7 +78,7 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
     }
     assert_eq!(Counters::of(guest), new, "something was written");
 
-    // If the drive fails a command that it supports, the run fails with the drive's own status; it is not refused.
+    // If the drive fails a command that it supports, the run is not refused, but fails with the drive's own status.
     guest.ask(&passthrough("$LOCKED0"));
     let failed = guest.run(&storage("LOCKED0")).expect(1);
     assert!(failed.stderr.contains("NVMe status Write Fault (type 0x2, code 0x80)"), "{}", failed.stderr);

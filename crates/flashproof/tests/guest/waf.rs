@@ -51,7 +51,7 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
         let octiles = octiles.iter().map(|octile| octile[counter].as_u64().unwrap());
         octiles.sum::<u64>()
     });
-    // The added bytes, plus up to 5 % of the host's: a write that fills a reclaim unit to its end counts twice.
+    // The added bytes, plus up to 5 % of the host's bytes: a write that fills a reclaim unit to its end counts twice.
     let added = media - host;
     assert!((16 << 20..(16 << 20) + host / 20).contains(&added), "{added} beside {host}: {fdp:#}");
     let tenants = fdp["timed"]["latencies"].as_array().unwrap();

@@ -56,7 +56,7 @@ fn zones_are_written_at_their_write_pointers_and_a_zone_that_another_program_res
     let read = job(&mut guest, "--rw=read --bs=256k --iodepth=4 --size=64m");
     assert_eq!(ops(&read, "read"), 96, "only the written zones");
 
-    // Writes random zones, four at once, by several jobs; then all zones again, past the block layer.
+    // Writes random zones, four at once, by several jobs. Then a job writes all zones again, past the block layer.
     for engine in ["io_uring", "libaio", "io_uring_cmd"] {
         let options = format!(
             "--rw=randwrite --bs=64k --iodepth=4 --numjobs=2 --group_reporting --size=48m --io_size=40m --ioengine={engine}"

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Timeout for a program of the drive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A drive that serves a socket until it is cut.
+/// A drive that serves a socket until its power is cut.
 pub struct CachedDrive {
     pub socket: PathBuf,
     nbdkit: Child,

@@ -63,7 +63,7 @@ struct State {
     tls: Option<Arc<ServerConfig>>,
 }
 
-/// A file of the certificates that the tests have.
+/// Path of the file `name` among the tests' certificates.
 pub fn tls_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tls").join(name)
 }
@@ -297,7 +297,7 @@ impl State {
 /// Command of a login by password.
 const LOGIN: u8 = 20;
 
-/// Result of a login, which is a command, the user, and a credential or the token of a session.
+/// Result code of a login. `body` has the command, the user, and a credential or the token of a session.
 pub fn log_in(body: &[u8], user: &str, credential: &str) -> u8 {
     let mut fields = BTreeMap::new();
     let mut rest = &body[16..];

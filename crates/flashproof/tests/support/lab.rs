@@ -11,7 +11,7 @@ use std::sync::MutexGuard;
 /// The campaign's directory.
 pub const LAB: &str = "lab";
 
-/// A step of an hour of simulated time, in about a second.
+/// A step with 10 minutes of simulated load per stage, which takes about a second.
 pub const SCREEN: &str =
     "[[step]]\nname = \"screen\"\nrun = \"certify {drive} --load 1 --duration 10m --out {out}\"\nlimit = \"10m\"\n";
 
@@ -102,7 +102,7 @@ impl Lab {
         format!("flashproof-{name}-{}", plan["id"].as_str().unwrap())
     }
 
-    /// Status of the campaign, asked again while another test's controller is down.
+    /// Status of the campaign, requested again while another test keeps Slurm's controller down.
     pub fn status(&self) -> Value {
         let ended = (0..100).map(|_| self.fleet(&["status", LAB, "--json"])).find(|ended| {
             let is_down = ended.stderr.contains("running squeue");
@@ -124,7 +124,7 @@ impl Lab {
         (text("now"), text("note"))
     }
 
-    /// Entries of a task's journal with that event of the step.
+    /// Number of `event`s of the step in the journal of a task.
     pub fn events(&self, index: usize, step: &str, event: &str) -> usize {
         let text = fs::read_to_string(self.journal(index)).unwrap_or_default();
         let entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

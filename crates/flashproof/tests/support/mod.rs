@@ -105,7 +105,7 @@ impl Bench {
         self.write(name, b"precious".repeat(mbytes << 17));
     }
 
-    /// `program`, in this directory, with its own state directory and without a terminal for questions.
+    /// Command for `program` in this directory, with its own state directory and without a terminal for questions.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command
@@ -120,7 +120,7 @@ impl Bench {
         command
     }
 
-    /// `line` in bash, which finds flashproof by its name, not yet started.
+    /// Command that runs `line` in bash, where flashproof is found by its name.
     pub fn shell(&self, line: &str) -> Command {
         let mut command = self.command("bash");
         let ours = Path::new(FLASHPROOF).parent().unwrap().display();

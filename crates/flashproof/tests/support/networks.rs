@@ -43,7 +43,7 @@ impl Networks {
         Some(this)
     }
 
-    /// Address of `host` (1 or 2) on `link`: links to here from each node, and the link between the nodes.
+    /// Address of end `host` (1 or 2) of a link. Links 0 and 1 lead from here to the two nodes; link 2 joins the nodes.
     fn host(&self, link: u32, host: u32) -> Ipv4Addr {
         Ipv4Addr::from_bits(Ipv4Addr::new(198, 18, 0, 0).to_bits() + self.slot * 16 + link * 4 + host)
     }

@@ -103,9 +103,9 @@ fn text(file: &File) -> String {
 /// Result of a process.
 #[derive(Debug)]
 pub struct Ended {
-    /// Exit code, unless a signal ended it.
+    /// Exit code, unless a signal ended the process.
     pub code: Option<i32>,
-    /// Signal that ended it.
+    /// Signal that ended the process.
     pub signal: Option<i32>,
     pub stdout: String,
     pub stderr: String,

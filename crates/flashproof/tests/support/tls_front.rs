@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Time that one direction waits for bytes before the other has its turn.
 const TURN: Duration = Duration::from_millis(1);
 
-/// Listens for clients with a certificate, for user admin with password admin; gone when dropped.
+/// Listens for clients that have a certificate and log in as user admin with password admin. Stops when dropped.
 pub struct TlsFront {
     pub address: SocketAddr,
     state: Arc<State>,

@@ -25,11 +25,12 @@ const PAGE_BYTES: u64 = 4 << 10;
 /// Percent of reads in each profile.
 const MIXES: [u32; 4] = [0, 50, 95, 100];
 
-/// Rates for latency against throughput, percent of the highest rate. `FEW_RATES`: the rates of a short baseline.
+/// Rates at which latency is measured, percent of the highest rate. `FEW_RATES`: the rates of a short baseline.
 const RATES: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 95];
 const FEW_RATES: [u32; 4] = [25, 50, 75, 95];
 
-/// Steps of the grid for reads and for writes, percent of the highest rates. `SMALL_GRID`: those of a short baseline.
+/// Steps of the grid for reads and for writes, percent of the highest rates. `SMALL_GRID`: the steps of a short
+/// baseline.
 const GRID: [u32; 5] = [0, 20, 40, 60, 80];
 const SMALL_GRID: [u32; 3] = [0, 40, 80];
 
@@ -50,8 +51,8 @@ const SATURATION_DEPTH: u32 = 32;
 pub const PTS_THREADS: u32 = 4;
 pub const PTS_DEPTH: u32 = 32;
 
-/// SNIA's write saturation ends when it is steady, when this multiple of the drive's capacity was written, or after as
-/// many rounds as a day has minutes.
+/// SNIA's write saturation ends when it is steady, when this multiple of the drive's capacity was written, or after
+/// 1,440 rounds: a day of rounds of a minute.
 const PTS_WRITTEN_MAX: f64 = 4.0;
 const PTS_SATURATION_ROUNDS: usize = 1_440;
 
@@ -129,7 +130,7 @@ impl BaselineRequest {
         self.jobs().map_or_else(|| self.pts.iter().map(of_test).sum(), |jobs| jobs + saturation)
     }
 
-    /// Number of jobs, without the rounds of a saturation; `None` if it depends on when drives are steady.
+    /// Number of jobs, without the rounds of a saturation; `None` if the number depends on when drives are steady.
     pub fn jobs(&self) -> Option<usize> {
         self.pts.is_empty().then(|| self.planned(&[]).len())
     }
@@ -154,7 +155,7 @@ impl BaselineRequest {
         Some(self.timed(Job { position: (1, index), ..job }).among(self.threads))
     }
 
-    /// The next job of the first of SNIA's tests that is not over.
+    /// The next job of SNIA's tests: a job of the first test that is not over.
     fn next_of_pts(&self, points: &[Point], capacity_bytes: u64) -> Option<Job> {
         let next_job = |(number, test): (usize, &Pts)| {
             let test_points: Vec<_> = points.iter().filter(|point| test.has(point)).collect();

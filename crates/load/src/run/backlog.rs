@@ -23,7 +23,7 @@ pub(super) struct Slot {
     pub(super) eligible_ns: u64,
     /// flashproof's lag, accumulated over the earlier operations on the same slot.
     pub(super) lag_before_ns: u64,
-    /// Upper bound of how much earlier the operation could have been issued, had earlier completions on its slot been
+    /// Upper bound of how much earlier the operation could have been issued if earlier completions on its slot had been
     /// seen at once.
     pub(super) unseen_before_ns: u64,
     /// Upper bound of this operation's delay at its device because flashproof issued earlier operations late.
@@ -46,11 +46,13 @@ pub(super) struct LimitState {
     pub(super) limit: Limit,
     /// flashproof's lag in the operation that last freed a slot, and in the earlier operations on that slot.
     pub(super) lag_ns: u64,
-    /// Upper bound of how much earlier the last freed slot would have been free, had all completions been seen at once.
+    /// Upper bound of how much earlier the last freed slot would have been free if all completions had been seen at
+    /// once.
     pub(super) unseen_ns: u64,
     /// Lanes that wait for a slot, each with the intended start of its next operation.
     pub(super) waiting: VecDeque<(u64, u32)>,
-    /// True if slots are free, but the first waiting lane's stream has no next operation until one in flight completes.
+    /// True if slots are free, but the stream of the first waiting lane has no next operation until an operation in
+    /// flight completes.
     pub(super) starved: bool,
 }
 
@@ -236,7 +238,7 @@ impl<W: BlockEngine> Shard<W> {
     }
 
     /// Counts, slice by slice, the operations of a lane that are due at `intended_ns` or later. Without flashproof's
-    /// delays, those due within the first `own_ns` would have been issued.
+    /// delays, the operations due within the first `own_ns` would have been issued.
     pub(super) fn count_schedule(&mut self, lane: u32, mut intended_ns: u64, own_ns: u64) {
         let Lane { arrival: Arrival::Scheduled(schedule), stream, .. } = &mut self.lanes[lane as usize] else {
             return;

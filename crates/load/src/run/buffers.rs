@@ -13,7 +13,7 @@ struct ClassBuffers {
     ready: Vec<Buf>,
     /// Used buffers that need new salt. Always empty for a fill without salt: its buffers are ready at once.
     used: Vec<Buf>,
-    /// The buffer being salted, and its salted bytes.
+    /// The buffer being salted, and the number of bytes salted so far.
     filling: Option<(Buf, usize)>,
     fill: Fill,
 }
@@ -29,7 +29,8 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// Cuts all buffers from the engine's memory and salts those that need it. `None` if the engine has too little.
+    /// Cuts all buffers from the engine's memory and salts the buffers that need salt. `None` if the engine has too
+    /// little memory.
     pub(super) fn new<W: BlockEngine>(classes: Vec<BufferClass>, engine: &mut W) -> Option<Self> {
         let mut buffers = Self { classes: Vec::new(), unsalted: 0, first_class: 0, are_empty: true };
         for class in classes {

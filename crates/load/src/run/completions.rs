@@ -66,9 +66,9 @@ impl<W: BlockEngine> Shard<W> {
             self.wake(slot.lane, completed_ns);
         }
         let limit = self.lanes[slot.lane as usize].limit;
-        // Without flashproof's lag, this operation and those before it would have freed their slot that much earlier.
-        // For that time the next lane on the slot waits for flashproof, not for the device. `unseen_ns` is only an
-        // upper bound of the time for which completions were unseen.
+        // Without flashproof's lag, this operation and those before it would have freed their slot earlier, by
+        // `lag_ns`. For that time the next lane on the slot waits for flashproof, not for the device. `unseen_ns` is
+        // only an upper bound of the time for which completions were unseen.
         (self.limits[limit as usize].lag_ns, self.limits[limit as usize].unseen_ns) = (lag_ns, unseen_ns);
         self.free_slot(limit, FreeSlot { freed_ns: completed_ns.saturating_sub(lag_ns), unseen_ns });
     }

@@ -86,7 +86,8 @@ pub enum EndCause {
     },
     /// More operations failed than allowed.
     Errors { count: u64 },
-    /// A stream has more operations but cannot produce the next one, and no completion in flight will change that.
+    /// A stream has more operations but cannot produce the next operation, and no completion in flight will change
+    /// that.
     Stuck {
         /// Message for the user.
         reason: String,

@@ -232,7 +232,7 @@ fn merge(feeds: &[Feed], control: &Control, sink: &mut dyn Sink) -> Result<(), R
     }
 }
 
-/// The next interval of a shard; `None` when it is done.
+/// The next interval of a shard; `None` when the shard is done.
 fn next_interval(feed: &Feed, sink: &mut dyn Sink) -> Option<Box<Interval>> {
     loop {
         match feed.messages.recv_timeout(IDLE) {

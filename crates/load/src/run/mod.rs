@@ -94,7 +94,7 @@ const VIRTUAL_NS_MIN: u64 = 10_000_000;
 
 impl<W: BlockEngine> Shard<W> {
     /// Prepares a shard of `run` and the receiving side of its records: allocates and salts everything that the run
-    /// will need. `patient`: an interval begins only when the last interval but one was consumed.
+    /// will need. `patient`: an interval begins only when the interval before the previous one was consumed.
     pub fn new(mut engine: W, plan: Plan, run: &RunConfig, patient: bool) -> Result<(Self, Feed), RunError> {
         let slots = plan.in_flight_max();
         let no_memory = RunError::NoMemory { bytes: plan.buffer_bytes(), slots };

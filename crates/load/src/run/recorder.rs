@@ -103,9 +103,9 @@ pub(super) struct Recorder {
     pub(super) is_ramping: bool,
     /// End of the current interval, or of the ramp.
     pub(super) end_ns: u64,
-    /// True in virtual time, which never waits: an interval begins only when the last interval but one was consumed. So
-    /// one interval is simulated while the previous interval is consumed, and a stop takes effect at a reproducible
-    /// instant: the end of the next interval.
+    /// True in virtual time, which never waits: an interval begins only when the interval before the previous one was
+    /// consumed. So one interval is simulated while the previous interval is consumed, and a stop takes effect at a
+    /// reproducible instant: the end of the next interval.
     is_patient: bool,
     /// A clean interval that has already come back.
     spare_interval: Option<Box<Interval>>,
@@ -260,7 +260,7 @@ impl Recorder {
         self.current.cells[cell as usize].counts.held_by = u64::from(holder) + 1;
     }
 
-    /// Records the silence of a device to a judged closed loop, in every slice that the silence overlaps.
+    /// Records the silence of a device towards a judged closed loop, in every slice that the silence overlaps.
     pub(super) fn silent(&mut self, silent: &Silent) {
         let Silent { cell, silent_ns, before_ns } = silent;
         let info = &self.layout.streams[cell / self.layout.devices.len()];

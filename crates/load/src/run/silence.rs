@@ -13,8 +13,8 @@ struct Device {
     since_ns: u64,
     /// Operations in flight when the last punctual operation was issued.
     usual_in_flight: u32,
-    /// Longest lag of the operations issued late since the last punctual one: an upper bound of the device's delay. It
-    /// is kept until at most `usual_in_flight` operations are in flight.
+    /// Longest lag of the operations issued late since the last punctual operation: an upper bound of the device's
+    /// delay. The lag is kept until at most `usual_in_flight` operations are in flight.
     behind_ns: u64,
 }
 

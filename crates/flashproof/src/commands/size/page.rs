@@ -194,7 +194,7 @@ fn load_details(loads: &[&DeviceLoad]) -> String {
             "Each record is written separately (commit-to-device); only defragmentation writes blocks.".to_owned(),
         );
     } else if let Some(defrag) = loads.iter().map(|load| load.defrag_writes_per_sec).sum::<Option<f64>>() {
-        sentences.push(format!("Defragmentation causes {} of the block writes per second.", rate(defrag)));
+        sentences.push(format!("Defragmentation causes {} block writes per second.", rate(defrag)));
     }
     if let Some(partial) =
         loads.iter().map(|load| load.partial_flushes_per_sec).sum::<Option<f64>>().filter(|n| *n >= 0.05)
@@ -204,7 +204,7 @@ fn load_details(loads: &[&DeviceLoad]) -> String {
     sentences.join(" ")
 }
 
-/// Explains the part of the device's reads that writes cause.
+/// Explains how many of the device's reads are caused by writes.
 fn read_before_update(reads: f64, client_reads: f64, client_writes: f64) -> String {
     let client_ops = client_reads + client_writes;
     match reads {
@@ -229,14 +229,14 @@ fn read_before_update(reads: f64, client_reads: f64, client_writes: f64) -> Stri
     }
 }
 
-/// Explains the part of the written records that are copies.
+/// Explains how many of the written records are copies.
 fn replicated(writes: f64, client_writes: f64, factor: Option<u64>) -> String {
     let factor = factor.map(|factor| format!(" (replication factor {factor})")).unwrap_or_default();
     match writes / client_writes {
         times if !times.is_finite() => String::new(),
         times if (times - 1.0).abs() <= 0.01 => format!("Records are written once on this node{factor}."),
         times => {
-            format!("The node writes {times:.2} times as many records as clients, by replicas and migrations{factor}.")
+            format!("The node writes {times:.2} times its clients' records, due to replicas and migrations{factor}.")
         }
     }
 }

@@ -47,7 +47,7 @@ pub fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {
 fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
     let traced_devices = TracedDevices::of(&args.devices)?;
     let end_signals =
-        EndSignals::listen("no result is shown; the next trace removes the tracefs instance of this one".to_owned())?;
+        EndSignals::listen("no result is shown; the next trace removes the tracefs instance of this trace".to_owned())?;
     let trace = traced_devices.start(args.buffer << 20)?;
     // Printed only now: everything after this line is in the trace.
     let length =
@@ -193,9 +193,9 @@ pub struct TraceResult {
 }
 
 impl TracedDevices {
-    /// The devices of these names. Warns about limitations.
+    /// The devices with the names `devices`. Warns about limitations.
     ///
-    /// Errors: a name is not that of a block device.
+    /// Errors: a name is not the name of a block device.
     pub fn of(devices: &[String]) -> Result<Self, Failure> {
         let (mut positions, mut has_bios) = (Vec::new(), false);
         for (index, name) in devices.iter().enumerate() {

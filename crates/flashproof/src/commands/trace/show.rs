@@ -13,7 +13,7 @@ use std::fmt::Write;
 /// Number of processes in the table.
 const TASKS_SHOWN: usize = 10;
 
-/// Name prefixes of kernel threads that issue or write back requests of other processes.
+/// Name prefixes of kernel threads that issue requests or write back pages for other processes.
 const KERNEL_THREADS: [&str; 8] =
     ["kworker/", "ksoftirqd/", "swapper/", "jbd2/", "kswapd", "xfsaild/", "txg_sync", "dmcrypt_write/"];
 
@@ -294,7 +294,7 @@ const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
 /// Shades of a cell among the 256 terminal colours, from few requests (dark) to the most (bright).
 const COLOURS: [u8; 8] = [17, 19, 55, 91, 127, 163, 203, 220];
 
-/// Counts by time and device time.
+/// Numbers of requests, by start time and device time.
 #[derive(Debug, Clone)]
 pub struct Heat {
     columns: Vec<[u64; ROWS]>,
@@ -313,7 +313,7 @@ impl Heat {
     /// Counts a request that began at `at_ns`.
     pub fn add(&mut self, at_ns: u64, device_ns: u64) {
         let start_ns = *self.start_ns.get_or_insert(at_ns);
-        // Requests are added at completion: the first one added need not have begun first.
+        // Requests are added at completion, so the first request added may not be the first that began.
         let after_ns = at_ns.saturating_sub(start_ns);
         while after_ns / self.width_ns >= COLUMNS as u64 {
             self.halve();

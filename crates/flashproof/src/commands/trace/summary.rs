@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 /// Maximum number of exact sizes per kind and device.
 const SIZES_MAX: usize = 32;
 
-/// Maximum number of sizes of all kinds and devices, 36 KB each; requests of further sizes are left out.
+/// Maximum number of sizes of all kinds and devices: the counts of a size take 36 KB of memory. Requests of further
+/// sizes are left out.
 const SIZES_ALL_MAX: usize = 8_192;
 
 /// Maximum number of separate processes; further ones are counted together.
@@ -28,9 +29,9 @@ pub struct Summary {
     sizes: usize,
     /// Requests of kinds or sizes that exceeded the limits; not counted elsewhere.
     pub left_out: u64,
-    /// Device times over time.
+    /// Device times of the requests, by start time.
     pub heat: Heat,
-    /// Queue time of the first request, and time of the last event; none if no times are known.
+    /// Time at which the first request was queued, and time of the last event; `None` if no times are known.
     span_ns: Option<(u64, u64)>,
 }
 
@@ -169,7 +170,7 @@ impl Summary {
 }
 
 impl Kind {
-    /// True if a request of this size falls into an existing size.
+    /// True if a request of this size needs no new entry in `sizes`.
     fn has(&self, bytes: u64) -> bool {
         self.sizes.contains_key(&if self.is_grouped { power_of_two(bytes) } else { bytes })
     }

@@ -1,4 +1,5 @@
-//! Computes a row and its limiting resource from the record of its run. Also has the servers for rows over loopback.
+//! Computes a row of the table, and the resource that limits it, from the recorded run. Also has the servers for rows
+//! that are measured over loopback.
 
 use super::page::{LatencySummary, Row};
 use super::{Backend, RowInProgress, RowsRequest};
@@ -116,7 +117,7 @@ impl RowsRequest<'_> {
         // A simulated drive takes no CPU time.
         let cpu_busy_pct = host.cpu_busy_pct.filter(|_| !self.is_simulated());
         let cpu_sec = match () {
-            // A simulated core takes its nominal time.
+            // On a simulated core, each transaction takes the same assumed CPU time.
             () if self.is_simulated() => tps * ran_sec * VIRTUAL_CPU_NS as f64 / 1e9,
             // The servers' CPU time is that of the process without the clients' threads.
             () if over_loopback => (cpu_ns as f64 / 1e9 - host.issuing_cpu_sec).max(0.0),
@@ -227,8 +228,8 @@ pub(super) struct Loopback {
 }
 
 impl Loopback {
-    /// Starts a server of `namespace` on each of `devices`, which are formatted; with two servers each record is on
-    /// both. At most `connections` clients connect to each.
+    /// Starts a server of `namespace` on each of `devices`, which are formatted. With two servers, each server has all
+    /// records. At most `connections` clients connect to each server.
     pub(super) fn start(
         namespace: &Namespace,
         devices: Vec<Device>,
@@ -308,7 +309,8 @@ impl Loopback {
         (name, Opened { devices, engine: Engine::client(settings) })
     }
 
-    /// Waits until no write block is queued for a device, as the opening of a store does. Gives up if a device hangs.
+    /// Waits until no write block is queued for a device; opening a store also waits for this. Gives up if a device
+    /// hangs.
     pub(super) fn settle(&self, signal_handler: &SignalHandler) {
         let blocks = |server: &Server| {
             let waiting = |of: &NamespaceCounts| of.store.devices.iter().map(|device| device.write_q).sum::<u64>();

@@ -175,8 +175,8 @@ struct RowInProgress {
     keys: u32,
     backend: Backend,
     object: RecordSpec,
-    /// Makes transactions wait for an overloaded device if enabled, as for insertions; counts the transactions that
-    /// waited.
+    /// If enabled, as during insertions: makes transactions wait while a device is overloaded. Counts the transactions
+    /// that waited.
     overload: Arc<Overload>,
     /// I/O of the devices.
     io: Box<dyn Fn() -> IoSnapshot>,

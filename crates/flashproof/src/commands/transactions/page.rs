@@ -1,4 +1,5 @@
-//! The two tables, next to the published ones that set the standard: a million transactions per second on one server.
+//! The two tables of a bench, with the published rows that set the standard: a million transactions per second on one
+//! server.
 
 use report::table::Table;
 use results::units::{self, Grouped};
@@ -49,8 +50,8 @@ pub(super) struct LatencySummary {
 
 /// Published results by record size, per server: "Reaching one million database transactions per second", Intel and
 /// Aerospike, 2014: 72 hardware threads and two NVMe drives per node, Aerospike 3.3.40, single bin, 95 % reads, over a
-/// network. Each entry has the record size of the rows to compare, then its cells in the two tables. The last cell is
-/// per busy thread.
+/// network. Each entry: the record size of the rows to compare, the published cells of the first table, and those of
+/// the second table, the last of which is per busy thread.
 const PUBLISHED: [(&str, [&str; 7], [&str; 6]); 4] = [
     (
         "1k",

@@ -37,8 +37,8 @@ fn pure<'a>(data: &'a [ComparedPoint<'_>], direction: usize) -> Vec<Pure<'a>> {
 
 /// Measurements of one direction.
 struct Way {
-    /// Latency of a small operation at the lowest depth, microseconds, and its bytes. If that depth is 1, the latency
-    /// is the median, otherwise the first percentile.
+    /// Latency of a small operation at the lowest depth, microseconds, and the size of this operation. If that depth is
+    /// 1, the latency is the median, otherwise the first percentile.
     alone_us: f64,
     bytes: f64,
     /// MB/s from the difference in latency between small and large operations.
@@ -50,8 +50,8 @@ struct Way {
     large_iops: f64,
     /// Uniform variation above and below the mean, percent.
     jitter_pct: f64,
-    /// Depth, and median and wait in microseconds, at the greatest depth at which most operations are fast and the rest
-    /// wait long.
+    /// Depth, median and wait (both in microseconds) at the greatest depth at which most operations are fast and the
+    /// rest wait long.
     window: Option<(f64, f64, f64)>,
 }
 

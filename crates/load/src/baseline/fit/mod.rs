@@ -106,7 +106,7 @@ const MISS_US: f64 = 250.0;
 /// If more than this fraction of the points is missed, the fit does not describe the drive.
 const MISSED_MAX: f64 = 0.25;
 
-/// Of a closed loop that met a stall, only percentiles below this one are compared. The rate is not compared.
+/// Of a closed loop that met a stall, only lower percentiles than this are compared. The rate is not compared.
 const UNSTALLED_PERCENT: f64 = 99.0;
 /// A job met a stall if an operation took longer than the median by this fraction of a stall's length.
 const STALL_MET: f64 = 0.2;
@@ -172,7 +172,7 @@ pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32, stalls: Opt
         let mut doubts = points.iter().filter_map(|point| point.doubt.as_ref());
         return Err(match doubts.next() {
             Some(first) => format!(
-                "{usable} of {all} can be compared with a simulated drive, {} in doubt (the first because {}) - \
+                "{usable} of {all} can be compared with a simulated drive, {} are in doubt (the first because {}) - \
                  measure again on an idle machine",
                 doubts.count() + 1,
                 units::in_one_line(first)
@@ -221,7 +221,7 @@ impl<'a> ComparedPoint<'a> {
         (!met_stall || job.is_closed()).then_some(Self { point, job, measured, met_stall })
     }
 
-    /// Logarithms of simulated over measured values, each with its expected deviation.
+    /// Logarithm of each simulated value divided by the measured value, with its expected deviation.
     fn compared(&self, simulated: &[Option<JobResults>; 2]) -> Vec<(f64, f64)> {
         let mut deviations = Vec::with_capacity(12);
         let by_direction = [&self.point.reads, &self.point.writes];

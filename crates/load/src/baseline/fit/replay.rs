@@ -15,7 +15,7 @@ const NS_PER_SEC: f64 = 1e9;
 /// Bounds on the operations of a job: enough for a 99th percentile, and more where stalls or windows are rare.
 const OPS_MIN: usize = 4_000;
 const OPS_MAX: usize = 20_000;
-/// Minimum periods of stalls, or of a limit's windows, in a job.
+/// Minimum number of stall periods, or of a limit's windows, that a job must cover.
 const PERIODS: u64 = 4;
 /// Maximum queue depth of a job.
 const DEPTH_MAX: u32 = 4_096;
