@@ -1,5 +1,5 @@
 //! Distance of a prepared drive from the steady state of random overwrites, by two measures: write amplification of the
-//! overwrites that follow, and valid units of the superblocks. On simulated drives, without time.
+//! overwrites that follow, and valid units of the superblocks. The drives are simulated, without a clock.
 
 use crate::workload::prepare::{Order, OrderSpec, permuted};
 use conclusions::waf::{OCTILES_PER_FILL, Prepared};
@@ -92,7 +92,7 @@ impl fmt::Display for PreparationMethod {
     }
 }
 
-/// Fraction of each SPRandom region's writes that are not overwritten later, first region first.
+/// Fraction of each SPRandom region's writes that are not overwritten later, in the order of the regions.
 ///
 /// The amount of flash with a given fraction of valid units is inversely proportional to that fraction, which falls
 /// from 1 to 1 - 1/WAF, with WAF = 0.5/OP + 0.7. Regions are equal parts of the flash.
@@ -207,7 +207,7 @@ mod tests {
             let (error, distance) = (prepared.error(), prepared.distance);
             assert!(error < 0.02 && distance < 0.005, "{over_provisioning} {superblock_units}: {prepared:?}");
             assert!((prepared.fills / (1.0 + steady.over_provisioning()) - 1.0).abs() < 1e-4, "{}", prepared.fills);
-            // A fill without its overwrites has a large error.
+            // A sequential fill without random overwrites leaves a large error.
             if over_provisioning == 0.07 {
                 assert!(steady.after(PreparationMethod::SequentialThenRandom(0)).unwrap().error() > 0.1);
             }

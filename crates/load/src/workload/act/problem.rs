@@ -59,7 +59,7 @@ pub enum Problem {
     /// Values that contradict each other.
     #[error("{what}")]
     Conflict {
-        /// The keys of these values; the message points at the first.
+        /// The keys of the contradicting values. The message names the line of the first key.
         keys: Vec<&'static str>,
         what: String,
     },

@@ -337,7 +337,7 @@ impl FioLoad {
         streams.iter().enumerate().map(info).collect()
     }
 
-    /// Index in [`Self::reported`] of a kind of operation of an entry.
+    /// Index in [`Self::reported`] of the stream that has this entry and kind.
     pub fn reported_at(&self, entry: usize, kind: usize) -> Option<usize> {
         self.reported().iter().position(|(of, known, _)| (*of, *known) == (entry, kind))
     }

@@ -65,7 +65,7 @@ pub(super) struct StreamState {
     next_file: usize,
     /// Writes completed.
     writes: u64,
-    /// Operations until the next random offset.
+    /// Number of operations until the next random offset.
     run_left: u64,
     /// True once the stream ended by itself, before its time.
     is_done: bool,
@@ -317,7 +317,7 @@ impl FioStream {
 
     fn flush(&mut self, area: usize, kind: OpKind) -> Request {
         let (start, end) = self.areas[area].written_range.take().unwrap_or_default();
-        // A range of 4 GiB or more has length 0: up to the end of the file.
+        // A range of 4 GiB or more gets length 0, which means up to the end of the file.
         let len = u32::try_from(end - start).unwrap_or(0);
         let (offset, len) = if let OpKind::WriteBack(_) = kind { (start, len) } else { (0, 0) };
         Request { kind, ..self.request(FLUSHES, area, offset, len) }

@@ -1,5 +1,5 @@
 //! fio's formats of verification data: the header of a verified block, and the state file, which records the progress
-//! of a job's writes. flashproof writes the formats of fio 3.33, and also reads later ones. Source: `verify.h`,
+//! of a job's writes. flashproof writes the formats of fio 3.33, and also reads later formats. Source: `verify.h`,
 //! `verify-state.h`.
 //!
 //! ```text
@@ -21,7 +21,7 @@
 //! version 7: numbers of the writes in flight or failed, 8 each, depth of them
 //! ```
 //!
-//! All little-endian, as on the machines that flashproof runs on. The digest of a block follows its header.
+//! All numbers are little-endian, as on the machines that flashproof runs on. The digest of a block follows its header.
 
 use super::method::crc32c;
 use results::files::{self, Links};

@@ -98,7 +98,7 @@ impl Verify {
         Ok(Self {
             blocks: Blocks::new(job.clone(), thread.number as u16, since_1970.as_secs() as u32),
             write_table: job.reads_back().then(|| WriteTable::new(job.size_divisor(), areas)),
-            // Data of an earlier run must not pass as data of this one.
+            // Data of an earlier run must not pass as data of this run.
             seed: seed ^ since_1970.as_nanos() as u64,
             writes: 0,
             backlog: Backlog {
@@ -193,7 +193,7 @@ impl Verify {
         Some((area, block as u64 * write_table.grain, (blocks as u64 * write_table.grain) as u32))
     }
 
-    /// Begins to read back all that is due.
+    /// Begins to read back all blocks that are due.
     pub(super) fn rewind(&mut self) {
         self.backlog.unread_writes.clear();
         if let Some(write_table) = &mut self.write_table {
