@@ -66,8 +66,8 @@ pub trait Stream: Debug + Send {
     #[inline]
     fn fill(&mut self, _request: &Request, _data: &mut [u8]) {}
 
-    /// Gets the data of a read, before [`Self::on_completion`]; no data on simulated drives, which store none. Error:
-    /// the data is not what was written, and the read counts as failed.
+    /// Gets the data of a read, before [`Self::on_completion`]. For simulated drives that store no data, the slice is
+    /// empty. Error: the data differs from the data written, and the read counts as failed.
     #[inline]
     fn on_data(&mut self, _request: &Request, _data: &[u8]) -> Result<(), String> {
         Ok(())
@@ -348,9 +348,9 @@ impl Stream for Updates {
 /// Draws target and kind for each operation.
 #[derive(Debug, Clone)]
 pub struct Mixed {
-    /// By target.
+    /// Reads of each target.
     pub reads: Vec<Extent>,
-    /// By target. Both lists have the same length, or one of them is empty.
+    /// Writes of each target. Both lists have the same length, or one list is empty.
     pub writes: Vec<Extent>,
     /// Of `split.1` operations, `split.0` are reads.
     pub split: (u64, u64),

@@ -83,9 +83,9 @@ impl Silence {
         Self { devices, cells, gap_max_ns, harmless_lag_ns, began_ns: 0, end_ns: u64::MAX }
     }
 
-    /// Records an operation issued at `now_ns`, late by `lag_ns`. Returns an upper bound of the device's delay due to
-    /// late operations: without late operations, a device with a queue would have answered earlier by at most this
-    /// delay.
+    /// Records an operation issued at `now_ns`, late by `lag_ns`. Returns an upper bound of the delay that late
+    /// operations cause on the device: without them, a device with a queue would have answered earlier by at most this
+    /// time.
     #[inline]
     pub(super) fn submitted(&mut self, cell: u32, now_ns: u64, lag_ns: u64) -> u64 {
         let stream = &mut self.cells[cell as usize];

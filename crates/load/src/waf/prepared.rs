@@ -11,10 +11,10 @@ use sys::random::Random;
 const STEADY_AFTER: u64 = 5;
 const STEADY_FILLS: u64 = 4;
 
-/// Octiles of a drive fill that are observed after a preparation.
+/// Number of octiles of a drive fill that are observed after a preparation.
 const AFTER: usize = 2 * OCTILES_PER_FILL;
 
-/// Quantiles of the superblocks that are compared.
+/// Number of quantiles of the superblocks that are compared.
 const QUANTILES: usize = 256;
 
 /// Number of SPRandom's regions: fio's default.
@@ -31,7 +31,7 @@ impl Overwritten {
         Ok(Self { ftl: Ftl::new(spec, seed)?, random: Random::new(seed) })
     }
 
-    /// Overwrites `units` random units. Returns the write amplification meanwhile.
+    /// Overwrites `units` random units. Returns the write amplification of these overwrites.
     fn overwrite(&mut self, units: u64) -> f64 {
         let (before, all) = (self.ftl.counters(), self.ftl.units());
         (0..units).for_each(|_| self.ftl.write(self.random.below(all), 1, 0));
@@ -42,7 +42,7 @@ impl Overwritten {
         (0..self.ftl.units()).for_each(|unit| self.ftl.write(unit, 1, 0));
     }
 
-    /// Writes each region: first the units that the previous region left to be overwritten, then new ones.
+    /// Writes each region: first the units that the previous region left to be overwritten, then new units.
     fn sprandom(&mut self, over_provisioning: f64, seed: u64) {
         let units = self.ftl.units();
         let region = (units as f64 * (1.0 + over_provisioning)) as u64 / SPRANDOM_REGIONS;

@@ -164,7 +164,7 @@ impl Behaviour {
 /// Result of the probe.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Probe {
-    /// Phases in the order run.
+    /// Phases, in the order in which they ran.
     pub phases: Vec<Phase>,
     /// Behaviours found; empty if the handles isolate.
     pub found: Vec<Behaviour>,
@@ -294,7 +294,7 @@ impl<D: Probed> Streams<'_, D> {
         self.drive.write(command, handle).map_err(ProbeError::Drive)
     }
 
-    /// Deallocates this many commands from the start.
+    /// Deallocates this many commands from the start of the drive.
     fn deallocate(&mut self, commands: u64) -> Result<(), ProbeError<D::Error>> {
         self.drive.deallocate(0, commands).map_err(ProbeError::Drive)
     }

@@ -1,4 +1,4 @@
-//! The same tenants on the same drives with a clock: the clients' latencies once amplification is steady.
+//! Continues an [`Experiment`] with a clock: measures the clients' latencies once amplification is steady.
 //!
 //! ```text
 //! Experiment, steady -> its stores   -> TenantLoad of each -> the run loop, open loop

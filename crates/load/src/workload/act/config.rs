@@ -35,7 +35,7 @@ impl ActConfig {
         self.setting(key)?.1.text()
     }
 
-    /// The value of `key` as a number; `None` if it is not set or no number.
+    /// The value of `key` as a number; `None` if it is not set, or not a number.
     pub fn number(&self, key: &str) -> Option<u64> {
         self.text(key)?.parse().ok()
     }
@@ -83,9 +83,10 @@ impl ActConfig {
     /// Maximum number of client operations in flight over all devices. Clients wait for these operations.
     ///
     /// ACT's service threads each do one operation at a time, so their number bounds the queue depth that a drive can
-    /// see. Default: at most 1024 per device; a run uses as many as the device's queue and the memory allow.
+    /// see. Default: 1024 per device. This is an upper bound: a run uses no more than the device's queue and the memory
+    /// allow.
     pub fn service_threads_or_default(&self) -> u32 {
-        // At most 128 devices: saturates only for a configuration that failed its checks.
+        // A test has at most 128 devices, so the product saturates only for a configuration that failed its checks.
         let devices = u32::try_from(self.device_names.len()).unwrap_or(u32::MAX);
         self.service_threads.unwrap_or_else(|| devices.saturating_mul(SERVICE_THREADS_PER_DEVICE))
     }

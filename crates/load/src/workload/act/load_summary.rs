@@ -20,7 +20,7 @@ const SEC_PER_DAY: f64 = 86_400.0;
 /// Operations of one stream, over all devices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamLoad {
-    /// Name of the stream, for people.
+    /// Name of the stream, as shown to the user.
     pub stream: &'static str,
     /// True if the stream writes.
     pub writes: bool,

@@ -72,7 +72,7 @@ impl Problem {
         Self::Conflict { keys: keys.into(), what: what.into() }
     }
 
-    /// A key for the second time.
+    /// A key that is given a second time.
     pub(super) fn given_twice(key: &str, first_line: usize) -> Self {
         Self::Other(format!("{key}: already given in line {first_line} - keep one of the two"))
     }

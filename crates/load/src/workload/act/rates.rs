@@ -29,10 +29,10 @@
 //! page updates  = client writes x 100 / (100 - defrag-lwm-pct)    each one read, then one write
 //! ```
 //!
-//! All rates are exact fractions, totals over the devices. ACT computes some of them in 32-bit integers, which truncate
-//! and wrap, and some in doubles: `echo` reproduces the values that ACT *prints*.
-//! Source of the rules: ACT 6.6, `cfg_storage.c` and `cfg_index.c`, `derive_configuration`; for histograms Aerospike's
-//! "Advanced Flash Device Sizing".
+//! All rates are exact fractions, and totals over the devices. ACT computes some of them in 32-bit integers, which
+//! truncate and wrap, and some in doubles: `echo` reproduces the values that ACT *prints*. Source of the rules: ACT
+//! 6.6, `cfg_storage.c` and `cfg_index.c`, `derive_configuration`; for histograms Aerospike's "Advanced Flash Device
+//! Sizing".
 
 use super::check::check;
 use super::config::{ActConfig, stored_bytes};

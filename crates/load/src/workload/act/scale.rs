@@ -25,7 +25,7 @@ const RATIO_KEYS: [&str; 2] = ["total-lbw-per-sec", "direct-frees"];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScaledRate {
     pub key: &'static str,
-    /// Rate before, per second.
+    /// Rate before the multiplication, per second.
     pub before_per_sec: u64,
     /// Rate after the multiplication, per second: rounded to the nearest whole number, halves up.
     pub after_per_sec: u64,

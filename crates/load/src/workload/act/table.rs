@@ -50,10 +50,10 @@ macro_rules! options {
 
         /// The configuration of an ACT test as given, without derived values.
         ///
-        /// A field for each key of the option table, which holds the ranges and advice; keys that the test does not
-        /// read keep their defaults. As in ACT, the defaults are incomplete: devices and a duration have to be given. A
-        /// configuration that a program changed must pass [`check`](super::check()) again; [`derive`](super::derive())
-        /// calls it.
+        /// There is a field for each key of the option table, which holds the ranges and advice; keys that the test
+        /// does not read keep their defaults. As in ACT, the defaults are incomplete: devices and a duration have to be
+        /// given. A configuration that a program changed must pass [`check`](super::check()) again;
+        /// [`derive`](super::derive()) calls it.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct ActConfig {
             /// The test that the configuration is for.

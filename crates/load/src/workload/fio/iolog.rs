@@ -30,7 +30,7 @@ const OPERATIONS_MAX: usize = 32 << 20;
 /// Maximum number of operations that wait to be written to a log.
 const KEPT_MAX: usize = 4 << 20;
 
-/// Maximum files of a log.
+/// Maximum number of files of a log.
 const FILES_MAX: usize = 1_024;
 
 with_defaults! {

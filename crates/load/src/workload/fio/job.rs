@@ -18,7 +18,7 @@ use results::units;
 use std::sync::Arc;
 use sys::op::{OpKind, WriteBack, WriteSync};
 
-/// Maximum clones of a job, and of all jobs together.
+/// Maximum number of clones of a job, and of all jobs together.
 pub(super) const JOBS_MAX: u64 = 4_096;
 
 /// Maximum queue depth of a job: the capacity of a ring.
@@ -210,7 +210,7 @@ with_defaults! {
         pub latency_max_ns: [u64; DIRECTIONS] = [u64::MAX; DIRECTIONS],
         /// Bytes skipped between sequential operations; negative: backwards.
         pub skip: i64 = 0,
-        /// Number of consecutive operations that begin at each random offset.
+        /// Number of operations in each sequential run that begins at a random offset.
         pub run_length: u64 = 1,
         /// Percent of the operations of a random job that have random offsets.
         pub random_pct: [u64; DIRECTIONS] = [100; DIRECTIONS],

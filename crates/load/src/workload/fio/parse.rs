@@ -55,7 +55,7 @@ impl OptionValue<'_> {
         }
     }
 
-    /// Seconds of a run, in nanoseconds.
+    /// A time that is in seconds if it has no unit. The result is in nanoseconds.
     pub(super) fn seconds_ns(self) -> Result<u64, String> {
         let ns = number(self.text, SECONDS)?;
         if ns / NS_PER_SEC > u32::MAX.into() {

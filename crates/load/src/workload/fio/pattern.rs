@@ -136,7 +136,7 @@ impl OffsetSampler {
         let (factor, shift) = match ranks {
             Ranks::Uniform | Ranks::Zoned(_) => (1, 0),
             _ => {
-                // Near the golden section of `blocks`, and coprime with it.
+                // The factor is near the golden section of `blocks`, and coprime with `blocks`.
                 let near = ((blocks as f64 * 0.618_033_988_75) as u64).max(1);
                 let factor = (near..).find(|factor| greatest_divisor(*factor, blocks) == 1).unwrap_or(1);
                 (factor, random.below(blocks))

@@ -38,7 +38,7 @@ pub struct FioStream {
     pub(super) buffers: [u16; KINDS],
     pub(super) random: Random,
     pub(super) bound: ClosedLoopBound,
-    /// End, nanoseconds.
+    /// End of the stream's time, nanoseconds of the run.
     pub(super) until_ns: u64,
     /// Due time of the last operation, if there is a rate and a number of operations, nanoseconds.
     pub(super) last_ns: u64,
@@ -63,7 +63,7 @@ pub struct FioStream {
 pub(super) struct StreamState {
     /// Index of the next file, if operations use the files in turn.
     next_file: usize,
-    /// Writes completed.
+    /// Number of completed writes.
     writes: u64,
     /// Number of operations until the next random offset.
     run_left: u64,
@@ -124,7 +124,7 @@ impl FioStream {
         }
     }
 
-    /// True if the next random operation has a new offset; false if it follows the last one.
+    /// True if the next random operation has a new offset; false if the operation follows the last one.
     #[inline]
     fn is_new_offset(&mut self, direction: usize) -> bool {
         if self.state.run_left > 1 {

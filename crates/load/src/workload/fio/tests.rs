@@ -373,7 +373,7 @@ fn what_does_not_fit_a_device_is_refused() {
 
 #[test]
 fn the_articles_command_lines_are_read() {
-    // From an article on how to characterise a drive, with the article's dashes.
+    // The line is from an article on how to characterise a drive, with the article's dashes.
     let line = "--filename=/dev/xvdf --direct=1 --rw=randrw –rwmixwrite=5 --refill_buffers --norandommap --randrepeat=0 \
                 --ioengine=libaio --bs=128k --rate_iops=1280  --iodepth=16 --numjobs=1 --time_based --runtime=86400 \
                 --group_reporting –-name=benchtest";

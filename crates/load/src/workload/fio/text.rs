@@ -58,7 +58,7 @@ pub struct GivenOption {
     pub position: String,
 }
 
-/// Characters shown of the beginning and of the end of a long message.
+/// Number of characters that are shown of the beginning, and of the end, of a long message.
 const SHOWN_CHARS: usize = 300;
 
 /// An error or warning about a position, in one line.

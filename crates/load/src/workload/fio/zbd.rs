@@ -24,7 +24,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use sys::op::OpKind;
 
-/// Maximum emulated zones of a device.
+/// Maximum number of emulated zones of a device.
 const ZONES_MAX: u64 = 1 << 20;
 
 /// A job's options of `zonemode=zbd`.
@@ -36,7 +36,7 @@ pub struct ZbdOptions {
     pub capacity: u64,
     /// True if reads may go beyond the write pointer.
     pub reads_beyond: bool,
-    /// Maximum open zones of all jobs, and of a clone; 0: only the device's limit.
+    /// Maximum number of open zones of all jobs, and of a clone; 0: only the device's limit.
     pub open_max: u64,
     pub job_open_max: u64,
     /// Fraction of the range: if more of the range holds data, some writes reset a zone that is not full.

@@ -1,7 +1,7 @@
 //! Converts a test's configuration to the plans of its shards: streams, lanes, limits and buffers.
 //!
 //! The main idea: everything about a stream on a device (its cell, buffers, phase and random numbers) follows from the
-//! stream, the device and the shard. Pure: devices are only sizes here.
+//! stream, the device and the shard. The code is pure: it knows only the sizes of devices.
 //!
 //! This module has the parts that both tests share: arrivals at a rate, in-flight limits and the number of issuing
 //! threads. [`storage`](mod@storage) and [`index`](mod@index) check that the devices are large enough, and add the

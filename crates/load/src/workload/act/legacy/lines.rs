@@ -131,7 +131,7 @@ impl Lines {
         self.problems.push((line, problem));
     }
 
-    /// The file in its current form, with lines in their places.
+    /// The file in its current form, with each line in its old place.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         let mut number = 1;

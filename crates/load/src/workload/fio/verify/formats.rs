@@ -32,7 +32,7 @@ const MAGIC: u16 = 0xacca;
 /// Bytes of the header that is written.
 pub(super) const HEADER_BYTES: usize = 40;
 
-/// Bytes of the later header.
+/// Bytes of the header of later fio versions.
 const LATER_HEADER_BYTES: usize = 48;
 const LATER_HEADER: u8 = 0x81;
 
@@ -48,7 +48,7 @@ pub(super) struct Header {
     pub(super) job: u16,
     /// Number of the write in its job; the header of fio 3.33 has only its lower 16 bits.
     pub(super) write: u64,
-    /// True for the later header.
+    /// True for the header of later fio versions.
     pub(super) is_later: bool,
 }
 

@@ -138,7 +138,7 @@ impl Verify {
         }
     }
 
-    /// A write completed; `is_done`: successfully.
+    /// A write completed. `is_done`: true if the write succeeded.
     pub(super) fn on_write_completed(&mut self, address: OpAddress, len: usize, is_done: bool) {
         if is_done {
             self.progress.verify.end_write(address.area as u64, address.offset);

@@ -7,11 +7,11 @@ use super::formats::{LastWrites, State};
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
 
-/// Written, and not read back since.
+/// The block was written, and has not been read back since.
 const DUE: u64 = 1 << 63;
-/// Being read back.
+/// The block is being read back.
 const READING: u64 = 1 << 62;
-/// Contents unknown: written by two operations at once, or by one that failed.
+/// The contents are unknown: two operations wrote the block at once, or a write to the block failed.
 const UNKNOWN: u64 = 1 << 61;
 /// The counter of writes in flight: its lowest bit, and all its bits.
 const IN_FLIGHT_1: u64 = 1 << 54;
@@ -263,7 +263,7 @@ mod tests {
         written.end(0, 9..10, true);
         assert_eq!((written.read(0, 9, 1), written.was_read(0, 9)), (0, None));
         assert_eq!((written.read(0, 9, 1), written.was_read(0, 9)), (1, Some(8)));
-        // Trimmed while it is written.
+        // The block is trimmed while it is written.
         written.begin(0, 9..10, 9);
         written.forget(0, 9..10);
         written.end(0, 9..10, true);
