@@ -266,10 +266,12 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
     assert_eq!(
         ended.errors(),
         [
-            "job.fio:4: \"verify_policy=fsynced\" - flashproof does not support this option; without it, flashproof would run: the same job; \
-             %o is the offset of the whole operation, and all completed writes are compared - leave it out if that is acceptable",
-            "job.fio:5: \"lockfile=readwrite\" - flashproof does not support this option; without it, flashproof would run: the load \
-             on the files of filename, without locks, with fsync instead of syncfs, and with the same files in each loop - leave it out if that is acceptable",
+            "job.fio:4: \"verify_policy=fsynced\" - flashproof does not support this option; without the option, \
+             flashproof would run: the same job; %o is the offset of the whole operation, and all completed writes are \
+             compared - leave the option out if that is acceptable",
+            "job.fio:5: \"lockfile=readwrite\" - flashproof does not support this option; without the option, \
+             flashproof would run: the load on the files of filename, without locks, with fsync instead of syncfs, and \
+             with the same files in each loop - leave the option out if that is acceptable",
             "nothing was run",
         ]
     );

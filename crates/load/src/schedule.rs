@@ -19,7 +19,7 @@ pub(crate) fn phase(stream: usize) -> u32 {
     (stream as u32).wrapping_mul(40_503) % PHASE_ONE
 }
 
-/// Instants of one lane, ascending, in nanoseconds since the run began.
+/// Instants at which a lane's operations are due, ascending, in nanoseconds since the run began.
 #[derive(Debug, Clone)]
 pub enum Schedule {
     Even(Even),
@@ -76,7 +76,7 @@ impl Schedule {
     }
 }
 
-/// Every `stride`-th operation, from the `first`, of an evenly spaced sequence.
+/// Every `stride`-th operation of an evenly spaced sequence, beginning with operation `first`.
 ///
 /// The sequence covers all devices (and shards) together, so that the parts are evenly interleaved, and the number of
 /// operations in any whole period is exact.
@@ -131,8 +131,8 @@ impl Even {
         ns.try_into().ok()
     }
 
-    /// Skips the instants before `end_ns` and counts them, by division: a backlog can hold billions. `None`, without
-    /// skipping, if the division needs more than 128 bits.
+    /// Skips the instants before `end_ns` and counts them, by division: a backlog can hold billions of instants.
+    /// `None`, without skipping, if the division needs more than 128 bits.
     fn pass_before(&mut self, end_ns: u64) -> Option<u64> {
         // Instant k is (next + k * step) / denominator nanoseconds, rounded down for the comparison with `end_ns`.
         let scaled = |whole_ns: u128, numerator| whole_ns.checked_mul(self.denominator)?.checked_add(numerator);
@@ -200,7 +200,7 @@ impl Woken {
     }
 }
 
-/// Recorded instants, ascending, repeated in laps: every `stride`-th of them.
+/// Every `stride`-th instant of a recorded list. The list is ascending, and is repeated in laps.
 ///
 /// The list is shared, so that each shard has its own part of it without a copy.
 #[derive(Debug, Clone)]
@@ -234,7 +234,7 @@ impl Listed {
     /// Skips and counts the instants before `end_ns`, by binary search.
     fn pass_before(&mut self, end_ns: u64) -> u64 {
         let count = self.at_ns.len() as u64;
-        // Laps overlap only at their ends, so the instants before the end are a prefix.
+        // Laps overlap only at their ends, so the instants before `end_ns` come first in the list.
         let is_before_end = |index: &u64| {
             let at_ns = self.lap_ns.saturating_mul(index / count).saturating_add(self.at_ns[(index % count) as usize]);
             at_ns < end_ns

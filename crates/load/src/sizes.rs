@@ -50,7 +50,8 @@ impl SizeTable {
             .partition(|(_, height)| *height < total_weight);
         let mut columns = Vec::with_capacity(weights.len());
         while let Some((own_bytes, height)) = small.pop() {
-            // The deficits of small columns add up to the excesses of large columns, so a large column is left.
+            // The deficits of small columns add up to the excesses of large columns, so a large column remains for each
+            // small one.
             let Some((other_bytes, other_height)) = large.pop() else { break };
             let keep_below = fraction_of_64_bits(height, total_weight);
             columns.push(Column { keep_below, own_bytes, other_bytes });

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sys::op::{OpKind, Outcome, Placement, Priority, TargetId, WriteSync};
 use sys::random::Random;
 
-/// An operation requested by a stream, before it has a buffer.
+/// An operation requested by a stream, before the operation has a buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
     /// The target in the shard's engine.
@@ -66,8 +66,8 @@ pub trait Stream: Debug + Send {
     #[inline]
     fn fill(&mut self, _request: &Request, _data: &mut [u8]) {}
 
-    /// Gets the data of a read, before [`Self::on_completion`]; no data on simulated drives, which store none. Error:
-    /// the data is not what was written, and the read counts as failed.
+    /// Gets the data of a read, before [`Self::on_completion`]. For simulated drives that store no data, the slice is
+    /// empty. Error: the data differs from the data written, and the read counts as failed.
     #[inline]
     fn on_data(&mut self, _request: &Request, _data: &[u8]) -> Result<(), String> {
         Ok(())
@@ -133,7 +133,7 @@ pub trait Stream: Debug + Send {
     }
 }
 
-/// Takes each arrival from `stream`, and its followers.
+/// Takes each arrival and its followers from `stream`.
 fn lose_each<S: Stream + ?Sized>(stream: &mut S, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
     for arrival in 0..arrivals {
         let mut pending = stream.next();
@@ -161,10 +161,11 @@ fn spread(count: u64, extents: &[Extent], on_cell: &mut dyn FnMut(u32, u64)) {
 /// Outcome reported to a stream for an operation that never came back: no byte moved.
 pub const LOST: Outcome = Outcome::Short(0);
 
-/// Operations on a target: uniformly distributed offsets in multiples of a step, sizes of any distribution.
+/// Operations on a target, with uniformly distributed offsets that are multiples of a step, and sizes of any
+/// distribution.
 #[derive(Debug, Clone)]
 pub struct Extent {
-    /// Fields that all operations share. The offset in `request` is the lowest of all.
+    /// Fields that all operations share. The offset in `request` is the lowest offset.
     pub request: Request,
     /// Distance between offsets.
     pub step_bytes: u64,
@@ -225,8 +226,8 @@ impl SizeDistribution {
 }
 
 impl Extent {
-    /// Operations within the `usable_bytes` of a device from the request's offset on. Their `sizes` are whole multiples
-    /// of `step_bytes`, the device's minimum direct I/O size. Even at the last offset the largest operation fits.
+    /// Operations in the `usable_bytes` of a device that begin at the request's offset. All `sizes` are whole multiples
+    /// of `step_bytes`, the device's minimum direct I/O size. The largest operation fits even at the last offset.
     /// `None` if no operation fits.
     pub fn new(request: Request, usable_bytes: u64, step_bytes: u32, sizes: SizeDistribution) -> Option<Self> {
         let steps_max = u64::from(sizes.max_bytes() / step_bytes);
@@ -303,7 +304,7 @@ pub struct Updates {
     reads: Vec<Extent>,
     writes: Vec<Extent>,
     bundle: u32,
-    /// Updates of the current bundle still to begin.
+    /// Number of updates of the current bundle that have not begun.
     updates_left: u32,
     random: Random,
 }
@@ -347,9 +348,9 @@ impl Stream for Updates {
 /// Draws target and kind for each operation.
 #[derive(Debug, Clone)]
 pub struct Mixed {
-    /// By target.
+    /// Reads of each target.
     pub reads: Vec<Extent>,
-    /// By target. Both lists have the same length, or one of them is empty.
+    /// Writes of each target. Both lists have the same length, or one list is empty.
     pub writes: Vec<Extent>,
     /// Of `split.1` operations, `split.0` are reads.
     pub split: (u64, u64),
@@ -384,7 +385,7 @@ mod tests {
 
     #[test]
     fn records_fill_the_device_but_never_leave_it() {
-        // 10 sectors; records of 600 to 1400 bytes are 2 or 3 sectors: offsets 0..=7.
+        // The device has 10 sectors. Records of 600 to 1400 bytes take 2 or 3 sectors, so the last offset is 7 sectors.
         let extent =
             Extent::new(request(OpKind::Read, 0, 0), 5120, 512, SizeDistribution::records(600, 1400, 512)).unwrap();
         assert_eq!((extent.offsets, extent.sizes.max_bytes()), (8, 1536));

@@ -91,7 +91,7 @@ fn zones_are_written_at_their_write_pointers_and_a_zone_that_another_program_res
     assert!(
         refused
             .stderr
-            .contains("0 zones in the job's range and 5 outside of it are open or half full, but at most 5 can be"),
+            .contains("0 zones in the job's range and 5 outside of it are open or half full, but at most 5 zones can be"),
         "{}",
         refused.stderr
     );

@@ -76,15 +76,16 @@ impl Silence {
         // The first operations may be late, and the usual number in flight is unknown yet.
         let device = Device { in_flight: 0, last_back_ns: 0, since_ns: 0, usual_in_flight: u32::MAX, behind_ns: 0 };
         let devices = vec![device; devices.max(1)];
-        // A table: a division per operation would be noticeable on the hot path.
+        // The table avoids a division per operation, which would be noticeable on the hot path.
         let cells = (0..cells)
             .map(|cell| StreamOnDevice { device: cell % devices.len(), ..StreamOnDevice::default() })
             .collect();
         Self { devices, cells, gap_max_ns, harmless_lag_ns, began_ns: 0, end_ns: u64::MAX }
     }
 
-    /// Records an operation issued at `now_ns`, late by `lag_ns`. Returns an upper bound of the device's delay due to
-    /// late operations: without late operations, a device with a queue would have answered that much earlier.
+    /// Records an operation issued at `now_ns`, late by `lag_ns`. Returns an upper bound of the delay that late
+    /// operations cause on the device: without them, a device with a queue would have answered earlier by at most this
+    /// time.
     #[inline]
     pub(super) fn submitted(&mut self, cell: u32, now_ns: u64, lag_ns: u64) -> u64 {
         let stream = &mut self.cells[cell as usize];
@@ -177,7 +178,7 @@ mod tests {
 
     const SEC: u64 = 1_000_000_000;
 
-    /// Silence of the first device to the first stream, in the interval and before it.
+    /// Silence of the first device as seen by the first stream: in the interval, and before the interval.
     fn silent(silent_ns: u64, before_ns: Range<u64>) -> Vec<Silent> {
         vec![Silent { cell: 0, silent_ns, before_ns }]
     }

@@ -17,9 +17,9 @@ choice! {
         /// A drive for each tenant, with a part of the flash in proportion to the tenant's space.
         #[default]
         Dedicated = "dedicated",
-        /// One drive without handles.
+        /// A single drive without handles.
         Shared = "shared",
-        /// One drive with a placement handle per tenant, or the handles that the tenants name.
+        /// A single drive with a placement handle per tenant, or with the handles that the tenants name.
         Fdp = "fdp",
     }
 }
@@ -167,14 +167,15 @@ pub fn with_handles(tenants: &Tenants, drive_handles: u16) -> Result<Tenants, Ca
 /// Handles of each tenant's client writes and defragmentation writes, from 0.
 fn handles(tenants: &Tenants, drive_handles: u16) -> Result<Vec<[u16; 2]>, CannotRun> {
     let is_named = tenants.tenants.iter().any(|one| one.placement.or(one.defrag_placement).is_some());
-    // The file counts from 1; a tenant without a handle gets the drive's first, as a write without a handle does.
+    // The file counts handles from 1. A tenant without a handle gets the drive's first handle, like a write without a
+    // handle.
     let from_1 = |placement: Option<u16>| placement.unwrap_or(1).max(1) - 1;
     let writers = tenants.tenants.iter().filter(|tenant| !tenant.writes.is_zero()).count();
     let mut next_handle = 0..;
     let handles_of = |tenant: &Tenant| match (is_named, tenant.writes.is_zero()) {
         (true, _) => [from_1(tenant.placement), from_1(tenant.defrag_placement.or(tenant.placement))],
         (false, false) => [next_handle.next().unwrap_or(0); 2],
-        // A read-only tenant gets the handle after those of the writers, or shares the last.
+        // A read-only tenant gets the handle after those of the writers, or shares the last handle.
         (false, true) => [writers.min(usize::from(drive_handles).saturating_sub(1)) as u16; 2],
     };
     let handles: Vec<_> = tenants.tenants.iter().map(handles_of).collect();
@@ -216,7 +217,7 @@ fn part_of(drive: &FtlDrive, bytes: u64, total_bytes: u64) -> FtlDrive {
         flash: Flash {
             channels,
             dies,
-            // Room for two stripes: a partly filled one can wait beside the one being programmed.
+            // Room for two stripes: a partly filled stripe can wait while the drive programs the other.
             buffer_bytes: scaled(flash.buffer_bytes, stripe).max(2 * stripe),
             ..flash.clone()
         },

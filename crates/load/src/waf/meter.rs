@@ -26,14 +26,15 @@ pub enum MeasurementEnd {
 }
 
 impl Meter {
-    /// A meter for the drive `name` of `logical_bytes`, for at most `fills_max` drive fills. `counters`: at the start.
+    /// A meter for the drive `name` of `logical_bytes`, for at most `fills_max` drive fills. `counters` are the drive's
+    /// counters at the start.
     pub fn new(name: &str, logical_bytes: u64, fills_max: usize, counters: Bytes) -> Self {
         let drive = Drive { name: name.to_owned(), logical_bytes, octiles: Vec::new() };
         let found = Found { drives: vec![drive], tenants: Vec::new(), steady_after: None };
         Self { found, fills_max, written_bytes: 0, first_counters: counters, last_counters: counters }
     }
 
-    /// Adds `bytes` written to the drive; `count` reads the drive's counters after each octile.
+    /// Records that `bytes` were written to the drive; `count` reads the drive's counters after each octile.
     ///
     /// Errors: those of `count`, and counters that went backwards.
     pub fn written(

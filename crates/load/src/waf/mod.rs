@@ -1,5 +1,5 @@
-//! Write amplification without time: tenants' stores write to drives with a simulated FTL, as fast as possible. Then,
-//! with time, the clients' latencies ([`timed()`]).
+//! Measures write amplification without a clock: tenants' stores write to drives with a simulated FTL, as fast as
+//! possible. [`timed()`] then measures the clients' latencies on a virtual clock.
 //!
 //! ```text
 //! StoreModel of each tenant -> blocks, at its rate -> commands, several blocks in flight -> Ftl of its drive
@@ -41,7 +41,8 @@ pub struct Interleaving {
 }
 
 impl Default for Interleaving {
-    /// Commands of a size that many kernels and controllers allow, and blocks of a few tenants at once.
+    /// The command size is one that many kernels and controllers allow. Four blocks in flight are those of a few
+    /// tenants.
     fn default() -> Self {
         Self { command_bytes: 128 << 10, in_flight: 4 }
     }
@@ -116,7 +117,7 @@ impl Experiment {
                 first_unit: placed.range.start / unit_bytes,
                 block_units: tenant.write_block_bytes / layout.unit_bytes(),
                 handles: placed.handles,
-                // Staggered: no tenant is always the first at an instant.
+                // Due times are staggered, so that no tenant is always the first at an instant.
                 due_sec: interval_sec * (number as f64 + 0.5) / layout.tenants.len() as f64,
                 interval_sec,
                 written_units: [0; 2],
@@ -169,7 +170,8 @@ impl Experiment {
         let mut counters_before: Vec<Bytes> = self.drives.iter().map(Ftl::counters).collect();
         let mut written_units = 0;
         for octile in 1..=fills_max * OCTILES_PER_FILL {
-            // Multiplied first, so that eight octiles are a drive fill even on a drive of few units.
+            // The multiplication comes before the division, so that eight octiles are a drive fill even on a drive of
+            // few units.
             let end_units = (u128::from(units) * octile as u128 / OCTILES_PER_FILL as u128) as u64;
             while written_units < end_units {
                 written_units += u64::from(self.command()?);

@@ -1,5 +1,5 @@
 //! Distance of a prepared drive from the steady state of random overwrites, by two measures: write amplification of the
-//! overwrites that follow, and valid units of the superblocks. On simulated drives, without time.
+//! overwrites that follow, and valid units of the superblocks. The drives are simulated, without a clock.
 
 use crate::workload::prepare::{Order, OrderSpec, permuted};
 use conclusions::waf::{OCTILES_PER_FILL, Prepared};
@@ -11,10 +11,10 @@ use sys::random::Random;
 const STEADY_AFTER: u64 = 5;
 const STEADY_FILLS: u64 = 4;
 
-/// Octiles of a drive fill that are observed after a preparation.
+/// Number of octiles of a drive fill that are observed after a preparation.
 const AFTER: usize = 2 * OCTILES_PER_FILL;
 
-/// Quantiles of the superblocks that are compared.
+/// Number of quantiles of the superblocks that are compared.
 const QUANTILES: usize = 256;
 
 /// Number of SPRandom's regions: fio's default.
@@ -31,7 +31,7 @@ impl Overwritten {
         Ok(Self { ftl: Ftl::new(spec, seed)?, random: Random::new(seed) })
     }
 
-    /// Overwrites `units` random units. Returns the write amplification meanwhile.
+    /// Overwrites `units` random units. Returns the write amplification of these overwrites.
     fn overwrite(&mut self, units: u64) -> f64 {
         let (before, all) = (self.ftl.counters(), self.ftl.units());
         (0..units).for_each(|_| self.ftl.write(self.random.below(all), 1, 0));
@@ -42,7 +42,7 @@ impl Overwritten {
         (0..self.ftl.units()).for_each(|unit| self.ftl.write(unit, 1, 0));
     }
 
-    /// Writes each region: first the units that the previous region left to be overwritten, then new ones.
+    /// Writes each region: first the units that the previous region left to be overwritten, then new units.
     fn sprandom(&mut self, over_provisioning: f64, seed: u64) {
         let units = self.ftl.units();
         let region = (units as f64 * (1.0 + over_provisioning)) as u64 / SPRANDOM_REGIONS;
@@ -92,7 +92,7 @@ impl fmt::Display for PreparationMethod {
     }
 }
 
-/// Fraction of each SPRandom region's writes that are not overwritten later, first region first.
+/// Fraction of each SPRandom region's writes that are not overwritten later, in the order of the regions.
 ///
 /// The amount of flash with a given fraction of valid units is inversely proportional to that fraction, which falls
 /// from 1 to 1 - 1/WAF, with WAF = 0.5/OP + 0.7. Regions are equal parts of the flash.
@@ -207,7 +207,7 @@ mod tests {
             let (error, distance) = (prepared.error(), prepared.distance);
             assert!(error < 0.02 && distance < 0.005, "{over_provisioning} {superblock_units}: {prepared:?}");
             assert!((prepared.fills / (1.0 + steady.over_provisioning()) - 1.0).abs() < 1e-4, "{}", prepared.fills);
-            // A fill without its overwrites has a large error.
+            // A sequential fill without random overwrites leaves a large error.
             if over_provisioning == 0.07 {
                 assert!(steady.after(PreparationMethod::SequentialThenRandom(0)).unwrap().error() > 0.1);
             }

@@ -31,8 +31,8 @@ const PASSES: u32 = 4;
 /// Of this many random writes, one goes to a cold stream.
 const COLD_EVERY: u64 = 5;
 /// Drive fills that a probe writes. The hot range is written in order: [`PASSES`] times, once measured, twice after it
-/// was deallocated, and once beside as many random cold writes. Two fills of both ranges and four random fills add up
-/// with these passes.
+/// was deallocated, and once beside as many random cold writes. The sum also has two fills of both ranges, and four
+/// drive fills of random writes.
 pub const DRIVE_FILLS: f64 = ((PASSES as u64 + 7) * HOT_PCT + 2 * COLD_PCT + 4 * 100) as f64 / 100.0;
 
 /// A drive as the probe sees it. Positions and lengths are in commands, all of the same size.
@@ -63,7 +63,7 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// A drive with `ftl`, written in commands of `bytes`, or of a unit if that is larger.
+    /// A drive with `ftl`, written in commands of `bytes`, or of one mapping unit if a unit is larger.
     pub fn new(ftl: Ftl, bytes: u32) -> Self {
         let units = (bytes / ftl.spec().unit_bytes).max(1);
         Self { ftl, units }
@@ -164,7 +164,7 @@ impl Behaviour {
 /// Result of the probe.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Probe {
-    /// Phases in the order run.
+    /// Phases, in the order in which they ran.
     pub phases: Vec<Phase>,
     /// Behaviours found; empty if the handles isolate.
     pub found: Vec<Behaviour>,
@@ -173,7 +173,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Behaviours not tested because the probe ended early, or hidden by another that was found.
+    /// Behaviours not tested because the probe ended early, or hidden by another behaviour that was found.
     pub fn unknown(&self) -> impl Iterator<Item = Behaviour> {
         Behaviour::ALL.into_iter().filter(|one| !self.found.contains(one) && !self.not_found.contains(one))
     }
@@ -265,7 +265,7 @@ impl<D: Probed> Streams<'_, D> {
         Ok(())
     }
 
-    /// Runs a phase and records its WAF. `is_known`: an isolating drive moves nothing in this phase.
+    /// Runs a phase and records its WAF. `is_known`: true if an isolating drive certainly moves nothing in this phase.
     fn measure(
         &mut self,
         streams: &'static str,
@@ -294,7 +294,7 @@ impl<D: Probed> Streams<'_, D> {
         self.drive.write(command, handle).map_err(ProbeError::Drive)
     }
 
-    /// Deallocates this many commands from the start.
+    /// Deallocates this many commands from the start of the drive.
     fn deallocate(&mut self, commands: u64) -> Result<(), ProbeError<D::Error>> {
         self.drive.deallocate(0, commands).map_err(ProbeError::Drive)
     }

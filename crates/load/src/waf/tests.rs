@@ -85,7 +85,7 @@ fn the_same_seed_gives_the_same_octiles_and_another_one_others() {
 #[test]
 fn tenants_that_overwrite_in_order_are_not_amplified_with_a_drive_or_a_handle_each() {
     let mut tenants = tenants([4, 3, 2, 1], 50, "sequential");
-    // Blocks die whole, one after the other: there is nothing to defragment.
+    // All records of a block become obsolete before those of the next block, so there is nothing to defragment.
     tenants.tenants.iter_mut().for_each(|tenant| tenant.defrag_lwm_pct = 1);
     let waf = |arrangement| found(arrangement, &tenants, &spec(0.07), 1).0.steady_waf().unwrap();
     assert_eq!(waf(Arrangement::Dedicated), 1.0);

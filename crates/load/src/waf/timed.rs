@@ -1,4 +1,4 @@
-//! The same tenants on the same drives with a clock: the clients' latencies once amplification is steady.
+//! Continues an [`Experiment`] with a clock: measures the clients' latencies once amplification is steady.
 //!
 //! ```text
 //! Experiment, steady -> its stores   -> TenantLoad of each -> the run loop, open loop
@@ -33,7 +33,7 @@ const NS_PER_SEC: f64 = 1e9;
 /// Result of a run on virtual time.
 #[derive(Debug)]
 pub struct TimedResult {
-    /// Each stream of each tenant, `TENANT/reads`, with its results and its backlog at the end.
+    /// Each stream of each tenant, named like `TENANT/reads`, with its results and its backlog at the end.
     pub streams: Vec<(StreamInfo, Cell, Backlog)>,
     /// Counters of the drives.
     pub bytes: Bytes,

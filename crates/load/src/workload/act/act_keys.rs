@@ -1,7 +1,7 @@
 //! Every key that any ACT release read: the first and last release with the key, and the key's later fate.
 //!
-//! Source: the option names in the sources of all releases in ACT's repository, from the first
-//! (2012, here ACT 1) to 6.6. docs/act-keys.md is this table.
+//! Source: the option names in the sources of all releases in ACT's repository, from the first (2012, called ACT 1
+//! here) to 6.6. docs/act-keys.md is this table.
 
 use super::options::{BOTH, INDEX, STORAGE, Test, tests_word};
 use std::fmt::{self, Write};
@@ -106,9 +106,9 @@ keys! {
         "the same; 0 means no limit from 6.0 on. In ACT 5, a limit of 0 allowed no lag; such a 0 becomes 1";
     INDEX "num-cache-threads" from (5, 0) to (5, 0) => "renamed `cache-threads`";
     BOTH "service-threads" from (5, 1) =>
-        "until 5.3 the number of threads that made requests for the queues: such a number is dropped. From 6.0 on the \
-         number of threads that carry out the requests: such a number stays. flashproof does not use ACT's default of \
-         5 threads for each CPU; `--cpus` writes that default out";
+        "until 5.3 this was the number of threads that made requests for the queues: a number from such a file is \
+         dropped. From 6.0 on this is the number of threads that carry out the requests, and the number stays. \
+         flashproof does not use ACT's default of 5 threads for each CPU; `--cpus` writes that default out";
     INDEX "cache-threads" from (5, 1) => SAME;
     BOTH "disable-odsync" from (5, 2) =>
         "the same. ACT 1 to 4 opened devices without O_DSYNC, so a file of theirs gets `disable-odsync: yes`. A file \

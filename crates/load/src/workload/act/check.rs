@@ -1,7 +1,7 @@
 //! The rules for a configuration, from a file or a program.
 //!
-//! Checks each value against its row of the table, then values against each other. A small load is allowed: ACT's "load
-//! config too small" comes from an integer division that flashproof does not do.
+//! Checks each value against its row of the table, then values against each other. A small load is allowed: ACT's error
+//! "load config too small" comes from an integer division that flashproof does not do.
 
 use super::config::ActConfig;
 use super::dialect::Quoted;
@@ -55,7 +55,7 @@ impl Conflicts<'_> {
         self.problems.push(Problem::conflict(keys, message));
     }
 
-    /// Adds a key that contradicts the histograms, or needs histograms that are missing.
+    /// Reports a key that contradicts the histograms, or needs histograms that are missing.
     fn add_beside_sizes(&mut self, key: &'static str, message: impl Into<String>) {
         self.add(&[key, READ_HISTOGRAM, WRITE_HISTOGRAM], message);
     }
@@ -182,8 +182,8 @@ impl Conflicts<'_> {
         let (frees, blocks) = (config.direct_frees, config.total_lbw_per_sec);
         if frees > blocks {
             let what = format!(
-                "direct-frees: {frees} blocks/s are more than total-lbw-per-sec, {blocks}, which includes them - take \
-                 both from the same moment of the database's log"
+                "direct-frees: {frees} blocks/s are more than the {blocks} blocks/s of total-lbw-per-sec, which \
+                 include them - take both from the same moment of the database's log"
             );
             self.add(&["direct-frees", "total-lbw-per-sec"], what);
         }

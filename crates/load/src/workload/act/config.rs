@@ -13,8 +13,8 @@ use results::cell::ActHistograms;
 
 pub use super::table::ActConfig;
 
-/// Operations in flight on each device when `service-threads` is not given: so many that the drive's queue is the
-/// limit, and so few that they need little memory.
+/// Operations in flight on each device when `service-threads` is not given: enough that the drive's queue is the limit,
+/// and few enough to need little memory.
 pub const SERVICE_THREADS_PER_DEVICE: u32 = 1024;
 
 /// Step of the size of a stored record, in bytes. Source: ACT 6.6, `RBLOCK_SIZE`.
@@ -35,7 +35,7 @@ impl ActConfig {
         self.setting(key)?.1.text()
     }
 
-    /// The value of `key` as a number; `None` if it is not set or no number.
+    /// The value of `key` as a number; `None` if it is not set, or not a number.
     pub fn number(&self, key: &str) -> Option<u64> {
         self.text(key)?.parse().ok()
     }
@@ -80,12 +80,13 @@ impl ActConfig {
         u64::from(self.write_reqs_per_sec) * u64::from(self.replication_factor)
     }
 
-    /// Maximum number of operations in flight that clients wait for, over all devices.
+    /// Maximum number of client operations in flight over all devices. Clients wait for these operations.
     ///
     /// ACT's service threads each do one operation at a time, so their number bounds the queue depth that a drive can
-    /// see. Default: 1024 per device, an upper bound: a run uses as many as queue and memory allow.
+    /// see. Default: 1024 per device. This is an upper bound: a run uses no more than the device's queue and the memory
+    /// allow.
     pub fn service_threads_or_default(&self) -> u32 {
-        // At most 128 devices: saturates only for a configuration that failed its checks.
+        // A test has at most 128 devices, so the product saturates only for a configuration that failed its checks.
         let devices = u32::try_from(self.device_names.len()).unwrap_or(u32::MAX);
         self.service_threads.unwrap_or_else(|| devices.saturating_mul(SERVICE_THREADS_PER_DEVICE))
     }
@@ -115,7 +116,7 @@ impl ActConfig {
             odsync: !self.disable_odsync,
             engine: self.engine,
             pacing: self.pacing,
-            // ACT's threads wake for each request. Gathering operations would change ACT's bursts.
+            // ACT's threads wake for each request. Gathering operations into batches would change ACT's bursts.
             keeps_instants: self.arrival == Arrival::Act,
             seed: self.seed,
         }
@@ -127,7 +128,7 @@ pub(in crate::workload) fn stored_bytes(record_bytes: u32) -> u32 {
     record_bytes.checked_next_multiple_of(RECORD_STEP_BYTES).unwrap_or(u32::MAX)
 }
 
-/// ACT 4's queues as service threads. Errors: too many.
+/// ACT 4's queues as service threads. Errors: more threads than are allowed.
 pub(super) fn threads_of_queues(queues: u32, threads: u32) -> Result<u32, Problem> {
     let product = queues.checked_mul(threads).filter(|product| u64::from(*product) <= SERVICE_THREADS_MAX);
     product.ok_or_else(|| {

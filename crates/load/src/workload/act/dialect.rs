@@ -37,7 +37,7 @@ impl Quoted {
         Self(shown)
     }
 
-    /// The same without the quotes, for a comment.
+    /// The text without the quotes, for a comment.
     pub fn bare(&self) -> impl fmt::Display {
         in_one_line(&self.0)
     }

@@ -54,8 +54,8 @@ pub fn derived(config: &ActConfig, derived: &Derived) -> Vec<(String, String)> {
     lines.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// Page updates per second, in doubles and truncated. If the exact rate is whole, the last bit of the double decides
-/// between that rate and one less.
+/// Page updates per second, computed in doubles and truncated. If the exact rate is a whole number, the last bit of the
+/// double decides between this number and the number below it.
 fn updates_as_act_computes(config: &ActConfig) -> u64 {
     (config.replicated_writes() as f64 * (100.0 / f64::from(100 - config.defrag_lwm_pct))) as u64
 }

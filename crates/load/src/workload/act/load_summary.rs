@@ -1,8 +1,8 @@
 //! Meaning of a load: operations and bytes per second, bytes per day, drive writes per day.
 //!
-//! Computed from the derived rates alone, so it always matches the load that runs. Doubles are used only here, because
-//! these numbers are only printed. Properties that depend on the device (sector size) or on the run (the tomb raider's
-//! speed) get a remark, not a guess.
+//! All numbers are computed from the derived rates alone, so they always match the load that runs. Doubles are used
+//! only here, because these numbers are only printed. Properties that depend on the device (sector size) or on the run
+//! (the tomb raider's speed) get a remark, not a guess.
 
 use super::config::ActConfig;
 use super::problem::Problem;
@@ -20,7 +20,7 @@ const SEC_PER_DAY: f64 = 86_400.0;
 /// Operations of one stream, over all devices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamLoad {
-    /// Name of the stream, for people.
+    /// Name of the stream, as shown to the user.
     pub stream: &'static str,
     /// True if the stream writes.
     pub writes: bool,
@@ -118,9 +118,9 @@ impl LoadSummary {
         }
     }
 
-    /// Bytes written, or read, per second.
+    /// Bytes written per second, or bytes read per second if `writes` is false.
     fn bytes_per_sec(&self, writes: bool) -> f64 {
-        // Begins at 0.0: `sum` of no floats is -0.0, and prints as such.
+        // The fold begins at 0.0, because `sum` of no floats is -0.0, which would print with the minus sign.
         self.flows.iter().filter(|flow| flow.writes == writes).fold(0.0, |sum, flow| sum + flow.bytes_per_sec())
     }
 

@@ -27,11 +27,11 @@ pub(super) fn tests_word(tests: &[Test]) -> &'static str {
 /// The program that introduced an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
-    /// ACT 6.6 reads it.
+    /// ACT 6.6 reads the option.
     Act66,
-    /// Only ACT 4 read it; its use gives a warning.
+    /// Only ACT 4 read the option; a file that gives the option gets a warning.
     Act4,
-    /// The sizing paper announced it for ACT 4; no released ACT reads it. For histogram loads only.
+    /// The sizing paper announced the option for ACT 4, and no released ACT reads it. For histogram loads only.
     Paper,
     /// A flashproof extension: ACT refuses a file with it.
     Flashproof,
@@ -87,7 +87,7 @@ pub struct OptionSpec {
     pub tests: &'static [Test],
     /// Effect, in one line.
     pub help: &'static str,
-    /// When to change it, and preconditions.
+    /// When to change the option, and its preconditions.
     pub advice: &'static str,
 }
 
@@ -98,7 +98,7 @@ pub enum OptionDefault {
     Mandatory(&'static str),
     /// This value is used.
     Value(&'static str),
-    /// The option counts as not set, with the effect `what`. Writing `word` means the same.
+    /// The option counts as not set; `what` is the effect. The value `word` in a file means the same.
     Unset {
         /// The word or number for "not set" in a file.
         word: Option<&'static str>,

@@ -59,7 +59,7 @@ pub enum Problem {
     /// Values that contradict each other.
     #[error("{what}")]
     Conflict {
-        /// The keys of these values; the message points at the first.
+        /// The keys of the contradicting values. The message names the line of the first key.
         keys: Vec<&'static str>,
         what: String,
     },
@@ -72,7 +72,7 @@ impl Problem {
         Self::Conflict { keys: keys.into(), what: what.into() }
     }
 
-    /// A key for the second time.
+    /// A key that is given a second time.
     pub(super) fn given_twice(key: &str, first_line: usize) -> Self {
         Self::Other(format!("{key}: already given in line {first_line} - keep one of the two"))
     }

@@ -6,7 +6,7 @@
 //! blocks        = record writes / floor(large block / mean stored record)
 //! large writes  = blocks x 100 / (100 - defrag-lwm-pct);   with commit-to-device only defragmentation's share,
 //!                 blocks x defrag-lwm-pct / (100 - defrag-lwm-pct)
-//! large reads   = blocks x 100 / (100 - defrag-lwm-pct);   with no-defrag-reads 0
+//! large reads   = blocks x 100 / (100 - defrag-lwm-pct);   0 with no-defrag-reads
 //! ```
 //!
 //! In a histogram load the sizes and rates are those of a live database's device. They already include replication,
@@ -29,10 +29,10 @@
 //! page updates  = client writes x 100 / (100 - defrag-lwm-pct)    each one read, then one write
 //! ```
 //!
-//! All rates are exact fractions, totals over the devices. ACT computes some of them in 32-bit integers, which truncate
-//! and wrap, and some in doubles: `echo` reproduces the values that ACT *prints*.
-//! Source of the rules: ACT 6.6, `cfg_storage.c` and `cfg_index.c`, `derive_configuration`; for histograms Aerospike's
-//! "Advanced Flash Device Sizing".
+//! All rates are exact fractions, and totals over the devices. ACT computes some of them in 32-bit integers, which
+//! truncate and wrap, and some in doubles: `echo` reproduces the values that ACT *prints*. Source of the rules: ACT
+//! 6.6, `cfg_storage.c` and `cfg_index.c`, `derive_configuration`; for histograms Aerospike's "Advanced Flash Device
+//! Sizing".
 
 use super::check::check;
 use super::config::{ActConfig, stored_bytes};
@@ -81,7 +81,7 @@ pub struct StorageDerived {
 /// Values derived from the configuration of an index test. Rates are totals over all devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexDerived {
-    /// Reads of one page that a client waits for.
+    /// Page reads that clients wait for.
     pub service_read_rate: Rate,
     /// Page updates: one read and one write each.
     pub update_rate: Rate,
@@ -183,7 +183,7 @@ fn from_histograms(config: &ActConfig) -> StorageDerived {
 }
 
 /// A rate whose parts are within the bounds of the option table: at most 2^32 requests per second, 10^6 replicas and
-/// 100 %, so less than 2^59.
+/// 100 %, so both parts are below 2^59.
 fn exact(ops: u128, seconds: u128) -> Rate {
     Rate::new(ops, seconds).expect("rates of checked options fit 64 bits")
 }

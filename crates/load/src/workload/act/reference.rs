@@ -18,7 +18,7 @@ use super::table::{all, find, options_of};
 use results::units::wrapped;
 use std::fmt::{self, Write};
 
-/// Width of the narrowest common terminal, so that it does not wrap lines again.
+/// Width of the narrowest common terminal, which therefore does not wrap the lines again.
 const HELP_COLUMNS: usize = 79;
 
 /// Widest line of a comment, in characters.
@@ -120,7 +120,7 @@ impl Document {
         self.lines(wrapped(&one_line(text), "", COLUMNS - 2).lines());
     }
 
-    /// Appends lines to the head as they are, and a blank one after them.
+    /// Appends lines to the head as they are, and a blank line after them.
     pub fn lines<T: AsRef<str>>(&mut self, lines: impl IntoIterator<Item = T>) {
         for line in lines {
             comment(&mut self.head, &one_line(line.as_ref()));
@@ -128,7 +128,7 @@ impl Document {
         comment(&mut self.head, "");
     }
 
-    /// Adds a note on the value of `key`; for a key that the test lacks, in the head.
+    /// Adds a note on the value of `key`. If the test lacks the key, the note goes into the head.
     pub fn note(&mut self, key: &'static str, text: &str) {
         match find(self.config.test, key) {
             Some(spec) => self.notes.push((spec.name, one_line(text))),

@@ -1,4 +1,4 @@
-//! Multiples of an ACT load: sets "Nx" for a number of drives, or multiplies every rate of a configuration.
+//! Multiples of an ACT load: sets the load "Nx" for a number of drives, or multiplies every rate of a configuration.
 //!
 //! A rate is an option whose unit is something per second, unless only its ratio to another option matters. Shares,
 //! sizes and times are unchanged. Rates are whole numbers in a file, so rounding is reported.
@@ -25,9 +25,9 @@ const RATIO_KEYS: [&str; 2] = ["total-lbw-per-sec", "direct-frees"];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScaledRate {
     pub key: &'static str,
-    /// Rate before, per second.
+    /// Rate before the multiplication, per second.
     pub before_per_sec: u64,
-    /// Rate after, per second: rounded to the nearest whole number, halves up.
+    /// Rate after the multiplication, per second: rounded to the nearest whole number, halves up.
     pub after_per_sec: u64,
     /// The exact product, if it is not a whole number.
     pub rounded: Option<String>,
@@ -104,7 +104,7 @@ fn set_all(
     }
     let scaled: Vec<_> = scaled.into_iter().flatten().collect();
     for rate in &scaled {
-        // Cannot fail: the range was checked above. A test tries the largest value.
+        // `set` cannot fail here: the range was checked above. A test tries the largest value.
         let _ = config.set(rate.key, &rate.after_per_sec.to_string());
     }
     Ok(scaled)

@@ -57,7 +57,7 @@ pub struct SizeHistogram {
 }
 
 impl Default for SizeHistogram {
-    /// All sizes are 1 byte: the histogram of a single 0.
+    /// The histogram with the single value 0: all sizes are 1 byte.
     fn default() -> Self {
         Self { over_ppm: [0; BUCKETS_MAX], values: 1 }
     }
@@ -98,7 +98,7 @@ impl SizeHistogram {
         }
         if before_ppm != 0 {
             let last = Quoted::new(before_text);
-            return Err(format!("the last value is {last}, not 0, so that the largest sizes have no bound"));
+            return Err(format!("the last value is {last}, not 0, so the largest sizes have no bound"));
         }
         Ok(Self { over_ppm, values: count })
     }
@@ -269,9 +269,10 @@ impl HistogramSizes {
         SizeTable::new(weights)
     }
 
-    /// Weights of the sizes in a bucket, in whole steps. The sum is [`Self::weight_sum`] for each bucket.
+    /// Sizes in a bucket, in whole steps, each with its weight. The weights of each bucket add up to
+    /// [`Self::weight_sum`].
     fn steps_of(&self, bucket: Bucket, step_bytes: u32) -> Vec<(u64, u64)> {
-        // In hundredths of bytes, so that every scaled edge is a whole number.
+        // Edges are in hundredths of bytes, so that every scaled edge is a whole number.
         let offset = u64::from(self.offset_pct);
         let (lower, upper) = (u64::from(bucket.lower_bytes) * offset, u64::from(bucket.upper_bytes) * offset);
         let step = u64::from(step_bytes) * 100;
@@ -283,7 +284,7 @@ impl HistogramSizes {
                 let steps = lower / step + 1..=upper.div_ceil(step);
                 let up_to = |at: u64| match within {
                     BucketPosition::LogUniform => self.log_share(at, lower),
-                    // Divides exactly: the weight sum and the bucket's width are powers of two times the offset.
+                    // The division is exact: the weight sum and the bucket's width are powers of two times the offset.
                     _ => (at - lower) * (self.weight_sum() / (upper - lower)),
                 };
                 let below = |step_number: u64| up_to((step_number * step).clamp(lower, upper));
@@ -354,7 +355,7 @@ mod tests {
     #[test]
     fn a_histogram_that_rises_or_has_no_end_is_refused() {
         assert_eq!(refused("100,80,90,0"), "value 3 is \"90\", more than the \"80\" before it");
-        assert_eq!(refused("100,14.22"), "the last value is \"14.22\", not 0, so that the largest sizes have no bound");
+        assert_eq!(refused("100,14.22"), "the last value is \"14.22\", not 0, so the largest sizes have no bound");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The load of a series of runs. A configuration is the load of 1x; each run has a multiple on some of its devices.
+//! The load of a series of runs. A configuration is the load of 1x; each run has a multiple of this load, on some of
+//! the devices.
 //!
 //! ```text
 //! ACT's 1x for each device \
@@ -40,7 +41,8 @@ const ISSUE_KEYS: [&str; 8] = [
 pub struct BaseLoad {
     /// The load on the devices of the series.
     config: ActConfig,
-    /// The load as given, on its own devices: rates are rounded only once, from here to a run.
+    /// The load as given, on its own devices. The rates of a run are computed from this load, so they are rounded only
+    /// once.
     given_config: ActConfig,
 }
 

@@ -1,5 +1,5 @@
-//! The option table: first the rows of ACT 6.6, in the order in which ACT echoes them, then ACT 4's and flashproof's.
-//! Also the configuration, with a field for each row, and functions that find a row.
+//! The option table: first the rows of ACT 6.6, in the order in which ACT echoes them, then the rows of ACT 4 and
+//! flashproof. Also the configuration, with a field for each row, and functions that find a row.
 //!
 //! The main idea: an option is declared once. Its row gives the key, the field of [`ActConfig`] with its type, the
 //! allowed values, the default, and the texts; parsing, checking, the echo, `--help` and docs/options.md all read it.
@@ -18,7 +18,7 @@ pub(crate) const LARGE_BLOCK_KBYTES_MAX: u64 = 8 * 1024;
 /// ACT keeps thread handles on its 8 MiB stack, which has room for this many.
 pub(crate) const SERVICE_THREADS_MAX: u64 = 1 << 20;
 pub(crate) const RECORD_BYTES_MAX: u64 = LARGE_BLOCK_KBYTES_MAX * 1024;
-/// Ten times the rate. The paper adjusts rates by a tenth; a larger factor would be a different load.
+/// Ten times the rate. The paper adjusts rates by a tenth; a factor above ten would be a different load.
 const REQ_OFFSET_PCT_MAX: u64 = 1000;
 /// The edges of a bucket are a factor of two apart.
 const SIZE_OFFSET_PCT_MAX: u64 = 200;
@@ -50,10 +50,10 @@ macro_rules! options {
 
         /// The configuration of an ACT test as given, without derived values.
         ///
-        /// A field for each key of the option table, which holds the ranges and advice; keys that the test does not
-        /// read keep their defaults. As in ACT, the defaults are incomplete: devices and a duration have to be given. A
-        /// configuration that a program changed must pass [`check`](super::check()) again; [`derive`](super::derive())
-        /// calls it.
+        /// There is a field for each key of the option table, which holds the ranges and advice; keys that the test
+        /// does not read keep their defaults. As in ACT, the defaults are incomplete: devices and a duration have to be
+        /// given. A configuration that a program changed must pass [`check`](super::check()) again;
+        /// [`derive`](super::derive()) calls it.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct ActConfig {
             /// The test that the configuration is for.
@@ -111,8 +111,8 @@ options! {
         default: OptionDefault::Unset { word: Some("0"), what: "up to 1024 a device, as queue and memory allow" },
         tests: BOTH,
     ] {
-        help: "Maximum number of operations in flight that clients wait for, over all devices: record operations, or index \
-               reads in the index test.",
+        help: "Maximum number of client operations in flight, over all devices: record operations, or index reads in \
+               the index test.",
         advice: "Set it to model a database with that many threads: operations then wait for a free slot, and that \
                  wait is judged. ACT's default, 5 for each CPU, is not used, because it limits the load before the \
                  drive does.",
@@ -181,15 +181,15 @@ options! {
     }
     "update-pct" => update_pct: u32 [unit: "%", kind: from(0, 100)] {
         help: "Share of the writes that read the record first.",
-        advice: "0 models replaces, 100 updates.",
+        advice: "The value 0 models writes that replace whole records; 100 models updates.",
     }
     "defrag-lwm-pct" => defrag_lwm_pct: u32 [
         unit: "%", kind: from(0, 99), default: OptionDefault::Value("50"), tests: BOTH,
     ] {
         help: "Defragmentation threshold: the traffic of large blocks, or of page updates, is multiplied by 100 / (100 - \
                this).",
-        advice: "Take the database's defrag-lwm-pct. 50 doubles the writes, 75 quadruples them; 0 is no \
-                 defragmentation.",
+        advice: "Take the database's defrag-lwm-pct. The value 50 doubles the writes, and 75 quadruples them; 0 means \
+                 no defragmentation.",
     }
     "no-defrag-reads" => no_defrag_reads: bool [kind: OptionKind::YesNo, default: OptionDefault::Value("no")] {
         help: "Defragments without large-block reads.",
@@ -219,13 +219,13 @@ options! {
     }
     "max-lag-sec" => max_lag_sec: u32 [unit: "s", default: OptionDefault::Value("10"), tests: BOTH] {
         help: "Stops the test once a stream is this far behind its schedule.",
-        advice: "0 never stops the test. The run says at its end whether the drive or flashproof was slow.",
+        advice: "The value 0 never stops the test. The run says at its end whether the drive or flashproof was slow.",
     }
     "commit-min-bytes" => commit_min_bytes: u32 [
         unit: "bytes", kind: OptionKind::Whole { min: 0, max: RECORD_BYTES_MAX, power_of_two: true }, since: Since::Act4,
     ] {
         help: "Rounds the size and the offset of every commit write to a multiple of this.",
-        advice: "0, or a value below the device's minimum I/O size, rounds to that size. The key needs \
+        advice: "The value 0, or a value below the device's minimum I/O size, rounds to that minimum. The key needs \
                  commit-to-device, and its value must not exceed a large block.",
     }
     "num-queues" => num_queues: Option<u32> [
@@ -330,10 +330,10 @@ options! {
     ] {
         help: "Interface through which operations reach the kernel.",
         advice: "auto takes io_uring. If io_uring is forbidden, as in most containers, auto takes Linux AIO \
-                 (io_submit). If AIO is not possible either, auto takes threads that block. The run says so. uring \
-                 and aio refuse to run without their interface. passthrough sends NVMe commands to the namespace's \
-                 character device (/dev/ng0n1), bypassing the block layer: it needs root, and returns the drive's \
-                 own errors (docs/fdp.md). Simulated drives need no interface.",
+                 (io_submit). If AIO is not possible either, auto takes threads that block. The run names the \
+                 interface that it uses. uring and aio refuse to run without their interface. passthrough sends NVMe \
+                 commands to the namespace's character device (/dev/ng0n1), bypassing the block layer: it needs root, \
+                 and returns the drive's own errors (docs/fdp.md). Simulated drives need no interface.",
     }
     "seed" => seed: Option<u64> [
         kind: from(0, u64::MAX), default: OptionDefault::Unset { word: None, what: "chosen at the start and recorded" },
@@ -398,8 +398,8 @@ pub fn nearest(test: Test, unknown: &str) -> Option<&'static str> {
     similar(&unknown.to_lowercase().replace('_', "-"), options_of(test).map(|spec| spec.name))
 }
 
-/// The name most similar to `word`; `None` if nothing is close: more than a third of the letters differ and no name
-/// begins with `word`.
+/// The name most similar to `word`; `None` if no name is close: each differs in more than a third of its letters, and
+/// none begins with `word`.
 pub(in crate::workload) fn similar(word: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     // Longer words resemble no name, and the cost grows with the product of the lengths.
     const LEN_MAX: usize = 64;

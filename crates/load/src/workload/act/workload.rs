@@ -64,7 +64,7 @@ impl ActWorkload {
         };
         if config.arrival != Arrival::Act {
             let arrival = config.arrival;
-            return Some(format!("run without --as-act (arrival: {arrival}); even pacing favours a drive"));
+            return Some(format!("run without --as-act (arrival: {arrival}); evenly spaced operations favour a drive"));
         }
         if config.has_histograms() {
             return Some("not the standard mix: record sizes come from histograms".to_owned());
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(why(ACTS), "");
         assert_eq!(why(&format!("{ACTS}report-interval-sec: 10\nservice-threads: 9\n")), "");
         for (more, expected) in [
-            (ACTS.replace("act\n", "paced\n"), "run without --as-act (arrival: paced); even pacing favours a drive"),
+            (ACTS.replace("act\n", "paced\n"), "(arrival: paced); evenly spaced operations favour a drive"),
             (format!("{ACTS}record-bytes: 512\n"), "record-bytes is 512, and 1536 in published ratings"),
             (format!("{ACTS}tomb-raider: yes\n"), "tomb-raider is yes, and no in published ratings"),
             (ACTS.replace("30000", "29999"), "two reads to a write"),

@@ -112,8 +112,8 @@ fn map_of(maps: &mut [RandomMap], direction: usize) -> &mut RandomMap {
 }
 
 /// Offset of the next operation in a range of `len` bytes: `skip` bytes after `last_end`, the end of the previous
-/// operation. As in fio, the first operation begins at 0, and an operation that would leave the range wraps to its
-/// other end.
+/// operation. As in fio, the first operation begins at 0, and an operation that would leave the range wraps to the
+/// other end of the range.
 fn wrapped_offset(last_end: u64, skip: i64, len: u64) -> u64 {
     let next = if last_end == 0 { Some(0) } else { last_end.checked_add_signed(skip).filter(|at| *at < len) };
     let again = if skip > 0 { Some(0) } else { len.checked_add_signed(skip) };

@@ -88,7 +88,7 @@ pub(super) struct DepthSearch {
     /// Greatest depth that met the target, and smallest depth that missed it.
     low: u32,
     high: Option<u32>,
-    /// Consecutive windows in which the depth below `high` met the target.
+    /// Number of consecutive windows in which the depth below `high` met the target.
     stable: u32,
     /// Start of the current window, nanoseconds.
     began_ns: u64,
@@ -293,17 +293,17 @@ mod tests {
         assert_eq!(
             depths,
             [1, 2, 4, 8, 16, 12, 10, 11, 10, 10],
-            "depth 10 takes 10 times 100 ns, the target; it is found, then measured"
+            "at depth 10 an operation takes 10 times 100 ns, the target; depth 10 is found, then measured"
         );
         assert!(search.is_done);
-        // All depths meet the target, or none.
+        // All depths meet the target in the first search, and none in the second.
         assert_eq!(tried(target, 6, 99, |_| 5).0, [1, 2, 4, 6, 6]);
         assert_eq!(tried(target, 64, 5, |_| 5_000).0, [1, 1, 1, 1, 1], "the search continues at depth 1, as in fio");
         let all = LatencyTarget { percentile: 100.0, ..target };
         let (depths, search) = tried(all, 64, 99, |_| 5_000);
         assert!(depths == [1] && search.is_done, "{depths:?}");
         assert_eq!(tried(all, 9, 99, |depth| if depth > 8 { 2_000 } else { 1 }).0, [1, 2, 4, 8, 9, 8, 8]);
-        // The search follows the drive for as long as it runs.
+        // The search adapts the depth to the drive until the run ends.
         let (depths, search) =
             tried(LatencyTarget { keeps_adapting: true, ..target }, 64, 30, |depth| u64::from(depth) * 100);
         assert!(

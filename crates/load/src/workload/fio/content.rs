@@ -171,7 +171,7 @@ impl BytePattern {
         let is_next_hex = |rest: &str| rest.starts_with(['x', 'X']);
         if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
             let mut end = end_of(digits, |c| c.is_ascii_hexdigit());
-            // In 0xff0x14 the second 0 begins a number.
+            // In 0xff0x14, the 0 before the second x begins a new number.
             end -= usize::from(is_next_hex(&digits[end..]) && digits[..end].ends_with('0'));
             if end == 0 {
                 return Err("there is no hexadecimal digit after 0x".into());

@@ -39,7 +39,7 @@ with_defaults! {
         pub limit: f64 = 0.0,
         /// True if `limit` is in percent of the mean.
         pub percent: bool = false,
-        /// Time that has to be steady; 0: not given.
+        /// Time for which the measure has to be steady; 0: not given.
         pub duration_ns: u64 = 0,
         /// Ramp time before the first interval.
         pub ramp_ns: u64 = 0,

@@ -24,22 +24,22 @@ use sys::op::OpKind;
 /// Maximum size of a log that is read, bytes.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Maximum operations of a log: 1 GiB of memory.
+/// Maximum number of operations of a log. These operations take 1 GiB of memory.
 const OPERATIONS_MAX: usize = 32 << 20;
 
 /// Maximum number of operations that wait to be written to a log.
 const KEPT_MAX: usize = 4 << 20;
 
-/// Maximum files of a log.
+/// Maximum number of files of a log.
 const FILES_MAX: usize = 1_024;
 
 with_defaults! {
     /// A job's options of `read_iolog`.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ReplayOptions {
-        /// The log; `None`: the job generates its operations.
+        /// Path of the log; `None`: the job generates its operations.
         pub file: Option<String> = None,
-        /// True: as fast as the depth allows.
+        /// True: operations are issued as fast as the depth allows, without regard to their logged times.
         pub no_stall: bool = false,
         /// Device for all operations.
         pub redirect: Option<String> = None,
@@ -213,7 +213,7 @@ impl Iolog {
         of_file.map(|operation| operation.offset + u64::from(operation.len)).max()
     }
 
-    /// Checks that the operations fit the devices or files. `shapes`: in the order of `files`. Errors: the reason, a
+    /// Checks that the operations fit the devices or files. `shapes` are in the order of `files`. Errors: the reason, a
     /// phrase.
     pub(super) fn check(&self, shapes: &[&DeviceShape], direct: bool) -> Result<(), String> {
         for operation in self.operations.iter().filter(|operation| kind_number(operation.kind) != FLUSHES) {

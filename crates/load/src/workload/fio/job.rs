@@ -1,4 +1,4 @@
-//! A job: the values of its section and of the global sections before.
+//! A job: the option values of its section and of the global sections before it.
 
 use super::NS_PER_SEC;
 use super::area::ZoneOptions;
@@ -18,7 +18,7 @@ use results::units;
 use std::sync::Arc;
 use sys::op::{OpKind, WriteBack, WriteSync};
 
-/// Maximum clones of a job, and of all jobs together.
+/// Maximum number of clones of a job, and of all jobs together.
 pub(super) const JOBS_MAX: u64 = 4_096;
 
 /// Maximum queue depth of a job: the capacity of a ring.
@@ -28,7 +28,7 @@ pub(super) const DEPTH_MAX: u64 = 32_768;
 const PERCENTILES: [f64; 17] =
     [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 
-/// Seed of a job that repeats its random choices.
+/// Seed of a job that makes the same random choices in each run.
 const REPEATED_SEED: u64 = 0x89;
 
 /// Maximum duration of a run without a runtime, seconds: space for its records is reserved. The run ends earlier if its
@@ -76,7 +76,7 @@ pub enum RateTarget {
 }
 
 impl RateTarget {
-    /// Rate in operations of `mean_bytes`; `None` if unlimited.
+    /// Rate of operations that have `mean_bytes` on average; `None` if unlimited.
     pub fn rate(self, mean_bytes: f64) -> Option<Rate> {
         match self {
             Self::Unlimited => None,
@@ -131,7 +131,7 @@ with_defaults! {
         pub filesize: Option<u64> = None,
         /// Offset of the first byte used.
         pub offset: Size = Size::Bytes(0),
-        /// Added to `offset` for each further clone.
+        /// Increment of `offset` for each further clone.
         pub offset_increment: Size = Size::Bytes(0),
         /// Bytes to transfer.
         pub io_size: Option<Size> = None,
@@ -182,7 +182,7 @@ with_defaults! {
         pub sparse: bool = false,
         /// Durability of each write.
         pub sync: WriteSync = WriteSync::No,
-        /// Number of writes between two calls: of fsync, of fdatasync, of sync_file_range; 0: no calls.
+        /// For fsync, fdatasync and sync_file_range: number of writes between two calls; 0: no calls.
         pub flush_every: [u64; 3] = [0; 3],
         /// Flags of sync_file_range.
         pub write_back: WriteBack = WriteBack::default(),
@@ -210,7 +210,7 @@ with_defaults! {
         pub latency_max_ns: [u64; DIRECTIONS] = [u64::MAX; DIRECTIONS],
         /// Bytes skipped between sequential operations; negative: backwards.
         pub skip: i64 = 0,
-        /// Number of consecutive operations that begin at each random offset.
+        /// Number of operations in each sequential run that begins at a random offset.
         pub run_length: u64 = 1,
         /// Percent of the operations of a random job that have random offsets.
         pub random_pct: [u64; DIRECTIONS] = [100; DIRECTIONS],
@@ -218,7 +218,7 @@ with_defaults! {
         pub start_delay_ns: u64 = 0,
         /// True if files are flushed at the end.
         pub end_flush: bool = false,
-        /// True if other jobs end with this one.
+        /// True if other jobs end when this job ends.
         pub exit_all: bool = false,
         pub exit_what: ExitWhat = ExitWhat::Group,
         /// True if the job writes until the device is full.
@@ -239,22 +239,23 @@ with_defaults! {
         pub stonewall: bool = false,
         /// True if the job begins a group.
         pub new_group: bool = false,
-        /// Prefixes of logs: bandwidth, latency, operations.
+        /// Name prefixes of the logs of bandwidth, latency and operations.
         pub logs: [Option<String>; 3] = [None, None, None],
         /// True if names of log files contain the job's number.
         pub per_job_logs: bool = true,
         /// Averaging period of log lines, milliseconds.
         pub log_avg_msec: u64 = 0,
-        /// True if percentiles are reported: of completion latency, of total latency.
+        /// For completion latency and for total latency: true if percentiles are reported.
         pub percentiles_of: [bool; 2] = [true, false],
         pub percentiles: Vec<f64> = PERCENTILES.to_vec(),
         /// Value of the suffix `k`.
         pub kb_base: u64 = 1024,
         /// True for `ioengine=null`: no data are moved; a simulated drive answers in a microsecond.
         pub is_null: bool = false,
-        /// Completions after which a closed loop at its depth issues again (`iodepth_batch_complete_min`).
+        /// Number of completions after which a closed loop that reached its depth issues again
+        /// (`iodepth_batch_complete_min`).
         pub refill_after: u64 = 1,
-        /// Operations in flight at which a closed loop at its depth issues again (`iodepth_low`).
+        /// Number of operations in flight at which a closed loop that reached its depth issues again (`iodepth_low`).
         pub refill_low: u64 = u64::MAX,
         pub flow: FlowOptions = FlowOptions::default(),
         pub steady: SteadyOptions = SteadyOptions::default(),
@@ -383,7 +384,8 @@ impl Job {
         Some(ThinkTime { pause_ns, blocks, work_ns: self.think_work_ns })
     }
 
-    /// Operations in flight to which a full queue drains before more are issued; `None`: the queue does not drain.
+    /// Number of operations in flight to which a full queue drains before more are issued; `None`: the queue does not
+    /// drain.
     pub(super) fn refill_at(&self) -> Option<u32> {
         let slots = self.in_flight_max();
         let at = self.refill_low.max(1).min(slots.saturating_sub(self.refill_after.max(1)));
@@ -432,8 +434,8 @@ impl Job {
         self.directions().map(|direction| self.sizes[direction].max_bytes()).max().unwrap_or(0)
     }
 
-    /// Number of operations of a clone, if its options determine it: a single size, no additional operations, and no
-    /// time limit.
+    /// Number of operations of a clone, if the options determine this number: a single size, no additional operations,
+    /// and no time limit.
     pub fn operations(&self) -> Option<u64> {
         let (unit, largest) = (self.unit_bytes(), self.largest_bytes());
         let Some(Size::Bytes(bytes)) = self.io_size.or(self.size) else { return None };

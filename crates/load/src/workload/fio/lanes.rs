@@ -81,7 +81,7 @@ impl LaneBuilder<'_> {
                 self.streams.iter().position(|stream| *stream == RecordedStream { thread: thread_index, kind });
             stream.map_or(0, |stream| self.plan_offsets.cell(stream, 0))
         });
-        // Lanes share the job's operations and bytes in proportion to their rates; equally if a lane has no rate.
+        // Lanes share the job's operations and bytes in proportion to their rates, or equally if a lane has no rate.
         let bytes_per_sec = |lane: &[usize]| match job.rates[lane[0]] {
             RateTarget::Bytes(bytes) => bytes as f64,
             RateTarget::Iops(iops) => iops as f64 * job.sizes[lane[0]].mean_bytes(),

@@ -337,7 +337,7 @@ impl FioLoad {
         streams.iter().enumerate().map(info).collect()
     }
 
-    /// Index in [`Self::reported`] of a kind of operation of an entry.
+    /// Index in [`Self::reported`] of the stream that has this entry and kind.
     pub fn reported_at(&self, entry: usize, kind: usize) -> Option<usize> {
         self.reported().iter().position(|(of, known, _)| (*of, *known) == (entry, kind))
     }
@@ -549,7 +549,7 @@ impl FioLoad {
         let mut cpus: Vec<_> = self.jobs().flat_map(|job| job.cpus.iter().copied()).collect();
         cpus.sort_unstable();
         cpus.dedup();
-        // In a separate thread, so that this thread's CPU affinity is not changed.
+        // The check runs in a separate thread, so that this thread's CPU affinity is not changed.
         let result = std::thread::spawn(move || process::run_on(&cpus)).join();
         result.unwrap_or_else(|_| Err(std::io::Error::other("the thread for this check panicked"))).map_err(|error| {
             CannotRun(format!(

@@ -1,7 +1,7 @@
 //! fio's options: one table for the parser, the help and `docs/fio.md`.
 //!
-//! The table has every option of fio 3.41: supported ones, ones without effect here, and unsupported ones with the load
-//! that would run without them.
+//! The table has every option of fio 3.41: supported options, options without effect here, and unsupported options with
+//! the load that would run without them.
 
 use crate::workload::act::table::similar;
 use results::units;
@@ -85,15 +85,17 @@ pub static KNOWN: &[KnownOption] = known! {
     "random_distribution" Value = "random": "`random`, `zipf:THETA`, `pareto:H`, `normal:PERCENT`, `zoned:ACCESS/SIZE:...`, `zoned_abs:ACCESS/SIZE:...`; all but `random` imply norandommap",
     "file_service_type" Value = "roundrobin": "`roundrobin`: files in turn; `random`: a random file for each operation",
     "fsync" Value = "0": "fsync(2) after this many writes, reported as sync",
-    "fdatasync" Value = "0": "fdatasync(2) after this many writes, reported as sync; only fsync if both are due",
+    "fdatasync" Value = "0": "fdatasync(2) after this many writes, reported as sync; if fsync is due too, only fsync \
+     is called",
     "sync_file_range" Value = "none": "sync_file_range(2) after this many writes, on the range of these writes, reported as sync: `wait_before,write:8` with any of the flags `wait_before`, `write`, `wait_after`; not on simulated drives",
     "end_fsync" Bool = "0": "1: fsync(2) of each file after the last operation of a job has completed",
     "fsync_on_close" Bool = "0": "same as end_fsync",
     "direct" Bool = "0": "1: bypasses the page cache; 0: uses the page cache, which is then part of what is measured",
     "buffered" Bool = "1": "opposite of direct",
     "numjobs" Value = "1": "clones of a job that run at the same time, on at most one thread per CPU; threads are pinned if there is one thread per CPU and no job has a rate. With a synchronous ioengine each clone has its own thread",
-    "cpus_allowed" Value = "all": "CPUs of the issuing threads: `0,2-5`. Jobs with the same set share up to one thread per CPU of the set, but no thread with other jobs; no effect on simulated drives",
-    "cpumask" Value = "all": "same as cpus_allowed, as a bit mask: 5 is CPUs 0 and 2",
+    "cpus_allowed" Value = "all": "CPUs of the issuing threads: `0,2-5`. Jobs with the same set share up to one thread \
+     per CPU of the set, and share no thread with other jobs; no effect on simulated drives",
+    "cpumask" Value = "all": "same as cpus_allowed, as a bit mask: 5 means CPUs 0 and 2",
     "cpus_allowed_policy" Value = "shared": "`shared`: a clone can use any CPU of the set; `split`: one CPU per clone, round-robin",
     "runtime" ["timeout"] Value = "none": "maximum duration in seconds, also `1.5` or `500ms`",
     "startdelay" Value = "0": "seconds before a job begins; its runtime counts from then",
@@ -105,8 +107,10 @@ pub static KNOWN: &[KnownOption] = known! {
     "thinktime" Value = "0": "pause in microseconds, after all operations in flight have completed",
     "thinktime_blocks" Value = "1": "number of operations between two pauses; also the maximum number of operations in flight",
     "thinktime_blocks_type" Value = "complete": "`complete`, `issue`: with both values, issued operations are counted",
-    "thinktime_iotime" Value = "0": "seconds between two pauses; with thinktime_blocks, whichever is reached first",
-    "thinktime_spin" Value = "0": "microseconds of the pause for which fio spins; flashproof sleeps, for at least this long",
+    "thinktime_iotime" Value = "0": "seconds between two pauses; if thinktime_blocks is given too, the limit that is \
+     reached first applies",
+    "thinktime_spin" Value = "0": "microseconds of the pause in which fio spins; flashproof sleeps instead, for at \
+     least this long",
     "latency_target" Value = "none": "microseconds: finds the greatest depth, up to iodepth, at which latencies stay below this value, measures at that depth, and ends. Not for clones that are reported together",
     "latency_window" Value = "0": "duration of the test of each depth, in microseconds",
     "latency_percentile" Value = "100": "percent of the operations that must stay below latency_target",
@@ -132,7 +136,7 @@ pub static KNOWN: &[KnownOption] = known! {
     "flow_id" Value = "0": "jobs with the same number form a group for flow",
     "flow_sleep" Value = "0": "microseconds that a job above its share waits before it checks again; at least 20",
     "steadystate" ["ss"] Value = "none": "`iops:10%`, `bw:LIMIT`, `lat:LIMIT`: the job ends when all intervals are within this limit of their mean; `iops_slope:1%` and so on: the job ends when the trend of the intervals is flatter than this limit. Clones that are reported together are measured together",
-    "steadystate_duration" ["ss_dur"] Value = "none": "time that must be steady, in seconds",
+    "steadystate_duration" ["ss_dur"] Value = "none": "time for which the job must be steady, in seconds",
     "steadystate_ramp_time" ["ss_ramp"] Value = "0": "warm-up before steadystate_duration, in seconds",
     "steadystate_check_interval" ["ss_interval"] Value = "1": "length of an interval, in seconds",
     "prioclass" Value = "none": "I/O priority of all operations: 1 real-time, 2 best-effort, 3 idle (ioprio_set(2)); no effect on simulated drives",
@@ -167,7 +171,7 @@ pub static KNOWN: &[KnownOption] = known! {
     "replay_scale" Value = "1": "offsets are divided by this",
     "replay_skip" Value = "none": "kinds of operations that are skipped: `read`, `write`, `trim`, `sync`",
     "log_unix_epoch" Bool = "0": "1: times in logs are milliseconds since 1970",
-    "log_max_value" Bool = "0": "1: a line of a latency log is the maximum of its period, not the mean",
+    "log_max_value" Bool = "0": "1: a line of a latency log has the maximum of its period, not the mean",
     "log_avg_msec" Value = "0": "milliseconds that each line of the bandwidth, latency and IOPS logs averages; 0: one line per operation",
     "log_offset" Bool = "0": "1: adds the offset of each operation to the bandwidth, latency and IOPS logs",
     "log_prio" Bool = "0": "1: the bandwidth, latency and IOPS logs have the I/O priority of each operation, such as 0x2001; 0: these logs have 1 for the real-time class, and 0 otherwise",
@@ -232,7 +236,7 @@ static NO_DIFFERENCE: &[&str] = &[
 static MISSING: &[&str] = &[
     "verify_pattern_interval verify_policy: the same job; %o is the offset of the whole operation, and all completed \
      writes are compared",
-    "trim_percentage trim_verify_zero trim_backlog trim_backlog_batch: the writes without trims",
+    "trim_percentage trim_verify_zero trim_backlog trim_backlog_batch: the same writes, without trims",
     "merge_blktrace_file merge_blktrace_scalars merge_blktrace_iters: generated operations instead of those of \
      the trace (flashproof storage --replay runs a trace)",
     "exec_prerun exec_postrun: the load without these commands; run them yourself before and after",
@@ -253,8 +257,8 @@ static MISSING: &[&str] = &[
     "flow_watermark: the load with shares that are enforced from the start",
     "log_window_value log_issue_time log_store_compressed log_alternate_epoch log_alternate_epoch_clock_id: the log \
      without this option; the hlog files of the run directory have all histograms",
-    "exitall_on_error block_error_percentiles profile gpu_dev_id ramp_size sprandom spr_num_regions spr_op spr_cs: \
-     every job to its own end",
+    "exitall_on_error block_error_percentiles profile gpu_dev_id ramp_size sprandom spr_num_regions spr_op spr_cs: the \
+     load without this option, in which every job runs to its own end",
     "apptag apptag_mask arguments bindname brick busy_poll cdb_len chunk_size clientname clustername conf cont \
      cpuchunks cpuload cpumode cuda_io deac donorname exit_on_io_done grace_time hdfs_use_direct hdfsdirectory \
      hipri_percentage hostname http_host http_mode http_object_mode http_pass http_s3_key http_s3_keyid \

@@ -55,7 +55,7 @@ impl OptionValue<'_> {
         }
     }
 
-    /// Seconds of a run, in nanoseconds.
+    /// A time that is in seconds if it has no unit. The result is in nanoseconds.
     pub(super) fn seconds_ns(self) -> Result<u64, String> {
         let ns = number(self.text, SECONDS)?;
         if ns / NS_PER_SEC > u32::MAX.into() {
@@ -74,7 +74,7 @@ impl OptionValue<'_> {
     ) -> Result<[T; DIRECTIONS], String> {
         let parts: Vec<_> = self.text.split(',').map(str::trim).collect();
         if parts.len() > DIRECTIONS {
-            return Err(format!("there are {} values, but at most three: for reads, writes, trims", parts.len()));
+            return Err(format!("there are {} values - give at most three: reads, writes, trims", parts.len()));
         }
         let parse_part =
             |text| Ok(unless_blank(text, |text| parse(Self { text, ..self }))?.unwrap_or_else(|| default.clone()));
@@ -251,7 +251,7 @@ pub(super) fn distribution(value: OptionValue<'_>) -> Result<Distribution, Strin
         }
         "zoned" => zones(parameters, |text| size(&format!("{text}%"), 1000))?,
         "zoned_abs" => zones(parameters, |text| size(text, value.kb_base))?,
-        _ => return Err("flashproof does not support this distribution; without it, flashproof would run: uniformly random offsets - give one of random, zipf, pareto, normal, zoned, zoned_abs".into()),
+        _ => return Err("flashproof does not support this distribution; without the option, flashproof would run: uniformly random offsets - give one of random, zipf, pareto, normal, zoned, zoned_abs".into()),
     })
 }
 
@@ -297,8 +297,8 @@ pub(super) fn size_split(value: OptionValue<'_>) -> Result<Sizes, String> {
     Ok(Sizes::Split(parts.into_iter().zip(percents).map(|((bytes, _), percent)| (bytes, percent)).collect()))
 }
 
-/// Completes percentages: missing ones share the rest to 100. Errors: the sum is above 100, or below 100 and none is
-/// missing.
+/// Completes percentages: missing percentages share the rest to 100. Errors: the sum is above 100, or the sum is below
+/// 100 and no percentage is missing.
 fn complete_percentages(percentages: impl Iterator<Item = Option<u64>> + Clone) -> Result<Vec<u64>, String> {
     let sum = percentages.clone().flatten().fold(0, u64::saturating_add);
     let blank = percentages.clone().filter(Option::is_none).count() as u64;
@@ -306,7 +306,7 @@ fn complete_percentages(percentages: impl Iterator<Item = Option<u64>> + Clone) 
         None => Err(format!("the percentages add up to {sum}, more than 100")),
         Some(1..) if blank == 0 => Err(format!("the percentages add up to {sum}, not 100")),
         Some(rest) => {
-            // Whole percents; the first shares take the remainder.
+            // Shares are whole percents. The first shares take the remainder of the division.
             let mut shares = (0..blank).map(|number| rest / blank + u64::from(number < rest % blank));
             Ok(percentages.map(|percent| percent.or_else(|| shares.next()).unwrap_or(0)).collect())
         }

@@ -109,7 +109,7 @@ pub(super) struct OffsetSampler {
 enum Ranks {
     Uniform,
     Zipf(Zipfian),
-    /// Exponent of a uniform draw from 0 to 1.
+    /// Exponent that is applied to a uniform draw from 0 to 1.
     Pareto(f64),
     /// Maximum shift of an offset to either side, in blocks.
     Normal(f64),
@@ -128,7 +128,7 @@ impl OffsetSampler {
         let ranks = match distribution {
             Distribution::Uniform => Ranks::Uniform,
             Distribution::Zipf(theta) => Ranks::Zipf(Zipfian::new(blocks, *theta)),
-            // The first fraction x of the ranks gets x^(1/power) of the operations: h gets 1 - h.
+            // The first fraction x of the ranks gets x^(1/power) of the operations: the fraction h gets 1 - h.
             Distribution::Pareto(h) => Ranks::Pareto(h.ln() / (1.0 - h).ln()),
             Distribution::Normal(percent) => Ranks::Normal(blocks as f64 * percent / 200.0),
             Distribution::Zoned(zones) => Ranks::Zoned(zones_in_blocks(zones, blocks, block_bytes)?),
@@ -136,7 +136,7 @@ impl OffsetSampler {
         let (factor, shift) = match ranks {
             Ranks::Uniform | Ranks::Zoned(_) => (1, 0),
             _ => {
-                // Near the golden section of `blocks`, and coprime with it.
+                // The factor is near the golden section of `blocks`, and coprime with `blocks`.
                 let near = ((blocks as f64 * 0.618_033_988_75) as u64).max(1);
                 let factor = (near..).find(|factor| greatest_divisor(*factor, blocks) == 1).unwrap_or(1);
                 (factor, random.below(blocks))
@@ -336,7 +336,7 @@ mod tests {
         }
         let mut normal = counts(&Distribution::Normal(0.0), 1_000, 400_000);
         normal.sort_by(|a, b| b.total_cmp(a));
-        // Within one and two standard deviations of 1,000 / 12 blocks to either side.
+        // Offsets within one and within two standard deviations of the mean. A standard deviation is 1,000 / 12 blocks.
         for (deviations, share) in [(1.0_f64, 0.683), (2.0, 0.954)] {
             let seen: f64 = normal[..(2.0 * deviations * 1_000.0 / 12.0) as usize].iter().sum::<f64>() / 400_000.0;
             assert!((seen - share).abs() < 0.01, "{deviations}: {seen}, not {share}");

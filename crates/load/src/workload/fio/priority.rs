@@ -88,7 +88,7 @@ impl PriorityOptions {
             return Some("cmdprio_percentage and cmdprio_bssplit contradict each other - leave one out");
         }
         (self.job[CLASS] == 0 && self.job[LEVEL] > 0)
-            .then_some("prio without prioclass: the kernel takes no level without a class - give prioclass=2 (best-effort) or another")
+            .then_some("prio without prioclass: the kernel takes no level without a class - give prioclass=2 (best-effort) or another class")
     }
 
     /// True if operations of one job have several priorities.
@@ -192,7 +192,7 @@ mod tests {
         options
     }
 
-    /// Percent of the operations of `bytes` with each priority, most first.
+    /// Percent of the operations of `bytes` with each priority, the most frequent priority first.
     fn shares(options: &PriorityOptions, direction: usize, bytes: u64) -> Vec<(u16, u32)> {
         let (mut random, mut counts) = (Random::new(1), std::collections::BTreeMap::new());
         for _ in 0..100_000 {

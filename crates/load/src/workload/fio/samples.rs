@@ -14,7 +14,7 @@ const KEPT_MAX: usize = 4 << 20;
 /// An operation, or all operations of a direction in a period.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sample {
-    /// End, nanoseconds since the measurement began.
+    /// End of the operation or period, nanoseconds since the measurement began.
     pub end_ns: u64,
     /// Index of the direction: reads, writes, trims.
     pub direction: usize,
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn bins_are_fios() {
-        // Pairs as of fio's plat_val_to_idx().
+        // Pairs of latency and bin, as fio's plat_val_to_idx() computes them.
         for (ns, index) in [
             (0, 0),
             (63, 63),

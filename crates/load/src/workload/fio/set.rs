@@ -43,7 +43,8 @@ impl Job {
                 }
                 Some(Support::Unsupported(_)) if has_no_effect(&given_option.name, given_option.value.as_deref()) => {}
                 Some(Support::Unsupported(without)) => problem(format!(
-                    "flashproof does not support this option; without it, flashproof would run: {without} - leave it out if that is acceptable"
+                    "flashproof does not support this option; without the option, flashproof would run: {without} - \
+                     leave the option out if that is acceptable"
                 )),
                 Some(Support::NoEffect(why)) => {
                     let what = format!("{} has no effect: {why}", given_option.name);
@@ -157,7 +158,7 @@ impl Job {
                 self.is_sync_engine = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"].contains(&text);
                 let others = ["io_uring", "libaio", "posixaio", "null", "io_uring_cmd"];
                 if !self.is_sync_engine && !others.contains(&text) {
-                    return Err("flashproof does not support this engine; without it, flashproof would run: io_uring on the same files or devices - give ioengine=io_uring if that is acceptable".into());
+                    return Err("flashproof does not support this engine; without the option, flashproof would run: io_uring on the same files or devices - give ioengine=io_uring if that is acceptable".into());
                 }
             }
             "cmd_type" => parse_word(text, &[("nvme", ())])?,

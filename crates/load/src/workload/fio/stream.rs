@@ -38,7 +38,7 @@ pub struct FioStream {
     pub(super) buffers: [u16; KINDS],
     pub(super) random: Random,
     pub(super) bound: ClosedLoopBound,
-    /// End, nanoseconds.
+    /// End of the stream's time, nanoseconds of the run.
     pub(super) until_ns: u64,
     /// Due time of the last operation, if there is a rate and a number of operations, nanoseconds.
     pub(super) last_ns: u64,
@@ -63,9 +63,9 @@ pub struct FioStream {
 pub(super) struct StreamState {
     /// Index of the next file, if operations use the files in turn.
     next_file: usize,
-    /// Writes completed.
+    /// Number of completed writes.
     writes: u64,
-    /// Operations until the next random offset.
+    /// Number of operations until the next random offset.
     run_left: u64,
     /// True once the stream ended by itself, before its time.
     is_done: bool,
@@ -124,7 +124,7 @@ impl FioStream {
         }
     }
 
-    /// True if the next random operation has a new offset; false if it follows the last one.
+    /// True if the next random operation has a new offset; false if the operation follows the last one.
     #[inline]
     fn is_new_offset(&mut self, direction: usize) -> bool {
         if self.state.run_left > 1 {
@@ -317,7 +317,7 @@ impl FioStream {
 
     fn flush(&mut self, area: usize, kind: OpKind) -> Request {
         let (start, end) = self.areas[area].written_range.take().unwrap_or_default();
-        // A range of 4 GiB or more has length 0: up to the end of the file.
+        // A range of 4 GiB or more gets length 0, which means up to the end of the file.
         let len = u32::try_from(end - start).unwrap_or(0);
         let (offset, len) = if let OpKind::WriteBack(_) = kind { (start, len) } else { (0, 0) };
         Request { kind, ..self.request(FLUSHES, area, offset, len) }

@@ -39,7 +39,7 @@ fn plan_on(device: &str, lines: &str) -> Plan {
     planned(&loads[0], &[DeviceShape::new(device, 0, 1 << 20, 512)], 1).unwrap().0.shards.remove(0)
 }
 
-/// Kind, offset and length of all operations of the `lane`-th lane, `most` at most.
+/// Kind, offset and length of the first operations of the `lane`-th lane, at most `most` of them.
 fn operations(lines: &str, lane: usize, most: usize) -> Vec<(OpKind, u64, u32)> {
     operations_of(plan(lines), lane, most)
 }
@@ -295,7 +295,7 @@ fn each_direction_with_a_rate_has_a_lane_at_that_rate() {
         Arrival::Closed { .. } => 0,
     };
     assert_eq!((per_sec(0), per_sec(1)), (1_000, 250));
-    // 1 MiB in all, divided by bytes per second: 8,192,000 of reads to 8,192,000 of writes.
+    // Reads and writes share 1 MiB in proportion to their bytes per second, which are 8,192,000 for each.
     assert_eq!(operations("rw=randrw rate_iops=1000,250 bs=8k,32k", 0, 999).len(), 64);
     assert_eq!(operations("rw=randrw rate_iops=1000,250 bs=8k,32k", 1, 999).len(), 16);
     let by_bytes = plan("rw=read rate=4m bssplit=4k/50:12k/50");
@@ -373,7 +373,7 @@ fn what_does_not_fit_a_device_is_refused() {
 
 #[test]
 fn the_articles_command_lines_are_read() {
-    // From an article on how to characterise a drive, with the article's dashes.
+    // The line is from an article on how to characterise a drive, with the article's dashes.
     let line = "--filename=/dev/xvdf --direct=1 --rw=randrw –rwmixwrite=5 --refill_buffers --norandommap --randrepeat=0 \
                 --ioengine=libaio --bs=128k --rate_iops=1280  --iodepth=16 --numjobs=1 --time_based --runtime=86400 \
                 --group_reporting –-name=benchtest";

@@ -58,7 +58,7 @@ pub struct GivenOption {
     pub position: String,
 }
 
-/// Characters shown of the beginning and of the end of a long message.
+/// Number of characters that are shown of the beginning, and of the end, of a long message.
 const SHOWN_CHARS: usize = 300;
 
 /// An error or warning about a position, in one line.
@@ -271,7 +271,7 @@ impl Reader<'_, '_> {
             let why = format!("includes are nested more than {NESTING_MAX} deep - does a file include itself?");
             return self.problem(position, why);
         }
-        // Relative to the directory of the including file.
+        // The path is relative to the directory of the including file.
         let path = std::path::Path::new(including_file).with_file_name(file).to_string_lossy().into_owned();
         match (self.context.read)(&path) {
             Ok(text) => self.file(&path, &text, nested + 1),

@@ -138,8 +138,8 @@ pub struct Progress {
     in_flight: Counter,
     /// Operations begun since the last completion: they are counted at the depth that they reach together.
     begun_since_completion: Counter,
-    /// Number of operations by depth at submission, including the operation itself: 1, 2 to 3, 4 to 7, and so on; 64
-    /// and more.
+    /// Number of operations by depth at submission, including the operation itself. The classes of depth are 1, 2 to 3,
+    /// 4 to 7, and so on, up to 64 or more.
     pub levels: [Counter; 7],
     /// Depth found so far by the search; 0: no search.
     pub depth: Counter,
@@ -164,7 +164,7 @@ impl Progress {
         self.failure.get().map(String::as_str)
     }
 
-    /// Records the first reason; later ones are ignored.
+    /// Records the first reason; later reasons are ignored.
     pub(super) fn set_failure(&self, reason: String) {
         let _ = self.failure.set(reason);
     }
@@ -193,7 +193,7 @@ impl Progress {
 /// Ends jobs together (`exitall`).
 #[derive(Debug, Clone)]
 pub(super) struct ExitGroups {
-    /// By group of the run: the end of its jobs, nanoseconds since the run began.
+    /// For each group of the run: the end of the group's jobs, nanoseconds since the run began.
     pub(super) groups: Arc<[AtomicU64]>,
     /// Index of this job's group in `groups`.
     pub(super) own_group: usize,

@@ -155,7 +155,7 @@ impl Expression<'_> {
         Some(taken)
     }
 
-    /// Operations of one precedence, from left to right.
+    /// Arithmetic operations of one precedence, from left to right.
     fn operations(&mut self, operators: &str, operand: fn(&mut Self) -> Result<f64, String>) -> Result<f64, String> {
         let mut value = operand(self)?;
         while let Some(operator) = self.takes(operators) {

@@ -24,7 +24,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use sys::op::OpKind;
 
-/// Maximum emulated zones of a device.
+/// Maximum number of emulated zones of a device.
 const ZONES_MAX: u64 = 1 << 20;
 
 /// A job's options of `zonemode=zbd`.
@@ -36,7 +36,7 @@ pub struct ZbdOptions {
     pub capacity: u64,
     /// True if reads may go beyond the write pointer.
     pub reads_beyond: bool,
-    /// Maximum open zones of all jobs, and of a clone; 0: only the device's limit.
+    /// Maximum number of open zones of all jobs, and of a clone; 0: only the device's limit.
     pub open_max: u64,
     pub job_open_max: u64,
     /// Fraction of the range: if more of the range holds data, some writes reset a zone that is not full.
@@ -154,7 +154,8 @@ impl ZoneTable {
         if report.is_none() && (zone_count > ZONES_MAX || !zone_bytes.is_multiple_of(shape.min_io_bytes.into())) {
             let block = shape.min_io_bytes;
             return Err(format!(
-                "{zone_count} zones of {zone_bytes} bytes are more than {ZONES_MAX}, or zonesize is not a multiple of the block size of {block} bytes - give a larger zonesize"
+                "either {zone_count} zones of {zone_bytes} bytes are more than the maximum of {ZONES_MAX}, or zonesize \
+                 is not a multiple of the block size of {block} bytes - give a larger zonesize"
             ));
         }
         let capacity = if job.zbd.capacity > 0 { job.zbd.capacity } else { zone_bytes };
@@ -225,10 +226,10 @@ impl ZonedArea {
         let differs = job.zones.size.is_some_and(|size| size != Size::Bytes(table.zone_bytes));
         if differs || job.does[WRITES] && table.max_open_zones != job.zbd.open_max {
             return Err(
-                "jobs on one device need the same zonesize and max_open_zones - give all of them the same".into()
+                "jobs on one device need the same zonesize and max_open_zones - give all the same values".into()
             );
         }
-        // As in fio, whole zones only: the start is rounded up, the end down.
+        // As in fio, only whole zones are used: the start is rounded up, and the end is rounded down.
         let range = start.div_ceil(table.zone_bytes) as usize..(end / table.zone_bytes) as usize;
         let (mut state, zone_bytes) = (locked(&table.state), table.zone_bytes);
         if range.is_empty() || range.end > state.zones.len() {
@@ -276,7 +277,9 @@ impl ZonedArea {
             if open_count > table.open_max || open_count == 0 && active_count >= table.active_max {
                 let limit = if open_count > 0 { table.open_max } else { table.active_max };
                 return Err(format!(
-                    "{open_count} zones in the job's range and {active_count} outside of it are open or half full, but at most {limit} can be - finish or reset some of them (blkzone finish, blkzone reset), or raise max_open_zones"
+                    "{open_count} zones in the job's range and {active_count} outside of it are open or half full, but \
+                     at most {limit} zones can be open or half full - finish or reset some of them (blkzone finish, \
+                     blkzone reset), or raise max_open_zones"
                 ));
             }
         }

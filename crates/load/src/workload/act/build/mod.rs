@@ -1,7 +1,7 @@
 //! Converts a test's configuration to the plans of its shards: streams, lanes, limits and buffers.
 //!
 //! The main idea: everything about a stream on a device (its cell, buffers, phase and random numbers) follows from the
-//! stream, the device and the shard. Pure: devices are only sizes here.
+//! stream, the device and the shard. The code is pure: it knows only the sizes of devices.
 //!
 //! This module has the parts that both tests share: arrivals at a rate, in-flight limits and the number of issuing
 //! threads. [`storage`](mod@storage) and [`index`](mod@index) check that the devices are large enough, and add the
@@ -30,7 +30,7 @@ use sys::random::Random;
 /// the number in flight.
 const CLIENT_MEMORY_BYTES: u64 = 64 << 20;
 
-/// Minimum number of operations in flight that clients wait for on a device, even if the operations are large.
+/// At least this many operations with waiting clients may be in flight on a device, even if the operations are large.
 const CLIENT_SLOTS_MIN: u64 = 16;
 
 /// Default number of operations in flight on each device for `arrival: closed`.
@@ -93,7 +93,7 @@ impl<D> Builder<'_, D> {
             Arrivals::Paced | Arrivals::Closed => {
                 return Arrival::even(rate, part, parts, phase(STREAMS_MAX * self.plan_offsets.workload + stream));
             }
-            // ACT's threads all begin at the same moment, each at its fraction of the rate.
+            // ACT's threads all begin at the same moment, each with an equal part of the rate.
             Arrivals::Act => {
                 Schedule::Woken(Woken::new(Even::new(rate.divided(parts)?, 0, 1, 0)?, ACT_WAKES_LATE_NS, random()))
             }
@@ -166,7 +166,7 @@ impl<D> Builder<'_, D> {
         Arrival::Closed { depth: share(self.client_slots_on(index), self.shards, shard), think_ns: 0 }
     }
 
-    /// Maximum operations in flight that clients wait for, over all devices and shards.
+    /// Maximum number of client operations in flight, over all devices and shards.
     fn client_slots_total(&self) -> u32 {
         match (self.config.service_threads, self.config.arrival) {
             (Some(threads), _) => threads,
@@ -175,7 +175,7 @@ impl<D> Builder<'_, D> {
         }
     }
 
-    /// Maximum operations in flight that clients wait for on one device, over all shards.
+    /// Maximum number of client operations in flight on one device, over all shards.
     fn client_slots_on(&self, index: usize) -> u32 {
         let devices = self.devices.len() as u32;
         match (self.config.service_threads, self.config.arrival) {

@@ -72,7 +72,7 @@ impl Lines {
         Some((first_entry.number, first_entry.value))
     }
 
-    /// Keys and values of all lines whose key is `unwanted`; removes them.
+    /// Removes all lines whose key is `unwanted`. Returns their keys and values.
     pub(super) fn take_all(&mut self, unwanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
         self.take_entries(unwanted).into_iter().map(|entry| (entry.key, entry.value)).collect()
     }
@@ -89,8 +89,8 @@ impl Lines {
         self.take_as(key, from(min.into(), U32_MAX))
     }
 
-    /// Line and value of a key that is in no table, parsed as `kind`; removes the key's lines. A value that `kind` does
-    /// not allow gives `None`, and is recorded as an error.
+    /// Line and value of a key that is not in the option table, parsed as `kind`; removes the key's lines. A value that
+    /// `kind` does not allow gives `None`, and is recorded as an error.
     pub(super) fn take_as<T: Setting + Default>(&mut self, key: &'static str, kind: OptionKind) -> Option<(usize, T)> {
         let (line, text) = self.take(key)?;
         let mut value = T::default();
@@ -103,7 +103,7 @@ impl Lines {
         }
     }
 
-    /// Inserts a line in place of a removed one.
+    /// Inserts a line in the place of a removed line.
     pub(super) fn put(&mut self, number: usize, key: &str, value: impl ToString) {
         let index = self.lines.partition_point(|entry| entry.number <= number);
         self.lines.insert(index, LegacyLine { number, key: key.to_owned(), value: value.to_string() });
@@ -131,7 +131,7 @@ impl Lines {
         self.problems.push((line, problem));
     }
 
-    /// The file in its current form, with lines in their places.
+    /// The file in its current form, with each line in its old place.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         let mut number = 1;

@@ -47,7 +47,7 @@ pub struct Translation {
     pub is_flashproof_file: bool,
     /// True if neither the file nor the user gave the test.
     pub test_by_default: bool,
-    /// Possible major versions, by the keys; `None` if the version was given.
+    /// Major versions that fit the keys of the file; `None` if the version was given.
     pub candidates: Option<RangeInclusive<u8>>,
     /// Current keys in the file; all others have their default.
     pub given_keys: Vec<&'static str>,
@@ -124,7 +124,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &ReadOptions) -> Result<Translati
 pub const WRITTEN_BY: &str = "Written by flashproof";
 
 /// True for a file of flashproof. Such a file has flashproof's header or one of flashproof's own keys, and no key that
-/// only ACTs before 6 read.
+/// only ACT releases before 6 read.
 fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool {
     let says_so =
         || String::from_utf8_lossy(bytes).lines().any(|line| line.trim_start_matches('#').contains(WRITTEN_BY));

@@ -125,7 +125,7 @@ fn an_index_test_is_told_by_its_keys_and_its_cache_threads_are_renamed() {
     assert!(mixed.len() == 1 && mixed[0].starts_with("a.conf:4: cache-threads"), "{mixed:?}");
 }
 
-/// The sizing paper's configuration is one of ACT 4, with keys that no release had.
+/// The sizing paper's configuration is in the format of ACT 4, with keys that no release had.
 #[test]
 fn histograms_are_kept_and_their_size_of_0_with_them() {
     let text = "device-names: a\nnum-queues: 8\nthreads-per-queue: 8\ntest-duration-sec: 5\nreport-interval-sec: 1\n\
@@ -187,7 +187,7 @@ fn keys_of_two_acts_are_refused_until_it_is_said_which_it_was() {
     assert!(said(&translation).contains("|write-reqs-per-sec: 5 was dropped: ACT 2 did not know"));
 }
 
-/// ACT 3 printed nothing and went on; ACT 6 refuses such a file.
+/// For an unknown key, ACT 3 printed nothing and continued. ACT 6 refuses the file.
 #[test]
 fn what_an_old_act_ignored_is_dropped_and_what_is_ours_stays() {
     let (config, translation) = translated(&format!("{ACT3}foo: 1\nupdate-pc: 20\nfoo: \u{1b}[2J\nseed: 7\n"));
@@ -242,7 +242,7 @@ fn a_record_that_does_not_fit_its_block_is_named_and_nothing_overflows() {
     assert!(errors(&most).iter().any(|error| error.contains("record-bytes: 2199023255040 is too large")));
     let many = errors(&ACT2.replace("per-sec: 70", "per-sec: 4294967295"));
     assert!(many[0].contains("a.conf:8: write-reqs-per-sec: 365072220075 is too large"), "{many:?}");
-    // 4294967295 blocks of 8589934590 records, half of them writes.
+    // The file has 4294967295 blocks/s of 8589934590 records each. Half of these records are client writes.
     let blocks = ACT2.replace("blocks: 3", "blocks: 1").replace("per-sec: 70", "per-sec: 4294967295");
     let blocks = errors(&blocks.replace("kbytes: 128", "kbytes: 4294967295"));
     assert_eq!(blocks.len(), 2, "{blocks:?}");

@@ -14,7 +14,7 @@ use super::lines::Lines;
 const KIB: u64 = 1024;
 /// Step of the size of a record as stored by ACT 3 and 4. Source: `RBLOCK_SIZE` of ACT 4's `configuration.c`.
 const STEP_BYTES: u32 = 128;
-/// Queue length at which ACT 1 to 4 stopped. For ACT 5 it was the default.
+/// ACT 1 to 4 stopped at this queue length. In ACT 5 the same length was the default of a key.
 const QUEUED_MAX: u32 = 100_000;
 /// Threads for each queue by default. Source: ACT 5, `cfg_storage.c`.
 const ACT5_THREADS_PER_QUEUE: u32 = 4;
@@ -58,7 +58,7 @@ fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
     let suggestion_for = |key: &str| nearest(test, key).filter(|near| absent.contains(near));
     let unknown = |key: &str| match act_keys::find(key) {
         Some(of_act) => !of_act.known_to(act),
-        // A misspelt mandatory key stays: the parser reports it, and the key that is missing.
+        // A misspelt mandatory key stays: the parser reports the misspelt key and the missing key.
         None => !all().any(|spec| spec.name == key) && !suggestion_for(key).is_some_and(|key| is_mandatory(key, act)),
     };
     for (key, value) in lines.take_all(unknown) {
@@ -118,8 +118,8 @@ fn large_blocks(lines: &mut Lines) {
     lines.add("defrag-lwm-pct", lwm_pct);
     let records_per_block = u32::try_from(records_per_block).unwrap_or(u32::MAX);
     let change = format!(
-        "was large-block-ops-per-sec: {rate}; these writes fill exactly as many large blocks, with {records_per_block} records in \
-         each and defrag-lwm-pct: {lwm_pct}"
+        "was large-block-ops-per-sec: {rate}; these writes fill large blocks at exactly this rate, with \
+         {records_per_block} records in each and defrag-lwm-pct: {lwm_pct}"
     );
     lines.changed("write-reqs-per-sec", change);
 }

@@ -7,7 +7,7 @@ use super::*;
 fn operations_stay_in_a_window_that_moves_on() {
     let blocks =
         |lines: &str| -> Vec<u64> { operations(lines, 0, 99).into_iter().map(|(_, offset, _)| offset >> 16).collect() };
-    // The offsets that fio 3.33 logs for the same job: as many bytes as without zones.
+    // These are the offsets that fio 3.33 logs for the same job. The job transfers as many bytes as without zones.
     let seen = blocks("rw=read bs=64k size=1m zonemode=strided zonesize=128k zoneskip=384k");
     assert_eq!(seen, [0, 1, 8, 9, 0, 1, 8, 9, 0, 1, 8, 9, 0, 1, 8, 9]);
     assert_eq!(
@@ -28,7 +28,7 @@ fn operations_stay_in_a_window_that_moves_on() {
 
 #[test]
 fn beyond_the_end_of_a_device_there_is_nothing() {
-    // As many operations as fio 3.33 does on a device of 1 MiB.
+    // Each job does as many operations as in fio 3.33, on a device of 1 MiB.
     for (lines, most) in
         [("rw=read", 16), ("rw=randwrite", 16), ("rw=read offset=512k", 8), ("rw=randread norandommap", 32)]
     {

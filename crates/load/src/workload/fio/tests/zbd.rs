@@ -1,4 +1,4 @@
-//! Zones: a zoned drive accepts all operations, and their number is that of fio.
+//! Zones: a zoned drive accepts all operations, and their number is the same as in fio.
 
 use super::*;
 use device::target::{Zone, Zones};
@@ -8,7 +8,7 @@ use sys::random::Random;
 
 const KIB: u64 = 1024;
 
-/// Kinds and offsets in KiB, as `w16 r0 t128`.
+/// Kind and offset of each operation, such as `w16 r0 t128`, with offsets in KiB.
 fn places(lines: &str) -> String {
     let seen = operations(&format!("zonemode=zbd zonesize=128k {lines}"), 0, 999);
     let letter = |kind| match kind {
@@ -115,7 +115,7 @@ impl Drive {
     }
 }
 
-/// Zones of 128 KiB with 96 KiB that can be written: a conventional one, some with data, one that is offline.
+/// Zones of 128 KiB with 96 KiB that can be written: a conventional zone, zones with data, and an offline zone.
 fn zones() -> Vec<Zone> {
     let zone = |number: u64| Zone {
         start: number * 128 * KIB,
@@ -187,7 +187,7 @@ fn a_zoned_drive_takes_all_operations_of_jobs_that_share_its_zones() {
         assert_eq!(counts.values().sum::<usize>(), 4_000, "{text} ended early: {counts:?}");
         assert!(of(&counts, "write") > 500 && of(&counts, "zone reset") > 50, "{text}: {counts:?}");
     }
-    // A sequential job over zones, one of which is full and is reset first.
+    // A sequential job writes to several zones. One of them is full, and is reset first.
     let counts = run("bs=16k\niodepth=4\n[a]\nrw=write\nsize=1m", 999);
     assert_eq!((of(&counts, "write"), of(&counts, "zone reset")), (8 + 7 * 6 - 2, 1), "{counts:?}");
     // Verified data is written to empty zones, and no zone with verified data is reset.
@@ -225,7 +225,7 @@ fn jobs_that_do_not_fit_the_zones_are_refused_with_the_remedy() {
     for lines in ["rw=write", "rw=write\noffset=128k\nsize=256k"] {
         let (loads, _) = read(&format!("[a]\nfilename=/dev/zoned\ndirect=1\nzonemode=zbd\n{lines}")).unwrap();
         let error = planned(&loads[0], &[shape(&half_full, Some(3))], 1).map(|_| ()).unwrap_err().to_string();
-        assert!(error.contains("are open or half full, but at most 3 can be"), "{lines}: {error}");
+        assert!(error.contains("are open or half full, but at most 3 zones can be"), "{lines}: {error}");
     }
     let (loads, _) = read("[a]\nfilename=sim:\nzonemode=zbd").unwrap();
     assert!(build(&loads[0], 1 << 20, 1).map(|_| ()).unwrap_err().to_string().contains("give zonesize"));

@@ -22,7 +22,7 @@ const SHOWN_BYTES: usize = 16;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BlockAddress {
     pub(super) offset: u64,
-    /// Bytes of the operation before this block.
+    /// Number of bytes of the operation that precede this block.
     pub(super) offset_in_op: usize,
 }
 
@@ -111,7 +111,7 @@ impl Blocks {
         }
     }
 
-    /// Checks a block. `origin`: the write that it should come from, if known.
+    /// Checks a block. `origin`: the write from which the block should come, if known.
     pub(super) fn check(
         &mut self,
         block: &[u8],

@@ -1,5 +1,5 @@
 //! fio's formats of verification data: the header of a verified block, and the state file, which records the progress
-//! of a job's writes. flashproof writes the formats of fio 3.33, and also reads later ones. Source: `verify.h`,
+//! of a job's writes. flashproof writes the formats of fio 3.33, and also reads later formats. Source: `verify.h`,
 //! `verify-state.h`.
 //!
 //! ```text
@@ -21,7 +21,7 @@
 //! version 7: numbers of the writes in flight or failed, 8 each, depth of them
 //! ```
 //!
-//! All little-endian, as on the machines that flashproof runs on. The digest of a block follows its header.
+//! All numbers are little-endian, as on the machines that flashproof runs on. The digest of a block follows its header.
 
 use super::method::crc32c;
 use results::files::{self, Links};
@@ -32,7 +32,7 @@ const MAGIC: u16 = 0xacca;
 /// Bytes of the header that is written.
 pub(super) const HEADER_BYTES: usize = 40;
 
-/// Bytes of the later header.
+/// Bytes of the header of later fio versions.
 const LATER_HEADER_BYTES: usize = 48;
 const LATER_HEADER: u8 = 0x81;
 
@@ -48,7 +48,7 @@ pub(super) struct Header {
     pub(super) job: u16,
     /// Number of the write in its job; the header of fio 3.33 has only its lower 16 bits.
     pub(super) write: u64,
-    /// True for the later header.
+    /// True for the header of later fio versions.
     pub(super) is_later: bool,
 }
 

@@ -13,7 +13,7 @@ use twox_hash::XxHash32;
 /// The longest digest, bytes.
 pub(in super::super) const DIGEST_MAX: usize = 128;
 
-/// A method of `verify`. The numbers are fio's, in its headers.
+/// A method of `verify`. The numbers are those in fio's headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Method {
     #[default]
@@ -115,7 +115,7 @@ impl Method {
         !matches!(self, Self::None | Self::Null)
     }
 
-    /// The digest of `data` as fio stores it, in the first [`Self::digest_bytes`].
+    /// The digest of `data` as fio stores it, in the first [`Self::digest_bytes`] bytes of the array.
     pub(super) fn digest(self, data: &[u8]) -> [u8; DIGEST_MAX] {
         let mut out = [0; DIGEST_MAX];
         let mut put = |bytes: &[u8]| out[..bytes.len()].copy_from_slice(bytes);
@@ -154,8 +154,8 @@ pub(super) fn crc32c(data: &[u8]) -> u32 {
     !crc32c::crc32c(data)
 }
 
-/// fio's sha256: the lowest byte of each word of a SHA-256 that was computed with the length in the wrong byte order,
-/// followed by the rest of the last block.
+/// fio's sha256: fio computes a SHA-256 with the length in the wrong byte order, and stores the lowest byte of each of
+/// its words, followed by the rest of the last block.
 fn sha256(data: &[u8]) -> [u8; 64] {
     let mut state: [u32; 8] =
         [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];

@@ -98,7 +98,7 @@ impl Verify {
         Ok(Self {
             blocks: Blocks::new(job.clone(), thread.number as u16, since_1970.as_secs() as u32),
             write_table: job.reads_back().then(|| WriteTable::new(job.size_divisor(), areas)),
-            // Data of an earlier run must not pass as data of this one.
+            // Data of an earlier run must not pass as data of this run.
             seed: seed ^ since_1970.as_nanos() as u64,
             writes: 0,
             backlog: Backlog {
@@ -138,7 +138,7 @@ impl Verify {
         }
     }
 
-    /// A write completed; `is_done`: successfully.
+    /// A write completed. `is_done`: true if the write succeeded.
     pub(super) fn on_write_completed(&mut self, address: OpAddress, len: usize, is_done: bool) {
         if is_done {
             self.progress.verify.end_write(address.area as u64, address.offset);
@@ -193,7 +193,7 @@ impl Verify {
         Some((area, block as u64 * write_table.grain, (blocks as u64 * write_table.grain) as u32))
     }
 
-    /// Begins to read back all that is due.
+    /// Begins to read back all blocks that are due.
     pub(super) fn rewind(&mut self) {
         self.backlog.unread_writes.clear();
         if let Some(write_table) = &mut self.write_table {

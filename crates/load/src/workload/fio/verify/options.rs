@@ -30,9 +30,9 @@ with_defaults! {
         pub is_fatal: bool = false,
         /// True if wrong blocks are written to files.
         pub dumps: bool = false,
-        /// Writes after which a batch is read back; 0: all at the end.
+        /// Number of writes after which a batch is read back; 0: all writes are read back at the end.
         pub backlog: u64 = 0,
-        /// Writes in a batch.
+        /// Number of writes in a batch.
         pub batch: u64 = 0,
         /// True if the state of the writes is saved; `None`: only if the job ends early.
         pub saves_state: Option<bool> = None,

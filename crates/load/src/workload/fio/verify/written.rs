@@ -7,11 +7,11 @@ use super::formats::{LastWrites, State};
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
 
-/// Written, and not read back since.
+/// The block was written, and has not been read back since.
 const DUE: u64 = 1 << 63;
-/// Being read back.
+/// The block is being read back.
 const READING: u64 = 1 << 62;
-/// Contents unknown: written by two operations at once, or by one that failed.
+/// The contents are unknown: two operations wrote the block at once, or a write to the block failed.
 const UNKNOWN: u64 = 1 << 61;
 /// The counter of writes in flight: its lowest bit, and all its bits.
 const IN_FLIGHT_1: u64 = 1 << 54;
@@ -91,7 +91,7 @@ impl WriteTable {
     }
 
     /// Begins to read back `block`, if it is due, and the following blocks of the same write, at most `max_blocks` in
-    /// all. Returns their number.
+    /// all. Returns the number of these blocks.
     pub(super) fn read(&mut self, area: usize, block: usize, max_blocks: usize) -> usize {
         let entries = &mut self.areas[area][block..];
         let first_entry = entries.first().map_or(0, |entry| *entry);
@@ -161,7 +161,7 @@ pub struct VerifyCounts {
     dumps: Mutex<Vec<Damage>>,
     pub(super) writes_begun: Counter,
     writes_done: Counter,
-    /// File and offset of the last writes done, in a ring.
+    /// File and offset of the last completed writes, in a ring.
     last_writes: OnceLock<Box<[[Counter; 2]]>>,
 }
 
@@ -244,18 +244,18 @@ mod tests {
         written.begin(0, 1..2, 3);
         written.end(0, 1..2, true);
         assert_eq!(written.next(9), Some((0, 0, 1)));
-        // Written while it is read back.
+        // The block is written while it is read back.
         written.begin(0, 0..1, 4);
         assert_eq!(written.was_read(0, 0), None);
         written.end(0, 0..1, false);
         assert_eq!((written.due_blocks, written.unknown_blocks), (2, 1));
-        // Trimmed, also while it is read back.
+        // Blocks are trimmed, one of them while it is read back.
         written.begin(0, 7..9, 6);
         written.end(0, 7..9, true);
         assert_eq!(written.read(0, 7, 1), 1);
         written.forget(0, 7..9);
         assert_eq!((written.was_read(0, 7), written.read(0, 8, 1), written.due_blocks), (None, 0, 2));
-        // Written again, and due again, before a slow read returns older data.
+        // The block is written again, and is due again, before a slow read returns older data.
         written.begin(0, 9..10, 7);
         written.end(0, 9..10, true);
         assert_eq!(written.read(0, 9, 1), 1);
@@ -263,7 +263,7 @@ mod tests {
         written.end(0, 9..10, true);
         assert_eq!((written.read(0, 9, 1), written.was_read(0, 9)), (0, None));
         assert_eq!((written.read(0, 9, 1), written.was_read(0, 9)), (1, Some(8)));
-        // Trimmed while it is written.
+        // The block is trimmed while it is written.
         written.begin(0, 9..10, 9);
         written.forget(0, 9..10);
         written.end(0, 9..10, true);
@@ -271,7 +271,7 @@ mod tests {
         written.begin(0, 9..10, 10);
         written.forget(0, 9..10);
         written.end(0, 9..10, false);
-        // More writes at once than the counter can count.
+        // More writes are in flight than the counter can count.
         (0..200).for_each(|write| written.begin(0, 5..6, write));
         (0..200).for_each(|_| written.end(0, 5..6, true));
         written.rewind();

@@ -118,7 +118,8 @@ impl Builder<'_, IndexDerived> {
         self.blocks(self.request(OpKind::Read, READS, index, PAGE_READS), index, PAGE_BYTES)
     }
 
-    /// Reads that clients wait for, with a lane for each device: this shard's part of the device's schedule.
+    /// Adds a lane of reads that clients wait for, for each device. The lane has this shard's part of the device's
+    /// schedule.
     fn service_reads(&self, shard: u32, plan: &mut Plan) {
         for (index, limit) in self.client_limits(shard, plan).into_iter().enumerate() {
             let arrival = match self.config.arrival {

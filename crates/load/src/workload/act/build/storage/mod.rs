@@ -59,7 +59,7 @@ pub(in super::super) fn storage(
         devices,
         choices,
         client_bytes: 1,
-        // Large blocks and the tomb raider.
+        // Slots for reads and writes of large blocks, and one slot for the tomb raider.
         other_slots: 2 * config.large_block_concurrency + 1,
         tables: Vec::new(),
         shards: 1,
@@ -227,8 +227,8 @@ impl Builder<'_, StorageDerived> {
         Uniform { extent: self.extent(stream, index), random: self.random(stream, index, shard) }
     }
 
-    /// Record operations, with a lane for each device: this shard's part of the device's schedule, or of the depth of
-    /// the device's closed loop.
+    /// Adds a lane of record operations for each device. The lane has this shard's part of the device's schedule, or of
+    /// the depth of the device's closed loop.
     fn records(&self, shard: u32, plan: &mut Plan) {
         for (index, limit) in self.client_limits(shard, plan).into_iter().enumerate() {
             if self.config.arrival == Arrivals::Closed {
