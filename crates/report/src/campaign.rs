@@ -23,7 +23,7 @@ const CONFIDENCE: f64 = 0.95;
 /// Maximum number of groups in a chart; more could not be distinguished.
 const GROUPS_MAX: usize = 12;
 
-/// Drives in the table of the text form.
+/// Maximum number of drives in the table of the text form.
 const TEXT_ROWS: usize = 60;
 
 /// A campaign with its results.

@@ -73,7 +73,7 @@ impl CellCounts {
         self.ops.saturating_add(self.errors).saturating_add(self.unissued).saturating_add(self.lost)
     }
 
-    /// Time of the last completion in an interval that ended at `end_ns`; 0 without one.
+    /// Time of the last completion in an interval that ended at `end_ns`; 0 without a completion.
     pub fn back_ns(&self, end_ns: u64) -> u64 {
         if self.last_back_ns == 0 && self.ops > 0 { end_ns } else { self.last_back_ns }
     }

@@ -86,7 +86,7 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
     charts.collect()
 }
 
-/// The timeline of saturation: its rounds. If there is only one round: the recorded intervals of its run.
+/// The timeline of the write saturation: a point for each round. A single round is drawn by its recorded intervals.
 pub(super) fn saturation<'a>(
     points: &[Point],
     steps: impl Iterator<Item = &'a (&'a Step, Option<RunData<'a>>)>,

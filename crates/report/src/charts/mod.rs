@@ -7,7 +7,7 @@
 //! The one idea: a chart does not depend on a plotting library. It consists of lines, limits and marks with names and
 //! units, or of the reason why there is nothing to draw. Each output format draws a chart in its own way.
 //!
-//! * [`timeline`]: the tables, [`windows`]: the interval logs; both reduced to a few points
+//! * [`timeline`] reads the tables, [`windows`] the interval logs; both reduce them to a few points
 //! * one file for each kind of charts: [`latency`] (also of a trace), [`rates`] (also shares), [`telemetry`]
 //! * [`counters`]: drives' own counters, as numbers
 
@@ -45,7 +45,7 @@ pub struct Chart {
     pub id: String,
     /// Title: the subject of the chart.
     pub title: String,
-    /// Key number of the chart, one sentence; screen readers read it instead of the picture.
+    /// The most important number of the chart, in a sentence that screen readers read instead of the picture.
     pub key: String,
     /// Explanation: the meaning of a point, and hints for the reader.
     pub caption: String,
@@ -115,7 +115,7 @@ pub enum Points {
     Each(Vec<f64>),
 }
 
-/// Appearance of a line. Colour is never the only difference.
+/// Appearance of a line. Colour is never the only difference between two lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Style {
     /// Index of the colour.

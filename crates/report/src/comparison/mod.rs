@@ -49,7 +49,7 @@ pub struct Comparison {
 /// A directory to compare, and its name in the comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CandidateDir {
-    /// The name; `None`: that of the directory.
+    /// The name; `None`: the name of the directory.
     pub name: Option<String>,
     /// The directory of a run or a series.
     pub dir: PathBuf,
@@ -230,7 +230,7 @@ pub enum RatingListError {
     #[error("reading the list of ratings {} - {source}; check the path", path.display())]
     Io { path: PathBuf, source: std::io::Error },
     /// Not a list of ratings.
-    #[error("reading the list of ratings {name} line {line} - {why}; its first line must be: {}", COLUMNS)]
+    #[error("reading the list of ratings {name} line {line} - {why}; the first line of the list must be: {}", COLUMNS)]
     Line { name: String, line: u64, why: String },
 }
 

@@ -33,7 +33,7 @@ pub struct DeviceWear {
     pub drive_writes_per_day: ValueOrReason<f64>,
     /// Rated endurance of the device, bytes; from the operator's data.
     pub rated_bytes: ValueOrReason<f64>,
-    /// Years of this load until the rated bytes are written.
+    /// Years until this load has written the rated bytes.
     pub years: ValueOrReason<f64>,
 }
 

@@ -180,7 +180,7 @@ pub struct RunReport {
     pub sla: Sla,
     /// The devices, as the user named them.
     pub devices: Vec<String>,
-    /// Workloads run at once, with their configuration.
+    /// Workloads that ran at the same time, with their configuration.
     pub workloads: Vec<WorkloadRecord>,
     /// Facts about each device.
     pub device_facts: Vec<Value>,

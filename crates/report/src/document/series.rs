@@ -63,7 +63,7 @@ impl SeriesReport {
             banners.push(Banner { text });
         }
         for step in &steps {
-            // For a concluded series, the conclusion already says so.
+            // In a concluded series, the conclusion already reports missing runs.
             let lost = step.absent.iter().filter(|_| step.step.state == State::Done && series.conclusion.is_none());
             banners.extend(lost.map(|why| Banner { text: format!("no run of {}: {why}", step.step.name) }));
             // An interrupted attempt does not count once the series has a conclusion.
@@ -134,7 +134,7 @@ impl StepReport {
         }
     }
 
-    /// Evidence from its run, for judging the series again.
+    /// Evidence from the step's run, for judging the series again.
     fn evidence(&self) -> Result<Evidence<'_>, &str> {
         match &self.report {
             Some(run) => Ok(Evidence { verdict: &run.verdict, multiple: run.multiple, doubt: run.doubt.clone() }),
@@ -172,7 +172,7 @@ const OUTCOME_STYLES: [(Outcome, &str, usize); 3] =
 /// The axis of shares begins at the limit divided by this.
 const DRAWN_OF_LIMIT: f64 = 100.0;
 
-/// A chart for each threshold, then one of the 99th percentile, against the multiple of 1x.
+/// Charts against the load as a multiple of 1x: the shares over each threshold, then the 99th percentile.
 pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>) -> Vec<Chart> {
     let judged: Vec<_> = steps.filter(|(step, _)| step.rule == Rule::Limits).collect();
     let Some((_, first)) = judged.first() else {
@@ -191,8 +191,8 @@ pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>)
         chart.limits.push(Limit { y: limit.share_max() * 100.0, name });
         let value = |run: &RunReport| worst_share(run, limit.threshold_ns).map(|share| share * 100.0);
         chart.caption = format!(
-            "Each point is a step of the search: the worst slice of any device. A load at the dashed line or above it \
-             is too high. The axis is logarithmic: shares below {0} % are drawn at {0} %.",
+            "Each point is a step of the search: the worst slice of any device. A load with a point at or above the \
+             dashed line is too high. The axis is logarithmic: shares below {0} % are drawn at {0} %.",
             units::number(floor)
         );
         with_points(chart, &judged, value, "%")

@@ -135,7 +135,7 @@ impl Plots {
     /// All charts, as the content of a script element. `<`, which JSON has in strings only, is escaped, so no text can
     /// end the element or begin a comment.
     pub(super) fn json(&self) -> String {
-        // Cannot fail: names, numbers and lists.
+        // Cannot fail: the JSON has only names, numbers and lists.
         serde_json::to_string(&self.0).unwrap_or_default().replace('<', "\\u003c")
     }
 }

@@ -21,7 +21,7 @@ pub fn command_line(arguments: &[String]) -> String {
     format!("act_latency.py {}\n", arguments.join(" "))
 }
 
-/// Text between the echo and the table: the log, its configuration, derived rates and names.
+/// Text between the line with the arguments and the table: the log, its configuration, derived rates and names.
 ///
 /// Several logs are numbered, and their configurations left out. `asked_sec` is the requested length of a slice.
 pub fn preamble(logs: &[Log], asked_sec: u64) -> String {
@@ -78,7 +78,8 @@ struct ColumnGroup<'a> {
 
 /// The table: titles, a line for each slice, averages and maxima.
 ///
-/// The logs have slices of equal length; a log without one of them shows dashes. Without any slice, only the titles.
+/// The logs have slices of equal length; a log that lacks a slice shows dashes. Without any slice, the table
+/// has only its titles.
 pub fn table(logs: &[Log], choice: &TableOptions) -> String {
     let buckets = choice.buckets();
     let mut labels: String = buckets.iter().map(|bucket| format!("{:>7}", 1_u64 << bucket)).collect();

@@ -362,7 +362,7 @@ fn heat_of(subject: &BlamedSlice<'_>, device: usize) -> Option<String> {
         .then(|| format!("{temperature_text} while operations were slow and {fast:.0} C while they were fast"))
 }
 
-/// Minimum share of a part in the sentence; the data has all parts.
+/// Parts with a smaller share are left out of the sentence; the data has all parts.
 const SHARE_SHOWN_MIN: f64 = 0.01;
 
 /// The blame in one sentence: `slice 3: 7.1 % of reads over 1 ms (limit 5 %): 92 % of the time in the device (...),

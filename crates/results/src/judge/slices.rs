@@ -350,7 +350,7 @@ impl Judge {
     }
 
     /// Number of operations of a group that are due in the whole slice, for a run that ended with `end`. For a slice
-    /// that was cut short, extrapolated by the rate. `None` for a closed loop, which has no rate.
+    /// that was cut short, the number is extrapolated by the rate. `None` for a closed loop, which has no rate.
     pub(super) fn whole_slice_ops(&self, group: &GroupCounts, slice: usize, end: &End) -> Option<u64> {
         let scheduled_ops = group.slices.get(slice).map_or(0, CellCounts::counted_ops);
         if (slice as u64) < self.complete_slices || end.is_complete() {
