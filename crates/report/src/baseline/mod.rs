@@ -33,7 +33,7 @@ use serde_json::Value;
 /// Results of a baseline for one drive.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct DriveReport {
-    /// The device, as it was named.
+    /// The device, as the user named it.
     pub device: String,
     /// The most important numbers.
     pub summary: Vec<Pair>,

@@ -111,7 +111,7 @@ pub enum Points {
         /// Distance between two points.
         step: f64,
     },
-    /// At these positions.
+    /// Each point at its own position.
     Each(Vec<f64>),
 }
 

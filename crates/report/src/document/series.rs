@@ -16,7 +16,7 @@ use std::path::Path;
 /// Contents of the directory of a series.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SeriesReport {
-    /// The directory, as it was named.
+    /// The directory, as the user named it.
     pub dir: String,
     /// Title with the purpose and the devices.
     pub title: String,
@@ -24,7 +24,7 @@ pub struct SeriesReport {
     pub banners: Vec<Banner>,
     /// The record of the series. If the series is finished, its outcomes were checked against its runs.
     pub series: Series,
-    /// The jobs of a baseline that are in doubt; null without any, and for other series.
+    /// The jobs of a baseline that are in doubt; null if there are none, and for other series.
     pub in_doubt: Option<InDoubt>,
     /// Charts over all steps: the rating curve of a search.
     pub sections: Vec<Section>,
@@ -169,7 +169,7 @@ fn title(series: &Series) -> String {
 const OUTCOME_STYLES: [(Outcome, &str, usize); 3] =
     [(Outcome::Pass, "passed", 0), (Outcome::Fail, "failed", 1), (Outcome::Invalid, "invalid", 3)];
 
-/// The axis of shares begins at the limit divided by this.
+/// The axis of shares begins at the limit divided by this number.
 const DRAWN_OF_LIMIT: f64 = 100.0;
 
 /// Charts against the load as a multiple of 1x: the shares over each threshold, then the 99th percentile.

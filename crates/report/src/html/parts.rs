@@ -205,7 +205,8 @@ fn plot_line(line: &Line, y: &Axis, scale: f64) -> Value {
     plot
 }
 
-/// Colours follow the logarithm of the share; `least` is the power of ten below all shares, at most -1.
+/// Colours follow the logarithm of the share; `least` is the exponent of the power of ten below all shares, at most
+/// -1.
 fn plot_heat(heat: &Heat, scale: f64) -> Value {
     let thousandth = |value: f64| (value * 1_000.0).round() / 1_000.0;
     let log = |share: &Option<f64>| share.filter(|share| *share > 0.0).map(|share| thousandth(share.log10()));

@@ -83,7 +83,7 @@ pub struct Arranged {
 pub struct Worn {
     /// Number of erases of each.
     pub erases: u32,
-    /// Number of such superblocks.
+    /// Number of superblocks with this many erases.
     pub superblocks: u32,
 }
 

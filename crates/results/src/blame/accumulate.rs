@@ -308,7 +308,7 @@ pub(super) struct FullDeviceSums {
 }
 
 impl FullDeviceSums {
-    /// Adds the sums of another time, or of another device.
+    /// Adds the sums of another period, or of another device.
     pub(super) fn merge(&mut self, other: &Self) {
         self.requests_sec += other.requests_sec;
         self.waited_sec_max += other.waited_sec_max;
