@@ -31,7 +31,7 @@ pub struct ChartResolution {
 }
 
 impl ChartResolution {
-    /// The resolution at which a page stays readable and quick to open, by the number of its runs.
+    /// The resolution at which a page with this many runs stays readable and opens quickly.
     pub fn of_runs(runs: usize) -> Self {
         let share = |whole: usize, least: usize| (whole / runs.max(1)).max(least);
         Self { points_max: share(1_500, 300), columns_max: share(300, 120) }
@@ -137,7 +137,7 @@ pub struct Heat {
     #[serde(serialize_with = "rounded_plain")]
     #[schemars(with = "Vec<f64>")]
     pub y_edges: Vec<f64>,
-    /// For each row, the lowest first: its share of each column's operations; null without operations.
+    /// Rows, the lowest first. Each value is the row's share of a column's operations; null without operations.
     #[serde(serialize_with = "rounded_rows")]
     #[schemars(with = "Vec<Vec<Option<f64>>>")]
     pub shares: Vec<Vec<Option<f64>>>,

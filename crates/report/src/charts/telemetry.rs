@@ -179,8 +179,8 @@ impl Quantity {
             for (line_index, (label, column)) in self.lines.iter().enumerate() {
                 let factor = factor(*column);
                 let Some(column) = timeline.column(*column, owner) else { continue };
-                // With one device, colours distinguish its lines. With several, colours distinguish devices and dashes
-                // distinguish lines.
+                // With one device, colours distinguish its lines. With several devices, colours distinguish devices and
+                // dashes distinguish lines.
                 let several = owners.len() > 1;
                 let (colour, dash) = if several { (number, line_index) } else { (line_index, line_index) };
                 let label = if several { format!("{owner} {label}") } else { (*label).to_owned() };

@@ -108,7 +108,7 @@ impl Durations {
 }
 
 impl Windows {
-    /// Reads the undamaged part of the log of `kind` in `dir`, whose run lasted `ran_sec`. `heat`: also collects the
+    /// Reads the undamaged part of the log of `kind` in `dir`, whose run lasted `ran_sec`. `heat`: true to collect the
     /// counts of heat maps.
     pub(crate) fn read(
         dir: &Path,

@@ -123,8 +123,8 @@ fn baselines(sources: &[CandidateSource]) -> Option<Beside> {
     (!drives.is_empty()).then(|| Beside::new(drives))
 }
 
-/// A name for each directory: the given name. Without one, the last part of the path, or the whole path if two
-/// directories have the same last part. Errors: one name was given twice.
+/// A name for each directory: the given name; otherwise the last part of the path, or the whole path if two directories
+/// have the same last part. Errors: one name was given twice.
 fn names(dirs: &[CandidateDir]) -> Result<Vec<String>, CompareError> {
     let last = |dir: &Path| {
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());

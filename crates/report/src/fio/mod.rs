@@ -101,9 +101,9 @@ const NO_TARGET: LatencyTarget = LatencyTarget { latency_ns: 0, window_us: 0, pe
 /// CPU usage of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cpu {
-    /// User mode, nanoseconds.
+    /// CPU time in user mode, nanoseconds.
     pub user_ns: u64,
-    /// In the kernel, nanoseconds.
+    /// CPU time in the kernel, nanoseconds.
     pub system_ns: u64,
     pub switches: u64,
     /// Page faults that had to read from a disk.
@@ -353,7 +353,7 @@ impl KindStats {
 /// Data recorded so far, by stream.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
-    /// In the order of the streams.
+    /// Data of each kind, in the order of the streams.
     pub kinds: Vec<KindStats>,
     /// Time run, nanoseconds.
     pub ran_ns: u64,

@@ -169,7 +169,7 @@ fn plot(id: &str, chart: &Chart) -> Value {
     let is_whole = chart.x.unit.is_empty();
     let mut x = json!({ "title": titled(&chart.x, unit), "unit": unit, "log": chart.x.log, "whole": is_whole });
     if is_time {
-        // With an end, the axis begins at 0; otherwise the values set its range.
+        // An axis with a given end begins at 0; otherwise the values set its range.
         x["end"] = rounded(span / scale).into();
     }
     let y = &chart.y;

@@ -63,7 +63,7 @@ pub struct CurrentShares {
     pub stream: String,
     /// The device; `None` for all devices together.
     pub device: Option<String>,
-    /// For each threshold, the fraction of the operations so far.
+    /// For each threshold: the fraction of operations that were over the threshold so far.
     pub shares: Vec<f64>,
 }
 

@@ -42,7 +42,7 @@ pub struct Latency {
     pub done_per_sec: f64,
     /// Operations scheduled in the interval.
     pub wanted: u64,
-    /// Part of `wanted` not issued by the end of the interval, because too many operations were in flight.
+    /// Part of `wanted` that was not issued by the end of the interval, because too many operations were in flight.
     pub late: u64,
     /// Failed operations.
     pub failed: u64,
