@@ -259,8 +259,8 @@ const COLUMNS: &str = "log,histogram,slice,begin_sec,end_sec,ops,iops,threshold,
 /// entry for each log, or none at all.
 ///
 /// There is a line per log, histogram, slice and threshold, with unrounded values. Thresholds are lines, not columns,
-/// because logs can differ in their unit. Each line repeats the damage of its log: a separate warning is lost when lines
-/// are extracted or combined.
+/// because logs can differ in their unit. Each line repeats the damage of its log: a separate warning is lost when
+/// lines are extracted or combined.
 pub fn csv(logs: &[Log], runs: &[Option<RunLatencies>], buckets: &[usize]) -> Result<String, ::csv::Error> {
     let mut table = Table::new("").text(COLUMNS.split(','));
     for (at, log) in logs.iter().enumerate() {

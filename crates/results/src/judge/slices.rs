@@ -471,8 +471,8 @@ pub struct IntervalCounts {
     pub index: u64,
     /// Nominal seconds since the run began, as in ACT's log.
     pub after_sec: u64,
-    /// End of the interval, nanoseconds since the run began. Earlier than the nominal end only if the run stopped within
-    /// the interval.
+    /// End of the interval, nanoseconds since the run began. Earlier than the nominal end only if the run stopped
+    /// within the interval.
     pub end_ns: u64,
     /// Counts for each stream and device, see [`crate::cell::Layout::cell`].
     pub cells: Vec<CellCounts>,
