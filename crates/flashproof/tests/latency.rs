@@ -228,7 +228,7 @@ fn a_name_that_fits_several_histograms_is_refused_and_one_that_fits_one_is_it() 
         .expect_error(2, &["\"large-block\" is the beginning of 2 histograms: large-block-reads, large-block-writes"]);
     let short = latency(&bench, &["-l", US, "-t", "5", "-h", "large-block-w"]).expect(0);
     assert!(
-        short.warnings()[0].contains("\"large-block-writes\" is shown, the only one with this beginning"),
+        short.warnings()[0].contains("\"large-block-writes\", the only histogram with this prefix, is shown"),
         "{}",
         short.stderr
     );

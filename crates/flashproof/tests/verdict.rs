@@ -119,7 +119,7 @@ fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
             "--filename=sim:read-us=300000 --rate_iops=1000 --iodepth=20000 --runtime=20 --time_based --slice=1",
             1,
             Code::NotCarriedOut,
-            "the load was not done in 20 slices in all",
+            "the load was not carried out in 20 slices in all",
         ),
         (
             &format!("--filename={slow} --rate_iops=100 --number_ios=1000"),
@@ -172,7 +172,7 @@ fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
 fn each_job_is_judged_and_groups_are_for_the_table() {
     let both = "--filename=sim:read-us=2100+channels=1 --rate_iops=1000 --iodepth=64 --runtime=10 \
                 --name=b --rw=randread --bs=4k --filename=sim: --rate_iops=20000 --runtime=21 --time_based";
-    let of_a = "the load of a-reads on sim:read-us=2100+channels=1 was not done in slice 1: 4,";
+    let of_a = "the load of a-reads on sim:read-us=2100+channels=1 was not carried out in slice 1: 4,";
     fio(&[
         (both, 1, Code::NotCarriedOut, of_a),
         (&both.replace("--runtime", "--group_reporting --runtime"), 1, Code::NotCarriedOut, of_a),

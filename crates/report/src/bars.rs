@@ -20,7 +20,7 @@ struct Bar {
     is_over: bool,
 }
 
-/// Position of the limit in the width of a bar: a bar ends at twice its limit.
+/// Position of the limit, as a fraction of the full width. A bar of full width is twice its limit.
 const LIMIT_AT: f64 = 0.5;
 
 impl Bars {

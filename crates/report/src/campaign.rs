@@ -23,7 +23,7 @@ const CONFIDENCE: f64 = 0.95;
 /// Maximum number of groups in a chart; more could not be distinguished.
 const GROUPS_MAX: usize = 12;
 
-/// Drives in the table of the text form.
+/// Maximum number of drives in the table of the text form.
 const TEXT_ROWS: usize = 60;
 
 /// A campaign with its results.
@@ -173,8 +173,11 @@ impl Campaign {
                     (&quantity.name, quantity.text(bound.bound), count(bound.drives as u64, "drive"));
                 let [share, confidence, required_confidence] = [bound.share, bound.confidence, CONFIDENCE].map(percent_whole);
                 let is_less = bound.confidence < CONFIDENCE;
-                let more =
-                    if is_less { format!("; {required_confidence} needs {}", bound.drives_needed) } else { String::new() };
+                let more = if is_less {
+                    format!("; {required_confidence} confidence needs {}", bound.drives_needed)
+                } else {
+                    String::new()
+                };
                 format!(
                     "{share} of such drives have a {name} of at least {bound_text}, with {confidence} confidence ({drives} measured{more})."
                 )
@@ -419,8 +422,8 @@ mod tests {
         };
         let text = campaign.text();
         for part in [
-            "95 % of such drives have a rating of at least 48x, with 10 % confidence (2 drives measured; 95 % needs \
-             59).",
+            "95 % of such drives have a rating of at least 48x, with 10 % confidence (2 drives measured; 95 % \
+             confidence needs 59).",
             "No drive is slow among its peers in the step certify.",
             "cannot tell for M: among 3 drives with this spread, only a drive at least 3 times as slow as the others can \
              be found",

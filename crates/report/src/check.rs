@@ -185,7 +185,9 @@ fn bars(check: &Check) -> Bars {
 fn notes(check: &Check) -> Vec<String> {
     let mut notes = check.remarks.clone();
     let folklore = check.criteria.iter().filter(|judged| judged.is_beyond_folklore());
-    notes.extend(folklore.map(|judged| format!("over a folklore limit, which does not count: {}", judged.sentence())));
+    notes.extend(
+        folklore.map(|judged| format!("over a folklore limit, and such limits do not count: {}", judged.sentence())),
+    );
     let runs = check.runs.iter().filter(|run| matches!(run.outcome, Outcome::Fail | Outcome::Invalid));
     notes.extend(runs.map(|run| format!("run {}: {}: {}", run.name, run.outcome, run.reason)));
     if !check.cannot_see.is_empty() {

@@ -114,7 +114,7 @@ fn by_stream(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<Histogra
 /// Adds a window to the histogram of its stream.
 pub(crate) fn add_window(streams: &mut [Histogram], layout: &Layout, window: &Window) {
     if let Some(stream) = streams.get_mut(window.cell / layout.devices.len().max(1)) {
-        // Another program may have written other bounds: `add` grows the histogram or takes what fits.
+        // Another program may have written other bounds: `add` grows the histogram, or adds only the values that fit.
         let _ = stream.add(&window.histogram);
     }
 }
@@ -224,7 +224,7 @@ mod tests {
         near(streams[0].service.max_ns, 5_000_000, 1);
         near(streams[0].lag.p50_ns, 50_000, 10);
         near(streams[1].wait.p99_ns, 2_000_000, 10);
-        // 59 of 1 ms and one of 5 ms.
+        // 59 reads of 1 ms and one of 5 ms.
         near(streams[0].service.mean_ns, 64_000_000 / 60, 2);
         near(streams[0].service.stddev_ns, 512_000, 2);
         let table = below_verdict(&verdict, &streams, false);

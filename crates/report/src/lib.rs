@@ -2,7 +2,7 @@
 //!
 //! * [`document`]: runs and series of runs as one document: as HTML, Markdown, JSON and text
 //! * [`charts`]: charts as data; [`bars`]: numbers as bars
-//! * [`baseline`]: results of a baseline for each drive, and its drives side by side
+//! * [`baseline`]: results of a baseline for each drive, and the drives side by side
 //! * [`comparison`]: candidates side by side, and among published ratings
 //! * [`check`]: results of `check`: is a disk good enough for a database
 //! * [`latency`]: the tables of ACT's analysis script from logs, and the same as CSV, JSON, Markdown

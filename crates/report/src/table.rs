@@ -263,7 +263,7 @@ pub(crate) fn escaped(text: &str) -> String {
     safe
 }
 
-/// The class of an outcome, which colours it, and its sign.
+/// The CSS class that colours an outcome, and the sign of the outcome.
 pub(crate) fn look(outcome: Option<Outcome>) -> (&'static str, &'static str) {
     match outcome {
         Some(Outcome::Pass) => ("pass", "✔"),

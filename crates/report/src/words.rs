@@ -63,7 +63,7 @@ pub(crate) fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T>
 /// An outcome as readers see it: its words, and the outcome that gives colour and sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OutcomeLabel {
-    /// A capital word, and the most important addition.
+    /// The outcome in capitals, followed by the most important addition.
     pub(crate) text: String,
     /// Outcome that gives colour and sign; `None` if unfinished.
     pub(crate) look: Option<Outcome>,

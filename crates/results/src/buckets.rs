@@ -34,7 +34,7 @@ impl ActScale {
 /// Number of buckets: a bucket for zero, and a bucket for each bit of a 64-bit number of units.
 pub const ACT_BUCKETS: usize = 65;
 
-/// ACT's histogram: bucket = position of the highest set bit of the whole units, 0 for none.
+/// ACT's histogram: bucket = position of the highest set bit in the number of whole units, or 0 for no units.
 ///
 /// Source: ACT 6.6, `src/common/histogram.c`, `histogram_insert_data_point`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -40,7 +40,7 @@ pub struct CellCounts {
     /// Sum of the report intervals in which the stream had operations on the device, nanoseconds. Only in slices.
     pub active_ns: u64,
     /// Time of the last completion, nanoseconds since the run began; if operations were lost, time of the last
-    /// completion of any stream on the device. 0: at the end of the interval, see
+    /// completion of any stream on the device. 0 stands for the end of the interval, see
     /// [`Interval::clear_recent_last_back`](crate::cell::Interval::clear_recent_last_back).
     pub last_back_ns: u64,
     /// Number, from 1, of the cell whose operations held the slots for which operations of this cell waited; 0: no
@@ -73,7 +73,7 @@ impl CellCounts {
         self.ops.saturating_add(self.errors).saturating_add(self.unissued).saturating_add(self.lost)
     }
 
-    /// Time of the last completion in an interval that ended at `end_ns`; 0 without one.
+    /// Time of the last completion in an interval that ended at `end_ns`; 0 without a completion.
     pub fn back_ns(&self, end_ns: u64) -> u64 {
         if self.last_back_ns == 0 && self.ops > 0 { end_ns } else { self.last_back_ns }
     }

@@ -108,7 +108,7 @@ pub fn file_type_name(kind: FileType) -> &'static str {
 /// Files that [`replace`] may overwrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplaceTarget {
-    /// No file: an existing file is an error of the kind [`ErrorKind::AlreadyExists`].
+    /// A new file: if the path exists, the error is of the kind [`ErrorKind::AlreadyExists`].
     NewFile,
     /// A file of this program, or a link at its path.
     Own,

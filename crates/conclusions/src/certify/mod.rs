@@ -544,7 +544,7 @@ mod tests {
             (
                 Verdict { undone: vec![undone(false)], ..completed(0.0) },
                 Outcome::Fail,
-                "the load of large-block-writes on x was not done",
+                "the load of large-block-writes on x was not carried out",
             ),
             (Verdict { undone: vec![undone(true)], ..completed(0.0) }, Outcome::Invalid, ""),
             (

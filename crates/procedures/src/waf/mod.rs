@@ -322,8 +322,8 @@ impl EnduranceRating {
         self.tbw.map(Endurance::TerabytesWritten).or(self.dwpd.map(Endurance::DriveWritesPerDay))
     }
 
-    /// Years until the first drive reaches its rated media writes; none without a rating or if the amplification was
-    /// never steady. The rating is for all flash of the arrangement, divided among its drives.
+    /// Years until the first drive reaches its rated media writes; `None` without a rating, or if the amplification
+    /// was never steady. The rating is for all flash of the arrangement, divided among its drives.
     fn years(&self, tenants: &Tenants, arranged: &Arranged) -> Option<f64> {
         let drives = &arranged.counted.drives;
         let bytes: u64 = drives.iter().map(|drive| drive.logical_bytes).sum();
@@ -350,9 +350,9 @@ fn remarks(report: &WafReport, rating: &EnduranceRating) -> Vec<String> {
     ];
     if report.arrangements.iter().any(|one| one.years.is_some()) {
         remarks.push(format!(
-            "years: at the file's rates, against {} of the simulated capacity; the rating is taken as a limit of media \
-             writes, its most pessimistic meaning (manufacturers rate host writes at an amplification that they seldom \
-             state)",
+            "years: at the file's rates, until the rated endurance ({} for the simulated capacity) is used up; the \
+             rating is taken as a limit of media writes, its most pessimistic meaning (manufacturers rate host writes \
+             at an amplification that they seldom state)",
             match rating.endurance() {
                 Some(Endurance::TerabytesWritten(tb)) => format!("{tb} TB written"),
                 Some(Endurance::DriveWritesPerDay(n)) =>

@@ -47,7 +47,7 @@ pub struct ProbeReport {
     seed: u64,
     #[serde(flatten)]
     probe: Probe,
-    /// Reason for an early end; none: the probe completed.
+    /// Reason for an early end; `None` if the probe completed.
     ended_early: Option<String>,
     /// Caveats, each a sentence.
     remarks: Vec<String>,
@@ -158,7 +158,7 @@ impl ProbedDrive {
         if let Some(part) = &facts.partition {
             return Err(Failure::usage(cannot(&format!(
                 "it is a partition: the rest of the namespace is free flash, or data of others that the firmware \
-                 moves, so only the whole namespace shows its behaviour - name /dev/{}",
+                 moves, so only the whole namespace shows how the firmware behaves - name /dev/{}",
                 part.disk
             ))));
         }
@@ -244,8 +244,7 @@ impl ProbedDrive {
     }
 }
 
-/// First list entries with different reclaim unit handles: the list repeats each handle for every further reclaim
-/// group.
+/// For each reclaim unit handle, the first entry of `list`, which repeats all handles for every further reclaim group.
 fn distinct(list: &[PlacementHandle]) -> Vec<(Placement, PlacementHandle)> {
     let mut handles: Vec<(Placement, PlacementHandle)> = Vec::new();
     for (number, handle) in (1..).zip(list) {
@@ -257,7 +256,7 @@ fn distinct(list: &[PlacementHandle]) -> Vec<(Placement, PlacementHandle)> {
     handles
 }
 
-/// Writes in flight: 4 MiB, which keeps the dies of a large drive busy.
+/// Number of writes in flight: 4 MiB in total, which keeps the dies of a large drive busy.
 const IN_FLIGHT: usize = 32;
 
 /// Probes and erases the namespace at `path`. Returns the results so far, and the reason for an early end.
@@ -366,7 +365,7 @@ struct ProbeIo<'a, E> {
     target: &'a Target,
     subject: &'a ProbedDrive,
     control: &'a Control,
-    /// Buffers of random bytes not in flight, each with its token.
+    /// Buffers that are not in flight, filled with random bytes, each with its token.
     free_buffers: Vec<(u32, Buf)>,
     completed: Vec<Completion>,
     progress: WriteProgress,

@@ -72,7 +72,7 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
             chart.caption += &format!(" Not reached: {missed_rates} of {} rates.", curve.len());
         }
         if curve.iter().any(|point| point.directions().any(|done| done.undone > 0)) {
-            chart.caption += " A percentile that falls among operations that were never done has no point.";
+            chart.caption += " A percentile that falls among operations that never completed has no point.";
         }
         if let Some(rates) = in_doubt(curve, |point| rate(point.offered_iops().unwrap_or_default())) {
             chart.caption += &format!(" In doubt: the jobs at {rates}.");
@@ -86,7 +86,7 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
     charts.collect()
 }
 
-/// The timeline of saturation: its rounds. If there is only one round: the recorded intervals of its run.
+/// The timeline of the write saturation: a point for each round. A single round is drawn by its recorded intervals.
 pub(super) fn saturation<'a>(
     points: &[Point],
     steps: impl Iterator<Item = &'a (&'a Step, Option<RunData<'a>>)>,

@@ -1,5 +1,5 @@
 //! Grid of read rates and write rates: one field for each pair of rates, darker for a longer latency. Also the tables
-//! of SNIA's tests: sizes down, percent of reads across.
+//! of SNIA's tests: a row for each size, a column for each percentage of reads.
 
 use super::rate;
 use crate::table::{Cell, Table};
@@ -13,7 +13,7 @@ type Direction = fn(&Point) -> Option<&Done>;
 const READS: Direction = |point| point.reads.as_ref();
 const WRITES: Direction = |point| point.writes.as_ref();
 
-/// A table of the 99th percentiles of reads, then one of writes.
+/// Two tables of 99th percentiles: the first of reads, the second of writes.
 pub(super) fn tables(points: &[Point]) -> Vec<Table> {
     let cells: Vec<&Point> = points.iter().filter(|point| point.part == Part::Grid).collect();
     let sides = [("reads", READS), ("writes", WRITES)];
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(lines.len(), 6, "{text}");
         assert!(lines[0].ends_with("80 %") && reads.title.contains("100,000/s random reads, 4 KiB"), "{text}");
         assert!(lines[1].starts_with("none") && lines[5].starts_with("80 %"), "{text}");
-        // 80 us / (1.7 - 1.6) * 3. The rates of that corner were not reached.
+        // 2.4 ms are 80 us / (1.7 - 1.6) * 3. The rates of that field were not reached.
         assert!(lines[5].ends_with("2.4 ms ✘") && lines[1].ends_with("267 us"), "{text}");
         let html = reads.render().into_string();
         assert!(html.contains("<td class=\"shade-8\">2.4 ms ✘</td>"), "{html}");

@@ -1,4 +1,4 @@
-//! Report of a baseline on each drive: curves, tables, doubts, and its drives side by side.
+//! Report of a baseline: curves, tables and doubts for each drive, and the drives side by side.
 //!
 //! ```text
 //! points of a drive -> sections (charts) + tables of each section -> every form of a report
@@ -33,7 +33,7 @@ use serde_json::Value;
 /// Results of a baseline for one drive.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct DriveReport {
-    /// The device, as it was named.
+    /// The device, as the user named it.
     pub device: String,
     /// The most important numbers.
     pub summary: Vec<Pair>,
@@ -74,7 +74,7 @@ const PTS: SectionHead = ("pts", "SNIA's tests", "Performance in steady state, b
 const PREDICTION: SectionHead = (
     "prediction",
     "Prediction",
-    "The predicted rating: that of a simulated drive with the measured behaviour of this drive.",
+    "The rating predicted for this drive: the rating of a simulated drive that behaves as this drive did.",
 );
 const LAYOUT: SectionHead = (
     "layout",
@@ -249,7 +249,7 @@ const SHOWN: [(&str, f64); 4] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), 
 const TOO_FEW: &str = "A percentile is a dash in a table, and has no point in a chart, if too few operations were \
                        measured for this percentile.";
 
-/// The number columns of a job: `before`, the percentiles, `after`.
+/// Names of the columns with a job's numbers: `before`, the percentiles, `after`.
 fn columns(before: &[&'static str], after: &[&'static str]) -> Vec<&'static str> {
     [before, &SHOWN.map(|(name, _)| name), after].concat()
 }
@@ -401,7 +401,7 @@ fn layout_notes(device: &Identity, run: Option<RunData<'_>>, points: &[Point]) -
     let name = &device.name;
     notes.push(match facts {
         _ if device.simulated => {
-            format!("The drive is simulated, {size}: its over-provisioning is part of its description, {name}.")
+            format!("The drive of {size} is simulated: its description, {name}, sets its over-provisioning.")
         }
         Some(facts) => in_use(facts, &size),
         None => format!("{size} were in use; the size of the drive was not recorded."),

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
-/// Columns that are shown as first and last value, not as a line; with their names in words.
+/// Columns shown as two values, the first and the last, instead of a line; each with its name in words.
 const CHANGES: [(Column, &str); 24] = [
     (Column::SmartPercentageUsed, "rated endurance used, %"),
     (Column::SmartCriticalWarning, "critical warning, bits"),

@@ -155,7 +155,8 @@ pub(crate) fn is_within(limit: &Limit, edges: &[f64]) -> bool {
 /// Maximum number of marks on one chart. A drive with more change points never settles; the table lists all of them.
 const MARKS_MAX: usize = 12;
 
-/// Adds the change points of `stream` to its chart; with several devices, those of all devices together come first.
+/// Adds the change points of `stream` to its chart. If there are several devices, the change points over all of them
+/// come first.
 pub(crate) fn mark(chart: &mut Chart, steadiness: &Steadiness, stream: &str) {
     for change in steadiness.change_points.iter().filter(|change| change.group.stream == stream) {
         let x = change.at_sec as f64;

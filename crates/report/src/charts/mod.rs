@@ -7,7 +7,7 @@
 //! The one idea: a chart does not depend on a plotting library. It consists of lines, limits and marks with names and
 //! units, or of the reason why there is nothing to draw. Each output format draws a chart in its own way.
 //!
-//! * [`timeline`]: the tables, [`windows`]: the interval logs; both reduced to a few points
+//! * [`timeline`] reads the tables, [`windows`] the interval logs; both reduce them to a few points
 //! * one file for each kind of charts: [`latency`] (also of a trace), [`rates`] (also shares), [`telemetry`]
 //! * [`counters`]: drives' own counters, as numbers
 
@@ -31,7 +31,7 @@ pub struct ChartResolution {
 }
 
 impl ChartResolution {
-    /// The resolution at which a page stays readable and quick to open, by the number of its runs.
+    /// The resolution at which a page with this many runs stays readable and opens quickly.
     pub fn of_runs(runs: usize) -> Self {
         let share = |whole: usize, least: usize| (whole / runs.max(1)).max(least);
         Self { points_max: share(1_500, 300), columns_max: share(300, 120) }
@@ -45,7 +45,7 @@ pub struct Chart {
     pub id: String,
     /// Title: the subject of the chart.
     pub title: String,
-    /// Key number of the chart, one sentence; screen readers read it instead of the picture.
+    /// The most important number of the chart, in a sentence that screen readers read instead of the picture.
     pub key: String,
     /// Explanation: the meaning of a point, and hints for the reader.
     pub caption: String,
@@ -111,11 +111,11 @@ pub enum Points {
         /// Distance between two points.
         step: f64,
     },
-    /// At these positions.
+    /// Each point at its own position.
     Each(Vec<f64>),
 }
 
-/// Appearance of a line. Colour is never the only difference.
+/// Appearance of a line. Colour is never the only difference between two lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Style {
     /// Index of the colour.
@@ -137,7 +137,7 @@ pub struct Heat {
     #[serde(serialize_with = "rounded_plain")]
     #[schemars(with = "Vec<f64>")]
     pub y_edges: Vec<f64>,
-    /// For each row, the lowest first: its share of each column's operations; null without operations.
+    /// Rows, the lowest first. Each value is the row's share of a column's operations; null without operations.
     #[serde(serialize_with = "rounded_rows")]
     #[schemars(with = "Vec<Vec<Option<f64>>>")]
     pub shares: Vec<Vec<Option<f64>>>,

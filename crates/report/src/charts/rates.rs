@@ -27,7 +27,7 @@ pub(crate) fn rate_charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart
         }
         let lost: f64 = stream.lost.values(Stat::Max).into_iter().flatten().sum();
         if lost > 0.0 {
-            push_line("failed or never done, maximum of an interval", stream.lost.values(Stat::Max), 1);
+            push_line("failed or never completed, maximum of an interval", stream.lost.values(Stat::Max), 1);
         }
         if info.offered_iops > 0.0 {
             let span = count as f64 * timeline.point_sec() as f64;

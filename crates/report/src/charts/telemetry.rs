@@ -26,7 +26,7 @@ const DEVICE: [Quantity; 9] = [
             "Time in the kernel's queue and in the device, as in iostat: a mean, which hides rare slow requests.",
         ),
     max("queue", "Requests in the device's queue", "")
-        .of(&[("mean of an interval (aqu-sz)", Column::AverageQueue), ("at its end (in flight)", Column::InFlight)])
+        .of(&[("mean of interval (aqu-sz)", Column::AverageQueue), ("end of interval (in flight)", Column::InFlight)])
         .with_hint("If the queue grows while the rate stays the same, the device falls behind."),
     max("util", "Time with a request in flight", "%")
         .of(&[("%util", Column::UtilPct)])
@@ -95,8 +95,8 @@ pub(crate) fn of_host(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
             "Longest time between two polls for completions",
             "ms",
             &timeline.gap_ms,
-            "A completion may have been seen this late: a service time may be too long by this time, but never too \
-             short.",
+            "A completion may have been noticed after a delay of up to this length: a service time may be too long, \
+             but never too short.",
         ),
     ];
     charts.extend(run_quantities.map(|(id, title, unit, bins, look)| of_bins(id, title, unit, bins, look, timeline)));
@@ -179,8 +179,8 @@ impl Quantity {
             for (line_index, (label, column)) in self.lines.iter().enumerate() {
                 let factor = factor(*column);
                 let Some(column) = timeline.column(*column, owner) else { continue };
-                // With one device, colours distinguish its lines. With several, colours distinguish devices and dashes
-                // distinguish lines.
+                // With one device, colours distinguish its lines. With several devices, colours distinguish devices and
+                // dashes distinguish lines.
                 let several = owners.len() > 1;
                 let (colour, dash) = if several { (number, line_index) } else { (line_index, line_index) };
                 let label = if several { format!("{owner} {label}") } else { (*label).to_owned() };
@@ -227,7 +227,7 @@ fn threads(timeline: &Timeline) -> Chart {
         chart.lines.push(Line { name: name.clone(), x: timeline.points(), y, style });
     }
     if chart.lines.is_empty() {
-        let look = "All issuing threads together, which share the work evenly.";
+        let look = "The CPU of all issuing threads together; they share the work evenly.";
         return of_bins("threads", title, "% of one CPU", &timeline.cpu_pct, look, timeline);
     }
     let highest = chart.lines.iter().flat_map(|line| &line.y).flatten().copied().fold(0.0, f64::max);

@@ -59,7 +59,7 @@ impl Durations {
     /// Adds a window to the point `point`, which never decreases from call to call.
     fn add(&mut self, histogram: &Latencies, point: usize) {
         self.close(point);
-        // Another program may have written other bounds: `add` grows the histogram or takes what fits.
+        // Another program may have written other bounds: `add` grows the histogram, or adds only the values that fit.
         let _ = self.since_point.add(histogram);
         let _ = self.total.add(histogram);
     }
@@ -108,7 +108,7 @@ impl Durations {
 }
 
 impl Windows {
-    /// Reads the undamaged part of the log of `kind` in `dir`, whose run lasted `ran_sec`. `heat`: also collects the
+    /// Reads the undamaged part of the log of `kind` in `dir`, whose run lasted `ran_sec`. `heat`: true to collect the
     /// counts of heat maps.
     pub(crate) fn read(
         dir: &Path,

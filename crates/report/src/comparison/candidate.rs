@@ -302,7 +302,8 @@ fn place(
     let sec = verdict.ran_sec;
     let caveat = (verdict.class == Class::Screening && !certified).then(|| {
         format!(
-            "published ratings come from at least 24 hours; this run lasted {sec:.0} s, and drives may slow down later"
+            "published ratings come from runs of 24 hours or longer; this run lasted {sec:.0} s, and drives may slow \
+             down later"
         )
     });
     ValueOrReason::Value(super::place(x, ratings, caveat))

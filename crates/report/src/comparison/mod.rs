@@ -49,7 +49,7 @@ pub struct Comparison {
 /// A directory to compare, and its name in the comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CandidateDir {
-    /// The name; `None`: that of the directory.
+    /// The name; `None`: the name of the directory.
     pub name: Option<String>,
     /// The directory of a run or a series.
     pub dir: PathBuf,
@@ -123,8 +123,8 @@ fn baselines(sources: &[CandidateSource]) -> Option<Beside> {
     (!drives.is_empty()).then(|| Beside::new(drives))
 }
 
-/// A name for each directory: the given name. Without one, the last part of the path, or the whole path if two
-/// directories have the same last part. Errors: one name was given twice.
+/// A name for each directory: the given name; otherwise the last part of the path, or the whole path if two directories
+/// have the same last part. Errors: one name was given twice.
 fn names(dirs: &[CandidateDir]) -> Result<Vec<String>, CompareError> {
     let last = |dir: &Path| {
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
@@ -230,7 +230,7 @@ pub enum RatingListError {
     #[error("reading the list of ratings {} - {source}; check the path", path.display())]
     Io { path: PathBuf, source: std::io::Error },
     /// Not a list of ratings.
-    #[error("reading the list of ratings {name} line {line} - {why}; its first line must be: {}", COLUMNS)]
+    #[error("reading the list of ratings {name} line {line} - {why}; the first line of the list must be: {}", COLUMNS)]
     Line { name: String, line: u64, why: String },
 }
 

@@ -242,7 +242,8 @@ impl Comparison {
         page.html(made_by)
     }
 
-    /// Load held, worst share over each threshold and p99 of each candidate; the numbers of baselines.
+    /// Bars of the load held, the worst share over each threshold and the p99 of each candidate, and of the numbers of
+    /// baselines.
     fn bars(&self) -> Vec<Bars> {
         let mut load = Bars::new("Load held", "As a multiple of 1x.");
         let mut p99 = Bars::new("Service p99", "Of the judged stream over the whole run.");

@@ -159,7 +159,7 @@ fn a_run_is_compared_by_what_it_recorded() {
     assert_eq!(a.p99.value().unwrap().service_ns / 100_000, 20);
     assert_eq!(a.rate.value().unwrap().achieved_iops, 100.0);
     // 10 writes of 100,000 bytes a second: 86.4 GB a day on 1 GB, rated for half a drive write a day for
-    // five years. The drive counted twice as much.
+    // five years. The drive counted twice as many bytes.
     let wear = &a.wear.value().unwrap()[0];
     assert_eq!(wear.host_bytes_per_day, ValueOrReason::Value(86.4e9));
     assert_eq!(wear.drive_writes_per_day, ValueOrReason::Value(86.4));

@@ -33,7 +33,7 @@ pub struct DeviceWear {
     pub drive_writes_per_day: ValueOrReason<f64>,
     /// Rated endurance of the device, bytes; from the operator's data.
     pub rated_bytes: ValueOrReason<f64>,
-    /// Years of this load until the rated bytes are written.
+    /// Years until this load has written the rated bytes.
     pub years: ValueOrReason<f64>,
 }
 
@@ -216,7 +216,7 @@ impl OperatorData {
         by(device).or_else(|| by(candidate))
     }
 
-    /// Errors: a name of neither a candidate nor a device.
+    /// Errors: a name belongs to neither a candidate nor a device.
     pub(super) fn check(&self, known_names: &BTreeSet<&str>) -> Result<(), CompareError> {
         let mut names = self.endurance.iter().map(|(name, _)| name).chain(self.prices.iter().map(|(name, _)| name));
         let Some(name) = names.find(|name| !known_names.contains(name.as_str())) else { return Ok(()) };

@@ -99,7 +99,7 @@ impl Document {
 }
 
 impl Report {
-    /// The directory, as it was named.
+    /// The directory, as the user named it.
     pub fn dir(&self) -> &str {
         match self {
             Self::Run(run) => &run.dir,
@@ -134,7 +134,7 @@ impl Report {
 /// Contents of one run directory.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct RunReport {
-    /// The directory, as it was named.
+    /// The directory, as the user named it.
     pub dir: String,
     /// Title with the test and its devices.
     pub title: String,
@@ -180,7 +180,7 @@ pub struct RunReport {
     pub sla: Sla,
     /// The devices, as the user named them.
     pub devices: Vec<String>,
-    /// Workloads run at once, with their configuration.
+    /// Workloads that ran at the same time, with their configuration.
     pub workloads: Vec<WorkloadRecord>,
     /// Facts about each device.
     pub device_facts: Vec<Value>,
@@ -298,7 +298,8 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
             if is_open { format!("{}/s offered", units::number(stream.offered_iops)) } else { "closed loop".into() };
         let achieved = units::number(stream.achieved_iops);
         let lost = stream.errors.saturating_add(stream.not_done());
-        let lost = if lost > 0 { format!(", {} failed or never done", units::number(lost as f64)) } else { "".into() };
+        let lost =
+            if lost > 0 { format!(", {} failed or never completed", units::number(lost as f64)) } else { "".into() };
         pairs.push(pair(&format!("Rate of {}", stream.name), format!("{offered}, {achieved}/s achieved{lost}")));
     }
     let (ran, planned) = (units::span_of(verdict.ran_sec), units::span(manifest.duration_sec));

@@ -16,7 +16,7 @@ use std::path::Path;
 /// Contents of the directory of a series.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SeriesReport {
-    /// The directory, as it was named.
+    /// The directory, as the user named it.
     pub dir: String,
     /// Title with the purpose and the devices.
     pub title: String,
@@ -24,7 +24,7 @@ pub struct SeriesReport {
     pub banners: Vec<Banner>,
     /// The record of the series. If the series is finished, its outcomes were checked against its runs.
     pub series: Series,
-    /// The jobs of a baseline that are in doubt; null without any, and for other series.
+    /// The jobs of a baseline that are in doubt; null if there are none, and for other series.
     pub in_doubt: Option<InDoubt>,
     /// Charts over all steps: the rating curve of a search.
     pub sections: Vec<Section>,
@@ -63,7 +63,7 @@ impl SeriesReport {
             banners.push(Banner { text });
         }
         for step in &steps {
-            // For a concluded series, the conclusion already says so.
+            // In a concluded series, the conclusion already reports missing runs.
             let lost = step.absent.iter().filter(|_| step.step.state == State::Done && series.conclusion.is_none());
             banners.extend(lost.map(|why| Banner { text: format!("no run of {}: {why}", step.step.name) }));
             // An interrupted attempt does not count once the series has a conclusion.
@@ -134,7 +134,7 @@ impl StepReport {
         }
     }
 
-    /// Evidence from its run, for judging the series again.
+    /// Evidence from the step's run, for judging the series again.
     fn evidence(&self) -> Result<Evidence<'_>, &str> {
         match &self.report {
             Some(run) => Ok(Evidence { verdict: &run.verdict, multiple: run.multiple, doubt: run.doubt.clone() }),
@@ -169,10 +169,10 @@ fn title(series: &Series) -> String {
 const OUTCOME_STYLES: [(Outcome, &str, usize); 3] =
     [(Outcome::Pass, "passed", 0), (Outcome::Fail, "failed", 1), (Outcome::Invalid, "invalid", 3)];
 
-/// The axis of shares begins at the limit divided by this.
+/// The axis of shares begins at the limit divided by this number.
 const DRAWN_OF_LIMIT: f64 = 100.0;
 
-/// A chart for each threshold, then one of the 99th percentile, against the multiple of 1x.
+/// Charts against the load as a multiple of 1x: the shares over each threshold, then the 99th percentile.
 pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>) -> Vec<Chart> {
     let judged: Vec<_> = steps.filter(|(step, _)| step.rule == Rule::Limits).collect();
     let Some((_, first)) = judged.first() else {
@@ -191,8 +191,8 @@ pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>)
         chart.limits.push(Limit { y: limit.share_max() * 100.0, name });
         let value = |run: &RunReport| worst_share(run, limit.threshold_ns).map(|share| share * 100.0);
         chart.caption = format!(
-            "Each point is a step of the search: the worst slice of any device. A load at the dashed line or above it \
-             is too high. The axis is logarithmic: shares below {0} % are drawn at {0} %.",
+            "Each point is a step of the search: the worst slice of any device. A load with a point at or above the \
+             dashed line is too high. The axis is logarithmic: shares below {0} % are drawn at {0} %.",
             units::number(floor)
         );
         with_points(chart, &judged, value, "%")

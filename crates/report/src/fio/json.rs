@@ -32,7 +32,7 @@ pub fn json(page: &FioReport<'_>, plus: bool) -> String {
     });
     root.put("disk_util", Json::List(disks.collect()));
     if !page.results.is_empty() {
-        // Plain values in maps with names: the conversion cannot fail, here and below.
+        // These are plain values in maps with text keys, so the conversion cannot fail, here and below.
         root.put("verdicts", serde_json::to_value(&page.results).unwrap_or_default());
     }
     if !page.cross_check.is_empty() {

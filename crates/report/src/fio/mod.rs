@@ -23,7 +23,7 @@ pub const FIO_VERSION: &str = "fio-3.33";
 /// Reads, writes, trims, flushes.
 pub const KINDS: usize = 4;
 
-/// Names of the kinds in fio's output.
+/// Names of the kinds of operations in fio's output.
 const NAMES: [&str; KINDS] = ["read", "write", "trim", "sync"];
 
 /// Results of one report entry: a job, or a group with group_reporting.
@@ -41,7 +41,7 @@ pub struct JobReport<'a> {
     pub depth: u64,
     /// Latency target, if the job has one.
     pub target: Option<LatencyTarget>,
-    /// Start of the reported part, nanoseconds of its run.
+    /// Start of the reported part, nanoseconds since its run began.
     pub begin_ns: u64,
     /// End of the reported part, on the same clock.
     pub end_ns: u64,
@@ -101,9 +101,9 @@ const NO_TARGET: LatencyTarget = LatencyTarget { latency_ns: 0, window_us: 0, pe
 /// CPU usage of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cpu {
-    /// User mode, nanoseconds.
+    /// CPU time in user mode, nanoseconds.
     pub user_ns: u64,
-    /// In the kernel, nanoseconds.
+    /// CPU time in the kernel, nanoseconds.
     pub system_ns: u64,
     pub switches: u64,
     /// Page faults that had to read from a disk.
@@ -230,7 +230,7 @@ impl JobReport<'_> {
 }
 
 impl<'a> FioReport<'a> {
-    /// Kinds with operations in a group, and the duration of each.
+    /// Data of one kind of operation from each job of a group that has such operations, with the duration of the job.
     fn of_group(&self, group: usize, kind: usize) -> Vec<(&'a KindStats, u64)> {
         let jobs = self.jobs.iter().filter(|job| job.group == group);
         jobs.filter_map(|job| Some((job.kinds[kind].filter(|kind| kind.ops > 0)?, job.own_ns()))).collect()
@@ -292,7 +292,7 @@ pub struct KindStats {
     pub clat: Durations,
     /// Waiting times of operations with a rate, until fewer than `iodepth` operations were in flight.
     pub wait: Durations,
-    /// Operations that waited: completion latencies, and completion latencies plus waits.
+    /// Latencies of the operations that waited: first without their waits, then with them.
     waited: [Durations; 2],
     /// Lag: how late flashproof issued the operations.
     pub lag: Durations,
@@ -353,7 +353,7 @@ impl KindStats {
 /// Data recorded so far, by stream.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
-    /// In the order of the streams.
+    /// Data of each kind, in the order of the streams.
     pub kinds: Vec<KindStats>,
     /// Time run, nanoseconds.
     pub ran_ns: u64,

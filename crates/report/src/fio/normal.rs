@@ -110,7 +110,7 @@ fn direction_text(job: &JobReport<'_>, kind: &KindStats, at: usize, page: &FioRe
         text += &format!("; {} zone resets", job.zone_resets.unwrap_or(0));
     }
     text += &format!("\n{}{}", duration_line("clat", &kind.clat), duration_line(" lat", &kind.clat));
-    // In addition to fio's lines: delays before submission, of operations with a scheduled start.
+    // In addition to fio's lines: the delays before submission, if operations have a scheduled start.
     if kind.wait.max() > 0 || kind.lag.max() > 0 {
         text += &(duration_line("wait", &kind.wait) + &duration_line(" lag", &kind.lag));
     }

@@ -96,7 +96,7 @@ fn terse_fields_stand_at_fios_places() {
     let totals = totals();
     let line = terse(&page(&totals));
     let fields: Vec<_> = line.trim_end().split(';').collect();
-    // As many as fio 3.33 prints without a disk.
+    // fio 3.33 also prints 121 fields if there is no disk.
     assert_eq!(fields.len(), 121);
     assert_eq!(fields[..9], ["3", "fio-3.33", "a", "0", "0", "8000", "4000", "1000", "2000"]);
     assert_eq!(fields[17..21], ["50.000000%=120", "99.000000%=3014", "0%=0", "0%=0"]);

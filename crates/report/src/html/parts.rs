@@ -135,7 +135,7 @@ impl Plots {
     /// All charts, as the content of a script element. `<`, which JSON has in strings only, is escaped, so no text can
     /// end the element or begin a comment.
     pub(super) fn json(&self) -> String {
-        // Cannot fail: names, numbers and lists.
+        // Cannot fail: the JSON has only names, numbers and lists.
         serde_json::to_string(&self.0).unwrap_or_default().replace('<', "\\u003c")
     }
 }
@@ -169,7 +169,7 @@ fn plot(id: &str, chart: &Chart) -> Value {
     let is_whole = chart.x.unit.is_empty();
     let mut x = json!({ "title": titled(&chart.x, unit), "unit": unit, "log": chart.x.log, "whole": is_whole });
     if is_time {
-        // With an end, the axis begins at 0; otherwise the values set its range.
+        // An axis with a given end begins at 0; otherwise the values set its range.
         x["end"] = rounded(span / scale).into();
     }
     let y = &chart.y;
@@ -205,7 +205,8 @@ fn plot_line(line: &Line, y: &Axis, scale: f64) -> Value {
     plot
 }
 
-/// Colours follow the logarithm of the share; `least` is the power of ten below all shares, at most -1.
+/// Colours follow the logarithm of the share; `least` is the exponent of the power of ten below all shares, at most
+/// -1.
 fn plot_heat(heat: &Heat, scale: f64) -> Value {
     let thousandth = |value: f64| (value * 1_000.0).round() / 1_000.0;
     let log = |share: &Option<f64>| share.filter(|share| *share > 0.0).map(|share| thousandth(share.log10()));

@@ -83,7 +83,7 @@ impl<R: Read> LogReader<R> {
         (*DEFAULTS.iter().find(has).unwrap_or(&DEFAULTS[0])).to_owned()
     }
 
-    /// The histogram called `requested_name`, or the only histogram whose name begins so, as in ACT's script.
+    /// The histogram called `requested_name`, or the only histogram whose name begins with it, as in ACT's script.
     fn resolve(&self, requested_name: &str) -> Result<Histogram, LatencyError> {
         let names = self.reader.names();
         let starting: Vec<usize> = (0..names.len()).filter(|index| names[*index].starts_with(requested_name)).collect();
@@ -127,7 +127,7 @@ pub struct Log {
     pub interval_sec: u64,
     /// Length of a slice, seconds.
     pub slice_sec: u64,
-    /// The buckets after which counts were kept, ascending.
+    /// Buckets, ascending; for each of them, the operations in later buckets were counted.
     pub edges: Vec<usize>,
     /// Numbers of the slices that could be formed, from 1, ascending.
     pub slices: Vec<u64>,
@@ -206,7 +206,7 @@ impl Log {
                 Some(found) if found == wanted => {}
                 Some(found) => {
                     remarks.push(format!(
-                        "{name} has no histogram {wanted:?}: {found:?} is shown, the only one with this beginning"
+                        "{name} has no histogram {wanted:?}: {found:?}, the only histogram with this prefix, is shown"
                     ));
                 }
                 None => remarks.push(format!("{name} has no histogram {wanted:?}: it has {}", self.names.join(", "))),
@@ -318,7 +318,7 @@ pub enum LatencyError {
     /// A limit lies between two edges of the log's buckets.
     #[error(
         "judging {log} by {limit} - its buckets end at powers of two of {unit}, the nearest at {edges}: the number of \
-         operations over this threshold is unknown; choose such a power of two, or judge the directory of a run that \
+         operations over this threshold is unknown; choose one of these edges, or judge the directory of a run that \
          had this limit in its --sla"
     )]
     Edge { log: String, limit: String, unit: &'static str, edges: String },
@@ -328,7 +328,7 @@ pub enum LatencyError {
 }
 
 impl LatencyError {
-    /// Standard output of ACT's script for such a log before the script gives up, for programs that parse these words.
+    /// Text that ACT's script prints for a log with this error before it gives up, for programs that parse that text.
     /// Empty if the script would not give up, or would crash.
     pub fn in_acts_words(&self) -> String {
         let (log, version, message) = match self {

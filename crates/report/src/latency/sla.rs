@@ -93,7 +93,7 @@ fn edge(log: &str, scale: ActScale, limit: &Limit) -> Result<usize, LatencyError
 ///
 /// An exceeded limit fails the log, even if other data is missing. A pass requires complete data.
 pub fn judge(log: &Log, histograms: &[Histogram], sla: &Sla) -> Judgement {
-    // If shares are equal, the last is reported.
+    // Of several equally bad shares, the last is reported.
     let rank = |(exceeded, worst): &(bool, Deciding)| (*exceeded, worst.share / worst.share_max);
     let worst = shares(log, histograms, sla).reduce(|one, next| if rank(&one) > rank(&next) { one } else { next });
     let (outcome, reason) = match (&worst, unknown(log, histograms)) {

@@ -21,7 +21,7 @@ pub fn command_line(arguments: &[String]) -> String {
     format!("act_latency.py {}\n", arguments.join(" "))
 }
 
-/// Text between the echo and the table: the log, its configuration, derived rates and names.
+/// Text between the line with the arguments and the table: the log, its configuration, derived rates and names.
 ///
 /// Several logs are numbered, and their configurations left out. `asked_sec` is the requested length of a slice.
 pub fn preamble(logs: &[Log], asked_sec: u64) -> String {
@@ -78,7 +78,8 @@ struct ColumnGroup<'a> {
 
 /// The table: titles, a line for each slice, averages and maxima.
 ///
-/// The logs have slices of equal length; a log without one of them shows dashes. Without any slice, only the titles.
+/// The logs have slices of equal length; a log that lacks a slice shows dashes. Without any slice, the table
+/// has only its titles.
 pub fn table(logs: &[Log], choice: &TableOptions) -> String {
     let buckets = choice.buckets();
     let mut labels: String = buckets.iter().map(|bucket| format!("{:>7}", 1_u64 << bucket)).collect();
@@ -257,9 +258,9 @@ const COLUMNS: &str = "log,histogram,slice,begin_sec,end_sec,ops,iops,threshold,
 /// All slices of `logs` as CSV over the thresholds of `buckets`. Without operations the share is empty. `runs` has an
 /// entry for each log, or none at all.
 ///
-/// A line per log, histogram, slice and threshold, unrounded. Thresholds are lines, not columns, because logs can
-/// differ in their unit. Each line repeats the damage of its log: a separate warning is lost when lines are extracted
-/// or combined.
+/// There is a line per log, histogram, slice and threshold, with unrounded values. Thresholds are lines, not columns,
+/// because logs can differ in their unit. Each line repeats the damage of its log: a separate warning is lost when
+/// lines are extracted or combined.
 pub fn csv(logs: &[Log], runs: &[Option<RunLatencies>], buckets: &[usize]) -> Result<String, ::csv::Error> {
     let mut table = Table::new("").text(COLUMNS.split(','));
     for (at, log) in logs.iter().enumerate() {

@@ -83,7 +83,8 @@ pub struct SeriesStatus {
     pub jobs_left: Option<u64>,
     /// Seconds until the end of all planned steps; a search adds steps as it proceeds.
     pub left_sec: f64,
-    /// Time of that end, milliseconds since 1970; `None` for simulated drives, baselines, and a series that is over.
+    /// Expected end of all planned steps, milliseconds since 1970; `None` for simulated drives, baselines, and a series
+    /// that is over.
     pub ends_unix_ms: Option<u64>,
     /// Outcome of a finished series.
     pub outcome: Option<Outcome>,

@@ -61,9 +61,9 @@ pub struct CurrentShares {
     /// Slice number, from 1.
     pub slice: u64,
     pub stream: String,
-    /// The device; `None` for all together.
+    /// The device; `None` for all devices together.
     pub device: Option<String>,
-    /// For each threshold, the fraction of the operations so far.
+    /// For each threshold: the fraction of operations that were over the threshold so far.
     pub shares: Vec<f64>,
 }
 

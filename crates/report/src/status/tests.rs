@@ -186,6 +186,6 @@ fn of_a_baseline_it_is_told_how_many_jobs_are_still_to_come() {
     series.steps.truncate(10);
     series.write(dir.path()).unwrap();
     let status = Status::read(dir.path(), SystemTime::now(), &|_| ProcessState::Running).unwrap().to_string();
-    // Five of the six rounds of the saturation are certain.
+    // Of the six rounds of the saturation, only five are certain to run.
     assert!(status.contains(&format!("baseline: 10 jobs done, at least {} to come", jobs - 9)), "{status}");
 }

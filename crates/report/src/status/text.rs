@@ -7,7 +7,7 @@ use results::run_dir::ProcessState;
 use results::units;
 use std::fmt;
 
-/// Maximum number of steps shown. Of earlier steps only the number is shown.
+/// Maximum number of steps shown. Of the earlier steps, only their count is shown.
 const STEPS_SHOWN: usize = 12;
 
 impl fmt::Display for Status {
@@ -93,7 +93,7 @@ impl RunStatus {
             Phase::Stopped => format!("STOPPED{pid}: the process is stopped (kill -CONT resumes it); {ago}"),
             Phase::Gone => format!("GONE{pid}: the process is not visible: killed, or in another container; {ago}"),
             Phase::Killed => format!("KILLED{pid}: the process is gone and left no verdict; {ago}"),
-            Phase::Unknown => format!("NOT RUNNING, by the files: there is no verdict; {ago}"),
+            Phase::Unknown => format!("NOT RUNNING, as far as the files show: there is no verdict; {ago}"),
             Phase::Ended => self.result_text(),
         }
     }
@@ -153,7 +153,7 @@ impl fmt::Display for SeriesStatus {
 }
 
 impl SeriesStatus {
-    /// Number of finished steps; for a finished series also of interrupted steps and steps not run.
+    /// How many steps are finished; for a finished series, also how many were interrupted or not run.
     fn progress(&self) -> String {
         let count = |state| self.steps.iter().filter(|step| step.state == state).count();
         let done_steps = count(State::Done);

@@ -42,7 +42,7 @@ pub struct Latency {
     pub done_per_sec: f64,
     /// Operations scheduled in the interval.
     pub wanted: u64,
-    /// Part of `wanted` not issued by the end of the interval, because too many operations were in flight.
+    /// Part of `wanted` that was not issued by the end of the interval, because too many operations were in flight.
     pub late: u64,
     /// Failed operations.
     pub failed: u64,
@@ -53,8 +53,8 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Latencies of one kind of operation of a tenant's clients. `cell` was recorded in `seconds`; `end` is the final
-    /// backlog.
+    /// Latencies of one kind of operation of a tenant's clients. `cell` was recorded over `seconds` seconds; `end` is
+    /// the final backlog.
     pub fn new((tenant, operation): (&str, &str), cell: &results::cell::Cell, end: Backlog, seconds: f64) -> Self {
         // Operations that completed later, or never, are in the backlog at the end: in flight, waiting or late.
         let done_ops = cell.counts.ops - cell.counts.overtime;
@@ -140,7 +140,7 @@ impl WafReport {
                 if !latency.keeps_up() {
                     sentences.push(format!(
                         "{name}: the drive cannot keep up with the {operation} of {tenant}: at the end {late} of \
-                         {wanted} scheduled ones were not \
+                         {wanted} scheduled operations were not \
                          issued, so the latencies are those of a growing queue - lower the rates"
                     ));
                 }
@@ -167,7 +167,8 @@ impl WafReport {
     }
 }
 
-/// The p99.9 of each tenant's reads and writes, one row each: the row's name, and its cell for an arrangement.
+/// Rows with the p99.9 of each tenant's reads and of its writes: for each row, its name and a function that returns the
+/// cell of an arrangement.
 pub(super) fn p999_rows(arrangements: &[Arranged]) -> Vec<(String, impl Fn(&Arranged) -> String)> {
     let all_latencies = arrangements.iter().filter_map(|one| one.timed.as_ref()).flat_map(|timed| &timed.latencies);
     let rows = unique(all_latencies.map(|of| (of.tenant.clone(), of.operation.clone())));

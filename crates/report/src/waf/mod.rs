@@ -83,7 +83,7 @@ pub struct Arranged {
 pub struct Worn {
     /// Number of erases of each.
     pub erases: u32,
-    /// Number of such superblocks.
+    /// Number of superblocks with this many erases.
     pub superblocks: u32,
 }
 
@@ -360,7 +360,7 @@ const LOG_FROM: f64 = 16.0;
 
 fn sweep_chart(sweep: &Sweep) -> Chart {
     let (title, id) = (sweep.parameter.as_str(), format!("sweep-{}", sweep.parameter));
-    // Words are placed at 1, 2, 3, each with a mark that names it.
+    // Values that are words are placed at 1, 2, 3, each with a mark that names the value.
     let value_marks = sweep.values.iter().zip(1..).map(|(value, at)| Mark { x: f64::from(at), name: value.clone() });
     let (positions, marks) = match &sweep.numbers {
         Some(numbers) => (numbers.clone(), Vec::new()),

@@ -28,7 +28,7 @@ pub struct Preparations {
     pub over_provisioning: String,
     /// Write amplification of the steady state.
     pub waf: f64,
-    /// Shares of valid units of the superblocks in the steady state, ascending, sampled evenly over all superblocks.
+    /// Share of valid units in each superblock in the steady state: ascending, sampled evenly over all superblocks.
     pub valid: Vec<f64>,
     /// The preparations.
     pub found: Vec<Prepared>,
@@ -110,7 +110,7 @@ impl Preparations {
         let chart = Chart::new("valid", "Valid units of the superblocks", x, Axis::linear("valid units", "%"));
         let key = "Garbage collection takes the emptiest superblocks and moves their valid units.".into();
         let caption =
-            "At the end of the preparation. A line above the steady state means that more data is moved.".into();
+            "State at the end of the preparation. A line above the steady state means that more data is moved.".into();
         Chart { key, caption, lines, wide: true, ..chart }
     }
 }

@@ -304,7 +304,7 @@ mod tests {
         let middle = compressed.len() / 2;
         compressed[middle..middle + 64].fill(0xff);
         assert!(read(&compressed).0.is_err());
-        // Changes the checksum, which is near the end, before the length.
+        // Changes the checksum, which is followed only by the length.
         let mut compressed = gzip(&text());
         let end = compressed.len();
         compressed[end - 6] ^= 1;

@@ -292,8 +292,8 @@ impl Blamer {
     }
 }
 
-/// Fraction of the maximum number of requests from which on a device counts as full. Some slots are always between two
-/// requests, so 100 % is never observed.
+/// A device counts as full if its requests reach this fraction of their maximum number. Some slots are always between
+/// two requests, so 100 % is never observed.
 const FULL_MIN: f64 = 0.9;
 
 /// Sums over the time in which a device was full.
@@ -308,7 +308,7 @@ pub(super) struct FullDeviceSums {
 }
 
 impl FullDeviceSums {
-    /// Adds the sums of another time, or of another device.
+    /// Adds the sums of another period, or of another device.
     pub(super) fn merge(&mut self, other: &Self) {
         self.requests_sec += other.requests_sec;
         self.waited_sec_max += other.waited_sec_max;

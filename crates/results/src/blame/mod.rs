@@ -189,10 +189,10 @@ impl Blamer {
     }
 }
 
-/// True if operations slow in service held the slots for which other operations waited. This is so if the slow
+/// True if operations slow in service held the slots for which other operations waited. There are two signs. The slow
 /// operations together had at least half of the slot time, even if they were few (a limit in the kernel lets the others
-/// through in bursts). It is also so if their mean service time was at least the mean wait of all operations over the
-/// threshold (a stall that fills the slots). Otherwise the in-flight limit was too low for a fast device.
+/// through in bursts). Or their mean service time was at least the mean wait of all operations over the threshold (a
+/// stall that fills the slots). Without a sign, the in-flight limit was too low for a fast device.
 fn waited_behind_slow_ones(subject: &BlamedSlice<'_>) -> bool {
     let slowly = subject.at(&subject.counts.service_over);
     let (mean_ns, wait_ns) = (subject.served_slowly_ns(), subject.mean_ns(&subject.counts.slow.wait_ns));
@@ -362,7 +362,7 @@ fn heat_of(subject: &BlamedSlice<'_>, device: usize) -> Option<String> {
         .then(|| format!("{temperature_text} while operations were slow and {fast:.0} C while they were fast"))
 }
 
-/// Minimum share of a part in the sentence; the data has all parts.
+/// Parts with a smaller share are left out of the sentence; the data has all parts.
 const SHARE_SHOWN_MIN: f64 = 0.01;
 
 /// The blame in one sentence: `slice 3: 7.1 % of reads over 1 ms (limit 5 %): 92 % of the time in the device (...),

@@ -39,7 +39,7 @@ impl SampledRequests {
         self.merge(&sample);
     }
 
-    /// Adds another device, or another sample.
+    /// Adds the sums of another device, or of another sample.
     pub(super) fn merge(&mut self, other: &Self) {
         self.samples = self.samples.saturating_add(other.samples);
         self.length_ms += other.length_ms;
@@ -61,7 +61,7 @@ pub(super) struct SampledOps {
 }
 
 impl SampledOps {
-    /// Adds another device, or other intervals.
+    /// Adds the counts of another device, or of other intervals.
     pub(super) fn merge(&mut self, other: &Self) {
         self.length_ms += other.length_ms;
         self.ops = self.ops.saturating_add(other.ops);

@@ -176,7 +176,7 @@ struct SampleEstimate {
     traced: SampledRequests,
     /// Fraction of the operations slow in service that were slow because of the device alone.
     device: f64,
-    /// Fraction of the same operations for which the samples cannot show whether they were slow within requests.
+    /// Fraction of the operations slow in service for which the samples cannot show if they were slow within requests.
     unseen: f64,
     /// Sampling error: a smaller fraction proves nothing.
     noise: f64,
@@ -185,7 +185,7 @@ struct SampleEstimate {
 impl SampleEstimate {
     /// `Err` gives the reason why the samples allow no conclusion.
     fn of(subject: &BlamedSlice<'_>) -> Result<Self, String> {
-        let kind = kind(subject).ok_or("the stream is neither of reads nor of writes")?;
+        let kind = kind(subject).ok_or("the stream consists of neither reads nor writes")?;
         let mean_bytes = subject.counts.bytes.checked_div(subject.counts.ops).unwrap_or(0);
         let size = TraceSize::of(mean_bytes);
         let samples = subject.blamer.slice_samples.get(subject.slice).cloned().unwrap_or_default();
@@ -285,7 +285,8 @@ fn behind_full(subject: &BlamedSlice<'_>) -> Option<(f64, String)> {
     }
     let fraction = (behind_sec * 1e9 / service_ns as f64).min(1.0);
     let evidence = format!(
-        "of {} of service time, up to {} passed before the device, while the device held its maximum of {} requests",
+        "of {} of service time, up to {} passed before requests were created, while the device held its maximum of {} \
+         requests",
         duration(service_ns),
         percent_whole(fraction),
         Grouped(device_sums.requests_max),

@@ -360,8 +360,8 @@ fn what_waits_behind_a_device_that_holds_all_its_requests_is_the_device_s() {
     for ends in [[128.0, 1.0], [0.0, 122.0], [0.0, 0.0]] {
         let blame = stalled(Some(128), ends, [0.1, 128.0]);
         assert_eq!(causes(&blame[0]), [(Cause::Device, Some(89)), (Cause::Unknown, Some(11))], "{ends:?}");
-        let words = "of the time in the device (of 1,128 s of service time, up to 89 % passed before the device, while the \
-                     device held its maximum of 128 requests)";
+        let words = "of the time in the device (of 1,128 s of service time, up to 89 % passed before requests were \
+                     created, while the device held its maximum of 128 requests)";
         assert!(blame[0].sentence.contains(words), "{}", blame[0].sentence);
     }
 }
@@ -406,7 +406,8 @@ fn the_host_is_named_for_what_it_did_while_operations_were_slow() {
         let host = of(row).unwrap_or_else(|| panic!("{words}"));
         assert!(host.share.is_none() && host.evidence.contains(words), "{}", host.evidence);
     }
-    // Little steal and one CPU kept busy by this program; interrupts on a CPU with idle time; hardly any interrupts.
+    // Rows without evidence: little steal and one CPU kept busy by this program; interrupts on a CPU with idle time;
+    // hardly any interrupts.
     for row in [
         [1.0, 50.0, 100.0, 1.0, 50.0, 90_000.0],
         [0.0, 50.0, 60.0, 0.0, 100.0, 90_000.0],

@@ -24,7 +24,7 @@ use crate::units::{self, Grouped, ThresholdText, percent};
 /// Messages report the time without a CPU if it is at least this fraction of the runnable time.
 const RUN_DELAY_REPORTED_MIN: f64 = 0.05;
 
-/// If a stream achieved a smaller fraction of its offered rate although its load was done, the verdict has a note.
+/// The verdict has a note if a stream carried out its load, but achieved less than this fraction of its offered rate.
 const ACHIEVED_MIN: f64 = 0.99;
 
 /// Selects the counts that a share is computed from.
@@ -248,7 +248,7 @@ impl ReasonLists {
         }
     }
 
-    /// Collects loads that were not done, or done too late: then the configured load was not tested.
+    /// Collects loads that were not carried out, or carried out too late: the configured load was then not tested.
     fn add_undone_loads(&mut self, judge: &Judge, end: &End, undone: &[super::Undone]) {
         let noun = judge.plan.tested.noun();
         for undone_load in undone {
@@ -388,7 +388,7 @@ fn shares_of(
             device: device.clone(),
             slice: window.first as u64 + 1,
             with_rest: window.last > window.first,
-            // The last slice also has a window without the remainder. So if only the joined window fails, the remainder
+            // The last slice is also judged without the remainder. If it fails only with the remainder, the remainder
             // is the first bad slice.
             first_slice: exceeded.then_some(window.last as u64 + 1),
             threshold_ns: limit.threshold_ns,

@@ -69,7 +69,7 @@ pub fn shortfall(scheduled_ops: u64, backlog: &Backlog, per_sec: f64) -> Option<
 }
 
 impl Judge {
-    /// The streams whose load was not carried out, on each device. In order of three keys: loads delayed by the device
+    /// The streams whose load was not carried out, on each device. Sorted by three keys: loads delayed by the device
     /// or a limit come before loads delayed by this program; loads that did not wait for another stream come before
     /// loads that did; the largest missing fraction comes first.
     pub(super) fn undone(&self, end: &End) -> Vec<Undone> {

@@ -350,7 +350,7 @@ impl Judge {
     }
 
     /// Number of operations of a group that are due in the whole slice, for a run that ended with `end`. For a slice
-    /// that was cut short, extrapolated by the rate. `None` for a closed loop, which has no rate.
+    /// that was cut short, the number is extrapolated by the rate. `None` for a closed loop, which has no rate.
     pub(super) fn whole_slice_ops(&self, group: &GroupCounts, slice: usize, end: &End) -> Option<u64> {
         let scheduled_ops = group.slices.get(slice).map_or(0, CellCounts::counted_ops);
         if (slice as u64) < self.complete_slices || end.is_complete() {
@@ -471,8 +471,8 @@ pub struct IntervalCounts {
     pub index: u64,
     /// Nominal seconds since the run began, as in ACT's log.
     pub after_sec: u64,
-    /// End of the interval, nanoseconds since the run began. Before the nominal end only if the run stopped within the
-    /// interval.
+    /// End of the interval, nanoseconds since the run began. Earlier than the nominal end only if the run stopped
+    /// within the interval.
     pub end_ns: u64,
     /// Counts for each stream and device, see [`crate::cell::Layout::cell`].
     pub cells: Vec<CellCounts>,

@@ -125,7 +125,7 @@ fn one_bad_device_fails_although_all_together_pass() {
 
 #[test]
 fn a_remainder_is_judged_with_the_slice_before_it_and_alone_from_3000_operations_up() {
-    // Slices of 2 s, and a third second of the run; 5 % may be slow.
+    // A run of 3 s with slices of 2 s; 5 % of the operations may be slow.
     let judged = |fast, slow| {
         let mut run = Run::new(1, 2, 3);
         run.second(5_000, 0).second(5_000, 0).second(fast, slow).verdict()
@@ -149,7 +149,7 @@ fn a_remainder_is_judged_with_the_slice_before_it_and_alone_from_3000_operations
 
 #[test]
 fn when_no_slice_is_complete_the_incomplete_one_is_judged_and_said_so() {
-    // 10 % of the operations due in a slice of 10 s at 1,000/s.
+    // The 1,000 slow operations are 10 % of the operations due in a slice of 10 s at 1,000/s.
     let verdict = Run::new(1, 10, 7200).second(100, 1_000).stopped(End::Interrupted { signal: "SIGINT".into() });
     assert_eq!((verdict.outcome, verdict.partial), (Outcome::Fail, true));
     assert_eq!(
@@ -178,7 +178,7 @@ fn a_slice_cut_short_fails_only_if_the_whole_of_it_could_not_have_passed() {
         "{:?}",
         verdict.reasons
     );
-    // 900 of 17,001 are more than 5 %, of 18,001 less.
+    // 900 slow operations are more than 5 % of 17,001, but less than 5 % of 18,001.
     assert_eq!((stopped(16).outcome, stopped(18).outcome), (Outcome::Fail, Outcome::Invalid));
     // With a slice longer than the run, no further operations would have come due.
     let mut run = Run::new(1, 3600, 16);
@@ -237,9 +237,9 @@ fn a_stream_that_nobody_judges_fails_the_run_if_its_load_was_not_carried_out() {
     assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::NotCarriedOut));
     assert_eq!(
         texts(&verdict)[0],
-        "the load of large-block-writes on /dev/d0 was not done in slice 2, the worst from slice 1 on: 300 of 1,000 operations \
-         (30.0 %) had not completed 1 s after the end of the slice; at most 0.1 % may be missing; the load was not done in 2 \
-         slices in all"
+        "the load of large-block-writes on /dev/d0 was not carried out in slice 2, the worst from slice 1 on: 300 of \
+         1,000 operations (30.0 %) had not completed 1 s after the end of the slice; at most 0.1 % may be missing; the \
+         load was not carried out in 2 slices in all"
     );
     assert_eq!((verdict.undone.len(), verdict.undone[0].slices), (1, 2));
 }
@@ -288,7 +288,7 @@ fn who_held_the_slots_is_named_and_stands_before_those_that_waited_for_them() {
         interval.cells[0].counts.held_by = 2;
     });
     let verdict = run.verdict();
-    assert!(texts(&verdict)[0].starts_with("the load of reads on /dev/d1 was not done"), "{verdict}");
+    assert!(texts(&verdict)[0].starts_with("the load of reads on /dev/d1 was not carried out"), "{verdict}");
     assert!(texts(&verdict)[1].ends_with("; these operations waited for slots that reads@/dev/d1 held"), "{verdict}");
 }
 
@@ -364,7 +364,7 @@ fn without_limits_a_load_that_was_done_is_measured_and_one_that_was_not_fails() 
     assert_eq!(code(&measured(2)), Code::NotCarriedOut);
 }
 
-/// Reads and writes of one second each: the first judged by limits of its own.
+/// A run of two seconds with several streams, of which the first has `limits` of its own.
 fn with_own_limits(limits: StreamLimits, reads: u64, slow: u64) -> Verdict {
     let mut run = Run::new(1, 1, 2).planned(|plan| plan.streams[0].limits = Some(limits));
     run.second(reads, slow).second(reads, slow).verdict()
@@ -496,7 +496,7 @@ fn operations_that_were_issued_late_make_a_failure_invalid_only_when_they_would_
     let late = |lag_ns: u64| {
         judged(|interval| {
             for n in 0..10_000_u64 {
-                // 6 % take 2 ms, in the burst that was issued late.
+                // 6 % of the reads take 2 ms: the burst that was issued late.
                 let (issued_ns, service_ns) = if n < 600 { (lag_ns, 2 * MS) } else { (0, MS / 10) };
                 interval.cells[0].record(&Times::new(0, 0, issued_ns, issued_ns + service_ns), 0, 1536);
             }

@@ -64,12 +64,12 @@ impl fmt::Display for Undone {
         let (missed, wanted) = (Grouped(*missed), units::count(*wanted, "operation"));
         write!(
             f,
-            "the load of {stream} on {device} was not done {in_slice}: {missed} of {wanted} ({share}) had not \
+            "the load of {stream} on {device} was not carried out {in_slice}: {missed} of {wanted} ({share}) had not \
              completed {} s after the end of the slice; at most 0.1 % may be missing",
             GRACE_NS / 1_000_000_000
         )?;
         if *slices > 1 {
-            write!(f, "; the load was not done in {} slices in all", Grouped(*slices))?;
+            write!(f, "; the load was not carried out in {} slices in all", Grouped(*slices))?;
         }
         held_by.iter().try_for_each(|holder| write!(f, "; these operations waited for slots that {holder} held"))
     }
@@ -342,7 +342,7 @@ pub struct RunResult {
     pub exit_code: u8,
     /// The first of `reasons`.
     pub reason: String,
-    /// Why this outcome, most important first.
+    /// Reasons for the outcome, the most important first.
     pub reasons: Vec<Reason>,
     /// The first slice, from 1, that failed the run; null if no slice did.
     pub first_bad_slice: Option<u64>,

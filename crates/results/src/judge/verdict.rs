@@ -20,7 +20,7 @@ pub(super) const DAY_SEC: u64 = 86_400;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// The run had no limits, and the whole load was done.
+    /// The run had no limits, and the whole load was carried out.
     Measured,
     /// The device held the load.
     Pass,
@@ -45,7 +45,7 @@ impl Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// Shorter than a day, simulated or a closed loop: finds bad devices, certifies none.
+    /// A run shorter than a day, on simulated devices or with a closed loop: finds bad devices, certifies none.
     Screening,
     /// A full day.
     CertificationLoad,
@@ -63,7 +63,7 @@ pub struct Deciding {
     /// True if the remainder of the run after `slice` is counted together with `slice`.
     #[serde(default)]
     pub with_rest: bool,
-    /// The first slice, from 1, in which the same stream and device reached a limit; `None`: in none.
+    /// The first slice, from 1, in which the same stream and device reached a limit; `None` if there is none.
     #[serde(default)]
     pub first_slice: Option<u64>,
     /// The threshold, nanoseconds.
@@ -76,7 +76,7 @@ pub struct Deciding {
     pub cut: bool,
     /// `over / wanted`, a fraction.
     pub share: f64,
-    /// The share must be below this, a fraction.
+    /// The limit: the share must be below this fraction.
     pub share_max: f64,
 }
 
@@ -126,7 +126,7 @@ pub struct Group {
 pub struct Insufficient {
     /// The stream.
     pub stream: String,
-    /// The device; `None` for all together.
+    /// The device; `None` for all devices together.
     pub device: Option<String>,
     /// The slice, from 1.
     pub slice: u64,
@@ -189,10 +189,10 @@ pub struct Undone {
     pub device: String,
     /// The slice, from 1, in which most operations were missing.
     pub slice: u64,
-    /// The first slice, from 1, whose load was not done. `None` in verdicts of format 1.
+    /// The first slice, from 1, whose load was not carried out. `None` in verdicts of format 1.
     #[serde(default)]
     pub first_slice: Option<u64>,
-    /// Number of slices whose load was not done.
+    /// Number of slices whose load was not carried out.
     pub slices: u64,
     /// Operations due in `slice`.
     pub wanted: u64,
@@ -246,7 +246,7 @@ pub struct BlamePart {
 pub struct Blame {
     /// The stream.
     pub stream: String,
-    /// The device; `None` for all together.
+    /// The device; `None` for all devices together.
     pub device: Option<String>,
     /// Number of the slice, from 1.
     pub slice: u64,
@@ -276,7 +276,7 @@ pub struct Verdict {
     pub partial: bool,
     /// How the run ended.
     pub end: End,
-    /// Why this outcome, most important first.
+    /// Reasons for the outcome, the most important first.
     pub reasons: Vec<Reason>,
     /// The first failed operations, one sentence each, with the error of the kernel or the drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -310,7 +310,7 @@ pub struct Verdict {
     pub ran_sec: f64,
     /// Shares of the judged streams: on all devices together, then on each device.
     pub groups: Vec<Group>,
-    /// Streams, judged or not, whose load was not done on a device; the largest missing fraction first.
+    /// Streams, judged or not, whose load was not carried out on a device; the largest missing fraction first.
     pub undone: Vec<Undone>,
     /// Judged slices with too few operations.
     pub insufficient: Vec<Insufficient>,
@@ -352,7 +352,7 @@ pub struct WorkloadVerdict {
     pub name: String,
     /// Pass, measured, fail or invalid.
     pub outcome: Outcome,
-    /// Why this outcome, most important first.
+    /// Reasons for the outcome, the most important first.
     pub reasons: Vec<Reason>,
 }
 
@@ -411,7 +411,7 @@ pub enum Code {
     OwnLag,
     /// No operation of a judged stream was recorded.
     NothingJudged,
-    /// The load of a stream was not done.
+    /// A stream did not carry out its load.
     NotCarriedOut,
     /// Too many operations of a stream without limits were late.
     Late,
@@ -537,7 +537,7 @@ pub enum End {
         lag_ms: u64,
         /// Maximum allowed delay, milliseconds.
         lag_max_ms: u64,
-        /// Operations in flight at that moment.
+        /// Operations in flight when the run was stopped.
         in_flight: u64,
         /// The in-flight limit.
         in_flight_max: u64,

@@ -123,7 +123,7 @@ impl<R: Read> Lines<R> {
     /// Skips a report: everything before the next line that begins with `prefix`.
     ///
     /// Returns false and skips nothing if no such line follows (this is the last report of the file), or if the line
-    /// before the found line is not empty (a message, or lines are missing).
+    /// before the found line is not empty (it is a message, or lines are missing).
     pub(super) fn skip_to(&mut self, prefix: &str) -> Result<bool, ReadError> {
         let needle = [b"\n", prefix.as_bytes()].concat();
         let finder = memmem::Finder::new(&needle);

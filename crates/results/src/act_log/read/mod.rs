@@ -312,7 +312,7 @@ impl<R: Read> Reader<R> {
         let name = lines::quoted(&self.names[index]);
         Err(ParseStop::Error(ReadError::Format {
             line: self.lines.number(),
-            expected: format!("histogram {name}, bucket {bucket:02}: at least the {before} of the report before"),
+            expected: format!("histogram {name}, bucket {bucket:02}: at least {before}, as in the report before"),
             found: "none".to_owned(),
             complete_sec: self.last_chunk.after_sec,
         }))
@@ -351,7 +351,7 @@ impl<R: Read> Reader<R> {
             let previous_count = self.last_chunk.histograms[index].counts()[bucket_index];
             if count < previous_count {
                 let expected = format!(
-                    "histogram {name}, bucket {bucket_index:02}: at least the {previous_count} of the report before"
+                    "histogram {name}, bucket {bucket_index:02}: at least {previous_count}, as in the report before"
                 );
                 return Err(self.fault_at(line, &expected, &count.to_string()));
             }

@@ -287,11 +287,11 @@ fn errors_name_the_line_what_was_expected_and_what_was_found() {
 #[test]
 fn counts_that_shrink_are_an_error() {
     let text = COMMIT.replace(" (00: 0000013918)", " (00: 0000003918)").replace("(01: 0000001099)", "(01: 0000011099)");
-    assert!(error(&text).contains("at least the 7397 of the report before, found \"3918\"; the 2 s before this line"));
+    assert!(error(&text).contains("at least 7397, as in the report before, found \"3918\"; the 2 s before this line"));
     // A bucket that is not listed has the count 0.
     let text = COMMIT.replace("(03: 0000000241)\n (04: 0000000021)", "(03: 0000000262)");
     let error = error(&text.replace("(02: 0000000083) (03: 0000000029)", "(02: 0000000083) (04: 0000000029)"));
-    assert!(error.contains("bucket 04: at least the 29 of the report before, found none; the 2 s before"), "{error}");
+    assert!(error.contains("bucket 04: at least 29, as in the report before, found none; the 2 s before"), "{error}");
 }
 
 #[test]
