@@ -103,8 +103,8 @@ struct NamespaceLoad<'a> {
     /// The namespace's load on each device.
     loads: Vec<&'a DeviceLoad>,
     drives: BTreeSet<&'a str>,
-    /// A factor: bytes of record reads by iostat, divided by the bytes that these reads would have with every size at
-    /// the lower edge of its bucket. `None` without iostat, or if large-block reads exceed iostat's bytes.
+    /// A factor: bytes of record reads that iostat counted, divided by the bytes that these reads would have with every
+    /// size at the lower edge of its bucket. `None` without iostat, or if large-block reads exceed iostat's bytes.
     read_bytes: Option<f64>,
 }
 

@@ -45,7 +45,7 @@ struct ReportTime {
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     name: String,
-    /// Reports with their times; true for the first report after a banner.
+    /// Reports with their times; the flag is true for the first report after a banner.
     reports: Vec<(Vec<DeviceRates>, Option<ReportTime>, bool)>,
     open_rows: Vec<(String, [Option<f64>; FIELDS])>,
     /// Index of each device in the open report.

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! If a date does not show the order of month and day, the other dates decide. If the other dates do not show the order
-//! either, the caller's day near the reports decides.
+//! either, a day near the reports decides, which the caller gives.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time};

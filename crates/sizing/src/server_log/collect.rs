@@ -94,8 +94,8 @@ impl Collector {
         self.oddities.add_remark(sentence);
     }
 
-    /// Reads a file to its end. `head`: text before the file's first line with a time. May be the rest of the previous
-    /// file's last line.
+    /// Reads a file to its end. `head` is text before the file's first line with a time. This text may be the rest of
+    /// the previous file's last line.
     pub(super) fn read<R: Read>(&mut self, file: &str, head: &[u8], lines: &mut Lines<R>) -> Result<(), LogError> {
         let cannot = |source| ReadError { name: file.to_owned(), source };
         self.log.files.push(file.to_owned());

@@ -21,7 +21,7 @@ use results::units::is_unprintable;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogMessage<'a> {
-    /// For example `info` or `drv_ssd`.
+    /// Context of the message, such as `info` or `drv_ssd`.
     pub(crate) context: &'a [u8],
     /// `hist.c`, without folder and line.
     pub(crate) file: &'a [u8],
