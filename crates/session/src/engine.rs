@@ -57,7 +57,7 @@ const GATHERED_MIN: f64 = 3.0;
 pub struct Demand {
     /// Engine requested by the user.
     pub engine: Wanted,
-    /// For each device, the placements of the load's kinds of writes ([`placement::Kinds`]).
+    /// For each device, the placement of each kind of write of the load ([`placement::Kinds`]).
     pub placements: Vec<Vec<Option<Placement>>>,
     /// True if all issuing threads perform operations as system calls.
     pub synchronous: bool,

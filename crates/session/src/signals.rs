@@ -53,7 +53,7 @@ pub struct SignalHandler {
     received_signal: Arc<AtomicI32>,
 }
 
-/// Guard: while it lives, a signal ends the runs.
+/// A guard: while this value lives, a signal ends the runs.
 pub struct Armed(SignalHandler);
 
 impl SignalHandler {

@@ -59,7 +59,7 @@ impl StderrWriter {
         Self { shared, works: spawned.is_ok() }
     }
 
-    /// Writes `text` after everything queued before.
+    /// Writes `text` after all text that was queued earlier.
     pub(crate) fn print_text(&self, text: String) {
         if !self.works {
             let _ = io::stderr().write_all(text.as_bytes());

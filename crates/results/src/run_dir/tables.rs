@@ -1,4 +1,4 @@
-//! intervals.csv and telemetry.csv, line by line: names of the columns, counts to text, text to counts.
+//! Writes and reads lines of intervals.csv and telemetry.csv, and names their columns.
 //!
 //! Plain CSV without quotes. intervals.csv names streams, but numbers devices by their position in the manifest,
 //! because names of devices can contain any characters. Readers find the columns by the names in the first line, and

@@ -189,7 +189,7 @@ impl Collector {
         dropped.into_iter().for_each(|sentence| self.add_remark(sentence));
         if !is_sure && let Some(date) = self.dates.first().and_then(|date| date.date(order)) {
             self.add_remark(format!(
-                "its dates can be read in two ways (day or month first); the first date is read as {date}"
+                "the dates can be read in two ways (day or month first); the first date is read as {date}"
             ));
         }
         for (number, description) in [

@@ -283,7 +283,7 @@ impl JsonScanner {
             0 => return,
             _ => "early; all reports are complete",
         };
-        collector.add_remark(format!("its JSON ends {how} (iostat was killed, or still runs)"));
+        collector.add_remark(format!("the JSON ends {how} (iostat was killed, or still runs)"));
     }
 }
 

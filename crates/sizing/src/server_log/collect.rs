@@ -164,7 +164,7 @@ impl Collector {
         if self.not_noted > 0 {
             let (times, lines) = (Grouped(RESTARTS_MAX as u64), lines_of_series(self.not_noted));
             self.oddities.add_remark(format!(
-                "counters went back more than {times} times: several nodes in one file? {lines} with further resets \
+                "counters went back more than {times} times: are several nodes in one file? {lines} with further resets \
                  left out"
             ));
         }

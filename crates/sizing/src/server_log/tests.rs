@@ -400,7 +400,7 @@ fn two_nodes_in_one_file_are_said_once_and_take_no_more_memory() {
         assert!(
             reads.windows(2).all(|pair| pair[0].total <= pair[1].total || noted(pair[0].timestamp, pair[1].timestamp))
         );
-        let said = log.remarks.iter().filter(|remark| remark.contains("several nodes in one file?")).count();
+        let said = log.remarks.iter().filter(|remark| remark.contains("are several nodes in one file?")).count();
         assert_eq!(said, times_said, "{:?}", log.remarks);
     }
 }
