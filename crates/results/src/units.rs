@@ -38,7 +38,7 @@ pub fn count(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", Grouped(count), if count == 1 { "" } else { "s" })
 }
 
-/// A number with three digits (whole from 100 on), thousands grouped.
+/// A number with three digits (without decimals from 100 on), thousands grouped.
 pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();

@@ -121,7 +121,7 @@ enum EngineKind {
 impl Engine {
     /// Chooses the engine that `demand` requests, or the best that kernel and drives allow.
     ///
-    /// Errors: the reason why no engine can carry the load. Nothing was written.
+    /// Errors: the reason why no engine can carry the load. In this case, nothing was written.
     pub fn choose(demand: &Demand, devices: &Devices) -> Result<Self, Failure> {
         let requested = demand.engine;
         let Devices::Real(targets) = devices else {

@@ -36,7 +36,7 @@ struct Shared {
 struct State {
     waiting: VecDeque<Piece>,
     waiting_bytes: usize,
-    /// True if the thread is writing a piece.
+    /// True if the thread is writing a text.
     writing: bool,
     /// True if a caller's wait has timed out since the thread's last write.
     stuck: bool,

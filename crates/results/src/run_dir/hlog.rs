@@ -246,7 +246,7 @@ pub struct Window {
     pub histogram: Latencies,
 }
 
-/// The buckets of a [`Window`], as in the log. Three times as fast to read as a histogram.
+/// The buckets of a [`Window`], as in the log. Reading buckets is three times as fast as reading a histogram.
 #[derive(Debug)]
 pub struct WindowBuckets<'a> {
     pub cell: usize,

@@ -176,8 +176,8 @@ impl Manifest {
         Layout { streams: self.streams.clone(), devices: self.devices.clone(), thresholds_ns: self.sla.thresholds_ns() }
     }
 
-    /// A sentence if a stream has a limit at a threshold that the run did not count; such a limit could never be
-    /// reached.
+    /// Returns a sentence if a stream has a limit at a threshold over which the run did not count operations; such a
+    /// limit could never be reached.
     pub(super) fn unknown_threshold(&self) -> Option<String> {
         let run_thresholds = self.sla.thresholds_ns();
         self.streams.iter().find_map(|stream| {

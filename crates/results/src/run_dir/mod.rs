@@ -92,7 +92,7 @@ pub enum RunDirError {
         /// Free bytes on the file system, if the disk is full and the number is known.
         free_bytes: Option<u64>,
     },
-    /// An earlier write had failed, so nothing was written.
+    /// Nothing was written, because an earlier write had failed.
     #[error(
         "recording in {} - stopped after an earlier error ({earlier}); earlier records can be read",
         .dir.display()

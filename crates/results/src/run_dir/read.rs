@@ -25,7 +25,7 @@ pub struct Run {
     /// The verdict written at the end of the run; `None` for an incomplete run, which was killed, had a full disk, or
     /// is still running.
     pub written: Option<Verdict>,
-    /// The verdict computed again from the tables. Without a written verdict the end is [`End::Unrecorded`].
+    /// The verdict computed again from the tables. Its end is [`End::Unrecorded`] if no verdict was written.
     pub verdict: Verdict,
     /// Number of completely recorded intervals.
     pub intervals: u64,

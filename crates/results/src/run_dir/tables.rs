@@ -272,8 +272,8 @@ pub(super) struct TelemetryLine {
 }
 
 impl TelemetryLine {
-    /// Reads a line; puts the values of the caller's `columns` columns into `telemetry`. `Err` describes the expected
-    /// text.
+    /// Reads a line. `telemetry` gets the values of the caller's columns; `columns` is their number. `Err` describes
+    /// the expected text.
     pub(super) fn read(line: &str, columns: usize, telemetry: &mut Vec<String>) -> Result<Self, String> {
         let (mut telemetry_line, mut fields) = (Self::default(), fields(line));
         for into in fixed(&mut telemetry_line.counts, &mut telemetry_line.lines) {

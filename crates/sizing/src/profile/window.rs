@@ -75,7 +75,7 @@ struct Series {
     points: Vec<(Timestamp, u64)>,
 }
 
-/// The busiest steady window of `log` of at least `at_least_sec`, among the lines from `from` and to `to`.
+/// The busiest steady window of `log` of at least `at_least_sec`, among the lines between `from` and `to`.
 ///
 /// Only counters of these `namespaces` are considered. `name` is the log's name in messages.
 pub fn find(

@@ -86,7 +86,7 @@ fn the_captured_logs_read_whole_and_without_a_remark() {
     assert_eq!((&test["flush-size"], &test["device"]), (&vec!["128K".to_owned()], &vec!["/dev/loop2".to_owned()]));
     let drive = &log.drives[&("test".to_owned(), "/dev/loop2".to_owned())];
     assert_eq!(drive.len(), 31);
-    // As printed at 23:07:05.
+    // The numbers that the log printed at 23:07:05.
     let line = drive.iter().find(|line| line.timestamp == at("2026-11-20T23:07:05.478Z")).unwrap();
     assert_eq!((line.used_bytes, line.free_wblocks, line.writes), (893_760_160, 112, 914));
     assert_eq!((line.defrag_reads, line.defrag_writes), (776, Some(372)));

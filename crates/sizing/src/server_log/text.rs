@@ -143,7 +143,7 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveCounts<'_>> {
         last = key;
         let value = words.next()?;
         if key == "contig-free" {
-            // `contig-free 15169M (15169 wblocks)`.
+            // The free blocks in `contig-free 15169M (15169 wblocks)`.
             counts.push(("free-wblocks", number(words.next()?.strip_prefix('(')?)?, None));
             words.next().filter(|word| *word == "wblocks)")?;
         } else if KEYS.split(' ').any(|known| known == key) {
