@@ -50,7 +50,7 @@ fn a_log_is_a_file_standard_input_or_a_pipe_of_the_shell() {
     for (log, why) in [
         ("fifo", "it is a pipe, and only regular files are read - name the log itself, or send it to standard input"),
         ("endless", "it is a character device, and only regular files are read - name the log itself"),
-        ("dangling", "it is a link to something that is not there: check where it leads"),
+        ("dangling", "it is a link whose target does not exist: check the link"),
         ("empty", "there is no run: the directory is empty; give the directory of a run"),
         ("log.xz", "the log is compressed with xz, which is not supported: use xz -dc LOG | flashproof latency -l -"),
     ] {

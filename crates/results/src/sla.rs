@@ -118,10 +118,10 @@ impl Sla {
     }
 
     /// Joins all limits; `combine` combines the shares of limits with the same threshold. Without limits:
-    /// [`Self::UNLIMITED`]. With `u64::min` for `combine`, the result has the strictest limits. With `u64::max`, only
-    /// the thresholds of the result are used: the thresholds to count.
+    /// [`Self::UNLIMITED`]. With `u64::min` for `combine`, the result has the strictest limits. With `u64::max`,
+    /// callers use only the thresholds of the result: the cells count over these thresholds.
     ///
-    /// Errors: more thresholds than cells can count.
+    /// Errors: more thresholds than a cell has counters for.
     pub fn joined<'a>(slas: impl Iterator<Item = &'a Self>, combine: fn(u64, u64) -> u64) -> Result<Self, String> {
         let mut by_threshold = BTreeMap::new();
         for limit in slas.flat_map(|sla| &sla.limits) {
@@ -133,7 +133,7 @@ impl Sla {
         if sla.limits.is_empty() { Self::UNLIMITED.parse() } else { sla.counted(&sla.to_string()) }
     }
 
-    /// Errors: `text` has more limits than cells can count.
+    /// Errors: `text` has more limits than a cell has counters for.
     fn counted(&self, text: &str) -> Result<Self, String> {
         match self.limits.len() {
             ..=THRESHOLDS_MAX => Ok(self.clone()),
@@ -153,7 +153,7 @@ impl Sla {
         &self.limits
     }
 
-    /// The ascending thresholds over which the cells count.
+    /// The thresholds over which the cells count operations, ascending.
     pub fn thresholds_ns(&self) -> Arc<[u64]> {
         self.limits.iter().map(|limit| limit.threshold_ns).collect()
     }

@@ -1,8 +1,8 @@
 //! Telemetry of a run: the columns of telemetry.csv, and the lines of trace.csv.
 //!
 //! Each column of telemetry.csv is declared once, with source, name and unit. Writers (the samplers of kernel, drives,
-//! host and process) and readers (charts, blame, status, comparison) use a [`Column`]; only this module has its name.
-//! docs/telemetry.md explains each column, and a test compares the page with the declarations.
+//! host and process) and readers (charts, blame, status, comparison) use a [`Column`]; only this module contains the
+//! names of the columns. docs/telemetry.md explains each column, and a test compares the page with the declarations.
 //!
 //! The lines of trace.csv are samples of the block layer: the time of requests in the kernel and in the device.
 
@@ -246,7 +246,8 @@ pub struct TraceLine {
     pub size: TraceSize,
     /// Requests that completed.
     pub requests: u64,
-    /// Number of events that the kernel lost in the whole sample, on all devices. If any, requests are missing.
+    /// Number of events that the kernel lost in the whole sample, on all devices. If any were lost, the counts lack
+    /// requests.
     pub lost: u64,
     /// Time in the kernel: from block_bio_queue to block_rq_issue.
     pub queue: Spread,

@@ -4,8 +4,8 @@ use crate::buckets::ActScale;
 use crate::cell::{ActHistograms, Layout, StreamInfo};
 use crate::judge::Sla;
 
-/// A layout judged by ACT's limits. `streams` has names, and true for judged streams; each stream has the rate
-/// `offered_iops` and is in ACT's log.
+/// A layout judged by ACT's limits. `streams` has pairs of a name and true for a judged stream; each stream has the
+/// rate `offered_iops` and is in ACT's log.
 pub fn layout<D: Into<String>>(
     streams: &[(&str, bool)],
     offered_iops: f64,

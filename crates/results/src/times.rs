@@ -47,7 +47,7 @@ impl Times {
         self.held_ns
     }
 
-    /// Sets the upper bound of the device's backlog, in time, from earlier operations that this program issued late.
+    /// Sets the upper bound of the delay in the device by earlier operations that this program issued late.
     #[inline]
     #[must_use]
     pub fn with_behind_ns(mut self, behind_ns: u64) -> Self {
@@ -55,7 +55,7 @@ impl Times {
         self
     }
 
-    /// Upper bound of the device's backlog, in time, that this program caused.
+    /// Upper bound of the delay in the device by earlier operations that this program issued late.
     #[inline]
     pub fn behind_ns(&self) -> u64 {
         self.behind_ns

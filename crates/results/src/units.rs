@@ -38,7 +38,7 @@ pub fn count(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", Grouped(count), if count == 1 { "" } else { "s" })
 }
 
-/// A number with three digits (whole from 100 on), thousands grouped.
+/// A number with three digits (without decimals from 100 on), thousands grouped.
 pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();
@@ -237,7 +237,8 @@ pub fn is_unprintable(c: char) -> bool {
         || c.is_control() && c != '\n' && c != '\t'
 }
 
-/// Replaces unprintable characters by escapes such as `\u001b`. A JSON parser reads the same text.
+/// Replaces unprintable characters by escapes such as `\u001b`. A JSON parser turns the escapes back into the same
+/// text.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
         return Cow::Borrowed(text);
@@ -351,7 +352,7 @@ mod tests {
         assert!(matches!(printable(plain), Cow::Borrowed(same) if same == plain));
         assert_eq!(printable("a\x1b[2J\r\u{9b}b\u{202e}c\u{7f}"), "a\\u001b[2J\\u000d\\u009bb\\u202ec\\u007f");
         assert_eq!(quoted("a \"b\"\\\n\u{1b}\t"), r#"'a "b"\\u000a\u001b\u0009'"#);
-        // Parsed as a JSON string it is unchanged.
+        // The escaped text, parsed as a JSON string, is the original name.
         let name = "x\u{85}y\u{202e}z";
         let json = serde_json::to_string(name).unwrap();
         assert_eq!(serde_json::from_str::<String>(&printable(&json)).unwrap(), name);

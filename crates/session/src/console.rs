@@ -62,7 +62,7 @@ pub fn note(text: &str) {
     }
 }
 
-/// Prints a note that even quiet users need: what is erased, how to resume after an interruption.
+/// Prints a note that is never suppressed: what is erased, how to resume after an interruption.
 pub fn notice(text: &str) {
     STDERR.print_text(format!("{}\n", printable(text)));
 }
@@ -126,12 +126,12 @@ pub fn has_colour() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// [`result`]; false if the reader is gone.
+/// Like [`result`], but returns false if the reader is gone.
 pub fn result_if_read(text: &str) -> Result<bool, Failure> {
     drawing_if_read(&printable(text))
 }
 
-/// [`result_if_read`] for text with cursor movements; names in `text` must be printable.
+/// Like [`result_if_read`], for text with cursor movements; names in `text` must be printable.
 pub fn drawing_if_read(text: &str) -> Result<bool, Failure> {
     let mut output = io::stdout();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {

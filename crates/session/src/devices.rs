@@ -168,7 +168,9 @@ fn pre_read(target: &Target, range: Range<u64>) -> Result<(), String> {
 /// Parses device names of an option. Errors: invalid simulated drives, one per line.
 pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
     if names.iter().any(|name| name == "sim") {
-        return Err(Failure::usage("there is no device sim - names of simulated drives begin with sim: - give sim:"));
+        return Err(Failure::usage(
+            "there is no device sim - the name of a simulated drive begins with \"sim:\" - give sim:",
+        ));
     }
     collect_all(names.iter().map(|name| name.parse()), Failure::usage)
 }
@@ -315,7 +317,7 @@ fn facts_of_drive(name: &str, drive: &DriveSpec) -> Value {
 }
 
 fn facts_of_target(target: &Target) -> Value {
-    // Cannot fail: maps of plain values. Unknown values are null.
+    // This cannot fail, because the facts are maps of plain values. Unknown values are null.
     let mut facts = serde_json::to_value(target.facts()).unwrap_or(Value::Null);
     if let Value::Object(fields) = &mut facts {
         fields.insert("used_bytes".into(), target.size_bytes().into());

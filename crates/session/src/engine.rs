@@ -40,8 +40,8 @@ const EACH_SHARE: f64 = 0.4;
 /// causes a lag of more than a tenth of 1 ms, the tightest default threshold.
 const PERIOD_NS: std::ops::RangeInclusive<u64> = 30_000..=110_000;
 
-/// Period of the engine `threads`, ns. Long, because each wake-up also wakes workers, and blocking calls leave less CPU
-/// time.
+/// Period of the engine `threads`, ns. The period is long, because each wake-up also wakes workers, and blocking calls
+/// leave less CPU time.
 const THREADS_PERIOD_NS: u64 = 500_000;
 
 /// Rate per issuing thread above which [`THREADS_PERIOD_NS`] applies: at this rate, blocking operations, with about 15
@@ -57,7 +57,7 @@ const GATHERED_MIN: f64 = 3.0;
 pub struct Demand {
     /// Engine requested by the user.
     pub engine: Wanted,
-    /// For each device, the placements of the load's kinds of writes ([`placement::Kinds`]).
+    /// For each device, the placement of each kind of write of the load ([`placement::Kinds`]).
     pub placements: Vec<Vec<Option<Placement>>>,
     /// True if all issuing threads perform operations as system calls.
     pub synchronous: bool,
@@ -106,9 +106,9 @@ enum EngineKind {
     Polled,
     /// NVMe commands on character devices.
     Passthrough(Vec<Arc<NvmeGeneric>>),
-    /// Linux AIO, with the reason if AIO was not requested.
+    /// Linux AIO; the text says why AIO is used, if AIO was not requested.
     Aio(Option<String>),
-    /// Threads that block in pread and pwrite, with the reason if threads were not requested.
+    /// Threads that block in pread and pwrite; the text says why threads are used, if threads were not requested.
     Threads(Option<String>),
     /// System calls of the issuing threads.
     Calls,
@@ -121,7 +121,7 @@ enum EngineKind {
 impl Engine {
     /// Chooses the engine that `demand` requests, or the best that kernel and drives allow.
     ///
-    /// Errors: the reason why no engine can carry the load. Nothing was written.
+    /// Errors: the reason why no engine can carry the load. In this case, nothing was written.
     pub fn choose(demand: &Demand, devices: &Devices) -> Result<Self, Failure> {
         let requested = demand.engine;
         let Devices::Real(targets) = devices else {
@@ -426,8 +426,8 @@ pub struct EngineFacts {
 }
 
 impl EngineFacts {
-    /// Facts of `engine` before its start. The engine has `shards` issuing threads, `synchronous_threads` of which perform
-    /// system calls.
+    /// Facts of `engine` before its start. The engine has `shards` issuing threads, of which `synchronous_threads`
+    /// perform system calls.
     ///
     /// `iops`: operations per second that the load offers, over all threads.
     pub fn new(engine: &Engine, spec: &RunSpec, shards: usize, synchronous_threads: usize, iops: f64) -> Self {

@@ -60,7 +60,7 @@ impl From<RunError> for Failure {
     }
 }
 
-/// All values, or all errors, one per line.
+/// Returns all values, or a failure with all errors, one per line.
 pub fn collect_all<T, E: Display>(
     results: impl Iterator<Item = Result<T, E>>,
     failure: impl Fn(String) -> Failure,

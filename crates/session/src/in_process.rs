@@ -35,7 +35,7 @@ pub struct InProcess {
     /// Unit that the device writes as a whole, bytes.
     pub write_unit_bytes: u32,
     pub object: Arc<RecordSpec>,
-    /// Counts of records read, and their verification.
+    /// Counts and verifies the records that are read.
     pub verification: Arc<Verification>,
     /// I/O counters of the store.
     pub counts: Arc<IoCounts>,
@@ -77,7 +77,7 @@ impl InProcess {
         })
     }
 
-    /// Opens `core` on a real engine, with the data on the device.
+    /// Opens `core` on a real engine, with the data that is already on the device.
     pub fn open<E: BlockEngine>(&self, core: usize, engine: E) -> io::Result<Embedded<E>> {
         Embedded::open(engine, self.embedding(core, false)?)
     }

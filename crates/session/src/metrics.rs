@@ -269,8 +269,7 @@ impl Metrics {
             let kinds = [("service", &cell.service), ("judged", &cell.judged)];
             kinds.map(|(kind, latency)| self.buckets(&format!("{},{}", cell.labels, label("kind", kind)), latency))
         });
-        let help =
-            "Latencies of operations that succeeded. Kind judged: wait for a slot plus service; limits apply to it.";
+        let help = "Latencies of operations that succeeded. Limits apply to kind judged: wait for a slot plus service.";
         family("latency_seconds", "histogram", help, latencies.flatten().collect());
 
         let (mut shares, mut limits) = (Vec::new(), Vec::new());
@@ -318,8 +317,8 @@ fn label(name: &str, value: &str) -> String {
 
 /// Maximum length of a request, bytes.
 const REQUEST_BYTES_MAX: u64 = 8 << 10;
-/// Maximum bytes of a request's rest that are read and discarded: closing with unread bytes would reset the
-/// connection, and the client would lose the response.
+/// Maximum number of bytes to read and discard after the part of a request that was parsed: closing with unread bytes
+/// would reset the connection, and the client would lose the response.
 const IGNORED_BYTES_MAX: u64 = 1 << 20;
 /// Maximum time of a connection: a client that sends or reads slowly delays other scrapes by at most this.
 const PATIENCE: Duration = Duration::from_secs(2);

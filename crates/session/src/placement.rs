@@ -95,16 +95,16 @@ pub(crate) fn by_hint(placements: &Kinds, targets: &[Arc<Target>]) -> Result<Opt
         let why = if last(&placement_handles) > streams {
             why_no_streams(target.facts().max_write_streams, streams)
         } else if placement_handles.len() > 1 {
-            "without io_uring a placement handle is a write hint of the inode (F_SET_RW_HINT), and a device has only one - \
+            "without io_uring, a placement handle is a write hint of the inode (F_SET_RW_HINT), and a device has only one - \
              set engine: uring or engine: passthrough"
                 .to_owned()
         } else if has_others {
-            "without io_uring a placement handle is a write hint of the inode (F_SET_RW_HINT), and would also apply to the \
-             writes without a handle - give all writes that handle, or set engine: uring or engine: passthrough"
+            "without io_uring, a placement handle is a write hint of the inode (F_SET_RW_HINT), and would also apply to the \
+             writes without a handle - give all writes this handle, or set engine: uring or engine: passthrough"
                 .to_owned()
         } else if last(&placement_handles) > HINT_MAX {
             format!(
-                "without io_uring a placement handle is a write hint of the inode (F_SET_RW_HINT), at most {HINT_MAX} - set \
+                "without io_uring, a placement handle is a write hint of the inode (F_SET_RW_HINT), at most {HINT_MAX} - set \
                  engine: uring"
             )
         } else {

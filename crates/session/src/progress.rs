@@ -145,7 +145,7 @@ impl Progress {
     }
 }
 
-/// Redraws the line on a terminal, in at most its columns; elsewhere prints the whole line.
+/// Redraws the line on a terminal, no wider than the terminal; elsewhere, prints the whole line.
 fn show(is_terminal: bool, line: impl Fn(usize) -> String) {
     match is_terminal {
         true => console::draw(format!("\r{}\x1b[K", line(columns(io::stderr()))), false),

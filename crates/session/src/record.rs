@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tempfile::TempDir;
 
-/// Performs the run of `request`, a test called `test_name`, and shows its verdict. The run directory is `out_dir`, or the
-/// default of `compat_mode`.
+/// Performs the run of `request`, a test called `test_name`, and shows the verdict. The run directory is `out_dir`, or
+/// the default of `compat_mode`.
 pub fn record<W: Workload>(
     test_name: &str,
     out_dir: Option<&Path>,
@@ -89,8 +89,8 @@ impl RunDirectory {
         }
     }
 
-    /// Creates the directory in $TMPDIR, if set. Otherwise in /var/tmp, if writable: /tmp may be in memory, which the
-    /// record of a day could fill.
+    /// Creates the directory in $TMPDIR, if set; otherwise in /var/tmp, if writable. The last choice is /tmp: it may be
+    /// in memory, which the record of a one-day run could fill.
     fn temporary(test_name: &str) -> Result<Self, Failure> {
         let parent_dirs = match std::env::var_os("TMPDIR") {
             Some(place) => vec![PathBuf::from(place)],

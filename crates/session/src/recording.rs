@@ -155,7 +155,7 @@ impl<'a> Recording<'a> {
     /// there. After a read error the verdict has no explanations.
     fn verdict(&mut self, end: &End) -> Verdict {
         let blame = if self.has_begun() { run_dir::blame(&self.dir).unwrap_or_default() } else { Vec::new() };
-        // Wrong data first, even if other failures came earlier.
+        // Operations with wrong data come first, even if other failures were earlier.
         let failures = self.wrong_data_failures.iter().chain(&self.failures).cloned().collect();
         let records_read = self.records_read;
         let mut verdict = Verdict { blame, failures, records_read, ..self.judge.verdict(end) };
@@ -227,7 +227,7 @@ fn await_start() -> Result<(), SinkError> {
         text.parse().map_err(|_| format!("{START_VARIABLE} is {}, not a number of milliseconds", quoted(&text)))?;
     let start_time = UNIX_EPOCH + Duration::from_millis(start_unix_ms);
     let late_error = |late: Duration| {
-        let why = "the devices of this host took too long to open - give \"together\" more time";
+        let why = "the devices of this host took too long to open - set a longer time for \"together\"";
         format!("the agreed start was {} ms ago - {why}", late.as_millis())
     };
     let wait = start_time.duration_since(SystemTime::now()).map_err(|error| late_error(error.duration()))?;
@@ -396,7 +396,7 @@ fn lines_of_act(end: &End) -> Vec<String> {
     }
 }
 
-/// Prints, if `is_enabled`, the last addition to ACT's log. A closed reader does not end the run.
+/// Prints, if `is_enabled`, the last addition to ACT's log. A reader that closed the pipe does not end the run.
 fn print_act(is_enabled: bool, writer: &Writer) -> Result<(), SinkError> {
     if !is_enabled {
         return Ok(());

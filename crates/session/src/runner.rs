@@ -87,7 +87,7 @@ pub struct RunRequest<'a, W> {
     pub purpose: Option<String>,
     /// Load as a multiple of 1x.
     pub multiple: Option<f64>,
-    /// Findings made before a series; `None`: examine again.
+    /// Findings made before a series; `None`: host and devices are examined again.
     pub findings: Option<Vec<Finding>>,
     /// Prefix of each line of progress.
     pub heading: Option<String>,
@@ -192,7 +192,7 @@ pub fn run<W: Workload>(
     observer: &mut dyn RunObserver,
 ) -> Result<RunOutcome, Failure> {
     let RunRequest { workloads, dir, sla, act_log, .. } = request;
-    // Checked before any question about erasing.
+    // The directory is checked before any question about erasing.
     check_usable(&dir).map_err(Failure::environment)?;
     let publisher = Publisher::from_environment()?;
     let specs: Vec<_> = workloads.iter().map(|named| named.workload.spec()).collect();
@@ -237,7 +237,7 @@ pub fn run<W: Workload>(
         simulated: spec.is_simulated(),
         device_facts: devices.facts(),
         process: device::observe::process::this_process(),
-        // Cannot fail: a record of plain values. Unknown values are null.
+        // This cannot fail, because the facts are plain values. Unknown values are null.
         host_facts: serde_json::to_value(HostFacts::read(Path::new("/"))).unwrap_or_default(),
         purpose: request.purpose,
         multiple: request.multiple,

@@ -41,7 +41,7 @@ impl Received {
     }
 }
 
-/// Printed after SIGHUP. Has a reader only if standard error is not the lost terminal.
+/// Printed after SIGHUP. Visible only if standard error is not the lost terminal.
 const HUNG_UP: &str =
     "the terminal is gone; the work continues without it (flashproof report status DIR shows the progress)";
 
@@ -53,7 +53,7 @@ pub struct SignalHandler {
     received_signal: Arc<AtomicI32>,
 }
 
-/// Guard: while it lives, a signal ends the runs.
+/// A guard: while this value lives, a signal ends the runs.
 pub struct Armed(SignalHandler);
 
 impl SignalHandler {
@@ -157,8 +157,9 @@ impl EndSignals {
     }
 }
 
-/// Calls `on_first_signal` on the first of the signals that were not ignored at program start. A second signal ends the program
-/// as `compat_mode` demands. `abort_note`: the state after that, for the message. `outlives_terminal`: SIGHUP only causes a note.
+/// Calls `on_first_signal` on the first of the signals that were not ignored at program start. A second signal ends the
+/// program as `compat_mode` requires. `abort_note`: the state after that, for the message. `outlives_terminal`: SIGHUP
+/// only causes a note.
 fn handle_signals(
     abort_note: String,
     compat_mode: CompatMode,

@@ -36,7 +36,7 @@ struct Shared {
 struct State {
     waiting: VecDeque<Piece>,
     waiting_bytes: usize,
-    /// True if the thread is writing a piece.
+    /// True if the thread is writing a text.
     writing: bool,
     /// True if a caller's wait has timed out since the thread's last write.
     stuck: bool,
@@ -59,7 +59,7 @@ impl StderrWriter {
         Self { shared, works: spawned.is_ok() }
     }
 
-    /// Writes `text` after everything queued before.
+    /// Writes `text` after all text that was queued earlier.
     pub(crate) fn print_text(&self, text: String) {
         if !self.works {
             let _ = io::stderr().write_all(text.as_bytes());

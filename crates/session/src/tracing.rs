@@ -59,7 +59,7 @@ pub(crate) fn plan(devices: &Devices, is_enabled: bool, unmeasured: &mut Vec<Str
     if positions.is_empty() {
         return None;
     }
-    // A trial trace, so that a run reports at its start if tracing is impossible.
+    // This trial trace makes a run report at its start if tracing is impossible.
     match start(&positions, SAMPLED) {
         Ok(_) => Some(positions),
         Err(error) => {

@@ -30,7 +30,7 @@ pub enum Output {
 }
 
 impl Output {
-    /// Checks in advance that writing can work, as far as possible.
+    /// Checks in advance, as far as possible, that writing can work.
     pub fn check(&self) -> Result<(), Failure> {
         let Self::File { path, force } = self else { return Ok(()) };
         match path_kind(path, "name another file, or leave out --out for standard output")? {
@@ -87,8 +87,8 @@ pub fn check_page(path: &Path) -> Result<PathKind, Failure> {
     }
 }
 
-/// Writes `text` to `path`; `content_name` names the content in messages. Without `text`, only checks whether writing could
-/// work. An existing file is replaced only with `force`.
+/// Writes `text` to `path`; `content_name` names the content in messages. Without `text`, this only checks whether
+/// writing could work. An existing file is replaced only with `force`.
 pub fn write_file(content_name: &str, path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
     let existing = path_kind(path, "name another file")?;
     let written = match (existing, text) {
@@ -166,8 +166,8 @@ fn exists(path: &Path) -> Failure {
     refused(path, "it is there already", "name another file, or give --force to replace it")
 }
 
-/// Opens `name`; "-" is standard input. `content_name` describes the input in messages; `on_stdin` tells how to name standard
-/// input.
+/// Opens `name`; "-" is standard input. `content_name` describes the input in messages; `on_stdin` tells the user how
+/// to name standard input.
 ///
 /// Opens only regular files and descriptors that are open already: a FIFO in a directory could block forever.
 pub fn open(name: &str, content_name: &str, on_stdin: &str) -> Result<Box<dyn Read>, Failure> {
@@ -183,7 +183,7 @@ pub fn open_file(path: &Path, links: Links, content_name: &str, on_stdin: &str) 
         Err(error) => {
             let advice = match error.kind() {
                 ErrorKind::NotFound if path.is_symlink() => {
-                    "it is a link to something that is not there: check where it leads".to_owned()
+                    "it is a link whose target does not exist: check the link".to_owned()
                 }
                 ErrorKind::InvalidInput => {
                     format!("name the {content_name} itself, or send it to standard input with {on_stdin}")
@@ -243,7 +243,7 @@ mod tests {
             text.contains("it is there already and is no report of flashproof - give --html another file"),
             "{text}"
         );
-        // An empty file, as mktemp makes it, and a report.
+        // Existing files that are replaced: an empty file, as mktemp makes it, and a report.
         for before in ["", PAGE] {
             fs::write(&path, before).unwrap();
             write_page(&path, &format!("{PAGE}new")).unwrap();

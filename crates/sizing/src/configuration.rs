@@ -103,8 +103,8 @@ struct NamespaceLoad<'a> {
     /// The namespace's load on each device.
     loads: Vec<&'a DeviceLoad>,
     drives: BTreeSet<&'a str>,
-    /// A factor: bytes of record reads by iostat, divided by the bytes that these reads would have with every size at
-    /// the lower edge of its bucket. `None` without iostat, or if large-block reads exceed iostat's bytes.
+    /// A factor: bytes of record reads that iostat counted, divided by the bytes that these reads would have with every
+    /// size at the lower edge of its bucket. `None` without iostat, or if large-block reads exceed iostat's bytes.
     read_bytes: Option<f64>,
 }
 
@@ -301,14 +301,14 @@ fn remarks(load: &DeviceLoad, offsets: &Offsets, measured_io: &DriveIo, requeste
             _ => "sizes concentrated at one end of their buckets",
         };
         format!(
-            "{namespace}.conf: {key} is {pct} %, far from 100 % - possible cause: {cause}. Check the cluster for that"
+            "{namespace}.conf: {key} is {pct} %, far from 100 % - possible cause: {cause}. Check the cluster for this cause"
         )
     });
     let pairs = measured_io.numbers().into_iter().zip(requested_io.numbers()).zip(NAMES);
     let mismatches = pairs.filter(|((did, asks), _)| (did - asks).abs() > NEAR * did.abs().max(asks.abs()));
     let mismatches = mismatches.map(|((did, asks), name)| {
         format!(
-            "{namespace}.conf: requests {asks:.1} {name}, but the cluster's drive did {did:.1} - no offset makes them \
+            "{namespace}.conf: requests {asks:.1} {name}, but the cluster's drive did {did:.1} - no offset makes the two \
              equal: check the sizes of records and of large blocks"
         )
     });

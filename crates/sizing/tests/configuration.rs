@@ -153,7 +153,7 @@ fn what_no_offset_can_bring_about_is_said() {
     (flushed.write_block_bytes, flushed.large_block_bytes) = (8 << 20, 8 << 20);
     let remarks = &configured(vec![flushed], "1")[0].0.remarks;
     assert!(remarks.iter().any(|remark| remark.contains("lbw-req-offset is 1000 %")), "{remarks:?}");
-    assert!(remarks.iter().any(|remark| remark.contains("no offset makes them equal")), "{remarks:?}");
+    assert!(remarks.iter().any(|remark| remark.contains("no offset makes the two equal")), "{remarks:?}");
 }
 
 #[test]

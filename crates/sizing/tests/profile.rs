@@ -267,7 +267,7 @@ fn of_two_servers_in_one_log_each_window_has_its_own() {
     let profile = profile_of(upgraded.clone(), &wanted()).unwrap();
     assert_eq!((profile.loads[0].write_block_bytes, profile.nodes[0].build.as_deref()), (128 << 10, Some("4.9.0.37")));
     assert_eq!(profile.doubts(), [""; 0]);
-    // If only the later start is in the log, it gives no information on the time before it.
+    // If only the later start is in the log, that start gives no information on the time before.
     upgraded.starts.remove(0);
     let profile = profile_of(upgraded, &wanted()).unwrap();
     assert_eq!((profile.loads[0].write_block_bytes, profile.nodes[0].build.as_deref()), (128 << 10, None));

@@ -171,7 +171,7 @@ pub(super) struct RecordedSums {
 pub(super) struct FileCheck {
     /// Length of the readable part, bytes: up to the damage or a torn end, or the whole file.
     pub(super) good_bytes: u64,
-    /// Damage, a phrase to follow the name of the file: `is missing`.
+    /// The damage as a phrase that follows the name of the file: `is missing`.
     pub(super) damage: Option<String>,
     /// True if only the data of the last report is damaged, as after a power cut.
     pub(super) torn: bool,
@@ -263,7 +263,7 @@ impl RecordedSums {
         }
         let expected = match (sealed, bad_sum) {
             (Some(sealed), _) => sealed,
-            // All sums match: any data after the last checked line is whole lines or a torn line.
+            // All sums match: data after the last recorded sum can only be whole lines and a torn line.
             (None, None) => return Ok(FileCheck { good_bytes: u64::MAX, ..FileCheck::default() }),
             // Files are synced after each report, so a power cut can lose only data appended since then.
             (None, Some(_)) if bad_count == 1 && good_sum.bytes > 0 => {
@@ -286,8 +286,8 @@ impl RecordedSums {
         Ok(FileCheck { good_bytes: good_sum.bytes, damage: Some(damage_text + &intact_part), torn: false })
     }
 
-    /// Checks that checksums.csv covers all `intervals` of the tables. Only for a run without a verdict. Returns the
-    /// damage, a phrase.
+    /// Checks that checksums.csv covers all `intervals` of the tables. Returns the damage as a phrase. A run with a
+    /// verdict is not checked.
     pub(super) fn check_length(&self, intervals: u64) -> Result<Option<String>, RunDirError> {
         if self.sealed.is_some() {
             return Ok(None);

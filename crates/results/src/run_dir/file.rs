@@ -1,5 +1,5 @@
-//! Files of a run directory. Tables and logs are appended and read in whole lines, even if the end is cut. JSON files,
-//! also of a series, are written atomically, with a checksum in their first field.
+//! Files of a run directory. Tables and logs are appended in whole lines; readers drop a cut last line. JSON files,
+//! also those of a series, are written atomically, with a checksum in their first field.
 //!
 //! ```text
 //! {
@@ -17,14 +17,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Take, Write};
 use std::path::{Path, PathBuf};
 
-/// The duration in an HdrHistogram log.
+/// The kind of duration that an HdrHistogram log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HlogKind {
     /// From submission to completion.
     Service,
     /// Waits for a free slot.
     Wait,
-    /// Delays of the issue by this program.
+    /// Delay of the submission by this program itself.
     Lag,
 }
 
@@ -110,7 +110,7 @@ pub(super) fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), Ru
     files::replace(&path, bytes, ReplaceTarget::Own).map_err(|error| RunDirError::io(tried(), &path, error))
 }
 
-/// Largest file that is read, bytes: the verdict of a year on eight devices takes a tenth of this.
+/// Largest file that is read, bytes: the verdict of a one-year run on eight devices takes a tenth of this.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// Text before the digits of the checksum; `AFTER` is the text after them.
@@ -198,7 +198,7 @@ impl WholeLines {
         Self { path, input, bytes: Vec::new(), line: 0, torn: false }
     }
 
-    /// Ends the file after this many bytes. Must be called before the first read.
+    /// Limits reading to this many bytes of the file. Must be called before the first read.
     pub(super) fn limited(mut self, bytes: u64) -> Self {
         if let Some(input) = &mut self.input {
             input.get_mut().set_limit(bytes);

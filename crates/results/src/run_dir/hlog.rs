@@ -109,7 +109,7 @@ fn header(kind: HlogKind, tool: &str, started_unix_ms: u64) -> String {
 const COMPRESSED_COOKIE: u32 = 0x1c84_9304 | 0x10;
 
 /// Writes compressed V2 histograms like the library's `V2DeflateSerializer`, but reuses the deflate state. The library
-/// allocates 300 KB for each histogram; in virtual time, the page faults took a sixth of a long run.
+/// allocates 300 KB for each histogram; in a long run in virtual time, the page faults took a sixth of the time.
 struct Compressor {
     serializer: V2Serializer,
     deflate: Compress,
@@ -246,7 +246,7 @@ pub struct Window {
     pub histogram: Latencies,
 }
 
-/// The buckets of a [`Window`], as in the log. Three times as fast to read as a histogram.
+/// The buckets of a [`Window`], as in the log. Reading buckets is three times as fast as reading a histogram.
 #[derive(Debug)]
 pub struct WindowBuckets<'a> {
     pub cell: usize,
@@ -370,7 +370,7 @@ fn windows(
                     on_window(WindowBuckets { cell, from_sec, length_sec, buckets, empty });
                 }
             }
-            // The first lines: comments, times, names of columns.
+            // Lines before the first window: comments, times, names of columns.
             None | Some(Ok(LogEntry::StartTime(_) | LogEntry::BaseTime(_))) => {}
             Some(Err(_)) => return Err(lines.error("a line of an interval log")),
         }
@@ -378,7 +378,7 @@ fn windows(
     Ok(())
 }
 
-/// Maximum size of an uncompressed histogram, bytes: five digits up to an hour take less.
+/// Maximum size of an uncompressed histogram, bytes: a histogram with five digits up to an hour is smaller.
 const PLAIN_BYTES_MAX: usize = 16 << 20;
 
 /// First word of a V2 histogram. Source: HdrHistogram's `EncodableHistogram`.
@@ -405,7 +405,7 @@ impl Decoder {
         self.bytes.clear();
         STANDARD.decode_vec(base64, &mut self.bytes).map_err(|_| "a histogram in base64")?;
         let length = self.inflate().ok_or("a compressed histogram")?;
-        self.read_plain(length).ok_or("a histogram of whole counts of durations")
+        self.read_plain(length).ok_or("a histogram of durations with whole counts")
     }
 
     /// Decompresses a histogram; returns its length.
@@ -562,7 +562,7 @@ mod tests {
         {
             assert!(!is_read(&[(at, bytes)]), "{at}");
         }
-        // More zeros before the count than there are buckets.
+        // Refused: more zeros before the count than the histogram has buckets.
         assert!(!is_read(&[(40, zeros)]));
     }
 

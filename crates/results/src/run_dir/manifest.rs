@@ -22,7 +22,7 @@ pub enum DeviceKind {
     Simulated,
 }
 
-/// `kind` in the facts of a database namespace behind a network.
+/// Value of `kind` in the facts of a database namespace, which is tested over a network.
 pub const NAMESPACE: &str = "namespace";
 
 impl DeviceKind {
@@ -32,7 +32,7 @@ impl DeviceKind {
     }
 }
 
-/// The configuration of a workload, as written and as resolved. Pairs are name and value.
+/// The configuration of a workload, as written and as resolved. Each pair is a name and a value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Config {
     /// The text of the configuration file, or the options as given.
@@ -115,7 +115,7 @@ pub struct Manifest {
     pub multiple: Option<f64>,
     /// Findings about host and devices before the run.
     pub findings: Vec<Finding>,
-    /// Reasons for missing measurements, each one sentence.
+    /// Reasons for missing measurements, one sentence each.
     pub unmeasured: Vec<String>,
     /// The process of the run, to check whether it is still alive.
     pub process: Option<Process>,
@@ -176,8 +176,8 @@ impl Manifest {
         Layout { streams: self.streams.clone(), devices: self.devices.clone(), thresholds_ns: self.sla.thresholds_ns() }
     }
 
-    /// A sentence if a stream has a limit at a threshold that the run did not count; such a limit could never be
-    /// reached.
+    /// Returns a sentence if a stream has a limit at a threshold over which the run did not count operations; such a
+    /// limit could never be reached.
     pub(super) fn unknown_threshold(&self) -> Option<String> {
         let run_thresholds = self.sla.thresholds_ns();
         self.streams.iter().find_map(|stream| {
@@ -206,7 +206,7 @@ impl Manifest {
         }
     }
 
-    /// An empty judge of the run.
+    /// A judge for this run, before its first interval.
     pub fn judge(&self) -> Judge {
         let (interval_sec, slice_sec) = (self.report_interval_sec, self.slice_sec);
         let plan = JudgePlan::new(&self.layout(), self.sla.clone(), interval_sec, slice_sec, self.duration_sec);
@@ -215,8 +215,8 @@ impl Manifest {
         Judge::new(JudgePlan { tested, simulated, has_keys, workloads, ..plan })
     }
 
-    /// An empty blamer of the run, for use with `judge`, the judge of the run. `columns` has the names of the telemetry
-    /// values.
+    /// A blamer for this run, before its first interval. `judge` judges the same run; `columns` has the names of the
+    /// telemetry values.
     pub fn blamer(&self, judge: &Judge, columns: &[String]) -> Blamer {
         let name = |device: usize| Some(self.device_facts.get(device)?.get("kernel_name")?.as_str()?.to_owned());
         let devices = 0..self.devices.len();
@@ -225,8 +225,8 @@ impl Manifest {
         Blamer::new(judge.plan(), columns, &kernel_names, &requests_max)
     }
 
-    /// Maximum number of requests that a device holds from this program's threads: the requests of a thread go to the
-    /// hardware queue of its CPU. `None`: not recorded, or no such queues.
+    /// Maximum number of requests from this program's threads that a device's queues hold: each thread uses the
+    /// hardware queue of its CPU. `None`: not recorded, or the device has no hardware queues.
     fn requests_max(&self, device: usize) -> Option<u64> {
         let facts = self.device_facts.get(device)?;
         let queues = facts.get("hardware_queues")?.as_u64()?;

@@ -10,7 +10,7 @@
 //! lag.hlog
 //! trace.csv       samples of the block layer, if tracing was possible
 //! checksums.csv   length and checksum of each file at each report
-//! verdict.json    the verdict, and these sums at the end  written last, atomically
+//! verdict.json    the verdict, and final checksums        written last, atomically
 //! ```
 //!
 //! A run without `verdict.json` is incomplete, and readers say so. The other files are appended in whole lines. So if a
@@ -92,7 +92,7 @@ pub enum RunDirError {
         /// Free bytes on the file system, if the disk is full and the number is known.
         free_bytes: Option<u64>,
     },
-    /// An earlier write had failed, so nothing was written.
+    /// Nothing was written, because an earlier write had failed.
     #[error(
         "recording in {} - stopped after an earlier error ({earlier}); earlier records can be read",
         .dir.display()
@@ -260,7 +260,7 @@ fn no_run(dir: &Path) -> RunDirError {
         return error(
             manifest,
             why,
-            "restore the manifest from a copy; act.log can be read without it (flashproof latency)".to_owned(),
+            "restore the manifest from a copy; act.log can be read without a manifest (flashproof latency)".to_owned(),
         );
     }
     if !run_dirs.is_empty() {

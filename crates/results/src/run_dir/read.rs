@@ -25,7 +25,7 @@ pub struct Run {
     /// The verdict written at the end of the run; `None` for an incomplete run, which was killed, had a full disk, or
     /// is still running.
     pub written: Option<Verdict>,
-    /// The verdict computed again from the tables. Without a written verdict the end is [`End::Unrecorded`].
+    /// The verdict computed again from the tables. Its end is [`End::Unrecorded`] if no verdict was written.
     pub verdict: Verdict,
     /// Number of completely recorded intervals.
     pub intervals: u64,
@@ -87,7 +87,7 @@ pub fn read_each(dir: &Path, manifest: Manifest, on_interval: EachInterval) -> R
     damage.extend(records.damage().filter(|known| !damage.iter().any(|other| other == known)).map(str::to_owned));
     let end = recorded_verdict.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
     let failures = recorded_verdict.as_ref().map_or(Vec::new(), |written| written.failures.clone());
-    // Only the run itself counts the records read: the tables do not record single reads.
+    // The number of records read is only in the recorded verdict: the tables do not record single reads.
     let records_read = recorded_verdict.as_ref().and_then(|written| written.records_read);
     let mut verdict = Verdict { blame: blamer.blame(&judge), failures, records_read, ..judge.verdict(&end) };
     if let Some(written) = &recorded_verdict {
@@ -124,8 +124,8 @@ pub fn read_each(dir: &Path, manifest: Manifest, on_interval: EachInterval) -> R
         verdict.reasons.insert(0, Reason::new(Code::Damaged, doubt));
     }
     let rules = by_old_rules.map(|_| {
-        "judged by the rules of the version that recorded the run (format 1): its counts do not show in which slice late operations \
-         were due"
+        "judged by the rules of the version that recorded the run: counts of format 1 do not show in which slice late \
+         operations were due"
             .to_owned()
     });
     verdict.reasons.extend(rules.iter().map(|text| Reason::new(Code::OldRules, text)));
@@ -168,7 +168,7 @@ pub struct IntervalRecord {
     pub telemetry: Vec<String>,
 }
 
-/// A callback with the names of the telemetry values, and an interval.
+/// A callback that gets the names of the telemetry values and an interval.
 pub type EachInterval<'a> = &'a mut dyn FnMut(&[String], &IntervalRecord);
 
 /// The intervals of a run, one by one.
@@ -252,7 +252,7 @@ impl Intervals {
     /// The next interval, or `None` at the end of the complete data: the end of the tables, or the first damaged line.
     /// Errors: a failed system call.
     ///
-    /// Not an iterator, because the record is borrowed and reused: a day of a large run needs no memory.
+    /// Not an iterator, because the record is borrowed and reused: memory does not grow with the run.
     #[expect(clippy::should_implement_trait, reason = "it lends, which iterators cannot")]
     pub fn next(&mut self) -> Result<Option<&IntervalRecord>, RunDirError> {
         if self.has_ended {
@@ -347,7 +347,7 @@ enum IntervalRead {
     End { cut_sec: Option<u64> },
 }
 
-/// A judge and a blamer with the undamaged part of a run.
+/// A judge and a blamer that got the undamaged part of a run.
 pub(super) struct Replay {
     pub(super) judge: Judge,
     pub(super) blamer: Blamer,
@@ -355,7 +355,7 @@ pub(super) struct Replay {
     pub(super) records: Intervals,
     /// Number of completely recorded intervals.
     pub(super) intervals: u64,
-    /// Remarks about damaged trace samples. A run is readable without samples, because they only explain.
+    /// Remarks about damaged trace samples. A run is readable without samples, which only explain slow operations.
     pub(super) remarks: Vec<String>,
 }
 
@@ -371,7 +371,7 @@ pub(super) fn replay(dir: &Path, manifest: &Manifest, on_interval: EachInterval)
     let mut lines = lines.iter().peekable();
     let mut intervals = 0;
     while let Some(record) = records.next()? {
-        // As in a live run, each sample comes with the intervals that it overlaps.
+        // As in a live run, the blamer gets each sample before the intervals that the sample overlaps.
         while let Some(line) = lines.next_if(|line| line.at_sec * 1e9 < record.counts.end_ns as f64) {
             blamer.trace(line);
         }
@@ -383,7 +383,7 @@ pub(super) fn replay(dir: &Path, manifest: &Manifest, on_interval: EachInterval)
     Ok(Replay { judge, blamer, records, intervals, remarks })
 }
 
-/// Blame of the slices over a limit of the run in `dir`, finished or not.
+/// Blame for the slices over a limit in the run in `dir`, which may be unfinished.
 ///
 /// Errors: the manifest is missing or damaged, a file has a later format, or a system call failed.
 pub fn blame(dir: &Path) -> Result<Vec<Blame>, RunDirError> {

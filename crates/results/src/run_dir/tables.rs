@@ -1,4 +1,4 @@
-//! intervals.csv and telemetry.csv, line by line: names of the columns, counts to text, text to counts.
+//! Writes and reads lines of intervals.csv and telemetry.csv, and names their columns.
 //!
 //! Plain CSV without quotes. intervals.csv names streams, but numbers devices by their position in the manifest,
 //! because names of devices can contain any characters. Readers find the columns by the names in the first line, and
@@ -32,7 +32,7 @@ const BEFORE_VALUES: usize = 3;
 
 const SINGLE: [&str; 6] = ["in_flight", "waiting", "late", "errors", "overtime", "unissued"];
 
-/// Columns that exist for each threshold, with the threshold appended.
+/// Columns that exist for each threshold; the threshold is appended to these names.
 const BY_THRESHOLD: [&str; 9] = [
     "judged_over_",
     "judged_least_over_",
@@ -49,8 +49,8 @@ const BY_THRESHOLD: [&str; 9] = [
 const LAST: [&str; 9] =
     ["last_back_ns", "slice", "lost", "missed", "missed_least", "late_ops", "late_max_ns", "silent_ns", "held_by"];
 
-/// Position of the slice in `LAST`. A line with a slice (from 1) counts the operations that were due in that earlier
-/// slice; the cell's line without a slice includes them.
+/// Position of the slice in `LAST`. A line with a slice (numbered from 1) counts the operations that were due in that
+/// earlier slice; the cell's line without a slice includes these operations.
 const SLICE: usize = 1;
 
 /// The columns of intervals.csv in writing order. Columns of large thresholds come last, because they are 0 in most
@@ -152,14 +152,15 @@ impl Columns {
             }
         }
         if read[0] != Some(counts.after_sec) {
-            return Err(format!("counts of the interval after {} s", counts.after_sec));
+            return Err(format!("counts of the interval that ends at {} s", counts.after_sec));
         }
         let stream = stream.ok_or("the name of a stream of the manifest")?;
         let device = read[2].and_then(|device| usize::try_from(device).ok());
         let device =
             device.filter(|device| *device < layout.devices.len()).ok_or("the number of a device, counted from 0")?;
         let cell_index = layout.cell(stream, device);
-        let slice = read[*written - LAST.len() + SLICE].ok_or("the number of a slice, counted from 1, or nothing")?;
+        let slice =
+            read[*written - LAST.len() + SLICE].ok_or("the number of a slice, counted from 1, or an empty value")?;
         let slice = slice.checked_sub(1);
         let is_carried = |carried: &EarlierSliceOps| (carried.cell, Some(carried.slice)) == (cell_index, slice);
         let is_known = match slice {
@@ -196,7 +197,7 @@ impl Columns {
             );
         }
         if fields.next().is_some() {
-            return Err("no more columns than the first line names".to_owned());
+            return Err("at most as many columns as the first line has".to_owned());
         }
         Ok(())
     }
@@ -271,8 +272,8 @@ pub(super) struct TelemetryLine {
 }
 
 impl TelemetryLine {
-    /// Reads a line; puts the values of the caller's `columns` columns into `telemetry`. `Err` describes the expected
-    /// text.
+    /// Reads a line. `telemetry` gets the values of the caller's columns; `columns` is their number. `Err` describes
+    /// the expected text.
     pub(super) fn read(line: &str, columns: usize, telemetry: &mut Vec<String>) -> Result<Self, String> {
         let (mut telemetry_line, mut fields) = (Self::default(), fields(line));
         for into in fixed(&mut telemetry_line.counts, &mut telemetry_line.lines) {
@@ -434,7 +435,7 @@ impl TraceLine {
         let mut next_over = || (0..thresholds).map(|_| next()).collect::<Result<Vec<_>, _>>();
         let (queue_over, device_over, total_over) = (next_over()?, next_over()?, next_over()?);
         if fields.next().is_some() {
-            return Err("no more columns than the first line names".to_owned());
+            return Err("at most as many columns as the first line has".to_owned());
         }
         if [&queue_over, &device_over, &total_over].into_iter().flatten().any(|over| *over > requests) {
             return Err("at most as many requests over a threshold as in total".to_owned());

@@ -52,7 +52,7 @@ struct ActLog {
 }
 
 impl ActLog {
-    /// Creates the logs in ACT's format, with their headers, of all workloads that have such a log.
+    /// Creates a log in ACT's format, with its header, for each workload that has such a log.
     fn create_all(dir: &Path, manifest: &Manifest) -> Result<Vec<Self>, RunDirError> {
         let asking = (0..manifest.workloads.len()).filter_map(|index| Some((index, manifest.act_header(index)?)));
         let create = |(index, header)| {
@@ -97,7 +97,8 @@ impl Writer {
             let _ = fs::remove_dir(dir);
         }
         room?;
-        // Created first and exclusively: of two runs that start at the same moment, only one gets the directory.
+        // This file is created first and exclusively: of two runs that start at the same moment, only one gets the
+        // directory.
         let mut intervals = AppendFile::create(dir.join(INTERVALS)).or_else(|error| {
             refuse_occupied(dir)?;
             Err(error)
@@ -235,7 +236,7 @@ impl Files {
     }
 
     fn sync(&mut self) -> Result<(), RunDirError> {
-        // The tables first, because a verdict needs nothing else.
+        // The tables are synced first, because a verdict needs nothing else.
         self.intervals.sync()?;
         self.telemetry.sync()?;
         self.act_logs.iter_mut().try_for_each(|log| log.file.sync())?;
@@ -244,7 +245,7 @@ impl Files {
     }
 }
 
-/// The verdict, with the sums of all files at that time.
+/// The verdict, with the sums of all files at the end of the run.
 #[derive(Serialize)]
 struct VerdictWithSums<'a> {
     #[serde(flatten)]
@@ -252,7 +253,7 @@ struct VerdictWithSums<'a> {
     files: Vec<FileSum>,
 }
 
-/// Checks that a run can start in `dir`, without leaving anything behind. For use before a device is erased.
+/// Checks, without leaving anything behind, that a run can start in `dir`. For use before a device is erased.
 ///
 /// Errors: `dir` already holds a run, or a system call failed. [`Writer::create`] checks the free space.
 pub fn check_usable(dir: &Path) -> Result<(), RunDirError> {
@@ -280,7 +281,7 @@ const ACT_BUCKET_BYTES: u64 = 18;
 const ACT_TOTAL_BYTES: u64 = 20;
 /// Bytes of a line of intervals.csv. Measured by `tests/size.rs`.
 const CELL_LINE_BYTES: u64 = 60;
-/// Bytes of a line of telemetry.csv without the caller's columns, and of such a column.
+/// Bytes of a line of telemetry.csv without the caller's columns, and bytes of one of the caller's columns.
 const TELEMETRY_LINE_BYTES: u64 = 75;
 const TELEMETRY_COLUMN_BYTES: u64 = 12;
 /// Bytes of trace.csv for each device and second: at most four lines in 30 s.
@@ -288,7 +289,7 @@ const TRACE_BYTES_PER_SEC: u64 = 4 * 200 / 30;
 /// Bytes of a line of checksums.csv, and of the column of each log in ACT's format.
 const CHECKSUMS_LINE_BYTES: u64 = 48;
 const CHECKSUMS_LOG_BYTES: u64 = 13;
-/// Bytes of manifest, headers and verdict: the verdict of a day on eight devices has about 400 slices.
+/// Bytes of manifest, headers and verdict: the verdict of a one-day run on eight devices has about 400 slices.
 const FIXED_BYTES: u64 = 2_000_000;
 
 /// Estimated number of non-empty buckets in a histogram of a whole run.
@@ -299,7 +300,7 @@ fn act_buckets(scale: ActScale) -> u64 {
     }
 }
 
-/// Bytes of a window of a cell in an interval log. Measured by `tests/size.rs`.
+/// Bytes that an interval log needs for one window of a cell. Measured by `tests/size.rs`.
 fn window_bytes(kind: HlogKind) -> u64 {
     match kind {
         HlogKind::Service => 650,

@@ -47,9 +47,9 @@ pub struct Steadiness {
     pub round_sec: u64,
     /// Number of whole rounds.
     pub rounds: usize,
-    /// The round, from 1, at whose end all metrics were first steady; `None`: never.
+    /// The round, counted from 1, at whose end all metrics were first steady; `None`: never.
     pub reached_round: Option<usize>,
-    /// The round, from 1, from which on all metrics stayed steady to the end; `None`: not steady at the end.
+    /// The round, counted from 1, since which all metrics were steady until the end; `None`: not steady at the end.
     pub steady_since_round: Option<usize>,
     /// True if all metrics were steady over the last five rounds.
     pub steady_at_end: bool,
@@ -123,7 +123,7 @@ pub const ROUNDS_IN_WINDOW: usize = 5;
 const RANGE_MAX: f64 = 0.20;
 /// Maximum move of the best straight line over a steady window, as a fraction of the average. Source: SNIA PTS 2.0.2.
 const SLOPE_MAX: f64 = 0.10;
-/// Maximum range of a steady window relative to the limit, for any average.
+/// Maximum range of a steady window as a fraction of the metric's limit, whatever the average is.
 const RANGE_OF_LIMIT_MAX: f64 = 0.10;
 
 /// Why a window is steady.
@@ -142,7 +142,7 @@ pub struct Spread {
     pub average: f64,
     /// Largest minus smallest.
     pub range: f64,
-    /// Move of the best straight line from the first round to the last.
+    /// Distance that the best straight line moves from the first round to the last.
     pub slope_excursion: f64,
 }
 
@@ -173,7 +173,7 @@ pub struct Window {
     pub average: f64,
     /// Largest minus smallest value.
     pub range: f64,
-    /// Move of the best straight line from the first round to the last.
+    /// Distance that the best straight line moves from the first round to the last.
     pub slope_excursion: f64,
     /// Limit with which the range is also compared: a share, or nanoseconds; `None` for a rate.
     pub limit: Option<f64>,
@@ -205,7 +205,7 @@ impl fmt::Display for Window {
         write!(
             f,
             "the {metric} of {group} ranges over {:.0} % of its average in the last {ROUNDS_IN_WINDOW} rounds (at most {:.0} % is \
-             steady), and its straight line moves by {:.0} % (at most {:.0} %)",
+             steady), and its best-fit line moves by {:.0} % (at most {:.0} %)",
             of_average(*range),
             RANGE_MAX * 100.0,
             of_average(*slope_excursion),
@@ -268,7 +268,7 @@ pub struct ChangePoint {
     /// The metric.
     #[serde(flatten)]
     pub metric: Metric,
-    /// First round of the new level, from 1.
+    /// First round of the new level, counted from 1.
     pub round: usize,
     /// Seconds from the beginning of the run to that round.
     pub at_sec: u64,

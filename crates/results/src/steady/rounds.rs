@@ -1,7 +1,7 @@
 //! The rounds of a run: intervals combined to a series of values for each metric.
 //!
 //! The intervals come from a live run or a run directory. Percentiles need histograms: a live run has them per
-//! interval, a run directory per window, and windows divide rounds.
+//! interval, a run directory per window, and a round is a whole number of windows.
 
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{Interval, Latencies, latencies};
@@ -333,8 +333,8 @@ impl Rounds {
         read
     }
 
-    /// The first stream, judged or not, with overdue operations at the end of the last `count` rounds. Streams delayed
-    /// by the device or a limit come before streams delayed by this program.
+    /// A stream, judged or not, that has overdue operations after the last `count` rounds. A stream delayed by the
+    /// device or a limit is preferred to a stream delayed by this program.
     pub fn undone(&self, count: usize) -> Option<(&Group, Shortfall)> {
         let undone = self.loads.iter().filter_map(|load| {
             let last = &load.rounds[load.rounds.len().saturating_sub(count)..];

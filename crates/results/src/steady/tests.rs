@@ -27,7 +27,7 @@ fn interval(manifest: &Manifest, index: u64, slow: u64) -> Interval {
     interval
 }
 
-/// Slow reads of a hundred: 2 in the first 200 s, then 4.
+/// Slow reads in each hundred: 2 in the first 200 s, then 4.
 fn slow(index: u64) -> u64 {
     if index < 200 { 2 } else { 4 }
 }
@@ -154,7 +154,7 @@ fn what_moves_is_said_with_its_numbers() {
     assert_eq!(
         text,
         "the p99 of service times of reads on all devices ranges over 83 % of its average in the last 5 rounds (at most \
-         20 % is steady), and its straight line moves by 67 % (at most 10 %); relative to its limit, the range is 20 % (at \
+         20 % is steady), and its best-fit line moves by 67 % (at most 10 %); relative to its limit, the range is 20 % (at \
          most 10 %)"
     );
 }

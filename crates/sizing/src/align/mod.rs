@@ -145,7 +145,7 @@ impl RequestedLoad {
                 return Ops::default();
             }
             let Some(table) = sizes.map(|sizes| sizes.table(step_bytes)) else {
-                // Records have one size, or uniform sizes in a range.
+                // Records have one size, or sizes that are uniformly distributed over a range.
                 let [mean_bytes, max_bytes] = [record_bytes[0].midpoint(record_bytes[1]), record_bytes[1]]
                     .map(|n| n.next_multiple_of(step_bytes));
                 return Ops { per_sec: rate, mean_bytes: mean_bytes.into(), max_bytes: max_bytes.into() };
@@ -175,9 +175,9 @@ impl RequestedLoad {
     /// Seconds after which the random error (a standard deviation) of each of the four numbers is at most the fraction
     /// `noise`. Few large blocks, or sizes that differ much, take longer.
     ///
-    /// The error of an evenly paced stream is one operation at each end of the time. The error of n operations of a
-    /// Poisson stream is the square root of n. The error of the bytes is the square root of (n x the mean square of a
-    /// size). That mean square is at most the mean size x the largest size.
+    /// The error of an evenly paced stream is one operation at each end of the measured time. The error of n operations
+    /// of a Poisson stream is the square root of n. The error of the bytes is the square root of (n x the mean square
+    /// of a size). That mean square is at most the mean size x the largest size.
     pub fn seconds_for(&self, noise: f64) -> f64 {
         let count = |ops: f64| match ops > 0.0 {
             true if self.poisson => 1.0 / (noise * noise * ops),
@@ -330,8 +330,8 @@ fn commits_for(solved: &mut Offsets, requested: &DriveIo, load: &dyn Fn(Offsets)
     }
 }
 
-/// The whole percent of `key` at which the non-decreasing `value_at` is nearest to `target`. A percent for which `value_at`
-/// returns `None` is too large.
+/// The whole percent of `key` at which the non-decreasing `value_at` is nearest to `target`. A percentage for which
+/// `value_at` returns `None` is too large.
 fn bisect_pct(target: f64, key: &str, value_at: &dyn Fn(u32) -> Option<f64>) -> u32 {
     let percents = range(key);
     let (mut low, mut high) = (*percents.start(), *percents.end() + 1);

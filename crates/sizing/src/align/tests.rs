@@ -50,8 +50,8 @@ fn rounds(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, reached: &dyn
 fn the_papers_cluster_is_met_within_a_percent_and_each_offset_is_the_one_by_hand() {
     let config = config("");
     let solved = solve(&config, 512, &CLUSTER, &Distortion::NONE);
-    // By hand: large-block writes 1548 / 1679.3; large-block reads (11,788.5 - 10,470) / 1349.4. The remaining bytes
-    // are record reads: 98.8 % of their sizes before rounding up to sectors.
+    // Calculated by hand: large-block writes 1548 / 1679.3; large-block reads (11,788.5 - 10,470) / 1349.4. The
+    // remaining bytes are record reads: 98.8 % of their sizes before rounding up to sectors.
     assert_eq!(solved, offsets(98, 92, 98, 100));
     let off = worst(&CLUSTER, &asked(&solved.applied(&config), 512));
     assert!(off < 0.005, "{off}");

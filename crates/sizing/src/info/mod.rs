@@ -1,4 +1,4 @@
-//! The database's info protocol: queries, and the meaning of replies. Opens no sockets.
+//! The database's info protocol: queries, and the meaning of replies. This module opens no sockets.
 //!
 //! ```text
 //! node  --store::nodes--> names and values --> NODE.info, a file    (flashproof size collect)
@@ -72,7 +72,7 @@ pub fn read_folder(dir: &Path) -> io::Result<Vec<InfoReplies>> {
     for path in paths_ending(".txt") {
         replies.read(&path.display().to_string(), Input::new(files::open(path, Links::Followed)?)?)?;
     }
-    // Any text file can be read. Only a file with a node's or namespace's name is a node.
+    // Any text file can be read. Only a file that names a node or a namespace counts as a node.
     let is_node = replies.node_id.is_some() || !replies.namespaces.is_empty();
     Ok(if is_node { vec![replies] } else { Vec::new() })
 }
@@ -158,7 +158,7 @@ pub fn header_text(tool: &str, host: &str, node: &str, build: Option<Build>) -> 
 
 /// A sample in a node's file: the replies of one instant, by name.
 pub fn sample_text(timestamp: SystemTime, replies: &[(String, String)]) -> String {
-    // A clock after the year 9999 is invalid: no time line.
+    // A clock after the year 9999 is invalid: the sample then has no line with the time.
     let time_line = Timestamp::try_from(timestamp).map(|at| at.strftime("# %Y%m%dT%H%M%S%.3fZ\n").to_string());
     let mut text = time_line.unwrap_or_default();
     for (name, value) in replies {
@@ -167,10 +167,10 @@ pub fn sample_text(timestamp: SystemTime, replies: &[(String, String)]) -> Strin
     text
 }
 
-/// Write block size from 7.1 on, bytes. Source: the server's `drv_ssd.h`, `WBLOCK_SZ`.
+/// Write block size of servers from version 7.1 on, bytes. Source: the server's `drv_ssd.h`, `WBLOCK_SZ`.
 pub const FIXED_BLOCK_BYTES: u64 = 8 << 20;
 
-/// Default of flush-size from 7.1 on, bytes. Source: the server's documentation of 7.1.
+/// Default of flush-size in servers from version 7.1 on, bytes. Source: the documentation of server 7.1.
 pub const FLUSH_BYTES: u64 = 1 << 20;
 
 /// A server's version: `8.0.0.15`.
@@ -204,8 +204,8 @@ impl Build {
         self >= Self([5, 1, 0, 0])
     }
 
-    /// Write block size that the version fixes, bytes: from 7.1 on, there is no `write-block-size`, and drv_ssd counts
-    /// blocks of 8 MiB.
+    /// Write block size that the version fixes, bytes: from version 7.1 on, there is no `write-block-size`, and drv_ssd
+    /// counts blocks of 8 MiB.
     pub fn fixed_write_block_bytes(self) -> Option<u64> {
         (self >= Self([7, 1, 0, 0])).then_some(FIXED_BLOCK_BYTES)
     }
@@ -279,7 +279,7 @@ impl Namespace {
         }
     }
 
-    /// The value of `name` as a size that write blocks and flushes can have.
+    /// The value of `name`, if write blocks and flushes can have this size.
     fn block_size(&self, name: &str) -> Option<u64> {
         self.number(name).filter(|bytes| is_block_size(*bytes))
     }
@@ -289,7 +289,7 @@ impl Namespace {
         build.and_then(Build::fixed_write_block_bytes).or_else(|| self.block_size("write-block-size"))
     }
 
-    /// Bytes of one large write: `flush-size`, or the whole block before 7.1.
+    /// Bytes of one large write: `flush-size`, or the whole block in servers before version 7.1.
     pub fn flush_bytes(&self, build: Option<Build>) -> Option<u64> {
         self.block_size("flush-size").or_else(|| self.write_block_bytes(build))
     }
@@ -308,7 +308,7 @@ impl Namespace {
 /// The device in a key such as `storage-engine.device[0].writes`, `storage-engine.file[0]`, `dev` (3.x).
 struct DeviceKey<'a> {
     is_file: bool,
-    /// `None` if the version repeats the name for each device.
+    /// `None` if the server's version repeats the key for each device.
     index: Option<usize>,
     field: &'a str,
 }

@@ -54,7 +54,7 @@ impl Setting {
                 find(reply, &["storage-engine.enable-benchmarks-storage", "enable-benchmarks-storage"])
             }
             Self::OldBenchmarks => find(reply, &["storage-benchmarks"]),
-            // The contexts of 3.x have a prefix with a colon: `cf:misc:INFO`.
+            // The log contexts of servers 3.x have a prefix with a colon: `cf:misc:INFO`.
             Self::LogLevel { .. } => reply
                 .split(';')
                 .filter_map(|level| level.rsplit_once(':'))

@@ -139,7 +139,7 @@ fn devices_keep_the_servers_order_with_their_shadows() {
 
 #[test]
 fn old_names_are_found_under_the_new_ones() {
-    // Replies of 4.0 and 3.x: the name is repeated for each device, and there are no statistics of devices.
+    // Replies of servers 4.0 and 3.x: the key is repeated for each device, and there are no statistics of devices.
     let namespace = of("storage-engine=device;storage-engine.device=/dev/a;storage-engine.device=/dev/b;\
                         storage-engine.write-block-size=131072;device_used_bytes=5;objects=3");
     assert_eq!(namespace.devices.len(), 2);

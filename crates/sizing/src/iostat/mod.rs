@@ -114,7 +114,8 @@ pub struct DeviceRates {
     pub d_s: Option<f64>,
 }
 
-/// Writes with data per second, out of all `writes` per second, which may include `flushes`.
+/// Number of writes per second that carry data. `writes` counts all writes per second, possibly including the
+/// `flushes`.
 ///
 /// On a drive with a volatile cache, a synchronous write with its flush counts as two writes and two flushes, or with
 /// FUA as two writes and one flush. If all writes are large blocks of `block_kib`, the mean size of a write decides
@@ -130,7 +131,7 @@ const INTERVALS_MAX: u32 = 50;
 /// Maximum probability that all numbers match an interval by chance. For a single number, the probability is 0.1 at an
 /// interval of 10 s.
 const CHANCE_MAX: f64 = 0.02;
-/// How many of ten numbers of the later reports must be multiples of 1/interval.
+/// Of ten numbers in the later reports, at least this many must be multiples of 1/interval.
 const MOST_OF_TEN: usize = 8;
 
 /// Classification of a first report.
@@ -178,7 +179,7 @@ fn classify_first(run: &[Report]) -> FirstReport {
     let [first, rest @ ..] = run else { return FirstReport::Unknown };
     let rates = |reports: &[Report]| {
         let rates = reports.iter().take(100).flat_map(|report| report.devices.iter().flat_map(counts));
-        // In hundredths, each number once: a repeated number adds no evidence.
+        // Rates in hundredths, each number only once: a repeated number adds no evidence.
         rates.map(|rate| (rate * 100.0).round() as u64).collect::<BTreeSet<u64>>()
     };
     let (first, rest) = (rates(std::slice::from_ref(first)), rates(rest));

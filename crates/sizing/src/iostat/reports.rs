@@ -45,7 +45,7 @@ struct ReportTime {
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     name: String,
-    /// Reports with their times; true for the first report after a banner.
+    /// Reports with their times; the flag is true for the first report after a banner.
     reports: Vec<(Vec<DeviceRates>, Option<ReportTime>, bool)>,
     open_rows: Vec<(String, [Option<f64>; FIELDS])>,
     /// Index of each device in the open report.
@@ -189,7 +189,7 @@ impl Collector {
         dropped.into_iter().for_each(|sentence| self.add_remark(sentence));
         if !is_sure && let Some(date) = self.dates.first().and_then(|date| date.date(order)) {
             self.add_remark(format!(
-                "its dates can be read in two ways (day or month first); the first date is read as {date}"
+                "the dates can be read in two ways (day or month first); the first date is read as {date}"
             ));
         }
         for (number, description) in [

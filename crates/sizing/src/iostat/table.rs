@@ -3,8 +3,10 @@
 //!
 //! ```text
 //! {"sysstat": {"hosts": [{"date": "11/20/26", "statistics": [ {"timestamp": ..., "disk": [...]}, ... ] }]}}
-//! 1           2         34                                  5 6 <- a report
+//! 1           2         34                                  5 6
 //! ```
+//!
+//! The digits are the nesting depths: an object at depth 6 is a report.
 
 use super::reports::{Collector, FIELDS, Field, Row};
 use super::time;
@@ -38,7 +40,7 @@ pub(super) fn field(name: &str) -> Option<(Field, f64)> {
         "wkB/s" => (Field::WrittenKib, 1.0),
         "rMB/s" => (Field::ReadKib, 1024.0),
         "wMB/s" => (Field::WrittenKib, 1024.0),
-        // Sectors of 512 bytes: the default before version 11.
+        // Sectors of 512 bytes, the default unit before version 11 of sysstat.
         "rsec/s" => (Field::ReadKib, 0.5),
         "wsec/s" => (Field::WrittenKib, 0.5),
         _ => return None,
@@ -281,7 +283,7 @@ impl JsonScanner {
             0 => return,
             _ => "early; all reports are complete",
         };
-        collector.add_remark(format!("its JSON ends {how} (iostat was killed, or still runs)"));
+        collector.add_remark(format!("the JSON ends {how} (iostat was killed, or still runs)"));
     }
 }
 

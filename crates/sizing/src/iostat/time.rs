@@ -7,7 +7,7 @@
 //! ```
 //!
 //! If a date does not show the order of month and day, the other dates decide. If the other dates do not show the order
-//! either, the caller's day near the reports decides.
+//! either, a day near the reports decides, which the caller gives.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time};
@@ -118,8 +118,8 @@ fn groups(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// Order of day and month in the dates, and true if the order is certain. A date that fits only one order decides.
-/// Otherwise the order with the shorter span of ascending dates is taken. If both spans are equal, the order is taken
-/// in which the first date is nearer to `near_date`.
+/// Otherwise the order with the shorter span of ascending dates is taken. If both spans are equal, the order that puts
+/// the first date nearer to `near_date` is taken.
 pub(super) fn order(dates: &[WrittenDate], near_date: Option<Date>) -> (Order, bool) {
     let unclear: Vec<_> = dates.iter().filter(|date| !date.year_first && !date.day_first).collect();
     let fits = |order| unclear.iter().all(|date| date.date(order).is_some());

@@ -24,7 +24,7 @@ use std::fmt;
 /// Options of a table.
 #[derive(Debug, Clone)]
 pub struct HistogramQuery {
-    /// Name of the histogram: `{test}-read`, or `read` of all namespaces.
+    /// Name of the histogram: `{test}-read`, or `read` for the sum of all namespaces.
     pub histogram: String,
     /// The namespace, if it is not part of the name.
     pub namespace: Option<String>,

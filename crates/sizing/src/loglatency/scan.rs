@@ -1,4 +1,4 @@
-//! The dumps of one histogram, out of logs.
+//! Collects the dumps of one histogram from logs.
 
 use super::HistogramQuery;
 use crate::lines::{Repeats, Skipped};
@@ -21,7 +21,7 @@ const TOGETHER_SEC: i64 = 5;
 /// A dump of the wanted histogram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ScannedDump {
-    /// By the log's own clock, whole seconds.
+    /// Time by the log's own clock, in whole seconds.
     pub(super) local_time: DateTime,
     /// Index of the dump's name among the wanted names.
     pub(super) series: usize,

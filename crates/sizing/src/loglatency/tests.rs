@@ -94,7 +94,7 @@ fn tables_are_those_of_asloglatency_to_the_byte() {
     assert_eq!(compared, 16);
 }
 
-/// Log with a dump every 10 s from 00:00:00 on. In each dump, buckets 0 and 3 have the next of `counts`.
+/// Log with a dump every 10 s from 00:00:00 on. In each dump, buckets 0 and 3 have the next count of `counts`.
 fn log(counts: &[u64], unit: &str) -> String {
     log_at(&counts.iter().enumerate().map(|(n, count)| (10 * n, *count)).collect::<Vec<_>>(), unit)
 }

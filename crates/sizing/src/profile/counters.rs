@@ -3,10 +3,10 @@
 //! This module also finds the size of a write block, and of the I/O that moves a block: the factors of all block
 //! counts.
 //!
-//! Up to 7.0 both sizes are `write-block-size`. From 7.1 on a write block is always 8 MiB, every counter of drv_ssd
-//! counts such blocks, and the device sees I/Os of `flush-size` (1 MiB if not set). Both sizes are in a server's
-//! configuration, and in its log if the log goes back to the server's start. Otherwise they are derived from two
-//! counters of the same quantity, or from iostat.
+//! Up to server version 7.0, both sizes are `write-block-size`. From version 7.1 on, a write block is always 8 MiB,
+//! every counter of drv_ssd counts such blocks, and the device sees I/Os of `flush-size` (1 MiB if not set). Both sizes
+//! are in a server's configuration, and in its log if the log goes back to the server's start. Otherwise they are
+//! derived from two counters of the same quantity, or from iostat.
 
 use super::sources::NamespaceFacts;
 use crate::info::{Build, FIXED_BLOCK_BYTES, FLUSH_BYTES};
@@ -96,7 +96,7 @@ impl HistogramCounts {
     }
 }
 
-/// Growth of a drv_ssd line's counters, write blocks per second.
+/// Growth of a drv_ssd line's counters, in write blocks per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct BlockRates {
     /// Time in which the blocks were counted, seconds.
@@ -226,7 +226,7 @@ pub fn of_device(
     let block_sizes = |block_bytes: u64, io_bytes: u64, origin: String| {
         // Two sources of a block's size must agree.
         let assumed = stated_bytes.0.zip(stated_bytes.1).filter(|(here, logged)| here != logged).map(|(here, logged)| {
-            let fixed = "from 7.1 on they always are 8 MiB: give --flush-size";
+            let fixed = "from server version 7.1 on they are always 8 MiB: give --flush-size";
             let fixed = if logged == FIXED_BLOCK_BYTES { fixed } else { "give the right --write-block-size" };
             let (stated_size, source_name, logged) = (kib(here), &facts.origin, kib(logged));
             format!(
@@ -245,7 +245,7 @@ pub fn of_device(
         ));
         BlockSizes { block_bytes, io_bytes, origin: format!("{quantity}, assumed"), assumed }
     };
-    // True if write blocks are always 8 MiB. The version decides. If the version is unknown, features of versions from
+    // True if write blocks are always 8 MiB. The server's version decides. If it is unknown, features of versions from
     // 7.1 on decide: flush-size, counts of partial writes, several writes per block.
     let partial = |line: &DriveLine| line.detail.is_some_and(|detail| detail.partial_writes.is_some());
     let is_fixed = match facts.build.or(start.and_then(|start| Build::parse(start.build.as_deref()?))) {

@@ -223,7 +223,7 @@ impl NodeSources<'_> {
             }
             None => return None,
         };
-        let as_there = format!("as on {device}: this is its shadow device");
+        let as_there = format!("as on {device}, because this device is its shadow");
         Some(DeviceLoad {
             namespace: format!("{namespace}{SHADOW}"),
             drive: self.drive(&shadow),

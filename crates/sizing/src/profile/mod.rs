@@ -85,7 +85,7 @@ pub struct DeviceLoad {
     pub client_writes_per_sec: Option<f64>,
     /// Bytes of a write block: the unit of free space, of defragmentation and of the server's counters.
     pub write_block_bytes: u64,
-    /// Bytes of a large-block I/O: a whole write block, or flush-size from 7.1 on.
+    /// Bytes of a large-block I/O: a whole write block, or `flush-size` from server version 7.1 on.
     pub large_block_bytes: u64,
     /// Large-block reads per second.
     pub large_block_reads_per_sec: f64,
@@ -155,7 +155,7 @@ pub struct DriveTarget {
 }
 
 impl DriveTarget {
-    /// Target for a test of such a drive: iostat's numbers, else the predicted numbers.
+    /// Target for a test of one drive with this load: iostat's numbers, else the predicted numbers.
     pub fn io(&self) -> DriveIo {
         self.iostat.unwrap_or(self.predicted)
     }
@@ -305,7 +305,7 @@ fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Ch
         allowed_pct: IOSTAT_PCT,
         advice: advice.to_owned(),
     };
-    // First with all read sizes at the lower edges of their buckets, then at the upper edges.
+    // KiB read with all read sizes at the lower edges of their buckets, and at the upper edges.
     let read_kib = [1.0, 2.0].map(|factor| loads.iter().map(|load| load.io(factor).read_kib_per_sec).sum());
     let commits = loads.iter().any(|load| load.commit_to_device);
     // With commit-to-device, only the bucket of each written record's size is known.

@@ -102,7 +102,7 @@ pub struct ProfileOptions {
     pub to: Option<Timestamp>,
     /// Minimum length of the window to find, seconds.
     pub at_least_sec: u32,
-    /// Drives of devices whose names do not show the drive, by device.
+    /// The drive of each device whose name does not show the drive, by device.
     pub drives: BTreeMap<String, String>,
     /// The time zone of iostat's clock.
     pub iostat_zone: Offset,

@@ -75,7 +75,7 @@ struct Series {
     points: Vec<(Timestamp, u64)>,
 }
 
-/// The busiest steady window of `log` of at least `at_least_sec`, among the lines from `from` and to `to`.
+/// The busiest steady window of `log` of at least `at_least_sec`, among the lines between `from` and `to`.
 ///
 /// Only counters of these `namespaces` are considered. `name` is the log's name in messages.
 pub fn find(
@@ -436,7 +436,7 @@ mod tests {
     #[test]
     fn a_hole_in_the_log_is_not_steady() {
         let mut holed = log(&[(1000, 300), (5000, 900), (1000, 300)]);
-        // A rotated file is missing: 600 of the 900 s.
+        // A rotated file with 600 s of the 900 s is missing.
         let dumps = holed.histograms.values_mut().next().unwrap();
         dumps.retain(|dump| !(400..1000).contains(&dump.timestamp.as_second()));
         let (from, to) = found(&holed, 180).unwrap();

@@ -46,7 +46,7 @@ fn the_worst_of_operations_and_bytes_decides_on_the_busiest_node() {
 #[test]
 fn room_and_wear_decide_where_they_are_known() {
     let fast = io(1e9, 1e9, 1e9, 1e9);
-    // 400 GB, half full: two drives of 480 GB each; data that grows to 2.5 times needs five.
+    // 400 GB of records, and drives that may be half full: two drives of 480 GB; 2.5 times the data needs five.
     let room = Supply { capacity_bytes: Some(480e9), ..supply(fast) };
     let found = need(&demand(), &room, &NOW).unwrap();
     assert_eq!((found.per_node, found.limit), (2, Limit::Capacity));

@@ -94,8 +94,8 @@ impl Collector {
         self.oddities.add_remark(sentence);
     }
 
-    /// Reads a file to its end. `head`: text before the file's first line with a time. May be the rest of the previous
-    /// file's last line.
+    /// Reads a file to its end. `head` is text before the file's first line with a time. This text may be the rest of
+    /// the previous file's last line.
     pub(super) fn read<R: Read>(&mut self, file: &str, head: &[u8], lines: &mut Lines<R>) -> Result<(), LogError> {
         let cannot = |source| ReadError { name: file.to_owned(), source };
         self.log.files.push(file.to_owned());
@@ -164,7 +164,7 @@ impl Collector {
         if self.not_noted > 0 {
             let (times, lines) = (Grouped(RESTARTS_MAX as u64), lines_of_series(self.not_noted));
             self.oddities.add_remark(format!(
-                "counters went back more than {times} times: several nodes in one file? {lines} with further resets \
+                "counters went back more than {times} times: are several nodes in one file? {lines} with further resets \
                  left out"
             ));
         }

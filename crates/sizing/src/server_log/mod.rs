@@ -132,7 +132,7 @@ pub struct DriveLine {
     pub printed: PrintedRates,
 }
 
-/// Rates per second over the last 20 s, as printed in a drv_ssd line and its detail line (in the paper without
+/// Rates per second over the last 20 s, as printed in a drv_ssd line and its detail line (the paper shows them without
 /// decimals).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PrintedRates {
@@ -155,9 +155,9 @@ pub struct DriveDetail {
     pub defrag_io_skips: u64,
     /// Write blocks that became empty while still cached, and were never queued.
     pub direct_frees: u64,
-    /// Flushes of blocks that were not full; from 7.1.
+    /// Flushes of blocks that were not full; logged from server version 7.1 on.
     pub partial_writes: Option<u64>,
-    /// Flushes by defragmentation of blocks that were not full; from 7.1.
+    /// Flushes by defragmentation of blocks that were not full; logged from server version 7.1 on.
     pub defrag_partial_writes: Option<u64>,
 }
 
@@ -232,7 +232,7 @@ impl Oddity {
             Self::Unstamped => ("line", "without a time, left out"),
             Self::IncompleteDump => ("histogram", "without all of its buckets, left out"),
             Self::UnevenDump => {
-                ("histogram", "whose buckets differ from its total by less than 0.1 %, used as printed")
+                ("histogram", "with a difference of less than 0.1 % between buckets and total, used as printed")
             }
             Self::LostBuckets => ("line", "of buckets without the line that names their histogram, left out"),
             Self::Unread => ("line", "of a histogram or a drive that cannot be read, left out"),

@@ -3,9 +3,9 @@
 //! First the head of each file is read, to find its start time and its node. Then all files are read to their ends, in
 //! the order of time. A file that names no node is added to a node whose files do not overlap it.
 //!
-//! Also detects steps of a server's clock. The server's ticker sleeps by a monotonic clock, so the lines of a series
-//! have a steady distance, 10 or 20 s. If the time stamps deviate from that distance, the clock was set in between, or
-//! lines are missing.
+//! This module also detects steps of a server's clock. The server's ticker sleeps by a monotonic clock, so the lines of
+//! a series have a steady distance, 10 or 20 s. If the time stamps deviate from that distance, the clock was set in
+//! between, or lines are missing.
 
 use super::collect::{CLOCK_SET, Collector};
 use super::text::{self, Stamps};
@@ -30,9 +30,9 @@ const SLACK: SignedDuration = SignedDuration::from_secs(10);
 /// A file whose beginning has been read.
 pub(crate) struct LogFile {
     pub(crate) name: String,
-    /// Bytes before the first line with a time.
+    /// The file's first line, if it has no time: perhaps the end of a line of another file.
     pub(crate) head: Vec<u8>,
-    /// Lines between `head` and the first line with a time.
+    /// Number of lines without a time between `head` and the first line with a time.
     unstamped: u64,
     begin: Timestamp,
     pub(crate) node: Option<String>,

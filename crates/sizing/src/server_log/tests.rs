@@ -27,7 +27,7 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-/// `n` histograms and drive lines 10 s apart, from `begin` (s of the day) on, counting from `first`.
+/// `n` histograms and drive lines 10 s apart, from `begin` (s of the day) on, with counts from `first` on.
 fn log(begin: u64, n: u64, first: u64) -> String {
     (0..n).fold(String::new(), |text, i| text + &ticks(begin + 10 * i, first + i))
 }
@@ -86,7 +86,7 @@ fn the_captured_logs_read_whole_and_without_a_remark() {
     assert_eq!((&test["flush-size"], &test["device"]), (&vec!["128K".to_owned()], &vec!["/dev/loop2".to_owned()]));
     let drive = &log.drives[&("test".to_owned(), "/dev/loop2".to_owned())];
     assert_eq!(drive.len(), 31);
-    // As printed at 23:07:05.
+    // The numbers that the log printed at 23:07:05.
     let line = drive.iter().find(|line| line.timestamp == at("2026-11-20T23:07:05.478Z")).unwrap();
     assert_eq!((line.used_bytes, line.free_wblocks, line.writes), (893_760_160, 112, 914));
     assert_eq!((line.defrag_reads, line.defrag_writes), (776, Some(372)));
@@ -267,7 +267,7 @@ fn what_is_strange_is_counted_and_the_rest_is_read() {
         assert!(remarks.contains(wanted), "{remarks}");
     }
 
-    // A lost line of buckets, and a lost line that begins a histogram.
+    // The log lost a line of buckets, and a line that begins a histogram.
     let text = log(0, 10, 1);
     let lost = text.replacen("(64: 0000000003)", "(64: 00000", 1);
     let odd = read_one(lost);
@@ -329,7 +329,7 @@ fn what_is_no_log_is_refused_with_what_was_found() {
     assert_eq!(logs[0].remarks, ["empty files: x"]);
 }
 
-/// A first part, a number of equal bytes, a last part.
+/// A reader of a first part, a number of equal bytes, and a last part.
 struct Long(Vec<u8>, u64, u8, Vec<u8>);
 
 impl Read for Long {
@@ -400,7 +400,7 @@ fn two_nodes_in_one_file_are_said_once_and_take_no_more_memory() {
         assert!(
             reads.windows(2).all(|pair| pair[0].total <= pair[1].total || noted(pair[0].timestamp, pair[1].timestamp))
         );
-        let said = log.remarks.iter().filter(|remark| remark.contains("several nodes in one file?")).count();
+        let said = log.remarks.iter().filter(|remark| remark.contains("are several nodes in one file?")).count();
         assert_eq!(said, times_said, "{:?}", log.remarks);
     }
 }
@@ -433,7 +433,7 @@ fn what_was_logged_before_the_clock_was_set_is_left_out() {
         "{:?}",
         odd.remarks
     );
-    // The order of the files does not change.
+    // Lines from before the clock was set do not change the order of the files.
     let logs = read(vec![source("b", &begins), source("a", log(0, 5, 100))]).unwrap();
     assert_eq!((logs.len(), &logs[0].files[..]), (1, &["a".to_owned(), "b".to_owned()][..]));
     assert_eq!(logs[0].histograms["{test}-read"].len(), 15, "{:?}", logs[0].remarks);

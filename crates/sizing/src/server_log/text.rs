@@ -21,7 +21,7 @@ use results::units::is_unprintable;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogMessage<'a> {
-    /// For example `info` or `drv_ssd`.
+    /// Context of the message, such as `info` or `drv_ssd`.
     pub(crate) context: &'a [u8],
     /// `hist.c`, without folder and line.
     pub(crate) file: &'a [u8],
@@ -143,7 +143,7 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveCounts<'_>> {
         last = key;
         let value = words.next()?;
         if key == "contig-free" {
-            // `contig-free 15169M (15169 wblocks)`.
+            // The free blocks in `contig-free 15169M (15169 wblocks)`.
             counts.push(("free-wblocks", number(words.next()?.strip_prefix('(')?)?, None));
             words.next().filter(|word| *word == "wblocks)")?;
         } else if KEYS.split(' ').any(|known| known == key) {

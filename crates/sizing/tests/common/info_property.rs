@@ -45,7 +45,7 @@ fn assert_value(value: &str) {
     for change in current.changes() {
         let json = serde_json::to_string(&change).expect("it is text");
         assert_eq!(serde_json::from_str::<sizing::info::settings::Change>(&json).expect("it was written"), change);
-        // A changed setting reads back at the queried place.
+        // The old value of a setting is found in a reply that contains this value.
         if let Setting::Benchmarks { .. } = change.setting {
             assert_eq!(change.setting.value(&format!("enable-benchmarks-storage={}", change.was)), Some(change.was));
         }

@@ -23,7 +23,8 @@ fn source(name: &str, bytes: &[u8], piece: usize) -> Option<Source> {
     Source::new(name, Box::new(Pieces(Cursor::new(bytes.to_vec()), piece)), "flashproof").ok()
 }
 
-/// Reads `bytes` as each of these inputs, and asserts the properties. Returns true if any reader accepts them.
+/// Reads `bytes` as a server log, as iostat's output and as a table, and asserts the properties. Returns true if any
+/// reader accepts the bytes.
 pub(crate) fn assert_server_property(bytes: &[u8]) -> bool {
     let log = assert_log(bytes);
     let table = assert_table(bytes);

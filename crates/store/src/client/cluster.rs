@@ -297,7 +297,7 @@ impl ClusterPoller {
     }
 
     /// Peers to look for: unknown peers, and nodes that do not answer (at their last address, and at the addresses that
-    /// peers report). While any node does not answer, also the seeds.
+    /// peers report). While any node does not answer, the seeds are included.
     fn missing(&self) -> Vec<Peer> {
         let (reachable, unreachable): (Vec<_>, Vec<_>) = self.nodes.iter().partition(|polled| polled.answers());
         let advertised = reachable.iter().flat_map(|polled| &polled.peers);

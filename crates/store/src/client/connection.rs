@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! operation (keys) -> a part for each node: u32 position | digest, the rest as in the previous key
-//!                  <- entries in any order, in one frame or several, then one with the "last" flag
+//!                  <- entries in any order, in one frame or several, then an entry with the "last" flag
 //! ```
 
 use super::replies::Entry;
@@ -194,7 +194,7 @@ impl BatchPart {
         let error = Malformed::Body("records of a batch");
         match entry.is_last {
             true if entry.code == 0 && self.rest().next().is_some() => Err(error),
-            // The whole part was refused, or all of the part is answered.
+            // At the last entry, either the whole part was refused, or all of its keys were answered.
             true => Ok(self.rest().collect()),
             false => self.keys.get_mut(entry.index as usize).and_then(Option::take).map(|key| vec![key]).ok_or(error),
         }
@@ -272,7 +272,7 @@ mod batch_tests {
 
     #[test]
     fn a_batch_is_that_of_the_go_client_byte_for_byte() {
-        // Recorded between Go v8.5.0 and a server of 8.0.
+        // Request recorded between the Go client v8.5.0 and a server 8.0.
         let body = "1608000000000000000000000000000003e7000100000000005529000000020500000000\
                     1a14cc7cb06a682f634e45a0e6230d5e58a25c2f0a030000000000000002000000000005007465737400000005016773657400000001\
                     038dde88a92916b7733951cf89b34ba87a0e530601";

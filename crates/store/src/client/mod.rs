@@ -111,7 +111,7 @@ pub struct Client {
 impl Client {
     /// Client number `shard.0` of `shard.1` clients. Makes enough connections for `setup.in_flight_max` transactions.
     ///
-    /// Errors: a node refuses; no io_uring.
+    /// Errors: a node refuses the connection, or the kernel has no io_uring.
     pub fn new(settings: ClientSettings, shard: (usize, usize), setup: Setup) -> io::Result<Self> {
         let (map, depth) = (settings.cluster.map(), setup.in_flight_max);
         let slots_each = depth.div_ceil(settings.pipeline.max(1) as usize).max(1);

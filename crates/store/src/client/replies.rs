@@ -190,7 +190,7 @@ mod tests {
         for end in 0..bytes.len() {
             assert_eq!(first(&bytes[..end]), Ok(None));
         }
-        // More fields, more operations, another kind, a gigabyte.
+        // The header claims in turn more fields, more operations, another kind, a length of a gigabyte.
         for (at, value) in [(8 + 19, 9), (8 + 21, 3), (1, 1), (1, 77), (4, 0x40), (8, 200)] {
             let mut lies = bytes.clone();
             lies[at] = value;

@@ -421,7 +421,7 @@ impl Client {
     fn lacks_copy(&self, outcome: Outcome) -> bool {
         let is_elsewhere = outcome == Outcome::Result(ResultCode::UNAVAILABLE.0);
         if is_elsewhere {
-            // Fails only if the cluster's thread has ended.
+            // Sending fails only if the cluster's thread has ended.
             let _ = self.settings.cluster.refresh_sender.send(());
         }
         is_elsewhere

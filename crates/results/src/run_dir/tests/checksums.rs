@@ -1,4 +1,5 @@
-//! Every file of a run, emptied, cut, changed, missing, or of another run: the damage is detected, and no run passes.
+//! Each file of a run is emptied, cut, changed, removed, or replaced by the file of another run: the damage is
+//! detected, and the run does not pass.
 
 use super::*;
 use crate::device_numbers::device_numbers;
@@ -74,7 +75,7 @@ fn with(damage: Damage, path: &Path, other: &Path, then: impl FnOnce()) {
         Damage::Emptied => bytes.clear(),
         Damage::Halved => bytes.truncate(whole.len() / 2),
         Damage::CutByOne => bytes.truncate(whole.len() - 1),
-        // Far enough from the end to lie before the last line.
+        // This byte is far enough from the end to lie before the last line.
         Damage::Flipped => bytes[whole.len() / 3] ^= 1,
         Damage::OfAnotherRun => bytes = fs::read(other).unwrap(),
         Damage::Missing => {}
@@ -136,7 +137,7 @@ fn of_a_run_at_its_end_every_damage_to_every_file_is_seen_and_is_no_pass() {
 
 #[test]
 fn of_a_killed_run_every_damage_is_seen_but_to_the_last_piece_of_a_file() {
-    // Long enough that half of a file lacks more than the last window, which a power cut may take.
+    // The run is so long that half of a file lacks more than the last window, which a power cut may take.
     const SECONDS: u64 = 65;
     let (_parent, dir, other) = dirs(SECONDS);
     for dir in [&dir, &other] {

@@ -1,4 +1,4 @@
-//! Directories that are occupied, cut, edited, or on a full disk.
+//! Run directories that are occupied, that have cut or edited files, or that are on a full disk.
 
 use super::*;
 use crate::device_numbers::device_numbers;
@@ -136,7 +136,7 @@ fn an_edited_line_ends_what_is_whole_and_is_named() {
         ),
         (INTERVALS, "\n2,reads,0,", "\n2,reeds,0,", 1, "the name of a stream of the manifest"),
         (INTERVALS, "\n1,reads,0,", "\n1,reads,1,", 0, "each stream and device only once"),
-        (INTERVALS, "\n1,reads,0,", "\n2,reads,0,", 0, "counts of the interval after 1 s"),
+        (INTERVALS, "\n1,reads,0,", "\n2,reads,0,", 0, "counts of the interval that ends at 1 s"),
         (INTERVALS, "\n3,reads,0,", "\n3,reads,0,-", 2, "a whole number in each column"),
         (
             INTERVALS,
@@ -189,7 +189,7 @@ fn passed(dir: &Path) -> Manifest {
 fn a_verdict_from_a_damaged_directory_is_never_a_pass() {
     let dir = tempfile::tempdir().unwrap();
     passed(dir.path());
-    // No pass even if all counts are intact and only foreign text follows.
+    // The run does not pass even if all counts are intact and only foreign text follows.
     for table in [INTERVALS, TELEMETRY] {
         let path = dir.path().join(table);
         let text = fs::read(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Runs written, cut, damaged, killed, and read back.
+//! Tests that write runs, cut, damage or kill them, and read them back.
 
 mod checksums;
 mod damage;

@@ -111,7 +111,7 @@ fn the_tables_are_plain_csv() {
     interval.run_delay_ns = 4_000;
     interval.gap.record(49_000).unwrap();
     writer.write_interval(&interval, &["41, \"hot\"\n".to_owned(), String::new()]).unwrap();
-    // Stopped in the middle of the second interval: an interval without an operation has a line, too.
+    // The run stops in the middle of the second interval: an interval without an operation has a line, too.
     interval.clear();
     interval.index = 1;
     interval.end_ns = SEC * 3 / 2;
