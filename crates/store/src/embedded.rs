@@ -1,4 +1,4 @@
-//! A store in this process, as an engine of the run loop: the effect of a record engine on a drive, without a network.
+//! A store in this process, as an engine of the run loop. Loads a drive like a record engine, but without a network.
 //!
 //! ```text
 //! operation (key, bytes) -> Issuer -> Transaction -> Store -> reads of records, writes of buffers -> a block engine
@@ -62,7 +62,7 @@ pub struct Embedded<E: BlockEngine> {
     replies: Replies,
     /// Operations that were submitted since the last turn.
     submitted: Vec<Op>,
-    /// Transactions about to start. Empty between turns; kept for its memory.
+    /// Transactions about to start. Empty between turns; kept so that its memory is reused.
     starting: Vec<(u32, Transaction)>,
     /// The engine's clock when it was read last.
     now_ns: u64,

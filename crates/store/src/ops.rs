@@ -4,7 +4,8 @@
 //! u32 size of what follows | u8 operation | u8 particle type | u8 0 | u8 length of name | name | value      big-endian
 //! ```
 //!
-//! A record's bins are stored as such entries, too, so that reading a whole record copies its bytes into the reply.
+//! A record's bins are stored as entries of this format, too, so that reading a whole record copies its bytes into the
+//! reply.
 //!
 //! This module also applies operations to a record's bins. Pure: bytes in, bytes out.
 

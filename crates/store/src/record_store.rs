@@ -236,7 +236,8 @@ impl Store {
         self.index.get(digest).filter(|entry| !entry.is_tombstone() && !is_over(entry)).copied()
     }
 
-    /// Executes a transaction, or starts the read that it needs. `holds_key`: the transaction is a write listed in `busy`.
+    /// Executes a transaction, or starts the read that it needs. `holds_key`: the transaction is the current write of
+    /// its record in `busy`.
     fn begin(
         &mut self,
         (number, transaction): NumberedTransaction,
@@ -499,7 +500,7 @@ impl Store {
         }
     }
 
-    /// Takes the oldest pending log line: damage or a failure.
+    /// Takes the oldest pending log line, which is about damage or a failure.
     pub fn take_remark(&mut self) -> Option<Remark> {
         self.remarks.pop_front()
     }

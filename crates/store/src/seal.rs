@@ -169,7 +169,7 @@ impl Evidence {
         }
         self.sequence = self.sequence.max(bounds.sequence);
         self.certain = self.certain.max(bounds.certain);
-        // A block that one seal calls open is complete if another seal covers it and does not call it open.
+        // A block that one seal calls open is complete if another seal covers the block without calling it open.
         let is_open = |sequence: u64| bounds.open.iter().any(|(open, _)| *open == sequence);
         self.open.retain(|sequence, _| *sequence >= bounds.closed_before || is_open(*sequence));
         for (sequence, bytes) in bounds.open {

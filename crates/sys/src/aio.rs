@@ -249,7 +249,7 @@ impl Queue for Aio {
             OpKind::Deallocate | OpKind::ResetZone | OpKind::WriteBack(_) => panic!("AIO has no {}", op.kind),
         };
         self.pushed.push(op.token);
-        // Not through a reference to the block: pointers to other blocks are in use.
+        // The address is not taken through a reference, because pointers to other blocks are in use.
         self.pointers.push(self.blocks.as_mut_ptr().wrapping_add(token));
         self.slots[token] = Some(InFlight { op, issued_ns: None });
         self.in_flight += 1;

@@ -189,7 +189,7 @@ impl Form for NetworkForm {
     }
 
     fn entries_max(&self, in_flight_max: usize, _memory_bytes: usize) -> usize {
-        // Most of thousands of connections are idle, so fewer entries are enough.
+        // Most connections are idle, so a ring with fewer entries than operations is enough.
         in_flight_max.min(ENTRIES_MAX as usize)
     }
 

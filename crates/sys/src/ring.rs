@@ -3,7 +3,7 @@
 //! The ring takes ownership of an [`Op`] and returns its buffer with the completion, so it owns the buffer exactly as
 //! long as the kernel may access the bytes. Every `unsafe` here relies on this. The table of operations in flight is
 //! indexed by the issuer's token, which is also the user data of the entries. A token that is already in flight is
-//! refused, because the kernel uses its buffer.
+//! refused, because the kernel uses the buffer of that operation.
 //!
 //! The [`Form`] of a ring translates operations into entries for the kernel: [`FileForm`] for block devices and files,
 //! [`crate::nvme::ring`] for NVMe commands, [`crate::net`] for files and sockets.
@@ -386,7 +386,7 @@ impl<F: Form> Queue for Ring<F> {
         };
         let submitted_count = match result {
             Ok(taken) => taken.min(self.pushed.len()),
-            // Timed out, interrupted by a signal, or temporarily out of memory: nothing was taken.
+            // Timed out, interrupted by a signal, or temporarily out of memory: the kernel took no entry.
             Err(error)
                 if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)) =>
             {
@@ -546,7 +546,7 @@ fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     if polled {
         return Ok((plain.setup_iopoll().build(entries)?, false));
     }
-    // A rejected entry completes with an error and does not block later ones (Linux 5.18).
+    // A rejected entry completes with an error and does not block later entries (Linux 5.18).
     let mut cooperative = plain.clone();
     cooperative.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all();
     let mut deferring = plain.clone();

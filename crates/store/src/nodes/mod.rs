@@ -1,5 +1,5 @@
-//! Nodes of a cluster, for the commands that query nodes, and for the client. All nodes are found from a few seeds. The
-//! id of a node identifies it, whatever its address.
+//! Nodes of a cluster, for the commands that query nodes, and for the client. All nodes are found from a few seeds. A
+//! node is identified by its id, not by its address.
 //!
 //! ```text
 //! seeds -> find -> Node -> Connection: TCP, then TLS if used, then the login if any

@@ -76,7 +76,8 @@ fn core_after(seconds: u64) -> Counts {
     Counts { namespaces: vec![namespace], connections_opened: 5, connections_closed: 2, ..Counts::default() }
 }
 
-/// Runs a ticker for a minute with the counts of two such cores. Returns the log's text, and the facts at the end.
+/// Runs a ticker for a minute with the counts of two cores ([`core_after`]). Returns the log's text, and the facts at
+/// the end.
 fn minute() -> (String, Facts) {
     let begin: Timestamp = "2026-11-20T23:00:00Z".parse().unwrap();
     let mut facts = facts();

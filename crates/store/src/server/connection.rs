@@ -37,7 +37,8 @@ pub(super) struct Connection {
     /// Distinguishes the connection from an earlier one with the same number.
     pub(super) serial: u32,
     pub(super) role: Role,
-    /// For a node: number of the node's process, and number of this node's mode changes when the greeting came.
+    /// For a connection of another node: number of that node's process, and this node's number of mode changes when the
+    /// greeting arrived.
     pub(super) process: u64,
     pub(super) greeting_changes: u16,
     /// Bytes received and not parsed yet.
@@ -62,13 +63,13 @@ pub(super) struct Connection {
     pub(super) is_closed: bool,
     /// Number of the oldest unanswered request.
     first_number: u64,
-    /// Requests from `first_number` on, each with its reply if the reply is ready but not due.
+    /// Requests from `first_number` on, each with its reply if the reply is ready, but waits for earlier replies.
     pending_replies: VecDeque<Option<Vec<u8>>>,
     /// The batch among the unanswered requests, always the last request; and its memory, bytes (approximate).
     pub(super) batch: Option<(u32, usize)>,
     /// Bytes of the largest reply.
     reply_bytes: usize,
-    /// Bytes of replies that are ready but not due.
+    /// Bytes of replies that are ready, but wait for earlier replies.
     early_bytes: usize,
     output: Vec<u8>,
     /// An empty buffer for reuse.
@@ -123,7 +124,7 @@ impl Connection {
         self.first_number == number
     }
 
-    /// Answers request `number` with the output of `write`, in its turn.
+    /// Answers request `number` with the output of `write`, after the replies to all earlier requests.
     pub(super) fn answer(&mut self, number: u64, write: impl FnOnce(&mut Vec<u8>)) {
         if !self.is_first(number) {
             let mut reply = Vec::new();
@@ -190,7 +191,7 @@ impl Connection {
         Some(std::mem::replace(&mut self.output, std::mem::take(&mut self.spare)))
     }
 
-    /// Takes back the bytes that were sent.
+    /// Takes back the buffer of a completed send.
     pub(super) fn sent(&mut self, mut bytes: Vec<u8>) {
         self.sending_bytes = 0;
         if bytes.capacity() <= KEPT_BYTES {
@@ -203,7 +204,7 @@ impl Connection {
         self.sending_bytes > 0
     }
 
-    /// Appends received bytes. Returns all of them.
+    /// Appends `arrived` to the bytes that are not parsed yet. Returns all these bytes.
     pub(super) fn take_input(&mut self, arrived: &[u8]) -> Vec<u8> {
         let mut input = std::mem::take(&mut self.input);
         input.extend_from_slice(arrived);

@@ -45,7 +45,7 @@ pub enum Malformed {
         limit: usize,
     },
     /// A body that contradicts the counts in it.
-    #[error("a message with an invalid part: {0}")]
+    #[error("a part of the message is invalid: {0}")]
     Body(&'static str),
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! info      "name\nname\n" -> "name\tvalue\nname\tvalue\n", in the same order
-//! security  scheme, result, command, fields (a byte each), 12 unused; then fields:
+//! security  scheme, result, command, number of fields (a byte each), 12 unused bytes; then the fields, each as:
 //!           length, 32 bits | id | value
 //! ```
 //!

@@ -33,7 +33,7 @@ pub enum Query {
     FdpConfigurations(u16),
     /// Log page 21h: usage of the reclaim unit handles of an endurance group.
     FdpUsage(u16),
-    /// Log page 22h: bytes written by hosts and to the media of an endurance group.
+    /// Log page 22h: bytes that hosts wrote to an endurance group, and bytes that the drive wrote to the group's media.
     FdpStatistics(u16),
     /// Feature 1Dh: state of FDP in an endurance group. The answer has no bytes; the state is the command's result.
     FdpFeature(u16),

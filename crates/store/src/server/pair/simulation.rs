@@ -125,8 +125,8 @@ struct Story {
     running: [Option<Running>; 2],
     /// Messages of each core of each node to the other node; `None` while the link is down.
     links: [[Option<VecDeque<Message>>; CORES]; 2],
-    /// Late messages on broken connections: receiver, its process, and its mode changes when the connection was
-    /// greeted.
+    /// Late messages on broken connections: receiver, the receiver's process, and its mode changes when the connection
+    /// was greeted.
     ghosts: Vec<(usize, u64, u16, Message)>,
     /// Mode changes of each node when it was greeted on a link of the other node.
     greeted: [[u16; CORES]; 2],
